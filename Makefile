@@ -1,0 +1,57 @@
+# The only front door. Everything is built into ./target and ./.venv, data for tests and
+# benchmarks into ./.cache and ./benchmarks/data; nothing else is touched.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+FULLBORE := $(BIN)/fullbore
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*.pyi python/fullbore/py.typed)
+
+.PHONY: help build demo test lint bench fuzz clean servers
+
+help:
+	@echo "make demo    build, load TPC-H into the embedded PostgreSQL, prove it equal to COPY"
+	@echo "make test    run all tests, against real servers"
+	@echo "make build   the release command at $(FULLBORE)"
+	@echo "make lint    formatting and lints"
+	@echo "make bench   every peer beside us, raw figures under benchmarks/runs"
+	@echo "make fuzz    the fuzz targets, SECONDS=60 each"
+
+$(VENV)/.tools: pyproject.toml requirements-dev.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.tools $(RUST_SOURCES) $(PYTHON_SOURCES)
+	PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/$(VENV)" \
+		$(BIN)/maturin develop --release --quiet
+	@touch $@
+
+build: $(VENV)/.built
+
+demo: build
+	@scripts/demo.sh $(FULLBORE)
+
+servers: $(VENV)/.tools
+	@scripts/test_servers.sh
+
+test: build servers
+	cargo test --workspace --quiet
+	$(BIN)/python -m pytest --quiet python/tests
+
+lint: $(VENV)/.tools
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff check --quiet python benchmarks scripts
+	$(BIN)/ruff format --quiet --check python benchmarks scripts
+
+bench: build servers
+	$(BIN)/python benchmarks/bench.py
+
+SECONDS ?= 60
+fuzz:
+	scripts/fuzz.sh $(SECONDS)
+
+clean:
+	rm -rf target $(VENV) .cache

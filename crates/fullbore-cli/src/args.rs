@@ -1,0 +1,210 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use fullbore_core::job::{Count, FormatName, Method, Publish, RejectLimit};
+use fullbore_core::parse::dialect::Header;
+
+use crate::generate::GenArgs;
+
+/// Loads flat files into PostgreSQL as fast as disks, network and database allow.
+#[derive(Debug, Parser)]
+#[command(name = "fullbore", version, max_term_width = 100)]
+pub struct CommandLine {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Load files into a table, or what a job file says
+    Load(LoadArgs),
+    /// Print what `load` would do; nothing is touched
+    Plan(LoadArgs),
+    /// Generate data to load: TPC-H, as its own generator writes it
+    Gen(GenArgs),
+    /// Start, stop or look at the embedded server
+    Server(ServerArgs),
+    /// Open psql on the embedded server
+    Psql(PsqlArgs),
+    /// List runs and show their records
+    Runs(RunsArgs),
+}
+
+/// What to load, where to, and how.
+#[derive(Debug, Default, Args)]
+pub struct LoadArgs {
+    /// Files, globs, folders, `-` for stdin; or one job file ending in .toml
+    #[arg(required = true, value_name = "SOURCE")]
+    pub sources: Vec<String>,
+    /// Destination: a PostgreSQL URL or key=value string, `null:`, or `parquet:DIR`
+    /// [default: the PG* variables or DATABASE_URL, else the embedded server]
+    #[arg(long, value_name = "URL")]
+    pub to: Option<String>,
+    /// Target table, `table` or `schema.table` [default: the first file's name]
+    #[arg(long, short, value_name = "TABLE")]
+    pub table: Option<String>,
+    /// How the files are written [default: found out from the files]
+    #[arg(long, value_parser = format_name, value_name = "csv|tsv|text|tbl|parquet")]
+    pub format: Option<FormatName>,
+    /// Byte between fields
+    #[arg(long, value_name = "BYTE")]
+    pub delimiter: Option<String>,
+    /// Byte around quoted fields
+    #[arg(long, value_name = "BYTE")]
+    pub quote: Option<String>,
+    /// Byte before a literal quote [default: the quote itself]
+    #[arg(long, value_name = "BYTE")]
+    pub escape: Option<String>,
+    /// What stands for NULL, unquoted
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub null: Option<String>,
+    /// Whether the first line names the columns: true, match (same names in the same order), none
+    #[arg(long, value_parser = header, value_name = "true|match|none", num_args = 0..=1,
+          default_missing_value = "true")]
+    pub header: Option<Header>,
+    /// Encoding of the text, where it is not UTF-8
+    #[arg(long, value_name = "NAME")]
+    pub encoding: Option<String>,
+    /// The file's fields in order, a dash skips one: a,b,-,d
+    #[arg(long, value_delimiter = ',', value_name = "A,B,-,D")]
+    pub columns: Option<Vec<String>>,
+    /// How rows are shown: append, replace, partitions
+    #[arg(long, value_parser = publish, default_value = "append", value_name = "append|replace|partitions")]
+    pub publish: Publish,
+    /// Append all rows in one transaction, or none
+    #[arg(long)]
+    pub atomic: bool,
+    /// Make the table if it is not there
+    #[arg(long)]
+    pub create: bool,
+    /// The CREATE TABLE statement to make it with
+    #[arg(long, value_name = "FILE.sql", requires = "create")]
+    pub schema: Option<String>,
+    /// A column's type, instead of the inferred one
+    #[arg(long = "type", value_name = "COL=TYPE", requires = "create")]
+    pub types: Vec<String>,
+    /// Partition key of a table to be made
+    #[arg(long, value_name = "COLUMN", requires = "create")]
+    pub partition_by: Option<String>,
+    /// Sessions to load with, side by side
+    #[arg(long, default_value = "auto", value_name = "N|auto", value_parser = count)]
+    pub streams: Count,
+    /// Threads to parse with
+    #[arg(long, default_value = "auto", value_name = "N|auto", value_parser = count)]
+    pub parsers: Count,
+    /// How rows enter the database
+    #[arg(long, value_parser = method, default_value = "auto", value_name = "auto|copy")]
+    pub method: Method,
+    /// Rows, or share of rows, that may be rejected
+    #[arg(long, default_value = "0", value_name = "N|P%")]
+    pub max_rejects: RejectLimit,
+    /// Where rejected rows are written [default: the current folder]
+    #[arg(long, value_name = "DIR")]
+    pub reject_dir: Option<PathBuf>,
+    /// Longest record and field; memory grows by it for each parser
+    #[arg(long, value_name = "BYTES")]
+    pub max_field_bytes: Option<usize>,
+    /// Tablespaces for new tables, round robin
+    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    pub tablespaces: Vec<String>,
+    /// Load although a publication of the server covers all tables
+    #[arg(long)]
+    pub allow_publication: bool,
+    /// Leave gathering statistics to autovacuum
+    #[arg(long)]
+    pub no_analyze: bool,
+    /// Set a value of the job file
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub settings: Vec<String>,
+    /// Print the plan and stop
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print one JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+    /// Write what happens to a file
+    #[arg(long, value_name = "FILE")]
+    pub log_file: Option<PathBuf>,
+    /// No progress, no summary
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ServerArgs {
+    #[command(subcommand)]
+    pub action: ServerAction,
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub enum ServerAction {
+    /// Start it, if it does not run
+    Start,
+    /// Stop it
+    Stop,
+    /// Say whether it runs, and where its data is
+    Status,
+    /// Print its URL
+    Url,
+}
+
+#[derive(Debug, Args)]
+pub struct PsqlArgs {
+    /// Arguments for psql
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub args: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct RunsArgs {
+    #[command(subcommand)]
+    pub action: RunsAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum RunsAction {
+    /// The runs of this machine, newest first
+    List {
+        #[arg(long)]
+        json: bool,
+    },
+    /// What happened in a run
+    Show {
+        /// The run's id, or `last`
+        run: String,
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// A value of an enum by the name that the job file uses too.
+fn by_name<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(serde_json::Value::String(text.into())).map_err(|error| {
+        let text = error.to_string();
+        text.split(", expected")
+            .nth(1)
+            .map_or(text.clone(), |known| format!("known are{}", known.replace("one of", "")))
+    })
+}
+
+fn format_name(text: &str) -> Result<FormatName, String> {
+    by_name(text)
+}
+
+fn header(text: &str) -> Result<Header, String> {
+    by_name(text)
+}
+
+fn publish(text: &str) -> Result<Publish, String> {
+    by_name(text)
+}
+
+fn method(text: &str) -> Result<Method, String> {
+    by_name(text)
+}
+
+fn count(text: &str) -> Result<Count, String> {
+    text.parse()
+}

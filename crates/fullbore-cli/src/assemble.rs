@@ -1,0 +1,296 @@
+//! From a job to a plan: sources are looked at, targets described, work is cut.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use fullbore_core::constants::{MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
+use fullbore_core::destination::TargetColumn;
+use fullbore_core::error::{Error, Result};
+use fullbore_core::job::{Count, Job, Publish, TableJob};
+use fullbore_core::parse::types::FieldType;
+use fullbore_core::plan::columns::match_columns;
+use fullbore_core::plan::infer::infer;
+use fullbore_core::plan::keys::KeyReader;
+use fullbore_core::plan::look::{Sources, look};
+use fullbore_core::plan::pieces::{arrange, cut};
+use fullbore_core::plan::{Format, KeyBounds, Plan, PlannedPiece, TablePlan};
+use fullbore_core::source::parquet;
+use fullbore_postgres::connection::QualifiedName;
+use fullbore_postgres::schema::{self, NewColumn};
+use fullbore_postgres::{Postgres, TableRequest, Target};
+
+use crate::state::{new_run_id, runs_dir};
+
+/// A plan and what it was made from.
+pub struct Assembled {
+    pub plan: Plan,
+    pub targets: Vec<Target>,
+    /// The statements that make tables, where they are to be made.
+    pub statements: Vec<Option<String>>,
+}
+
+/// Streams that pay on a machine: one for each core, within reason.
+fn automatic_streams() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 16)
+}
+
+/// Makes the plan; nothing is touched. Without a server the columns are inferred.
+pub fn assemble(job: &Job, postgres: Option<&Postgres>, reject_dir: PathBuf) -> Result<Assembled> {
+    let streams = match job.streams {
+        Count::Fixed(streams) => streams,
+        Count::Auto => automatic_streams(),
+    };
+    let parsers = match job.parsers {
+        Count::Fixed(parsers) => parsers,
+        Count::Auto => std::thread::available_parallelism().map_or(2, usize::from).min(streams),
+    };
+    let max_field_bytes = job.max_field_bytes.unwrap_or(MAX_FIELD_BYTES_DEFAULT);
+    if max_field_bytes > MAX_FIELD_BYTES_LIMIT {
+        return Err(Error::usage(format!(
+            "--max-field-bytes can be at most {MAX_FIELD_BYTES_LIMIT}, COPY's own limit"
+        )));
+    }
+    let run_id = new_run_id();
+    let mut tables = Vec::new();
+    let mut targets = Vec::new();
+    let mut statements = Vec::new();
+    let mut pieces = Vec::new();
+    for (number, table_job) in job.tables.iter().enumerate() {
+        let made = assemble_table(table_job, number, postgres, streams)?;
+        tables.push(made.plan);
+        statements.push(made.statement);
+        targets.extend(made.target);
+        pieces.extend(made.pieces);
+    }
+    let plan = Plan {
+        run_dir: runs_dir()?.join(&run_id),
+        run_id,
+        tables,
+        pieces: arrange(pieces, job.tables_at_once),
+        streams,
+        parsers,
+        max_rejects: job.max_rejects,
+        max_field_bytes,
+        reject_dir,
+        tables_at_once: job.tables_at_once,
+    };
+    Ok(Assembled { plan, targets, statements })
+}
+
+struct AssembledTable {
+    plan: TablePlan,
+    target: Option<Target>,
+    statement: Option<String>,
+    pieces: Vec<PlannedPiece>,
+}
+
+fn assemble_table(
+    job: &TableJob,
+    number: usize,
+    postgres: Option<&Postgres>,
+    streams: usize,
+) -> Result<AssembledTable> {
+    let mut job = job.clone();
+    let sources = look(&job)?;
+    let name = match &job.name {
+        Some(name) => name.clone(),
+        None => name_of(&sources)?,
+    };
+    job.name = Some(name.clone());
+    let mut notes = sources.notes.clone();
+    let (columns, target, statement) = match postgres {
+        Some(postgres) => {
+            let create = creation(&job, &name, &sources, &mut notes)?;
+            let target = postgres.describe(&TableRequest {
+                name: name.clone(),
+                publish: job.publish,
+                atomic: job.atomic,
+                create,
+            })?;
+            let statement = target.create.clone();
+            (target.columns.clone(), Some(target), statement)
+        }
+        None => (inferred_columns(&job, &sources, &mut notes)?, None, None),
+    };
+    let shapes = match_columns(&job, &sources, &columns)?;
+    let (mut pieces, piece_bytes) = cut(&sources.files, &sources.format, number, streams)?;
+    if let (Publish::Partitions, Some(postgres), Some(target)) = (job.publish, postgres, &target) {
+        bound_by_keys(postgres, target, &sources, &shapes.typed, &mut pieces)?;
+    }
+    let known = sources.files.iter().all(|file| file.is_seekable());
+    let bytes = known
+        .then(|| sources.files.iter().map(|file| file.size - file.data_start.min(file.size)).sum());
+    let plan = TablePlan {
+        name,
+        files: sources.files,
+        format: sources.format,
+        shape: shapes.typed,
+        text_shape: shapes.text,
+        lane: shapes.lane,
+        lane_reason: shapes.lane_reason,
+        publish: job.publish,
+        columns,
+        bytes,
+        piece_bytes,
+        header_line: sources.header_line,
+        is_atomic: job.atomic,
+        notes,
+    };
+    Ok(AssembledTable { plan, target, statement, pieces })
+}
+
+/// A table's name from its first file's: `data/orders.2024.csv.gz` gives `orders`.
+fn name_of(sources: &Sources) -> Result<String> {
+    let path = &sources.files[0].path;
+    let stem = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let base = stem.split('.').next().unwrap_or_default().to_lowercase();
+    if base.is_empty() || base == "-" {
+        return Err(Error::usage("name the target with --table"));
+    }
+    QualifiedName::new(None, &base)
+        .map(|name| name.to_string())
+        .map_err(|error| Error::usage(error.to_string()))
+}
+
+/// The statement that would make the table, where one is asked for.
+fn creation(
+    job: &TableJob,
+    name: &str,
+    sources: &Sources,
+    notes: &mut Vec<String>,
+) -> Result<Option<String>> {
+    if !job.create {
+        return Ok(None);
+    }
+    let wrong =
+        |error: fullbore_postgres::connection::ConnectionError| Error::usage(error.to_string());
+    let partition_by = job.partition_by.as_deref();
+    if let Some(path) = &job.schema_file {
+        let path = PathBuf::from(path);
+        let sql = std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?;
+        return schema::with_partition(&sql, partition_by).map(Some).map_err(wrong);
+    }
+    let inferred = inferred(job, sources, notes)?;
+    let columns: Vec<NewColumn> = inferred
+        .into_iter()
+        .map(|(name, field_type)| {
+            let given = job.types.iter().filter_map(|given| given.split_once('='));
+            let mut given =
+                given.filter(|(column, _)| *column == name).map(|(_, type_name)| type_name);
+            let type_name =
+                given.next_back().map_or_else(|| schema::type_name(&field_type), Into::into);
+            NewColumn { name, type_name }
+        })
+        .collect();
+    for given in &job.types {
+        let column = given.split_once('=').map(|(column, _)| column);
+        if !columns.iter().any(|known| Some(known.name.as_str()) == column) {
+            return Err(Error::usage_with_hint(
+                format!("--type {given}: the files have no such column"),
+                "write --type column=type",
+            ));
+        }
+    }
+    let table = QualifiedName::parse(name).map_err(wrong)?;
+    schema::create_table(&table, &columns, partition_by).map(Some).map_err(wrong)
+}
+
+/// Names and types of the columns, from samples of the files.
+fn inferred(
+    job: &TableJob,
+    sources: &Sources,
+    notes: &mut Vec<String>,
+) -> Result<Vec<(String, FieldType)>> {
+    let Format::Delimited(dialect) = &sources.format else {
+        let schema = parquet::inspect(&sources.files[0])?.schema;
+        return schema
+            .fields()
+            .iter()
+            .map(|field| Ok((field.name().clone(), parquet::field_type(field.data_type())?)))
+            .collect();
+    };
+    let names: Vec<String> = match (&job.columns, &sources.names, sources.fields) {
+        (Some(listed), _, _) => listed.clone(),
+        (None, Some(names), _) => names.clone(),
+        (None, None, Some(fields)) => (1..=fields).map(|n| format!("column{n}")).collect(),
+        (None, None, None) => {
+            return Err(Error::usage_with_hint(
+                "there is nothing to infer columns from",
+                "give --schema FILE.sql, or a table that is there already",
+            ));
+        }
+    };
+    let has_header = dialect.header != fullbore_core::parse::dialect::Header::None;
+    let samples: Vec<(&[u8], bool)> = sources
+        .samples
+        .iter()
+        .flat_map(|sample| {
+            let first = (&sample.first[sample.bom_bytes..], has_header);
+            std::iter::once(first).chain(sample.others.iter().map(|text| (text.as_slice(), false)))
+        })
+        .collect();
+    let columns = infer(&names, &samples, dialect);
+    for column in &columns {
+        notes.push(format!("{}: {}", column.name, column.because));
+    }
+    Ok(columns
+        .into_iter()
+        .filter(|column| column.name != "-")
+        .map(|column| (column.name, column.field_type))
+        .collect())
+}
+
+/// Inferred columns for destinations that have none of their own.
+fn inferred_columns(
+    job: &TableJob,
+    sources: &Sources,
+    notes: &mut Vec<String>,
+) -> Result<Vec<TargetColumn>> {
+    Ok(inferred(job, sources, notes)?
+        .into_iter()
+        .map(|(name, field_type)| TargetColumn {
+            name,
+            type_name: schema::type_name(&field_type),
+            field_type: Some(field_type),
+            is_nullable: true,
+            is_generated: false,
+        })
+        .collect())
+}
+
+/// Gives each piece the key range of the partition that it becomes.
+fn bound_by_keys(
+    postgres: &Postgres,
+    target: &Target,
+    sources: &Sources,
+    shape: &Arc<fullbore_core::parse::types::ParseShape>,
+    pieces: &mut Vec<PlannedPiece>,
+) -> Result<()> {
+    let Format::Delimited(dialect) = &sources.format else {
+        return Err(Error::usage_with_hint(
+            "Parquet files can't become partitions yet",
+            "load with --publish replace or append",
+        ));
+    };
+    let column = match target.relation.partition_key.as_ref().map(|(_, columns)| columns.as_slice())
+    {
+        Some([column]) => column.clone(),
+        _ => {
+            return Err(Error::usage_with_hint(
+                format!("{} has no single partition key", target.name()),
+                "name it with --create --partition-by COLUMN",
+            ));
+        }
+    };
+    let ranges = KeyReader::new(dialect, shape, &column)?.ranges(&sources.files, pieces)?;
+    for (piece, range) in pieces.iter_mut().zip(ranges) {
+        let literal = |text: &str, after| postgres.key_literal(target, &column, text, after);
+        let upper = match (&range.next, &range.last) {
+            (Some(next), _) => literal(&next.text, false)?,
+            (None, Some(last)) => literal(&last.text, true)?,
+            (None, None) => "MAXVALUE".into(),
+        };
+        piece.bounds = Some(KeyBounds { lower: literal(&range.first.text, false)?, upper });
+    }
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! What a run came to: a table for people, or one JSON object.
+
+use fullbore_core::plan::Plan;
+use fullbore_core::run::Outcome;
+use serde::Serialize;
+
+use crate::words::{bytes, grouped, seconds};
+
+/// The object that `--json` prints.
+#[derive(Debug, Serialize)]
+pub struct JsonSummary<'a> {
+    run_id: &'a str,
+    rows: u64,
+    rejected: u64,
+    bytes: u64,
+    seconds: f64,
+    bytes_per_second: f64,
+    method: &'static str,
+    streams: usize,
+    parsers: usize,
+    pieces: u64,
+    phases: &'a [fullbore_core::destination::Phase],
+    tables: &'a [fullbore_core::record::TableTotals],
+    reject_files: &'a [std::path::PathBuf],
+    error: Option<String>,
+}
+
+impl<'a> JsonSummary<'a> {
+    pub fn of(plan: &'a Plan, outcome: &'a Outcome, error: Option<String>) -> Self {
+        Self {
+            run_id: &plan.run_id,
+            rows: outcome.rows,
+            rejected: outcome.rejected,
+            bytes: outcome.bytes,
+            seconds: outcome.seconds,
+            bytes_per_second: outcome.bytes as f64 / outcome.seconds.max(1e-9),
+            method: "copy",
+            streams: plan.streams,
+            parsers: plan.parsers,
+            pieces: outcome.pieces,
+            phases: &outcome.phases,
+            tables: &outcome.tables,
+            reject_files: &outcome.reject_files,
+            error,
+        }
+    }
+
+    pub fn print(&self) {
+        println!("{}", serde_json::to_string(self).expect("plain data becomes JSON"));
+    }
+}
+
+/// The table at the end of a run.
+pub fn print(plan: &Plan, outcome: &Outcome) {
+    let name_width =
+        outcome.tables.iter().map(|t| t.name.chars().count()).max().unwrap_or(0).max(5);
+    eprintln!("{:name_width$}  {:>15}  {:>9}  {:>6}", "table", "rows", "bytes", "pieces");
+    for table in &outcome.tables {
+        eprintln!(
+            "{:name_width$}  {:>15}  {:>9}  {:>6}",
+            table.name,
+            grouped(table.rows),
+            bytes(table.bytes),
+            table.pieces
+        );
+    }
+    if outcome.tables.len() > 1 {
+        eprintln!(
+            "{:name_width$}  {:>15}  {:>9}  {:>6}",
+            "all",
+            grouped(outcome.rows),
+            bytes(outcome.bytes),
+            outcome.pieces
+        );
+    }
+    let phases: Vec<String> = outcome
+        .phases
+        .iter()
+        .filter(|phase| phase.seconds >= 0.005)
+        .map(|phase| format!("{} {}", phase.name, seconds(phase.seconds)))
+        .collect();
+    eprintln!("phases: {}", phases.join(", "));
+    if outcome.rejected > 0 {
+        eprintln!("{} rows rejected:", grouped(outcome.rejected));
+        for path in &outcome.reject_files {
+            eprintln!("  {} (reasons beside it, .jsonl)", path.display());
+        }
+    }
+    let rate = outcome.bytes as f64 / outcome.seconds.max(1e-9) / 1e6;
+    eprintln!(
+        "loaded {} rows, {} in {} = {rate:.0} MB/s; {} streams, {} parsers; run {}",
+        grouped(outcome.rows),
+        bytes(outcome.bytes),
+        seconds(outcome.seconds),
+        plan.streams,
+        plan.parsers,
+        plan.run_id
+    );
+}

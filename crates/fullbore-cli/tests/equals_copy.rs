@@ -1,0 +1,249 @@
+//! What Fullbore loads equals what plain COPY loads from the same file, by count and checksum.
+
+mod common;
+
+use common::{Files, assert_no_leftovers, assert_same};
+use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
+
+/// Every type with a binary encoder.
+const TYPED: &str = "id bigint, flag boolean, small smallint, number integer, r real, d double precision,
+    price numeric(15,2), big numeric(30,10), huge numeric(60,20), free numeric, note text, short varchar(10),
+    padded char(5), day date, at time, moment timestamp, zoned timestamptz, key uuid, raw bytea, doc json,
+    docb jsonb, mood mood, numbers integer[], words text[]";
+
+/// Types that go as text.
+const TEXT_ONLY: &str =
+    "id bigint, span interval, range int4range, net inet, positive positive, pair pair, spot point";
+
+fn make_types(database: &TestDatabase<'_>) {
+    database.psql(
+        "CREATE TYPE mood AS ENUM ('sad', 'ok', 'it''s, fine');
+         CREATE DOMAIN positive AS integer CHECK (VALUE > 0);
+         CREATE TYPE pair AS (a integer, b text);",
+    );
+}
+
+/// Rows of TYPED; every `odd_every`-th has a field that only the server understands.
+fn typed_rows(rows: usize, odd_every: usize) -> String {
+    let mut text = String::new();
+    for i in 0..rows {
+        let odd = odd_every > 0 && i % odd_every == odd_every - 1;
+        if i % 17 == 16 {
+            // All NULL but the key.
+            text.push_str(&format!("{i}{}\n", ",".repeat(23)));
+            continue;
+        }
+        let day = if odd {
+            "\"Jan 5, 2020\"".to_owned()
+        } else {
+            format!("20{:02}-{:02}-{:02}", i % 100, i % 12 + 1, i % 28 + 1)
+        };
+        let number = if odd && i % 2 == 0 {
+            " 42 ".to_owned()
+        } else {
+            (i as i64 * 7919 % 100_000 - 50_000).to_string()
+        };
+        text.push_str(&format!(
+            "{i},{flag},{small},{number},{r},{d},{price:.2},{big}.{uuid:010},{huge}123456789012345678901234567890.{m:05},{free},\"note {i}, \"\"quoted\"\"\nsecond line\",\
+             s{short},p{padded},{day},{h:02}:{m:02}:{s:02}.{us:06},2024-02-{dd:02} {h:02}:{m:02}:{s:02},\
+             2024-07-{dd:02} {h:02}:{m:02}:{s:02}+02,{uuid:08x}-0000-4000-8000-{uuid:012x},\\x{raw:08x},\"{{\"\"a\"\": {i}}}\",\"[{i}, null]\",{mood},\
+             \"{{{i},NULL,-1}}\",\"{{a,\"\"b c\"\",\"\"\"\"}}\"\n",
+            flag = if i % 2 == 0 { "t" } else { "false" },
+            small = i as i64 % 65_536 - 32_768,
+            r = i as f32 / 3.0,
+            d = (i as f64).sqrt() * 1e-5,
+            price = i as f64 * 37.25 - 5000.0,
+            big = i * 1_000_003,
+            huge = i + 1,
+            free = match i % 4 { 0 => "0.0".to_owned(), 1 => format!("-{i}.500"), 2 => format!("{i}000000"), _ => format!("0.000{i}") },
+            short = i % 1000,
+            padded = i % 100,
+            h = i % 24, m = i % 60, s = i % 60, us = i * 31 % 1_000_000, dd = i % 28 + 1,
+            uuid = i,
+            raw = i,
+            mood = ["sad", "ok", "\"it's, fine\""][i % 3],
+        ));
+    }
+    text
+}
+
+fn loads_like_copy(
+    database: &TestDatabase<'_>,
+    columns: &str,
+    file: &str,
+    files: &Files,
+    more: &[&str],
+) {
+    database.psql(&format!("CREATE TABLE ours ({columns}); CREATE TABLE plain ({columns}); COPY plain FROM '{file}' (FORMAT csv)"));
+    let mut args = vec!["--format", "csv", "--header", "none"];
+    args.extend(more);
+    let output = files.load(database, file, "ours", &args);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_same(database, "ours", "plain");
+    assert_no_leftovers(database);
+}
+
+fn typed_on(server: TestServer, odd_every: usize, more: &[&str]) {
+    let cluster = shared_or_skip!(server);
+    let database = cluster.fresh_database();
+    make_types(&database);
+    let files = Files::new();
+    let file = files.write("typed.csv", typed_rows(3000, odd_every));
+    loads_like_copy(&database, TYPED, &file, &files, more);
+}
+
+#[test]
+fn every_type_on_18() {
+    typed_on(TestServer::Embedded18, 0, &[]);
+}
+
+#[test]
+fn every_type_on_16() {
+    typed_on(TestServer::Pg16, 0, &[]);
+}
+
+#[test]
+fn every_type_on_15() {
+    typed_on(TestServer::Debian15, 0, &[]);
+}
+
+#[test]
+fn every_type_on_14() {
+    typed_on(TestServer::Pg14, 0, &[]);
+}
+
+#[test]
+fn odd_rows_are_judged_by_the_server_on_18() {
+    typed_on(TestServer::Embedded18, 100, &[]);
+    typed_on(TestServer::Embedded18, 5, &[]);
+}
+
+#[test]
+fn odd_rows_are_judged_by_the_server_before_17() {
+    typed_on(TestServer::Pg16, 100, &[]);
+    typed_on(TestServer::Pg14, 5, &[]);
+}
+
+#[test]
+fn atomic_append_equals_copy() {
+    typed_on(TestServer::Embedded18, 50, &["--atomic"]);
+    typed_on(TestServer::Pg14, 50, &["--atomic"]);
+}
+
+#[test]
+fn replace_equals_copy() {
+    typed_on(TestServer::Embedded18, 50, &["--publish", "replace"]);
+    typed_on(TestServer::Pg14, 50, &["--publish", "replace"]);
+}
+
+fn text_only_on(server: TestServer) {
+    let cluster = shared_or_skip!(server);
+    let database = cluster.fresh_database();
+    make_types(&database);
+    let files = Files::new();
+    let mut text = String::new();
+    for i in 1..2000 {
+        text.push_str(&format!("{i},{i} days 0{}:00,\"[{i},{})\",10.{}.0.0/16,{i},\"({i},\"\"x y\"\")\",\"({i},-{i})\"\n", i % 10, i + 5, i % 255));
+    }
+    let file = files.write("text.csv", text);
+    loads_like_copy(&database, TEXT_ONLY, &file, &files, &[]);
+}
+
+#[test]
+fn types_without_an_encoder_go_as_text() {
+    text_only_on(TestServer::Embedded18);
+    text_only_on(TestServer::Pg16);
+    text_only_on(TestServer::Pg14);
+}
+
+#[test]
+fn partitions_equal_copy() {
+    for server in [TestServer::Embedded18, TestServer::Pg16, TestServer::Pg14] {
+        let cluster = shared_or_skip!(server);
+        let database = cluster.fresh_database();
+        let files = Files::new();
+        // Large enough for several pieces; keys repeat, so that cuts must move.
+        let text: String =
+            (0..1_500_000).map(|i| format!("{},{},payload {i}\n", i / 7, i % 7)).collect();
+        let file = files.write("keys.csv", &text);
+        database.psql(&format!(
+            "CREATE TABLE ours (k bigint, n integer, v text, PRIMARY KEY (k, n)) PARTITION BY RANGE (k);
+             CREATE TABLE plain (k bigint, n integer, v text); COPY plain FROM '{file}' (FORMAT csv)"
+        ));
+        let args = ["--publish", "partitions", "--header", "none", "--streams", "3"];
+        let output = files.load(&database, &file, "ours", &args);
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        assert_same(&database, "ours", "plain");
+        assert_no_leftovers(&database);
+        let partitions: u32 = database
+            .psql("SELECT count(*) FROM pg_inherits WHERE inhparent = 'ours'::regclass")
+            .parse()
+            .expect("a number");
+        assert!(partitions > 1, "{partitions} partitions");
+        // The parent's primary key was built on each and adopted.
+        let valid =
+            database.psql("SELECT indisvalid FROM pg_index WHERE indrelid = 'ours'::regclass");
+        assert_eq!(valid, "t");
+        let checks = database
+            .psql("SELECT count(*) FROM pg_constraint WHERE conname = 'fullbore_key_range'");
+        assert_eq!(checks, "0");
+    }
+}
+
+#[test]
+fn compressed_sources_and_pipes_equal_copy() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let files = Files::new();
+    let text: String = (0..400_000).map(|i| format!("{i}\tvalue {i} of many\n")).collect();
+    let file = files.write("plain.tsv", &text);
+    for packer in ["gzip -c", "zstd -q -c", "lz4 -q -c", "cat"] {
+        let packed = files.path("packed").to_str().expect("UTF-8").to_owned();
+        let status = std::process::Command::new("sh")
+            .args(["-c", &format!("{packer} {file} > {packed}")])
+            .status()
+            .expect("sh runs");
+        if !status.success() {
+            eprintln!("SKIP {packer} is not installed");
+            continue;
+        }
+        let database = cluster.fresh_database();
+        database.psql(&format!("CREATE TABLE ours (a bigint, b text); CREATE TABLE plain (a bigint, b text); COPY plain FROM '{file}'"));
+        let output =
+            files.load(&database, &packed, "ours", &["--format", "text", "--streams", "3"]);
+        assert_eq!(output.code, 0, "{packer}: {}", output.stderr);
+        assert_same(&database, "ours", "plain");
+    }
+    let database = cluster.fresh_database();
+    database.psql(&format!("CREATE TABLE ours (a bigint, b text); CREATE TABLE plain (a bigint, b text); COPY plain FROM '{file}'"));
+    let args = ["load", "-", "--to", database.url(), "--table", "ours", "--format", "text"];
+    let output = files.fullbore_with_input(&args, text.as_bytes());
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_same(&database, "ours", "plain");
+}
+
+#[test]
+fn one_quoted_file_is_split_safely() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    // Quoted fields that look like records, so that a guess about quotes would go wrong.
+    let text: String = (0..1_000_000)
+        .map(|i| match i % 5 {
+            0 => format!("{i},\"1,\"\"x\"\"\n{i},\"\"y\"\"\n\",\n"),
+            1 => format!("{i},,\"\"\n"),
+            2 => format!("{i},\"\n\n\n\",plain\n"),
+            _ => format!("{i},some plain text,\"a \"\"quoted\"\" word\"\n"),
+        })
+        .collect();
+    assert!(text.len() > 17 << 20, "too small to be split: {}", text.len());
+    let file = files.write("quoted.csv", &text);
+    database.psql(&format!("CREATE TABLE ours (a bigint, b text, c text); CREATE TABLE plain (a bigint, b text, c text); COPY plain FROM '{file}' (FORMAT csv)"));
+    let output = files.load(
+        &database,
+        &file,
+        "ours",
+        &["--header", "none", "--streams", "4", "--parsers", "3"],
+    );
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_same(&database, "ours", "plain");
+}

@@ -1,0 +1,52 @@
+//! Every queue, buffer and retry limit, in one place, with the relations between them asserted.
+
+/// Bytes of text in one block: what one parser takes at a time. Small enough that the block, its
+/// index and its columns stay in a core's second-level cache (measured flat from 256 to 512 KiB).
+pub const BLOCK_BYTES: usize = 256 * 1024;
+
+/// Readable bytes kept before and after a block's text, so that wide loads near either end stay
+/// inside the buffer.
+pub const BLOCK_PADDING: usize = 64;
+
+/// Largest field accepted unless `--max-field-bytes` says otherwise.
+pub const MAX_FIELD_BYTES_DEFAULT: usize = 64 << 20;
+
+/// COPY's own limit for one field.
+pub const MAX_FIELD_BYTES_LIMIT: usize = (1 << 30) - 1;
+
+/// Encoded blocks that may wait for one stream's session.
+pub const QUEUE_BLOCKS_PER_STREAM: usize = 4;
+
+/// A run has at least this many pieces per stream where the data is large enough.
+pub const PIECES_PER_STREAM_MIN: usize = 7;
+
+/// Pieces are not cut smaller than this: the price of a transaction must not show.
+pub const PIECE_BYTES_MIN: u64 = 16 << 20;
+
+/// Pieces are not cut larger than this: what is repeated after a crash stays small.
+pub const PIECE_BYTES_MAX: u64 = 1 << 30;
+
+/// Share of odd rows in a piece, in percent, above which the piece goes wholly as COPY text.
+pub const ODD_ROWS_PERCENT_MAX: u64 = 5;
+
+/// Rows a piece must have shown before its share of odd rows is judged.
+pub const ODD_ROWS_JUDGED_AFTER: u64 = 10_000;
+
+/// Odd rows kept in memory per piece before they are spooled to disk.
+pub const ODD_BYTES_IN_MEMORY: usize = 1 << 20;
+
+/// Odd rows of one piece, in bytes, above which the piece is repeated wholly as COPY text.
+pub const ODD_BYTES_MAX: u64 = 256 << 20;
+
+/// Bytes of a rejected value shown in its reason.
+pub const REJECT_VALUE_BYTES: usize = 200;
+
+/// Bytes sampled from each place of a file by the sniffer and by schema inference.
+pub const SAMPLE_BYTES: usize = 256 * 1024;
+
+/// Bytes of one chunk whose quotes are counted at a time when a quoted file is split.
+pub const SCAN_CHUNK_BYTES: usize = 1 << 20;
+
+const _: () = assert!(BLOCK_BYTES >= 4096 && BLOCK_BYTES + 2 * BLOCK_PADDING < (1 << 30));
+const _: () = assert!(MAX_FIELD_BYTES_DEFAULT <= MAX_FIELD_BYTES_LIMIT);
+const _: () = assert!(PIECE_BYTES_MIN <= PIECE_BYTES_MAX);

@@ -1,0 +1,100 @@
+//! What every destination implements.
+//!
+//! The order of calls: [`Destination::describe`] while planning; then [`Destination::prepare`],
+//! [`Destination::open`] for each stream, [`Writer`]'s calls piece by piece,
+//! [`Destination::publish`] once; [`Destination::abort`] instead of it leaves no trace.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+
+use crate::error::Result;
+use crate::parse::types::FieldType;
+use crate::plan::{Plan, PlannedPiece};
+
+/// A column of the target.
+#[derive(Debug, Clone)]
+pub struct TargetColumn {
+    pub name: String,
+    /// The destination's own name of the type, as shown in the plan.
+    pub type_name: String,
+    /// What fields are parsed into; `None` where the destination has no encoder for the type and
+    /// takes it as text.
+    pub field_type: Option<FieldType>,
+    pub is_nullable: bool,
+    /// The destination fills it by itself; it can't be loaded.
+    pub is_generated: bool,
+}
+
+/// How a table's rows travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Lane {
+    /// Typed columns in the destination's own binary form.
+    Binary,
+    /// Every column as text, judged by the destination.
+    Text,
+}
+
+/// Turns batches into what is sent; one for each parser and table.
+pub trait Encoder: Send {
+    /// Appends a batch's rows to `out`. A batch of [`Lane::Text`] has text columns only.
+    fn encode(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()>;
+}
+
+/// Rows for the destination to judge one by one: lines of COPY's text format.
+#[derive(Debug, Clone, Copy)]
+pub struct TextRows<'a> {
+    /// Whole lines each; one after the other they are all rows.
+    pub parts: &'a [&'a [u8]],
+    pub rows: u64,
+}
+
+/// A row that the destination refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Its place among the [`TextRows`], from 0.
+    pub row: u64,
+    pub column: Option<String>,
+    pub value: Option<String>,
+    pub code: String,
+    pub reason: String,
+}
+
+/// What the destination confirms of a committed piece.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Receipt {
+    pub rows: u64,
+    pub bytes_sent: u64,
+}
+
+/// One stream's way into the destination.
+pub trait Writer: Send {
+    fn begin(&mut self, piece: &PlannedPiece) -> Result<()>;
+    /// Sends encoded rows of [`Lane::Binary`].
+    fn write(&mut self, encoded: &[u8]) -> Result<()>;
+    /// Sends rows as text; those that were refused come back, the others are in.
+    fn judge(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>>;
+    fn commit(&mut self) -> Result<Receipt>;
+    /// Takes back what the piece had sent; the writer can begin another.
+    fn rollback(&mut self) -> Result<()>;
+}
+
+/// A phase of publishing that took time, for the summary.
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+pub struct Phase {
+    pub name: String,
+    pub seconds: f64,
+}
+
+/// A place that batches are loaded into.
+pub trait Destination: Send + Sync {
+    /// Makes what must be there before the first piece.
+    fn prepare(&self, plan: &Plan) -> Result<()>;
+    fn encoder(&self, plan: &Plan, table: usize, lane: Lane) -> Result<Box<dyn Encoder>>;
+    fn open<'a>(&'a self, plan: &Arc<Plan>, stream: usize) -> Result<Box<dyn Writer + 'a>>;
+    /// Shows the rows; returns the phases it went through.
+    fn publish(&self, plan: &Plan) -> Result<Vec<Phase>>;
+    /// Takes away every trace of the run; returns what could not be taken away.
+    fn abort(&self, plan: &Plan) -> Vec<String>;
+}

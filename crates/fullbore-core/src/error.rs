@@ -1,0 +1,67 @@
+//! What can go wrong on the way, as data; the words for people are in `Display` and `hint`.
+
+use std::path::PathBuf;
+
+/// An error of the data path.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The job or its options make no sense; nothing was touched.
+    #[error("{message}")]
+    Usage { message: String, hint: Option<String> },
+    #[error("can't read {}: {source}", path.display())]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("can't write {}: {source}", path.display())]
+    Write { path: PathBuf, source: std::io::Error },
+    /// The source's bytes are not what they should be, beyond a single row.
+    #[error("{}: {message}", path.display())]
+    Source { path: PathBuf, message: String, hint: Option<String> },
+    #[error("{} changed during the load ({what})", path.display())]
+    SourceChanged { path: PathBuf, what: String },
+    #[error("{rejects} rows were rejected, {limit} are allowed; the first: {first}")]
+    TooManyRejects { rejects: u64, limit: String, first: String },
+    /// The destination refused or failed.
+    #[error("{message}")]
+    Destination { message: String, hint: Option<String>, kind: DestinationFailure },
+    #[error("stopped by a signal")]
+    Interrupted,
+}
+
+/// What a destination's failure means for the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DestinationFailure {
+    /// It refused before anything was touched.
+    Refused,
+    /// A value was refused where only whole pieces can be: the piece may be tried as text.
+    Data,
+    /// A constraint of the target does not hold for the new rows.
+    Constraint,
+    /// The connection was lost.
+    Lost,
+    Other,
+}
+
+impl Error {
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::Usage { message: message.into(), hint: None }
+    }
+
+    pub fn usage_with_hint(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Usage { message: message.into(), hint: Some(hint.into()) }
+    }
+
+    /// What the user can do, with the option to use.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Usage { hint, .. }
+            | Self::Source { hint, .. }
+            | Self::Destination { hint, .. } => hint.as_deref(),
+            Self::TooManyRejects { .. } => {
+                Some("mend the rows in the reject file, or allow more with --max-rejects N or P%")
+            }
+            Self::SourceChanged { .. } => Some("load again when nobody writes to the file"),
+            _ => None,
+        }
+    }
+}
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,73 @@
+//! The job file: TOML with the names of the command line's options.
+//!
+//! ```toml
+//! to = "postgresql://localhost/shop"
+//! streams = 4
+//!
+//! [[table]]
+//! name = "orders"
+//! sources = ["data/orders.*.csv.gz"]
+//! header = "true"
+//! ```
+
+use std::path::Path;
+
+use super::Job;
+use crate::error::{Error, Result};
+
+/// Reads a job file and applies `key=value` settings to it, in order.
+///
+/// A key is a path: `streams`, `table.orders.publish`, `table.0.header`. Relative paths in
+/// `sources` stay relative to the current folder.
+pub fn read_job_file(path: &Path, settings: &[String]) -> Result<Job> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let wrong = |error: toml::de::Error| {
+        Error::usage(format!("{}: {}", path.display(), error.to_string().trim_end()))
+    };
+    let mut job: toml::Table = toml::from_str(&text).map_err(wrong)?;
+    for setting in settings {
+        apply(&mut job, setting)?;
+    }
+    toml::Value::Table(job).try_into().map_err(wrong)
+}
+
+fn apply(job: &mut toml::Table, setting: &str) -> Result<()> {
+    let no_such = || {
+        Error::usage_with_hint(
+            format!("--set {setting}: no such place in the job"),
+            "write --set streams=4, or --set table.NAME.publish=replace",
+        )
+    };
+    let (path, value) = setting.split_once('=').ok_or_else(no_such)?;
+    let mut keys = path.split('.').peekable();
+    let mut table = job;
+    while let Some(key) = keys.next() {
+        if keys.peek().is_none() {
+            table.insert(key.to_owned(), parse_value(value));
+            return Ok(());
+        }
+        table = match table.get_mut(key).ok_or_else(no_such)? {
+            toml::Value::Table(inner) => inner,
+            toml::Value::Array(entries) => {
+                let wanted = keys.next().ok_or_else(no_such)?;
+                let number = wanted.parse::<usize>().ok();
+                let found = entries.iter_mut().enumerate().find(|(at, entry)| {
+                    number == Some(*at)
+                        || entry.get("name").and_then(|n| n.as_str()) == Some(wanted)
+                });
+                found.and_then(|(_, entry)| entry.as_table_mut()).ok_or_else(no_such)?
+            }
+            _ => return Err(no_such()),
+        };
+    }
+    Err(no_such())
+}
+
+/// A value as TOML writes it, else a plain string.
+fn parse_value(text: &str) -> toml::Value {
+    match toml::from_str::<toml::Table>(&format!("v = {text}")) {
+        Ok(mut table) => table.remove("v").unwrap_or_else(|| toml::Value::String(text.into())),
+        Err(_) => toml::Value::String(text.into()),
+    }
+}

@@ -1,0 +1,186 @@
+//! The job: what to load, where to, how to publish. From the command line or a TOML file.
+
+mod file;
+
+pub use file::read_job_file;
+
+use serde::{Deserialize, Serialize};
+
+use crate::parse::dialect::Header;
+
+/// What to load.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Job {
+    /// The destination's URL; the embedded server's where there is none.
+    pub to: Option<String>,
+    pub streams: Count,
+    pub parsers: Count,
+    pub method: Method,
+    pub max_rejects: RejectLimit,
+    pub max_field_bytes: Option<usize>,
+    /// All tables side by side rather than in order.
+    pub tables_at_once: bool,
+    /// Loads although a publication of the server covers all tables.
+    pub allow_publication: bool,
+    /// Leaves gathering statistics to the database.
+    pub no_analyze: bool,
+    pub tablespaces: Vec<String>,
+    #[serde(rename = "table")]
+    pub tables: Vec<TableJob>,
+}
+
+/// What to load into one table.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TableJob {
+    /// The target, `table` or `schema.table`, quoted as SQL quotes it.
+    pub name: Option<String>,
+    pub sources: Vec<String>,
+    pub format: Option<FormatName>,
+    pub delimiter: Option<String>,
+    pub quote: Option<String>,
+    pub escape: Option<String>,
+    pub null: Option<String>,
+    pub header: Option<Header>,
+    pub encoding: Option<String>,
+    /// The file's fields in order; `-` skips one.
+    pub columns: Option<Vec<String>>,
+    pub publish: Publish,
+    /// Append in one transaction.
+    pub atomic: bool,
+    pub create: bool,
+    /// A file with the CREATE TABLE statement to use with `create`.
+    pub schema_file: Option<String>,
+    /// `column=type` given by hand for an inferred schema.
+    pub types: Vec<String>,
+    pub partition_by: Option<String>,
+}
+
+/// A number, or the planner's own choice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Count {
+    #[default]
+    Auto,
+    Fixed(usize),
+}
+
+/// How rows enter the database.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    #[default]
+    Auto,
+    Copy,
+}
+
+/// How rows are shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Publish {
+    #[default]
+    Append,
+    Replace,
+    Partitions,
+}
+
+/// The formats that can be named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FormatName {
+    Csv,
+    Tsv,
+    /// COPY's text format.
+    Text,
+    Tbl,
+    Parquet,
+}
+
+/// How many rows may be rejected.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum RejectLimit {
+    Rows(u64),
+    Percent(f64),
+}
+
+impl Default for RejectLimit {
+    fn default() -> Self {
+        Self::Rows(0)
+    }
+}
+
+impl std::fmt::Display for RejectLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Rows(rows) => write!(f, "{rows}"),
+            Self::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
+impl std::str::FromStr for RejectLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is neither a number of rows nor a share such as 0.5%");
+        match text.strip_suffix('%') {
+            Some(share) => {
+                let percent: f64 = share.trim().parse().map_err(|_| wrong())?;
+                if (0.0..=100.0).contains(&percent) {
+                    Ok(Self::Percent(percent))
+                } else {
+                    Err(wrong())
+                }
+            }
+            None => text.parse().map(Self::Rows).map_err(|_| wrong()),
+        }
+    }
+}
+
+impl std::str::FromStr for Count {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        match text.parse() {
+            Ok(count) if (1..=1024).contains(&count) => Ok(Self::Fixed(count)),
+            _ => Err(format!("{text:?} is neither `auto` nor a number from 1 to 1024")),
+        }
+    }
+}
+
+/// Serde by way of `Display` and `FromStr`; a plain number is taken too.
+macro_rules! as_text {
+    ($type:ty, $show:expr) => {
+        impl Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let show: fn(&$type) -> String = $show;
+                serializer.serialize_str(&show(self))
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                #[derive(Deserialize)]
+                #[serde(untagged)]
+                enum Written {
+                    Number(u64),
+                    Text(String),
+                }
+                let text = match Written::deserialize(deserializer)? {
+                    Written::Number(number) => number.to_string(),
+                    Written::Text(text) => text,
+                };
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+as_text!(RejectLimit, |limit| limit.to_string());
+as_text!(Count, |count| match count {
+    Count::Auto => "auto".into(),
+    Count::Fixed(count) => count.to_string(),
+});

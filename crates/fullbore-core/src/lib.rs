@@ -1,0 +1,17 @@
+//! Fullbore's data path: source, split, parse, run, record.
+//!
+//! This crate knows no database, prints nothing and makes no HTML. Between parse and encode there
+//! is only Arrow's `RecordBatch`; where batches go is behind [`destination`].
+
+pub mod constants;
+pub mod destination;
+pub mod error;
+pub mod job;
+pub mod parse;
+pub mod plan;
+pub mod record;
+pub mod run;
+pub mod sinks;
+pub mod source;
+
+pub use error::{Error, Result};

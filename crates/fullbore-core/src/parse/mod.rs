@@ -1,0 +1,178 @@
+//! Parse: from a block of delimited text to a batch of typed columns.
+//!
+//! The way of a block: [`index`] finds where fields end, [`rows`] makes sure that every record has
+//! the fields it should have, [`columns`] turns each field's column into an array. Three things
+//! can become of a record: a row of the batch; a *fault*, a record that no row can be made of; or
+//! an *odd row*, one with a field that is not written in the canonical way, which goes to the
+//! destination as text for its own judgement.
+
+mod array;
+pub mod block;
+pub mod columns;
+pub mod dialect;
+pub mod index;
+pub mod numbers;
+pub mod reference;
+pub mod rows;
+pub mod temporal;
+pub mod text;
+pub mod types;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow_buffer::BooleanBuffer;
+use arrow_schema::{Field, Schema, SchemaRef};
+
+use block::Block;
+use columns::{ColumnParser, Input, RowSet};
+use dialect::Dialect;
+use index::{FieldIndex, OFFSET, SPECIAL};
+use rows::{Fault, FaultReason, Rows};
+use types::ParseShape;
+
+/// A row that the destination must judge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OddRow {
+    /// Where its record stands in the block's text, line end included.
+    pub range: Range<usize>,
+    /// Its columns as one line of COPY's text format, line feed included.
+    pub copy_text: Vec<u8>,
+}
+
+/// What became of a block's records.
+#[derive(Debug)]
+pub struct Parsed {
+    pub batch: RecordBatch,
+    pub faults: Vec<Fault>,
+    pub odd: Vec<OddRow>,
+}
+
+/// Parses blocks of one table; its memory is kept from block to block.
+pub struct Parser {
+    dialect: Dialect,
+    shape: Arc<ParseShape>,
+    schema: SchemaRef,
+    index: FieldIndex,
+    rows: Rows,
+    odd: RowSet,
+    columns: ColumnParser,
+}
+
+impl Parser {
+    pub fn new(dialect: Dialect, shape: Arc<ParseShape>) -> Self {
+        let fields: Vec<_> = shape
+            .columns
+            .iter()
+            .map(|column| Field::new(&column.name, column.field_type.arrow(), true))
+            .collect();
+        Self {
+            dialect,
+            schema: Arc::new(Schema::new(fields)),
+            shape,
+            index: FieldIndex::default(),
+            rows: Rows::default(),
+            odd: RowSet::default(),
+            columns: ColumnParser::default(),
+        }
+    }
+
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Parses a block of whole records, the last line end included.
+    ///
+    /// # Panics
+    /// If the block is 1 GiB or larger.
+    pub fn parse(&mut self, block: &Block) -> Parsed {
+        self.index.build(block, &self.dialect);
+        let text_is_clean = !self.index.has_nul && simdutf8::basic::from_utf8(block.text()).is_ok();
+        let mut faults = Vec::new();
+        self.rows.build(block, &self.index, &self.dialect, &self.shape, text_is_clean, &mut faults);
+        self.odd.reset(self.rows.count);
+        let input = Input { block, index: &self.index, rows: &self.rows, dialect: &self.dialect };
+        let arrays = self
+            .shape
+            .columns
+            .iter()
+            .map(|column| {
+                self.columns.parse(&input, column.field, &column.field_type, &mut self.odd)
+            })
+            .collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows.count));
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)
+            .expect("columns are of the schema's types and of one length");
+        if self.odd.is_empty() {
+            return Parsed { batch, faults, odd: Vec::new() };
+        }
+        let odd = self.take_odd_rows(block, &mut faults);
+        let kept: BooleanBuffer = (0..self.rows.count).map(|row| !self.odd.contains(row)).collect();
+        let batch =
+            arrow_select::filter::filter_record_batch(&batch, &BooleanArray::new(kept, None))
+                .expect("the filter is as long as the batch");
+        Parsed { batch, faults, odd }
+    }
+
+    /// Where the `nth` row of the batch that this block gives stands in its text, line end included.
+    pub fn locate(&mut self, block: &Block, nth: usize) -> Option<Range<usize>> {
+        self.parse(block);
+        let row = (0..self.rows.count).filter(|row| !self.odd.contains(*row)).nth(nth)?;
+        Some(self.with_line_end(block, row))
+    }
+
+    fn with_line_end(&self, block: &Block, row: usize) -> Range<usize> {
+        let record = self.rows.record(&self.index, row);
+        let line_feed = memchr::memchr(b'\n', &block.text()[record.end..]);
+        record.start..line_feed.map_or(block.len(), |at| record.end + at + 1)
+    }
+
+    /// Takes the odd rows out as text. Those that are no text at all are faults.
+    fn take_odd_rows(&self, block: &Block, faults: &mut Vec<Fault>) -> Vec<OddRow> {
+        let separators = self.rows.separators(&self.index);
+        let padded = block.padded();
+        let mut decoded = Vec::new();
+        let mut taken = Vec::with_capacity(self.odd.len());
+        'rows: for row in (0..self.rows.count).filter(|row| self.odd.contains(*row)) {
+            let range = self.with_line_end(block, row);
+            let mut line = Vec::new();
+            for (place, column) in self.shape.columns.iter().enumerate() {
+                if place > 0 {
+                    line.push(b'\t');
+                }
+                let at = row * self.rows.stride + column.field;
+                let start = (separators[at] & OFFSET) as usize + 1;
+                let end = (separators[at + 1] & OFFSET) as usize;
+                let raw = &padded[start..end];
+                decoded.clear();
+                let is_special = separators[at + 1] & SPECIAL != 0;
+                if !is_special && raw == self.dialect.null {
+                    line.extend_from_slice(b"\\N");
+                    continue;
+                }
+                match is_special {
+                    false => decoded.extend_from_slice(raw),
+                    true => match text::decode(raw, &self.dialect, &mut decoded) {
+                        text::Decoded::Null => {
+                            line.extend_from_slice(b"\\N");
+                            continue;
+                        }
+                        text::Decoded::Value => {}
+                        text::Decoded::NotText => {
+                            faults.push(Fault { range, reason: FaultReason::NotText });
+                            continue 'rows;
+                        }
+                    },
+                }
+                text::write_copy_text(&decoded, &mut line);
+            }
+            line.push(b'\n');
+            taken.push(OddRow { range, copy_text: line });
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,270 @@
+//! From separators to rows: every record gets exactly the fields it should have, or is a fault.
+//!
+//! Nearly every block is *even*: its separators are a matrix of records times fields, and nothing
+//! needs to be moved. Otherwise the rows are walked one by one, and what doesn't fit is set aside.
+
+use std::ops::Range;
+
+use super::block::Block;
+use super::dialect::{Dialect, Family, LineEnd};
+use super::index::{FieldIndex, OFFSET};
+use super::types::ParseShape;
+use crate::constants::BLOCK_PADDING;
+
+/// Why a record can't be a row, whatever its fields say. The words are COPY's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FaultReason {
+    /// The record ends before this field (from 0).
+    MissingField(usize),
+    ExtraField,
+    /// Bytes that are not UTF-8, the first few of them.
+    NotUtf8(Vec<u8>),
+    Nul,
+    UnterminatedQuote,
+    CarriageReturn,
+    LineFeed,
+    /// A backslash sequence gives bytes that are no text.
+    NotText,
+}
+
+impl FaultReason {
+    /// The sentence for people.
+    pub fn message(&self, shape: &ParseShape) -> String {
+        match self {
+            Self::MissingField(field) => {
+                let name = shape.field_names.get(*field).map_or("?", String::as_str);
+                format!("missing data for column \"{name}\"")
+            }
+            Self::ExtraField => "extra data after last expected column".into(),
+            Self::NotUtf8(bytes) => {
+                let hex: Vec<_> = bytes.iter().map(|b| format!("0x{b:02x}")).collect();
+                format!("invalid byte sequence for encoding \"UTF8\": {}", hex.join(" "))
+            }
+            Self::Nul => "invalid byte sequence for encoding \"UTF8\": 0x00".into(),
+            Self::UnterminatedQuote => "unterminated CSV quoted field".into(),
+            Self::CarriageReturn => "unquoted carriage return found in data".into(),
+            Self::LineFeed => "unquoted newline found in data".into(),
+            Self::NotText => {
+                "invalid byte sequence for encoding \"UTF8\" made by a backslash sequence".into()
+            }
+        }
+    }
+}
+
+/// A record that can't be a row: where it stands in the block's text, line end included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    pub range: Range<usize>,
+    pub reason: FaultReason,
+}
+
+/// The rows of a block.
+///
+/// Row `r` has its field `f` between separators `r * stride + f` and `r * stride + f + 1` of
+/// [`Rows::separators`].
+#[derive(Debug, Default)]
+pub struct Rows {
+    moved: Vec<u32>,
+    is_even: bool,
+    pub stride: usize,
+    pub count: usize,
+}
+
+impl Rows {
+    /// Rows that are known to be even.
+    pub fn even(stride: usize, count: usize) -> Self {
+        Self { moved: Vec::new(), is_even: true, stride, count }
+    }
+
+    /// Lays out the rows; records that can't be rows are appended to `faults`.
+    pub fn build(
+        &mut self,
+        block: &Block,
+        index: &FieldIndex,
+        dialect: &Dialect,
+        shape: &ParseShape,
+        text_is_clean: bool,
+        faults: &mut Vec<Fault>,
+    ) {
+        let per_record = shape.fields + usize::from(dialect.trailing_delimiter);
+        let suspicious = !text_is_clean
+            || index.ends_in_quotes
+            || index.has_carriage_return
+            || dialect.line_end == LineEnd::CrLf;
+        self.is_even = !suspicious && is_even(block, index, per_record, dialect);
+        if self.is_even {
+            self.stride = per_record;
+            self.count = index.line_ends;
+            return;
+        }
+        self.walk(block, index, dialect, shape, text_is_clean, faults);
+    }
+
+    pub fn separators<'a>(&'a self, index: &'a FieldIndex) -> &'a [u32] {
+        if self.is_even { &index.separators } else { &self.moved }
+    }
+
+    /// Where a row's record stands in the block's text, without its line end.
+    pub fn record(&self, index: &FieldIndex, row: usize) -> Range<usize> {
+        let separators = self.separators(index);
+        let fields = if self.is_even { self.stride } else { self.stride - 1 };
+        let start = (separators[row * self.stride] & OFFSET) as usize + 1 - BLOCK_PADDING;
+        let end = (separators[row * self.stride + fields] & OFFSET) as usize - BLOCK_PADDING;
+        start..end
+    }
+
+    #[cold]
+    fn walk(
+        &mut self,
+        block: &Block,
+        index: &FieldIndex,
+        dialect: &Dialect,
+        shape: &ParseShape,
+        text_is_clean: bool,
+        faults: &mut Vec<Fault>,
+    ) {
+        // A moved row keeps the place before its first field too, since the row before it may be
+        // missing, or end with a carriage return that is no part of it.
+        self.stride = shape.fields + usize::from(dialect.trailing_delimiter) + 1;
+        self.count = 0;
+        self.moved.clear();
+        let padded = block.padded();
+        let mut start = 0;
+        let mut ended_at = BLOCK_PADDING;
+        for at in 1..index.separators.len() {
+            let end = (index.separators[at] & OFFSET) as usize;
+            if padded[end] != b'\n' {
+                continue;
+            }
+            let record = ended_at..end + 1;
+            let fields = &index.separators[start..=at];
+            match self.accept(padded, fields, &record, dialect, shape, text_is_clean) {
+                None => self.count += 1,
+                Some(reason) => {
+                    let range = record.start - BLOCK_PADDING..record.end - BLOCK_PADDING;
+                    faults.push(Fault { range, reason });
+                }
+            }
+            ended_at = end + 1;
+            start = at;
+        }
+        let text_end = BLOCK_PADDING + block.len();
+        if ended_at < text_end {
+            faults.push(Fault {
+                range: ended_at - BLOCK_PADDING..text_end - BLOCK_PADDING,
+                reason: FaultReason::UnterminatedQuote,
+            });
+        }
+    }
+
+    /// Takes one record as a row, or says why it can't be one.
+    fn accept(
+        &mut self,
+        padded: &[u8],
+        fields: &[u32],
+        record: &Range<usize>,
+        dialect: &Dialect,
+        shape: &ParseShape,
+        text_is_clean: bool,
+    ) -> Option<FaultReason> {
+        let text = &padded[record.clone()];
+        if !text_is_clean {
+            if memchr::memchr(0, text).is_some() {
+                return Some(FaultReason::Nul);
+            }
+            if let Err(error) = std::str::from_utf8(text) {
+                let bad = &text[error.valid_up_to()..];
+                let length = error.error_len().unwrap_or(bad.len()).clamp(1, 4);
+                return Some(FaultReason::NotUtf8(bad[..length.min(bad.len())].to_vec()));
+            }
+        }
+        let separators = fields.len() - 1;
+        let mut last = fields[separators];
+        match dialect.line_end {
+            LineEnd::CrLf if text.ends_with(b"\r\n") => last -= 1,
+            // The last line of a file may end with nothing, and is then given a line feed.
+            LineEnd::CrLf if record.end < padded.len() - BLOCK_PADDING => {
+                return Some(FaultReason::LineFeed);
+            }
+            _ => {}
+        }
+        if has_bare_carriage_return(padded, fields, last, dialect) {
+            return Some(FaultReason::CarriageReturn);
+        }
+        let wanted = self.stride - 1;
+        if separators > wanted {
+            return Some(FaultReason::ExtraField);
+        }
+        if separators < wanted {
+            return Some(FaultReason::MissingField(separators.min(shape.fields - 1)));
+        }
+        if dialect.trailing_delimiter && !ends_with_delimiter(fields[separators - 1], last) {
+            return Some(FaultReason::ExtraField);
+        }
+        self.moved.push(record.start as u32 - 1);
+        self.moved.extend_from_slice(&fields[1..separators]);
+        self.moved.push(last);
+        None
+    }
+}
+
+/// Whether nothing stands between the last delimiter and the line end.
+fn ends_with_delimiter(last_delimiter: u32, line_end: u32) -> bool {
+    (last_delimiter & OFFSET) + 1 == line_end & OFFSET
+}
+
+/// A carriage return outside quotes that is not part of the line end.
+fn has_bare_carriage_return(padded: &[u8], fields: &[u32], last: u32, dialect: &Dialect) -> bool {
+    let start = (fields[0] & OFFSET) as usize + 1;
+    let mut rest = &padded[start.min((last & OFFSET) as usize)..(last & OFFSET) as usize];
+    if memchr::memchr(b'\r', rest).is_none() {
+        return false;
+    }
+    match dialect.family {
+        Family::Plain => true,
+        Family::Text => {
+            while let Some(at) = memchr::memchr2(b'\\', b'\r', rest) {
+                if rest[at] == b'\r' {
+                    return true;
+                }
+                rest = &rest[(at + 2).min(rest.len())..];
+            }
+            false
+        }
+        Family::Csv => {
+            let (mut inside, mut escaped) = (false, false);
+            for byte in rest {
+                if inside && *byte == dialect.escape && !dialect.quote_is_doubled() {
+                    escaped = !escaped;
+                    continue;
+                }
+                if *byte == dialect.quote && !escaped {
+                    inside = !inside;
+                }
+                escaped = false;
+                if *byte == b'\r' && !inside {
+                    return true;
+                }
+            }
+            false
+        }
+    }
+}
+
+/// Whether every record has just as many separators as it should, the last of them its line end.
+fn is_even(block: &Block, index: &FieldIndex, per_record: usize, dialect: &Dialect) -> bool {
+    let separators = &index.separators;
+    if separators.len() - 1 != index.line_ends * per_record {
+        return false;
+    }
+    let padded = block.padded();
+    // As many line ends as records, each at its record's end: so none stands elsewhere.
+    let line_ends = separators[1..].chunks_exact(per_record);
+    line_ends.into_iter().all(|record| {
+        let last = record[per_record - 1];
+        padded[(last & OFFSET) as usize] == b'\n'
+            && (!dialect.trailing_delimiter
+                || per_record < 2
+                || ends_with_delimiter(record[per_record - 2], last))
+    })
+}

@@ -1,0 +1,220 @@
+//! Text-like values, and the decoding of quoted and escaped fields.
+
+use super::dialect::{Dialect, Family};
+
+/// What became of a field that holds a quote or a backslash.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Decoded {
+    /// The field is the NULL string.
+    Null,
+    /// The value was appended to the output.
+    Value,
+    /// A backslash sequence made a byte sequence that is not text: NUL or broken UTF-8.
+    NotText,
+}
+
+/// Decodes a raw field that holds a quote or a backslash, appending its value to `out`.
+pub fn decode(raw: &[u8], dialect: &Dialect, out: &mut Vec<u8>) -> Decoded {
+    match dialect.family {
+        Family::Plain => {
+            out.extend_from_slice(raw);
+            Decoded::Value
+        }
+        Family::Csv => {
+            unquote(raw, dialect.quote, dialect.escape, out);
+            Decoded::Value
+        }
+        Family::Text if raw == dialect.null => Decoded::Null,
+        Family::Text => {
+            let start = out.len();
+            let made_bytes = unescape(raw, out);
+            // Only octal and hexadecimal sequences can make bytes that were not checked before.
+            if made_bytes
+                && (out[start..].contains(&0) || simdutf8::basic::from_utf8(&out[start..]).is_err())
+            {
+                out.truncate(start);
+                return Decoded::NotText;
+            }
+            Decoded::Value
+        }
+    }
+}
+
+/// Takes the quotes off a CSV field as COPY does: they may open and close anywhere in it.
+fn unquote(raw: &[u8], quote: u8, escape: u8, out: &mut Vec<u8>) {
+    // What nearly every quoted field looks like: quotes around and none within.
+    if raw.len() >= 2 && raw[0] == quote && raw[raw.len() - 1] == quote {
+        let inner = &raw[1..raw.len() - 1];
+        if memchr::memchr2(quote, escape, inner).is_none() {
+            out.extend_from_slice(inner);
+            return;
+        }
+    }
+    let mut inside = false;
+    let mut at = 0;
+    while at < raw.len() {
+        let byte = raw[at];
+        at += 1;
+        if !inside {
+            if byte == quote {
+                inside = true;
+            } else {
+                out.push(byte);
+            }
+            continue;
+        }
+        if byte == escape && at < raw.len() && (raw[at] == quote || raw[at] == escape) {
+            out.push(raw[at]);
+            at += 1;
+        } else if byte == quote {
+            inside = false;
+        } else {
+            out.push(byte);
+        }
+    }
+}
+
+/// The value of a quoted field where it is the raw bytes but for the quotes around them.
+#[inline(always)]
+pub fn simply_quoted(raw: &[u8], dialect: &Dialect) -> bool {
+    dialect.family == Family::Csv
+        && raw.len() >= 2
+        && raw[0] == dialect.quote
+        && raw[raw.len() - 1] == dialect.quote
+        && memchr::memchr2(dialect.quote, dialect.escape, &raw[1..raw.len() - 1]).is_none()
+}
+
+/// Resolves backslash sequences as COPY's text format does; true where one gave a byte by number.
+fn unescape(raw: &[u8], out: &mut Vec<u8>) -> bool {
+    let mut made_bytes = false;
+    let mut rest = raw;
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        out.extend_from_slice(&rest[..at]);
+        rest = &rest[at + 1..];
+        let Some((&first, tail)) = rest.split_first() else {
+            // A backslash at the very end stands for itself.
+            out.push(b'\\');
+            return made_bytes;
+        };
+        rest = tail;
+        match first {
+            b'b' => out.push(8),
+            b'f' => out.push(12),
+            b'n' => out.push(b'\n'),
+            b'r' => out.push(b'\r'),
+            b't' => out.push(b'\t'),
+            b'v' => out.push(11),
+            b'0'..=b'7' => {
+                let mut value = u32::from(first - b'0');
+                let mut taken = 0;
+                while taken < 2 && taken < rest.len() && matches!(rest[taken], b'0'..=b'7') {
+                    value = value * 8 + u32::from(rest[taken] - b'0');
+                    taken += 1;
+                }
+                rest = &rest[taken..];
+                out.push((value & 0xff) as u8);
+                made_bytes = true;
+            }
+            b'x' if rest.first().is_some_and(u8::is_ascii_hexdigit) => {
+                let mut value = 0;
+                let mut taken = 0;
+                while taken < 2 && taken < rest.len() && rest[taken].is_ascii_hexdigit() {
+                    value = value * 16 + hex_value(rest[taken]).unwrap_or(0);
+                    taken += 1;
+                }
+                rest = &rest[taken..];
+                out.push(value);
+                made_bytes = true;
+            }
+            other => out.push(other),
+        }
+    }
+    out.extend_from_slice(rest);
+    made_bytes
+}
+
+fn hex_value(byte: u8) -> Option<u8> {
+    (byte as char).to_digit(16).map(|digit| digit as u8)
+}
+
+/// The words for true and false that PostgreSQL takes, in lower case as written most often.
+#[inline(always)]
+pub fn boolean(field: &[u8]) -> Option<bool> {
+    match field {
+        b"t" | b"true" | b"1" | b"T" | b"TRUE" | b"True" | b"y" | b"yes" | b"on" => Some(true),
+        b"f" | b"false" | b"0" | b"F" | b"FALSE" | b"False" | b"n" | b"no" | b"off" => Some(false),
+        _ => None,
+    }
+}
+
+/// The standard form of a UUID: 36 characters, hyphens at their places.
+pub fn uuid(field: &[u8]) -> Option<[u8; 16]> {
+    let field: &[u8; 36] = field.try_into().ok()?;
+    let mut uuid = [0; 16];
+    let mut at = 0;
+    for byte in &mut uuid {
+        if matches!(at, 8 | 13 | 18 | 23) {
+            if field[at] != b'-' {
+                return None;
+            }
+            at += 1;
+        }
+        *byte = hex_value(field[at])? << 4 | hex_value(field[at + 1])?;
+        at += 2;
+    }
+    Some(uuid)
+}
+
+/// A byte string in hexadecimal form (`\x00ff`), or one without any backslash, appended to `out`;
+/// false, and nothing appended, where the server must judge.
+pub fn bytea(field: &[u8], out: &mut Vec<u8>) -> bool {
+    let Some(digits) = field.strip_prefix(b"\\x") else {
+        let literal = memchr::memchr(b'\\', field).is_none();
+        if literal {
+            out.extend_from_slice(field);
+        }
+        return literal;
+    };
+    let start = out.len();
+    let (pairs, rest) = digits.as_chunks::<2>();
+    for pair in pairs {
+        let (Some(high), Some(low)) = (hex_value(pair[0]), hex_value(pair[1])) else {
+            out.truncate(start);
+            return false;
+        };
+        out.push(high << 4 | low);
+    }
+    if !rest.is_empty() {
+        out.truncate(start);
+    }
+    rest.is_empty()
+}
+
+/// Whether text has at most `limit` characters.
+#[inline(always)]
+pub fn fits(field: &[u8], limit: Option<u32>) -> bool {
+    match limit {
+        Some(limit) if field.len() > limit as usize => {
+            // Continuation bytes don't count.
+            field.iter().filter(|b| **b & 0xc0 != 0x80).count() <= limit as usize
+        }
+        _ => true,
+    }
+}
+
+/// Appends a value as a field of COPY's text format.
+pub fn write_copy_text(value: &[u8], out: &mut Vec<u8>) {
+    let mut rest = value;
+    while let Some(at) = rest.iter().position(|b| matches!(b, b'\\' | b'\t' | b'\n' | b'\r')) {
+        out.extend_from_slice(&rest[..at]);
+        out.push(b'\\');
+        out.push(match rest[at] {
+            b'\t' => b't',
+            b'\n' => b'n',
+            b'\r' => b'r',
+            byte => byte,
+        });
+        rest = &rest[at + 1..];
+    }
+    out.extend_from_slice(rest);
+}

@@ -1,0 +1,117 @@
+//! What a field is parsed into: the typed columns that travel between parser and encoder.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, TimeUnit};
+
+/// Largest precision that fits a 64-bit decimal.
+pub const DECIMAL64_PRECISION_MAX: u8 = 18;
+/// Largest precision that fits a 128-bit decimal.
+pub const DECIMAL128_PRECISION_MAX: u8 = 38;
+
+/// The type that a column's fields are parsed into.
+///
+/// Each variant names the one Arrow type that carries it (see [`FieldType::arrow`]); a destination
+/// maps its own column types onto these.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FieldType {
+    Boolean,
+    Int16,
+    Int32,
+    Int64,
+    Float32,
+    Float64,
+    /// Exact decimal of at most 38 digits; `scale` digits after the point.
+    Decimal {
+        precision: u8,
+        scale: u8,
+    },
+    /// Exact decimal of any size, carried as its canonical text. With limits, both are given.
+    NumericText {
+        limits: Option<(u16, u16)>,
+    },
+    /// Text; `characters_max` where the type is limited.
+    Text {
+        characters_max: Option<u32>,
+    },
+    /// Days since 1970-01-01.
+    Date,
+    /// Microseconds since midnight.
+    Time,
+    /// Microseconds since 1970-01-01 00:00, no zone.
+    Timestamp,
+    /// Microseconds since 1970-01-01 00:00 UTC. `zoneless_is_utc` says whether a value without a
+    /// zone may be read as UTC; otherwise such a value is left to the server.
+    TimestampTz {
+        zoneless_is_utc: bool,
+    },
+    Uuid,
+    Bytea,
+    /// JSON text, passed through; the server checks it.
+    Json,
+    Jsonb,
+    /// One of the labels, as text.
+    Enum {
+        labels: Arc<[String]>,
+    },
+    /// A one-dimensional array.
+    Array(Box<FieldType>),
+}
+
+impl FieldType {
+    /// The Arrow type of the column.
+    pub fn arrow(&self) -> DataType {
+        match self {
+            Self::Boolean => DataType::Boolean,
+            Self::Int16 => DataType::Int16,
+            Self::Int32 => DataType::Int32,
+            Self::Int64 => DataType::Int64,
+            Self::Float32 => DataType::Float32,
+            Self::Float64 => DataType::Float64,
+            Self::Decimal { precision, scale } if *precision <= DECIMAL64_PRECISION_MAX => {
+                DataType::Decimal64(*precision, *scale as i8)
+            }
+            Self::Decimal { precision, scale } => DataType::Decimal128(*precision, *scale as i8),
+            Self::NumericText { .. }
+            | Self::Text { .. }
+            | Self::Json
+            | Self::Jsonb
+            | Self::Enum { .. } => DataType::Utf8,
+            Self::Date => DataType::Date32,
+            Self::Time => DataType::Time64(TimeUnit::Microsecond),
+            Self::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
+            Self::TimestampTz { .. } => {
+                DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+            }
+            Self::Uuid => DataType::FixedSizeBinary(16),
+            Self::Bytea => DataType::Binary,
+            Self::Array(item) => DataType::List(Arc::new(Field::new("item", item.arrow(), true))),
+        }
+    }
+
+    /// Plain text without limit: the type of every column when a table goes as text.
+    pub fn text() -> Self {
+        Self::Text { characters_max: None }
+    }
+}
+
+/// One column to be parsed: where its field stands and what it becomes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseColumn {
+    /// The target column's name.
+    pub name: String,
+    /// The field's place in the record, from 0.
+    pub field: usize,
+    pub field_type: FieldType,
+}
+
+/// The shape of a record and what becomes of each of its fields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseShape {
+    /// Fields in each record, the empty one after a trailing delimiter not counted.
+    pub fields: usize,
+    /// The target's columns, in the order in which they are sent.
+    pub columns: Vec<ParseColumn>,
+    /// The name of each field, for messages; skipped ones included.
+    pub field_names: Vec<String>,
+}

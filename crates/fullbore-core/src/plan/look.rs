@@ -1,0 +1,225 @@
+//! Looks at a table's sources: which files there are, and how they are written.
+
+use std::sync::Arc;
+
+use super::Format;
+use crate::constants::SAMPLE_BYTES;
+use crate::error::{Error, Result};
+use crate::job::{FormatName, TableJob};
+use crate::parse::dialect::{Dialect, Header};
+use crate::source::sniff::{DialectHints, Samples, data_start, header_names, sample, sniff};
+use crate::source::{Packing, SourceFile, discover, parquet};
+
+/// What was found of a table's sources.
+pub struct Sources {
+    pub files: Vec<Arc<SourceFile>>,
+    pub format: Format,
+    /// The fields' names: from the header, or from Parquet's schema.
+    pub names: Option<Vec<String>>,
+    /// Fields per record, where a record was seen.
+    pub fields: Option<usize>,
+    pub header_line: Option<Vec<u8>>,
+    pub notes: Vec<String>,
+    /// Text of the first files, for inference.
+    pub samples: Vec<Samples>,
+}
+
+/// Files whose samples are kept for inference, spread over all of them.
+const SAMPLED_FILES_MAX: usize = 8;
+
+/// Finds a table's files and how they are written.
+pub fn look(job: &TableJob) -> Result<Sources> {
+    if job.sources.is_empty() {
+        return Err(Error::usage_with_hint(
+            "no source is given",
+            "name files, globs, or - for stdin",
+        ));
+    }
+    let mut files = Vec::new();
+    for source in &job.sources {
+        files.extend(discover::discover(source)?);
+    }
+    if let Some(name) = &job.encoding {
+        let encoding = encoding_rs::Encoding::for_label(name.as_bytes()).ok_or_else(|| {
+            Error::usage_with_hint(
+                format!("no encoding is called {name:?}"),
+                "use a name of the WHATWG list, such as latin1, windows-1252, utf-16le, shift_jis",
+            )
+        })?;
+        if encoding != encoding_rs::UTF_8 {
+            for file in &mut files {
+                file.encoding = Some(encoding);
+            }
+        }
+    }
+    let parquet = files.iter().filter(|file| file.packing == Packing::Parquet).count();
+    if job.format == Some(FormatName::Parquet) || parquet == files.len() {
+        return look_at_parquet(files);
+    }
+    if parquet > 0 {
+        return Err(Error::usage_with_hint(
+            "some of the files are Parquet and some are text",
+            "load them as two tables of a job, or one after the other",
+        ));
+    }
+    look_at_text(job, files)
+}
+
+fn look_at_parquet(files: Vec<SourceFile>) -> Result<Sources> {
+    let mut names: Option<Vec<String>> = None;
+    for file in &files {
+        let schema = parquet::inspect(file)?.schema;
+        let found: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+        match &names {
+            Some(names) if *names != found => {
+                return Err(Error::Source {
+                    path: file.path.clone(),
+                    message: format!(
+                        "its columns are {found:?}, those of the first file {names:?}"
+                    ),
+                    hint: Some("load files of another shape on their own".into()),
+                });
+            }
+            _ => names = Some(found),
+        }
+    }
+    Ok(Sources {
+        files: files.into_iter().map(Arc::new).collect(),
+        format: Format::Parquet,
+        fields: names.as_ref().map(Vec::len),
+        names,
+        header_line: None,
+        notes: Vec::new(),
+        samples: Vec::new(),
+    })
+}
+
+/// One option of one ASCII byte; `\t` is written as people write it.
+fn one_byte(option: &str, value: Option<&String>) -> Result<Option<u8>> {
+    let Some(value) = value else { return Ok(None) };
+    match value.as_bytes() {
+        [byte] => Ok(Some(*byte)),
+        b"\\t" | b"tab" => Ok(Some(b'\t')),
+        _ => Err(Error::usage_with_hint(
+            format!("--{option} {value:?} is not one byte"),
+            "give one ASCII character, or \\t",
+        )),
+    }
+}
+
+fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
+    let hints = DialectHints {
+        format: job.format,
+        delimiter: one_byte("delimiter", job.delimiter.as_ref())?,
+        quote: one_byte("quote", job.quote.as_ref())?,
+        escape: one_byte("escape", job.escape.as_ref())?,
+        null: job.null.as_ref().map(|null| null.as_bytes().to_vec()),
+        header: job.header,
+    };
+    let is_stdin = files.iter().any(SourceFile::is_stdin);
+    if is_stdin && (files.len() > 1 || hints.format.is_none()) {
+        return Err(Error::usage_with_hint(
+            "standard input can't be looked at before it is read",
+            "name its --format (and --header true where it has one), and load it alone",
+        ));
+    }
+    let mut found: Option<(Dialect, Option<usize>, Vec<String>)> = None;
+    let mut names: Option<Vec<String>> = None;
+    let mut header_line = None;
+    let mut samples = Vec::new();
+    let every = files.len().div_ceil(SAMPLED_FILES_MAX).max(1);
+    for (number, file) in files.iter_mut().enumerate() {
+        if !file.is_regular {
+            // A pipe is read once, and not by the planner.
+            if found.is_none() {
+                let sniffed = sniff(b"", true, &file.path, &hints)?;
+                if sniffed.dialect.header != Header::None && job.columns.is_none() {
+                    return Err(Error::usage_with_hint(
+                        format!(
+                            "{}: the header of a pipe can't be read beforehand",
+                            file.path.display()
+                        ),
+                        "list the fields with --columns a,b,c; the header line is then skipped",
+                    ));
+                }
+                found = Some((sniffed.dialect, None, sniffed.notes));
+            }
+            continue;
+        }
+        let dialect = found.as_ref().map(|(dialect, ..)| dialect);
+        let sampled = sample(file, SAMPLE_BYTES, dialect)?;
+        // The first file with anything in it decides; an empty one says nothing.
+        let is_empty = sampled.first.len() <= sampled.bom_bytes;
+        if found.as_ref().is_none_or(|(_, fields, _)| fields.is_none()) && !is_empty {
+            let text = &sampled.first[sampled.bom_bytes..];
+            let sniffed = sniff(text, sampled.is_whole, &file.path, &hints)?;
+            // A first record longer than the sample tells nothing of its fields.
+            let fields = (sniffed.fields > 0).then_some(sniffed.fields);
+            found = Some((sniffed.dialect, fields, sniffed.notes));
+        }
+        if let Some((dialect, ..)) = &found {
+            prepare_file(file, &sampled, dialect, &mut names, &mut header_line)?;
+        }
+        if number % every == 0 {
+            samples.push(sampled);
+        }
+    }
+    let (dialect, fields, notes) = match found {
+        Some(found) => found,
+        None => {
+            let sniffed = sniff(b"", true, &files[0].path, &hints)?;
+            (sniffed.dialect, None, vec!["all files are empty".to_owned()])
+        }
+    };
+    Ok(Sources {
+        files: files.into_iter().map(Arc::new).collect(),
+        format: Format::Delimited(dialect),
+        fields: names.as_ref().map(Vec::len).or(fields),
+        names,
+        header_line,
+        notes,
+        samples,
+    })
+}
+
+/// Finds where a file's first record begins, and that its header is the first file's.
+fn prepare_file(
+    file: &mut SourceFile,
+    sampled: &Samples,
+    dialect: &Dialect,
+    names: &mut Option<Vec<String>>,
+    header_line: &mut Option<Vec<u8>>,
+) -> Result<()> {
+    let text = &sampled.first;
+    if text.len() <= sampled.bom_bytes {
+        file.data_start = text.len() as u64;
+        return Ok(());
+    }
+    let Some((bytes, lines)) = data_start(text, dialect, sampled.bom_bytes) else {
+        return Err(Error::Source {
+            path: file.path.clone(),
+            message: format!("the header is longer than {SAMPLE_BYTES} bytes"),
+            hint: Some("a quote may be unterminated, or there is no header: --header none".into()),
+        });
+    };
+    file.data_start = bytes;
+    file.data_start_lines = lines;
+    if dialect.header == Header::None {
+        return Ok(());
+    }
+    let header = &text[sampled.bom_bytes..bytes as usize];
+    let found = header_names(header, dialect)?;
+    match names {
+        Some(names) if *names != found => Err(Error::Source {
+            path: file.path.clone(),
+            message: format!("its header is {found:?}, that of the first file {names:?}"),
+            hint: Some("load files of another shape on their own, or give --columns".into()),
+        }),
+        Some(_) => Ok(()),
+        None => {
+            *names = Some(found);
+            *header_line = Some(header.to_vec());
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The plan: everything that running decides, decided beforehand, and printable.
+//!
+//! [`look`] opens the sources far enough to know how they are written; [`columns`] decides what
+//! each field becomes; [`pieces`] cuts the work; [`keys`] finds the key ranges of pieces that
+//! become partitions; [`infer`] proposes a schema.
+
+pub mod columns;
+pub mod infer;
+pub mod keys;
+pub mod look;
+pub mod pieces;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::destination::{Lane, TargetColumn};
+use crate::job::{Publish, RejectLimit};
+use crate::parse::dialect::Dialect;
+use crate::parse::types::ParseShape;
+use crate::source::SourceFile;
+
+/// What a run will do.
+#[derive(Debug)]
+pub struct Plan {
+    pub run_id: String,
+    pub tables: Vec<TablePlan>,
+    /// All tables' pieces, in the order in which they are given out.
+    pub pieces: Vec<PlannedPiece>,
+    pub streams: usize,
+    pub parsers: usize,
+    pub max_rejects: RejectLimit,
+    pub max_field_bytes: usize,
+    /// The run's own folder: its record, its spools, its rejects.
+    pub run_dir: PathBuf,
+    /// Where rejected rows are written.
+    pub reject_dir: PathBuf,
+    /// Tables are loaded side by side rather than one after the other.
+    pub tables_at_once: bool,
+}
+
+/// What happens to one table.
+#[derive(Debug)]
+pub struct TablePlan {
+    /// The target's name as people write it.
+    pub name: String,
+    pub files: Vec<Arc<SourceFile>>,
+    pub format: Format,
+    /// What a record is made of and where its fields go.
+    pub shape: Arc<ParseShape>,
+    /// As `shape`, every column as text.
+    pub text_shape: Arc<ParseShape>,
+    pub lane: Lane,
+    /// Why the table goes as text, where it does.
+    pub lane_reason: Option<String>,
+    pub publish: Publish,
+    pub columns: Vec<TargetColumn>,
+    /// Bytes of source, where known.
+    pub bytes: Option<u64>,
+    /// Pieces of `pieces_bytes` are taken from the streams of this table until they end.
+    pub piece_bytes: u64,
+    /// The header line, where the source has one.
+    pub header_line: Option<Vec<u8>>,
+    /// Append in one transaction.
+    pub is_atomic: bool,
+    /// What the sniffer and the planner want to be known.
+    pub notes: Vec<String>,
+}
+
+/// How a table's sources are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Format {
+    Delimited(Dialect),
+    Parquet,
+}
+
+/// A piece: the unit of commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedPiece {
+    /// Its number within the run, from 0.
+    pub number: usize,
+    pub table: usize,
+    pub input: PieceInput,
+    /// Bytes of source, where known.
+    pub bytes: u64,
+    /// The key range, for pieces that become partitions: literals, the upper one exclusive.
+    pub bounds: Option<KeyBounds>,
+}
+
+/// Where a piece's rows come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PieceInput {
+    /// Ranges of files that can be read anywhere, cut at record boundaries.
+    Ranges(Vec<FileRange>),
+    /// A share of a file that can only be read from its beginning.
+    Stream {
+        file: usize,
+    },
+    RowGroups {
+        file: usize,
+        groups: std::ops::Range<usize>,
+    },
+}
+
+/// A range of bytes of one of the table's files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRange {
+    pub file: usize,
+    pub start: u64,
+    pub end: u64,
+}
+
+/// The key range of a partition, as the destination writes the values.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyBounds {
+    pub lower: String,
+    /// Exclusive.
+    pub upper: String,
+}
+
+impl TablePlan {
+    /// Whether its pieces are visible as soon as they are committed, and stay if the run fails.
+    pub fn is_piecewise(&self) -> bool {
+        self.publish == Publish::Append && !self.is_atomic
+    }
+}

@@ -1,0 +1,86 @@
+//! Cuts a table's sources into pieces.
+
+use std::sync::Arc;
+
+use super::{FileRange, Format, PieceInput, PlannedPiece};
+use crate::constants::{PIECE_BYTES_MAX, PIECE_BYTES_MIN, PIECES_PER_STREAM_MIN};
+use crate::error::Result;
+use crate::source::{SourceFile, parquet, split};
+
+/// Bytes of one piece of a source that can only be read from its beginning.
+const STREAM_PIECE_BYTES: u64 = 64 << 20;
+
+/// Pieces of one table, numbered from 0, and the size they were cut to.
+pub fn cut(
+    files: &[Arc<SourceFile>],
+    format: &Format,
+    table: usize,
+    streams: usize,
+) -> Result<(Vec<PlannedPiece>, u64)> {
+    let total: u64 = files.iter().map(|file| file.size).sum();
+    let wanted = total / (streams * PIECES_PER_STREAM_MIN) as u64;
+    let piece_bytes = wanted.clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX);
+    let mut pieces = Vec::new();
+    let mut push = |input, bytes| {
+        pieces.push(PlannedPiece { number: 0, table, input, bytes, bounds: None });
+    };
+    let Format::Delimited(dialect) = format else {
+        for (file, source) in files.iter().enumerate() {
+            let groups = parquet::inspect(source)?.groups;
+            let mut start = 0;
+            let mut bytes = 0;
+            for (at, (_, group_bytes)) in groups.iter().enumerate() {
+                bytes += group_bytes;
+                if bytes >= piece_bytes || at + 1 == groups.len() {
+                    push(PieceInput::RowGroups { file, groups: start..at + 1 }, bytes);
+                    (start, bytes) = (at + 1, 0);
+                }
+            }
+        }
+        return Ok((pieces, piece_bytes));
+    };
+    // Files smaller than a piece are put together until they make one.
+    let mut gathered: Vec<FileRange> = Vec::new();
+    let mut gathered_bytes = 0;
+    for (file, source) in files.iter().enumerate() {
+        if !source.is_seekable() {
+            push(PieceInput::Stream { file }, STREAM_PIECE_BYTES);
+            continue;
+        }
+        let bytes = source.size - source.data_start.min(source.size);
+        if bytes == 0 {
+            continue;
+        }
+        if bytes < piece_bytes {
+            gathered.push(FileRange { file, start: source.data_start, end: source.size });
+            gathered_bytes += bytes;
+            if gathered_bytes >= piece_bytes {
+                push(PieceInput::Ranges(std::mem::take(&mut gathered)), gathered_bytes);
+                gathered_bytes = 0;
+            }
+            continue;
+        }
+        let cuts = split::cuts(source, dialect, piece_bytes, streams)?;
+        for ends in cuts.windows(2) {
+            let range = FileRange { file, start: ends[0], end: ends[1] };
+            push(PieceInput::Ranges(vec![range]), ends[1] - ends[0]);
+        }
+    }
+    if !gathered.is_empty() {
+        push(PieceInput::Ranges(gathered), gathered_bytes);
+    }
+    Ok((pieces, STREAM_PIECE_BYTES))
+}
+
+/// Numbers the pieces of all tables and puts them into the order in which they are given out:
+/// tables in order unless they go at once, and within that the largest first.
+pub fn arrange(mut pieces: Vec<PlannedPiece>, tables_at_once: bool) -> Vec<PlannedPiece> {
+    for (number, piece) in pieces.iter_mut().enumerate() {
+        piece.number = number;
+    }
+    pieces.sort_by_key(|piece| {
+        let table = if tables_at_once { 0 } else { piece.table };
+        (table, std::cmp::Reverse(piece.bytes), piece.number)
+    });
+    pieces
+}

@@ -1,0 +1,162 @@
+//! The run record: events and samples, one JSON object a line, written once and read by all.
+//!
+//! Progress, summary, `runs show` and tests read nothing else. The first line names the version
+//! of the format.
+
+mod store;
+
+pub use store::{RunSummary, list_runs, read_events};
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::destination::Phase;
+use crate::error::{Error, Result};
+use crate::plan::Plan;
+use crate::run::Outcome;
+
+/// The version of the record's format.
+pub const RECORD_VERSION: u32 = 1;
+
+/// What one table has come to.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct TableTotals {
+    pub name: String,
+    /// Rows of committed pieces, as the destination confirmed them.
+    pub rows: u64,
+    /// Source bytes of committed pieces, after decompression.
+    pub bytes: u64,
+    pub pieces: u64,
+    /// Rows and bytes handed to sessions so far, committed or not.
+    pub rows_sent: u64,
+    pub bytes_sent: u64,
+    /// Source bytes there are, where that is known.
+    pub bytes_expected: Option<u64>,
+    #[serde(skip)]
+    pub kept_on_failure: bool,
+}
+
+/// Something that happened in a run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    RunStarted {
+        version: u32,
+        run_id: String,
+        fullbore: String,
+        started_unix_ms: u64,
+        streams: usize,
+        parsers: usize,
+        pieces: usize,
+        tables: Vec<String>,
+    },
+    Sample {
+        tables: Vec<TableTotals>,
+        streams_active: usize,
+    },
+    PieceCommitted {
+        piece: usize,
+        table: usize,
+        stream: usize,
+        rows: u64,
+        bytes: u64,
+    },
+    PhaseFinished {
+        phase: Phase,
+    },
+    RunFinished {
+        rows: u64,
+        rejected: u64,
+        bytes: u64,
+        seconds: f64,
+        phases: Vec<Phase>,
+        tables: Vec<TableTotals>,
+    },
+    RunFailed {
+        error: String,
+        rows_kept: u64,
+        left_behind: Vec<String>,
+    },
+}
+
+impl Event {
+    pub fn run_started(plan: &Plan) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self::RunStarted {
+            version: RECORD_VERSION,
+            run_id: plan.run_id.clone(),
+            fullbore: env!("CARGO_PKG_VERSION").into(),
+            started_unix_ms: now.as_millis() as u64,
+            streams: plan.streams,
+            parsers: plan.parsers,
+            pieces: plan.pieces.len(),
+            tables: plan.tables.iter().map(|table| table.name.clone()).collect(),
+        }
+    }
+
+    pub fn run_finished(outcome: &Outcome) -> Self {
+        Self::RunFinished {
+            rows: outcome.rows,
+            rejected: outcome.rejected,
+            bytes: outcome.bytes,
+            seconds: outcome.seconds,
+            phases: outcome.phases.clone(),
+            tables: outcome.tables.clone(),
+        }
+    }
+}
+
+/// An event with the seconds since the run began.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Entry {
+    pub seconds: f64,
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// Somebody who wants to see each event as it is recorded.
+pub type Listener = Box<dyn Fn(&Entry) + Send + Sync>;
+
+/// Writes the record.
+pub struct Recorder {
+    began: Instant,
+    file: Option<Mutex<File>>,
+    listener: Option<Listener>,
+}
+
+impl Recorder {
+    /// A recorder that writes `record.jsonl` in the run's folder.
+    pub fn create(run_dir: &Path, listener: Option<Listener>) -> Result<Self> {
+        let path = run_dir.join("record.jsonl");
+        let file = std::fs::create_dir_all(run_dir)
+            .and_then(|()| File::create(&path))
+            .map_err(|source| Error::Write { path, source })?;
+        Ok(Self { began: Instant::now(), file: Some(Mutex::new(file)), listener })
+    }
+
+    /// A recorder that keeps nothing.
+    pub fn nowhere() -> Self {
+        Self { began: Instant::now(), file: None, listener: None }
+    }
+
+    /// Records an event. A record that can't be written must not end a load: it is logged.
+    pub fn record(&self, event: Event) {
+        let entry = Entry { seconds: self.began.elapsed().as_secs_f64(), event };
+        if let Some(listener) = &self.listener {
+            listener(&entry);
+        }
+        if let Some(file) = &self.file {
+            let mut line = serde_json::to_vec(&entry).expect("plain data becomes JSON");
+            line.push(b'\n');
+            let mut file = file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            if let Err(error) = file.write_all(&line) {
+                tracing::warn!(%error, "the run record can't be written");
+            }
+        }
+    }
+}

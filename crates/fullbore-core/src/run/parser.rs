@@ -1,0 +1,120 @@
+//! A parser's loop: take a block, parse, encode, hand on.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::schedule::{Origin, Schedule, Unit};
+use super::stream::SourceRow;
+use crate::destination::{Destination, Encoder, Lane};
+use crate::error::Result;
+use crate::parse::Parser;
+use crate::parse::block::Block;
+use crate::parse::dialect::Dialect;
+use crate::plan::{Format, Plan};
+use crate::source::feed::Fed;
+
+/// What a parser keeps for one table in one lane.
+struct Tools {
+    /// None for sources that come as batches.
+    parser: Option<Parser>,
+    encoder: Box<dyn Encoder>,
+}
+
+pub fn parse_until_done(
+    plan: &Arc<Plan>,
+    destination: &dyn Destination,
+    schedule: &Schedule<'_>,
+) -> Result<()> {
+    let mut tools: HashMap<(usize, bool), Tools> = HashMap::new();
+    let mut block = Block::default();
+    while let Some(job) = schedule.next_job() {
+        let (fed, sequence) = {
+            let mut feed = job.feed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let fed = feed.next(&mut block, job.lane)?;
+            let sequence = match fed {
+                Fed::End => 0,
+                _ => job.sequence.fetch_add(1, Ordering::Relaxed),
+            };
+            (fed, sequence)
+        };
+        if matches!(fed, Fed::End) {
+            schedule.exhausted(job.piece);
+            continue;
+        }
+        let is_text = job.lane == Lane::Text;
+        let tools = match tools.entry((job.table, is_text)) {
+            std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::hash_map::Entry::Vacant(entry) => {
+                entry.insert(new_tools(plan, destination, job.table, job.lane)?)
+            }
+        };
+        let mut unit = Unit { encoded: schedule.buffer(), is_text, ..Unit::default() };
+        match fed {
+            Fed::Batch(batch) => {
+                unit.rows = batch.num_rows() as u64;
+                unit.source_bytes = batch.get_array_memory_size() as u64;
+                tools.encoder.encode(&batch, &mut unit.encoded)?;
+            }
+            _ => {
+                parse_block(plan, job.table, tools, &block, &mut unit)?;
+                if is_text {
+                    unit.block = Some(std::mem::replace(&mut block, schedule.block()));
+                }
+            }
+        }
+        schedule.deliver(job.piece, sequence, unit);
+    }
+    Ok(())
+}
+
+fn new_tools(
+    plan: &Arc<Plan>,
+    destination: &dyn Destination,
+    table: usize,
+    lane: Lane,
+) -> Result<Tools> {
+    let encoder = destination.encoder(plan, table, lane)?;
+    let table = &plan.tables[table];
+    let parser = match &table.format {
+        Format::Delimited(dialect) => Some(parser_for(table, dialect, lane)),
+        Format::Parquet => None,
+    };
+    Ok(Tools { parser, encoder })
+}
+
+/// The parser of a table in a lane.
+pub fn parser_for(table: &crate::plan::TablePlan, dialect: &Dialect, lane: Lane) -> Parser {
+    let shape = match lane {
+        Lane::Binary => &table.shape,
+        Lane::Text => &table.text_shape,
+    };
+    Parser::new(dialect.clone(), shape.clone())
+}
+
+fn parse_block(
+    plan: &Plan,
+    table: usize,
+    tools: &mut Tools,
+    block: &Block,
+    unit: &mut Unit,
+) -> Result<()> {
+    let parser = tools.parser.as_mut().expect("delimited sources have a parser");
+    let parsed = parser.parse(block);
+    unit.rows = parsed.batch.num_rows() as u64;
+    unit.source_bytes = block.len() as u64;
+    unit.origin = Some(Origin { file: block.file, offset: block.offset, lines: block.lines });
+    tools.encoder.encode(&parsed.batch, &mut unit.encoded)?;
+    let shape = &plan.tables[table].shape;
+    unit.faults = parsed
+        .faults
+        .into_iter()
+        .map(|fault| (SourceRow::of(block, fault.range), fault.reason.message(shape)))
+        .collect();
+    unit.odd = parsed
+        .odd
+        .into_iter()
+        .map(|odd| (SourceRow::of(block, odd.range), odd.copy_text))
+        .collect();
+    Ok(())
+}

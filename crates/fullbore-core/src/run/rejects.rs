@@ -1,0 +1,285 @@
+//! Rejects: rows refused, as they were written, and beside them one JSON line each with the reason.
+//!
+//! A piece's rejects count once the piece is committed; they are written at the end of the run,
+//! when line numbers are known.
+
+use std::collections::BTreeMap;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::schedule::Schedule;
+use super::spool::Spool;
+use super::stream::SourceRow;
+use crate::constants::REJECT_VALUE_BYTES;
+use crate::error::{Error, Result};
+use crate::job::RejectLimit;
+use crate::plan::{PieceInput, Plan, PlannedPiece};
+
+/// Bytes of one piece's rejects kept in memory.
+const MEMORY_PER_PIECE: usize = 256 * 1024;
+
+/// A row refused.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reject {
+    pub row: SourceRow,
+    pub column: Option<String>,
+    pub value: Option<String>,
+    /// The SQLSTATE, where the destination refused it.
+    pub code: Option<String>,
+    pub reason: String,
+}
+
+impl Reject {
+    pub fn of(row: SourceRow, reason: String) -> Self {
+        Self { row, reason, ..Self::default() }
+    }
+}
+
+/// One line of the reason file.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Reason {
+    pub table: String,
+    pub file: String,
+    /// Line of the file, from 1; none for sources without lines.
+    pub line: Option<u64>,
+    pub byte_offset: u64,
+    pub column: Option<String>,
+    pub value: Option<String>,
+    pub code: Option<String>,
+    pub reason: String,
+}
+
+/// What is spooled until line numbers are known.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    table: usize,
+    file: usize,
+    offset: u64,
+    line: u64,
+    /// Where the range began in which `line` counts; none where it counts in the file.
+    range_start: Option<u64>,
+    column: Option<String>,
+    value: Option<String>,
+    code: Option<String>,
+    reason: String,
+}
+
+/// Rejects of a piece that is not committed yet.
+#[derive(Default)]
+pub struct PieceRejects {
+    spool: Option<Spool>,
+    count: u64,
+}
+
+/// All rejects of a run.
+pub struct Rejects {
+    limit: RejectLimit,
+    count: AtomicU64,
+    committed: Mutex<Option<Spool>>,
+}
+
+impl Rejects {
+    pub fn new(plan: &Plan) -> Self {
+        Self {
+            limit: plan.max_rejects,
+            count: AtomicU64::new(0),
+            committed: Mutex::new(Some(Spool::new(&plan.run_dir, MEMORY_PER_PIECE))),
+        }
+    }
+
+    pub fn for_piece(&self, plan: &Plan, _: &PlannedPiece) -> PieceRejects {
+        PieceRejects { spool: Some(Spool::new(&plan.run_dir, MEMORY_PER_PIECE)), count: 0 }
+    }
+
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Takes a reject of a piece; an error where it is one too many.
+    pub fn add(
+        &self,
+        plan: &Plan,
+        piece: &PlannedPiece,
+        rejects: &mut PieceRejects,
+        reject: Reject,
+    ) -> Result<()> {
+        let range_start = match &piece.input {
+            PieceInput::Ranges(ranges) => ranges
+                .iter()
+                .find(|range| {
+                    range.file == reject.row.file
+                        && (range.start..range.end).contains(&reject.row.offset)
+                })
+                .map(|range| range.start),
+            _ => None,
+        };
+        let first = format!(
+            "{}{}: {}",
+            plan.tables[piece.table].files[reject.row.file].path.display(),
+            match range_start {
+                Some(start) if start > 0 => format!(", byte {}", reject.row.offset),
+                _ =>
+                    format!(", line {}", reject.row.line + lines_skipped(plan, piece, &reject.row)),
+            },
+            reject.reason
+        );
+        let kept = Kept {
+            table: piece.table,
+            file: reject.row.file,
+            offset: reject.row.offset,
+            line: reject.row.line,
+            range_start,
+            column: reject.column,
+            value: reject.value.map(|value| cut(&value)),
+            code: reject.code,
+            reason: reject.reason,
+        };
+        let json = serde_json::to_vec(&kept).expect("plain data becomes JSON");
+        if let Some(spool) = &mut rejects.spool {
+            spool.push(&[&reject.row.raw, &json])?;
+        }
+        rejects.count += 1;
+        let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        match self.limit {
+            RejectLimit::Rows(limit) if count > limit => {
+                Err(Error::TooManyRejects { rejects: count, limit: self.limit.to_string(), first })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The piece is committed: its rejects count.
+    pub fn commit(&self, rejects: PieceRejects) -> Result<()> {
+        let Some(spool) = rejects.spool else { return Ok(()) };
+        let mut reader = spool.into_reader(2)?;
+        let mut committed = self.committed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let Some(committed) = committed.as_mut() else { return Ok(()) };
+        while let Some(record) = reader.next()? {
+            committed.push(&[&record[0], &record[1]])?;
+        }
+        Ok(())
+    }
+
+    /// The piece was taken back: its rejects don't count.
+    pub fn forget(&self, rejects: PieceRejects) {
+        self.count.fetch_sub(rejects.count, Ordering::Relaxed);
+    }
+
+    /// Refuses where the limit is a share of the rows and was passed.
+    pub fn check_share(&self, rows: u64) -> Result<()> {
+        let rejects = self.count();
+        match self.limit {
+            RejectLimit::Percent(percent)
+                if rejects as f64 * 100.0 > percent * (rows + rejects) as f64 =>
+            {
+                Err(Error::TooManyRejects {
+                    rejects,
+                    limit: format!("{percent}% of {} rows", rows + rejects),
+                    first: "see the reject file".into(),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the reject files; their paths, none where nothing was rejected.
+    pub fn finish(&self, plan: &Plan, schedule: &Schedule<'_>) -> Result<Vec<PathBuf>> {
+        let spool = self.committed.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        let Some(spool) = spool.filter(|spool| spool.records > 0) else { return Ok(Vec::new()) };
+        let mut lines = schedule.lines();
+        let mut reader = spool.into_reader(2)?;
+        let mut files: BTreeMap<usize, RejectFiles> = BTreeMap::new();
+        while let Some(record) = reader.next()? {
+            let kept: Kept = serde_json::from_slice(&record[1]).expect("written just before");
+            let table = &plan.tables[kept.table];
+            let out = match files.entry(kept.table) {
+                std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+                std::collections::btree_map::Entry::Vacant(entry) => {
+                    entry.insert(RejectFiles::create(plan, kept.table)?)
+                }
+            };
+            let line = match kept.range_start {
+                Some(start) => {
+                    lines.before(kept.table, table, kept.file, start).map(|n| n + kept.line)
+                }
+                None => (kept.line > 0).then_some(kept.line),
+            };
+            let reason = Reason {
+                table: table.name.clone(),
+                file: table.files[kept.file].path.display().to_string(),
+                line,
+                byte_offset: kept.offset,
+                column: kept.column,
+                value: kept.value,
+                code: kept.code,
+                reason: kept.reason,
+            };
+            out.write(&record[0], &reason)?;
+        }
+        files.into_values().map(RejectFiles::close).collect()
+    }
+}
+
+fn lines_skipped(plan: &Plan, piece: &PlannedPiece, row: &SourceRow) -> u64 {
+    match piece.input {
+        PieceInput::Ranges(_) => plan.tables[piece.table].files[row.file].data_start_lines,
+        _ => 0,
+    }
+}
+
+/// A value short enough to be shown, cut between characters.
+fn cut(value: &str) -> String {
+    let end = value.floor_char_boundary(REJECT_VALUE_BYTES);
+    value[..end].to_owned()
+}
+
+/// The two files of one table's rejects.
+struct RejectFiles {
+    path: PathBuf,
+    rows: BufWriter<std::fs::File>,
+    reasons: BufWriter<std::fs::File>,
+}
+
+impl RejectFiles {
+    fn create(plan: &Plan, table: usize) -> Result<Self> {
+        let name: String = plan.tables[table]
+            .name
+            .chars()
+            .map(|c| if c.is_alphanumeric() || matches!(c, '_' | '-' | '.') { c } else { '_' })
+            .collect();
+        let path = plan.reject_dir.join(format!("{name}.{}.rejected", plan.run_id));
+        let create = |path: &PathBuf| {
+            std::fs::create_dir_all(&plan.reject_dir)
+                .and_then(|()| std::fs::File::create(path))
+                .map(BufWriter::new)
+                .map_err(|source| Error::Write { path: path.clone(), source })
+        };
+        let mut rows = create(&path)?;
+        if let Some(header) = &plan.tables[table].header_line {
+            rows.write_all(header).map_err(|source| Error::Write { path: path.clone(), source })?;
+        }
+        let reasons = create(&path.with_extension("rejected.jsonl"))?;
+        Ok(Self { path, rows, reasons })
+    }
+
+    fn write(&mut self, raw: &[u8], reason: &Reason) -> Result<()> {
+        let json = serde_json::to_vec(reason).expect("plain data becomes JSON");
+        self.rows
+            .write_all(raw)
+            .and_then(|()| self.reasons.write_all(&json))
+            .and_then(|()| self.reasons.write_all(b"\n"))
+            .map_err(|source| Error::Write { path: self.path.clone(), source })
+    }
+
+    fn close(mut self) -> Result<PathBuf> {
+        self.rows
+            .flush()
+            .and_then(|()| self.reasons.flush())
+            .map_err(|source| Error::Write { path: self.path.clone(), source })?;
+        Ok(self.path)
+    }
+}

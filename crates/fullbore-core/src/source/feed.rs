@@ -1,0 +1,288 @@
+//! Feeds: hand out blocks of whole records, one after the other, to whichever parser asks.
+//!
+//! A feed is the narrow place of its input: whoever holds it reads, cuts at a record's end, and
+//! lets go; parsing happens outside.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+
+use super::boundary::last_record_end;
+use super::parquet::ParquetFeed;
+use super::{SourceFile, decompress};
+use crate::constants::BLOCK_BYTES;
+use crate::destination::Lane;
+use crate::error::{Error, Result};
+use crate::parse::block::Block;
+use crate::parse::dialect::{Dialect, LineEnd};
+use crate::plan::FileRange;
+
+/// Where a piece's rows come from.
+pub enum Feed {
+    Ranges(RangeFeed),
+    Stream(StreamFeed),
+    Parquet(ParquetFeed),
+}
+
+impl Feed {
+    /// Gives the next rows: as text in `block`, or as a batch.
+    pub fn next(&mut self, block: &mut Block, lane: Lane) -> Result<Fed> {
+        let has_block = match self {
+            Self::Ranges(feed) => feed.next(block)?,
+            Self::Stream(feed) => feed.next(block)?,
+            Self::Parquet(feed) => return feed.next(lane),
+        };
+        Ok(if has_block { Fed::Block } else { Fed::End })
+    }
+}
+
+/// What a feed gave.
+pub enum Fed {
+    Block,
+    Batch(RecordBatch),
+    End,
+}
+
+fn line_end(dialect: &Dialect) -> &'static [u8] {
+    match dialect.line_end {
+        LineEnd::Lf => b"\n",
+        LineEnd::CrLf => b"\r\n",
+    }
+}
+
+/// The refusal of a record that does not end within the limit.
+fn too_long(file: &SourceFile, offset: u64, limit: usize) -> Error {
+    Error::Source {
+        path: file.path.clone(),
+        message: format!("the record at byte {offset} is longer than {limit} bytes"),
+        hint: Some(
+            "a quote may be unterminated (see --quote, --escape), or raise --max-field-bytes"
+                .into(),
+        ),
+    }
+}
+
+/// Reads ranges of files that can be read anywhere.
+pub struct RangeFeed {
+    files: Vec<Arc<SourceFile>>,
+    ranges: Vec<FileRange>,
+    dialect: Dialect,
+    record_bytes_max: usize,
+    current: usize,
+    open: Option<File>,
+    offset: u64,
+    lines: u64,
+}
+
+impl RangeFeed {
+    pub fn new(
+        files: Vec<Arc<SourceFile>>,
+        ranges: Vec<FileRange>,
+        dialect: Dialect,
+        record_bytes_max: usize,
+    ) -> Self {
+        Self {
+            files,
+            ranges,
+            dialect,
+            record_bytes_max,
+            current: 0,
+            open: None,
+            offset: 0,
+            lines: 0,
+        }
+    }
+
+    /// Fills the block with the next records; false at the end of the piece.
+    pub fn next(&mut self, block: &mut Block) -> Result<bool> {
+        loop {
+            let Some(range) = self.ranges.get(self.current) else { return Ok(false) };
+            let source = self.files[range.file].clone();
+            if self.open.is_none() {
+                self.open = Some(source.open()?);
+                self.offset = range.start;
+                self.lines = 0;
+            }
+            let left = range.end - self.offset;
+            let Some(file) = self.open.as_ref().filter(|_| left > 0) else {
+                // Written to while we read: the last rows may be torn, so the piece must not count.
+                if let Some(file) = self.open.take() {
+                    source.check_unchanged(&file)?;
+                }
+                self.current += 1;
+                continue;
+            };
+            let used = read_records(
+                file,
+                &source,
+                self.offset,
+                left,
+                &self.dialect,
+                self.record_bytes_max,
+                block,
+            )?;
+            block.file = range.file;
+            block.offset = self.offset;
+            block.first_line = Some(self.lines + 1);
+            block.lines = memchr::memchr_iter(b'\n', block.text()).count() as u64;
+            self.lines += block.lines;
+            self.offset += used;
+            return Ok(true);
+        }
+    }
+}
+
+/// Reads whole records from `offset` on, about a block's worth, at most `left` bytes; the bytes
+/// of the file they took.
+fn read_records(
+    file: &File,
+    source: &SourceFile,
+    offset: u64,
+    left: u64,
+    dialect: &Dialect,
+    record_bytes_max: usize,
+    block: &mut Block,
+) -> Result<u64> {
+    let mut have = 0;
+    let mut want = (BLOCK_BYTES as u64).min(left) as usize;
+    loop {
+        while have < want {
+            let space = &mut block.space(want)[have..];
+            let read = file.read_at(space, offset + have as u64).map_err(|source_error| {
+                Error::Read { path: source.path.clone(), source: source_error }
+            })?;
+            if read == 0 {
+                return Err(Error::SourceChanged {
+                    path: source.path.clone(),
+                    what: format!(
+                        "it ends at byte {}, not at {}",
+                        offset + have as u64,
+                        source.size
+                    ),
+                });
+            }
+            have += read;
+        }
+        block.set_len(have);
+        if have as u64 == left {
+            // The range ends where a record does, or the file without a line end.
+            block.end_last_line(line_end(dialect));
+            return Ok(left);
+        }
+        if let Some(end) = last_record_end(block.text(), dialect) {
+            block.set_len(end);
+            return Ok(end as u64);
+        }
+        if have > record_bytes_max {
+            return Err(too_long(source, offset, record_bytes_max));
+        }
+        want = (have * 2).min(left as usize);
+    }
+}
+
+/// Reads a stream from its beginning; several pieces share it.
+pub struct StreamFeed {
+    source: Arc<SourceFile>,
+    file: usize,
+    reader: Box<dyn Read + Send>,
+    dialect: Dialect,
+    record_bytes_max: usize,
+    /// What was read but is not part of a whole record yet.
+    carried: Vec<u8>,
+    offset: u64,
+    lines: u64,
+    ended: bool,
+}
+
+impl StreamFeed {
+    /// Opens the stream and skips what stands before the first record.
+    pub fn open(
+        source: Arc<SourceFile>,
+        file: usize,
+        dialect: Dialect,
+        record_bytes_max: usize,
+    ) -> Result<Self> {
+        let reader = decompress::open_stream(&source)?;
+        Self::over(reader, source, file, dialect, record_bytes_max)
+    }
+
+    /// As `open`, over a reader that was opened already.
+    pub fn over(
+        mut reader: Box<dyn Read + Send>,
+        source: Arc<SourceFile>,
+        file: usize,
+        dialect: Dialect,
+        record_bytes_max: usize,
+    ) -> Result<Self> {
+        let skipped =
+            std::io::copy(&mut (&mut reader).take(source.data_start), &mut std::io::sink())
+                .map_err(|error| broken(&source, error))?;
+        Ok(Self {
+            reader,
+            file,
+            dialect,
+            record_bytes_max,
+            carried: Vec::new(),
+            offset: skipped,
+            lines: source.data_start_lines,
+            ended: false,
+            source,
+        })
+    }
+
+    /// Fills the block with the next records; false at the end of the stream.
+    pub fn next(&mut self, block: &mut Block) -> Result<bool> {
+        let mut have = self.carried.len();
+        let mut want = BLOCK_BYTES.max(have + BLOCK_BYTES / 2);
+        block.space(want)[..have].copy_from_slice(&self.carried);
+        self.carried.clear();
+        let used = loop {
+            while have < want && !self.ended {
+                let read = match self.reader.read(&mut block.space(want)[have..]) {
+                    Ok(read) => read,
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                    Err(error) => return Err(broken(&self.source, error)),
+                };
+                self.ended = read == 0;
+                have += read;
+            }
+            block.set_len(have);
+            if self.ended {
+                block.end_last_line(line_end(&self.dialect));
+                break have;
+            }
+            if let Some(end) = last_record_end(block.text(), &self.dialect) {
+                self.carried.extend_from_slice(&block.text()[end..]);
+                block.set_len(end);
+                break end;
+            }
+            if have > self.record_bytes_max {
+                return Err(too_long(&self.source, self.offset, self.record_bytes_max));
+            }
+            want = have * 2;
+        };
+        block.file = self.file;
+        block.offset = self.offset;
+        block.first_line = Some(self.lines + 1);
+        block.lines = memchr::memchr_iter(b'\n', block.text()).count() as u64;
+        self.lines += block.lines;
+        self.offset += used as u64;
+        Ok(used > 0)
+    }
+}
+
+/// A stream that broke off: the words tell a damaged file from an unreadable one.
+fn broken(source: &SourceFile, error: std::io::Error) -> Error {
+    use std::io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
+    if matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof | Other) {
+        return Error::Source {
+            path: source.path.clone(),
+            message: format!("is damaged or cut off: {error}"),
+            hint: Some("test it with gzip -t, zstd -t or lz4 -t and fetch it again".into()),
+        };
+    }
+    Error::Read { path: source.path.clone(), source: error }
+}

@@ -1,0 +1,88 @@
+//! Source: from paths to blocks of whole records.
+//!
+//! [`discover`] finds files behind paths and globs; [`decompress`] opens what can only be read
+//! from its beginning; [`boundary`] knows where records end; [`split`] cuts a file into pieces;
+//! [`feed`] hands out blocks; [`sniff`] proposes a dialect.
+
+pub mod boundary;
+pub mod decompress;
+pub mod discover;
+pub mod feed;
+pub mod parquet;
+pub mod sniff;
+pub mod split;
+
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+
+/// How a file's bytes are packed; found from its content, not from its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packing {
+    Plain,
+    Gzip,
+    Zstd,
+    Lz4,
+    Parquet,
+}
+
+/// A file of a table's sources, as it was when the plan was made.
+#[derive(Debug, Clone)]
+pub struct SourceFile {
+    /// The path; `-` is standard input.
+    pub path: PathBuf,
+    pub packing: Packing,
+    /// Bytes on disk; 0 for what is no regular file.
+    pub size: u64,
+    /// Modification time in nanoseconds since 1970.
+    pub modified_ns: i128,
+    pub is_regular: bool,
+    /// The text's encoding, where it is not UTF-8.
+    pub encoding: Option<&'static encoding_rs::Encoding>,
+    /// Bytes before the first record: byte order mark and header.
+    pub data_start: u64,
+    /// Lines before the first record.
+    pub data_start_lines: u64,
+}
+
+impl SourceFile {
+    pub fn is_stdin(&self) -> bool {
+        self.path.as_os_str() == "-"
+    }
+
+    /// Whether it can be read anywhere, and so be cut into ranges.
+    pub fn is_seekable(&self) -> bool {
+        self.packing == Packing::Plain && self.is_regular && self.encoding.is_none()
+    }
+
+    /// Opens it, and refuses if it is not the file that was planned with.
+    pub fn open(&self) -> Result<File> {
+        let file = File::open(&self.path)
+            .map_err(|source| Error::Read { path: self.path.clone(), source })?;
+        self.check_unchanged(&file)?;
+        Ok(file)
+    }
+
+    /// Refuses if the open file's size or time differs from the plan's.
+    pub fn check_unchanged(&self, file: &File) -> Result<()> {
+        if !self.is_regular {
+            return Ok(());
+        }
+        let metadata =
+            file.metadata().map_err(|source| Error::Read { path: self.path.clone(), source })?;
+        let changed = |what: String| Err(Error::SourceChanged { path: self.path.clone(), what });
+        if metadata.len() != self.size {
+            return changed(format!("{} bytes when planned, {} now", self.size, metadata.len()));
+        }
+        if modified_ns(&metadata) != self.modified_ns {
+            return changed("its modification time is another".into());
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn modified_ns(metadata: &Metadata) -> i128 {
+    i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec())
+}

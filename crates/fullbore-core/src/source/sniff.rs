@@ -1,0 +1,326 @@
+//! Proposes a dialect from a sample, and says so. What the job fixes is never overruled.
+
+use std::path::Path;
+
+use super::decompress::open_stream;
+use super::{Packing, SourceFile};
+use crate::error::{Error, Result};
+use crate::job::FormatName;
+use crate::parse::dialect::{Dialect, Family, Header, LineEnd};
+use crate::parse::{numbers, temporal, text};
+use crate::source::boundary::{QuoteState, first_record_end, last_record_end};
+
+/// What the job fixes of the dialect.
+#[derive(Debug, Clone, Default)]
+pub struct DialectHints {
+    pub format: Option<FormatName>,
+    pub delimiter: Option<u8>,
+    pub quote: Option<u8>,
+    pub escape: Option<u8>,
+    pub null: Option<Vec<u8>>,
+    pub header: Option<Header>,
+}
+
+/// A dialect proposed.
+#[derive(Debug, Clone)]
+pub struct Sniffed {
+    pub dialect: Dialect,
+    /// What was guessed, in sentences.
+    pub notes: Vec<String>,
+    /// Fields per record.
+    pub fields: usize,
+}
+
+/// Text of one file, for guessing.
+#[derive(Debug, Clone, Default)]
+pub struct Samples {
+    pub first: Vec<u8>,
+    /// Whole records from further on.
+    pub others: Vec<Vec<u8>>,
+    pub is_whole: bool,
+    /// Length of the byte order mark at the beginning.
+    pub bom_bytes: usize,
+}
+
+const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
+/// Records looked at.
+const RECORDS_MAX: usize = 200;
+const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
+
+/// Reads the beginning of a file, and of one that can be read anywhere also middle and end.
+pub fn sample(file: &SourceFile, bytes: usize, dialect: Option<&Dialect>) -> Result<Samples> {
+    use std::io::Read;
+    let mut first = Vec::new();
+    let mut stream = open_stream(file)?.take(bytes as u64 + 1);
+    stream.read_to_end(&mut first).map_err(|error| Error::Source {
+        path: file.path.clone(),
+        message: format!("is damaged or cut off: {error}"),
+        hint: Some("test it with gzip -t, zstd -t or lz4 -t and fetch it again".into()),
+    })?;
+    let is_whole = first.len() <= bytes;
+    first.truncate(bytes);
+    if first.starts_with(b"\xff\xfe") || first.starts_with(b"\xfe\xff") {
+        return Err(Error::Source {
+            path: file.path.clone(),
+            message: "is UTF-16".into(),
+            hint: Some("load it with --encoding utf-16le or utf-16be".into()),
+        });
+    }
+    let bom_bytes = if first.starts_with(UTF8_BOM) { UTF8_BOM.len() } else { 0 };
+    let mut others = Vec::new();
+    if file.packing == Packing::Plain && file.is_seekable() && !is_whole {
+        let plain = Dialect::tbl();
+        let dialect = dialect.unwrap_or(&plain);
+        for at in [file.size / 2, file.size.saturating_sub(bytes as u64)] {
+            others.extend(records_at(file, at, bytes, dialect)?);
+        }
+    }
+    Ok(Samples { first, others, is_whole, bom_bytes })
+}
+
+/// Whole records from somewhere in a file. Whether the place is inside quotes is not known; for
+/// guessing types that is good enough.
+fn records_at(
+    file: &SourceFile,
+    at: u64,
+    bytes: usize,
+    dialect: &Dialect,
+) -> Result<Option<Vec<u8>>> {
+    use std::os::unix::fs::FileExt;
+    let open = file.open()?;
+    let mut text = vec![0; bytes.min((file.size - at) as usize)];
+    open.read_exact_at(&mut text, at)
+        .map_err(|source| Error::Read { path: file.path.clone(), source })?;
+    let Some(start) = first_record_end(&text, QuoteState::default(), b"", dialect) else {
+        return Ok(None);
+    };
+    let Some(end) = last_record_end(&text[start..], dialect) else { return Ok(None) };
+    Ok(Some(text[start..start + end].to_vec()))
+}
+
+/// Proposes a dialect for a file from its first text (without a byte order mark).
+pub fn sniff(
+    sample: &[u8],
+    sample_is_whole_file: bool,
+    name: &Path,
+    hints: &DialectHints,
+) -> Result<Sniffed> {
+    let mut notes = Vec::new();
+    let extensions = extensions(name);
+    let mut dialect = match hints.format.or_else(|| format_by_name(&extensions)) {
+        Some(FormatName::Tbl) => Dialect::tbl(),
+        Some(FormatName::Text) => Dialect::text(),
+        Some(FormatName::Tsv) => tsv(sample),
+        Some(FormatName::Csv | FormatName::Parquet) => Dialect::csv(),
+        None if ends_with_delimiters(sample) => {
+            notes.push("format tbl guessed: each line ends with |".to_owned());
+            Dialect::tbl()
+        }
+        None => Dialect::csv(),
+    };
+    if let Some(quote) = hints.quote {
+        (dialect.quote, dialect.escape) = (quote, quote);
+    }
+    if let Some(escape) = hints.escape {
+        dialect.escape = escape;
+    }
+    if let Some(null) = &hints.null {
+        dialect.null.clone_from(null);
+    }
+    if sample.iter().position(|b| *b == b'\n').is_some_and(|at| at > 0 && sample[at - 1] == b'\r') {
+        dialect.line_end = LineEnd::CrLf;
+    }
+    match hints.delimiter {
+        Some(delimiter) => dialect.delimiter = delimiter,
+        None if dialect.family == Family::Csv && hints.format != Some(FormatName::Tsv) => {
+            guess_delimiter(&mut dialect, sample, sample_is_whole_file, &mut notes);
+        }
+        None => {}
+    }
+    dialect.check().map_err(|sentence| {
+        Error::usage_with_hint(sentence, "set --delimiter, --quote, --escape and --null apart")
+    })?;
+    let records = split_records(sample, sample_is_whole_file, &dialect);
+    match hints.header {
+        Some(header) => dialect.header = header,
+        None if looks_like_header(&records) => {
+            dialect.header = Header::True;
+            notes.push(
+                "the first line is taken as a header, guessed from what follows it; \
+                 --header none if it is data"
+                    .to_owned(),
+            );
+        }
+        None => {}
+    }
+    let fields = records.first().map_or(0, Vec::len);
+    Ok(Sniffed { dialect, notes, fields })
+}
+
+fn extensions(name: &Path) -> Vec<String> {
+    let name = name.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
+    name.split('.').skip(1).map(str::to_owned).collect()
+}
+
+fn format_by_name(extensions: &[String]) -> Option<FormatName> {
+    extensions.iter().rev().find_map(|extension| match extension.as_str() {
+        "csv" => Some(FormatName::Csv),
+        "tsv" | "tab" => Some(FormatName::Tsv),
+        "tbl" => Some(FormatName::Tbl),
+        "copy" => Some(FormatName::Text),
+        _ => None,
+    })
+}
+
+/// Tab-separated text is COPY's text format where backslashes are used, else CSV with tabs.
+fn tsv(sample: &[u8]) -> Dialect {
+    let quoted = memchr::memchr(b'"', sample).is_some();
+    let backslashes = memchr::memchr(b'\\', sample).is_some();
+    if quoted && !backslashes {
+        Dialect { delimiter: b'\t', ..Dialect::csv() }
+    } else {
+        Dialect::text()
+    }
+}
+
+fn ends_with_delimiters(sample: &[u8]) -> bool {
+    let Some(end) = memchr::memrchr(b'\n', sample) else { return false };
+    let mut lines = sample[..end].split(|b| *b == b'\n').take(RECORDS_MAX).peekable();
+    lines.peek().is_some()
+        && lines.all(|line| line.strip_suffix(b"\r").unwrap_or(line).ends_with(b"|"))
+}
+
+/// The delimiter that gives most records the same number of fields, and more than one.
+fn guess_delimiter(dialect: &mut Dialect, sample: &[u8], is_whole: bool, notes: &mut Vec<String>) {
+    let mut best = (0, 0, b',');
+    for delimiter in DELIMITERS {
+        let tried = Dialect { delimiter, ..dialect.clone() };
+        let records = split_records(sample, is_whole, &tried);
+        let Some(fields) = records.first().map(Vec::len).filter(|fields| *fields > 1) else {
+            continue;
+        };
+        let same = records.iter().filter(|record| record.len() == fields).count();
+        let share = same * 100 / records.len();
+        // A comma that is nearly as good stays: it is what the name CSV says.
+        if (share, fields) > (best.0, best.1)
+            && (delimiter == b',' || best.0 < 90 || share > best.0)
+        {
+            best = (share, fields, delimiter);
+        }
+    }
+    dialect.delimiter = best.2;
+    if best.2 != b',' {
+        notes.push(format!("delimiter {:?} guessed", best.2 as char));
+    }
+}
+
+/// The decoded fields of the first records; the last one is left out where it may be cut.
+fn split_records(sample: &[u8], is_whole: bool, dialect: &Dialect) -> Vec<Vec<Vec<u8>>> {
+    let mut records = Vec::new();
+    let mut rest = sample;
+    while records.len() < RECORDS_MAX && !rest.is_empty() {
+        let end = match first_record_end(rest, QuoteState::default(), b"", dialect) {
+            Some(end) => end,
+            None if is_whole => rest.len(),
+            None => break,
+        };
+        records.push(fields_of(&rest[..end], dialect));
+        rest = &rest[end..];
+    }
+    records
+}
+
+/// The decoded fields of one record.
+fn fields_of(record: &[u8], dialect: &Dialect) -> Vec<Vec<u8>> {
+    let line = record.strip_suffix(b"\n").unwrap_or(record);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let mut fields = Vec::new();
+    let (mut start, mut quoted, mut escaped) = (0, false, false);
+    for (at, byte) in line.iter().enumerate() {
+        match dialect.family {
+            Family::Csv if quoted && !dialect.quote_is_doubled() && *byte == dialect.escape => {
+                escaped = !escaped;
+                continue;
+            }
+            Family::Csv if *byte == dialect.quote && !escaped => quoted = !quoted,
+            Family::Text if escaped => {
+                escaped = false;
+                continue;
+            }
+            Family::Text if *byte == b'\\' => {
+                escaped = true;
+                continue;
+            }
+            _ => {}
+        }
+        escaped = false;
+        if *byte == dialect.delimiter && !quoted {
+            fields.push(decoded(&line[start..at], dialect));
+            start = at + 1;
+        }
+    }
+    if !(dialect.trailing_delimiter && start == line.len() && !fields.is_empty()) {
+        fields.push(decoded(&line[start..], dialect));
+    }
+    fields
+}
+
+fn decoded(raw: &[u8], dialect: &Dialect) -> Vec<u8> {
+    let mut value = Vec::new();
+    text::decode(raw, dialect, &mut value);
+    value
+}
+
+/// A header's names are unique, not empty and no values; some column below is of another kind.
+fn looks_like_header(records: &[Vec<Vec<u8>>]) -> bool {
+    let Some((first, rest)) = records.split_first() else { return false };
+    let mut names: Vec<_> = first.iter().collect();
+    names.sort();
+    names.dedup();
+    if names.len() != first.len() || first.iter().any(|name| name.is_empty() || is_value(name)) {
+        return false;
+    }
+    (0..first.len()).any(|column| {
+        let mut values =
+            rest.iter().filter_map(|r| r.get(column)).filter(|v| !v.is_empty()).peekable();
+        values.peek().is_some() && values.all(|value| is_value(value))
+    })
+}
+
+/// Whether a field is a number, a date or a time.
+fn is_value(field: &[u8]) -> bool {
+    numbers::is_plain_decimal(field, None)
+        || numbers::float64(field).is_some()
+        || temporal::date(field).is_some()
+        || temporal::timestamp_tz(field, true).is_some()
+        || temporal::time(field).is_some()
+}
+
+/// The names in a header record.
+pub fn header_names(record: &[u8], dialect: &Dialect) -> Result<Vec<String>> {
+    fields_of(record, dialect)
+        .into_iter()
+        .map(|name| {
+            String::from_utf8(name).map_err(|_| {
+                Error::usage_with_hint("the header is not UTF-8", "name the file's --encoding")
+            })
+        })
+        .collect()
+}
+
+/// Where the first record of data begins: bytes and lines before it. `None` where the header does
+/// not end within the text.
+pub fn data_start(first: &[u8], dialect: &Dialect, bom_bytes: usize) -> Option<(u64, u64)> {
+    if dialect.header == Header::None {
+        return Some((bom_bytes as u64, 0));
+    }
+    let text = &first[bom_bytes.min(first.len())..];
+    let end = match first_record_end(text, QuoteState::default(), b"", dialect) {
+        Some(end) => end,
+        // A header alone, without a line end.
+        None if first.len() < crate::constants::SAMPLE_BYTES => text.len(),
+        None => return None,
+    };
+    let lines = memchr::memchr_iter(b'\n', &text[..end]).count() as u64;
+    Some(((bom_bytes + end) as u64, lines))
+}

@@ -1,0 +1,188 @@
+//! What the server's catalog says of a target.
+
+use crate::connection::{ConnectionError, QualifiedName, Row, Session, quote_literal};
+use crate::types::CatalogType;
+
+/// A table that rows are to be loaded into.
+#[derive(Debug, Clone)]
+pub struct Relation {
+    pub oid: u32,
+    pub name: QualifiedName,
+    /// `r` table, `p` partitioned table, `v` view, `f` foreign table ...
+    pub kind: char,
+    pub columns: Vec<Column>,
+    /// Of a partitioned table: strategy (`r` range) and its key columns.
+    pub partition_key: Option<(char, Vec<String>)>,
+    pub row_security: bool,
+    pub rows_estimated: f64,
+}
+
+#[derive(Debug, Clone)]
+pub struct Column {
+    pub name: String,
+    pub type_name: String,
+    pub catalog_type: CatalogType,
+    pub is_not_null: bool,
+    /// Generated, so that it can't be loaded.
+    pub is_generated: bool,
+    pub is_identity_always: bool,
+}
+
+fn text(row: &Row, name: &str) -> String {
+    row.get(name).unwrap_or_default().to_owned()
+}
+
+fn number<T: std::str::FromStr + Default>(row: &Row, name: &str) -> T {
+    row.get(name).and_then(|value| value.parse().ok()).unwrap_or_default()
+}
+
+fn flag(row: &Row, name: &str) -> bool {
+    row.get(name) == Some("t")
+}
+
+/// Looks a table up as the session's search path finds it; `None` where there is none.
+pub fn relation(
+    session: &mut Session,
+    name: &QualifiedName,
+) -> Result<Option<Relation>, ConnectionError> {
+    let literal = quote_literal(&name.to_string())?;
+    let found = session.query(&format!(
+        "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relrowsecurity, c.reltuples,
+                p.partstrat,
+                (SELECT string_agg(coalesce(a.attname, ''), E'\\x01' ORDER BY k.place)
+                   FROM unnest(p.partattrs::int2[]) WITH ORDINALITY AS k(attnum, place)
+                   LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
+                ) AS partition_columns
+           FROM pg_class c
+           JOIN pg_namespace n ON n.oid = c.relnamespace
+           LEFT JOIN pg_partitioned_table p ON p.partrelid = c.oid
+          WHERE c.oid = to_regclass({literal})"
+    ))?;
+    let Some(row) = found.first() else { return Ok(None) };
+    let oid: u32 = number(row, "oid");
+    let partition_key = row.get("partstrat").and_then(|s| s.chars().next()).map(|strategy| {
+        let columns = text(row, "partition_columns");
+        (strategy, columns.split('\u{1}').map(str::to_owned).collect())
+    });
+    Ok(Some(Relation {
+        oid,
+        name: QualifiedName::new(row.get("nspname"), &text(row, "relname"))?,
+        kind: text(row, "relkind").chars().next().unwrap_or('?'),
+        columns: columns(session, oid)?,
+        partition_key,
+        row_security: flag(row, "relrowsecurity"),
+        rows_estimated: number(row, "reltuples"),
+    }))
+}
+
+fn columns(session: &mut Session, oid: u32) -> Result<Vec<Column>, ConnectionError> {
+    let found = session.query(&format!(
+        "SELECT a.attname, format_type(a.atttypid, a.atttypmod) AS type_name, a.atttypmod,
+                a.attnotnull, a.attgenerated <> '' AS is_generated, a.attidentity = 'a' AS always,
+                tn.nspname AS type_schema, t.typname, t.typtype,
+                CASE WHEN t.typlen = -1 AND t.typsubscript = 'array_subscript_handler'::regproc
+                     THEN t.typelem END AS element_oid,
+                en.nspname AS element_schema, e.typname AS element_name, e.typtype AS element_kind,
+                (SELECT string_agg(l.enumlabel, E'\\x01' ORDER BY l.enumsortorder)
+                   FROM pg_enum l
+                  WHERE l.enumtypid = CASE WHEN t.typtype = 'e' THEN t.oid ELSE e.oid END) AS labels
+           FROM pg_attribute a
+           JOIN pg_type t ON t.oid = a.atttypid
+           JOIN pg_namespace tn ON tn.oid = t.typnamespace
+           LEFT JOIN pg_type e ON e.oid = t.typelem
+           LEFT JOIN pg_namespace en ON en.oid = e.typnamespace
+          WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped
+          ORDER BY a.attnum"
+    ))?;
+    Ok(found.iter().map(column).collect())
+}
+
+fn column(row: &Row) -> Column {
+    let labels: Vec<String> = row
+        .get("labels")
+        .map(|l| l.split('\u{1}').map(str::to_owned).collect())
+        .unwrap_or_default();
+    let element = row.get("element_oid").map(|oid| {
+        let element = CatalogType {
+            schema: text(row, "element_schema"),
+            name: text(row, "element_name"),
+            kind: text(row, "element_kind"),
+            modifier: -1,
+            labels: labels.clone(),
+            element: None,
+        };
+        (Box::new(element), oid.parse().unwrap_or(0))
+    });
+    Column {
+        name: text(row, "attname"),
+        type_name: text(row, "type_name"),
+        catalog_type: CatalogType {
+            schema: text(row, "type_schema"),
+            name: text(row, "typname"),
+            kind: text(row, "typtype"),
+            modifier: number(row, "atttypmod"),
+            labels,
+            element,
+        },
+        is_not_null: flag(row, "attnotnull"),
+        is_generated: flag(row, "is_generated"),
+        is_identity_always: flag(row, "always"),
+    }
+}
+
+/// The names of publications that cover all tables: they would publish staging tables too.
+pub fn publications_for_all_tables(session: &mut Session) -> Result<Vec<String>, ConnectionError> {
+    let found = session.query("SELECT pubname FROM pg_publication WHERE puballtables")?;
+    Ok(found.iter().map(|row| text(row, "pubname")).collect())
+}
+
+/// An index or constraint to be built on a new table as it is on another one.
+#[derive(Debug, Clone)]
+pub struct IndexDefinition {
+    pub name: String,
+    /// What follows `CREATE [UNIQUE] INDEX ... ON table `.
+    pub tail: String,
+    pub is_unique: bool,
+    /// For the index behind a constraint: `PRIMARY KEY (a, b)`.
+    pub constraint: Option<(String, String)>,
+    pub is_clustered: bool,
+    pub is_replica_identity: bool,
+    pub comment: Option<String>,
+}
+
+/// The indexes of a table, those behind constraints among them.
+pub fn indexes(session: &mut Session, oid: u32) -> Result<Vec<IndexDefinition>, ConnectionError> {
+    // pg_get_indexdef names the table; what stands before its access method is cut off by length.
+    let found = session.query(&format!(
+        "SELECT ic.relname AS name, i.indisunique, i.indisclustered, i.indisreplident,
+                con.conname, pg_get_constraintdef(con.oid) AS constraint_definition,
+                coalesce(obj_description(con.oid, 'pg_constraint'), obj_description(ic.oid, 'pg_class')) AS comment,
+                substr(pg_get_indexdef(ic.oid),
+                       length('CREATE ' || CASE WHEN i.indisunique THEN 'UNIQUE ' ELSE '' END
+                              || 'INDEX ' || quote_ident(ic.relname) || ' ON '
+                              || CASE WHEN c.relkind = 'p' THEN 'ONLY ' ELSE '' END
+                              || quote_ident(n.nspname) || '.' || quote_ident(c.relname) || ' ') + 1
+                      ) AS tail
+           FROM pg_index i
+           JOIN pg_class ic ON ic.oid = i.indexrelid
+           JOIN pg_class c ON c.oid = i.indrelid
+           JOIN pg_namespace n ON n.oid = c.relnamespace
+           LEFT JOIN pg_constraint con ON con.conindid = i.indexrelid AND con.contype IN ('p', 'u', 'x')
+          WHERE i.indrelid = {oid} AND i.indislive
+          ORDER BY ic.relname"
+    ))?;
+    Ok(found
+        .iter()
+        .map(|row| IndexDefinition {
+            name: text(row, "name"),
+            tail: text(row, "tail"),
+            is_unique: flag(row, "indisunique"),
+            constraint: row
+                .get("conname")
+                .map(|name| (name.to_owned(), text(row, "constraint_definition"))),
+            is_clustered: flag(row, "indisclustered"),
+            is_replica_identity: flag(row, "indisreplident"),
+            comment: row.get("comment").map(str::to_owned),
+        })
+        .collect())
+}

@@ -1,0 +1,74 @@
+//! COPY ... TO STDOUT: bulk data from the server.
+
+use std::io;
+
+use postgres_protocol::message::backend::Message;
+
+use super::error::ConnectionError;
+use super::session::Session;
+use super::wire::Answer;
+
+impl Session {
+    /// Runs `COPY ... TO STDOUT` and hands each message of data to `receive`, in text format one
+    /// row each; returns the count of rows. If `receive` fails, the statement is cancelled.
+    pub fn copy_out(
+        &mut self,
+        sql: &str,
+        receive: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<u64, ConnectionError> {
+        self.send_query(sql)?;
+        loop {
+            match self.wire.next()? {
+                Answer::Message(Message::CopyOutResponse(_)) => break,
+                // A statement before the COPY, or in place of it.
+                Answer::Message(
+                    Message::CommandComplete(_)
+                    | Message::RowDescription(_)
+                    | Message::DataRow(_)
+                    | Message::EmptyQueryResponse,
+                ) => {}
+                Answer::Message(Message::ReadyForQuery(body)) => {
+                    self.set_status(body.status())?;
+                    return Err(ConnectionError::usage("the statement is no COPY TO STDOUT"));
+                }
+                Answer::Message(Message::CopyInResponse(_)) => {
+                    self.send_copy_fail("no data")?;
+                    let _ = self.collect();
+                    return Err(ConnectionError::usage("the statement is a COPY FROM STDIN"));
+                }
+                Answer::Message(_) => {
+                    return Err(self.wire.violate("an answer that does not belong to COPY".into()));
+                }
+                Answer::Error(message) => return Err(self.fail(ConnectionError::Server(message))),
+            }
+        }
+        loop {
+            match self.wire.next()? {
+                Answer::Message(Message::CopyData(body)) => {
+                    if let Err(source) = receive(body.data()) {
+                        // Whether the request arrives or not, the data is read to its end.
+                        let _ = self.cancel_handle().cancel();
+                        return Err(self.fail(ConnectionError::Output { source }));
+                    }
+                }
+                Answer::Message(Message::CopyDone) => return Ok(self.collect()?.rows_affected),
+                Answer::Message(_) => {
+                    return Err(self.wire.violate("an answer that does not belong to COPY".into()));
+                }
+                Answer::Error(message) => return Err(self.fail(ConnectionError::Server(message))),
+            }
+        }
+    }
+
+    /// Reads what is left, and returns the error that came first.
+    fn fail(&mut self, error: ConnectionError) -> ConnectionError {
+        if let ConnectionError::Server(message) = &error
+            && message.is_fatal()
+        {
+            self.wire.set_broken(&message.message);
+            return error;
+        }
+        let _ = self.collect();
+        error
+    }
+}

@@ -1,0 +1,74 @@
+//! The server's errors as the data path's.
+
+use fullbore_core::error::{DestinationFailure, Error};
+
+use crate::connection::ConnectionError;
+
+/// An error while describing or planning: nothing was touched.
+pub fn refused(error: ConnectionError) -> Error {
+    convert(error, Some(DestinationFailure::Refused), None)
+}
+
+/// An error while loading or publishing.
+pub fn failed(error: ConnectionError) -> Error {
+    convert(error, None, None)
+}
+
+/// As [`failed`], with what was being done.
+pub fn failed_while(error: ConnectionError, what: &str) -> Error {
+    convert(error, None, Some(what))
+}
+
+/// A refusal of our own, before anything was touched.
+pub fn refuse(message: impl Into<String>, hint: impl Into<String>) -> Error {
+    Error::Destination {
+        message: message.into(),
+        hint: Some(hint.into()),
+        kind: DestinationFailure::Refused,
+    }
+}
+
+fn convert(error: ConnectionError, kind: Option<DestinationFailure>, what: Option<&str>) -> Error {
+    let kind = kind.unwrap_or_else(|| kind_of(&error));
+    let mut message = match what {
+        Some(what) => format!("{what}: {error}"),
+        None => error.to_string(),
+    };
+    if let Some(server) = error.server_message() {
+        for part in [&server.detail, &server.where_].into_iter().flatten() {
+            message.push_str("; ");
+            message.push_str(part);
+        }
+    }
+    let hint = error.hint().map(str::to_owned).or_else(|| hint_for(&error));
+    Error::Destination { message, hint, kind }
+}
+
+fn kind_of(error: &ConnectionError) -> DestinationFailure {
+    if matches!(error, ConnectionError::Lost { .. }) {
+        return DestinationFailure::Lost;
+    }
+    match error.sqlstate().and_then(|code| code.get(..2)) {
+        // Data exceptions, and what input functions of extensions raise.
+        Some("22" | "P0" | "XX") => DestinationFailure::Data,
+        Some("23") => DestinationFailure::Constraint,
+        Some("57" | "08") => DestinationFailure::Lost,
+        _ => DestinationFailure::Other,
+    }
+}
+
+fn hint_for(error: &ConnectionError) -> Option<String> {
+    Some(
+        match error.sqlstate()? {
+            "42501" => "grant the role what is missing, or load as the table's owner",
+            "53300" => "lower --streams, or raise max_connections",
+            "53100" => "free space on the server's disk, then load again",
+            "3D000" => "create the database first, or check the name in the URL",
+            code if code.starts_with("23") => {
+                "the new rows break a constraint of the table; nothing of this piece was kept"
+            }
+            _ => return None,
+        }
+        .to_owned(),
+    )
+}

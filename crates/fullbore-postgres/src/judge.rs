@@ -1,0 +1,281 @@
+//! The server is the judge of the odd row: rows as COPY text, the refused ones told one by one.
+//!
+//! PostgreSQL 17 and later skip bad rows by themselves (`ON_ERROR ignore`) and name their lines in
+//! notices; `pg_input_error_info` then gives the reason. Before that a failing row takes its COPY
+//! with it: each COPY stands under a savepoint, and the error's context names the line to go on
+//! after.
+
+use fullbore_core::destination::{Refusal, TextRows};
+use fullbore_core::plan::TablePlan;
+
+use crate::connection::{ConnectionError, ServerMessage, Session, quote_literal};
+
+/// The first version that skips bad rows and logs them.
+const SKIPS_BAD_ROWS: u32 = 170_000;
+
+/// Reasons asked for in one statement.
+const REASONS_PER_QUERY: usize = 100;
+
+/// Where the rows go.
+pub struct JudgeTarget<'a> {
+    pub table: &'a str,
+    /// The table's bare name, as it stands in error contexts.
+    pub bare_name: &'a str,
+    pub column_list: &'a str,
+    pub freeze: bool,
+    pub columns: &'a TablePlan,
+}
+
+impl JudgeTarget<'_> {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.columns.shape.columns.iter().map(|column| column.name.as_str())
+    }
+}
+
+/// Sends the rows; how many were taken, and those that were refused.
+pub fn judge(
+    session: &mut Session,
+    target: &JudgeTarget<'_>,
+    rows: TextRows<'_>,
+) -> Result<(u64, Vec<Refusal>), ConnectionError> {
+    if session.server_version_num() >= SKIPS_BAD_ROWS {
+        skipping(session, target, rows)
+    } else {
+        one_by_one(session, target, rows)
+    }
+}
+
+fn skipping(
+    session: &mut Session,
+    target: &JudgeTarget<'_>,
+    rows: TextRows<'_>,
+) -> Result<(u64, Vec<Refusal>), ConnectionError> {
+    session.take_notices();
+    session.set_notice_limit(rows.rows as usize + 100);
+    let freeze = if target.freeze { ", FREEZE" } else { "" };
+    let mut copy = session.copy_in(&format!(
+        "COPY {} ({}) FROM STDIN (FORMAT text, ON_ERROR ignore, LOG_VERBOSITY verbose{freeze})",
+        target.table, target.column_list
+    ))?;
+    for part in rows.parts {
+        copy.send(part)?;
+    }
+    let taken = copy.finish()?;
+    let mut notices = session.take_notices();
+    // The last one counts the rows that were skipped; those before it name one each.
+    notices.pop();
+    let mut refusals: Vec<Refusal> = notices
+        .iter()
+        .filter_map(|notice| skipped_row(notice, target))
+        .filter(|refusal| refusal.row < rows.rows)
+        .collect();
+    // Silence would be loss: each row is either in, or told of.
+    if taken + refusals.len() as u64 != rows.rows {
+        return Err(ConnectionError::protocol(format!(
+            "of {} rows the server took {taken} and refused {}",
+            rows.rows,
+            refusals.len()
+        )));
+    }
+    refusals.sort_by_key(|refusal| refusal.row);
+    if !refusals.is_empty() {
+        explain(session, target, rows, &mut refusals)?;
+    }
+    Ok((taken, refusals))
+}
+
+/// `skipping row due to data type conversion error at line 3 for column "a": "x"`, in whatever
+/// language: the first number is the line.
+fn skipped_row(notice: &ServerMessage, target: &JudgeTarget<'_>) -> Option<Refusal> {
+    let (line, rest) = first_number(&notice.message)?;
+    let column = target
+        .names()
+        .filter(|name| rest.contains(&format!("\"{name}\"")))
+        .max_by_key(|name| name.len())
+        .map(str::to_owned);
+    Some(Refusal {
+        row: line.checked_sub(1)?,
+        column,
+        value: None,
+        code: "22000".into(),
+        reason: notice.message.clone(),
+    })
+}
+
+fn first_number(text: &str) -> Option<(u64, &str)> {
+    let start = text.find(|c: char| c.is_ascii_digit())?;
+    let digits = text[start..].find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len() - start);
+    Some((text[start..start + digits].parse().ok()?, &text[start + digits..]))
+}
+
+/// Asks the server for the reason of each refusal.
+fn explain(
+    session: &mut Session,
+    target: &JudgeTarget<'_>,
+    rows: TextRows<'_>,
+    refusals: &mut [Refusal],
+) -> Result<(), ConnectionError> {
+    let lines = lines_of(rows, refusals.iter().map(|refusal| refusal.row));
+    for (refusals, lines) in
+        refusals.chunks_mut(REASONS_PER_QUERY).zip(lines.chunks(REASONS_PER_QUERY))
+    {
+        let mut asked = Vec::new();
+        for (at, line) in lines.iter().enumerate() {
+            for (column, value) in target.columns.shape.columns.iter().zip(fields(line)) {
+                let named = refusals[at].column.as_ref();
+                let Some(value) = value else { continue };
+                if named.is_some_and(|name| *name != column.name) {
+                    continue;
+                }
+                let type_name = target
+                    .columns
+                    .columns
+                    .iter()
+                    .find(|candidate| candidate.name == column.name)
+                    .map_or("text", |candidate| candidate.type_name.as_str());
+                asked.push(format!(
+                    "({at}, {}, {}, {})",
+                    quote_literal(&column.name)?,
+                    quote_literal(&value)?,
+                    quote_literal(type_name)?
+                ));
+            }
+        }
+        if asked.is_empty() {
+            continue;
+        }
+        let answers = session.query(&format!(
+            "SELECT v.at, v.col, v.value, e.message, e.detail, e.sql_error_code
+               FROM (VALUES {}) AS v(at, col, value, type),
+                    LATERAL pg_input_error_info(v.value, v.type) AS e
+              WHERE e.message IS NOT NULL ORDER BY v.at",
+            asked.join(", ")
+        ))?;
+        for answer in &answers {
+            let at = answer.get("at").and_then(|at| at.parse::<usize>().ok());
+            let Some(refusal) = at.and_then(|at| refusals.get_mut(at)) else { continue };
+            refusal.column = answer.get("col").map(str::to_owned);
+            refusal.value = answer.get("value").map(str::to_owned);
+            refusal.code = answer.get("sql_error_code").unwrap_or("22000").to_owned();
+            refusal.reason = answer.get("message").unwrap_or_default().to_owned();
+            if let Some(detail) = answer.get("detail") {
+                refusal.reason = format!("{} ({detail})", refusal.reason);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The lines at ascending places.
+fn lines_of(rows: TextRows<'_>, wanted: impl Iterator<Item = u64>) -> Vec<Vec<u8>> {
+    let mut all = rows.parts.iter().flat_map(|part| part.split_inclusive(|b| *b == b'\n'));
+    let mut at = 0;
+    let mut lines = Vec::new();
+    for wanted in wanted {
+        let line = all.nth((wanted - at) as usize).unwrap_or_default();
+        at = wanted + 1;
+        lines.push(line.to_vec());
+    }
+    lines
+}
+
+/// The values of a line of COPY text, as text.
+fn fields(line: &[u8]) -> Vec<Option<String>> {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let dialect = fullbore_core::parse::dialect::Dialect::text();
+    line.split(|b| *b == b'\t')
+        .map(|raw| {
+            let mut value = Vec::new();
+            match fullbore_core::parse::text::decode(raw, &dialect, &mut value) {
+                fullbore_core::parse::text::Decoded::Value => String::from_utf8(value).ok(),
+                _ => None,
+            }
+        })
+        .collect()
+}
+
+fn one_by_one(
+    session: &mut Session,
+    target: &JudgeTarget<'_>,
+    rows: TextRows<'_>,
+) -> Result<(u64, Vec<Refusal>), ConnectionError> {
+    let lines: Vec<&[u8]> =
+        rows.parts.iter().flat_map(|part| part.split_inclusive(|b| *b == b'\n')).collect();
+    let mut refusals = Vec::new();
+    let (mut taken, mut start) = (0, 0);
+    while start < lines.len() {
+        session.execute("SAVEPOINT fullbore_rows")?;
+        let error = match copy_lines(session, target, &lines[start..]) {
+            Ok(rows) => {
+                session.execute("RELEASE SAVEPOINT fullbore_rows")?;
+                taken += rows;
+                break;
+            }
+            Err(error) => error,
+        };
+        let Some(refusal) = refused_line(&error, target, start, lines.len()) else {
+            return Err(error);
+        };
+        session.execute("ROLLBACK TO SAVEPOINT fullbore_rows")?;
+        let failing = refusal.row as usize;
+        if failing > start {
+            // The rows before it are good: they were converted before it was reached.
+            taken += copy_lines(session, target, &lines[start..failing])?;
+        }
+        session.execute("RELEASE SAVEPOINT fullbore_rows")?;
+        refusals.push(refusal);
+        start = failing + 1;
+    }
+    Ok((taken, refusals))
+}
+
+fn copy_lines(
+    session: &mut Session,
+    target: &JudgeTarget<'_>,
+    lines: &[&[u8]],
+) -> Result<u64, ConnectionError> {
+    // No FREEZE: the table is not new in this subtransaction.
+    let mut copy = session.copy_in(&format!(
+        "COPY {} ({}) FROM STDIN (FORMAT text)",
+        target.table, target.column_list
+    ))?;
+    copy.send(&lines.concat())?;
+    copy.finish()
+}
+
+/// The row that an error is about, where it is about one row's values.
+fn refused_line(
+    error: &ConnectionError,
+    target: &JudgeTarget<'_>,
+    start: usize,
+    lines: usize,
+) -> Option<Refusal> {
+    let message = error.server_message()?;
+    let is_value = message.code.starts_with("22")
+        // A domain's own constraints name the type, a table's the table.
+        || message.code.starts_with("23") && message.data_type.is_some() && message.table.is_none();
+    if !is_value {
+        return None;
+    }
+    // `COPY name, line 3, column a: "x"`: the first number after the name is the line.
+    let context = message.where_.as_deref()?.lines().find(|line| line.starts_with("COPY "))?;
+    let after_name = context.strip_prefix("COPY ")?.strip_prefix(target.bare_name)?;
+    let (line, rest) = first_number(after_name)?;
+    let row = start + usize::try_from(line.checked_sub(1)?).ok()?;
+    if row >= lines {
+        return None;
+    }
+    let column = target
+        .names()
+        .filter(|name| rest.contains(&format!(" {name}:")) || rest.ends_with(&format!(" {name}")))
+        .max_by_key(|name| name.len());
+    let value = column.and_then(|name| rest.split_once(&format!(" {name}: ")));
+    let value = value.map(|(_, value)| value.trim_matches('"').to_owned());
+    Some(Refusal {
+        row: row as u64,
+        column: column.map(str::to_owned),
+        value,
+        code: message.code.clone(),
+        reason: message.message.clone(),
+    })
+}

@@ -1,0 +1,20 @@
+//! Fullbore's PostgreSQL destination.
+//!
+//! [`connection`] talks to servers, [`server`] finds and runs local ones; [`catalog`] reads what a
+//! target is, [`encode_copy`] writes rows in COPY's forms, [`writer`] sends pieces, [`judge`] lets
+//! the server decide on odd rows, [`publish`] shows what was loaded.
+
+pub mod catalog;
+pub mod connection;
+pub mod destination;
+pub mod encode_copy;
+mod error;
+mod judge;
+mod naming;
+pub mod publish;
+pub mod schema;
+pub mod server;
+pub mod types;
+mod writer;
+
+pub use destination::{Postgres, Settings, TableRequest, Target};

