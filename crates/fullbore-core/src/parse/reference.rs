@@ -23,12 +23,13 @@ pub fn records(text: &[u8], dialect: &Dialect, fields: usize) -> Vec<Record> {
     let mut records = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let (record, next) = match line_feed(rest, dialect) {
-            Some(at) => (&rest[..=at], &rest[at + 1..]),
-            None => (rest, &rest[rest.len()..]),
+        // What no line feed ends was cut off, or is quoted to the end.
+        let Some(at) = line_feed(rest, dialect) else {
+            records.push(Record::Fault);
+            break;
         };
-        records.push(one_record(record, dialect, fields));
-        rest = next;
+        records.push(one_record(&rest[..=at], dialect, fields));
+        rest = &rest[at + 1..];
     }
     records
 }

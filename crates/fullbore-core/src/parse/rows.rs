@@ -21,6 +21,8 @@ pub enum FaultReason {
     NotUtf8(Vec<u8>),
     Nul,
     UnterminatedQuote,
+    /// The last line end is escaped.
+    Unterminated,
     CarriageReturn,
     LineFeed,
     /// A backslash sequence gives bytes that are no text.
@@ -42,6 +44,7 @@ impl FaultReason {
             }
             Self::Nul => "invalid byte sequence for encoding \"UTF8\": 0x00".into(),
             Self::UnterminatedQuote => "unterminated CSV quoted field".into(),
+            Self::Unterminated => "the last line ends with a backslash".into(),
             Self::CarriageReturn => "unquoted carriage return found in data".into(),
             Self::LineFeed => "unquoted newline found in data".into(),
             Self::NotText => {
@@ -152,7 +155,10 @@ impl Rows {
         if ended_at < text_end {
             faults.push(Fault {
                 range: ended_at - BLOCK_PADDING..text_end - BLOCK_PADDING,
-                reason: FaultReason::UnterminatedQuote,
+                reason: match dialect.family {
+                    Family::Csv => FaultReason::UnterminatedQuote,
+                    Family::Text | Family::Plain => FaultReason::Unterminated,
+                },
             });
         }
     }
@@ -182,11 +188,8 @@ impl Rows {
         let mut last = fields[separators];
         match dialect.line_end {
             LineEnd::CrLf if text.ends_with(b"\r\n") => last -= 1,
-            // The last line of a file may end with nothing, and is then given a line feed.
-            LineEnd::CrLf if record.end < padded.len() - BLOCK_PADDING => {
-                return Some(FaultReason::LineFeed);
-            }
-            _ => {}
+            LineEnd::CrLf => return Some(FaultReason::LineFeed),
+            LineEnd::Lf => {}
         }
         if has_bare_carriage_return(padded, fields, last, dialect) {
             return Some(FaultReason::CarriageReturn);
@@ -258,6 +261,11 @@ fn is_even(block: &Block, index: &FieldIndex, per_record: usize, dialect: &Diale
         return false;
     }
     let padded = block.padded();
+    // Nothing may stand after the last record: it would be passed over.
+    let last = (separators[separators.len() - 1] & OFFSET) as usize;
+    if last + 1 != BLOCK_PADDING + block.len() {
+        return false;
+    }
     // As many line ends as records, each at its record's end: so none stands elsewhere.
     let line_ends = separators[1..].chunks_exact(per_record);
     line_ends.into_iter().all(|record| {
