@@ -83,7 +83,7 @@ pub struct LoadArgs {
     #[arg(long, value_name = "FILE.sql", requires = "create")]
     pub schema: Option<String>,
     /// A column's type, instead of the inferred one
-    #[arg(long = "type", value_name = "COL=TYPE", requires = "create")]
+    #[arg(long = "type", value_name = "COL=TYPE")]
     pub types: Vec<String>,
     /// Partition key of a table to be made
     #[arg(long, value_name = "COLUMN", requires = "create")]

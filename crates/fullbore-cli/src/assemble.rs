@@ -174,25 +174,37 @@ fn creation(
     let columns: Vec<NewColumn> = inferred
         .into_iter()
         .map(|(name, field_type)| {
-            let given = job.types.iter().filter_map(|given| given.split_once('='));
-            let mut given =
-                given.filter(|(column, _)| *column == name).map(|(_, type_name)| type_name);
-            let type_name =
-                given.next_back().map_or_else(|| schema::type_name(&field_type), Into::into);
+            let type_name = given_type(job, &name)
+                .map_or_else(|| schema::type_name(&field_type), str::to_owned);
             NewColumn { name, type_name }
         })
         .collect();
+    check_given_types(job, columns.iter().map(|column| column.name.as_str()))?;
+    let table = QualifiedName::parse(name).map_err(wrong)?;
+    schema::create_table(&table, &columns, partition_by).map(Some).map_err(wrong)
+}
+
+/// The type that the job gives a column.
+fn given_type<'a>(job: &'a TableJob, column: &str) -> Option<&'a str> {
+    let given = job.types.iter().filter_map(|given| given.split_once('='));
+    given.filter(|(name, _)| *name == column).map(|(_, type_name)| type_name).next_back()
+}
+
+/// Refuses a type given to a column that is not there.
+fn check_given_types<'a>(
+    job: &TableJob,
+    columns: impl Iterator<Item = &'a str> + Clone,
+) -> Result<()> {
     for given in &job.types {
         let column = given.split_once('=').map(|(column, _)| column);
-        if !columns.iter().any(|known| Some(known.name.as_str()) == column) {
+        if !columns.clone().any(|known| Some(known) == column) {
             return Err(Error::usage_with_hint(
                 format!("--type {given}: the files have no such column"),
                 "write --type column=type",
             ));
         }
     }
-    let table = QualifiedName::parse(name).map_err(wrong)?;
-    schema::create_table(&table, &columns, partition_by).map(Some).map_err(wrong)
+    Ok(())
 }
 
 /// Names and types of the columns, from samples of the files.
@@ -246,16 +258,29 @@ fn inferred_columns(
     sources: &Sources,
     notes: &mut Vec<String>,
 ) -> Result<Vec<TargetColumn>> {
-    Ok(inferred(job, sources, notes)?
+    let inferred = inferred(job, sources, notes)?;
+    check_given_types(job, inferred.iter().map(|(name, _)| name.as_str()))?;
+    inferred
         .into_iter()
-        .map(|(name, field_type)| TargetColumn {
-            name,
-            type_name: schema::type_name(&field_type),
-            field_type: Some(field_type),
-            is_nullable: true,
-            is_generated: false,
+        .map(|(name, field_type)| {
+            let field_type = match given_type(job, &name) {
+                None => field_type,
+                Some(given) => schema::field_type(given).ok_or_else(|| {
+                    Error::usage_with_hint(
+                        format!("--type {name}={given}: no such type is known without a server"),
+                        "use one of PostgreSQL's own scalar types, or text",
+                    )
+                })?,
+            };
+            Ok(TargetColumn {
+                type_name: schema::type_name(&field_type),
+                name,
+                field_type: Some(field_type),
+                is_nullable: true,
+                is_generated: false,
+            })
         })
-        .collect())
+        .collect()
 }
 
 /// Gives each piece the key range of the partition that it becomes.
