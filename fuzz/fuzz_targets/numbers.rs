@@ -1,0 +1,37 @@
+//! Numbers: what is recognised equals what the standard library makes of it.
+
+#![no_main]
+
+use fullbore_core::constants::BLOCK_PADDING;
+use fullbore_core::parse::block::Block;
+use fullbore_core::parse::numbers::{Span, decimal64, decimal128, float32, float64, integer64};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let [scale, field @ ..] = data else { return };
+    if field.len() > 64 {
+        return;
+    }
+    let block = Block::of(field);
+    let span = Span::new(block.padded(), BLOCK_PADDING, BLOCK_PADDING + field.len());
+    let text = std::str::from_utf8(field).unwrap_or("not text");
+    if let Some(value) = integer64(span) {
+        assert_eq!(text.parse(), Ok(value));
+    }
+    let scale = scale % 10;
+    let units = decimal64(span, 18, scale);
+    if let Some(wide) = decimal128(span, 38, scale) {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let zeros = "0".repeat(usize::from(scale) - fraction.len());
+        assert_eq!(format!("{whole}{fraction}{zeros}").parse(), Ok(wide));
+        assert_eq!(units.map(i128::from), (wide.abs() < 10i128.pow(18)).then_some(wide));
+    } else {
+        assert_eq!(units, None);
+    }
+    if let Some(value) = float64(field) {
+        assert_eq!(text.parse(), Ok(value));
+    }
+    if let Some(value) = float32(field) {
+        assert_eq!(text.parse(), Ok(value));
+    }
+});
