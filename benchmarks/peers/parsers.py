@@ -42,7 +42,7 @@ def duckdb(files: list[str]) -> int:
     rows = engine.sql(
         f"SELECT count(*), {touched} FROM read_csv({files!r}, delim='|', header=false, quote='',"
         f" columns={{{columns}}})"
-    ).fetchone()
+    ).fetchall()[0]
     return rows[0]
 
 

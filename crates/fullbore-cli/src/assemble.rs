@@ -97,10 +97,11 @@ fn assemble_table(
         None => name_of(&sources)?,
     };
     job.name = Some(name.clone());
-    let mut notes = sources.notes.clone();
+    let notes = sources.notes.clone();
+    let mut schema_notes = Vec::new();
     let (columns, target, statement) = match postgres {
         Some(postgres) => {
-            let create = creation(&job, &name, &sources, &mut notes)?;
+            let create = creation(&job, &name, &sources, &mut schema_notes)?;
             let target = postgres.describe(&TableRequest {
                 name: name.clone(),
                 publish: job.publish,
@@ -110,7 +111,7 @@ fn assemble_table(
             let statement = target.create.clone();
             (target.columns.clone(), Some(target), statement)
         }
-        None => (inferred_columns(&job, &sources, &mut notes)?, None, None),
+        None => (inferred_columns(&job, &sources, &mut schema_notes)?, None, None),
     };
     let shapes = match_columns(&job, &sources, &columns)?;
     let (mut pieces, piece_bytes) = cut(&sources.files, &sources.format, number, streams)?;
@@ -135,6 +136,7 @@ fn assemble_table(
         header_line: sources.header_line,
         is_atomic: job.atomic,
         notes,
+        schema_notes,
     };
     Ok(AssembledTable { plan, target, statement, pieces })
 }
@@ -146,6 +148,11 @@ fn name_of(sources: &Sources) -> Result<String> {
     let base = stem.split('.').next().unwrap_or_default().to_lowercase();
     if base.is_empty() || base == "-" {
         return Err(Error::usage("name the target with --table"));
+    }
+    let is_plain = base.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && base.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if is_plain {
+        return Ok(base);
     }
     QualifiedName::new(None, &base)
         .map(|name| name.to_string())

@@ -15,7 +15,7 @@ pub fn render(plan: &Plan, statements: &[Option<String>]) -> String {
     let pieces = plan.pieces.len();
     let _ = writeln!(
         text,
-        "{pieces} pieces over {} streams, {} parsers, method copy",
+        "{pieces} piece(s) over {} streams, {} parsers, method copy",
         plan.streams, plan.parsers
     );
     for (number, table) in plan.tables.iter().enumerate() {
@@ -40,8 +40,8 @@ fn render_table(
         }
     }
     let size = table.bytes.map_or("of unknown size".into(), bytes);
-    let _ = writeln!(text, "  {} files, {size}, {}", table.files.len(), format(&table.format));
-    for note in &table.notes {
+    let _ = writeln!(text, "  {} file(s), {size}, {}", table.files.len(), format(&table.format));
+    for note in table.notes.iter().chain(&table.schema_notes) {
         let _ = writeln!(text, "  note: {note}");
     }
     let _ = writeln!(text, "  publish: {}", publish_row(table));

@@ -72,7 +72,7 @@ fn show(run: &str, json: bool) -> Result<()> {
             ));
             continue;
         }
-        let at = format!("{:>9.2} s ", entry.seconds);
+        let at = format!("{:>9.2} s ", entry.at);
         match entry.event {
             Event::RunStarted { run_id, fullbore, streams, parsers, pieces, tables, .. } => {
                 say(format_args!(

@@ -224,16 +224,12 @@ fn files_that_can_not_be_read() {
     let output = files.load(&database, "no*.csv", "t", &[]);
     assert_eq!(output.code, REFUSED, "{}", output.stderr);
     // Cut off in the middle: what was read before must not stay.
-    for packer in ["gzip", "zstd -q"] {
-        let text: String = (0..200_000).map(|i| format!("{i}\n")).collect();
-        let file = files.write("cut.csv", text);
-        let status = std::process::Command::new("sh")
-            .args(["-c", &format!("{packer} -c {file} | head -c 100000 > {file}.cut")])
-            .status()
-            .expect("sh runs");
-        assert!(status.success());
+    let text: String = (0..1_000_000).map(|i| format!("{i}\n")).collect();
+    for (packer, mut content) in common::packed(text.as_bytes()) {
+        content.truncate(content.len() * 3 / 4);
+        let cut = files.write("cut.csv", content);
         let args = ["--format", "csv", "--header", "none", "--atomic"];
-        let output = files.load(&database, &format!("{file}.cut"), "t", &args);
+        let output = files.load(&database, &cut, "t", &args);
         assert_eq!(output.code, FAILED, "{packer}: {}", output.stderr);
         assert!(output.stderr.contains("damaged or cut off"), "{}", output.stderr);
         assert_eq!(database.psql("SELECT count(*) FROM t"), "0");

@@ -116,3 +116,16 @@ pub fn assert_no_leftovers(database: &TestDatabase<'_>) {
     let left = database.psql("SELECT string_agg(relname, ', ') FROM pg_class WHERE relname ~ '_fb_' AND NOT relispartition");
     assert_eq!(left, "", "left behind");
 }
+
+/// Packs text with each of the packers that sources may be packed with.
+pub fn packed(text: &[u8]) -> [(&'static str, Vec<u8>); 3] {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(text).expect("packed");
+    let mut lz4 = lz4_flex::frame::FrameEncoder::new(Vec::new());
+    lz4.write_all(text).expect("packed");
+    [
+        ("gzip", gzip.finish().expect("packed")),
+        ("zstd", zstd::encode_all(text, 1).expect("packed")),
+        ("lz4", lz4.finish().expect("packed")),
+    ]
+}

@@ -66,6 +66,8 @@ pub struct TablePlan {
     pub is_atomic: bool,
     /// What the sniffer and the planner want to be known.
     pub notes: Vec<String>,
+    /// Why columns were inferred as they were.
+    pub schema_notes: Vec<String>,
 }
 
 /// How a table's sources are written.

@@ -111,10 +111,11 @@ impl Event {
     }
 }
 
-/// An event with the seconds since the run began.
+/// An event with its moment.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Entry {
-    pub seconds: f64,
+    /// Seconds since the run began.
+    pub at: f64,
     #[serde(flatten)]
     pub event: Event,
 }
@@ -146,7 +147,7 @@ impl Recorder {
 
     /// Records an event. A record that can't be written must not end a load: it is logged.
     pub fn record(&self, event: Event) {
-        let entry = Entry { seconds: self.began.elapsed().as_secs_f64(), event };
+        let entry = Entry { at: self.began.elapsed().as_secs_f64(), event };
         if let Some(listener) = &self.listener {
             listener(&entry);
         }

@@ -57,7 +57,7 @@ fn summarise(entries: &[Entry]) -> Option<RunSummary> {
         rows: 0,
         rejected: 0,
         bytes: 0,
-        seconds: entries.last()?.seconds,
+        seconds: entries.last()?.at,
         error: None,
     };
     for entry in entries {

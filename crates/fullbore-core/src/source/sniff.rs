@@ -271,7 +271,7 @@ fn decoded(raw: &[u8], dialect: &Dialect) -> Vec<u8> {
     value
 }
 
-/// A header's names are unique, not empty and no values; some column below is of another kind.
+/// A header's names are unique, not empty and no values; some column below it mostly holds values.
 fn looks_like_header(records: &[Vec<Vec<u8>>]) -> bool {
     let Some((first, rest)) = records.split_first() else { return false };
     let mut names: Vec<_> = first.iter().collect();
@@ -281,9 +281,9 @@ fn looks_like_header(records: &[Vec<Vec<u8>>]) -> bool {
         return false;
     }
     (0..first.len()).any(|column| {
-        let mut values =
-            rest.iter().filter_map(|r| r.get(column)).filter(|v| !v.is_empty()).peekable();
-        values.peek().is_some() && values.all(|value| is_value(value))
+        let given = rest.iter().filter_map(|r| r.get(column)).filter(|v| !v.is_empty());
+        let (values, others): (Vec<_>, Vec<_>) = given.partition(|value| is_value(value));
+        values.len() > others.len()
     })
 }
 

@@ -1,0 +1,125 @@
+//! The command as a person or a script uses it: what it prints, where, and how it ends.
+
+mod common;
+
+use common::Files;
+use fullbore_testing::{TestServer, shared_or_skip};
+
+#[test]
+fn json_is_one_object_on_stdout_and_the_record_agrees() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql("CREATE TABLE t (a int, b text)");
+    let files = Files::new();
+    let file = files.write("x.csv", "a,b\n1,x\n2,y\nthree,z\n");
+    let output = files.load(&database, &file, "t", &["--json", "--max-rejects", "1"]);
+    assert_eq!(output.code, 3, "{}", output.stderr);
+    let said: serde_json::Value = serde_json::from_str(&output.stdout).expect("one JSON object");
+    assert_eq!((said["rows"].as_u64(), said["rejected"].as_u64()), (Some(2), Some(1)));
+    assert_eq!(said["method"], "copy");
+    assert!(said["bytes_per_second"].as_f64().expect("a number") > 0.0);
+
+    let listed = files.fullbore(&["runs", "list", "--json"]);
+    let runs: serde_json::Value = serde_json::from_str(&listed.stdout).expect("JSON");
+    assert_eq!(runs[0]["run_id"], said["run_id"]);
+    assert_eq!(runs[0]["state"], "loaded");
+    assert_eq!(runs[0]["rows"], 2);
+    assert_eq!(runs[0]["rejected"], 1);
+    let shown = files.fullbore(&["runs", "show", "last"]);
+    assert!(shown.stdout.contains("loaded 2 rows, 1 rejected"), "{}", shown.stdout);
+    assert_eq!(files.fullbore(&["runs", "show", "../../etc"]).code, 2);
+}
+
+#[test]
+fn a_plan_touches_nothing() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = files.write("orders.csv", "id,day,note\n1,2024-01-01,x\n2,2024-01-02,\n");
+    for args in [&["plan"][..], &["load", "--dry-run"]] {
+        let mut args = args.to_vec();
+        args.extend([file.as_str(), "--to", database.url(), "--create"]);
+        let output = files.fullbore(&args);
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        for words in ["table orders", "\"day\" date", "header", "append"] {
+            assert!(output.stdout.contains(words), "{} lacks {words}", output.stdout);
+        }
+    }
+    assert_eq!(database.psql("SELECT to_regclass('orders')"), "");
+    // And the same for real.
+    let output = files.fullbore(&["load", &file, "--to", database.url(), "--create"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(database.psql("SELECT * FROM orders ORDER BY id"), "1|2024-01-01|x\n2|2024-01-02|");
+}
+
+#[test]
+fn a_job_file_loads_several_tables() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql("CREATE TABLE a (n int); CREATE TABLE b (n int)");
+    let files = Files::new();
+    files.write("a.csv", "1\n2\n");
+    files.write("b.1.csv", "3\n");
+    files.write("b.2.csv", "4\n5\n");
+    let job = files.write(
+        "job.toml",
+        "max_rejects = 0\n[[table]]\nname = \"a\"\nsources = [\"a.csv\"]\nheader = \"none\"\n\
+         [[table]]\nname = \"b\"\nsources = [\"b.*.csv\"]\nheader = \"none\"\n",
+    );
+    let set = ["--set", "table.b.publish=replace", "--set", "streams=2"];
+    let mut args = vec!["load", job.as_str(), "--to", database.url()];
+    args.extend(set);
+    let output = files.fullbore(&args);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(database.psql("SELECT sum(n) FROM a; SELECT sum(n) FROM b"), "3\n12");
+    let output = files.fullbore(&["load", &job, "--to", database.url(), "--set", "strems=2"]);
+    assert_eq!(output.code, 2, "{}", output.stderr);
+    assert!(output.stderr.contains("strems"), "{}", output.stderr);
+}
+
+#[test]
+fn a_wrong_password_is_in_no_message_and_no_record() {
+    let built = fullbore_testing::TestCluster::builder(TestServer::Embedded18).tcp("right").start();
+    let Ok(cluster) = built else { fullbore_testing::skip!("no PostgreSQL 18") };
+    let files = Files::new();
+    let file = files.write("x.csv", "1\n");
+    let url = cluster.cluster().tcp_url("postgres").expect("it listens");
+    let wrong = url.replace("right", "wr0ng-s3cret");
+    assert_ne!(url, wrong);
+    let output = files.fullbore(&["load", &file, "--to", &wrong, "--table", "t", "--json"]);
+    assert_eq!(output.code, 2, "{}", output.stderr);
+    for text in [&output.stderr, &output.stdout] {
+        assert!(!text.contains("s3cret"), "{text}");
+    }
+    assert!(output.stderr.contains("password authentication failed"), "{}", output.stderr);
+    assert!(!files.path("state/runs").exists(), "nothing ran, nothing is recorded");
+}
+
+#[test]
+fn parquet_and_null_destinations() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let rows: String =
+        (0..5000).map(|i| format!("{i},{i}.25,2024-01-{:02},n {i}\n", i % 28 + 1)).collect();
+    let file = files.write("x.csv", format!("id,price,day,note\n{rows}"));
+    let output = files.fullbore(&["load", &file, "--to", "null:", "--json"]);
+    let said: serde_json::Value = serde_json::from_str(&output.stdout).expect("JSON");
+    assert_eq!(said["rows"], 5000);
+    let folder = format!("parquet:{}", files.path("out").display());
+    let types = ["--type", "price=numeric(10,2)"];
+    let mut args = vec!["load", file.as_str(), "--to", folder.as_str(), "--table", "x"];
+    args.extend(types);
+    let output = files.fullbore(&args);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    // And from Parquet into the server: what comes out is what went in.
+    let made = files.path("out").display().to_string();
+    let ours =
+        files.fullbore(&["load", &made, "--to", database.url(), "--table", "ours", "--create"]);
+    assert_eq!(ours.code, 0, "{}", ours.stderr);
+    database.psql(&format!(
+        "CREATE TABLE plain (id bigint, price numeric(10,2), day date, note text);
+         COPY plain FROM '{file}' (FORMAT csv, HEADER)"
+    ));
+    common::assert_same(&database, "ours", "plain");
+}
