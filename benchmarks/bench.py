@@ -191,13 +191,14 @@ def table(name: str, size: int, first: str, measured: dict[str, list[Measured]])
             continue
         seconds = [result.seconds for result in results]
         ratios = [theirs / our for our, theirs in zip(ours_seconds, seconds, strict=False)]
+        ratio = f"{statistics.median(ratios):.2f}" if ratios else "-"
         gigabytes = size / 1e9
 
         def median(values: list[float]) -> float:
             return statistics.median(values)
 
         lines.append(
-            f"| {way} | {size / 1e6 / median(seconds):.0f} | {median(ratios):.2f} "
+            f"| {way} | {size / 1e6 / median(seconds):.0f} | {ratio} "
             f"| {median([r.server_cpu for r in results]) / gigabytes:.2f} "
             f"| {median([r.client_cpu for r in results]) / gigabytes:.2f} "
             f"| {median([r.client_memory for r in results]) / 1e6:.0f} |"

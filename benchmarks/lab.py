@@ -117,7 +117,8 @@ def tpch(scale: str, streams: int, tables: str) -> list[Path]:
         command = [str(FULLBORE), "gen", "tpch", "--scale", scale, "--streams", str(streams)]
         run_text([*command, "--tables", tables, "--out", str(folder)])
         done.touch()
-    return sorted(path for path in folder.glob(f"{tables}.tbl*") if path.is_file())
+    found = (path for path in folder.glob(f"{tables}.tbl*") if path.suffix != ".plain")
+    return sorted(path for path in found if path.is_file())
 
 
 def without_trailing_delimiter(files: list[Path]) -> list[Path]:

@@ -124,9 +124,6 @@ pub struct LoadArgs {
     /// Print one JSON object on stdout
     #[arg(long)]
     pub json: bool,
-    /// Write what happens to a file
-    #[arg(long, value_name = "FILE")]
-    pub log_file: Option<PathBuf>,
     /// No progress, no summary
     #[arg(long, short)]
     pub quiet: bool,
