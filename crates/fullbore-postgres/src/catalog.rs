@@ -139,24 +139,46 @@ pub fn publications_for_all_tables(session: &mut Session) -> Result<Vec<String>,
 /// An index or constraint to be built on a new table as it is on another one.
 #[derive(Debug, Clone)]
 pub struct IndexDefinition {
+    pub oid: u32,
     pub name: String,
     /// What follows `CREATE [UNIQUE] INDEX ... ON table `.
     pub tail: String,
     pub is_unique: bool,
-    /// For the index behind a constraint: `PRIMARY KEY (a, b)`.
-    pub constraint: Option<(String, String)>,
-    pub is_clustered: bool,
-    pub is_replica_identity: bool,
-    pub comment: Option<String>,
+    /// Empty for the database's default.
+    pub tablespace: String,
+    /// Storage parameters, `fillfactor='70'`.
+    pub options: String,
+    /// For the index behind a constraint.
+    pub constraint: Option<IndexConstraint>,
+}
+
+/// A constraint that is kept by an index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexConstraint {
+    pub name: String,
+    /// `PRIMARY KEY (a, b) DEFERRABLE`.
+    pub definition: String,
+    /// `PRIMARY KEY` or `UNIQUE`, where a unique index that is there already can become it.
+    pub attaches: Option<String>,
+    /// ` DEFERRABLE INITIALLY DEFERRED`, or nothing.
+    pub timing: String,
 }
 
 /// The indexes of a table, those behind constraints among them.
 pub fn indexes(session: &mut Session, oid: u32) -> Result<Vec<IndexDefinition>, ConnectionError> {
     // pg_get_indexdef names the table; what stands before its access method is cut off by length.
+    // Constraints that are kept as exclusions (WITHOUT OVERLAPS too) can't take over an index.
     let found = session.query(&format!(
-        "SELECT ic.relname AS name, i.indisunique, i.indisclustered, i.indisreplident,
+        "SELECT ic.oid, ic.relname AS name, i.indisunique,
                 con.conname, pg_get_constraintdef(con.oid) AS constraint_definition,
-                coalesce(obj_description(con.oid, 'pg_constraint'), obj_description(ic.oid, 'pg_class')) AS comment,
+                CASE WHEN i.indisexclusion THEN NULL
+                     WHEN con.contype = 'p' THEN 'PRIMARY KEY'
+                     WHEN con.contype = 'u' THEN 'UNIQUE' END AS attaches,
+                CASE WHEN con.condeferrable THEN ' DEFERRABLE' ELSE '' END
+                || CASE WHEN con.condeferred THEN ' INITIALLY DEFERRED' ELSE '' END AS timing,
+                (SELECT spcname FROM pg_tablespace s WHERE s.oid = ic.reltablespace) AS tablespace,
+                (SELECT string_agg(format('%I=%L', option_name, option_value), ', ')
+                   FROM pg_options_to_table(ic.reloptions)) AS options,
                 substr(pg_get_indexdef(ic.oid),
                        length('CREATE ' || CASE WHEN i.indisunique THEN 'UNIQUE ' ELSE '' END
                               || 'INDEX ' || quote_ident(ic.relname) || ' ON '
@@ -174,15 +196,18 @@ pub fn indexes(session: &mut Session, oid: u32) -> Result<Vec<IndexDefinition>, 
     Ok(found
         .iter()
         .map(|row| IndexDefinition {
+            oid: number(row, "oid"),
             name: text(row, "name"),
             tail: text(row, "tail"),
             is_unique: flag(row, "indisunique"),
-            constraint: row
-                .get("conname")
-                .map(|name| (name.to_owned(), text(row, "constraint_definition"))),
-            is_clustered: flag(row, "indisclustered"),
-            is_replica_identity: flag(row, "indisreplident"),
-            comment: row.get("comment").map(str::to_owned),
+            tablespace: text(row, "tablespace"),
+            options: text(row, "options"),
+            constraint: row.get("conname").map(|name| IndexConstraint {
+                name: name.to_owned(),
+                definition: text(row, "constraint_definition"),
+                attaches: row.get("attaches").map(str::to_owned),
+                timing: text(row, "timing"),
+            }),
         })
         .collect())
 }

@@ -57,28 +57,23 @@ fn work<T>(
 }
 
 /// The job that builds an index, or the constraint behind it, on another table.
-pub fn job(
-    index: &IndexDefinition,
-    table: &QualifiedName,
-    name: Option<&str>,
-    target: &QualifiedName,
-) -> Result<Job> {
-    let known = index.constraint.as_ref().map_or(&index.name, |(constraint, _)| constraint);
-    let statement = statement(index, table, name).map_err(failed)?;
+pub fn job(index: &IndexDefinition, table: &QualifiedName, target: &QualifiedName) -> Result<Job> {
+    let known = index.constraint.as_ref().map_or(&index.name, |constraint| &constraint.name);
+    let statement = statement(index, table, None).map_err(failed)?;
     Ok(Job { what: format!("building {known} of {target}"), statements: vec![statement] })
 }
 
 /// The statement that builds an index, or the constraint behind it, on another table.
-fn statement(
+pub fn statement(
     index: &IndexDefinition,
     table: &QualifiedName,
     name: Option<&str>,
 ) -> Result<String, ConnectionError> {
     let name = name.map(quote_identifier).transpose()?;
     Ok(match &index.constraint {
-        Some((_, definition)) => {
+        Some(constraint) => {
             let named = name.map_or(String::new(), |name| format!("CONSTRAINT {name} "));
-            format!("ALTER TABLE {table} ADD {named}{definition}")
+            format!("ALTER TABLE {table} ADD {named}{}", constraint.definition)
         }
         None => format!(
             "CREATE {}INDEX {} ON {table} {}",

@@ -129,7 +129,7 @@ pub fn index_jobs(
     let mut jobs = Vec::new();
     for piece in loaded_pieces(&mut session, plan, table, target)? {
         for index in &wanted {
-            jobs.push(indexes::job(index, &piece.1, None, target.name())?);
+            jobs.push(indexes::job(index, &piece.1, target.name())?);
         }
     }
     Ok(jobs)

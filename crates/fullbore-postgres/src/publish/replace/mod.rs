@@ -1,0 +1,191 @@
+//! `replace`: a new table is filled beside the old one, indexed, and put in its place.
+//!
+//! The way of a replacement, a module per step: [`obstacles`] names what can't come along and
+//! refuses it before a row moves; [`staging`] makes the new table; `rebuild` builds indexes and
+//! foreign keys on it; [`show`] swaps the two in one transaction, with everything that hangs on
+//! the old table as `carry` and `grants` tell it. Nothing is ever dropped by CASCADE: what was
+//! overlooked makes the swap fail, and the old table stays as it was.
+//!
+//! Comes along: columns with defaults, generated and identity columns, storage, compression,
+//! statistics targets and options; constraints, indexes, outgoing foreign keys; owner, grants,
+//! comments, storage parameters, persistence, access method, tablespace; owned and identity
+//! sequences with where they stand; extended statistics, CLUSTER ON, replica identity.
+//! A CHECK that was NOT VALID comes back valid, since every new row has passed it.
+
+mod carry;
+mod definition;
+mod grants;
+mod obstacles;
+mod rebuild;
+mod staging;
+
+use fullbore_core::error::{DestinationFailure, Error, Result};
+use fullbore_core::plan::Plan;
+
+use super::indexes::Job;
+use crate::catalog::{self, Relation};
+use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
+use crate::destination::{Postgres, Target};
+use crate::error::{failed, failed_while};
+
+pub use obstacles::check;
+
+/// Makes the new table, empty and committed, for all sessions to fill.
+pub fn prepare(
+    postgres: &Postgres,
+    session: &mut Session,
+    plan: &Plan,
+    table: usize,
+    target: &Target,
+) -> Result<()> {
+    let tablespace = postgres.tablespace(table)?;
+    in_transaction(session, |session| {
+        let old = unchanged(session, target)?;
+        staging::make(session, &old, &target.staging(plan)?, &tablespace)
+    })
+}
+
+/// The old table's indexes and foreign keys on the new one.
+pub fn index_jobs(postgres: &Postgres, plan: &Plan, target: &Target) -> Result<Vec<Job>> {
+    let staging = target.staging(plan)?;
+    in_transaction(&mut postgres.control(), |session| {
+        let old = unchanged(session, target)?;
+        with_full_names(session, |session| rebuild::jobs(session, plan, &old, &staging))
+    })
+}
+
+/// Puts the new table in the old one's place, in the transaction that is open.
+pub fn show(session: &mut Session, plan: &Plan, target: &Target) -> Result<()> {
+    let name = target.name();
+    let staging = target.staging(plan)?;
+    session
+        .execute(&format!("LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE"))
+        .map_err(|error| failed_while(error, &format!("replacing {name}")))?;
+    let old = unchanged(session, target)?;
+    obstacles::none(session, &old)?;
+    let statements = with_full_names(session, |session| swap(session, &old, &staging))?;
+    for statement in statements {
+        session
+            .execute(&statement)
+            .map_err(|error| failed_while(error, &format!("replacing {name} by `{statement}`")))?;
+    }
+    Ok(())
+}
+
+/// The statements that swap the tables, if they are still alike. What is done after the rename
+/// is told from the old table, in names that are the new one's by then.
+fn swap(session: &mut Session, old: &Relation, staging: &QualifiedName) -> Result<Vec<String>> {
+    let new = known(session, staging)?;
+    let name = &old.name;
+    definition::equal(session, old, new.oid, definition::With::ForeignKeys)?;
+    let renamed_indexes = rebuild::renames(session, old, new.oid)?;
+    let (moved_sequences, renamed_sequences) = carry::sequences(session, old.oid, &new)?;
+    let mut carried = grants::of_table(session, old, new.oid)?;
+    carried.extend(carry::everything_else(session, old, new.oid)?);
+
+    let mut statements = moved_sequences;
+    statements.push(format!("DROP TABLE {name} RESTRICT"));
+    statements.push(format!("ALTER TABLE {staging} RENAME TO {}", quote(name.name())?));
+    statements.extend(renamed_indexes);
+    statements.extend(renamed_sequences);
+    statements.extend(carried);
+    Ok(statements)
+}
+
+/// The target as it is now, refused where it is no longer what the plan was made for.
+fn unchanged(session: &mut Session, target: &Target) -> Result<Relation> {
+    let planned = &target.relation;
+    let found = known(session, &planned.name)?;
+    // One that this run made was described in a transaction that was taken back.
+    if target.create.is_none() && found.oid != planned.oid {
+        return Err(changed(&planned.name, "it was made anew"));
+    }
+    let columns = |relation: &Relation| -> Vec<_> {
+        let columns = relation.columns.iter();
+        columns
+            .map(|c| (c.name.clone(), c.type_name.clone(), c.is_not_null, c.is_generated))
+            .collect()
+    };
+    if found.kind != planned.kind || columns(&found) != columns(planned) {
+        return Err(changed(&planned.name, "its columns are no longer the same"));
+    }
+    Ok(found)
+}
+
+fn known(session: &mut Session, name: &QualifiedName) -> Result<Relation> {
+    let relation = catalog::relation(session, name).map_err(failed)?;
+    relation.ok_or_else(|| changed(name, "it is gone"))
+}
+
+/// Somebody changed a table under the run.
+fn changed(name: &QualifiedName, how: &str) -> Error {
+    Error::Destination {
+        message: format!("{name} was changed by somebody during the load: {how}"),
+        hint: Some("nothing was replaced; load again".into()),
+        kind: DestinationFailure::Other,
+    }
+}
+
+/// Runs `work` in a transaction that is taken back if it fails.
+fn in_transaction<T>(
+    session: &mut Session,
+    work: impl FnOnce(&mut Session) -> Result<T>,
+) -> Result<T> {
+    session.execute("BEGIN").map_err(failed)?;
+    let result = work(session);
+    // The first error is the one to tell.
+    let ended = session.execute(if result.is_ok() { "COMMIT" } else { "ROLLBACK" });
+    let value = result?;
+    ended.map_err(failed)?;
+    Ok(value)
+}
+
+/// Runs `work` in a transaction where the server prints every name with its schema, so that what
+/// it prints means the same in any session. A transaction that fails forgets the setting itself.
+fn with_full_names<T>(
+    session: &mut Session,
+    work: impl FnOnce(&mut Session) -> Result<T>,
+) -> Result<T> {
+    let before = session.query("SELECT current_setting('search_path') AS path").map_err(failed)?;
+    let before = before.first().and_then(|row| row.get("path")).unwrap_or_default().to_owned();
+    let set = |session: &mut Session, path: &str| -> Result<()> {
+        let path = quote_literal(path).map_err(failed)?;
+        session
+            .execute(&format!("SELECT pg_catalog.set_config('search_path', {path}, true)"))
+            .map_err(failed)?;
+        Ok(())
+    };
+    set(session, "pg_catalog")?;
+    let value = work(session)?;
+    set(session, &before)?;
+    Ok(value)
+}
+
+/// The column `sql` of what a query returns: statements, or names.
+fn texts(session: &mut Session, query: &str) -> Result<Vec<String>, ConnectionError> {
+    let rows = session.query(query)?;
+    Ok(rows.iter().filter_map(|row| row.get("sql").map(str::to_owned)).collect())
+}
+
+/// Puts values into a query's `{places}`, in one go: a value may look like a place itself.
+fn fill(query: &str, values: &[(&str, &str)]) -> String {
+    let mut filled = String::new();
+    let mut rest = query;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (place, after) = after.split_once('}').expect("a place ends");
+        let value = values.iter().find(|(known, _)| *known == place);
+        filled.push_str(before);
+        filled.push_str(value.unwrap_or_else(|| panic!("a value for {place}")).1);
+        rest = after;
+    }
+    filled + rest
+}
+
+fn quote(name: &str) -> Result<String> {
+    quote_identifier(name).map_err(failed)
+}
+
+/// A name as a constant inside SQL: for format() and for regclass.
+fn literal(name: &QualifiedName) -> Result<String> {
+    quote_literal(&name.to_string()).map_err(failed)
+}

@@ -1,0 +1,191 @@
+//! Indexes, and the constraints that stand on them, on the new table.
+//!
+//! Primary keys and unique constraints are built as plain unique indexes, which many sessions can
+//! do at once, and become constraints with the swap. Each is matched by its definition then, so
+//! that one added or dropped during the load is noticed.
+
+use fullbore_core::error::Result;
+use fullbore_core::plan::Plan;
+
+use super::{changed, quote};
+use crate::catalog::{self, IndexDefinition, Relation};
+use crate::connection::{ConnectionError, QualifiedName, Session, quote_literal};
+use crate::error::failed;
+use crate::naming::derived;
+use crate::publish::indexes::{self, Job};
+
+/// A foreign key of a table to another one, or to itself.
+pub struct ForeignKey {
+    pub name: String,
+    /// What stands before and after the name of the table itself, where the key refers to it.
+    parts: (String, Option<String>),
+    is_valid: bool,
+    to_partitions: bool,
+    /// The referenced index.
+    index: u32,
+}
+
+impl ForeignKey {
+    /// The definition on a table that is called `itself`.
+    pub fn definition(&self, itself: &str) -> String {
+        match &self.parts {
+            (definition, None) => definition.clone(),
+            (before, Some(after)) => format!("{before}{itself}{after}"),
+        }
+    }
+
+    /// One that is valid is added unchecked first: that way the other table is locked for its
+    /// writers only for a moment, and not while the rows are looked up. Not so where that is
+    /// partitioned: before 18 the keys that stand for its partitions would stay unchecked.
+    fn statements(&self, table: &QualifiedName) -> Result<Vec<String>> {
+        let name = quote(&self.name)?;
+        let definition = self.definition(&table.to_string());
+        let add = format!("ALTER TABLE {table} ADD CONSTRAINT {name} {definition}");
+        Ok(if self.is_valid && !self.to_partitions {
+            vec![
+                format!("{add} NOT VALID"),
+                format!("ALTER TABLE {table} VALIDATE CONSTRAINT {name}"),
+            ]
+        } else {
+            vec![add]
+        })
+    }
+}
+
+/// The outgoing foreign keys of a table; those that stand for partitions of the other table are
+/// made with the first one.
+pub fn foreign_keys(session: &mut Session, oid: u32) -> Result<Vec<ForeignKey>, ConnectionError> {
+    let rows = session.query(&format!(
+        "SELECT conname, conindid, convalidated, pg_get_constraintdef(oid) AS definition,
+                CASE WHEN confrelid = conrelid THEN conrelid::regclass END AS itself,
+                (SELECT relkind = 'p' FROM pg_class c WHERE c.oid = confrelid) AS to_partitions
+           FROM pg_constraint
+          WHERE conrelid = {oid} AND contype = 'f' AND conparentid = 0 ORDER BY conname"
+    ))?;
+    let keys = rows.iter().map(|row| {
+        let text = |name: &str| row.get(name).unwrap_or_default().to_owned();
+        let definition = text("definition");
+        let parts = row.get("itself").and_then(|itself| {
+            let (before, after) = definition.split_once(&format!(") REFERENCES {itself}("))?;
+            Some((format!("{before}) REFERENCES "), Some(format!("({after}"))))
+        });
+        ForeignKey {
+            name: text("conname"),
+            parts: parts.unwrap_or((definition, None)),
+            is_valid: row.get("convalidated") == Some("t"),
+            to_partitions: row.get("to_partitions") == Some("t"),
+            index: text("conindid").parse().unwrap_or(0),
+        }
+    });
+    Ok(keys.collect())
+}
+
+/// What builds the old table's indexes and foreign keys on the new one.
+pub fn jobs(
+    session: &mut Session,
+    plan: &Plan,
+    old: &Relation,
+    staging: &QualifiedName,
+) -> Result<Vec<Job>> {
+    let wanted = catalog::indexes(session, old.oid).map_err(failed)?;
+    let (to_itself, to_others): (Vec<_>, Vec<_>) = foreign_keys(session, old.oid)
+        .map_err(failed)?
+        .into_iter()
+        .partition(|key| key.parts.1.is_some());
+    // Those that lock the whole table come last: side by side the others don't wait for them.
+    let mut shared = Vec::new();
+    let mut alone = Vec::new();
+    for (number, index) in wanted.iter().enumerate() {
+        let name = derived(&old.name, &plan.run_id, &format!("i{number}")).map_err(failed)?;
+        let known = index.constraint.as_ref().map_or(&index.name, |constraint| &constraint.name);
+        let mut job = Job {
+            what: format!("building {known} of {}", old.name),
+            statements: build(index, staging, &name)?,
+        };
+        let mut locks = index.constraint.is_some() && !attaches(index);
+        // A table's keys to itself need the index that they refer to, and nothing else.
+        for key in to_itself.iter().filter(|key| key.index == index.oid) {
+            job.statements.extend(key.statements(staging)?);
+            locks = true;
+        }
+        if locks { alone.push(job) } else { shared.push(job) }
+    }
+    let mut statements = Vec::new();
+    for key in &to_others {
+        statements.extend(key.statements(staging)?);
+    }
+    if !statements.is_empty() {
+        let what = format!("checking the foreign keys of {}", old.name);
+        alone.push(Job { what, statements });
+    }
+    shared.extend(alone);
+    Ok(shared)
+}
+
+/// Whether the index is built as such and becomes a constraint afterwards.
+fn attaches(index: &IndexDefinition) -> bool {
+    index.constraint.as_ref().is_some_and(|constraint| constraint.attaches.is_some())
+}
+
+fn build(
+    index: &IndexDefinition,
+    staging: &QualifiedName,
+    name: &QualifiedName,
+) -> Result<Vec<String>> {
+    let plain = IndexDefinition { constraint: None, ..index.clone() };
+    let built = if attaches(index) { &plain } else { index };
+    let statement = indexes::statement(built, staging, Some(name.name())).map_err(failed)?;
+    // pg_get_indexdef does not tell the tablespace. Sent as one, the setting ends with the
+    // statement; it also keeps the session's own default out.
+    let tablespace = quote_literal(&index.tablespace).map_err(failed)?;
+    let mut statements = vec![format!("SET LOCAL default_tablespace = {tablespace}; {statement}")];
+    if built.constraint.is_some() && !index.options.is_empty() {
+        // Nor does pg_get_constraintdef tell storage parameters.
+        statements.push(format!("ALTER INDEX {name} SET ({})", index.options));
+    }
+    Ok(statements)
+}
+
+/// The statements that give the new table's indexes the old ones' names, and make them what they
+/// were, once the old table is gone.
+pub fn renames(session: &mut Session, old: &Relation, new: u32) -> Result<Vec<String>> {
+    let table = &old.name;
+    let mut made = catalog::indexes(session, new).map_err(failed)?;
+    let mut statements = Vec::new();
+    for wanted in catalog::indexes(session, old.oid).map_err(failed)? {
+        let Some(at) = made.iter().position(|index| is_alike(&wanted, index)) else {
+            return Err(changed(table, &format!("the index {} is new", wanted.name)));
+        };
+        let built = made.swap_remove(at);
+        let (from, to) = (quote(&built.name)?, quote(&wanted.name)?);
+        statements.push(match &wanted.constraint {
+            None => {
+                let from = QualifiedName::new(table.schema(), &built.name).map_err(failed)?;
+                format!("ALTER INDEX {from} RENAME TO {to}")
+            }
+            Some(constraint) => match &constraint.attaches {
+                Some(kind) => format!(
+                    "ALTER TABLE {table} ADD CONSTRAINT {} {kind} USING INDEX {from}{}",
+                    quote(&constraint.name)?,
+                    constraint.timing
+                ),
+                None => format!("ALTER TABLE {table} RENAME CONSTRAINT {from} TO {to}"),
+            },
+        });
+    }
+    match made.first() {
+        None => Ok(statements),
+        Some(_) => Err(changed(table, "an index was dropped or changed")),
+    }
+}
+
+/// Whether `built` on the new table is what `wanted` is on the old one.
+fn is_alike(wanted: &IndexDefinition, built: &IndexDefinition) -> bool {
+    let definition = |index: &IndexDefinition| {
+        index.constraint.as_ref().map(|constraint| constraint.definition.clone())
+    };
+    let constraint = if attaches(wanted) { None } else { definition(wanted) };
+    wanted.tail == built.tail
+        && wanted.is_unique == built.is_unique
+        && constraint == definition(built)
+}

@@ -1,0 +1,138 @@
+//! `replace` on real servers: what comes along, what is refused, what is noticed at the end.
+
+mod everything;
+mod refusals;
+mod snapshot;
+mod under_way;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use fullbore_core::destination::{Destination, Lane, TextRows};
+use fullbore_core::error::Result;
+use fullbore_core::job::{Publish, RejectLimit};
+use fullbore_core::parse::dialect::Dialect;
+use fullbore_core::parse::types::{FieldType, ParseColumn, ParseShape};
+use fullbore_core::plan::{Format, PieceInput, Plan, PlannedPiece, TablePlan};
+use fullbore_postgres::connection::{ConnectionOptions, Environment, Session};
+use fullbore_postgres::publish::{indexes, replace};
+use fullbore_postgres::{Postgres, Settings, TableRequest};
+
+/// A replacement that is to be done.
+pub struct Replacement<'a> {
+    pub url: &'a str,
+    pub table: &'a str,
+    /// The columns that rows bring.
+    pub columns: &'a [&'a str],
+    /// Lines of COPY text.
+    pub rows: &'a str,
+    pub create: Option<&'a str>,
+    pub tablespaces: &'a [&'a str],
+}
+
+impl<'a> Replacement<'a> {
+    pub fn new(url: &'a str, table: &'a str, columns: &'a [&'a str], rows: &'a str) -> Self {
+        Self { url, table, columns, rows, create: None, tablespaces: &[] }
+    }
+
+    /// Loads as the data path does, and takes back what fails. `meanwhile` comes between the
+    /// load and the publish.
+    pub fn run(&self, meanwhile: impl FnOnce()) -> Result<()> {
+        self.carry_out(|postgres, plan| {
+            meanwhile();
+            postgres.publish(plan).map(drop)
+        })
+    }
+
+    /// The same, with `meanwhile` between the building of indexes and the swap.
+    pub fn run_until_shown(&self, meanwhile: impl FnOnce()) -> Result<()> {
+        self.carry_out(|postgres, plan| {
+            let target = &postgres.targets()[0];
+            indexes::build(postgres, 2, replace::index_jobs(postgres, plan, target)?)?;
+            meanwhile();
+            let mut session = Session::connect(postgres.options()).unwrap();
+            session.execute("BEGIN").unwrap();
+            replace::show(&mut session, plan, target)?;
+            session.execute("COMMIT").unwrap();
+            Ok(())
+        })
+    }
+
+    fn carry_out(&self, publish: impl FnOnce(&Postgres, &Arc<Plan>) -> Result<()>) -> Result<()> {
+        let options = ConnectionOptions::resolve(Some(self.url), &Environment::empty()).unwrap();
+        let settings = Settings {
+            tablespaces: self.tablespaces.iter().map(ToString::to_string).collect(),
+            allow_publication: false,
+            analyze: true,
+        };
+        let postgres = Postgres::connect(options, settings)?;
+        let target = postgres.describe(&TableRequest {
+            name: self.table.to_owned(),
+            publish: Publish::Replace,
+            atomic: false,
+            create: self.create.map(str::to_owned),
+        })?;
+        postgres.adopt(vec![target]);
+        let plan = Arc::new(plan(self.table, self.columns));
+        let result = self.load(&postgres, &plan).and_then(|()| publish(&postgres, &plan));
+        if result.is_err() {
+            assert!(postgres.abort(&plan).is_empty());
+        }
+        result
+    }
+
+    fn load(&self, postgres: &Postgres, plan: &Arc<Plan>) -> Result<()> {
+        postgres.prepare(plan)?;
+        let mut writer = postgres.open(plan, 0)?;
+        writer.begin(&plan.pieces[0])?;
+        let parts = [self.rows.as_bytes()];
+        let rows = TextRows { parts: &parts, rows: self.rows.lines().count() as u64 };
+        let refused = writer.judge(rows)?;
+        assert!(refused.is_empty(), "{refused:?}");
+        writer.commit()?;
+        Ok(())
+    }
+}
+
+fn plan(table: &str, columns: &[&str]) -> Plan {
+    let column = |(field, name): (usize, &&str)| ParseColumn {
+        name: name.to_string(),
+        field,
+        field_type: FieldType::text(),
+    };
+    let shape = Arc::new(ParseShape {
+        fields: columns.len(),
+        columns: columns.iter().enumerate().map(column).collect(),
+        field_names: columns.iter().map(ToString::to_string).collect(),
+    });
+    let table = TablePlan {
+        name: table.to_owned(),
+        files: Vec::new(),
+        format: Format::Delimited(Dialect::csv()),
+        text_shape: shape.clone(),
+        shape,
+        lane: Lane::Text,
+        lane_reason: None,
+        publish: Publish::Replace,
+        columns: Vec::new(),
+        bytes: None,
+        piece_bytes: 1,
+        header_line: None,
+        is_atomic: false,
+        notes: Vec::new(),
+        schema_notes: Vec::new(),
+    };
+    let input = PieceInput::Ranges(Vec::new());
+    Plan {
+        run_id: "0123abcd".into(),
+        tables: vec![table],
+        pieces: vec![PlannedPiece { number: 0, table: 0, input, bytes: 0, bounds: None }],
+        streams: 3,
+        parsers: 1,
+        max_rejects: RejectLimit::Rows(0),
+        max_field_bytes: 1 << 20,
+        run_dir: PathBuf::new(),
+        reject_dir: PathBuf::new(),
+        tables_at_once: false,
+    }
+}
