@@ -45,6 +45,10 @@ fn main() {
             .into_iter()
             .enumerate()
             .map(|(field, (name, field_type))| ParseColumn { name: name.into(), field, field_type })
+            .filter(|c| {
+                std::env::var("COLS")
+                    .map_or(true, |v| v.split(',').any(|x| x == c.field.to_string()))
+            })
             .collect(),
     };
     let mut parser = Parser::new(Dialect::tbl(), Arc::new(shape));
@@ -55,7 +59,8 @@ fn main() {
             let began = cpu_seconds();
             let (mut at, mut rows) = (0, 0);
             while at < text.len() {
-                let end = (at + BLOCK_BYTES).min(text.len());
+                let end = (at + std::env::var("BB").map_or(BLOCK_BYTES, |v| v.parse().unwrap()))
+                    .min(text.len());
                 let cut = at + memchr::memrchr(b'\n', &text[at..end]).expect("a line") + 1;
                 block.space(cut - at)[..cut - at].copy_from_slice(&text[at..cut]);
                 block.set_len(cut - at);

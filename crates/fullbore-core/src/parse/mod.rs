@@ -17,6 +17,7 @@ pub mod rows;
 pub mod temporal;
 pub mod text;
 pub mod types;
+pub mod wide;
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -65,12 +65,14 @@ impl Level {
         {
             if is_x86_feature_detected!("avx2")
                 && is_x86_feature_detected!("bmi1")
+                && is_x86_feature_detected!("popcnt")
                 && is_x86_feature_detected!("pclmulqdq")
             {
                 levels.push(Self::Avx2);
             }
             if is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vbmi2")
                 && is_x86_feature_detected!("bmi1")
                 && is_x86_feature_detected!("popcnt")
@@ -88,6 +90,11 @@ impl Level {
     pub fn best() -> Self {
         static BEST: OnceLock<Level> = OnceLock::new();
         *BEST.get_or_init(|| *Self::available().last().expect("plain is always there"))
+    }
+
+    /// Whether this processor has the level.
+    pub fn is_available(self) -> bool {
+        self == Self::best() || Self::available().contains(&self)
     }
 }
 
@@ -118,13 +125,13 @@ impl FieldIndex {
             Level::Plain => plain::build(self, block, dialect),
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => {
-                assert!(Level::available().contains(&level));
+                assert!(level.is_available());
                 // SAFETY: the processor has the instructions, checked just above.
                 unsafe { avx2::build(self, block, dialect) }
             }
             #[cfg(target_arch = "x86_64")]
             Level::Avx512 => {
-                assert!(Level::available().contains(&level));
+                assert!(level.is_available());
                 // SAFETY: the processor has the instructions, checked just above.
                 unsafe { avx512::build(self, block, dialect) }
             }

@@ -1,0 +1,151 @@
+//! Columns of values that vary in size: text, byte strings and arrays.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BinaryArray, StringArray};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+
+use super::{ColumnParser, Input, Nulls, Raw, RowSet};
+use crate::parse::types::FieldType;
+use crate::parse::{array, text, wide};
+
+/// A column under construction.
+struct Builder {
+    ends: Vec<i32>,
+    data: Vec<u8>,
+    nulls: Nulls,
+}
+
+impl Builder {
+    fn new(input: &Input<'_>) -> Self {
+        let mut ends = Vec::with_capacity(input.rows.count + 1);
+        ends.push(0);
+        // A guess from the average field; the vector grows where it was too small.
+        let data = Vec::with_capacity(input.block.len() / input.rows.stride.max(1) * 2);
+        Self { ends, data, nulls: Nulls::default() }
+    }
+
+    fn finish(self, rows: usize) -> (OffsetBuffer<i32>, Buffer, Option<NullBuffer>) {
+        let ends = OffsetBuffer::new(ScalarBuffer::from(self.ends));
+        (ends, Buffer::from_vec(self.data), self.nulls.finish(rows))
+    }
+}
+
+impl ColumnParser {
+    /// Text of at most so many characters.
+    pub(super) fn text(
+        &mut self,
+        input: &Input<'_>,
+        field: usize,
+        odd: &mut RowSet,
+        characters_max: Option<u32>,
+    ) -> ArrayRef {
+        let rows = input.rows.count;
+        let fields = input.fields(field);
+        // As many bytes are no more characters; of more bytes the characters must be counted.
+        let bytes_max = characters_max.map_or(usize::MAX, |characters| characters as usize);
+        let mut column = Builder::new(input);
+        loop {
+            let at = column.ends.len() - 1;
+            let row = wide::append(&fields, bytes_max, at, &mut column.data, &mut column.ends);
+            if row == rows {
+                break;
+            }
+            match self.raw(input, field, row) {
+                Raw::Null => column.nulls.insert(row, rows),
+                Raw::Value(span) if text::fits(span.bytes(), characters_max) => {
+                    column.data.extend_from_slice(span.bytes());
+                }
+                Raw::Value(_) | Raw::NotText => odd.insert(row),
+            }
+            column.ends.push(column.data.len() as i32);
+        }
+        strings(column, rows)
+    }
+
+    /// Text of which only what `is_canonical` says goes on as it is.
+    #[inline(always)]
+    pub(super) fn strings(
+        &mut self,
+        input: &Input<'_>,
+        field: usize,
+        odd: &mut RowSet,
+        is_canonical: impl Fn(&[u8]) -> bool,
+    ) -> ArrayRef {
+        let column = self.variable(input, field, odd, |bytes, data| {
+            let canonical = is_canonical(bytes);
+            if canonical {
+                data.extend_from_slice(bytes);
+            }
+            canonical
+        });
+        strings(column, input.rows.count)
+    }
+
+    pub(super) fn byte_strings(
+        &mut self,
+        input: &Input<'_>,
+        field: usize,
+        odd: &mut RowSet,
+    ) -> ArrayRef {
+        let column = self.variable(input, field, odd, text::bytea);
+        let (ends, data, nulls) = column.finish(input.rows.count);
+        Arc::new(BinaryArray::new(ends, data, nulls))
+    }
+
+    #[inline(always)]
+    fn variable(
+        &mut self,
+        input: &Input<'_>,
+        field: usize,
+        odd: &mut RowSet,
+        mut parse: impl FnMut(&[u8], &mut Vec<u8>) -> bool,
+    ) -> Builder {
+        let rows = input.rows.count;
+        let mut column = Builder::new(input);
+        self.one_by_one(input, field, |row, raw| {
+            match raw {
+                Raw::Null => column.nulls.insert(row, rows),
+                Raw::NotText => odd.insert(row),
+                Raw::Value(span) => {
+                    if !parse(span.bytes(), &mut column.data) {
+                        odd.insert(row);
+                    }
+                }
+            }
+            column.ends.push(column.data.len() as i32);
+        });
+        column
+    }
+
+    pub(super) fn arrays(
+        &mut self,
+        input: &Input<'_>,
+        field: usize,
+        item: &FieldType,
+        odd: &mut RowSet,
+    ) -> ArrayRef {
+        let mut builder = array::ListParser::new(item, input.rows.count);
+        self.one_by_one(input, field, |row, raw| match raw {
+            Raw::Null => builder.push_null(),
+            Raw::NotText => {
+                builder.push_null();
+                odd.insert(row);
+            }
+            Raw::Value(span) => {
+                if !builder.push(span.bytes()) {
+                    builder.push_null();
+                    odd.insert(row);
+                }
+            }
+        });
+        builder.finish(odd)
+    }
+}
+
+fn strings(column: Builder, rows: usize) -> ArrayRef {
+    let (ends, data, nulls) = column.finish(rows);
+    // SAFETY: the block's text is UTF-8 (a block that is not has its broken records set aside
+    // first), fields are cut at ASCII bytes, and what was decoded by number was checked.
+    Arc::new(unsafe { StringArray::new_unchecked(ends, data, nulls) })
+}

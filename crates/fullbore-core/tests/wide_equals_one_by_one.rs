@@ -1,0 +1,157 @@
+//! What is parsed several rows at a time is what the field-by-field functions give, on every level
+//! of instructions that this processor has; and what is written in the common ways is taken so.
+
+use std::fmt::Debug;
+
+use fullbore_core::constants::BLOCK_PADDING;
+use fullbore_core::parse::block::Block;
+use fullbore_core::parse::dialect::Dialect;
+use fullbore_core::parse::index::{FieldIndex, Level};
+use fullbore_core::parse::numbers::{self, Span};
+use fullbore_core::parse::temporal;
+use fullbore_core::parse::wide::{self, Date, Decimal, Fields, Integer, Integer32, Kernel};
+use fullbore_core::parse::wide::{Pending, Timestamp};
+use proptest::prelude::*;
+
+const STRIDE: usize = 2;
+
+/// Rows of two fields, the second one given.
+fn text(fields: &[String]) -> Block {
+    let lines: String = fields.iter().map(|field| format!("x,{field}\n")).collect();
+    Block::of(lines.as_bytes())
+}
+
+fn one<T>(field: &str, parse: impl Fn(Span<'_>) -> T) -> T {
+    let mut padded = vec![b'9'; BLOCK_PADDING];
+    padded.extend_from_slice(field.as_bytes());
+    padded.extend([b'9'; BLOCK_PADDING]);
+    parse(Span::new(&padded, BLOCK_PADDING, BLOCK_PADDING + field.len()))
+}
+
+/// Every row that the kernel takes has the value that `parse` gives; returns how many it left.
+fn compare<K: Kernel>(
+    kernel: &K,
+    fields: &[String],
+    parse: impl Fn(Span<'_>) -> Option<K::Native>,
+) -> usize
+where
+    K::Native: Default + Debug + PartialEq,
+{
+    let (block, dialect) = (text(fields), Dialect::csv());
+    let mut index = FieldIndex::default();
+    index.build(&block, &dialect);
+    let rows = fields.len();
+    let input = Fields::new(block.padded(), &index.separators, 1, STRIDE, rows, &dialect);
+    let mut left = 0;
+    for level in Level::available() {
+        let mut values = vec![K::Native::default(); rows];
+        let mut pending = Pending::default();
+        pending.all(rows);
+        wide::parse_with(level, kernel, &input, &mut values, &mut pending);
+        for (row, field) in fields.iter().enumerate() {
+            if !pending.contains(row) {
+                let inner = field.strip_prefix('"').and_then(|f| f.strip_suffix('"'));
+                let expected = one(inner.unwrap_or(field), &parse);
+                assert_eq!(Some(values[row]), expected, "{field:?} on {level:?}");
+            }
+        }
+        left = (0..rows).filter(|row| pending.contains(*row)).count();
+    }
+    left
+}
+
+/// What numbers and times are written with, in any order, and quoted at times.
+fn any_field() -> impl Strategy<Value = String> {
+    let common = prop_oneof![
+        "-?[0-9]{1,19}",
+        "-?[0-9]{0,14}[.][0-9]{0,8}",
+        "[0-9]{4}-[0-1][0-9]-[0-3][0-9]",
+        "[0-9]{4}-[0-1][0-9]-[0-3][0-9][ T][0-2][0-9]:[0-7][0-9]:[0-7][0-9]",
+        "[-0-9.: T/]{0,20}",
+        Just(String::new()),
+    ];
+    (common, 0..8).prop_map(|(field, quoted)| match quoted {
+        0 => format!("\"{field}\""),
+        _ => field,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn anything(fields in proptest::collection::vec(any_field(), 1..40), precision in 1u8..19, scale in 0u8..9) {
+        compare(&Integer, &fields, numbers::integer64);
+        compare(&Integer32, &fields, |span| i32::try_from(numbers::integer(span)?).ok());
+        compare(&Date, &fields, |span| temporal::date(span.bytes()));
+        compare(&Timestamp, &fields, |span| temporal::timestamp(span.bytes()));
+        if let Some(kernel) = Decimal::new(precision, scale) {
+            compare(&kernel, &fields, |span| numbers::decimal64(span, precision, scale));
+        }
+    }
+
+    #[test]
+    fn text_is_copied(fields in proptest::collection::vec("[a-z]{0,9}|[a-z ]{50,140}|\"[a-z,]{0,70}\"|\"[a-z]{0,4}\"\"x\"", 1..40), bytes_max in 0usize..150) {
+        let (block, dialect) = (text(&fields), Dialect::csv());
+        let mut index = FieldIndex::default();
+        index.build(&block, &dialect);
+        let input = Fields::new(block.padded(), &index.separators, 1, STRIDE, fields.len(), &dialect);
+        for level in Level::available() {
+            let (mut data, mut ends) = (Vec::new(), vec![0]);
+            let mut row = 0;
+            while row < fields.len() {
+                let next = wide::append_with(level, &input, bytes_max, row, &mut data, &mut ends);
+                for (row, field) in fields.iter().enumerate().take(next).skip(row) {
+                    let inner = field.strip_prefix('"').and_then(|f| f.strip_suffix('"')).unwrap_or(field);
+                    prop_assert!(!field.is_empty() && inner.len() <= bytes_max && !inner.contains('"'));
+                    prop_assert_eq!(&data[ends[row] as usize..ends[row + 1] as usize], inner.as_bytes());
+                }
+                if let Some(field) = fields.get(next) {
+                    let long = field.len() > bytes_max.min(64);
+                    prop_assert!(field.is_empty() || long || field.contains("\"\""), "{field:?} was left");
+                    ends.push(data.len() as i32);
+                }
+                row = next + 1;
+            }
+        }
+    }
+}
+
+/// The common ways are taken by the kernels, where there are any.
+#[test]
+fn nothing_common_is_left() {
+    if Level::best() == Level::Plain {
+        return;
+    }
+    let many = |field: &dyn Fn(i64) -> String| (0..64).map(field).collect::<Vec<_>>();
+    let spread = |n: i64| (n * n * n * 7919) % 10_000_000;
+    let whole = many(&|n| spread(n).to_string());
+    let negative = many(&|n| (-spread(n)).to_string());
+    let long = many(&|n| (1_000_000_000_000_000 + spread(n) * 977).to_string());
+    for fields in [&whole, &negative, &long] {
+        assert_eq!(compare(&Integer, fields, numbers::integer64), 0);
+    }
+    assert_eq!(compare(&Integer32, &whole, |span| i32::try_from(numbers::integer(span)?).ok()), 0);
+    let money = Decimal::new(15, 2).expect("a kernel");
+    let cents = many(&|n| format!("{}.{:02}", spread(n) * 1000, n));
+    let tenths = many(&|n| format!("-{}.{}", spread(n) / 1000, n % 10));
+    for fields in [&whole, &cents, &tenths] {
+        assert_eq!(compare(&money, fields, |span| numbers::decimal64(span, 15, 2)), 0);
+    }
+}
+
+/// Every day that PostgreSQL knows in four digits, and every day that is none.
+#[test]
+fn every_day() {
+    let mut left = 0;
+    for year in 0..10_000 {
+        let days: Vec<String> = (0..=13 * 32)
+            .map(|day| format!("{year:04}-{:02}-{:02}", day / 32, day % 32))
+            .chain((0..7).map(|_| String::from("2000-01-01")))
+            .collect();
+        left += compare(&Date, &days, |span| temporal::date(span.bytes()));
+    }
+    // A kernel leaves what is no date, the leap days, and a last group that isn't full.
+    let none = 10_000 * (14 * 32 - 31) - 9999 * 365;
+    assert!(Level::best() == Level::Plain || left < none + 10 * 10_000, "{left} left");
+}
