@@ -6,7 +6,7 @@ use arrow_array::{Array, BooleanArray, ListArray};
 use arrow_buffer::NullBuffer;
 
 use super::SentColumn;
-use super::cursor::Cursor;
+use super::cursor::Place;
 use super::numeric;
 use fullbore_core::parse::types::FieldType;
 
@@ -24,7 +24,7 @@ enum Values<'a> {
     Float64(&'a [f64]),
     Date(&'a [i32]),
     Timestamp(&'a [i64]),
-    Decimal64(&'a [i64], u8),
+    Decimal64(&'a [i64], numeric::Scale),
     Decimal128(&'a [i128], u8),
     Bytes(&'a [i32], &'a [u8]),
     /// As bytes, after the byte that tells the version of the format.
@@ -36,6 +36,7 @@ enum Values<'a> {
 
 /// A column and its NULLs.
 pub struct Column<'a> {
+    rows: usize,
     values: Values<'a>,
     nulls: Option<&'a NullBuffer>,
 }
@@ -59,7 +60,8 @@ impl<'a> Column<'a> {
                 Values::Timestamp(array.as_primitive::<TimestampMicrosecondType>().values())
             }
             FieldType::Decimal { precision, scale } if *precision <= 18 => {
-                Values::Decimal64(array.as_primitive::<Decimal64Type>().values(), *scale)
+                let scale = numeric::Scale::new(*scale);
+                Values::Decimal64(array.as_primitive::<Decimal64Type>().values(), scale)
             }
             FieldType::Decimal { scale, .. } => {
                 Values::Decimal128(array.as_primitive::<Decimal128Type>().values(), *scale)
@@ -88,121 +90,107 @@ impl<'a> Column<'a> {
                 Values::List(list, Box::new(items), sent.element_oid)
             }
         };
-        Self { values, nulls: array.nulls() }
+        Self { rows: array.len(), values, nulls: array.nulls() }
     }
 
-    /// Most bytes of a value, those that vary with its content left out.
-    pub fn fixed_bytes_max(&self) -> usize {
-        match self.values {
-            Values::Boolean(_) | Values::Jsonb(..) => 1,
-            Values::Int16(_) => 2,
-            Values::Int32(_) | Values::Float32(_) | Values::Date(_) => 4,
-            Values::Int64(_) | Values::Float64(_) | Values::Timestamp(_) => 8,
-            Values::Decimal64(..) => numeric::BYTES_MAX_128,
-            Values::Decimal128(..) => numeric::BYTES_MAX_128,
-            Values::Uuid(_) => 16,
-            Values::Bytes(..) | Values::NumericText(..) | Values::List(..) => 0,
-        }
-    }
-
-    /// Bytes of all values that vary with their content, where that is known beforehand.
-    pub fn variable_bytes(&self) -> usize {
-        match self.values {
-            Values::Bytes(offsets, _) | Values::Jsonb(offsets, _) => {
-                (offsets[offsets.len() - 1] - offsets[0]) as usize
+    /// Most bytes that all values take, their lengths included.
+    pub fn bytes_max(&self) -> usize {
+        let rows = self.rows;
+        let text = |offsets: &[i32]| (offsets[rows] - offsets[0]) as usize;
+        let values = match &self.values {
+            Values::Boolean(_) => rows,
+            Values::Int16(_) => 2 * rows,
+            Values::Int32(_) | Values::Float32(_) | Values::Date(_) => 4 * rows,
+            Values::Int64(_) | Values::Float64(_) | Values::Timestamp(_) => 8 * rows,
+            Values::Decimal64(..) | Values::Decimal128(..) => numeric::BYTES_MAX * rows,
+            Values::Uuid(_) => 16 * rows,
+            Values::Bytes(offsets, _) => text(offsets),
+            Values::Jsonb(offsets, _) => rows + text(offsets),
+            Values::NumericText(offsets, _) => {
+                numeric::from_text_bytes_max(0) * rows + text(offsets) / 2
             }
-            _ => 0,
-        }
+            Values::List(_, items, _) => LIST_HEAD_BYTES * rows + items.bytes_max(),
+        };
+        4 * rows + values
     }
 
     /// Writes a row's value with its length before it.
     #[inline(always)]
-    pub fn write(&self, row: usize, cursor: &mut Cursor<'_>) {
+    pub fn write(&self, row: usize, place: Place) -> Place {
         if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
-            cursor.put((-1i32).to_be_bytes());
-            return;
+            return place.put((-1i32).to_be_bytes());
         }
         match &self.values {
-            Values::Int64(values) => with_length(cursor, 8, values[row].to_be_bytes()),
-            Values::Int32(values) => with_length(cursor, 4, values[row].to_be_bytes()),
-            Values::Decimal64(values, scale) => numeric::write_64(values[row], *scale, cursor),
+            Values::Int64(values) => with_length(place, 8, values[row].to_be_bytes()),
+            Values::Int32(values) => with_length(place, 4, values[row].to_be_bytes()),
+            Values::Decimal64(values, scale) => numeric::write_64(values[row], *scale, place),
             Values::Bytes(offsets, bytes) => {
                 let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
-                cursor.put(((end - start) as i32).to_be_bytes());
-                cursor.put_range(bytes, start, end);
+                place.put(((end - start) as i32).to_be_bytes()).put_range(bytes, start, end)
             }
-            Values::Date(values) => {
-                with_length(cursor, 4, (values[row] - EPOCH_DAYS).to_be_bytes());
-            }
+            Values::Date(values) => with_length(place, 4, (values[row] - EPOCH_DAYS).to_be_bytes()),
             Values::Timestamp(values) => {
-                with_length(cursor, 8, (values[row] - EPOCH_MICROSECONDS).to_be_bytes());
+                with_length(place, 8, (values[row] - EPOCH_MICROSECONDS).to_be_bytes())
             }
-            Values::Boolean(values) => with_length(cursor, 1, [u8::from(values.value(row))]),
-            Values::Int16(values) => with_length(cursor, 2, values[row].to_be_bytes()),
-            Values::Float32(values) => with_length(cursor, 4, values[row].to_be_bytes()),
-            Values::Float64(values) => with_length(cursor, 8, values[row].to_be_bytes()),
-            Values::Decimal128(values, scale) => numeric::write_128(values[row], *scale, cursor),
+            Values::Boolean(values) => with_length(place, 1, [u8::from(values.value(row))]),
+            Values::Int16(values) => with_length(place, 2, values[row].to_be_bytes()),
+            Values::Float32(values) => with_length(place, 4, values[row].to_be_bytes()),
+            Values::Float64(values) => with_length(place, 8, values[row].to_be_bytes()),
+            Values::Decimal128(values, scale) => numeric::write_128(values[row], *scale, place),
             Values::Jsonb(offsets, bytes) => {
                 let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
-                cursor.put(((end - start + 1) as i32).to_be_bytes());
-                cursor.put([1]);
-                cursor.put_range(bytes, start, end);
+                let length = (end - start + 1) as i32;
+                place.put(length.to_be_bytes()).put([1]).put_range(bytes, start, end)
             }
             Values::Uuid(values) => {
-                cursor.put(16i32.to_be_bytes());
-                cursor.put_range(values, row * 16, row * 16 + 16);
+                place.put(16i32.to_be_bytes()).put_range(values, row * 16, row * 16 + 16)
             }
-            Values::NumericText(..) | Values::List(..) => self.write_unforeseen(row, cursor),
-        }
-    }
-
-    #[inline(never)]
-    fn write_unforeseen(&self, row: usize, cursor: &mut Cursor<'_>) {
-        let mut value = Vec::new();
-        match &self.values {
-            Values::NumericText(offsets, text) => {
-                let text = &text[offsets[row] as usize..offsets[row + 1] as usize];
-                numeric::from_text(text, &mut value);
-            }
+            Values::NumericText(offsets, text) => write_numeric_text(offsets, text, row, place),
             Values::List(list, items, element_oid) => {
-                let offsets = list.value_offsets();
-                let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
-                write_list(items, start, end, *element_oid, &mut value);
+                write_list(list, items, *element_oid, row, place)
             }
-            _ => unreachable!("only called for these"),
         }
-        cursor.put((value.len() as i32).to_be_bytes());
-        cursor.put_unforeseen(&value);
     }
 }
+
+#[inline(never)]
+fn write_numeric_text(offsets: &[i32], text: &[u8], row: usize, place: Place) -> Place {
+    let mut value = Vec::new();
+    numeric::from_text(&text[offsets[row] as usize..offsets[row + 1] as usize], &mut value);
+    place.put((value.len() as i32).to_be_bytes()).put_range(&value, 0, value.len())
+}
+
+/// Dimensions, flag, element type, and a dimension's length and lower bound.
+const LIST_HEAD_BYTES: usize = 5 * 4;
 
 /// An array as `array_send` writes it: dimensions, a flag for NULLs, the element type, then for
 /// one dimension its length and lower bound, and the elements.
-fn write_list(items: &Column<'_>, start: usize, end: usize, element_oid: u32, out: &mut Vec<u8>) {
+#[inline(never)]
+fn write_list(
+    list: &ListArray,
+    items: &Column<'_>,
+    element_oid: u32,
+    row: usize,
+    place: Place,
+) -> Place {
+    let offsets = list.value_offsets();
+    let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
     let count = end - start;
     let has_nulls = items.nulls.is_some_and(|nulls| (start..end).any(|row| nulls.is_null(row)));
-    let dimensions = i32::from(count > 0);
-    out.extend_from_slice(&dimensions.to_be_bytes());
-    out.extend_from_slice(&i32::from(has_nulls).to_be_bytes());
-    out.extend_from_slice(&element_oid.to_be_bytes());
-    if count == 0 {
-        return;
-    }
-    out.extend_from_slice(&(count as i32).to_be_bytes());
-    out.extend_from_slice(&1i32.to_be_bytes());
-    let mut room = count * (4 + items.fixed_bytes_max());
-    if let Values::Bytes(offsets, _) | Values::Jsonb(offsets, _) = items.values {
-        room += (offsets[end] - offsets[start]) as usize;
-    }
-    let mut cursor = Cursor::new(out, room);
-    for row in start..end {
-        items.write(row, &mut cursor);
-    }
-    cursor.finish();
+    place.put_with_length(|place| {
+        let place = place
+            .put(i32::from(count > 0).to_be_bytes())
+            .put(i32::from(has_nulls).to_be_bytes())
+            .put(element_oid.to_be_bytes());
+        if count == 0 {
+            return place;
+        }
+        let place = place.put((count as i32).to_be_bytes()).put(1i32.to_be_bytes());
+        (start..end).fold(place, |place, row| items.write(row, place))
+    })
 }
 
 #[inline(always)]
-fn with_length<const N: usize>(cursor: &mut Cursor<'_>, length: i32, value: [u8; N]) {
-    cursor.put(length.to_be_bytes());
-    cursor.put(value);
+fn with_length<const N: usize>(place: Place, length: i32, value: [u8; N]) -> Place {
+    place.put(length.to_be_bytes()).put(value)
 }

@@ -13,7 +13,7 @@ mod text;
 use arrow_array::RecordBatch;
 
 use column::Column;
-use cursor::Cursor;
+use cursor::Place;
 use fullbore_core::destination::Encoder;
 use fullbore_core::error::Result;
 use fullbore_core::parse::types::FieldType;
@@ -52,20 +52,46 @@ impl Encoder for BinaryEncoder {
             .map(|(sent, array)| Column::new(sent, array.as_ref()))
             .collect();
         let rows = batch.num_rows();
-        // Room for all rows at once, so that no field has to ask.
-        let per_row: usize = columns.iter().map(|column| 4 + column.fixed_bytes_max()).sum();
-        let variable: usize = columns.iter().map(Column::variable_bytes).sum();
-        let mut cursor = Cursor::new(out, rows * (2 + per_row) + variable);
-        let fields = (columns.len() as i16).to_be_bytes();
-        for row in 0..rows {
-            cursor.put(fields);
-            for column in &columns {
-                column.write(row, &mut cursor);
-            }
-        }
-        cursor.finish();
+        let room = 2 * rows + columns.iter().map(Column::bytes_max).sum::<usize>();
+        let place = cursor::start(out, room);
+        let place = write_rows(&columns, rows, place);
+        // SAFETY: the columns take what they say at most, and each row its field count.
+        unsafe { cursor::finish(out, place) };
         Ok(())
     }
+}
+
+fn write_rows(columns: &[Column<'_>], rows: usize, place: Place) -> Place {
+    #[cfg(target_arch = "x86_64")]
+    {
+        /// The same, compiled for processors of 2013 and later: fewer instructions for the same.
+        #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,movbe")]
+        fn write_rows(columns: &[Column<'_>], rows: usize, place: Place) -> Place {
+            write_rows_plainly(columns, rows, place)
+        }
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("movbe")
+        {
+            // SAFETY: the processor has the instructions.
+            return unsafe { write_rows(columns, rows, place) };
+        }
+    }
+    write_rows_plainly(columns, rows, place)
+}
+
+#[inline(always)]
+fn write_rows_plainly(columns: &[Column<'_>], rows: usize, mut place: Place) -> Place {
+    let fields = (columns.len() as i16).to_be_bytes();
+    for row in 0..rows {
+        place = place.put(fields);
+        for column in columns {
+            place = column.write(row, place);
+        }
+    }
+    place
 }
 
 #[cfg(test)]

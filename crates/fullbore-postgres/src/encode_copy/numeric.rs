@@ -1,43 +1,81 @@
 //! PostgreSQL's numeric in its binary form: 16-bit digit count, weight, sign and display scale,
 //! then digits to the base 10,000 (see `numeric_send` in PostgreSQL's numeric.c).
 
-use super::cursor::Cursor;
+use super::cursor::Place;
 
 const NEGATIVE: u16 = 0x4000;
-/// Digits of a 64-bit number widened by up to 10^3, to the base 10,000.
-const GROUPS_MAX_64: usize = 6;
-const GROUPS_MAX_128: usize = 11;
+/// Digits of a 128-bit number to the base 10,000.
+const GROUPS_MAX: usize = 11;
 
-/// Most bytes that a decimal of 64 or 128 bits takes.
-pub const BYTES_MAX_64: usize = 8 + 2 * GROUPS_MAX_64;
-pub const BYTES_MAX_128: usize = 8 + 2 * GROUPS_MAX_128;
+/// Most bytes that a decimal of 128 bits takes.
+pub const BYTES_MAX: usize = 8 + 2 * GROUPS_MAX;
 
-/// Writes length and value of `units` * 10^-`scale`.
-#[inline(always)]
-pub fn write_64(units: i64, scale: u8, cursor: &mut Cursor<'_>) {
-    let fraction_groups = usize::from(scale).div_ceil(4);
-    let widen = [1u64, 1000, 100, 10][usize::from(scale) % 4];
-    match units.unsigned_abs().checked_mul(widen) {
-        Some(value) => {
-            let mut groups = [0u16; GROUPS_MAX_64];
-            let mut count = 0;
-            let mut rest = value;
-            while rest != 0 {
-                groups[count] = (rest % 10_000) as u16;
-                rest /= 10_000;
-                count += 1;
-            }
-            write_groups(&groups, count, fraction_groups, units < 0, scale, cursor);
+/// A scale, and what follows from it for all values of a column.
+#[derive(Debug, Clone, Copy)]
+pub struct Scale {
+    scale: u8,
+    /// Makes the digits after the point whole groups.
+    widen: u32,
+    /// The weight of a first group that has none before it in four.
+    weight: u16,
+    /// Values from here on have more than three groups.
+    three_groups: u64,
+}
+
+impl Scale {
+    pub fn new(scale: u8) -> Self {
+        let widen = [1u32, 1000, 100, 10][usize::from(scale) % 4];
+        let weight = 3 - i16::from(scale.div_ceil(4));
+        Self {
+            scale,
+            widen,
+            weight: weight as u16,
+            three_groups: 1_000_000_000_000 / u64::from(widen),
         }
-        None => write_128(i128::from(units), scale, cursor),
     }
 }
 
+/// Writes length and value of `units` * 10^-`scale`.
+///
+/// Nearly every value has at most three groups, which fit one register: no loop, no branch.
+#[inline(always)]
+pub fn write_64(units: i64, scale: Scale, place: Place) -> Place {
+    let magnitude = units.unsigned_abs();
+    if magnitude >= scale.three_groups {
+        return write_128(i128::from(units), scale.scale, place);
+    }
+    let value = magnitude * u64::from(scale.widen);
+    let (high, low) = ((value / 100_000_000) as u32, (value % 100_000_000) as u32);
+    // 16 bits each, the highest of four empty.
+    let groups = u64::from(high) << 32 | u64::from(low / 10_000) << 16 | u64::from(low % 10_000);
+    // Groups before and after those that matter; zero counts as having none but leading ones. What
+    // weight it gets then is the same to the server, which normalizes it (make_result in
+    // PostgreSQL's numeric.c).
+    let leading = groups.leading_zeros() / 16;
+    let trailing = (groups.trailing_zeros() / 16) & 3;
+    let digits = 4 - leading - trailing;
+    let weight = scale.weight.wrapping_sub(leading as u16);
+    let sign = if units < 0 { NEGATIVE } else { 0 };
+    let head = head(digits, weight, sign, scale.scale);
+    let shown = (groups << 16) << (16 * (leading - 1));
+    place
+        .put((8 + 2 * digits).to_be_bytes())
+        .put(head.to_be_bytes())
+        .put_some(shown.to_be_bytes(), 2 * digits as usize)
+}
+
+/// Digit count, weight, sign and display scale.
+#[inline(always)]
+fn head(digits: u32, weight: u16, sign: u16, scale: u8) -> u64 {
+    u64::from(digits) << 48 | u64::from(weight) << 32 | u64::from(sign) << 16 | u64::from(scale)
+}
+
 /// As [`write_64`], for 128 bits.
-pub fn write_128(units: i128, scale: u8, cursor: &mut Cursor<'_>) {
+#[inline(never)]
+pub fn write_128(units: i128, scale: u8, place: Place) -> Place {
     let fraction_groups = usize::from(scale).div_ceil(4);
     let widen = [1u128, 1000, 100, 10][usize::from(scale) % 4];
-    let mut groups = [0u16; GROUPS_MAX_128];
+    let mut groups = [0u16; GROUPS_MAX];
     let mut count = 0;
     // 38 digits have no room for three more: the lowest group is made apart.
     let magnitude = units.unsigned_abs();
@@ -58,18 +96,17 @@ pub fn write_128(units: i128, scale: u8, cursor: &mut Cursor<'_>) {
     if magnitude == 0 {
         count = 0;
     }
-    write_groups(&groups, count, fraction_groups, units < 0, scale, cursor);
+    write_groups(&groups, count, fraction_groups, units < 0, scale, place)
 }
 
-#[inline(always)]
 fn write_groups(
     groups: &[u16],
     count: usize,
     fraction_groups: usize,
     negative: bool,
     scale: u8,
-    cursor: &mut Cursor<'_>,
-) {
+    place: Place,
+) -> Place {
     let mut lowest = 0;
     while lowest < count && groups[lowest] == 0 {
         lowest += 1;
@@ -80,16 +117,20 @@ fn write_groups(
     }
     let digits = count - lowest;
     let weight = if digits == 0 { 0 } else { count as i32 - 1 - fraction_groups as i32 };
-    cursor.put(((8 + 2 * digits) as i32).to_be_bytes());
     let sign = if negative && digits > 0 { NEGATIVE } else { 0 };
-    let head = (digits as u64) << 48
-        | u64::from(weight as u16) << 32
-        | u64::from(sign) << 16
-        | u64::from(scale);
-    cursor.put(head.to_be_bytes());
+    let mut place = place
+        .put(((8 + 2 * digits) as i32).to_be_bytes())
+        .put(head(digits as u32, weight as u16, sign, scale).to_be_bytes());
     for group in groups[lowest..count].iter().rev() {
-        cursor.put(group.to_be_bytes());
+        place = place.put(group.to_be_bytes());
     }
+    place
+}
+
+/// Most bytes of [`from_text`]'s result for a text of so many bytes: a group for each four digits,
+/// and one more on either side of the point.
+pub const fn from_text_bytes_max(text_bytes: usize) -> usize {
+    8 + 2 * 2 + text_bytes / 2
 }
 
 /// The binary form of a plain decimal of any size (`-12.340`), without its length.

@@ -1,5 +1,7 @@
 //! Four lanes, with AVX2.
 
+#![expect(clippy::undocumented_unsafe_blocks, reason = "one promise for all, said once below")]
+
 use std::arch::x86_64::*;
 
 use super::Fields;

@@ -1,5 +1,7 @@
 //! Eight lanes, with AVX-512.
 
+#![expect(clippy::undocumented_unsafe_blocks, reason = "one promise for all, said once below")]
+
 use std::arch::x86_64::*;
 
 use super::Fields;

@@ -81,7 +81,7 @@ impl Pending {
         self.rows = rows;
         self.words.clear();
         self.words.resize(rows.div_ceil(64), u64::MAX);
-        if rows % 64 != 0 {
+        if !rows.is_multiple_of(64) {
             *self.words.last_mut().expect("rows is not 0") = (1 << (rows % 64)) - 1;
         }
     }
