@@ -5,14 +5,16 @@
 //! however many files it comes. What falls into a gap is cut as the sources are: each piece
 //! becomes a partition, and pieces of different files may not overlap.
 
+mod refusals;
+
 use std::collections::BTreeMap;
 
 use super::keys::edges::EdgeReader;
 use super::keys::ranges::from_statistics;
-use super::keys::scan::{KeyScanner, RUNS_MAX, Run};
+use super::keys::scan::{KeyScanner, Run};
 use super::keys::{Key, Part};
 use super::{FileRange, Format, PieceInput};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// A key range that is fixed beforehand.
 #[derive(Debug, Clone)]
@@ -141,20 +143,28 @@ impl Request<'_> {
         let mut parts = Vec::new();
         for ((range, bytes), runs) in stretches.iter().zip(all) {
             let Some(runs) = runs else { return Err(self.not_nearly_sorted(range)) };
-            let length = runs.last().map_or(1, |run| run.end - range.start).max(1);
-            parts.extend(runs.iter().map(|run| {
-                // Text has the bytes that were read; rows have their share of the row groups'.
-                let own = run.end - run.start;
-                let bytes = match self.scanner.format {
-                    Format::Delimited(_) => own,
-                    Format::Parquet => {
-                        (u128::from(*bytes) * u128::from(own) / u128::from(length)) as u64
-                    }
-                };
-                (run.region, part_of(range.file, run, bytes))
-            }));
+            parts.extend(self.shares(range, *bytes, &runs));
         }
         Ok(parts)
+    }
+
+    /// The runs of a stretch as parts, each with its region.
+    fn shares(&self, range: &FileRange, bytes: u64, runs: &[Run]) -> Vec<(usize, Part)> {
+        let length = runs.last().map_or(1, |run| run.end - range.start).max(1);
+        let part = |run: &Run| {
+            // Text has the bytes that were read; rows have their share of the row groups'.
+            let own = run.end - run.start;
+            let bytes = match self.scanner.format {
+                Format::Delimited(_) => own,
+                Format::Parquet => {
+                    (u128::from(bytes) * u128::from(own) / u128::from(length)) as u64
+                }
+            };
+            let range = FileRange { file: range.file, start: run.start, end: run.end };
+            let (first, last) = (run.first, run.last);
+            (run.region, Part { range, bytes, first, last, is_exact: true })
+        };
+        runs.iter().map(part).collect()
     }
 
     fn in_slot(&self, slot: usize, mut parts: Vec<Part>) -> Partition {
@@ -187,10 +197,12 @@ impl Request<'_> {
     }
 
     /// Groups whose keys don't overlap, ascending. Parts of one file that do go into one group.
-    fn without_overlap(&self, mut parts: Vec<Part>) -> Result<Vec<Group>> {
-        parts.sort_by_key(|part| (part.first, part.range.file, part.range.start));
+    fn without_overlap(&self, parts: Vec<Part>) -> Result<Vec<Group>> {
+        let place = |part: &Part| (part.first, part.last, part.range.file, part.range.start);
+        let mut left: BTreeMap<_, Part> =
+            parts.into_iter().map(|part| (place(&part), part)).collect();
         let mut groups: Vec<Group> = Vec::new();
-        for part in parts {
+        while let Some((_, part)) = left.pop_first() {
             let Some(group) = groups.last_mut().filter(|group| part.first <= group.last) else {
                 groups.push(Group {
                     ranges: vec![part.range],
@@ -205,7 +217,8 @@ impl Request<'_> {
             if !(one_file && part.is_exact && group.is_exact) {
                 return Err(self.overlap(group, &part));
             }
-            // Where they share but one key, only its rows change sides.
+            // Where they share but one key, only its rows change sides; the others wait for their
+            // turn.
             let edge = group.last;
             let runs = match part.first == edge && part.last > edge {
                 true => self.scanner.runs(&part.range, &|key| usize::from(key > edge))?,
@@ -217,25 +230,14 @@ impl Request<'_> {
                 push_range(&mut group.ranges, part.range);
                 continue;
             };
-            let mut next: Option<Group> = None;
-            for run in runs {
-                let range = FileRange { file: part.range.file, start: run.start, end: run.end };
-                if run.region == 0 {
-                    push_range(&mut group.ranges, range);
-                    continue;
+            for (region, part) in self.shares(&part.range, part.bytes, &runs) {
+                if region == 0 {
+                    group.bytes += part.bytes;
+                    push_range(&mut group.ranges, part.range);
+                } else {
+                    left.insert(place(&part), part);
                 }
-                let next = next.get_or_insert_with(|| Group {
-                    ranges: Vec::new(),
-                    bytes: part.bytes,
-                    first: run.first,
-                    last: run.last,
-                    is_exact: true,
-                });
-                next.first = next.first.min(run.first);
-                next.last = next.last.max(run.last);
-                push_range(&mut next.ranges, range);
             }
-            groups.extend(next);
         }
         Ok(groups)
     }
@@ -264,87 +266,6 @@ impl Request<'_> {
             Format::Delimited(_) => PieceInput::Ranges(ranges),
             Format::Parquet => PieceInput::Rows(ranges),
         }
-    }
-
-    /// A pipe can't be read twice, so its range must be given.
-    fn check_pipe(&self, range: &FileRange) -> Result<()> {
-        if self.slots_only && self.slots.len() == 1 {
-            return Ok(());
-        }
-        let path = self.scanner.files[range.file].path.display();
-        let name = if path.to_string() == "-" { "standard input".into() } else { path.to_string() };
-        Err(Error::usage_with_hint(
-            format!("{name} can be read only once, so its key range can't be found beforehand"),
-            "give the range with --partition-bounds FROM,TO (it becomes one partition), or load \
-             with --publish append",
-        ))
-    }
-
-    fn path(&self, file: usize) -> String {
-        self.scanner.files[file].path.display().to_string()
-    }
-
-    fn overlap(&self, group: &Group, part: &Part) -> Error {
-        let key = self.scanner.key;
-        let file = group.ranges.last().map_or(0, |range| range.file);
-        Error::usage_with_hint(
-            format!(
-                "the key ranges overlap: {} has {} from {} to {}, {} from {} to {}",
-                self.path(file),
-                key.name,
-                key.text(group.first),
-                key.text(group.last),
-                self.path(part.range.file),
-                key.text(part.first),
-                key.text(part.last)
-            ),
-            "merge the files in the order of the key, or give ranges that several files may share \
-             with --partition-bounds A,B,C, or load with --publish replace or append",
-        )
-    }
-
-    fn outside(&self, part: &Part) -> Error {
-        let key = self.scanner.key;
-        let end = |end: Option<Key>| end.map_or("without end".into(), |end| key.text(end));
-        let bounds = (self.slots.first(), self.slots.last());
-        let words = match bounds {
-            (Some(first), Some(last)) => {
-                format!("from {} to below {}", end(first.lower), end(last.upper))
-            }
-            _ => "none".into(),
-        };
-        Error::usage_with_hint(
-            format!(
-                "{}: {} from {} to {} is outside the partition bounds, {words}",
-                self.path(part.range.file),
-                key.name,
-                key.text(part.first),
-                key.text(part.last)
-            ),
-            "widen --partition-bounds; MINVALUE and MAXVALUE leave an end open",
-        )
-    }
-
-    fn not_nearly_sorted(&self, range: &FileRange) -> Error {
-        Error::usage_with_hint(
-            format!(
-                "{} is not in the order of {}: its rows change between partitions more than \
-                 {RUNS_MAX} times",
-                self.path(range.file),
-                self.scanner.key.name
-            ),
-            "sort it by the key, or load with --publish append: the server then routes each row",
-        )
-    }
-}
-
-fn part_of(file: usize, run: &Run, bytes: u64) -> Part {
-    Part {
-        range: FileRange { file, start: run.start, end: run.end },
-        bytes,
-        first: run.first,
-        last: run.last,
-        is_exact: true,
     }
 }
 
