@@ -96,7 +96,7 @@ fn assemble_table(
         None => name_of(&sources)?,
     };
     job.name = Some(name.clone());
-    let notes = sources.notes.clone();
+    let mut notes = sources.notes.clone();
     let mut schema_notes = Vec::new();
     let (columns, target, statement) = match postgres {
         Some(postgres) => {
@@ -117,7 +117,7 @@ fn assemble_table(
     let (mut pieces, piece_bytes) = cut(&sources.files, &sources.format, number, streams)?;
     if let (Publish::Partitions, Some(postgres), Some(target)) = (job.publish, postgres, &target) {
         let to = PartitionTarget { postgres, target, job: &job, table: number, streams };
-        pieces = to.pieces(&sources, &shapes.typed, pieces)?;
+        pieces = to.pieces(&sources, &shapes.typed, pieces, &mut notes)?;
     }
     let known = sources.files.iter().all(|file| file.is_seekable());
     let bytes = known

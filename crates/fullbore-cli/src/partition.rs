@@ -39,6 +39,10 @@ pub struct PartitionTarget<'a> {
     pub streams: usize,
 }
 
+/// What the plan says of empty partitions that give their place to loaded ones.
+const REPLACES: &str = "empty partitions in the way are dropped, and the loaded ones attached \
+                        under their names, in the transaction that shows the rows";
+
 /// A range that is fixed beforehand, as it is written.
 struct WrittenSlot {
     slot: Slot,
@@ -55,6 +59,7 @@ impl PartitionTarget<'_> {
         sources: &Sources,
         shape: &Arc<ParseShape>,
         pieces: Vec<PlannedPiece>,
+        notes: &mut Vec<String>,
     ) -> Result<Vec<PlannedPiece>> {
         let key = self.key(shape)?;
         let column = shape.columns.iter().position(|column| column.name == key.name);
@@ -111,6 +116,12 @@ impl PartitionTarget<'_> {
                 bounds: Some(bounds),
             });
         }
+        let replaces = |piece: &PlannedPiece| {
+            piece.bounds.as_ref().is_some_and(|bounds| bounds.replaces.is_some())
+        };
+        if pieces.iter().any(replaces) {
+            notes.push(REPLACES.to_owned());
+        }
         Ok(pieces)
     }
 
@@ -129,13 +140,22 @@ impl PartitionTarget<'_> {
         self.postgres.key_literal(self.target, &key.name, text)
     }
 
-    /// One end of a range: its literal, and its key where there is one.
-    fn end(&self, key: &KeyColumn, text: &str) -> Result<(String, Option<Key>)> {
-        if matches!(text.to_ascii_uppercase().as_str(), "MINVALUE" | "MAXVALUE") {
-            return Ok((text.to_ascii_uppercase(), None));
+    /// One end of a range that people wrote.
+    fn given_end(&self, key: &KeyColumn, text: &str) -> Result<(String, Option<Key>)> {
+        let open = text.to_ascii_uppercase();
+        if matches!(open.as_str(), "MINVALUE" | "MAXVALUE") {
+            return self.end(key, &open);
         }
-        let (literal, text) = self.literal(key, text)?;
-        let found = key.of_text(&text).ok_or_else(|| {
+        self.end(key, &self.literal(key, text)?.1)
+    }
+
+    /// One end of a range as the server writes it: its literal, and its key where there is one.
+    fn end(&self, key: &KeyColumn, text: &str) -> Result<(String, Option<Key>)> {
+        if matches!(text, "MINVALUE" | "MAXVALUE") {
+            return Ok((text.to_owned(), None));
+        }
+        let literal = self.target.literal(&key.name, text)?;
+        let found = key.of_text(text).ok_or_else(|| {
             Error::usage_with_hint(
                 format!("{text} is no bound whose place among the keys is known here"),
                 "use MINVALUE or MAXVALUE for an open end, or load with --publish append",
@@ -156,7 +176,8 @@ impl PartitionTarget<'_> {
         if given.len() < 2 {
             return Err(wrong("--partition-bounds has fewer than two bounds".into()));
         }
-        let ends: Vec<_> = given.iter().map(|end| self.end(key, end)).collect::<Result<_>>()?;
+        let ends: Vec<_> =
+            given.iter().map(|end| self.given_end(key, end)).collect::<Result<_>>()?;
         for (at, (text, end)) in ends.iter().enumerate() {
             let open = match text.as_str() {
                 "MINVALUE" => at == 0,

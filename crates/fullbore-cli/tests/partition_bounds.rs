@@ -181,6 +181,32 @@ fn a_partition_with_properties_of_its_own_is_refused_by_name() {
 }
 
 #[test]
+fn rejects_of_a_file_that_is_cut_keep_their_lines() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let mut lines: Vec<String> = days(10, 80).lines().map(str::to_owned).collect();
+    for at in [100, 2000, 3333] {
+        lines[at] = lines[at].replace("-0", "-99");
+    }
+    let text = lines.join("\n");
+    let (_, packed) = common::packed(text.as_bytes()).into_iter().next().expect("gzip");
+    for content in [text.into_bytes(), packed] {
+        let files = Files::new();
+        let file = files.write("x", content);
+        let database = cluster.fresh_database();
+        months(&database);
+        let mut args = PARTITIONS.to_vec();
+        args.extend(["--max-rejects", "3"]);
+        let output = files.load(&database, &file, "ours", &args);
+        assert_eq!(output.code, 3, "{}", output.stderr);
+        let mut found: Vec<u64> =
+            files.reasons().iter().map(|r| r["line"].as_u64().expect("a line")).collect();
+        found.sort_unstable();
+        assert_eq!(found, [101, 2001, 3334]);
+        assert_eq!(database.psql("SELECT count(*) FROM ours"), (lines.len() - 3).to_string());
+    }
+}
+
+#[test]
 fn rows_of_the_default_partition_stand_in_the_way() {
     for server in SERVERS {
         let cluster = shared_or_skip!(server);

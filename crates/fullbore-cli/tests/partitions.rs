@@ -217,6 +217,28 @@ fn compressed_files_that_overlap_are_refused_with_both_ranges() {
     );
 }
 
+#[test]
+fn files_in_another_encoding_become_partitions() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    partitioned(&database);
+    let files = Files::new();
+    let mut text = Vec::new();
+    (0..1000).for_each(|k| {
+        text.extend_from_slice(format!("{},caf", k / 2).as_bytes());
+        text.extend_from_slice(b"\xe9\n");
+    });
+    let file = files.write("latin1.csv", text);
+    let mut args = PARTITIONS.to_vec();
+    args.extend(["--encoding", "latin1"]);
+    let output = files.load(&database, &file, "ours", &args);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    database.psql(&format!(
+        "CREATE TABLE plain (k bigint, v text); COPY plain FROM '{file}' (FORMAT csv, ENCODING 'LATIN1')"
+    ));
+    assert_same(&database, "ours", "plain");
+}
+
 /// Writes a Parquet file of `k` and `v` with small row groups.
 fn parquet(files: &Files, name: &str, keys: &[Option<i64>], statistics: bool) -> String {
     let values: StringArray =

@@ -52,6 +52,15 @@ impl Target {
         Ok(quoted.map_err(failed)?.join(", "))
     }
 
+    /// A value of a column as a literal of its type.
+    pub fn literal(&self, column: &str, value: &str) -> Result<String> {
+        let found = self.relation.columns.iter().find(|candidate| candidate.name == column);
+        let column = found.ok_or_else(|| {
+            refuse(format!("{} has no column {column:?}", self.name()), "check --partition-by")
+        })?;
+        Ok(format!("{}::{}", quote_literal(value).map_err(refused)?, column.type_name))
+    }
+
     /// Where pieces that share one staging table go.
     pub fn staging(&self, plan: &Plan) -> Result<QualifiedName> {
         crate::naming::derived(self.name(), &plan.run_id, "new").map_err(failed)
@@ -283,18 +292,11 @@ impl Postgres {
         column: &str,
         value: &str,
     ) -> Result<(String, String)> {
-        let found = target.relation.columns.iter().find(|candidate| candidate.name == column);
-        let column = found.ok_or_else(|| {
-            refuse(format!("{} has no column {column:?}", target.name()), "check --partition-by")
-        })?;
-        let type_name = &column.type_name;
-        let literal = quote_literal(value).map_err(refused)?;
-        let rows = self
-            .control()
-            .query(&format!("SELECT {literal}::{type_name}::text AS key"))
-            .map_err(refused)?;
+        let literal = target.literal(column, value)?;
+        let rows =
+            self.control().query(&format!("SELECT {literal}::text AS key")).map_err(refused)?;
         let text = rows.first().and_then(|row| row.get("key")).unwrap_or(value).to_owned();
-        Ok((format!("{}::{type_name}", quote_literal(&text).map_err(refused)?), text))
+        Ok((target.literal(column, &text)?, text))
     }
 
     /// The partitions that a target has already; none for one that is to be made.
