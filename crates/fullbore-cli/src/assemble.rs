@@ -96,7 +96,7 @@ fn assemble_table(
         None => name_of(&sources)?,
     };
     job.name = Some(name.clone());
-    let mut notes = sources.notes.clone();
+    let notes = sources.notes.clone();
     let mut schema_notes = Vec::new();
     let (columns, target, statement) = match postgres {
         Some(postgres) => {
@@ -115,9 +115,10 @@ fn assemble_table(
     check_partition_options(&job)?;
     let shapes = match_columns(&job, &sources, &columns)?;
     let (mut pieces, piece_bytes) = cut(&sources.files, &sources.format, number, streams)?;
+    let mut partition_notes = Vec::new();
     if let (Publish::Partitions, Some(postgres), Some(target)) = (job.publish, postgres, &target) {
         let to = PartitionTarget { postgres, target, job: &job, table: number, streams };
-        pieces = to.pieces(&sources, &shapes.typed, pieces, &mut notes)?;
+        pieces = to.pieces(&sources, &shapes.typed, pieces, &mut partition_notes)?;
     }
     let known = sources.files.iter().all(|file| file.is_seekable());
     let bytes = known
@@ -136,7 +137,7 @@ fn assemble_table(
         piece_bytes,
         header_line: sources.header_line,
         is_atomic: job.atomic,
-        notes,
+        notes: notes.into_iter().chain(partition_notes).collect(),
         schema_notes,
     };
     Ok(AssembledTable { plan, target, statement, pieces })
