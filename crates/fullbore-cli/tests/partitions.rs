@@ -2,58 +2,15 @@
 //! refused with file, line and key.
 
 mod common;
+#[path = "common/parted.rs"]
+mod parted;
 
-use std::sync::Arc;
-
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use common::{Files, assert_no_leftovers, assert_same};
-use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
-use parquet::arrow::ArrowWriter;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
-
-const REFUSED: i32 = 2;
-const FAILED: i32 = 1;
-const SERVERS: [TestServer; 2] = [TestServer::Embedded18, TestServer::Pg14];
-const PARTITIONS: [&str; 6] = ["--format", "csv", "--header", "none", "--publish", "partitions"];
-
-/// A table partitioned by `k`, empty.
-fn partitioned(database: &TestDatabase<'_>) {
-    database.psql("CREATE TABLE ours (k bigint, v text) PARTITION BY RANGE (k)");
-}
-
-/// The same rows as plain COPY loads them.
-fn plain(database: &TestDatabase<'_>, files: &[&str]) {
-    database.psql("CREATE TABLE plain (k bigint, v text)");
-    for file in files {
-        database.psql(&format!("COPY plain FROM '{file}' (FORMAT csv)"));
-    }
-}
-
-/// Rows with these keys, each three times.
-fn rows(keys: std::ops::Range<i64>) -> String {
-    keys.map(|k| (0..3).map(|n| format!("{k},row {n} of key {k}\n")).collect::<String>()).collect()
-}
-
-fn count_partitions(database: &TestDatabase<'_>) -> usize {
-    let count =
-        database.psql("SELECT count(*) FROM pg_inherits WHERE inhparent = 'ours'::regclass");
-    count.parse().expect("a number")
-}
-
-/// Refused: nothing is in the table and nothing is left behind.
-fn assert_refused(
-    database: &TestDatabase<'_>,
-    output: &fullbore_testing::Output,
-    code: i32,
-    words: &[&str],
-) {
-    assert_eq!(output.code, code, "{}", output.stderr);
-    for word in words {
-        assert!(output.stderr.contains(word), "{} lacks {word}", output.stderr);
-    }
-    assert_eq!(database.psql("SELECT count(*) FROM ours"), "0");
-    assert_no_leftovers(database);
-}
+use fullbore_testing::{TestServer, shared_or_skip};
+use parted::{
+    FAILED, PARTITIONS, REFUSED, SERVERS, assert_refused, count_partitions, partitioned, plain,
+    rows,
+};
 
 #[test]
 fn a_null_key_is_refused_with_file_and_line() {
@@ -84,6 +41,30 @@ fn a_null_key_is_refused_with_file_and_line() {
             let output = files.load(&database, "late.tsv", "ours", &scan);
             assert_refused(&database, &output, REFUSED, &["late.tsv", "line 70001", "k is NULL"]);
         }
+    }
+}
+
+#[test]
+fn a_null_key_in_a_row_for_the_server_to_judge_is_refused_too() {
+    for server in SERVERS {
+        let cluster = shared_or_skip!(server);
+        let database = cluster.fresh_database();
+        database.psql("CREATE TABLE ours (k bigint, day date) PARTITION BY RANGE (k)");
+        let files = Files::new();
+        let day = |k: i32| if k % 50 == 0 { "Jan 5, 2020" } else { "2020-01-05" };
+        let text: String = (0..50_000)
+            .map(|k| {
+                if k == 40_000 {
+                    format!("\\N\t{}\n", day(k))
+                } else {
+                    format!("{k}\t{}\n", day(k))
+                }
+            })
+            .collect();
+        let file = files.write("odd.tsv", text);
+        let output =
+            files.load(&database, &file, "ours", &["--format", "text", "--publish", "partitions"]);
+        assert_refused(&database, &output, FAILED, &["odd.tsv", "line 40001", "k is NULL"]);
     }
 }
 
@@ -237,87 +218,6 @@ fn files_in_another_encoding_become_partitions() {
         "CREATE TABLE plain (k bigint, v text); COPY plain FROM '{file}' (FORMAT csv, ENCODING 'LATIN1')"
     ));
     assert_same(&database, "ours", "plain");
-}
-
-/// Writes a Parquet file of `k` and `v` with small row groups.
-fn parquet(files: &Files, name: &str, keys: &[Option<i64>], statistics: bool) -> String {
-    let values: StringArray =
-        keys.iter().map(|k| Some(format!("value of key {k:?}, long enough to count"))).collect();
-    let columns: [(&str, ArrayRef, bool); 2] =
-        [("k", Arc::new(Int64Array::from(keys.to_vec())), true), ("v", Arc::new(values), true)];
-    let batch = RecordBatch::try_from_iter_with_nullable(columns).expect("a batch");
-    let enabled = if statistics { EnabledStatistics::Page } else { EnabledStatistics::None };
-    let properties = WriterProperties::builder()
-        .set_max_row_group_row_count(Some(25_000))
-        .set_dictionary_enabled(false)
-        .set_statistics_enabled(enabled)
-        .build();
-    let path = files.path(name);
-    let file = std::fs::File::create(&path).expect("created");
-    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).expect("opened");
-    writer.write(&batch).expect("written");
-    writer.close().expect("closed");
-    path.to_str().expect("UTF-8").to_owned()
-}
-
-fn parquet_as_csv(files: &Files, name: &str, keys: &[Option<i64>]) -> String {
-    let line = |k: &Option<i64>| {
-        let key = k.map_or(String::new(), |k| k.to_string());
-        format!("{key},\"value of key {k:?}, long enough to count\"\n")
-    };
-    files.write(name, keys.iter().map(line).collect::<String>())
-}
-
-#[test]
-fn parquet_becomes_partitions() {
-    for server in SERVERS {
-        let cluster = shared_or_skip!(server);
-        let files = Files::new();
-        // Keys that repeat over the ends of row groups and pieces.
-        let sorted: Vec<Option<i64>> = (0..800_000).map(|n| Some((n - 400_000) / 7)).collect();
-        let shuffled: Vec<Option<i64>> =
-            (0..60_000).map(|n| Some(1_000_000 + n * 7919 % 60_000)).collect();
-        for (name, keys) in [("sorted", &sorted), ("shuffled", &shuffled)] {
-            let csv = parquet_as_csv(&files, &format!("{name}.csv"), keys);
-            for statistics in [true, false] {
-                let file = parquet(&files, &format!("{name}.parquet"), keys, statistics);
-                let database = cluster.fresh_database();
-                partitioned(&database);
-                let args = ["--publish", "partitions", "--streams", "3"];
-                let output = files.load(&database, &file, "ours", &args);
-                assert_eq!(output.code, 0, "{name} {statistics}: {}", output.stderr);
-                plain(&database, &[&csv]);
-                assert_same(&database, "ours", "plain");
-                assert_no_leftovers(&database);
-                let many = count_partitions(&database) > 1;
-                assert_eq!(many, name == "sorted", "{name} {statistics}");
-            }
-        }
-    }
-}
-
-#[test]
-fn parquet_with_null_keys_or_overlaps_is_refused() {
-    let cluster = shared_or_skip!(TestServer::Embedded18);
-    let database = cluster.fresh_database();
-    partitioned(&database);
-    let files = Files::new();
-    let mut keys: Vec<Option<i64>> = (0..60_000).map(Some).collect();
-    keys[30_000] = None;
-    for statistics in [true, false] {
-        let file = parquet(&files, "null.parquet", &keys, statistics);
-        let output = files.load(&database, &file, "ours", &["--publish", "partitions"]);
-        assert_refused(&database, &output, REFUSED, &["null.parquet", "row 30001", "k is NULL"]);
-    }
-    parquet(&files, "a.parquet", &[Some(1), Some(5)], true);
-    parquet(&files, "b.parquet", &[Some(4), Some(9)], true);
-    let output = files.load(&database, "?.parquet", "ours", &["--publish", "partitions"]);
-    assert_refused(
-        &database,
-        &output,
-        REFUSED,
-        &["a.parquet has k from 1 to 5", "b.parquet from 4"],
-    );
 }
 
 #[test]

@@ -111,7 +111,10 @@ fn parse_block(
     let parser = tools.parser.as_mut().expect("delimited sources have a parser");
     let parsed = parser.parse(block);
     match check {
-        Some((check, limits)) if unit.is_text => check.check_block(plan, limits, block)?,
+        // Rows that aren't in the batch have keys too: then the block is read for its keys alone.
+        Some((check, limits)) if unit.is_text || !parsed.odd.is_empty() => {
+            check.check_block(plan, limits, block)?;
+        }
         Some((check, limits)) => {
             check.check_keys(plan, limits, block, parsed.batch.column(limits.column))?;
         }
