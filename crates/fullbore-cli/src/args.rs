@@ -88,6 +88,13 @@ pub struct LoadArgs {
     /// Partition key of a table to be made
     #[arg(long, value_name = "COLUMN", requires = "create")]
     pub partition_by: Option<String>,
+    /// Bounds of the partitions to be made, ascending; MINVALUE and MAXVALUE leave an end open
+    /// [default: the target's empty partitions, and what the files' keys give]
+    #[arg(long, value_delimiter = ',', value_name = "A,B,C", allow_hyphen_values = true)]
+    pub partition_bounds: Vec<String>,
+    /// Read all keys before the load, for files that aren't sorted by the partition key
+    #[arg(long)]
+    pub scan_keys: bool,
     /// Sessions to load with, side by side
     #[arg(long, default_value = "auto", value_name = "N|auto", value_parser = count)]
     pub streams: Count,

@@ -1,7 +1,6 @@
 //! From a job to a plan: sources are looked at, targets described, work is cut.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use fullbore_core::constants::{MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
 use fullbore_core::destination::TargetColumn;
@@ -10,15 +9,15 @@ use fullbore_core::job::{Count, Job, Publish, TableJob};
 use fullbore_core::parse::types::FieldType;
 use fullbore_core::plan::columns::match_columns;
 use fullbore_core::plan::infer::infer;
-use fullbore_core::plan::keys::KeyReader;
 use fullbore_core::plan::look::{Sources, look};
 use fullbore_core::plan::pieces::{arrange, cut};
-use fullbore_core::plan::{Format, KeyBounds, Plan, PlannedPiece, TablePlan};
+use fullbore_core::plan::{Format, Plan, PlannedPiece, TablePlan};
 use fullbore_core::source::parquet;
 use fullbore_postgres::connection::QualifiedName;
 use fullbore_postgres::schema::{self, NewColumn};
 use fullbore_postgres::{Postgres, TableRequest, Target};
 
+use crate::partition::{PartitionTarget, check_partition_options};
 use crate::state::{new_run_id, runs_dir};
 
 /// A plan and what it was made from.
@@ -113,10 +112,13 @@ fn assemble_table(
         }
         None => (inferred_columns(&job, &sources, &mut schema_notes)?, None, None),
     };
+    check_partition_options(&job)?;
     let shapes = match_columns(&job, &sources, &columns)?;
     let (mut pieces, piece_bytes) = cut(&sources.files, &sources.format, number, streams)?;
+    let mut partition_notes = Vec::new();
     if let (Publish::Partitions, Some(postgres), Some(target)) = (job.publish, postgres, &target) {
-        bound_by_keys(postgres, target, &sources, &shapes.typed, &mut pieces)?;
+        let to = PartitionTarget { postgres, target, job: &job, table: number, streams };
+        pieces = to.pieces(&sources, &shapes.typed, pieces, &mut partition_notes)?;
     }
     let known = sources.files.iter().all(|file| file.is_seekable());
     let bytes = known
@@ -135,7 +137,7 @@ fn assemble_table(
         piece_bytes,
         header_line: sources.header_line,
         is_atomic: job.atomic,
-        notes,
+        notes: notes.into_iter().chain(partition_notes).collect(),
         schema_notes,
     };
     Ok(AssembledTable { plan, target, statement, pieces })
@@ -288,41 +290,4 @@ fn inferred_columns(
             })
         })
         .collect()
-}
-
-/// Gives each piece the key range of the partition that it becomes.
-fn bound_by_keys(
-    postgres: &Postgres,
-    target: &Target,
-    sources: &Sources,
-    shape: &Arc<fullbore_core::parse::types::ParseShape>,
-    pieces: &mut Vec<PlannedPiece>,
-) -> Result<()> {
-    let Format::Delimited(dialect) = &sources.format else {
-        return Err(Error::usage_with_hint(
-            "Parquet files can't become partitions yet",
-            "load with --publish replace or append",
-        ));
-    };
-    let column = match target.relation.partition_key.as_ref().map(|(_, columns)| columns.as_slice())
-    {
-        Some([column]) => column.clone(),
-        _ => {
-            return Err(Error::usage_with_hint(
-                format!("{} has no single partition key", target.name()),
-                "name it with --create --partition-by COLUMN",
-            ));
-        }
-    };
-    let ranges = KeyReader::new(dialect, shape, &column)?.ranges(&sources.files, pieces)?;
-    for (piece, range) in pieces.iter_mut().zip(ranges) {
-        let literal = |text: &str, after| postgres.key_literal(target, &column, text, after);
-        let upper = match (&range.next, &range.last) {
-            (Some(next), _) => literal(&next.text, false)?,
-            (None, Some(last)) => literal(&last.text, true)?,
-            (None, None) => "MAXVALUE".into(),
-        };
-        piece.bounds = Some(KeyBounds { lower: literal(&range.first.text, false)?, upper });
-    }
-    Ok(())
 }

@@ -107,6 +107,8 @@ fn table_job(args: &LoadArgs) -> TableJob {
         schema_file: args.schema.clone(),
         types: args.types.clone(),
         partition_by: args.partition_by.clone(),
+        partition_bounds: args.partition_bounds.clone(),
+        scan_keys: args.scan_keys,
     }
 }
 

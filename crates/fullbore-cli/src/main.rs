@@ -8,6 +8,7 @@ mod assemble;
 mod exit;
 mod generate;
 mod load;
+mod partition;
 mod plan_view;
 mod progress;
 mod runs;

@@ -1,11 +1,12 @@
 //! `fullbore plan`: what would happen, in words.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use fullbore_core::destination::Lane;
 use fullbore_core::job::Publish;
 use fullbore_core::parse::dialect::{Dialect, Family, Header, LineEnd};
-use fullbore_core::plan::{Format, PieceInput, Plan, TablePlan};
+use fullbore_core::plan::{FileRange, Format, KeyBounds, PieceInput, Plan, TablePlan};
 
 use crate::words::{bytes, grouped};
 
@@ -66,31 +67,39 @@ fn render_table(
     let _ = writeln!(text, "  pieces:");
     for piece in plan.pieces.iter().filter(|piece| piece.table == number) {
         let place = match &piece.input {
-            PieceInput::Ranges(ranges) if ranges.len() == 1 => format!(
-                "{} bytes {} to {}",
-                table.files[ranges[0].file].path.display(),
-                grouped(ranges[0].start),
-                grouped(ranges[0].end)
-            ),
-            PieceInput::Ranges(ranges) => format!("{} files", ranges.len()),
+            PieceInput::Ranges(ranges) => range_words(table, ranges, "bytes"),
+            PieceInput::Rows(ranges) => range_words(table, ranges, "rows"),
             PieceInput::Stream { file } => format!(
                 "{} as it is read, {} at a time",
                 table.files[*file].path.display(),
                 bytes(piece.bytes)
             ),
-            PieceInput::RowGroups { file, groups } => format!(
-                "{} row groups {} to {}",
-                table.files[*file].path.display(),
-                groups.start,
-                groups.end
-            ),
         };
-        let keys = piece
-            .bounds
-            .as_ref()
-            .map_or(String::new(), |bounds| format!(", keys {} to {}", bounds.lower, bounds.upper));
+        let keys = piece.bounds.as_ref().map_or(String::new(), key_words);
         let _ = writeln!(text, "    {:>5}  {:>9}  {place}{keys}", piece.number, bytes(piece.bytes));
     }
+}
+
+/// Where a piece's rows stand.
+fn range_words(table: &TablePlan, ranges: &[FileRange], what: &str) -> String {
+    let path = |range: &FileRange| table.files[range.file].path.display();
+    let files = ranges.iter().map(|range| range.file).collect::<BTreeSet<_>>().len();
+    match ranges {
+        [range] if range.end == u64::MAX => format!("{} to its end", path(range)),
+        [range] => {
+            format!("{} {what} {} to {}", path(range), grouped(range.start), grouped(range.end))
+        }
+        [first, ..] if files == 1 => format!("{} in {} places", path(first), ranges.len()),
+        _ => format!("{files} files"),
+    }
+}
+
+fn key_words(bounds: &KeyBounds) -> String {
+    let mut words = format!(", keys {} to {}", bounds.lower, bounds.upper);
+    if let Some(partition) = &bounds.replaces {
+        let _ = write!(words, ", in place of the empty partition {partition}");
+    }
+    words
 }
 
 fn format(format: &Format) -> String {

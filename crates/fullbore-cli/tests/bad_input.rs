@@ -304,7 +304,7 @@ fn key_ranges_that_overlap_are_refused_with_both_named() {
     let rows = |from: i64| -> String {
         (from..from + 700_000).map(|k| format!("{k},some payload to fill it\n")).collect()
     };
-    files.write("part.1.csv", rows(1_000_000));
+    files.write("part.1.csv", rows(500_000));
     files.write("part.2.csv", rows(0));
     let args = ["--format", "csv", "--header", "none", "--publish", "partitions"];
     let output = files.load(&database, "part.*.csv", "t", &args);

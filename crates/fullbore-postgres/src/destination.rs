@@ -14,6 +14,7 @@ use crate::connection::{
 use crate::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
 use crate::error::{failed, refuse, refused};
 use crate::publish;
+use crate::publish::existing::{self, ExistingPartition};
 use crate::writer::PostgresWriter;
 
 /// What is asked of the destination for one table.
@@ -49,6 +50,15 @@ impl Target {
         let quoted: Result<Vec<_>, _> =
             columns.iter().map(|column| quote_identifier(&column.name)).collect();
         Ok(quoted.map_err(failed)?.join(", "))
+    }
+
+    /// A value of a column as a literal of its type.
+    pub fn literal(&self, column: &str, value: &str) -> Result<String> {
+        let found = self.relation.columns.iter().find(|candidate| candidate.name == column);
+        let column = found.ok_or_else(|| {
+            refuse(format!("{} has no column {column:?}", self.name()), "check --partition-by")
+        })?;
+        Ok(format!("{}::{}", quote_literal(value).map_err(refused)?, column.type_name))
     }
 
     /// Where pieces that share one staging table go.
@@ -274,39 +284,31 @@ impl Destination for Postgres {
 }
 
 impl Postgres {
-    /// The literal of a key in the type of its column; with `after`, of the smallest key above it.
-    /// The server computes it, so that CHECK and ATTACH see a constant.
+    /// The literal of a key in the type of its column, written by the server itself, so that
+    /// CHECK and ATTACH see the same constant; and its text.
     pub fn key_literal(
         &self,
         target: &Target,
         column: &str,
         value: &str,
-        after: bool,
-    ) -> Result<String> {
-        let found = target.relation.columns.iter().find(|candidate| candidate.name == column);
-        let column = found.ok_or_else(|| {
-            refuse(format!("{} has no column {column:?}", target.name()), "check --partition-by")
-        })?;
-        let type_name = &column.type_name;
-        let literal = quote_literal(value).map_err(refused)?;
-        let step = match (after, column.catalog_type.name.as_str()) {
-            (false, _) => String::new(),
-            (true, "timestamp" | "timestamptz") => " + interval '1 microsecond'".into(),
-            (true, "numeric") => {
-                // One unit of the last place; a numeric without scale has none smaller than a whole.
-                let scale = match column.catalog_type.field_type(true) {
-                    Some(fullbore_core::parse::types::FieldType::Decimal { scale, .. }) => scale,
-                    _ => 0,
-                };
-                format!(" + 1e-{scale}::numeric")
-            }
-            (true, _) => " + 1".into(),
-        };
-        let rows = self
-            .control()
-            .query(&format!("SELECT ({literal}::{type_name}{step})::{type_name}::text AS key"))
-            .map_err(refused)?;
-        let key = rows.first().and_then(|row| row.get("key")).unwrap_or(value).to_owned();
-        Ok(format!("{}::{type_name}", quote_literal(&key).map_err(refused)?))
+    ) -> Result<(String, String)> {
+        let literal = target.literal(column, value)?;
+        let rows =
+            self.control().query(&format!("SELECT {literal}::text AS key")).map_err(refused)?;
+        let text = rows.first().and_then(|row| row.get("key")).unwrap_or(value).to_owned();
+        Ok((target.literal(column, &text)?, text))
+    }
+
+    /// The partitions that a target has already; none for one that is to be made.
+    pub fn partitions(&self, target: &Target) -> Result<Vec<ExistingPartition>> {
+        match target.create {
+            Some(_) => Ok(Vec::new()),
+            None => existing::partitions(&mut self.control(), target.relation.oid),
+        }
+    }
+
+    /// Refuses a partition that the loaded one can't take the place of.
+    pub fn check_replaceable(&self, target: &Target, partition: &str) -> Result<()> {
+        existing::check_replaceable(&mut self.control(), target.relation.oid, partition)
     }
 }

@@ -55,6 +55,29 @@ pub struct TableJob {
     /// `column=type` given by hand for an inferred schema.
     pub types: Vec<String>,
     pub partition_by: Option<String>,
+    /// Bounds of the partitions to be made, ascending: n + 1 of them for n partitions.
+    #[serde(deserialize_with = "texts_or_numbers")]
+    pub partition_bounds: Vec<String>,
+    /// Read all keys beforehand rather than those at the cuts.
+    pub scan_keys: bool,
+}
+
+/// A list whose whole numbers may be written without quotes.
+fn texts_or_numbers<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Number(i64),
+        Text(String),
+    }
+    let written: Vec<Written> = Deserialize::deserialize(from)?;
+    Ok(written
+        .into_iter()
+        .map(|written| match written {
+            Written::Number(number) => number.to_string(),
+            Written::Text(text) => text,
+        })
+        .collect())
 }
 
 /// A number, or the planner's own choice.

@@ -1,13 +1,14 @@
 //! The plan: everything that running decides, decided beforehand, and printable.
 //!
 //! [`look`] opens the sources far enough to know how they are written; [`columns`] decides what
-//! each field becomes; [`pieces`] cuts the work; [`keys`] finds the key ranges of pieces that
-//! become partitions; [`infer`] proposes a schema.
+//! each field becomes; [`pieces`] cuts the work; [`keys`] reads keys and [`partitions`] makes of them
+//! the pieces that become partitions; [`infer`] proposes a schema.
 
 pub mod columns;
 pub mod infer;
 pub mod keys;
 pub mod look;
+pub mod partitions;
 pub mod pieces;
 
 use std::path::PathBuf;
@@ -93,19 +94,16 @@ pub struct PlannedPiece {
 /// Where a piece's rows come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PieceInput {
-    /// Ranges of files that can be read anywhere, cut at record boundaries.
+    /// Ranges of text, cut at record boundaries. A file that can only be read from its beginning
+    /// is read up to them; its bytes are those after decompression.
     Ranges(Vec<FileRange>),
     /// A share of a file that can only be read from its beginning.
-    Stream {
-        file: usize,
-    },
-    RowGroups {
-        file: usize,
-        groups: std::ops::Range<usize>,
-    },
+    Stream { file: usize },
+    /// Rows of Parquet files; `start` and `end` count rows.
+    Rows(Vec<FileRange>),
 }
 
-/// A range of bytes of one of the table's files.
+/// A range of bytes, or of a Parquet file's rows, of one of the table's files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRange {
     pub file: usize,
@@ -116,9 +114,25 @@ pub struct FileRange {
 /// The key range of a partition, as the destination writes the values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyBounds {
+    /// A literal, or `MINVALUE`.
     pub lower: String,
-    /// Exclusive.
+    /// Exclusive; a literal, or `MAXVALUE`.
     pub upper: String,
+    /// The same by their order, for the check of each row on its way.
+    #[serde(skip)]
+    pub keys: KeyLimits,
+    /// The empty partition of the target whose place it takes.
+    pub replaces: Option<String>,
+}
+
+/// The keys that a piece may have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyLimits {
+    /// The key's place among the columns that are sent.
+    pub column: usize,
+    pub lower: Option<keys::Key>,
+    /// Exclusive.
+    pub upper: Option<keys::Key>,
 }
 
 impl TablePlan {

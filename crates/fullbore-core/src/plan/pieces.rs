@@ -10,6 +10,13 @@ use crate::source::{SourceFile, parquet, split};
 /// Bytes of one piece of a source that can only be read from its beginning.
 const STREAM_PIECE_BYTES: u64 = 64 << 20;
 
+/// The size that pieces should have: small enough that all streams end together.
+pub fn piece_bytes(files: &[Arc<SourceFile>], streams: usize) -> u64 {
+    let total: u64 = files.iter().map(|file| file.size).sum();
+    let wanted = total / (streams * PIECES_PER_STREAM_MIN) as u64;
+    wanted.clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
+}
+
 /// Pieces of one table, numbered from 0, and the size they were cut to.
 pub fn cut(
     files: &[Arc<SourceFile>],
@@ -17,9 +24,7 @@ pub fn cut(
     table: usize,
     streams: usize,
 ) -> Result<(Vec<PlannedPiece>, u64)> {
-    let total: u64 = files.iter().map(|file| file.size).sum();
-    let wanted = total / (streams * PIECES_PER_STREAM_MIN) as u64;
-    let piece_bytes = wanted.clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX);
+    let piece_bytes = piece_bytes(files, streams);
     let mut pieces = Vec::new();
     let mut push = |input, bytes| {
         pieces.push(PlannedPiece { number: 0, table, input, bytes, bounds: None });
@@ -27,13 +32,13 @@ pub fn cut(
     let Format::Delimited(dialect) = format else {
         for (file, source) in files.iter().enumerate() {
             let groups = parquet::inspect(source)?.groups;
-            let mut start = 0;
-            let mut bytes = 0;
-            for (at, (_, group_bytes)) in groups.iter().enumerate() {
+            let (mut start, mut end, mut bytes) = (0, 0, 0);
+            for (at, (rows, group_bytes)) in groups.iter().enumerate() {
                 bytes += group_bytes;
-                if bytes >= piece_bytes || at + 1 == groups.len() {
-                    push(PieceInput::RowGroups { file, groups: start..at + 1 }, bytes);
-                    (start, bytes) = (at + 1, 0);
+                end += rows;
+                if (bytes >= piece_bytes || at + 1 == groups.len()) && end > start {
+                    push(PieceInput::Rows(vec![FileRange { file, start, end }]), bytes);
+                    (start, bytes) = (end, 0);
                 }
             }
         }

@@ -5,10 +5,9 @@
 //! counted in the file.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::FileExt;
 
-use crate::constants::SCAN_CHUNK_BYTES;
 use crate::plan::TablePlan;
+use crate::source::lines::count;
 
 /// Lines of ranges, by table, file and start of the range.
 #[derive(Debug, Clone, Default)]
@@ -55,17 +54,4 @@ impl Lines {
         }
         Some(lines)
     }
-}
-
-fn count(path: &std::path::Path, start: u64, end: u64) -> Option<u64> {
-    let file = std::fs::File::open(path).ok()?;
-    let mut chunk = vec![0; SCAN_CHUNK_BYTES];
-    let (mut at, mut lines) = (start, 0);
-    while at < end {
-        let want = (end - at).min(chunk.len() as u64) as usize;
-        file.read_exact_at(&mut chunk[..want], at).ok()?;
-        lines += memchr::memchr_iter(b'\n', &chunk[..want]).count() as u64;
-        at += want as u64;
-    }
-    Some(lines)
 }

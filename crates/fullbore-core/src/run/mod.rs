@@ -6,6 +6,7 @@
 //! stand bounded queues ([`schedule`]), so that a slow destination holds back the parsers and
 //! memory stays bounded.
 
+mod key_check;
 mod lines;
 mod parser;
 pub mod rejects;

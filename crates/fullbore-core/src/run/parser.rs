@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::key_check::{KeyCheck, check_for};
 use super::schedule::{Origin, Schedule, Unit};
 use super::stream::SourceRow;
 use crate::destination::{Destination, Encoder, Lane};
@@ -11,7 +12,7 @@ use crate::error::Result;
 use crate::parse::Parser;
 use crate::parse::block::Block;
 use crate::parse::dialect::Dialect;
-use crate::plan::{Format, Plan};
+use crate::plan::{Format, KeyLimits, Plan};
 use crate::source::feed::Fed;
 
 /// What a parser keeps for one table in one lane.
@@ -27,6 +28,7 @@ pub fn parse_until_done(
     schedule: &Schedule<'_>,
 ) -> Result<()> {
     let mut tools: HashMap<(usize, bool), Tools> = HashMap::new();
+    let mut checks = Vec::new();
     let mut block = Block::default();
     while let Some(job) = schedule.next_job() {
         let (fed, sequence) = {
@@ -57,7 +59,13 @@ pub fn parse_until_done(
                 tools.encoder.encode(&batch, &mut unit.encoded)?;
             }
             _ => {
-                parse_block(plan, job.table, tools, &block, &mut unit)?;
+                let check = match &job.limits {
+                    Some(limits) => {
+                        check_for(&mut checks, plan, job.table, limits)?.zip(Some(limits))
+                    }
+                    None => None,
+                };
+                parse_block(plan, job.table, tools, &block, check, &mut unit)?;
                 if is_text {
                     unit.block = Some(std::mem::replace(&mut block, schedule.block()));
                 }
@@ -97,10 +105,21 @@ fn parse_block(
     table: usize,
     tools: &mut Tools,
     block: &Block,
+    check: Option<(&mut KeyCheck, &Arc<KeyLimits>)>,
     unit: &mut Unit,
 ) -> Result<()> {
     let parser = tools.parser.as_mut().expect("delimited sources have a parser");
     let parsed = parser.parse(block);
+    match check {
+        // Rows that aren't in the batch have keys too: then the block is read for its keys alone.
+        Some((check, limits)) if unit.is_text || !parsed.odd.is_empty() => {
+            check.check_block(plan, limits, block)?;
+        }
+        Some((check, limits)) => {
+            check.check_keys(plan, limits, block, parsed.batch.column(limits.column))?;
+        }
+        None => {}
+    }
     unit.rows = parsed.batch.num_rows() as u64;
     unit.source_bytes = block.len() as u64;
     unit.origin = Some(Origin { file: block.file, offset: block.offset, lines: block.lines });

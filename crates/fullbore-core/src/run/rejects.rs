@@ -108,13 +108,18 @@ impl Rejects {
         reject: Reject,
     ) -> Result<()> {
         let range_start = match &piece.input {
-            PieceInput::Ranges(ranges) => ranges
-                .iter()
-                .find(|range| {
-                    range.file == reject.row.file
-                        && (range.start..range.end).contains(&reject.row.offset)
-                })
-                .map(|range| range.start),
+            // Lines of a file read from its beginning count from there already.
+            PieceInput::Ranges(ranges)
+                if plan.tables[piece.table].files[reject.row.file].is_seekable() =>
+            {
+                ranges
+                    .iter()
+                    .find(|range| {
+                        range.file == reject.row.file
+                            && (range.start..range.end).contains(&reject.row.offset)
+                    })
+                    .map(|range| range.start)
+            }
             _ => None,
         };
         let first = format!(
@@ -226,7 +231,9 @@ impl Rejects {
 
 fn lines_skipped(plan: &Plan, piece: &PlannedPiece, row: &SourceRow) -> u64 {
     match piece.input {
-        PieceInput::Ranges(_) => plan.tables[piece.table].files[row.file].data_start_lines,
+        PieceInput::Ranges(_) if plan.tables[piece.table].files[row.file].is_seekable() => {
+            plan.tables[piece.table].files[row.file].data_start_lines
+        }
         _ => 0,
     }
 }

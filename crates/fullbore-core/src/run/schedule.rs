@@ -12,11 +12,11 @@ use crate::constants::QUEUE_BLOCKS_PER_STREAM;
 use crate::destination::Lane;
 use crate::error::{Error, Result};
 use crate::parse::block::Block;
-use crate::plan::{Format, PieceInput, Plan, PlannedPiece};
+use crate::plan::{Format, KeyLimits, PieceInput, Plan, PlannedPiece};
 use crate::record::{Event, TableTotals};
 use crate::run::stream::SourceRow;
 use crate::source::feed::{Feed, RangeFeed, StreamFeed};
-use crate::source::parquet::ParquetFeed;
+use crate::source::parquet::RowFeed;
 
 /// Where a block stood in its source.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +55,7 @@ struct Active {
     ready: BTreeMap<u64, Unit>,
     next_out: u64,
     exhausted: bool,
+    limits: Option<Arc<KeyLimits>>,
 }
 
 /// What a parser is to do next.
@@ -64,6 +65,8 @@ pub struct Job {
     pub lane: Lane,
     pub feed: Arc<Mutex<Feed>>,
     pub sequence: Arc<AtomicU64>,
+    /// The keys that its rows may have, where it becomes a partition.
+    pub limits: Option<Arc<KeyLimits>>,
 }
 
 struct SharedStream {
@@ -253,6 +256,7 @@ impl<'a> Schedule<'a> {
         budget: u64,
     ) {
         state.active.push(Active {
+            limits: piece.bounds.as_ref().map(|bounds| Arc::new(bounds.keys.clone())),
             piece,
             lane,
             feed,
@@ -277,11 +281,11 @@ impl<'a> Schedule<'a> {
                     self.plan.max_field_bytes,
                 )))
             }
-            (PieceInput::RowGroups { file, groups }, _) => Ok(Feed::Parquet(ParquetFeed::open(
-                table.files[*file].clone(),
-                groups.clone(),
-                &table.shape,
-            )?)),
+            (PieceInput::Rows(ranges), _) => Ok(Feed::Rows(RowFeed::new(
+                table.files.clone(),
+                ranges.clone(),
+                table.shape.clone(),
+            ))),
             _ => unreachable!("the planner pairs inputs with formats, streams are opened apart"),
         }
     }
@@ -347,9 +351,14 @@ impl<'a> Schedule<'a> {
     pub fn repeat_as_text(&self, piece: &PlannedPiece) -> bool {
         let mut state = self.lock();
         self.deactivate(&mut state, piece.number);
-        if matches!(piece.input, PieceInput::Stream { .. })
-            || state.as_text.insert(piece.number, ()).is_some()
-        {
+        let files = &self.plan.tables[piece.table].files;
+        let is_read_once = match &piece.input {
+            PieceInput::Stream { .. } => true,
+            PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => {
+                ranges.iter().any(|range| !files[range.file].is_regular)
+            }
+        };
+        if is_read_once || state.as_text.insert(piece.number, ()).is_some() {
             return false;
         }
         state.waiting.push_front(piece.clone());
@@ -412,6 +421,7 @@ impl<'a> Schedule<'a> {
                     lane: active.lane,
                     feed: active.feed.clone(),
                     sequence: active.sequence.clone(),
+                    limits: active.limits.clone(),
                 });
             }
             state = self.work.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());

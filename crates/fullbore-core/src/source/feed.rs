@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 
 use super::boundary::last_record_end;
-use super::parquet::ParquetFeed;
+use super::parquet::RowFeed;
 use super::{SourceFile, decompress};
 use crate::constants::BLOCK_BYTES;
 use crate::destination::Lane;
@@ -24,7 +24,7 @@ use crate::plan::FileRange;
 pub enum Feed {
     Ranges(RangeFeed),
     Stream(StreamFeed),
-    Parquet(ParquetFeed),
+    Rows(RowFeed),
 }
 
 impl Feed {
@@ -33,7 +33,7 @@ impl Feed {
         let has_block = match self {
             Self::Ranges(feed) => feed.next(block)?,
             Self::Stream(feed) => feed.next(block)?,
-            Self::Parquet(feed) => return feed.next(lane),
+            Self::Rows(feed) => return feed.next(lane),
         };
         Ok(if has_block { Fed::Block } else { Fed::End })
     }
@@ -46,7 +46,7 @@ pub enum Fed {
     End,
 }
 
-fn line_end(dialect: &Dialect) -> &'static [u8] {
+pub(crate) fn line_end(dialect: &Dialect) -> &'static [u8] {
     match dialect.line_end {
         LineEnd::Lf => b"\n",
         LineEnd::CrLf => b"\r\n",
@@ -65,7 +65,7 @@ fn too_long(file: &SourceFile, offset: u64, limit: usize) -> Error {
     }
 }
 
-/// Reads ranges of files that can be read anywhere.
+/// Reads ranges of files; those that can only be read from their beginning are read up to them.
 pub struct RangeFeed {
     files: Vec<Arc<SourceFile>>,
     ranges: Vec<FileRange>,
@@ -73,6 +73,7 @@ pub struct RangeFeed {
     record_bytes_max: usize,
     current: usize,
     open: Option<File>,
+    stream: Option<StreamFeed>,
     offset: u64,
     lines: u64,
 }
@@ -91,6 +92,7 @@ impl RangeFeed {
             record_bytes_max,
             current: 0,
             open: None,
+            stream: None,
             offset: 0,
             lines: 0,
         }
@@ -101,6 +103,14 @@ impl RangeFeed {
         loop {
             let Some(range) = self.ranges.get(self.current) else { return Ok(false) };
             let source = self.files[range.file].clone();
+            if !source.is_seekable() {
+                if self.next_of_stream(block)? {
+                    return Ok(true);
+                }
+                self.stream = None;
+                self.current += 1;
+                continue;
+            }
             if self.open.is_none() {
                 self.open = Some(source.open()?);
                 self.offset = range.start;
@@ -132,6 +142,25 @@ impl RangeFeed {
             self.offset += used;
             return Ok(true);
         }
+    }
+
+    fn next_of_stream(&mut self, block: &mut Block) -> Result<bool> {
+        let range = &self.ranges[self.current];
+        let feed = match &mut self.stream {
+            Some(feed) => feed,
+            None => self.stream.insert(StreamFeed::open_at(
+                self.files[range.file].clone(),
+                range.file,
+                self.dialect.clone(),
+                self.record_bytes_max,
+                range.start,
+            )?),
+        };
+        if feed.offset() >= range.end || !feed.next(block)? {
+            return Ok(false);
+        }
+        feed.keep_before(range.end, block);
+        Ok(true)
     }
 }
 
@@ -207,6 +236,41 @@ impl StreamFeed {
     ) -> Result<Self> {
         let reader = decompress::open_stream(&source)?;
         Self::over(reader, source, file, dialect, record_bytes_max)
+    }
+
+    /// As `open`, and reads on to the record that begins at `start`.
+    pub fn open_at(
+        source: Arc<SourceFile>,
+        file: usize,
+        dialect: Dialect,
+        record_bytes_max: usize,
+        start: u64,
+    ) -> Result<Self> {
+        let mut feed = Self::open(source, file, dialect, record_bytes_max)?;
+        let mut chunk = vec![0; BLOCK_BYTES];
+        while feed.offset < start {
+            let want = (start - feed.offset).min(BLOCK_BYTES as u64) as usize;
+            let read = feed.reader.read(&mut chunk[..want]).map_err(|e| broken(&feed.source, e))?;
+            if read == 0 {
+                break;
+            }
+            feed.lines += memchr::memchr_iter(b'\n', &chunk[..read]).count() as u64;
+            feed.offset += read as u64;
+        }
+        Ok(feed)
+    }
+
+    /// The place of the record after the last block.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Takes the records from `end` on away from the block that was read last.
+    pub fn keep_before(&self, end: u64, block: &mut Block) {
+        if self.offset > end {
+            block.set_len((end - block.offset) as usize);
+            block.lines = memchr::memchr_iter(b'\n', block.text()).count() as u64;
+        }
     }
 
     /// As `open`, over a reader that was opened already.

@@ -8,6 +8,7 @@ pub mod boundary;
 pub mod decompress;
 pub mod discover;
 pub mod feed;
+pub mod lines;
 pub mod parquet;
 pub mod sniff;
 pub mod split;

@@ -1,20 +1,25 @@
 //! Parquet: row groups as splits, batches as they are stored, cast to the target's types.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::basic::Type as PhysicalType;
+use parquet::file::metadata::RowGroupMetaData;
 
 use super::SourceFile;
 use super::feed::Fed;
 use crate::destination::Lane;
 use crate::error::{Error, Result};
 use crate::parse::types::{FieldType, ParseShape};
+use crate::plan::FileRange;
 
 /// Rows decoded at a time.
 const BATCH_ROWS: usize = 8192;
@@ -47,7 +52,7 @@ pub fn inspect(source: &SourceFile) -> Result<ParquetFile> {
     })
 }
 
-/// Reads some row groups of a file.
+/// Reads some rows of a file.
 pub struct ParquetFeed {
     source: Arc<SourceFile>,
     reader: ParquetRecordBatchReader,
@@ -56,7 +61,8 @@ pub struct ParquetFeed {
 }
 
 impl ParquetFeed {
-    pub fn open(source: Arc<SourceFile>, groups: Range<usize>, shape: &ParseShape) -> Result<Self> {
+    /// Opens a file at some of its rows, counted from 0.
+    pub fn open(source: Arc<SourceFile>, rows: Range<u64>, shape: &ParseShape) -> Result<Self> {
         let file = source.open()?;
         let handle = file
             .try_clone()
@@ -65,8 +71,22 @@ impl ParquetFeed {
             .map_err(|error| damaged(&source, error))?;
         let wanted = shape.columns.iter().map(|column| column.field);
         let mask = ProjectionMask::roots(builder.parquet_schema(), wanted);
+        // The row groups that hold the rows, and the rows before them in the first one.
+        let (mut groups, mut skipped, mut begins) = (Vec::new(), 0, 0);
+        for (number, group) in builder.metadata().row_groups().iter().enumerate() {
+            let ends = begins + group.num_rows() as u64;
+            if begins < rows.end && ends > rows.start {
+                if groups.is_empty() {
+                    skipped = rows.start.saturating_sub(begins);
+                }
+                groups.push(number);
+            }
+            begins = ends;
+        }
         let reader = builder
-            .with_row_groups(groups.collect())
+            .with_row_groups(groups)
+            .with_offset(skipped as usize)
+            .with_limit((rows.end - rows.start) as usize)
             .with_projection(mask)
             .with_batch_size(BATCH_ROWS)
             .build()
@@ -114,6 +134,86 @@ impl ParquetFeed {
         RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
             .map_err(|error| damaged(&self.source, error))
     }
+}
+
+/// Reads ranges of rows of files, one after the other.
+pub struct RowFeed {
+    files: Vec<Arc<SourceFile>>,
+    ranges: VecDeque<FileRange>,
+    shape: Arc<ParseShape>,
+    open: Option<ParquetFeed>,
+}
+
+impl RowFeed {
+    pub fn new(
+        files: Vec<Arc<SourceFile>>,
+        ranges: Vec<FileRange>,
+        shape: Arc<ParseShape>,
+    ) -> Self {
+        Self { files, ranges: ranges.into(), shape, open: None }
+    }
+
+    /// The next batch, in the target's types or as text.
+    pub fn next(&mut self, lane: Lane) -> Result<Fed> {
+        loop {
+            let feed = match &mut self.open {
+                Some(feed) => feed,
+                None => {
+                    let Some(range) = self.ranges.pop_front() else { return Ok(Fed::End) };
+                    let source = self.files[range.file].clone();
+                    let rows = range.start..range.end;
+                    self.open.insert(ParquetFeed::open(source, rows, &self.shape)?)
+                }
+            };
+            match feed.next(lane)? {
+                Fed::End => self.open = None,
+                fed => return Ok(fed),
+            }
+        }
+    }
+}
+
+/// The smallest and largest value of a column in one row group, in the column's target type.
+pub struct GroupRange {
+    pub rows: u64,
+    /// Both as arrays of one value; none where statistics don't tell exactly, or there are NULLs.
+    pub ends: Option<(ArrayRef, ArrayRef)>,
+}
+
+/// What the statistics of a file say of its only wanted column, group by group.
+pub fn group_ranges(source: &SourceFile, shape: &ParseShape) -> Result<Vec<GroupRange>> {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(source.open()?)
+        .map_err(|error| damaged(source, error))?;
+    let column = &shape.columns[0];
+    let name = &shape.field_names[column.field];
+    let wanted = column.field_type.arrow();
+    let read = |group: &RowGroupMetaData| -> Option<(ArrayRef, ArrayRef)> {
+        let statistics =
+            StatisticsConverter::try_new(name, builder.schema(), builder.parquet_schema()).ok()?;
+        let stored = group.columns().get(statistics.parquet_column_index()?)?;
+        let found = stored.statistics()?;
+        // Numbers are never shortened; what is kept as bytes may be, and says whether it was.
+        let is_number = matches!(stored.column_type(), PhysicalType::INT32 | PhysicalType::INT64);
+        let is_exact = is_number || found.min_is_exact() && found.max_is_exact();
+        let is_ordered = statistics.arrow_field().data_type().is_numeric()
+            || statistics.arrow_field().data_type().is_temporal();
+        if found.null_count_opt() != Some(0) || !is_exact || !is_ordered {
+            return None;
+        }
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        let one = |array: ArrayRef| {
+            let array = cast_with_options(&array, &wanted, &options).ok()?;
+            (array.len() == 1 && array.null_count() == 0).then_some(array)
+        };
+        Some((
+            one(statistics.row_group_mins([group]).ok()?)?,
+            one(statistics.row_group_maxes([group]).ok()?)?,
+        ))
+    };
+    let groups = builder.metadata().row_groups().iter();
+    Ok(groups
+        .map(|group| GroupRange { rows: group.num_rows() as u64, ends: read(group) })
+        .collect())
 }
 
 /// What a stored column is loaded as, where the target is made from the file.

@@ -3,6 +3,7 @@
 //! All tables of a run are shown in one transaction; indexes are built before it, side by side.
 
 pub mod append;
+pub mod existing;
 pub mod indexes;
 pub mod partitions;
 pub mod replace;
@@ -128,8 +129,8 @@ fn analyze_jobs(postgres: &Postgres, plan: &Plan) -> Result<Vec<indexes::Job>> {
     };
     for (table, target) in postgres.targets().iter().enumerate() {
         if target.publish == Publish::Partitions && postgres.server_version() >= ANALYZES_ONLY {
-            let loaded = partitions::loaded_pieces(&mut postgres.control(), plan, table, target)?;
-            loaded.iter().for_each(|(_, name)| push("ANALYZE", name));
+            let shown = partitions::shown(&mut postgres.control(), plan, table, target)?;
+            shown.iter().for_each(|name| push("ANALYZE", name));
             push("ANALYZE ONLY", target.name());
         } else {
             push("ANALYZE", target.name());

@@ -7,6 +7,7 @@
 use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::plan::{KeyBounds, Plan, PlannedPiece};
 
+use super::existing;
 use super::indexes::{self, Job};
 use crate::catalog::{self, Relation};
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier};
@@ -55,20 +56,33 @@ pub fn prepare(session: &mut Session, plan: &Plan, table: usize, target: &Target
     session.execute("BEGIN").map_err(failed)?;
     let mut result = Ok(());
     for piece in plan.pieces.iter().filter(|piece| piece.table == table) {
-        let KeyBounds { lower, upper, .. } = bounds(piece);
-        let name = target.piece(plan, piece.number)?;
-        result = session
-            .execute(&format!(
-                "CREATE TABLE {name} PARTITION OF {} FOR VALUES FROM ({lower}) TO ({upper})",
-                target.name()
-            ))
-            .map(|_| ());
+        result = try_range(session, plan, target, piece);
         if result.is_err() {
             break;
         }
     }
     session.execute("ROLLBACK").map_err(failed)?;
-    result.map_err(|error| failed_while(error, "the new rows' key range can't be attached"))
+    result
+}
+
+fn try_range(
+    session: &mut Session,
+    plan: &Plan,
+    target: &Target,
+    piece: &PlannedPiece,
+) -> Result<()> {
+    let KeyBounds { lower, upper, replaces, .. } = bounds(piece);
+    if let Some(partition) = replaces {
+        existing::vacate(session, target, partition)?;
+    }
+    let name = target.piece(plan, piece.number)?;
+    session
+        .execute(&format!(
+            "CREATE TABLE {name} PARTITION OF {} FOR VALUES FROM ({lower}) TO ({upper})",
+            target.name()
+        ))
+        .map_err(|error| failed_while(error, "the new rows' key range can't be attached"))?;
+    Ok(())
 }
 
 /// The statements that make a piece's table.
@@ -81,11 +95,18 @@ pub fn create_piece(
 ) -> Result<String> {
     let key = key(target)?;
     let KeyBounds { lower, upper, .. } = bounds(piece);
+    let mut range = format!("{key} IS NOT NULL");
+    if lower != "MINVALUE" {
+        range.push_str(&format!(" AND {key} >= {lower}"));
+    }
+    if upper != "MAXVALUE" {
+        range.push_str(&format!(" AND {key} < {upper}"));
+    }
     // Never INCLUDING ALL: ATTACH refuses a child with an identity column, and indexes come later.
     Ok(format!(
         "CREATE TABLE {name} (LIKE {parent} INCLUDING DEFAULTS INCLUDING CONSTRAINTS \
          INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS, \
-         CONSTRAINT {RANGE_CHECK} CHECK ({key} IS NOT NULL AND {key} >= {lower} AND {key} < {upper}))\
+         CONSTRAINT {RANGE_CHECK} CHECK ({range}))\
          {tablespace}",
         parent = target.name(),
         tablespace = postgres.tablespace(piece.number)?,
@@ -111,7 +132,11 @@ pub fn overlap(plan: &Plan, piece: &PlannedPiece, error: &ConnectionError) -> Er
             table.name,
             neighbours.join(" and ")
         ),
-        hint: Some("sort the files by the key, or load with --publish replace or append".into()),
+        hint: Some(
+            "sort the files by the key, or have all keys read beforehand with --scan-keys, or load \
+             with --publish replace or append"
+                .into(),
+        ),
         kind: DestinationFailure::Constraint,
     }
 }
@@ -163,7 +188,11 @@ pub fn loaded_pieces<'a>(
 /// Attaches all pieces, in the transaction that is open.
 pub fn show(session: &mut Session, plan: &Plan, table: usize, target: &Target) -> Result<()> {
     for (piece, name) in loaded_pieces(session, plan, table, target)? {
-        let KeyBounds { lower, upper, .. } = bounds(piece);
+        let KeyBounds { lower, upper, replaces, .. } = bounds(piece);
+        let vacated = match replaces {
+            Some(partition) => Some(existing::vacate(session, target, partition)?),
+            None => None,
+        };
         let attach = format!(
             "ALTER TABLE {} ATTACH PARTITION {name} FOR VALUES FROM ({lower}) TO ({upper})",
             target.name()
@@ -174,6 +203,26 @@ pub fn show(session: &mut Session, plan: &Plan, table: usize, target: &Target) -
         // The partition's own constraint says the same from here on.
         let drop = format!("ALTER TABLE {name} DROP CONSTRAINT {RANGE_CHECK}");
         session.execute(&drop).map_err(failed)?;
+        if let Some(vacated) = vacated {
+            existing::take_names(session, &name, &vacated)?;
+        }
     }
     Ok(())
+}
+
+/// The partitions that this run showed, by the names that they have now.
+pub fn shown(
+    session: &mut Session,
+    plan: &Plan,
+    table: usize,
+    target: &Target,
+) -> Result<Vec<QualifiedName>> {
+    let loaded = loaded_pieces(session, plan, table, target)?;
+    let mut names: Vec<QualifiedName> = loaded.into_iter().map(|(_, name)| name).collect();
+    for piece in plan.pieces.iter().filter(|piece| piece.table == table) {
+        if let Some(partition) = &bounds(piece).replaces {
+            names.push(QualifiedName::parse(partition).map_err(failed)?);
+        }
+    }
+    Ok(names)
 }

@@ -1,0 +1,241 @@
+//! Pieces that become partitions: their ranges from the job, from empty partitions of the target,
+//! or from the files' keys.
+
+use std::sync::Arc;
+
+use fullbore_core::error::{Error, Result};
+use fullbore_core::job::{Publish, TableJob};
+use fullbore_core::parse::types::ParseShape;
+use fullbore_core::plan::keys::scan::KeyScanner;
+use fullbore_core::plan::keys::{Key, KeyColumn};
+use fullbore_core::plan::look::Sources;
+use fullbore_core::plan::partitions::{Request, Slot};
+use fullbore_core::plan::pieces::piece_bytes;
+use fullbore_core::plan::{FileRange, KeyBounds, KeyLimits, PieceInput, PlannedPiece};
+use fullbore_postgres::{Postgres, Target};
+
+/// Refuses options of partitions where none are made.
+pub fn check_partition_options(job: &TableJob) -> Result<()> {
+    if job.publish == Publish::Partitions {
+        return Ok(());
+    }
+    let given = match (job.partition_bounds.is_empty(), job.scan_keys) {
+        (false, _) => "--partition-bounds",
+        (true, true) => "--scan-keys",
+        (true, false) => return Ok(()),
+    };
+    Err(Error::usage_with_hint(
+        format!("{given} says how partitions are made, but none are"),
+        "add --publish partitions",
+    ))
+}
+
+/// A table whose pieces become partitions.
+pub struct PartitionTarget<'a> {
+    pub postgres: &'a Postgres,
+    pub target: &'a Target,
+    pub job: &'a TableJob,
+    pub table: usize,
+    pub streams: usize,
+}
+
+/// What the plan says of empty partitions that give their place to loaded ones.
+const REPLACES: &str = "empty partitions in the way are dropped, and the loaded ones attached \
+                        under their names, in the transaction that shows the rows";
+
+/// A range that is fixed beforehand, as it is written.
+struct WrittenSlot {
+    slot: Slot,
+    lower: String,
+    upper: String,
+    /// The partition that has this range now.
+    partition: Option<String>,
+}
+
+impl PartitionTarget<'_> {
+    /// The pieces that become partitions, made of those that were cut by size.
+    pub fn pieces(
+        &self,
+        sources: &Sources,
+        shape: &Arc<ParseShape>,
+        pieces: Vec<PlannedPiece>,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<PlannedPiece>> {
+        let key = self.key(shape)?;
+        let column = shape.columns.iter().position(|column| column.name == key.name);
+        let from_job = !self.job.partition_bounds.is_empty();
+        let written = match from_job {
+            true => self.slots_of_job(&key)?,
+            false => self.slots_of_target(&key)?,
+        };
+        let slots: Vec<Slot> = written.iter().map(|written| written.slot.clone()).collect();
+        let request = Request {
+            scanner: KeyScanner { files: &sources.files, format: &sources.format, key: &key },
+            slots: &slots,
+            slots_only: from_job,
+            scan: self.job.scan_keys,
+            threads: self.streams,
+            piece_bytes: piece_bytes(&sources.files, self.streams),
+        };
+        let partitions = request.partitions(stretches(sources, pieces))?;
+        let mut pieces = Vec::with_capacity(partitions.len());
+        for partition in partitions {
+            let column = column.expect("the key is among the columns");
+            let bounds = match partition.slot.map(|slot| &written[slot]) {
+                Some(WrittenSlot { slot, lower, upper, partition }) => {
+                    if let Some(partition) = partition {
+                        self.postgres.check_replaceable(self.target, partition)?;
+                    }
+                    KeyBounds {
+                        lower: lower.clone(),
+                        upper: upper.clone(),
+                        keys: KeyLimits { column, lower: slot.lower, upper: slot.upper },
+                        replaces: partition.clone(),
+                    }
+                }
+                None => {
+                    // The largest key of the type has none after it.
+                    let upper = Some(partition.upper).filter(|upper| *upper < key.limit());
+                    let written = |end: Key| self.literal(&key, &key.text(end));
+                    KeyBounds {
+                        lower: written(partition.lower)?.0,
+                        upper: match upper {
+                            Some(upper) => written(upper)?.0,
+                            None => "MAXVALUE".into(),
+                        },
+                        keys: KeyLimits { column, lower: Some(partition.lower), upper },
+                        replaces: None,
+                    }
+                }
+            };
+            pieces.push(PlannedPiece {
+                number: 0,
+                table: self.table,
+                input: partition.input,
+                bytes: partition.bytes,
+                bounds: Some(bounds),
+            });
+        }
+        let replaces = |piece: &PlannedPiece| {
+            piece.bounds.as_ref().is_some_and(|bounds| bounds.replaces.is_some())
+        };
+        if pieces.iter().any(replaces) {
+            notes.push(REPLACES.to_owned());
+        }
+        Ok(pieces)
+    }
+
+    fn key(&self, shape: &ParseShape) -> Result<KeyColumn> {
+        let columns = self.target.relation.partition_key.as_ref().map(|(_, columns)| columns);
+        match columns.map(Vec::as_slice) {
+            Some([column]) => KeyColumn::new(shape, column),
+            _ => Err(Error::usage_with_hint(
+                format!("{} has no single partition key", self.target.name()),
+                "name it with --create --partition-by COLUMN",
+            )),
+        }
+    }
+
+    fn literal(&self, key: &KeyColumn, text: &str) -> Result<(String, String)> {
+        self.postgres.key_literal(self.target, &key.name, text)
+    }
+
+    /// One end of a range that people wrote.
+    fn given_end(&self, key: &KeyColumn, text: &str) -> Result<(String, Option<Key>)> {
+        let open = text.to_ascii_uppercase();
+        if matches!(open.as_str(), "MINVALUE" | "MAXVALUE") {
+            return self.end(key, &open);
+        }
+        self.end(key, &self.literal(key, text)?.1)
+    }
+
+    /// One end of a range as the server writes it: its literal, and its key where there is one.
+    fn end(&self, key: &KeyColumn, text: &str) -> Result<(String, Option<Key>)> {
+        if matches!(text, "MINVALUE" | "MAXVALUE") {
+            return Ok((text.to_owned(), None));
+        }
+        let literal = self.target.literal(&key.name, text)?;
+        let found = key.of_text(text).ok_or_else(|| {
+            Error::usage_with_hint(
+                format!("{text} is no bound whose place among the keys is known here"),
+                "use MINVALUE or MAXVALUE for an open end, or load with --publish append",
+            )
+        })?;
+        Ok((literal, Some(found)))
+    }
+
+    fn slots_of_job(&self, key: &KeyColumn) -> Result<Vec<WrittenSlot>> {
+        let given = &self.job.partition_bounds;
+        let wrong = |what: String| {
+            Error::usage_with_hint(
+                what,
+                "give ascending bounds, the lower ends and the last upper end: A,B,C makes two \
+                 partitions, A to B and B to C; MINVALUE may stand first, MAXVALUE last",
+            )
+        };
+        if given.len() < 2 {
+            return Err(wrong("--partition-bounds has fewer than two bounds".into()));
+        }
+        let ends: Vec<_> =
+            given.iter().map(|end| self.given_end(key, end)).collect::<Result<_>>()?;
+        for (at, (text, end)) in ends.iter().enumerate() {
+            let open = match text.as_str() {
+                "MINVALUE" => at == 0,
+                "MAXVALUE" => at + 1 == ends.len(),
+                _ => true,
+            };
+            let ascends = at == 0 || ends[at - 1].1.zip(*end).is_none_or(|(a, b)| a < b);
+            if !open || !ascends {
+                return Err(wrong(format!("--partition-bounds does not ascend at {}", given[at])));
+            }
+        }
+        Ok(ends
+            .windows(2)
+            .map(|ends| WrittenSlot {
+                slot: Slot { lower: ends[0].1, upper: ends[1].1 },
+                lower: ends[0].0.clone(),
+                upper: ends[1].0.clone(),
+                partition: None,
+            })
+            .collect())
+    }
+
+    fn slots_of_target(&self, key: &KeyColumn) -> Result<Vec<WrittenSlot>> {
+        let mut slots = Vec::new();
+        for found in self.postgres.partitions(self.target)? {
+            let (lower, lower_key) = self.end(key, found.lower.trim_matches('\''))?;
+            let (upper, upper_key) = self.end(key, found.upper.trim_matches('\''))?;
+            slots.push(WrittenSlot {
+                slot: Slot { lower: lower_key, upper: upper_key },
+                lower,
+                upper,
+                partition: Some(found.name),
+            });
+        }
+        slots.sort_by_key(|written| written.slot.lower.unwrap_or(Key::MIN));
+        Ok(slots)
+    }
+}
+
+/// The stretches of the sources, however they were gathered into pieces.
+fn stretches(sources: &Sources, pieces: Vec<PlannedPiece>) -> Vec<(FileRange, u64)> {
+    let mut stretches = Vec::new();
+    for piece in pieces {
+        match piece.input {
+            PieceInput::Ranges(ranges) => stretches.extend(ranges.into_iter().map(|range| {
+                let bytes = range.end - range.start;
+                (range, bytes)
+            })),
+            PieceInput::Rows(ranges) => {
+                stretches.extend(ranges.into_iter().map(|range| (range, piece.bytes)));
+            }
+            PieceInput::Stream { file } => {
+                let source = &sources.files[file];
+                let range = FileRange { file, start: source.data_start, end: u64::MAX };
+                let bytes = if source.is_regular { source.size } else { piece.bytes };
+                stretches.push((range, bytes));
+            }
+        }
+    }
+    stretches
+}

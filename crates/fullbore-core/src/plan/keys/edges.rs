@@ -1,0 +1,209 @@
+//! Reads only the keys at the cuts of text that is believed to be in the order of its key.
+//!
+//! Cuts are moved on to a change of key, so that equal keys stay together. Every row is held to
+//! its range while it is loaded, so that a file that is not sorted after all is refused then.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use super::scan::{KeyScanner, null_key, read_block};
+use super::{Key, KeyColumn, Part, each_key};
+use crate::error::{Error, Result};
+use crate::parse::Parser;
+use crate::parse::block::Block;
+use crate::parse::dialect::{Dialect, Family};
+use crate::plan::{FileRange, Format};
+use crate::source::SourceFile;
+use crate::source::boundary::QuoteState;
+use crate::source::feed::line_end;
+use crate::source::lines::line_at;
+use crate::source::split::next_record;
+
+/// Bytes read around a cut.
+const LOOK_BYTES: usize = 64 * 1024;
+
+/// Reads keys at places of files.
+pub struct EdgeReader<'a> {
+    files: &'a [Arc<SourceFile>],
+    key: &'a KeyColumn,
+    dialect: Dialect,
+    parser: Parser,
+    block: Block,
+}
+
+impl<'a> EdgeReader<'a> {
+    /// `None` for sources that are no text.
+    pub fn new(scanner: &KeyScanner<'a>) -> Option<Self> {
+        let Format::Delimited(dialect) = scanner.format else { return None };
+        Some(Self {
+            files: scanner.files,
+            key: scanner.key,
+            dialect: dialect.clone(),
+            parser: Parser::new(dialect.clone(), scanner.key.shape.clone()),
+            block: Block::default(),
+        })
+    }
+
+    /// Moves each cut within a file to where the key changes; stretches that become empty go.
+    pub fn move_cuts(&mut self, ranges: &mut Vec<FileRange>) -> Result<()> {
+        let mut at = 1;
+        while at < ranges.len() {
+            let (before, after) = (&ranges[at - 1], &ranges[at]);
+            if before.file != after.file || before.end != after.start {
+                at += 1;
+                continue;
+            }
+            let cut = self.next_change(after)?;
+            ranges[at - 1].end = cut;
+            if cut == ranges[at].end {
+                // One key fills the whole stretch: it belongs to the one before.
+                ranges.remove(at);
+                continue;
+            }
+            ranges[at].start = cut;
+            at += 1;
+        }
+        Ok(())
+    }
+
+    /// The stretches with their keys, if each file is sorted: from its first key to the last one
+    /// before the next stretch's first.
+    pub fn parts(&mut self, ranges: Vec<FileRange>) -> Result<Vec<Part>> {
+        let mut parts: Vec<Part> = Vec::with_capacity(ranges.len());
+        for (at, range) in ranges.iter().enumerate() {
+            let first = self.first_key(range)?;
+            if let Some(before) = parts.last_mut().filter(|part| part.range.file == range.file) {
+                before.last = first - 1;
+                if before.last < before.first {
+                    return Err(self.out_of_order(before, first, range));
+                }
+            }
+            let goes_on = ranges.get(at + 1).is_some_and(|next| next.file == range.file);
+            let last = if goes_on { first } else { self.last_key(range)? };
+            let bytes = range.end - range.start;
+            let part = Part { range: range.clone(), bytes, first, last, is_exact: false };
+            if last < first {
+                return Err(self.out_of_order(&part, last, range));
+            }
+            parts.push(part);
+        }
+        Ok(parts)
+    }
+
+    fn out_of_order(&self, before: &Part, found: Key, range: &FileRange) -> Error {
+        Error::Source {
+            path: self.files[range.file].path.clone(),
+            message: format!(
+                "is not in the order of {}: at byte {} it has {}, after byte {} {}",
+                self.key.name,
+                before.range.start,
+                self.key.text(before.first),
+                range.start.max(before.range.start),
+                self.key.text(found)
+            ),
+            hint: Some(
+                "sort it by the key, or have all keys read beforehand with --scan-keys, or load \
+                 with --publish replace or append"
+                    .into(),
+            ),
+        }
+    }
+
+    /// The first place at which another key begins; the end where none does.
+    fn next_change(&mut self, range: &FileRange) -> Result<u64> {
+        let source = self.files[range.file].clone();
+        let file = source.open()?;
+        let mut at = range.start;
+        let mut known: Option<Key> = None;
+        while at < range.end {
+            let used = self.read(&file, &source, at, range.end)?;
+            for (row, key) in self.keys(&source)?.into_iter().enumerate() {
+                if known.is_some_and(|known| known != key) {
+                    let place = self.parser.locate(&self.block, row).expect("just parsed");
+                    return Ok(at + place.start as u64);
+                }
+                known = Some(key);
+            }
+            at += used;
+        }
+        Ok(range.end)
+    }
+
+    fn first_key(&mut self, range: &FileRange) -> Result<Key> {
+        let source = self.files[range.file].clone();
+        let file = source.open()?;
+        let mut at = range.start;
+        while at < range.end {
+            let used = self.read(&file, &source, at, range.end)?;
+            if let Some(key) = self.keys(&source)?.first() {
+                return Ok(*key);
+            }
+            at += used;
+        }
+        Err(no_key(&source, self.key, range))
+    }
+
+    /// The last key of a range, found near its end where that is safe.
+    fn last_key(&mut self, range: &FileRange) -> Result<Key> {
+        let source = self.files[range.file].clone();
+        let file = source.open()?;
+        // Quotes make it unsafe to begin anywhere: then the range is read from its beginning.
+        let near = range.end.saturating_sub(LOOK_BYTES as u64).max(range.start);
+        let mut begin = range.start;
+        if self.dialect.family != Family::Csv && near > range.start {
+            begin = next_record(&file, &source, near, QuoteState::default(), &self.dialect)?;
+        }
+        for from in [begin, range.start] {
+            let (mut at, mut last) = (from, None);
+            while at < range.end {
+                let used = self.read(&file, &source, at, range.end)?;
+                last = self.keys(&source)?.last().copied().or(last);
+                at += used;
+            }
+            if let Some(last) = last {
+                return Ok(last);
+            }
+        }
+        Err(no_key(&source, self.key, range))
+    }
+
+    /// Reads whole records; the bytes of the file that they took.
+    fn read(&mut self, file: &File, source: &SourceFile, at: u64, end: u64) -> Result<u64> {
+        let block = &mut self.block;
+        read_block(file, source, at, end, &self.dialect, LOOK_BYTES, block)?;
+        let used = block.len() as u64;
+        block.end_last_line(line_end(&self.dialect));
+        Ok(used)
+    }
+
+    /// The keys of the block; a NULL is refused.
+    fn keys(&mut self, source: &SourceFile) -> Result<Vec<Key>> {
+        let batch = self.parser.parse(&self.block).batch;
+        let mut keys = Vec::with_capacity(batch.num_rows());
+        let mut null = None;
+        each_key(batch.column(0), |row, key| {
+            keys.extend(key);
+            null = key.is_none().then_some(row);
+            null.is_some()
+        });
+        let Some(row) = null else { return Ok(keys) };
+        let place = self.parser.locate(&self.block, row).expect("just parsed");
+        let place = self.block.offset + place.start as u64;
+        let words = match line_at(source, place) {
+            Some(line) => format!("line {line}"),
+            None => format!("byte {place}"),
+        };
+        Err(null_key(source, &self.key.name, &words))
+    }
+}
+
+/// The refusal of a stretch in which no key can be read.
+pub fn no_key(source: &SourceFile, key: &KeyColumn, range: &FileRange) -> Error {
+    Error::Source {
+        path: source.path.clone(),
+        message: format!("no {} can be read from byte {} on", key.name, range.start),
+        hint: Some(
+            "check --columns and how the key is written, or load with --publish append".into(),
+        ),
+    }
+}

@@ -1,0 +1,288 @@
+//! Reads all keys of a stretch of a source, whatever its kind, and tells which of them belong
+//! together.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow_array::ArrayRef;
+
+use super::edges::no_key;
+use super::{Key, KeyColumn, each_key};
+use crate::constants::{BLOCK_BYTES, MAX_FIELD_BYTES_LIMIT};
+use crate::destination::Lane;
+use crate::error::{Error, Result};
+use crate::parse::Parser;
+use crate::parse::block::Block;
+use crate::parse::dialect::Dialect;
+use crate::plan::{FileRange, Format};
+use crate::source::SourceFile;
+use crate::source::boundary::last_record_end;
+use crate::source::feed::{Fed, StreamFeed, line_end};
+use crate::source::lines::line_at;
+use crate::source::parquet::ParquetFeed;
+
+/// Runs that a stretch may fall into; a stretch with more of them is not nearly sorted.
+pub const RUNS_MAX: usize = 1000;
+
+/// Rows in a row whose keys belong to the same region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    pub region: usize,
+    /// Where it begins and ends: bytes, or rows of Parquet.
+    pub start: u64,
+    pub end: u64,
+    pub first: Key,
+    pub last: Key,
+}
+
+/// A table's sources as far as their keys are concerned.
+#[derive(Clone)]
+pub struct KeyScanner<'a> {
+    pub files: &'a [Arc<SourceFile>],
+    pub format: &'a Format,
+    pub key: &'a KeyColumn,
+}
+
+impl KeyScanner<'_> {
+    /// Reads the keys of a stretch and divides it by the region of each key; `None` where that
+    /// gives more than [`RUNS_MAX`] runs.
+    pub fn runs(
+        &self,
+        range: &FileRange,
+        region: &dyn Fn(Key) -> usize,
+    ) -> Result<Option<Vec<Run>>> {
+        let source = &self.files[range.file];
+        let mut reader = Reader::open(self, range)?;
+        let mut runs: Vec<Run> = Vec::new();
+        while let Some(keys) = reader.next()? {
+            // Places are asked for after the walk: finding one reads the block again.
+            let mut begun: Vec<usize> = Vec::new();
+            let mut null = None;
+            let known = runs.len();
+            each_key(&keys, |row, key| {
+                let Some(key) = key else {
+                    null = Some(row);
+                    return true;
+                };
+                let region = region(key);
+                match runs.last_mut().filter(|run| run.region == region) {
+                    Some(run) => {
+                        run.first = run.first.min(key);
+                        run.last = run.last.max(key);
+                    }
+                    None => {
+                        begun.push(row);
+                        runs.push(Run { region, start: 0, end: 0, first: key, last: key });
+                    }
+                }
+                runs.len() > RUNS_MAX
+            });
+            if let Some(row) = null {
+                return Err(null_key(source, &self.key.name, &reader.words(source, row)));
+            }
+            if runs.len() > RUNS_MAX {
+                return Ok(None);
+            }
+            for (run, row) in runs[known..].iter_mut().zip(begun) {
+                run.start = reader.place(row);
+            }
+        }
+        for at in 0..runs.len() {
+            runs[at].end = runs.get(at + 1).map_or(reader.end(), |next| next.start);
+        }
+        if runs.is_empty() && reader.end() > range.start {
+            return Err(no_key(source, self.key, range));
+        }
+        // Records without a key that can be read belong to the run after them.
+        if let Some(first) = runs.first_mut() {
+            first.start = range.start;
+        }
+        Ok(Some(runs))
+    }
+
+    /// The runs of several stretches, read side by side by some threads.
+    pub fn runs_of_all(
+        &self,
+        ranges: &[FileRange],
+        region: &(dyn Fn(Key) -> usize + Sync),
+        threads: usize,
+    ) -> Result<Vec<Option<Vec<Run>>>> {
+        let next = AtomicUsize::new(0);
+        let mut all: Vec<Option<Vec<Run>>> = vec![None; ranges.len()];
+        std::thread::scope(|scope| -> Result<()> {
+            let workers: Vec<_> = (0..threads.clamp(1, ranges.len().max(1)))
+                .map(|_| {
+                    scope.spawn(|| -> Result<Vec<_>> {
+                        let mut done = Vec::new();
+                        loop {
+                            let at = next.fetch_add(1, Ordering::Relaxed);
+                            let Some(range) = ranges.get(at) else { return Ok(done) };
+                            done.push((at, self.runs(range, region)?));
+                        }
+                    })
+                })
+                .collect();
+            for worker in workers {
+                for (at, runs) in worker.join().expect("a scan does not panic")? {
+                    all[at] = runs;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(all)
+    }
+}
+
+/// The refusal of a NULL key.
+pub fn null_key(source: &SourceFile, key: &str, place: &str) -> Error {
+    Error::Source {
+        path: source.path.clone(),
+        message: format!("{place}: {key} is NULL, and a NULL key belongs to no range partition"),
+        hint: Some(
+            "mend the row, or load with --publish append into a table with a DEFAULT partition"
+                .into(),
+        ),
+    }
+}
+
+/// What hands out keys, a block or batch at a time.
+enum Reader {
+    Bytes {
+        source: Arc<SourceFile>,
+        file: File,
+        dialect: Dialect,
+        parser: Parser,
+        block: Block,
+        next: u64,
+        end: u64,
+    },
+    Stream {
+        feed: Box<StreamFeed>,
+        parser: Parser,
+        block: Block,
+        end: u64,
+    },
+    Rows {
+        feed: Box<ParquetFeed>,
+        /// The batch's first row, and how many there are.
+        row: u64,
+        rows: u64,
+    },
+}
+
+impl Reader {
+    fn open(scanner: &KeyScanner<'_>, range: &FileRange) -> Result<Self> {
+        let source = scanner.files[range.file].clone();
+        let shape = scanner.key.shape.clone();
+        let Format::Delimited(dialect) = scanner.format else {
+            let feed = ParquetFeed::open(source, range.start..range.end, &shape)?;
+            return Ok(Self::Rows { feed: Box::new(feed), row: range.start, rows: 0 });
+        };
+        let parser = Parser::new(dialect.clone(), shape);
+        let (dialect, block) = (dialect.clone(), Block::default());
+        if source.is_seekable() {
+            let file = source.open()?;
+            let (next, end) = (range.start, range.end);
+            return Ok(Self::Bytes { source, file, dialect, parser, block, next, end });
+        }
+        let feed =
+            StreamFeed::open_at(source, range.file, dialect, MAX_FIELD_BYTES_LIMIT, range.start)?;
+        Ok(Self::Stream { feed: Box::new(feed), parser, block, end: range.end })
+    }
+
+    /// The next keys, typed; those that only the destination understands are left out.
+    fn next(&mut self) -> Result<Option<ArrayRef>> {
+        match self {
+            Self::Bytes { source, file, dialect, parser, block, next, end } => {
+                if *next >= *end {
+                    return Ok(None);
+                }
+                read_block(file, source, *next, *end, dialect, BLOCK_BYTES, block)?;
+                *next += block.len() as u64;
+                block.end_last_line(line_end(dialect));
+                Ok(Some(parser.parse(block).batch.column(0).clone()))
+            }
+            Self::Stream { feed, parser, block, end } => {
+                if feed.offset() >= *end || !feed.next(block)? {
+                    *end = (*end).min(feed.offset());
+                    return Ok(None);
+                }
+                feed.keep_before(*end, block);
+                Ok(Some(parser.parse(block).batch.column(0).clone()))
+            }
+            Self::Rows { feed, row, rows } => {
+                *row += std::mem::take(rows);
+                let Fed::Batch(batch) = feed.next(Lane::Binary)? else { return Ok(None) };
+                *rows = batch.num_rows() as u64;
+                Ok(Some(batch.column(0).clone()))
+            }
+        }
+    }
+
+    /// Where a row of the keys last given begins.
+    fn place(&mut self, row: usize) -> u64 {
+        match self {
+            Self::Bytes { parser, block, .. } | Self::Stream { parser, block, .. } => {
+                let range = parser.locate(block, row).expect("the row was just parsed");
+                block.offset + range.start as u64
+            }
+            Self::Rows { row: first, .. } => *first + row as u64,
+        }
+    }
+
+    fn end(&self) -> u64 {
+        match self {
+            Self::Bytes { end, .. } | Self::Stream { end, .. } => *end,
+            Self::Rows { row, rows, .. } => row + rows,
+        }
+    }
+
+    /// A row's place in the words of a message.
+    fn words(&mut self, source: &SourceFile, row: usize) -> String {
+        let place = self.place(row);
+        match self {
+            Self::Bytes { .. } => match line_at(source, place) {
+                Some(line) => format!("line {line}"),
+                None => format!("byte {place}"),
+            },
+            Self::Stream { block, .. } => {
+                let before = &block.text()[..(place - block.offset) as usize];
+                let line = block.first_line.unwrap_or(1)
+                    + memchr::memchr_iter(b'\n', before).count() as u64;
+                format!("line {line}")
+            }
+            Self::Rows { .. } => format!("row {}", place + 1),
+        }
+    }
+}
+
+/// Reads whole records from a place on, about as many bytes as wanted; the last line end of the
+/// file may be missing.
+pub(super) fn read_block(
+    file: &File,
+    source: &SourceFile,
+    at: u64,
+    end: u64,
+    dialect: &Dialect,
+    bytes: usize,
+    block: &mut Block,
+) -> Result<()> {
+    let mut want = bytes as u64;
+    block.offset = at;
+    loop {
+        let bytes = want.min(end - at) as usize;
+        file.read_exact_at(block.space(bytes), at)
+            .map_err(|error| Error::Read { path: source.path.clone(), source: error })?;
+        block.set_len(bytes);
+        if at + bytes as u64 == end {
+            return Ok(());
+        }
+        if let Some(cut) = last_record_end(block.text(), dialect) {
+            block.set_len(cut);
+            return Ok(());
+        }
+        want *= 2;
+    }
+}

@@ -1,0 +1,194 @@
+//! Partitions that the target has already: their bounds, and whether a loaded one can take the
+//! place of an empty one.
+//!
+//! Rows can be shown all at once only by ATTACH, and a range that is taken can't be attached. So
+//! an empty partition gives its place to the loaded one, under its name, in the transaction that
+//! shows the rows; one that holds rows, or has properties of its own that the new one would lack,
+//! is refused by name before a row moves.
+
+use fullbore_core::error::{DestinationFailure, Error, Result};
+
+use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
+use crate::destination::Target;
+use crate::error::{failed, failed_while, refuse, refused};
+
+/// A partition of the target, its bounds as the server writes them.
+#[derive(Debug, Clone)]
+pub struct ExistingPartition {
+    pub name: String,
+    /// A literal, or `MINVALUE`.
+    pub lower: String,
+    /// A literal, or `MAXVALUE`; exclusive.
+    pub upper: String,
+}
+
+/// The target's partitions, a DEFAULT one left out.
+pub fn partitions(session: &mut Session, oid: u32) -> Result<Vec<ExistingPartition>> {
+    let rows = session
+        .query(&format!(
+            "SELECT format('%I.%I', n.nspname, c.relname) AS name,
+                    pg_get_expr(c.relpartbound, c.oid) AS bound
+               FROM pg_inherits i
+               JOIN pg_class c ON c.oid = i.inhrelid
+               JOIN pg_namespace n ON n.oid = c.relnamespace
+              WHERE i.inhparent = {oid} AND NOT i.inhdetachpending"
+        ))
+        .map_err(refused)?;
+    Ok(rows
+        .iter()
+        .filter_map(|row| {
+            let bound = row.get("bound")?.strip_prefix("FOR VALUES FROM (")?;
+            let (lower, upper) = bound.strip_suffix(')')?.split_once(") TO (")?;
+            Some(ExistingPartition {
+                name: row.get("name")?.to_owned(),
+                lower: lower.to_owned(),
+                upper: upper.to_owned(),
+            })
+        })
+        .collect())
+}
+
+/// What a partition has of its own, so that another table can't take its place unnoticed.
+const OWN_PROPERTIES: &str = "
+    WITH part AS (SELECT * FROM pg_class WHERE oid = {part}),
+         parent AS (SELECT * FROM pg_class WHERE oid = {parent})
+    SELECT 'partitions of its own' AS what FROM part WHERE relkind = 'p'
+    UNION ALL SELECT 'its rows in a foreign table' FROM part WHERE relkind = 'f'
+    UNION ALL SELECT 'another owner, ' || pg_get_userbyid(relowner) FROM part
+     WHERE relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
+    UNION ALL SELECT 'grants' FROM part WHERE relacl IS NOT NULL
+    UNION ALL SELECT 'storage options' FROM part WHERE reloptions IS NOT NULL
+    UNION ALL SELECT 'the tablespace ' || spcname FROM part JOIN pg_tablespace t ON t.oid = reltablespace
+    UNION ALL SELECT 'no WAL (UNLOGGED)' FROM part WHERE relpersistence <> 'p'
+    UNION ALL SELECT 'the access method ' || amname FROM part JOIN pg_am a ON a.oid = relam
+     WHERE amname <> current_setting('default_table_access_method')
+    UNION ALL SELECT 'a replica identity' FROM part WHERE relreplident <> 'd'
+    UNION ALL SELECT 'row security' FROM part WHERE relrowsecurity
+    UNION ALL SELECT 'the policy ' || polname FROM pg_policy WHERE polrelid = {part}
+    UNION ALL SELECT 'the rule ' || rulename FROM pg_rewrite WHERE ev_class = {part}
+    UNION ALL SELECT 'the trigger ' || tgname FROM pg_trigger
+     WHERE tgrelid = {part} AND NOT tgisinternal AND tgparentid = 0
+    UNION ALL SELECT 'the index ' || indexrelid::regclass FROM pg_index
+     WHERE indrelid = {part} AND NOT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = indexrelid)
+    UNION ALL SELECT 'the constraint ' || conname FROM pg_constraint
+     WHERE conrelid = {part} AND coninhcount = 0 AND conparentid = 0 AND contype NOT IN ('p', 'u', 'x', 't')
+    UNION ALL SELECT 'the foreign key ' || conname || ' of ' || conrelid::regclass FROM pg_constraint
+     WHERE confrelid = {part} AND conparentid = 0
+    UNION ALL SELECT 'the publication ' || pubname FROM pg_publication_rel r
+      JOIN pg_publication p ON p.oid = r.prpubid WHERE prrelid = {part}
+    UNION ALL SELECT 'the extended statistics ' || stxname FROM pg_statistic_ext WHERE stxrelid = {part}
+    UNION ALL SELECT 'a comment' FROM part WHERE obj_description({part}, 'pg_class') IS NOT NULL
+    UNION ALL SELECT 'a security label' FROM pg_seclabel
+     WHERE classoid = 'pg_class'::regclass AND objoid = {part}
+    UNION ALL SELECT 'settings of the column ' || p.attname
+      FROM pg_attribute p
+      JOIN pg_attribute q ON q.attrelid = {parent} AND q.attname = p.attname
+      LEFT JOIN pg_attrdef pd ON pd.adrelid = p.attrelid AND pd.adnum = p.attnum
+      LEFT JOIN pg_attrdef qd ON qd.adrelid = q.attrelid AND qd.adnum = q.attnum
+     WHERE p.attrelid = {part} AND p.attnum > 0 AND NOT p.attisdropped
+       AND (p.attacl IS NOT NULL OR p.attoptions IS NOT NULL OR p.attstattarget >= 0
+            OR p.attnotnull <> q.attnotnull
+            OR p.attstorage <> q.attstorage OR p.attcompression <> q.attcompression
+            OR col_description({part}, p.attnum) IS DISTINCT FROM col_description({parent}, q.attnum)
+            OR pg_get_expr(pd.adbin, pd.adrelid) IS DISTINCT FROM pg_get_expr(qd.adbin, qd.adrelid))
+    ORDER BY 1";
+
+/// Refuses a partition that the loaded one can't take the place of.
+pub fn check_replaceable(session: &mut Session, parent: u32, partition: &str) -> Result<()> {
+    let append = "load with --publish append, which adds to partitions that are there";
+    let part = format!("{}::regclass", quote_literal(partition).map_err(refused)?);
+    let sql = OWN_PROPERTIES.replace("{part}", &part).replace("{parent}", &parent.to_string());
+    let rows = session.query(&sql).map_err(refused)?;
+    let own: Vec<&str> = rows.iter().filter_map(|row| row.get("what")).collect();
+    if !own.is_empty() {
+        return Err(refuse(
+            format!(
+                "the partition {partition} is to be replaced by a loaded one, but has {} that \
+                 would be lost",
+                own.join(", ")
+            ),
+            append,
+        ));
+    }
+    if !is_empty(session, partition).map_err(refused)? {
+        return Err(refuse(
+            format!("the partition {partition}, whose range the files reach, holds rows already"),
+            append,
+        ));
+    }
+    Ok(())
+}
+
+fn is_empty(session: &mut Session, partition: &str) -> Result<bool, ConnectionError> {
+    let rows = session.query(&format!("SELECT EXISTS (SELECT FROM {partition}) AS filled"))?;
+    Ok(rows.first().and_then(|row| row.get("filled")) == Some("f"))
+}
+
+/// The indexes of a partition by the parent's that they belong to: parent, name.
+fn index_names(
+    session: &mut Session,
+    partition: &str,
+) -> Result<Vec<(String, String)>, ConnectionError> {
+    let rows = session.query(&format!(
+        "SELECT h.inhparent AS parent, c.relname AS name
+           FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+           JOIN pg_inherits h ON h.inhrelid = i.indexrelid
+          WHERE i.indrelid = {}::regclass ORDER BY 1",
+        quote_literal(partition)?
+    ))?;
+    let text = |row: &crate::connection::Row, name| row.get(name).unwrap_or_default().to_owned();
+    Ok(rows.iter().map(|row| (text(row, "parent"), text(row, "name"))).collect())
+}
+
+/// What a partition that went left to the one that takes its place.
+pub struct Vacated {
+    name: QualifiedName,
+    indexes: Vec<(String, String)>,
+}
+
+/// Takes an empty partition away, in the transaction that is open. It is detached before it is
+/// looked at: then nobody can add a row any more.
+pub fn vacate(session: &mut Session, target: &Target, partition: &str) -> Result<Vacated> {
+    let parent = target.name();
+    // The parent first, as everybody else locks them.
+    session
+        .execute(&format!("LOCK TABLE ONLY {parent} IN ACCESS EXCLUSIVE MODE"))
+        .map_err(failed)?;
+    let indexes = index_names(session, partition).map_err(failed)?;
+    session
+        .execute(&format!("ALTER TABLE {parent} DETACH PARTITION {partition}"))
+        .map_err(|error| failed_while(error, &format!("detaching the empty {partition}")))?;
+    if !is_empty(session, partition).map_err(failed)? {
+        return Err(Error::Destination {
+            message: format!("rows came into the partition {partition} during the load"),
+            hint: Some("nothing was published; load with --publish append".into()),
+            kind: DestinationFailure::Constraint,
+        });
+    }
+    session
+        .execute(&format!("DROP TABLE {partition}"))
+        .map_err(|error| failed_while(error, &format!("dropping the empty {partition}")))?;
+    Ok(Vacated { name: QualifiedName::parse(partition).map_err(failed)?, indexes })
+}
+
+/// Gives an attached partition the names of the one whose place it took.
+pub fn take_names(session: &mut Session, made: &QualifiedName, vacated: &Vacated) -> Result<()> {
+    let run = |session: &mut Session, sql: String| -> Result<()> {
+        session.execute(&sql).map(|_| ()).map_err(|error| failed_while(error, &sql))
+    };
+    let quote = |name: &str| quote_identifier(name).map_err(failed);
+    let schema = vacated.name.schema();
+    let mut made = made.clone();
+    if let Some(to) = schema.filter(|to| made.schema() != Some(to)) {
+        run(session, format!("ALTER TABLE {made} SET SCHEMA {}", quote(to)?))?;
+        made = QualifiedName::new(schema, made.name()).map_err(failed)?;
+    }
+    for (parent, name) in index_names(session, &made.to_string()).map_err(failed)? {
+        let old = vacated.indexes.iter().find(|(known, _)| *known == parent);
+        if let Some((_, old)) = old {
+            let index = QualifiedName::new(schema, &name).map_err(failed)?;
+            run(session, format!("ALTER INDEX {index} RENAME TO {}", quote(old)?))?;
+        }
+    }
+    run(session, format!("ALTER TABLE {made} RENAME TO {}", quote(vacated.name.name())?))
+}
