@@ -2,13 +2,46 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from lab import FULLBORE, Measured, Server, run_measured
+from data import DataSet
+from lab import FULLBORE, Measured
+from measure import run_measured, said
+from server import Server
 
 
-def load(server: Server, files: list[Path], *options: str, to: str | None = None) -> Measured:
-    """Loads the files into lineitem; statistics are left out, as the peers leave them out."""
-    command = [str(FULLBORE), "load", "--to", to or server.url, "--table", "lineitem"]
-    command += ["--no-analyze", "--quiet", *options, "--", *map(str, files)]
-    return run_measured(server, [(command, None)])
+def load(server: Server, data: DataSet, *options: str) -> Measured:
+    """Loads the files; statistics are left out, as the peers leave them out."""
+    wanted = ("--to", server.url, "--table", data.table, *data.ours, *options)
+    return run_measured(server, [(_command(*wanted, "--", *map(str, data.files)), None)])
+
+
+def into_existing(server: Server, data: DataSet, *options: str) -> Measured:
+    """Loads the files into a table that is there already."""
+    server.sql(data.create())
+    return load(server, data, *options)
+
+
+def parse(server: Server, data: DataSet, *options: str) -> Measured:
+    """Parses and encodes the files, and throws all away."""
+    wanted = ("--to", "null:", "--table", data.table, *data.typed(), *options)
+    return run_measured(server, [(_command(*wanted, "--", *map(str, data.files)), None)])
+
+
+def job(server: Server, path: Path) -> Measured:
+    """Runs a job file."""
+    return run_measured(server, [(_command("--to", server.url, str(path)), None)])
+
+
+def piped(server: Server, data: DataSet, feed: list[str], *options: str) -> Measured:
+    """Loads what a command writes; notes how many bytes that was."""
+    server.sql(data.create())
+    wanted = ("--to", server.url, "--table", data.table, *data.ours, "--json", *options, "-")
+    measured = run_measured(server, [(_command(*wanted), None)], feed=feed)
+    measured.notes["bytes"] = json.loads(said())["bytes"]
+    return measured
+
+
+def _command(*options: str) -> list[str]:
+    return [str(FULLBORE), "load", "--no-analyze", "--quiet", *options]

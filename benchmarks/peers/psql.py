@@ -4,39 +4,47 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lab import FULLBORE, Measured, Server, run_measured
+from data import DataSet, in_parts
+from lab import SCRATCH, Measured
+from measure import Command, run_measured
+from server import Server, psql_command
 
 
-def _psql() -> list[str]:
-    return [str(FULLBORE), "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1"]
-
-
-def one_table(server: Server, schema: str, files: list[Path], sessions: int) -> Measured:
+def one_table(server: Server, data: DataSet, sessions: int) -> Measured:
     """Several sessions into one table that is there already."""
-    server.sql(schema.format(table="lineitem"))
-    commands = []
-    for number in range(sessions):
-        mine = files[number::sessions]
-        copies = "\n".join(f"\\copy lineitem FROM '{path}' (DELIMITER '|')" for path in mine)
-        commands.append((_psql(), _script(f"one-{number}", copies)))
+    server.sql(data.create())
+    return _run(
+        server,
+        [
+            "\n".join(_copy(data.table, path, data.copy) for path in part.plain)
+            for part in in_parts(data, sessions)
+        ],
+    )
+
+
+def own_tables(server: Server, sets: list[DataSet], sessions: int) -> Measured:
+    """The expert's way: for each session a table of its own, made in the transaction, FREEZE."""
+    scripts = [""] * sessions
+    for turn, data in enumerate(sets):
+        for number, part in enumerate(in_parts(data, sessions)):
+            # Tables of one file go to the sessions in turn.
+            session = number if len(data.plain) > 1 else turn % sessions
+            table = f"{data.table}_{number}"
+            copies = "\n".join(_copy(table, path, f"{data.copy}, FREEZE") for path in part.plain)
+            scripts[session] += f"BEGIN;\n{data.create(table)};\n{copies}\nCOMMIT;\n"
+    return _run(server, scripts)
+
+
+def _copy(table: str, path: Path, options: str) -> str:
+    return f"\\copy {table} FROM '{path}' ({options})"
+
+
+def _run(server: Server, scripts: list[str]) -> Measured:
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    commands: list[Command] = []
+    for number, text in enumerate(scripts):
+        script = SCRATCH / f"psql-{number}.sql"
+        script.write_text(text + "\n")
+        command = [psql_command(), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", server.url]
+        commands.append((command, script))
     return run_measured(server, commands)
-
-
-def own_tables(server: Server, schema: str, files: list[Path], sessions: int) -> Measured:
-    """The expert's way: a table for each session, made in the transaction, FREEZE."""
-    commands = []
-    for number in range(sessions):
-        table = f"lineitem_{number}"
-        mine = files[number::sessions]
-        copies = "\n".join(f"\\copy {table} FROM '{path}' (DELIMITER '|', FREEZE)" for path in mine)
-        text = f"BEGIN;\n{schema.format(table=table)};\n{copies}\nCOMMIT;"
-        commands.append((_psql(), _script(f"own-{number}", text)))
-    return run_measured(server, commands)
-
-
-def _script(name: str, text: str) -> str:
-    from lab import DATA
-
-    path = DATA / f"{name}.sql"
-    path.write_text(text + "\n")
-    return str(path)

@@ -1,0 +1,32 @@
+"""The cases, a family a module: each is a context in which its ways can be run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from lab import Case
+
+from cases.lineitem import one_file, one_table, partitions, slow_tools
+from cases.memory import memory
+from cases.network import network, network_1gbit
+from cases.parse import parse_only, parse_wide
+from cases.setting import Setting
+from cases.tables import all_tables
+from cases.texts import text_types
+from cases.wide import wide_csv
+
+CASES: dict[str, Callable[[Setting], AbstractContextManager[Case]]] = {
+    "partitions": partitions,
+    "one-table": one_table,
+    "slow-tools": slow_tools,
+    "one-file": one_file,
+    "all-tables": all_tables,
+    "wide-csv": wide_csv,
+    "text-types": text_types,
+    "parse-only": parse_only,
+    "parse-wide": parse_wide,
+    "memory": memory,
+    "network": network,
+    "network-1gbit": network_1gbit,
+}
