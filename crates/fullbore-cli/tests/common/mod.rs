@@ -2,6 +2,9 @@
 
 #![allow(dead_code)] // Each test file uses its own part of these.
 
+pub mod bad;
+pub mod held;
+
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;

@@ -251,6 +251,10 @@ impl StreamFeed {
             }
             block.set_len(have);
             if self.ended {
+                // Written to while we read: the last rows may be torn.
+                if self.source.is_regular {
+                    self.source.open()?;
+                }
                 block.end_last_line(line_end(&self.dialect));
                 break have;
             }
