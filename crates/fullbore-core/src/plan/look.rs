@@ -127,7 +127,8 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
     let mut names: Option<Vec<String>> = None;
     let mut header_line = None;
     let mut samples = Vec::new();
-    let every = files.len().div_ceil(SAMPLED_FILES_MAX).max(1);
+    let count = files.len();
+    let every = count.div_ceil(SAMPLED_FILES_MAX).max(1);
     for (number, file) in files.iter_mut().enumerate() {
         if !file.is_regular {
             // A pipe is read once, and not by the planner.
@@ -160,8 +161,9 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
         if let Some((dialect, ..)) = &found {
             prepare_file(file, &sampled, dialect, &mut names, &mut header_line)?;
         }
-        if number % every == 0 {
-            samples.push(sampled);
+        // The last file too: what is odd is often what came last.
+        if number % every == 0 || number + 1 == count {
+            samples.push(sampled.with_last_line_ended());
         }
     }
     let (dialect, fields, notes) = match found {

@@ -10,6 +10,7 @@ pub mod keys;
 pub mod look;
 pub mod pieces;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -68,6 +69,9 @@ pub struct TablePlan {
     pub notes: Vec<String>,
     /// Why columns were inferred as they were.
     pub schema_notes: Vec<String>,
+    /// Columns whose types were inferred, with the types' names: what does not fit one of them may
+    /// be a wrong guess rather than a wrong value.
+    pub inferred: BTreeMap<String, String>,
 }
 
 /// How a table's sources are written.

@@ -17,6 +17,7 @@ use super::stream::SourceRow;
 use crate::constants::REJECT_VALUE_BYTES;
 use crate::error::{Error, Result};
 use crate::job::RejectLimit;
+use crate::plan::infer::option_text;
 use crate::plan::{PieceInput, Plan, PlannedPiece};
 
 /// Bytes of one piece's rejects kept in memory.
@@ -117,15 +118,22 @@ impl Rejects {
                 .map(|range| range.start),
             _ => None,
         };
+        let table = &plan.tables[piece.table];
+        let mut reason = reject.reason;
+        let guessed = reject.column.as_ref().and_then(|name| table.inferred.get_key_value(name));
+        if let Some((name, type_name)) = guessed {
+            let option = option_text(name);
+            reason = format!("{reason}; inferred as {type_name}, use --type {option}");
+        }
         let first = format!(
-            "{}{}: {}",
-            plan.tables[piece.table].files[reject.row.file].path.display(),
+            "{}{}{}: {reason}",
+            table.files[reject.row.file].path.display(),
             match range_start {
                 Some(start) if start > 0 => format!(", byte {}", reject.row.offset),
                 _ =>
                     format!(", line {}", reject.row.line + lines_skipped(plan, piece, &reject.row)),
             },
-            reject.reason
+            reject.column.as_ref().map_or(String::new(), |name| format!(", column {name}")),
         );
         let kept = Kept {
             table: piece.table,
@@ -136,7 +144,7 @@ impl Rejects {
             column: reject.column,
             value: reject.value.map(|value| cut(&value)),
             code: reject.code,
-            reason: reject.reason,
+            reason,
         };
         let json = serde_json::to_vec(&kept).expect("plain data becomes JSON");
         if let Some(spool) = &mut rejects.spool {

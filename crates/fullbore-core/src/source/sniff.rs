@@ -1,5 +1,8 @@
 //! Proposes a dialect from a sample, and says so. What the job fixes is never overruled.
 
+#[cfg(test)]
+mod tests;
+
 use std::path::Path;
 
 use super::decompress::open_stream;
@@ -40,6 +43,18 @@ pub struct Samples {
     pub is_whole: bool,
     /// Length of the byte order mark at the beginning.
     pub bom_bytes: usize,
+}
+
+impl Samples {
+    /// A whole file's last record needs no line end to be a record.
+    #[must_use]
+    pub fn with_last_line_ended(mut self) -> Self {
+        if self.is_whole && !self.first.is_empty() && !self.first.ends_with(b"\n") {
+            let ends_as_crlf = memchr::memmem::find(&self.first, b"\r\n").is_some();
+            self.first.extend_from_slice(if ends_as_crlf { b"\r\n" } else { b"\n" });
+        }
+        self
+    }
 }
 
 const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
