@@ -151,7 +151,8 @@ fn files_that_change_under_the_load() {
         file.set_len(6_000_000).expect("cut");
     };
     let rewrite = |path: &std::path::Path| std::fs::write(path, text.replace('m', "n")).unwrap();
-    let changes: [(&str, &dyn Fn(&std::path::Path)); 3] =
+    type Change<'a> = &'a dyn Fn(&std::path::Path);
+    let changes: [(&str, Change<'_>); 3] =
         [("grows", &grow), ("shrinks", &shrink), ("is written anew", &rewrite)];
     // Read in ranges, and as one stream.
     for encoding in [&[][..], &["--encoding", "latin1"]] {

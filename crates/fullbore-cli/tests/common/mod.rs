@@ -69,7 +69,12 @@ impl Files {
         table: &str,
         more: &[&str],
     ) -> Output {
-        let mut args = vec!["load", file, "--to", database.url(), "--table", table];
+        self.load_at(database.url(), file, table, more)
+    }
+
+    /// The same into a server that is named by its URL.
+    pub fn load_at(&self, url: &str, file: &str, table: &str, more: &[&str]) -> Output {
+        let mut args = vec!["load", file, "--to", url, "--table", table];
         args.extend(more);
         self.fullbore(&args)
     }

@@ -129,12 +129,15 @@ impl Rejects {
             "{}{}{}: {reason}",
             table.files[reject.row.file].path.display(),
             match range_start {
-                Some(start) if start > 0 => format!(", byte {}", reject.row.offset),
+                Some(start) if start > table.files[reject.row.file].data_start => {
+                    format!(", byte {}", reject.row.offset)
+                }
                 _ =>
                     format!(", line {}", reject.row.line + lines_skipped(plan, piece, &reject.row)),
             },
             reject.column.as_ref().map_or(String::new(), |name| format!(", column {name}")),
         );
+        tracing::debug!(table = table.name, "reject: {first}");
         let kept = Kept {
             table: piece.table,
             file: reject.row.file,
