@@ -138,7 +138,8 @@ fn a_late_value_that_does_not_fit_names_the_guess() {
     let output = files.load(&database, &file, "late", &create);
     assert_eq!(output.code, 1, "{}", output.stderr);
     let advice = "inferred as bigint, use --type 'amount of it=text'";
-    for words in [advice, "column amount of it", "late.csv"] {
+    assert!(files.has_ending(".rejected"));
+    for words in [advice, "rejected rows are in", "column amount of it", "late.csv"] {
         assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
     }
     let allowed = ["--create", "--max-rejects", "2", "--reject-dir", "rejects"];

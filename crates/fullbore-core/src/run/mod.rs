@@ -121,8 +121,10 @@ fn carry_out(
     outcome.tables = totals;
     let finished = rejects.finish(plan, &schedule);
     outcome.rejected = rejects.count();
+    // Of a run that failed they are wanted most.
+    let not_written = finished.map(|files| outcome.reject_files = files);
     loaded?;
-    outcome.reject_files = finished?;
+    not_written?;
     rejects.check_share(outcome.rows)?;
     if interrupted.load(Ordering::Relaxed) {
         return Err(Error::Interrupted);
