@@ -131,6 +131,9 @@ pub struct LoadArgs {
     /// Print one JSON object on stdout
     #[arg(long)]
     pub json: bool,
+    /// Append what is done, line by line with its time, to a file
+    #[arg(long, value_name = "FILE")]
+    pub log_file: Option<PathBuf>,
     /// No progress, no summary
     #[arg(long, short)]
     pub quiet: bool,

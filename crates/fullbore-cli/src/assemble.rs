@@ -1,5 +1,6 @@
 //! From a job to a plan: sources are looked at, targets described, work is cut.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fullbore_core::constants::{MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
@@ -8,7 +9,7 @@ use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{Count, Job, Publish, TableJob};
 use fullbore_core::parse::types::FieldType;
 use fullbore_core::plan::columns::match_columns;
-use fullbore_core::plan::infer::infer;
+use fullbore_core::plan::infer::{InferredColumn, Sample, infer, option_text};
 use fullbore_core::plan::look::{Sources, look};
 use fullbore_core::plan::pieces::{arrange, cut};
 use fullbore_core::plan::{Format, Plan, PlannedPiece, TablePlan};
@@ -96,11 +97,10 @@ fn assemble_table(
         None => name_of(&sources)?,
     };
     job.name = Some(name.clone());
-    let notes = sources.notes.clone();
-    let mut schema_notes = Vec::new();
+    let mut schema = Schema::default();
     let (columns, target, statement) = match postgres {
         Some(postgres) => {
-            let create = creation(&job, &name, &sources, &mut schema_notes)?;
+            let create = creation(&job, &name, &sources, &mut schema)?;
             let target = postgres.describe(&TableRequest {
                 name: name.clone(),
                 publish: job.publish,
@@ -108,9 +108,13 @@ fn assemble_table(
                 create,
             })?;
             let statement = target.create.clone();
+            if statement.is_none() {
+                // The table is there already: what was inferred of the files does not matter.
+                schema = Schema::default();
+            }
             (target.columns.clone(), Some(target), statement)
         }
-        None => (inferred_columns(&job, &sources, &mut schema_notes)?, None, None),
+        None => (inferred_columns(&job, &sources, &mut schema)?, None, None),
     };
     check_partition_options(&job)?;
     let shapes = match_columns(&job, &sources, &columns)?;
@@ -120,6 +124,8 @@ fn assemble_table(
         let to = PartitionTarget { postgres, target, job: &job, table: number, streams };
         pieces = to.pieces(&sources, &shapes.typed, pieces, &mut partition_notes)?;
     }
+    let mut notes = sources.notes.clone();
+    notes.extend(schema.warnings);
     let known = sources.files.iter().all(|file| file.is_seekable());
     let bytes = known
         .then(|| sources.files.iter().map(|file| file.size - file.data_start.min(file.size)).sum());
@@ -138,9 +144,21 @@ fn assemble_table(
         header_line: sources.header_line,
         is_atomic: job.atomic,
         notes: notes.into_iter().chain(partition_notes).collect(),
-        schema_notes,
+        schema_notes: schema.notes,
+        inferred: schema.inferred,
     };
     Ok(AssembledTable { plan, target, statement, pieces })
+}
+
+/// What is to be said of a schema that was inferred.
+#[derive(Default)]
+struct Schema {
+    /// Why each column has its type.
+    notes: Vec<String>,
+    /// What should be known before the load.
+    warnings: Vec<String>,
+    /// Columns whose types are guesses, with the types' names.
+    inferred: BTreeMap<String, String>,
 }
 
 /// A table's name from its first file's: `data/orders.2024.csv.gz` gives `orders`.
@@ -166,7 +184,7 @@ fn creation(
     job: &TableJob,
     name: &str,
     sources: &Sources,
-    notes: &mut Vec<String>,
+    said: &mut Schema,
 ) -> Result<Option<String>> {
     if !job.create {
         return Ok(None);
@@ -179,7 +197,7 @@ fn creation(
         let sql = std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?;
         return schema::with_partition(&sql, partition_by).map(Some).map_err(wrong);
     }
-    let inferred = inferred(job, sources, notes)?;
+    let inferred = inferred(job, sources, said)?;
     let columns: Vec<NewColumn> = inferred
         .into_iter()
         .map(|(name, field_type)| {
@@ -220,7 +238,7 @@ fn check_given_types<'a>(
 fn inferred(
     job: &TableJob,
     sources: &Sources,
-    notes: &mut Vec<String>,
+    said: &mut Schema,
 ) -> Result<Vec<(String, FieldType)>> {
     let Format::Delimited(dialect) = &sources.format else {
         let schema = parquet::inspect(&sources.files[0])?.schema;
@@ -242,17 +260,31 @@ fn inferred(
         }
     };
     let has_header = dialect.header != fullbore_core::parse::dialect::Header::None;
-    let samples: Vec<(&[u8], bool)> = sources
-        .samples
-        .iter()
-        .flat_map(|sample| {
-            let first = (&sample.first[sample.bom_bytes..], has_header);
-            std::iter::once(first).chain(sample.others.iter().map(|text| (text.as_slice(), false)))
-        })
-        .collect();
+    let mut samples = Vec::new();
+    for sample in &sources.samples {
+        let first = &sample.first[sample.bom_bytes..];
+        samples.push(Sample { text: first, has_header, is_from_within: false });
+        let within = |text| Sample { text, has_header: false, is_from_within: true };
+        samples.extend(sample.others.iter().map(|text| within(text.as_slice())));
+    }
     let columns = infer(&names, &samples, dialect);
-    for column in &columns {
-        notes.push(format!("{}: {}", column.name, column.because));
+    for column in columns.iter().filter(|column| column.name != "-") {
+        let InferredColumn { name, field_type, because, odd, .. } = column;
+        if given_type(job, name).is_some() {
+            continue;
+        }
+        said.notes.push(format!("{name}: {because}"));
+        let type_name = schema::type_name(field_type);
+        if let Some((count, value)) = odd {
+            said.warnings.push(format!(
+                "column {name} is inferred as {type_name}, but {count} sampled value(s) don't fit, \
+                 such as {value:?}; use --type {} to take them",
+                option_text(name)
+            ));
+        }
+        if *field_type != FieldType::text() {
+            said.inferred.insert(name.clone(), type_name);
+        }
     }
     Ok(columns
         .into_iter()
@@ -265,9 +297,9 @@ fn inferred(
 fn inferred_columns(
     job: &TableJob,
     sources: &Sources,
-    notes: &mut Vec<String>,
+    said: &mut Schema,
 ) -> Result<Vec<TargetColumn>> {
-    let inferred = inferred(job, sources, notes)?;
+    let inferred = inferred(job, sources, said)?;
     check_given_types(job, inferred.iter().map(|(name, _)| name.as_str()))?;
     inferred
         .into_iter()

@@ -20,7 +20,7 @@ use crate::args::LoadArgs;
 use crate::assemble::{Assembled, assemble};
 use crate::exit::Ended;
 use crate::words::complain;
-use crate::{plan_view, progress, summary};
+use crate::{log_file, plan_view, progress, summary};
 
 /// Set by SIGINT and SIGTERM.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -51,6 +51,7 @@ pub fn plan(args: &LoadArgs) -> Ended {
 }
 
 fn fail(args: &LoadArgs, error: &Error, ended: Ended) -> Ended {
+    tracing::error!("refused: {error}");
     complain(&error.to_string(), error.hint());
     if args.json {
         println!("{}", serde_json::json!({ "error": error.to_string(), "hint": error.hint() }));
@@ -207,9 +208,12 @@ fn reject_dir(args: &LoadArgs) -> std::path::PathBuf {
 }
 
 fn load(args: &LoadArgs) -> Result<Ended> {
+    if let Some(path) = &args.log_file {
+        log_file::open(path)?;
+    }
     let job = job_of(args)?;
     let to = Destinations::open(&job)?;
-    let Assembled { plan, targets, .. } = assemble(&job, to.postgres(), reject_dir(args))?;
+    let Assembled { plan, targets, statements } = assemble(&job, to.postgres(), reject_dir(args))?;
     if let Destinations::Postgres(postgres) = &to {
         postgres.adopt(targets);
     }
@@ -222,6 +226,9 @@ fn load(args: &LoadArgs) -> Result<Ended> {
         plan.tables.iter().map(|table| (table.name.clone(), table.bytes)).collect();
     let listener = progress::listener(&expected, args.quiet || args.json);
     let recorder = Recorder::create(&plan.run_dir, listener)?;
+    for line in plan_view::render(&plan, &statements).lines() {
+        tracing::debug!("plan: {line}");
+    }
     let plan = Arc::new(plan);
     listen_for_signals();
     let result = fullbore_core::run::run(&plan, to.as_destination(), &recorder, &INTERRUPTED);

@@ -8,6 +8,7 @@ mod assemble;
 mod exit;
 mod generate;
 mod load;
+mod log_file;
 mod partition;
 mod plan_view;
 mod progress;

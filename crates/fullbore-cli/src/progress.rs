@@ -1,4 +1,4 @@
-//! Progress while a run goes on: one bar a table, drawn from the record's samples.
+//! Progress while a run goes on: one bar a table and one for all, drawn from the record's samples.
 
 use std::io::IsTerminal;
 
@@ -12,12 +12,16 @@ pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listene
     if quiet || !std::io::stderr().is_terminal() {
         return None;
     }
-    let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(5));
-    let width = tables.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    let bars: Vec<ProgressBar> = tables
+    let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+    let mut lines = tables.to_vec();
+    if tables.len() > 1 {
+        lines.push(("all".into(), tables.iter().map(|(_, expected)| *expected).sum()));
+    }
+    let width = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let bars: Vec<ProgressBar> = lines
         .iter()
         .map(|(name, expected)| {
-            let bar = all.add(match expected {
+            let bar = screen.add(match expected {
                 Some(bytes) => ProgressBar::new(*bytes),
                 None => ProgressBar::no_length(),
             });
@@ -30,24 +34,31 @@ pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listene
         Event::Sample { tables, streams_active } => {
             for (bar, table) in bars.iter().zip(tables) {
                 bar.set_position(table.bytes_sent);
-                bar.set_message(format!(
-                    "{} rows, {streams_active} streams",
-                    grouped(table.rows_sent)
-                ));
+                bar.set_message(format!("{} rows", grouped(table.rows_sent)));
+            }
+            // The last line is that of all tables, or of the only one.
+            if let Some(last) = bars.last() {
+                let rows: u64 = tables.iter().map(|table| table.rows_sent).sum();
+                last.set_position(tables.iter().map(|table| table.bytes_sent).sum());
+                last.set_message(format!("{} rows, {streams_active} streams", grouped(rows)));
             }
         }
         Event::RunFinished { .. } | Event::RunFailed { .. } => {
-            let _ = all.clear();
+            // Each by itself: a bar that is not finished draws itself again when it is dropped.
+            bars.iter().for_each(ProgressBar::finish_and_clear);
+            let _ = screen.clear();
+            screen.set_draw_target(ProgressDrawTarget::hidden());
         }
         _ => {}
     }))
 }
 
 fn style(has_length: bool) -> ProgressStyle {
+    // The last part is cut where the terminal is narrow; a line that wraps can't be drawn over.
     let template = if has_length {
-        "{prefix} [{bar:24}] {decimal_bytes:>9} of {decimal_total_bytes} {decimal_bytes_per_sec:>11} ETA {eta:<4} {msg}"
+        "{prefix} [{bar:16}] {percent:>3}% {decimal_bytes_per_sec:>11} ETA {eta:<4} {wide_msg}"
     } else {
-        "{prefix} {decimal_bytes:>9} {decimal_bytes_per_sec:>11} {msg}"
+        "{prefix} {decimal_bytes:>9} {decimal_bytes_per_sec:>11} {wide_msg}"
     };
     ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())

@@ -123,3 +123,62 @@ fn parquet_and_null_destinations() {
     ));
     common::assert_same(&database, "ours", "plain");
 }
+
+#[test]
+fn a_late_value_that_does_not_fit_names_the_guess() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let mut text = String::from("id,amount of it\n");
+    text.extend((0..200_000).map(|i| format!("{i},{}\n", i % 977)));
+    text.insert_str(text.len() / 3, "\n1,unknown\n");
+    let text = text.replace("\n\n", "\n");
+    let file = files.write("late.csv", &text);
+    let create = ["--create", "--atomic"];
+    let output = files.load(&database, &file, "late", &create);
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    let advice = "inferred as bigint, use --type 'amount of it=text'";
+    assert!(files.has_ending(".rejected"));
+    for words in [advice, "rejected rows are in", "column amount of it", "late.csv"] {
+        assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
+    }
+    let allowed = ["--create", "--max-rejects", "2", "--reject-dir", "rejects"];
+    let output = files.load(&database, &file, "late", &allowed);
+    assert_eq!(output.code, 3, "{}", output.stderr);
+    let rejects = std::fs::read_dir(files.path("rejects")).expect("listed").flatten();
+    let reasons = rejects
+        .map(|entry| entry.path())
+        .find(|path| path.extension().is_some_and(|e| e == "jsonl"))
+        .expect("reasons");
+    let reasons = std::fs::read_to_string(reasons).expect("read");
+    assert!(reasons.contains(advice) && reasons.contains("\"unknown\""), "{reasons}");
+    // As the advice says; and a table that is there has nothing inferred.
+    let given = ["--create", "--type", "amount of it=text"];
+    assert_eq!(files.load(&database, &file, "taken", &given).code, 0);
+    let again = files.load(&database, &file, "late", &["--atomic"]);
+    assert!(!again.stderr.contains("inferred"), "{}", again.stderr);
+    // One that is in the samples is told beforehand, and does not turn the column to text.
+    let early = files.write("early.csv", text.replace("\n7,7\n", "\n7,?\n"));
+    let planned =
+        files.fullbore(&["plan", &early, "--to", database.url(), "--table", "e", "--create"]);
+    assert!(planned.stdout.contains("but 1 sampled value(s) don't fit"), "{}", planned.stdout);
+    assert!(planned.stdout.contains("\"amount of it\" bigint"), "{}", planned.stdout);
+}
+
+#[test]
+fn a_file_of_one_row_without_line_end_has_types() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    for (name, text) in [("lf.csv", "id,day\n1,2024-01-01"), ("crlf.csv", "id,day\r\n1,2024-01-01")]
+    {
+        let file = files.write(name, text);
+        let output = files.load(&database, &file, &name.replace('.', "_"), &["--create"]);
+        assert_eq!(output.code, 0, "{}", output.stderr);
+    }
+    let types = "SELECT pg_typeof(id), pg_typeof(day) FROM";
+    assert_eq!(
+        database.psql(&format!("{types} lf_csv UNION ALL {types} crlf_csv")),
+        "bigint|date\nbigint|date"
+    );
+}

@@ -44,6 +44,16 @@ pub const REJECT_VALUE_BYTES: usize = 200;
 /// Bytes sampled from each place of a file by the sniffer and by schema inference.
 pub const SAMPLE_BYTES: usize = 256 * 1024;
 
+/// A column has a type although some sampled values are not of it, where they are at most this
+/// share, in percent, ...
+pub const INFER_ODD_PERCENT_MAX: u64 = 1;
+
+/// ... of at least so many values.
+pub const INFER_ODD_VALUES_FROM: u64 = 1000;
+
+/// Bytes of an odd sampled value that are shown.
+pub const SAMPLED_VALUE_SHOWN_BYTES: usize = 40;
+
 /// Bytes of one chunk whose quotes are counted at a time when a quoted file is split.
 pub const SCAN_CHUNK_BYTES: usize = 1 << 20;
 

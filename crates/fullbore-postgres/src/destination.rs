@@ -102,6 +102,11 @@ impl Postgres {
             }
         }
         let control = Session::connect(&options).map_err(refused)?;
+        tracing::info!(
+            to = options.redacted(),
+            version = control.server_version_num(),
+            "connected"
+        );
         let zone = control.parameter("TimeZone").unwrap_or_default().to_owned();
         Ok(Self {
             server_version: control.server_version_num(),

@@ -103,6 +103,7 @@ impl Writer for PostgresWriter<'_> {
                     "COPY {} ({}) FROM STDIN (FORMAT binary{freeze})",
                     work.table, work.column_list
                 );
+                tracing::debug!(backend = self.session.backend_pid(), "{sql}");
                 self.session.copy_in(&sql).and_then(|mut copy| {
                     copy.send(BINARY_HEADER)?;
                     Ok(copy)

@@ -2,6 +2,9 @@
 
 #![allow(dead_code)] // Each test file uses its own part of these.
 
+pub mod bad;
+pub mod held;
+
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -66,7 +69,12 @@ impl Files {
         table: &str,
         more: &[&str],
     ) -> Output {
-        let mut args = vec!["load", file, "--to", database.url(), "--table", table];
+        self.load_at(database.url(), file, table, more)
+    }
+
+    /// The same into a server that is named by its URL.
+    pub fn load_at(&self, url: &str, file: &str, table: &str, more: &[&str]) -> Output {
+        let mut args = vec!["load", file, "--to", url, "--table", table];
         args.extend(more);
         self.fullbore(&args)
     }

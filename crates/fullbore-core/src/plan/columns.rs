@@ -90,7 +90,10 @@ fn by_list<'a>(
                 return Ok(None);
             }
             if seen.contains(&name) {
-                return Err(Error::usage(format!("--columns names {name:?} twice")));
+                return Err(Error::usage_with_hint(
+                    format!("--columns names {name:?} twice"),
+                    "skip the field that is not wanted with a dash: --columns a,b,-,d",
+                ));
             }
             seen.push(name);
             find(name, target).map(Some)

@@ -7,6 +7,7 @@ use crate::constants::SAMPLE_BYTES;
 use crate::error::{Error, Result};
 use crate::job::{FormatName, TableJob};
 use crate::parse::dialect::{Dialect, Header};
+use crate::source::pipe::Peeked;
 use crate::source::sniff::{DialectHints, Samples, data_start, header_names, sample, sniff};
 use crate::source::{Packing, SourceFile, discover, parquet};
 
@@ -116,35 +117,26 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
         null: job.null.as_ref().map(|null| null.as_bytes().to_vec()),
         header: job.header,
     };
-    let is_stdin = files.iter().any(SourceFile::is_stdin);
-    if is_stdin && (files.len() > 1 || hints.format.is_none()) {
+    if files.iter().filter(|file| file.is_stdin()).count() > 1 {
         return Err(Error::usage_with_hint(
-            "standard input can't be looked at before it is read",
-            "name its --format (and --header true where it has one), and load it alone",
+            "standard input is named more than once",
+            "it can be read once: name - a single time",
         ));
     }
     let mut found: Option<(Dialect, Option<usize>, Vec<String>)> = None;
     let mut names: Option<Vec<String>> = None;
     let mut header_line = None;
     let mut samples = Vec::new();
-    let every = files.len().div_ceil(SAMPLED_FILES_MAX).max(1);
+    let count = files.len();
+    let every = count.div_ceil(SAMPLED_FILES_MAX).max(1);
     for (number, file) in files.iter_mut().enumerate() {
         if !file.is_regular {
-            // A pipe is read once, and not by the planner.
-            if found.is_none() {
-                let sniffed = sniff(b"", true, &file.path, &hints)?;
-                if sniffed.dialect.header != Header::None && job.columns.is_none() {
-                    return Err(Error::usage_with_hint(
-                        format!(
-                            "{}: the header of a pipe can't be read beforehand",
-                            file.path.display()
-                        ),
-                        "list the fields with --columns a,b,c; the header line is then skipped",
-                    ));
-                }
-                found = Some((sniffed.dialect, None, sniffed.notes));
+            // One pipe tells how all are written; the others are not waited for, since their
+            // writers may come one after the other.
+            if found.is_some() {
+                continue;
             }
-            continue;
+            peek(file)?;
         }
         let dialect = found.as_ref().map(|(dialect, ..)| dialect);
         let sampled = sample(file, SAMPLE_BYTES, dialect)?;
@@ -160,9 +152,13 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
         if let Some((dialect, ..)) = &found {
             prepare_file(file, &sampled, dialect, &mut names, &mut header_line)?;
         }
-        if number % every == 0 {
-            samples.push(sampled);
+        // The last file too: what is odd is often what came last.
+        if number % every == 0 || number + 1 == count {
+            samples.push(sampled.with_last_line_ended());
         }
+    }
+    for file in files.iter_mut().filter(|file| !file.is_regular && file.peeked.is_none()) {
+        file.expected_header.clone_from(&names);
     }
     let (dialect, fields, notes) = match found {
         Some(found) => found,
@@ -180,6 +176,21 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
         notes,
         samples,
     })
+}
+
+/// Looks at a pipe's beginning, which is kept for the load.
+fn peek(file: &mut SourceFile) -> Result<()> {
+    let peeked = Peeked::open(file)?;
+    file.packing = discover::packing_of(&peeked.first[..peeked.first.len().min(4)]);
+    file.peeked = Some(peeked);
+    if file.packing == Packing::Parquet {
+        return Err(Error::Source {
+            path: file.path.clone(),
+            message: "is Parquet, which can't be read from a pipe".into(),
+            hint: Some("load it from a file: its directory of columns stands at its end".into()),
+        });
+    }
+    Ok(())
 }
 
 /// Finds where a file's first record begins, and that its header is the first file's.

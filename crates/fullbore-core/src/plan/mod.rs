@@ -11,6 +11,7 @@ pub mod look;
 pub mod partitions;
 pub mod pieces;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -69,6 +70,9 @@ pub struct TablePlan {
     pub notes: Vec<String>,
     /// Why columns were inferred as they were.
     pub schema_notes: Vec<String>,
+    /// Columns whose types were inferred, with the types' names: what does not fit one of them may
+    /// be a wrong guess rather than a wrong value.
+    pub inferred: BTreeMap<String, String>,
 }
 
 /// How a table's sources are written.

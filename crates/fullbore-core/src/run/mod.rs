@@ -65,15 +65,27 @@ pub fn run(
     let began = Instant::now();
     let mut outcome = Outcome::default();
     recorder.record(Event::run_started(plan));
+    tracing::info!(
+        run = plan.run_id,
+        streams = plan.streams,
+        parsers = plan.parsers,
+        "run started"
+    );
     let result = carry_out(plan, destination, recorder, interrupted, &mut outcome);
     outcome.seconds = began.elapsed().as_secs_f64();
     match result {
         Ok(()) => {
             recorder.record(Event::run_finished(&outcome));
+            let Outcome { rows, rejected, seconds, .. } = outcome;
+            tracing::info!(run = plan.run_id, rows, rejected, seconds, "run finished");
             Ok(outcome)
         }
         Err(error) => {
+            tracing::error!(run = plan.run_id, "run failed: {error}");
             let left_behind = destination.abort(plan);
+            for name in &left_behind {
+                tracing::warn!("left behind: {name}");
+            }
             // Pieces appended to the target itself stay; everything else is gone with the abort.
             let rows_kept =
                 outcome.tables.iter().filter(|table| table.kept_on_failure).map(|t| t.rows).sum();
@@ -110,13 +122,16 @@ fn carry_out(
     outcome.tables = totals;
     let finished = rejects.finish(plan, &schedule);
     outcome.rejected = rejects.count();
+    // Of a run that failed they are wanted most.
+    let not_written = finished.map(|files| outcome.reject_files = files);
     loaded?;
-    outcome.reject_files = finished?;
+    not_written?;
     rejects.check_share(outcome.rows)?;
     if interrupted.load(Ordering::Relaxed) {
         return Err(Error::Interrupted);
     }
     for phase in destination.publish(plan)? {
+        tracing::info!(phase = phase.name, seconds = phase.seconds, "phase finished");
         recorder.record(Event::PhaseFinished { phase: phase.clone() });
         outcome.phases.push(phase);
     }

@@ -17,6 +17,7 @@ use super::stream::SourceRow;
 use crate::constants::REJECT_VALUE_BYTES;
 use crate::error::{Error, Result};
 use crate::job::RejectLimit;
+use crate::plan::infer::option_text;
 use crate::plan::{PieceInput, Plan, PlannedPiece};
 
 /// Bytes of one piece's rejects kept in memory.
@@ -122,16 +123,26 @@ impl Rejects {
             }
             _ => None,
         };
+        let table = &plan.tables[piece.table];
+        let mut reason = reject.reason;
+        let guessed = reject.column.as_ref().and_then(|name| table.inferred.get_key_value(name));
+        if let Some((name, type_name)) = guessed {
+            let option = option_text(name);
+            reason = format!("{reason}; inferred as {type_name}, use --type {option}");
+        }
         let first = format!(
-            "{}{}: {}",
-            plan.tables[piece.table].files[reject.row.file].path.display(),
+            "{}{}{}: {reason}",
+            table.files[reject.row.file].path.display(),
             match range_start {
-                Some(start) if start > 0 => format!(", byte {}", reject.row.offset),
+                Some(start) if start > table.files[reject.row.file].data_start => {
+                    format!(", byte {}", reject.row.offset)
+                }
                 _ =>
                     format!(", line {}", reject.row.line + lines_skipped(plan, piece, &reject.row)),
             },
-            reject.reason
+            reject.column.as_ref().map_or(String::new(), |name| format!(", column {name}")),
         );
+        tracing::debug!(table = table.name, "reject: {first}");
         let kept = Kept {
             table: piece.table,
             file: reject.row.file,
@@ -141,7 +152,7 @@ impl Rejects {
             column: reject.column,
             value: reject.value.map(|value| cut(&value)),
             code: reject.code,
-            reason: reject.reason,
+            reason,
         };
         let json = serde_json::to_vec(&kept).expect("plain data becomes JSON");
         if let Some(spool) = &mut rejects.spool {

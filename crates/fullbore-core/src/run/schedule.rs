@@ -74,6 +74,8 @@ struct SharedStream {
     file: usize,
     feed: Option<Arc<Mutex<Feed>>>,
     ended: bool,
+    /// Somebody opens it right now; a pipe must not be opened twice.
+    opening: bool,
     users: usize,
 }
 
@@ -115,6 +117,7 @@ impl<'a> Schedule<'a> {
                     file: *file,
                     feed: None,
                     ended: false,
+                    opening: false,
                     users: 0,
                 }),
                 _ => state.waiting.push_back(piece.clone()),
@@ -212,19 +215,26 @@ impl<'a> Schedule<'a> {
             }
             // Shared streams: the one that fewest work on.
             let next = (0..state.streams.len())
-                .filter(|n| !state.streams[*n].ended)
+                .filter(|n| !state.streams[*n].ended && !state.streams[*n].opening)
                 .min_by_key(|n| state.streams[*n].users);
-            let Some(stream) = next else { return Ok(None) };
+            let Some(stream) = next else {
+                if state.streams.iter().any(|stream| stream.opening) {
+                    state = self.ready.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+                    continue;
+                }
+                return Ok(None);
+            };
             let (table, file) = (state.streams[stream].table, state.streams[stream].file);
             let feed = match &state.streams[stream].feed {
                 Some(feed) => feed.clone(),
                 None => {
                     // Opening may block (a pipe nobody writes to yet), so not under the lock.
-                    state.streams[stream].users += 1;
+                    state.streams[stream].opening = true;
                     drop(state);
                     let opened = self.open_stream(table, file)?;
                     state = self.lock();
-                    state.streams[stream].users -= 1;
+                    state.streams[stream].opening = false;
+                    self.ready.notify_all();
                     let feed = Arc::new(Mutex::new(Feed::Stream(opened)));
                     state.streams[stream].feed.get_or_insert(feed).clone()
                 }

@@ -72,11 +72,14 @@ pub fn load_until_done(
             // Opened with the first piece: a run of one piece needs one session.
             None => writer.insert(destination.open(plan, number)?),
         };
+        let table = plan.tables[piece.table].name.as_str();
+        tracing::debug!(table, piece = piece.number, ?lane, input = ?piece.input, "piece started");
         let mut work = PieceWork::new(plan, schedule, rejects, writer.as_mut(), &piece);
         match work.load() {
             Ok(receipt_rows) => {
                 let (rows, bytes, lines) = (receipt_rows, work.bytes, work.lines);
                 schedule.finish(&piece, rows, bytes, &lines);
+                tracing::debug!(table, piece = piece.number, rows, bytes, "piece committed");
                 recorder.record(Event::PieceCommitted {
                     piece: piece.number,
                     table: piece.table,
@@ -86,6 +89,7 @@ pub fn load_until_done(
                 });
             }
             Err(error) => {
+                tracing::debug!(table, piece = piece.number, "piece taken back: {error}");
                 work.abandon(&error)?;
                 // The binary form lets only whole pieces fail; as text, single rows are judged.
                 let is_data =

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use super::{Packing, SourceFile};
+use super::{Packing, SourceFile, pipe};
 use crate::error::{Error, Result};
 
 /// Bytes read from a file at a time.
@@ -10,11 +10,27 @@ const READ_BYTES: usize = 256 * 1024;
 
 /// Opens a source as one stream of UTF-8 text, decompressed.
 pub fn open_stream(file: &SourceFile) -> Result<Box<dyn Read + Send>> {
-    let raw: Box<dyn Read + Send> =
-        if file.is_stdin() { Box::new(io::stdin()) } else { Box::new(file.open()?) };
+    let wrong = |source| Error::Read { path: file.path.clone(), source };
+    let raw: Box<dyn Read + Send> = match &file.peeked {
+        Some(peeked) => Box::new(peeked.reader().map_err(wrong)?),
+        None if file.is_regular => Box::new(file.open()?),
+        None => {
+            let (packing, raw) = pipe::packing(pipe::open(file)?).map_err(wrong)?;
+            return unpack(file, packing, Box::new(raw));
+        }
+    };
+    unpack(file, file.packing, raw)
+}
+
+/// The text of a source's bytes.
+pub fn unpack(
+    file: &SourceFile,
+    packing: Packing,
+    raw: Box<dyn Read + Send>,
+) -> Result<Box<dyn Read + Send>> {
     let raw = io::BufReader::with_capacity(READ_BYTES, raw);
     let wrong = |source| Error::Read { path: file.path.clone(), source };
-    let text: Box<dyn Read + Send> = match file.packing {
+    let text: Box<dyn Read + Send> = match packing {
         Packing::Plain => Box::new(raw),
         // Several members one after the other are one file, as gzip itself has it.
         Packing::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(raw)),

@@ -43,6 +43,8 @@ fn stdin() -> SourceFile {
         encoding: None,
         data_start: 0,
         data_start_lines: 0,
+        peeked: None,
+        expected_header: None,
     }
 }
 
@@ -94,6 +96,8 @@ fn inspect(path: PathBuf) -> Result<SourceFile> {
         encoding: None,
         data_start: 0,
         data_start_lines: 0,
+        peeked: None,
+        expected_header: None,
         path,
     })
 }

@@ -12,6 +12,7 @@ use arrow_array::RecordBatch;
 
 use super::boundary::last_record_end;
 use super::parquet::RowFeed;
+use super::pipe::skip_header;
 use super::{SourceFile, decompress};
 use crate::constants::BLOCK_BYTES;
 use crate::destination::Lane;
@@ -281,17 +282,22 @@ impl StreamFeed {
         dialect: Dialect,
         record_bytes_max: usize,
     ) -> Result<Self> {
-        let skipped =
-            std::io::copy(&mut (&mut reader).take(source.data_start), &mut std::io::sink())
+        let (carried, skipped, lines) = if source.is_regular || source.peeked.is_some() {
+            let before = &mut (&mut reader).take(source.data_start);
+            let skipped = std::io::copy(before, &mut std::io::sink())
                 .map_err(|error| broken(&source, error))?;
+            (Vec::new(), skipped, source.data_start_lines)
+        } else {
+            skip_header(&mut reader, &source, &dialect)?
+        };
         Ok(Self {
             reader,
             file,
             dialect,
             record_bytes_max,
-            carried: Vec::new(),
+            carried,
             offset: skipped,
-            lines: source.data_start_lines,
+            lines,
             ended: false,
             source,
         })
@@ -315,6 +321,10 @@ impl StreamFeed {
             }
             block.set_len(have);
             if self.ended {
+                // Written to while we read: the last rows may be torn.
+                if self.source.is_regular {
+                    self.source.open()?;
+                }
                 block.end_last_line(line_end(&self.dialect));
                 break have;
             }
@@ -339,7 +349,7 @@ impl StreamFeed {
 }
 
 /// A stream that broke off: the words tell a damaged file from an unreadable one.
-fn broken(source: &SourceFile, error: std::io::Error) -> Error {
+pub(super) fn broken(source: &SourceFile, error: std::io::Error) -> Error {
     use std::io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
     if matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof | Other) {
         return Error::Source {

@@ -1,7 +1,7 @@
 //! Source: from paths to blocks of whole records.
 //!
 //! [`discover`] finds files behind paths and globs; [`decompress`] opens what can only be read
-//! from its beginning; [`boundary`] knows where records end; [`split`] cuts a file into pieces;
+//! from its beginning, [`pipe`] looks at what can be read only once; [`boundary`] knows where records end; [`split`] cuts a file into pieces;
 //! [`feed`] hands out blocks; [`sniff`] proposes a dialect.
 
 pub mod boundary;
@@ -10,12 +10,15 @@ pub mod discover;
 pub mod feed;
 pub mod lines;
 pub mod parquet;
+pub mod pipe;
 pub mod sniff;
 pub mod split;
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+
+use pipe::Peeked;
 
 use crate::error::{Error, Result};
 
@@ -46,6 +49,10 @@ pub struct SourceFile {
     pub data_start: u64,
     /// Lines before the first record.
     pub data_start_lines: u64,
+    /// A pipe that was opened to be looked at; what was read of it comes back with it.
+    pub peeked: Option<Peeked>,
+    /// The names in the header of a pipe that was not looked at: those of the first source.
+    pub expected_header: Option<Vec<String>>,
 }
 
 impl SourceFile {

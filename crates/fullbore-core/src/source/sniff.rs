@@ -1,8 +1,12 @@
 //! Proposes a dialect from a sample, and says so. What the job fixes is never overruled.
 
+#[cfg(test)]
+mod tests;
+
 use std::path::Path;
 
-use super::decompress::open_stream;
+use super::decompress::{open_stream, unpack};
+use super::feed::broken;
 use super::{Packing, SourceFile};
 use crate::error::{Error, Result};
 use crate::job::FormatName;
@@ -42,7 +46,19 @@ pub struct Samples {
     pub bom_bytes: usize,
 }
 
-const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
+impl Samples {
+    /// A whole file's last record needs no line end to be a record.
+    #[must_use]
+    pub fn with_last_line_ended(mut self) -> Self {
+        if self.is_whole && !self.first.is_empty() && !self.first.ends_with(b"\n") {
+            let ends_as_crlf = memchr::memmem::find(&self.first, b"\r\n").is_some();
+            self.first.extend_from_slice(if ends_as_crlf { b"\r\n" } else { b"\n" });
+        }
+        self
+    }
+}
+
+pub(crate) const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
 /// Records looked at.
 const RECORDS_MAX: usize = 200;
 const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
@@ -51,13 +67,21 @@ const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
 pub fn sample(file: &SourceFile, bytes: usize, dialect: Option<&Dialect>) -> Result<Samples> {
     use std::io::Read;
     let mut first = Vec::new();
-    let mut stream = open_stream(file)?.take(bytes as u64 + 1);
-    stream.read_to_end(&mut first).map_err(|error| Error::Source {
-        path: file.path.clone(),
-        message: format!("is damaged or cut off: {error}"),
-        hint: Some("test it with gzip -t, zstd -t or lz4 -t and fetch it again".into()),
-    })?;
-    let is_whole = first.len() <= bytes;
+    let mut stream = match &file.peeked {
+        None => open_stream(file)?,
+        Some(peeked) => {
+            let begun = std::io::Cursor::new(peeked.first.as_ref().clone());
+            unpack(file, file.packing, Box::new(begun))?
+        }
+    }
+    .take(bytes as u64 + 1);
+    let read = stream.read_to_end(&mut first);
+    // Of a packed pipe only the beginning is at hand: that it breaks off there is no fault.
+    let is_begun = file.peeked.as_ref().is_some_and(|peeked| !peeked.is_whole);
+    if !is_begun {
+        read.map_err(|error| broken(file, error))?;
+    }
+    let is_whole = first.len() <= bytes && !is_begun;
     first.truncate(bytes);
     if first.starts_with(b"\xff\xfe") || first.starts_with(b"\xfe\xff") {
         return Err(Error::Source {

@@ -87,6 +87,10 @@ impl Session {
 
     /// Runs one or several statements; returns how many rows the last one touched.
     pub fn execute(&mut self, sql: &str) -> Result<u64, ConnectionError> {
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            let line = sql.split('\n').map(str::trim).collect::<Vec<_>>().join(" ");
+            tracing::debug!(backend = self.backend_pid, "{line}");
+        }
         Ok(self.run(sql)?.rows_affected)
     }
 

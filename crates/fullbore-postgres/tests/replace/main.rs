@@ -121,6 +121,7 @@ fn plan(table: &str, columns: &[&str]) -> Plan {
         is_atomic: false,
         notes: Vec::new(),
         schema_notes: Vec::new(),
+        inferred: std::collections::BTreeMap::new(),
     };
     let input = PieceInput::Ranges(Vec::new());
     Plan {

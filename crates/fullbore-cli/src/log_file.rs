@@ -1,0 +1,24 @@
+//! `--log-file`: what a run does, line by line with its time, for those who look afterwards.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::sync::Mutex;
+
+use fullbore_core::error::{Error, Result};
+use tracing::level_filters::LevelFilter;
+
+/// Appends to the file from now on. Without it nothing is formatted, let alone written.
+pub fn open(path: &Path) -> Result<()> {
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .map_err(|source| Error::Write { path: path.to_owned(), source })?;
+    tracing_subscriber::fmt()
+        .with_writer(Mutex::new(file))
+        .with_ansi(false)
+        .with_thread_names(true)
+        .with_max_level(LevelFilter::DEBUG)
+        .try_init()
+        .map_err(|error| Error::usage(format!("--log-file: {error}")))
+}

