@@ -50,26 +50,32 @@ fn unquote(raw: &[u8], quote: u8, escape: u8, out: &mut Vec<u8>) {
             return;
         }
     }
-    let mut inside = false;
-    let mut at = 0;
-    while at < raw.len() {
-        let byte = raw[at];
-        at += 1;
-        if !inside {
-            if byte == quote {
-                inside = true;
-            } else {
-                out.push(byte);
+    let mut rest = raw;
+    loop {
+        // Outside quotes.
+        let Some(opening) = memchr::memchr(quote, rest) else {
+            out.extend_from_slice(rest);
+            return;
+        };
+        out.extend_from_slice(&rest[..opening]);
+        rest = &rest[opening + 1..];
+        // Inside, up to a quote that is not escaped.
+        loop {
+            let Some(at) = memchr::memchr2(quote, escape, rest) else {
+                out.extend_from_slice(rest);
+                return;
+            };
+            out.extend_from_slice(&rest[..at]);
+            let (byte, next) = (rest[at], rest.get(at + 1).copied());
+            rest = &rest[at + 1..];
+            match next {
+                Some(next) if byte == escape && (next == quote || next == escape) => {
+                    out.push(next);
+                    rest = &rest[1..];
+                }
+                _ if byte == quote => break,
+                _ => out.push(byte),
             }
-            continue;
-        }
-        if byte == escape && at < raw.len() && (raw[at] == quote || raw[at] == escape) {
-            out.push(raw[at]);
-            at += 1;
-        } else if byte == quote {
-            inside = false;
-        } else {
-            out.push(byte);
         }
     }
 }
@@ -202,19 +208,24 @@ pub fn fits(field: &[u8], limit: Option<u32>) -> bool {
     }
 }
 
+/// What stands after the backslash where COPY's text format escapes a byte.
+#[inline(always)]
+pub fn escape_in_copy_text(byte: u8) -> Option<u8> {
+    match byte {
+        b'\\' => Some(b'\\'),
+        b'\t' => Some(b't'),
+        b'\n' => Some(b'n'),
+        b'\r' => Some(b'r'),
+        _ => None,
+    }
+}
+
 /// Appends a value as a field of COPY's text format.
 pub fn write_copy_text(value: &[u8], out: &mut Vec<u8>) {
-    let mut rest = value;
-    while let Some(at) = rest.iter().position(|b| matches!(b, b'\\' | b'\t' | b'\n' | b'\r')) {
-        out.extend_from_slice(&rest[..at]);
-        out.push(b'\\');
-        out.push(match rest[at] {
-            b'\t' => b't',
-            b'\n' => b'n',
-            b'\r' => b'r',
-            byte => byte,
-        });
-        rest = &rest[at + 1..];
+    for byte in value {
+        match escape_in_copy_text(*byte) {
+            Some(escaped) => out.extend_from_slice(&[b'\\', escaped]),
+            None => out.push(*byte),
+        }
     }
-    out.extend_from_slice(rest);
 }
