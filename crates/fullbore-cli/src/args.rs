@@ -95,18 +95,18 @@ pub struct LoadArgs {
     /// Read all keys before the load, for files that aren't sorted by the partition key
     #[arg(long)]
     pub scan_keys: bool,
-    /// Sessions to load with, side by side
-    #[arg(long, default_value = "auto", value_name = "N|auto", value_parser = count)]
-    pub streams: Count,
-    /// Threads to parse with
-    #[arg(long, default_value = "auto", value_name = "N|auto", value_parser = count)]
-    pub parsers: Count,
-    /// How rows enter the database
-    #[arg(long, value_parser = method, default_value = "auto", value_name = "auto|copy")]
-    pub method: Method,
-    /// Rows, or share of rows, that may be rejected
-    #[arg(long, default_value = "0", value_name = "N|P%")]
-    pub max_rejects: RejectLimit,
+    /// Sessions to load with, side by side [default: auto]
+    #[arg(long, value_name = "N|auto", value_parser = count)]
+    pub streams: Option<Count>,
+    /// Threads to parse with [default: auto]
+    #[arg(long, value_name = "N|auto", value_parser = count)]
+    pub parsers: Option<Count>,
+    /// How rows enter the database [default: auto]
+    #[arg(long, value_parser = method, value_name = "auto|copy")]
+    pub method: Option<Method>,
+    /// Rows, or share of rows, that may be rejected [default: 0]
+    #[arg(long, value_name = "N|P%")]
+    pub max_rejects: Option<RejectLimit>,
     /// Where rejected rows are written [default: the current folder]
     #[arg(long, value_name = "DIR")]
     pub reject_dir: Option<PathBuf>,

@@ -29,9 +29,11 @@ pub struct Assembled {
     pub statements: Vec<Option<String>>,
 }
 
-/// Streams that pay on a machine: one for each core, within reason.
+/// Streams that pay on a machine: one for each core, and half as many again, since at any moment
+/// some wait for the server's disk (measured into one table: 9% more with 3 on 2 cores than with 2).
 fn automatic_streams() -> usize {
-    std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 16)
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    (cores + cores / 2).clamp(2, 16)
 }
 
 /// Makes the plan; nothing is touched. Without a server the columns are inferred.

@@ -59,30 +59,35 @@ fn fail(args: &LoadArgs, error: &Error, ended: Ended) -> Ended {
     ended
 }
 
-/// The job that the command line, or its job file, describes.
+/// The job that the command line, or its job file, describes. What is said of the run on the
+/// command line holds for a job file too.
 fn job_of(args: &LoadArgs) -> Result<Job> {
     let mut job = match args.sources.as_slice() {
         [file] if file.ends_with(".toml") && Path::new(file).is_file() => {
+            let of_a_table = TableJob { sources: Vec::new(), ..table_job(args) };
+            if of_a_table != TableJob::default() {
+                return Err(Error::usage_with_hint(
+                    "options of a table can't be given beside a job file, which may have several",
+                    "write them into the file, or change it with --set table.NAME.option=value",
+                ));
+            }
             read_job_file(Path::new(file), &args.settings)?
         }
         _ if !args.settings.is_empty() => {
             return Err(Error::usage_with_hint("--set changes a job file", "name one: JOB.toml"));
         }
-        _ => Job {
-            streams: args.streams,
-            parsers: args.parsers,
-            method: args.method,
-            max_rejects: args.max_rejects,
-            max_field_bytes: args.max_field_bytes,
-            allow_publication: args.allow_publication,
-            no_analyze: args.no_analyze,
-            tablespaces: args.tablespaces.clone(),
-            tables: vec![table_job(args)],
-            ..Job::default()
-        },
+        _ => Job { tables: vec![table_job(args)], ..Job::default() },
     };
-    if args.to.is_some() {
-        job.to = args.to.clone();
+    job.to = args.to.clone().or(job.to);
+    job.streams = args.streams.unwrap_or(job.streams);
+    job.parsers = args.parsers.unwrap_or(job.parsers);
+    job.method = args.method.unwrap_or(job.method);
+    job.max_rejects = args.max_rejects.unwrap_or(job.max_rejects);
+    job.max_field_bytes = args.max_field_bytes.or(job.max_field_bytes);
+    job.allow_publication |= args.allow_publication;
+    job.no_analyze |= args.no_analyze;
+    if !args.tablespaces.is_empty() {
+        job.tablespaces = args.tablespaces.clone();
     }
     if job.tables.is_empty() {
         return Err(Error::usage_with_hint("the job has no table", "add a [[table]] to it"));

@@ -31,7 +31,7 @@ pub struct Job {
 }
 
 /// What to load into one table.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TableJob {
     /// The target, `table` or `schema.table`, quoted as SQL quotes it.
