@@ -31,7 +31,7 @@ BLOCK = re.compile(
 DIFFERS = [
     (r"\b[0-9a-f]{12}\b", "RUN"),
     (r"\b\d+\.\d+ s\b", "TIME"),
-    (r"\b\d+ MB/s\b", "RATE"),
+    (r"\b[\d.]+ [kMG]?B/s\b", "RATE"),
     (r"^phases: .*$", "PHASES"),
     (r" +", " "),
 ]

@@ -20,6 +20,7 @@ use fullbore_postgres::{Postgres, TableRequest, Target};
 
 use crate::partition::{PartitionTarget, check_partition_options};
 use crate::state::{new_run_id, runs_dir};
+use crate::words::counted;
 
 /// A plan and what it was made from.
 pub struct Assembled {
@@ -279,8 +280,9 @@ fn inferred(
         let type_name = schema::type_name(field_type);
         if let Some((count, value)) = odd {
             said.warnings.push(format!(
-                "column {name} is inferred as {type_name}, but {count} sampled value(s) don't fit, \
-                 such as {value:?}; use --type {} to take them",
+                "column {name} is inferred as {type_name}, which does not fit {}, such as {value:?}; \
+                 use --type {} to take them",
+                counted(*count, "sampled value"),
                 option_text(name)
             ));
         }

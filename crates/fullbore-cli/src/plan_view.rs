@@ -8,7 +8,7 @@ use fullbore_core::job::Publish;
 use fullbore_core::parse::dialect::{Dialect, Family, Header, LineEnd};
 use fullbore_core::plan::{FileRange, Format, KeyBounds, PieceInput, Plan, TablePlan};
 
-use crate::words::{bytes, grouped};
+use crate::words::{bytes, counted, grouped};
 
 /// The plan in words; `statements` are those that make tables, one for each table.
 pub fn render(plan: &Plan, statements: &[Option<String>]) -> String {
@@ -16,8 +16,10 @@ pub fn render(plan: &Plan, statements: &[Option<String>]) -> String {
     let pieces = plan.pieces.len();
     let _ = writeln!(
         text,
-        "{pieces} piece(s) over {} streams, {} parsers, method copy",
-        plan.streams, plan.parsers
+        "{} over {}, {}, method copy",
+        counted(pieces as u64, "piece"),
+        counted(plan.streams as u64, "stream"),
+        counted(plan.parsers as u64, "parser"),
     );
     for (number, table) in plan.tables.iter().enumerate() {
         let statement = statements.get(number).and_then(Option::as_ref);

@@ -4,7 +4,7 @@ use fullbore_core::plan::Plan;
 use fullbore_core::run::Outcome;
 use serde::Serialize;
 
-use crate::words::{bytes, grouped, seconds};
+use crate::words::{bytes, counted, grouped, seconds};
 
 /// The object that `--json` prints.
 #[derive(Debug, Serialize)]
@@ -54,24 +54,19 @@ impl<'a> JsonSummary<'a> {
 pub fn print(plan: &Plan, outcome: &Outcome) {
     let name_width =
         outcome.tables.iter().map(|t| t.name.chars().count()).max().unwrap_or(0).max(5);
-    eprintln!("{:name_width$}  {:>15}  {:>9}  {:>6}", "table", "rows", "bytes", "pieces");
+    let line = |cells: [&str; 5]| {
+        let [name, rows, rejects, size, pieces] = cells;
+        eprintln!("{name:name_width$}  {rows:>15}  {rejects:>9}  {size:>9}  {pieces:>6}");
+    };
+    line(["table", "rows", "rejects", "bytes", "pieces"]);
+    let counts = |name: &str, rows: u64, rejects: u64, size: u64, pieces: u64| {
+        line([name, &grouped(rows), &grouped(rejects), &bytes(size), &grouped(pieces)]);
+    };
     for table in &outcome.tables {
-        eprintln!(
-            "{:name_width$}  {:>15}  {:>9}  {:>6}",
-            table.name,
-            grouped(table.rows),
-            bytes(table.bytes),
-            table.pieces
-        );
+        counts(&table.name, table.rows, table.rejected, table.bytes, table.pieces);
     }
     if outcome.tables.len() > 1 {
-        eprintln!(
-            "{:name_width$}  {:>15}  {:>9}  {:>6}",
-            "all",
-            grouped(outcome.rows),
-            bytes(outcome.bytes),
-            outcome.pieces
-        );
+        counts("all", outcome.rows, outcome.rejected, outcome.bytes, outcome.pieces);
     }
     let phases: Vec<String> = outcome
         .phases
@@ -79,21 +74,23 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
         .filter(|phase| phase.seconds >= 0.005)
         .map(|phase| format!("{} {}", phase.name, seconds(phase.seconds)))
         .collect();
-    eprintln!("phases: {}", phases.join(", "));
+    if !phases.is_empty() {
+        eprintln!("phases: {}", phases.join(", "));
+    }
     if outcome.rejected > 0 {
-        eprintln!("{} rows rejected:", grouped(outcome.rejected));
+        eprintln!("{} rejected:", counted(outcome.rejected, "row"));
         for path in &outcome.reject_files {
             eprintln!("  {} (reasons beside it, .jsonl)", path.display());
         }
     }
-    let rate = outcome.bytes as f64 / outcome.seconds.max(1e-9) / 1e6;
+    let rate = bytes((outcome.bytes as f64 / outcome.seconds.max(1e-9)) as u64);
     eprintln!(
-        "loaded {} rows, {} in {} = {rate:.0} MB/s; {} streams, {} parsers; run {}",
-        grouped(outcome.rows),
+        "loaded {}, {} in {} = {rate}/s; {}, {}; run {}",
+        counted(outcome.rows, "row"),
         bytes(outcome.bytes),
         seconds(outcome.seconds),
-        plan.streams,
-        plan.parsers,
+        counted(plan.streams as u64, "stream"),
+        counted(plan.parsers as u64, "parser"),
         plan.run_id
     );
 }

@@ -21,6 +21,11 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// 1 row, 2 rows.
+pub fn counted(number: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
 /// Bytes to the power of ten that suits them.
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
@@ -56,6 +61,8 @@ mod tests {
         assert_eq!(grouped(0), "0");
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(counted(1, "row"), "1 row");
+        assert_eq!(counted(1000, "row"), "1,000 rows");
         assert_eq!(bytes(999), "999 B");
         assert_eq!(bytes(1_520_000_000), "1.52 GB");
         assert_eq!(seconds(61.0), "1:01 min");

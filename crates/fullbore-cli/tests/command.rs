@@ -175,7 +175,7 @@ fn a_late_value_that_does_not_fit_names_the_guess() {
     let early = files.write("early.csv", text.replace("\n7,7\n", "\n7,?\n"));
     let planned =
         files.fullbore(&["plan", &early, "--to", database.url(), "--table", "e", "--create"]);
-    assert!(planned.stdout.contains("but 1 sampled value(s) don't fit"), "{}", planned.stdout);
+    assert!(planned.stdout.contains("which does not fit 1 sampled value,"), "{}", planned.stdout);
     assert!(planned.stdout.contains("\"amount of it\" bigint"), "{}", planned.stdout);
 }
 

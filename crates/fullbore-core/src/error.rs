@@ -17,7 +17,7 @@ pub enum Error {
     Source { path: PathBuf, message: String, hint: Option<String> },
     #[error("{} changed during the load ({what})", path.display())]
     SourceChanged { path: PathBuf, what: String },
-    #[error("{rejects} rows were rejected, {limit} are allowed; the first: {first}")]
+    #[error("too many rejects: {rejects}, allowed: {limit}; the first: {first}")]
     TooManyRejects { rejects: u64, limit: String, first: String },
     /// The destination refused or failed.
     #[error("{message}")]

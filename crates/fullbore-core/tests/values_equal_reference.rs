@@ -127,6 +127,14 @@ proptest! {
     }
 
     #[test]
+    fn short_floats(field in "-?[0-9]{0,12}[.]?[0-9]{0,12}") {
+        let wide = numbers::float64(field.as_bytes());
+        prop_assert_eq!(wide.map(f64::to_bits), field.parse().ok().map(f64::to_bits), "{}", field);
+        let narrow = numbers::float32(field.as_bytes());
+        prop_assert_eq!(narrow.map(f32::to_bits), field.parse().ok().map(f32::to_bits), "{}", field);
+    }
+
+    #[test]
     fn uuids(value in any::<u128>(), upper in any::<bool>()) {
         let hex = format!("{value:032x}");
         let field = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-");

@@ -254,8 +254,55 @@ fn underflows(field: &[u8]) -> bool {
     mantissa.iter().any(|b| (b'1'..=b'9').contains(b))
 }
 
+/// A number without exponent: its sign, all its digits as one number, and how many of them follow
+/// the point; at most 16 digits.
+#[inline(always)]
+fn short_decimal(field: &[u8]) -> Option<(bool, u64, usize)> {
+    let negative = field.first() == Some(&b'-');
+    let unsigned = &field[usize::from(negative)..];
+    let (mut digits, mut point) = (0, None);
+    if unsigned.len() > 17 {
+        return None;
+    }
+    for (place, byte) in unsigned.iter().enumerate() {
+        match byte.wrapping_sub(b'0') {
+            digit @ 0..=9 => digits = digits * 10 + u64::from(digit),
+            _ if *byte == b'.' && point.is_none() => point = Some(place),
+            _ => return None,
+        }
+    }
+    let count = unsigned.len() - usize::from(point.is_some());
+    let after = point.map_or(0, |point| unsigned.len() - 1 - point);
+    (1..=16).contains(&count).then_some((negative, digits, after))
+}
+
 /// A double, correctly rounded; out of range either way is `None`.
+///
+/// Digits that fit a double's 53 bits, divided by a power of ten that is exact in it, are rounded
+/// once and so correctly (William Clinger, "How to read floating point numbers accurately", 1990).
 pub fn float64(field: &[u8]) -> Option<f64> {
+    match short_decimal(field) {
+        Some((negative, digits, after)) if digits <= 1 << f64::MANTISSA_DIGITS => {
+            let value = digits as f64 / POWERS_OF_TEN[after] as f64;
+            Some(if negative { -value } else { value })
+        }
+        _ => any_float64(field),
+    }
+}
+
+/// As [`float64`], in 24 bits, and not by way of a double.
+pub fn float32(field: &[u8]) -> Option<f32> {
+    match short_decimal(field) {
+        // 10^10 is the last power of ten that is exact in a float.
+        Some((negative, digits, after)) if digits <= 1 << f32::MANTISSA_DIGITS && after <= 10 => {
+            let value = digits as f32 / POWERS_OF_TEN[after] as f32;
+            Some(if negative { -value } else { value })
+        }
+        _ => any_float32(field),
+    }
+}
+
+fn any_float64(field: &[u8]) -> Option<f64> {
     if !looks_like_float(field) {
         return None;
     }
@@ -263,8 +310,7 @@ pub fn float64(field: &[u8]) -> Option<f64> {
     (value.is_finite() && (value != 0.0 || !underflows(field))).then_some(value)
 }
 
-/// A float, correctly rounded from the text and not by way of a double.
-pub fn float32(field: &[u8]) -> Option<f32> {
+fn any_float32(field: &[u8]) -> Option<f32> {
     if !looks_like_float(field) {
         return None;
     }

@@ -29,6 +29,9 @@ pub struct TableTotals {
     pub name: String,
     /// Rows of committed pieces, as the destination confirmed them.
     pub rows: u64,
+    /// Rows of committed pieces that were rejected.
+    #[serde(default)]
+    pub rejected: u64,
     /// Source bytes of committed pieces, after decompression.
     pub bytes: u64,
     pub pieces: u64,

@@ -77,8 +77,8 @@ pub fn load_until_done(
         let mut work = PieceWork::new(plan, schedule, rejects, writer.as_mut(), &piece);
         match work.load() {
             Ok(receipt_rows) => {
-                let (rows, bytes, lines) = (receipt_rows, work.bytes, work.lines);
-                schedule.finish(&piece, rows, bytes, &lines);
+                let (rows, rejected, bytes) = (receipt_rows, work.rejected, work.bytes);
+                schedule.finish(&piece, rows, rejected, bytes, &work.lines);
                 tracing::debug!(table, piece = piece.number, rows, bytes, "piece committed");
                 recorder.record(Event::PieceCommitted {
                     piece: piece.number,
@@ -115,6 +115,7 @@ struct PieceWork<'a> {
     /// Rows sent typed, and rows set aside for judgement.
     rows_typed: u64,
     rows_odd: u64,
+    rejected: u64,
     bytes: u64,
     odd: Spool,
     /// Units of the text lane that wait for their judgement.
@@ -143,6 +144,7 @@ impl<'a> PieceWork<'a> {
             begun: false,
             rows_typed: 0,
             rows_odd: 0,
+            rejected: 0,
             bytes: 0,
             odd: Spool::new(&plan.run_dir, ODD_BYTES_IN_MEMORY),
             chunk: Vec::new(),
@@ -301,6 +303,7 @@ impl<'a> PieceWork<'a> {
     }
 
     fn reject(&mut self, reject: Reject) -> Result<()> {
+        self.rejected += 1;
         self.rejects.add(self.plan, self.piece, &mut self.piece_rejects, reject)
     }
 

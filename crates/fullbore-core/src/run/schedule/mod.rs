@@ -1,0 +1,221 @@
+//! The schedule: which piece each stream has, and which block each parser takes next.
+//!
+//! One lock over small state; it is taken a few times per block of 256 KiB, never per row. What
+//! streams ask of it is in `streams`, what parsers ask in `parsers`.
+
+mod parsers;
+mod streams;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use super::lines::Lines;
+use crate::destination::Lane;
+use crate::error::{Error, Result};
+use crate::parse::block::Block;
+use crate::plan::{KeyLimits, PieceInput, Plan, PlannedPiece};
+use crate::record::{Event, TableTotals};
+use crate::run::stream::SourceRow;
+use crate::source::feed::Feed;
+
+/// Where a block stood in its source.
+#[derive(Debug, Clone, Copy)]
+pub struct Origin {
+    pub file: usize,
+    pub offset: u64,
+    pub lines: u64,
+}
+
+/// A block on its way from parser to stream.
+#[derive(Default)]
+pub struct Unit {
+    pub encoded: Vec<u8>,
+    pub is_text: bool,
+    pub rows: u64,
+    pub source_bytes: u64,
+    pub origin: Option<Origin>,
+    /// Records that are no rows: where they came from, and why.
+    pub faults: Vec<(SourceRow, String)>,
+    /// Rows that the destination must judge, as COPY text.
+    pub odd: Vec<(SourceRow, Vec<u8>)>,
+    /// The block itself, where its rows may be asked for again (text lane).
+    pub block: Option<Block>,
+}
+
+/// A piece that a stream works on.
+struct Active {
+    piece: PlannedPiece,
+    lane: Lane,
+    feed: Arc<Mutex<Feed>>,
+    /// Blocks given out so far.
+    sequence: Arc<AtomicU64>,
+    /// Bytes that it may still take from a shared stream.
+    budget: u64,
+    in_flight: usize,
+    ready: BTreeMap<u64, Unit>,
+    next_out: u64,
+    exhausted: bool,
+    limits: Option<Arc<KeyLimits>>,
+}
+
+/// What a parser is to do next.
+pub struct Job {
+    pub piece: usize,
+    pub table: usize,
+    pub lane: Lane,
+    pub feed: Arc<Mutex<Feed>>,
+    pub sequence: Arc<AtomicU64>,
+    /// The keys that its rows may have, where it becomes a partition.
+    pub limits: Option<Arc<KeyLimits>>,
+}
+
+struct SharedStream {
+    table: usize,
+    file: usize,
+    feed: Option<Arc<Mutex<Feed>>>,
+    ended: bool,
+    /// Somebody opens it right now; a pipe must not be opened twice.
+    opening: bool,
+    users: usize,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<PlannedPiece>,
+    /// Pieces that are to be repeated as text.
+    as_text: HashMap<usize, ()>,
+    streams: Vec<SharedStream>,
+    active: Vec<Active>,
+    next_number: usize,
+    failure: Option<Error>,
+    closed: bool,
+    buffers: Vec<Vec<u8>>,
+    blocks: Vec<Block>,
+    totals: Vec<TableTotals>,
+    lines: Lines,
+}
+
+/// The schedule of one run.
+pub struct Schedule<'a> {
+    plan: &'a Arc<Plan>,
+    interrupted: &'a AtomicBool,
+    state: Mutex<State>,
+    /// Parsers wait here for a block to take.
+    work: Condvar,
+    /// Streams wait here for their next unit.
+    ready: Condvar,
+    table_is_text: Vec<AtomicBool>,
+}
+
+impl<'a> Schedule<'a> {
+    pub fn new(plan: &'a Arc<Plan>, interrupted: &'a AtomicBool) -> Result<Self> {
+        let mut state = State { next_number: plan.pieces.len(), ..State::default() };
+        for piece in &plan.pieces {
+            match &piece.input {
+                PieceInput::Stream { file } => state.streams.push(SharedStream {
+                    table: piece.table,
+                    file: *file,
+                    feed: None,
+                    ended: false,
+                    opening: false,
+                    users: 0,
+                }),
+                _ => state.waiting.push_back(piece.clone()),
+            }
+        }
+        state.totals = plan
+            .tables
+            .iter()
+            .map(|table| TableTotals {
+                name: table.name.clone(),
+                bytes_expected: table.bytes,
+                kept_on_failure: table.is_piecewise(),
+                ..TableTotals::default()
+            })
+            .collect();
+        let table_is_text =
+            plan.tables.iter().map(|table| AtomicBool::new(table.lane == Lane::Text)).collect();
+        Ok(Self {
+            plan,
+            interrupted,
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            ready: Condvar::new(),
+            table_is_text,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Runs a thread's work; an error or a panic ends the whole run.
+    pub fn guard(&self, work: impl FnOnce() -> Result<()>) {
+        let failure = match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error,
+            Err(panic) => {
+                let text = panic
+                    .downcast_ref::<String>()
+                    .map(String::as_str)
+                    .or_else(|| panic.downcast_ref::<&str>().copied())
+                    .unwrap_or("no message");
+                Error::usage(format!("a defect of Fullbore ended the run: {text}"))
+            }
+        };
+        self.fail(failure);
+    }
+
+    /// Ends the run; the first failure is the one that counts.
+    pub fn fail(&self, error: Error) {
+        let mut state = self.lock();
+        state.failure.get_or_insert(error);
+        state.closed = true;
+        drop(state);
+        self.work.notify_all();
+        self.ready.notify_all();
+    }
+
+    pub fn notice_interrupt(&self) {
+        if self.interrupted.load(Ordering::Relaxed) {
+            self.fail(Error::Interrupted);
+        }
+    }
+
+    /// No more work will come.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.work.notify_all();
+        self.ready.notify_all();
+    }
+
+    pub fn take_failure(&self) -> Option<Error> {
+        self.lock().failure.take()
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.lock().failure.is_some()
+    }
+
+    pub fn totals(&self) -> Vec<TableTotals> {
+        self.lock().totals.clone()
+    }
+
+    pub fn lines(&self) -> Lines {
+        self.lock().lines.clone()
+    }
+
+    /// Adds to what is known to be on its way, for the progress shown.
+    pub fn sent(&self, table: usize, rows: u64, bytes: u64) {
+        let mut state = self.lock();
+        state.totals[table].rows_sent += rows;
+        state.totals[table].bytes_sent += bytes;
+    }
+
+    pub fn sample(&self) -> Event {
+        let state = self.lock();
+        Event::Sample { tables: state.totals.clone(), streams_active: state.active.len() }
+    }
+}

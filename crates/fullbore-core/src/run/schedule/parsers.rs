@@ -1,0 +1,79 @@
+//! What parsers ask of the schedule: blocks to parse, and memory to parse them into.
+
+use super::{Job, Schedule, Unit};
+use crate::constants::QUEUE_BLOCKS_PER_STREAM;
+use crate::parse::block::Block;
+use crate::plan::PieceInput;
+
+impl Schedule<'_> {
+    /// The next block's job, from the piece that has fewest blocks waiting; `None` at the end.
+    pub fn next_job(&self) -> Option<Job> {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            let open = state
+                .active
+                .iter_mut()
+                .filter(|a| !a.exhausted && a.in_flight + a.ready.len() < QUEUE_BLOCKS_PER_STREAM)
+                .min_by_key(|a| a.in_flight + a.ready.len());
+            if let Some(active) = open {
+                active.in_flight += 1;
+                return Some(Job {
+                    piece: active.piece.number,
+                    table: active.piece.table,
+                    lane: active.lane,
+                    feed: active.feed.clone(),
+                    sequence: active.sequence.clone(),
+                    limits: active.limits.clone(),
+                });
+            }
+            state = self.work.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+
+    /// An empty buffer for encoded rows.
+    pub fn buffer(&self) -> Vec<u8> {
+        let mut buffer = self.lock().buffers.pop().unwrap_or_default();
+        buffer.clear();
+        buffer
+    }
+
+    pub fn block(&self) -> Block {
+        self.lock().blocks.pop().unwrap_or_default()
+    }
+
+    /// Hands a parsed block on.
+    pub fn deliver(&self, piece: usize, sequence: u64, unit: Unit) {
+        let mut state = self.lock();
+        if let Some(active) = state.active.iter_mut().find(|a| a.piece.number == piece) {
+            active.in_flight -= 1;
+            active.budget = active.budget.saturating_sub(unit.source_bytes);
+            if active.budget == 0 {
+                active.exhausted = true;
+            }
+            active.ready.insert(sequence, unit);
+        }
+        drop(state);
+        self.ready.notify_all();
+        self.work.notify_one();
+    }
+
+    /// The piece's feed has nothing more.
+    pub fn exhausted(&self, piece: usize) {
+        let mut state = self.lock();
+        if let Some(active) = state.active.iter_mut().find(|a| a.piece.number == piece) {
+            active.in_flight -= 1;
+            active.exhausted = true;
+            if let PieceInput::Stream { file } = active.piece.input {
+                let table = active.piece.table;
+                for stream in &mut state.streams {
+                    stream.ended |= stream.table == table && stream.file == file;
+                }
+            }
+        }
+        drop(state);
+        self.ready.notify_all();
+    }
+}
