@@ -38,7 +38,8 @@ pub struct LoadArgs {
     /// Files, globs, folders, `-` for stdin; or one job file ending in .toml
     #[arg(required = true, value_name = "SOURCE")]
     pub sources: Vec<String>,
-    /// Destination: a PostgreSQL URL or key=value string, `null:`, or `parquet:DIR`
+    /// Destination: a PostgreSQL URL or key=value string; `parquet:DIR`; `null:` parses, encodes and
+    /// throws away, `null:batches` only parses
     /// [default: the PG* variables or DATABASE_URL, else the embedded server]
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,

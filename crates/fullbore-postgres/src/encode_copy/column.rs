@@ -145,19 +145,15 @@ impl<'a> Column<'a> {
             Values::Uuid(values) => {
                 place.put(16i32.to_be_bytes()).put_range(values, row * 16, row * 16 + 16)
             }
-            Values::NumericText(offsets, text) => write_numeric_text(offsets, text, row, place),
+            Values::NumericText(offsets, text) => {
+                let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
+                numeric::write_text(&text[start..end], place)
+            }
             Values::List(list, items, element_oid) => {
                 write_list(list, items, *element_oid, row, place)
             }
         }
     }
-}
-
-#[inline(never)]
-fn write_numeric_text(offsets: &[i32], text: &[u8], row: usize, place: Place) -> Place {
-    let mut value = Vec::new();
-    numeric::from_text(&text[offsets[row] as usize..offsets[row + 1] as usize], &mut value);
-    place.put((value.len() as i32).to_be_bytes()).put_range(&value, 0, value.len())
 }
 
 /// Dimensions, flag, element type, and a dimension's length and lower bound.

@@ -23,16 +23,55 @@ pub struct Scale {
 }
 
 impl Scale {
-    pub fn new(scale: u8) -> Self {
-        let widen = [1u32, 1000, 100, 10][usize::from(scale) % 4];
-        let weight = 3 - i16::from(scale.div_ceil(4));
-        Self {
-            scale,
-            widen,
-            weight: weight as u16,
-            three_groups: 1_000_000_000_000 / u64::from(widen),
-        }
+    pub const fn new(scale: u8) -> Self {
+        let widen = [1u32, 1000, 100, 10][scale as usize % 4];
+        let weight = 3 - scale.div_ceil(4) as i16;
+        Self { scale, widen, weight: weight as u16, three_groups: 1_000_000_000_000 / widen as u64 }
     }
+}
+
+/// Digits of a decimal that surely fit 64 bits.
+const SHORT_DIGITS: usize = 18;
+
+/// Scales by number, for values that bring their own.
+const SCALES: [Scale; SHORT_DIGITS + 1] = {
+    let mut scales = [Scale::new(0); SHORT_DIGITS + 1];
+    let mut scale = 0;
+    while scale <= SHORT_DIGITS {
+        scales[scale] = Scale::new(scale as u8);
+        scale += 1;
+    }
+    scales
+};
+
+/// Writes length and value of a plain decimal of any size, as [`from_text`] reads it.
+#[inline(always)]
+pub fn write_text(text: &[u8], place: Place) -> Place {
+    // With sign and point.
+    if text.len() <= SHORT_DIGITS {
+        let (negative, digits) = match text {
+            [b'-', rest @ ..] => (true, rest),
+            _ => (false, text),
+        };
+        let (mut units, mut scale) = (0i64, 0);
+        for (at, byte) in digits.iter().enumerate() {
+            if *byte == b'.' {
+                scale = digits.len() - 1 - at;
+            } else {
+                debug_assert!(byte.is_ascii_digit(), "a plain decimal was promised");
+                units = units * 10 + i64::from(byte - b'0');
+            }
+        }
+        return write_64(if negative { -units } else { units }, SCALES[scale], place);
+    }
+    write_long_text(text, place)
+}
+
+#[inline(never)]
+fn write_long_text(text: &[u8], place: Place) -> Place {
+    let mut value = Vec::with_capacity(from_text_bytes_max(text.len()));
+    from_text(text, &mut value);
+    place.put((value.len() as i32).to_be_bytes()).put_range(&value, 0, value.len())
 }
 
 /// Writes length and value of `units` * 10^-`scale`.

@@ -141,6 +141,3 @@ impl FieldIndex {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
