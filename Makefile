@@ -38,6 +38,7 @@ servers: $(VENV)/.tools
 
 test: build servers
 	cargo test --workspace --quiet
+	scripts/test_neon.sh
 	$(BIN)/python -m pytest --quiet python/tests
 
 lint: $(VENV)/.tools
