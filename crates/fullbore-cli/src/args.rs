@@ -96,6 +96,10 @@ pub struct LoadArgs {
     /// Read all keys before the load, for files that aren't sorted by the partition key
     #[arg(long)]
     pub scan_keys: bool,
+    /// Send rows as COPY text, not binary: fewer bytes where the network is slow, more work for the
+    /// server
+    #[arg(long)]
+    pub as_text: bool,
     /// Sessions to load with, side by side [default: auto]
     #[arg(long, value_name = "N|auto", value_parser = count)]
     pub streams: Option<Count>,

@@ -116,6 +116,7 @@ fn table_job(args: &LoadArgs) -> TableJob {
         partition_by: args.partition_by.clone(),
         partition_bounds: args.partition_bounds.clone(),
         scan_keys: args.scan_keys,
+        as_text: args.as_text,
     }
 }
 
