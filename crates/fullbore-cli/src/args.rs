@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use fullbore_core::job::{Count, FormatName, Method, Publish, RejectLimit};
+use fullbore_core::job::{Codec, Count, FormatName, Method, Publish, RejectLimit};
 use fullbore_core::parse::dialect::Header;
 
 use crate::generate::GenArgs;
@@ -101,9 +101,13 @@ pub struct LoadArgs {
     /// Threads to parse with [default: auto]
     #[arg(long, value_name = "N|auto", value_parser = count)]
     pub parsers: Option<Count>,
-    /// How rows enter the database [default: auto]
-    #[arg(long, value_parser = method, value_name = "auto|copy")]
+    /// How rows enter the database: direct appends rows laid out here, with the server's extension
+    /// [default: auto, which is direct where that can be done]
+    #[arg(long, value_parser = method, value_name = "auto|copy|direct")]
     pub method: Option<Method>,
+    /// Pack rows on their way, under method direct: for a slow network [default: none]
+    #[arg(long, value_parser = codec, value_name = "none|lz4|zstd")]
+    pub compress: Option<Codec>,
     /// Rows, or share of rows, that may be rejected [default: 0]
     #[arg(long, value_name = "N|P%")]
     pub max_rejects: Option<RejectLimit>,
@@ -209,6 +213,10 @@ fn publish(text: &str) -> Result<Publish, String> {
 }
 
 fn method(text: &str) -> Result<Method, String> {
+    by_name(text)
+}
+
+fn codec(text: &str) -> Result<Codec, String> {
     by_name(text)
 }
 

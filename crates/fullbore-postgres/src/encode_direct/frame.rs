@@ -1,7 +1,7 @@
 //! Frames of the direct method: what is sent between server and client (extension/PROTOCOL.md).
 
 use fullbore_core::error::{Error, Result};
-use serde::{Deserialize, Serialize};
+use fullbore_core::job::Codec;
 
 /// Bytes of the header that each payload follows.
 pub const HEADER_BYTES: usize = 24;
@@ -18,27 +18,6 @@ pub enum Kind {
     Bodies,
     CopyBinary,
     CopyText,
-}
-
-/// How payloads are packed on their way.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Codec {
-    #[default]
-    None,
-    Lz4,
-    Zstd,
-}
-
-impl Codec {
-    /// Its name in the descriptor.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Lz4 => "lz4",
-            Self::Zstd => "zstd",
-        }
-    }
 }
 
 /// Makes room for the header of a frame whose payload is appended to `out` next.

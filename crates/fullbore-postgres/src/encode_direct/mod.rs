@@ -19,13 +19,14 @@ use arrow_select::take::take_record_batch;
 
 use fullbore_core::destination::Encoder;
 use fullbore_core::error::{Error, Result};
+use fullbore_core::job::Codec;
 
 use crate::cursor;
 use crate::encode_copy::BinaryEncoder;
 use column::Prepared;
 use frame::{BODIES_BYTES_MAX, Packer};
-pub use frame::{Codec, Kind, OUT_OF_BAND_BYTES_MAX, header};
-pub use layout::Layout;
+pub use frame::{Kind, header};
+pub use layout::{Layout, MAXALIGN};
 use rows::Rows;
 
 /// Rows out of band go in frames of about this size, so that no buffer grows beyond what one row
