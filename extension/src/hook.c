@@ -15,10 +15,11 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
+#include "parser/parse_func.h"
 #include "tcop/cmdtag.h"
 #include "tcop/dest.h"
 #include "tcop/utility.h"
-#include "parser/parse_func.h"
+#include "utils/inval.h"
 
 PG_MODULE_MAGIC;
 
@@ -35,6 +36,8 @@ check_may_load(void)
 	Oid			function = InvalidOid;
 	AclResult	may;
 
+	/* No lock was taken yet that would have told us of a REVOKE. */
+	AcceptInvalidationMessages();
 	if (OidIsValid(get_extension_oid("fullbore", true)))
 		function = LookupFuncName(name, 1, &argument, true);
 	if (!OidIsValid(function))

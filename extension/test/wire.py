@@ -30,6 +30,7 @@ class Connection:
         self, socket_dir: Path, database: str = "postgres", user: str = "postgres"
     ) -> None:
         self.database = database
+        self.socket_dir = socket_dir
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(120)
         self.socket.connect(str(socket_dir / ".s.PGSQL.5432"))
@@ -41,6 +42,11 @@ class Connection:
         self.socket.sendall(struct.pack(">I", len(body) + 4) + body)
         self.pid = 0
         self.finish()
+
+    @classmethod
+    def to(cls, other: Connection, database: str | None = None) -> Connection:
+        """Another session on the same server."""
+        return cls(other.socket_dir, database or other.database)
 
     def send(self, kind: bytes, body: bytes = b"") -> None:
         self.socket.sendall(kind + struct.pack(">I", len(body) + 4) + body)
