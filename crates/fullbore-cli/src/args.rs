@@ -26,6 +26,8 @@ pub enum Command {
     Gen(GenArgs),
     /// Start, stop or look at the embedded server
     Server(ServerArgs),
+    /// Install the server's extension for direct loads, or say what is missing
+    Extension(ExtensionArgs),
     /// Open psql on the embedded server
     Psql(PsqlArgs),
     /// List runs and show their records
@@ -159,6 +161,27 @@ pub enum ServerAction {
     Status,
     /// Print its URL
     Url,
+}
+
+#[derive(Debug, Args)]
+pub struct ExtensionArgs {
+    #[command(subcommand)]
+    pub action: ExtensionAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ExtensionAction {
+    /// Build it for a server of this machine, and install it there
+    Install {
+        /// The server's pg_config
+        #[arg(long, value_name = "PATH")]
+        pg_config: PathBuf,
+    },
+    /// Say what a database lacks for direct loads
+    Check {
+        /// The database, and the role that is to load
+        url: String,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -49,7 +49,7 @@ fn render_table(
         let _ = writeln!(text, "  note: {note}");
     }
     let _ = writeln!(text, "  publish: {}", publish_row(table));
-    let _ = writeln!(text, "  method: {}, {}", table.method.name(), table.method_reason);
+    let _ = writeln!(text, "  method: {}, since {}", table.method.name(), table.method_reason);
     match (table.lane, &table.lane_reason) {
         (Lane::Binary, _) => {
             let form = match table.method {

@@ -1,6 +1,7 @@
 //! What a server lacks for direct loads.
 
-use crate::connection::{ConnectionError, Session, quote_identifier};
+use super::probe;
+use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier};
 
 /// Something that is missing, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,8 +60,8 @@ pub fn missing(session: &mut Session) -> Result<Vec<Missing>, ConnectionError> {
     Ok(missing)
 }
 
-/// The version that the database has.
-pub fn installed(session: &mut Session) -> Result<Option<String>, ConnectionError> {
-    let rows = session.query("SELECT extversion FROM pg_extension WHERE extname = 'fullbore'")?;
-    Ok(rows.first().and_then(|row| row.get("extversion")).map(str::to_owned))
+/// The version of the extension's library, which this loads into the session.
+pub fn loaded_version(session: &mut Session) -> Result<String, ConnectionError> {
+    let table = QualifiedName::new(Some("pg_catalog"), "pg_class")?;
+    Ok(probe::descriptor(session, &table)?.extension)
 }

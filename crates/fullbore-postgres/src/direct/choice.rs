@@ -52,7 +52,7 @@ pub fn choose(target: &mut Target, wanted: Wanted, shapes: &Shapes) -> Result<Ch
             ));
         }
         Probe::Impossible { reason, .. } => {
-            return copy(format!("direct is not possible: {reason}"));
+            return copy(reason);
         }
     };
     if wanted.codec != Codec::None && !descriptor.codecs.iter().any(|c| c == wanted.codec.name()) {
@@ -67,7 +67,7 @@ pub fn choose(target: &mut Target, wanted: Wanted, shapes: &Shapes) -> Result<Ch
     };
     let (layout, reason) = match layout {
         Ok(layout) => (Some(layout), sessions(target.publish).to_owned()),
-        Err(why) if must => (None, format!("asked for; all rows travel out of band: {why}")),
+        Err(why) if must => (None, format!("it was asked for; all rows travel out of band: {why}")),
         Err(why) => return copy(format!("all rows would travel out of band: {why}")),
     };
     target.direct = Some(Direct { descriptor, layout, codec: wanted.codec });
