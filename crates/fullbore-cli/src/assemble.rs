@@ -15,7 +15,7 @@ use fullbore_core::plan::pieces::{arrange, cut, joined};
 use fullbore_core::plan::{Format, Plan, PlannedPiece, TablePlan};
 use fullbore_core::source::parquet;
 use fullbore_postgres::connection::QualifiedName;
-use fullbore_postgres::direct::choice::{Choice, Wanted};
+use fullbore_postgres::direct::choice::{Choice, Wanted, choose};
 use fullbore_postgres::schema::{self, NewColumn};
 use fullbore_postgres::{Postgres, TableRequest, Target};
 
@@ -127,7 +127,7 @@ fn assemble_table(
     let shapes = match_columns(&job, &sources, &columns)?;
     let (mut pieces, piece_bytes) = cut(&sources.files, &sources.format, number, streams)?;
     let choice = match &mut target {
-        Some(target) => target.choose(wanted, &shapes)?,
+        Some(target) => choose(target, wanted, &shapes)?,
         None => Choice { method: Method::Copy, reason: "there is no server".into() },
     };
     if choice.method == Method::Direct && job.publish == Publish::Replace {

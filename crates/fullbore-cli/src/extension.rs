@@ -66,7 +66,7 @@ fn install(pg_config: &Path) -> Result<Ended> {
         ));
     }
     println!("installed for {version} in {libraries}");
-    eprintln!("now, in each database to load into, as a superuser: CREATE EXTENSION fullbore");
+    println!("now, in each database to load into, as a superuser: CREATE EXTENSION fullbore");
     Ok(Ended::Loaded)
 }
 

@@ -6,13 +6,12 @@ use fullbore_core::destination::{Destination, Encoder, Lane, Phase, TargetColumn
 use fullbore_core::error::Result;
 use fullbore_core::job::{Method, Publish};
 use fullbore_core::plan::Plan;
-use fullbore_core::plan::columns::Shapes;
 
 use crate::catalog::{self, Relation};
 use crate::connection::{
     ConnectionOptions, QualifiedName, Session, quote_identifier, quote_literal,
 };
-use crate::direct::choice::{self, Choice, Direct, Wanted};
+use crate::direct::choice::Direct;
 use crate::direct::probe::{self, Probe};
 use crate::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
 use crate::encode_direct::DirectEncoder;
@@ -49,11 +48,6 @@ pub struct Target {
 }
 
 impl Target {
-    /// Chooses how rows enter it.
-    pub fn choose(&mut self, wanted: Wanted, shapes: &Shapes) -> Result<Choice> {
-        choice::choose(self, wanted, shapes)
-    }
-
     pub fn name(&self) -> &QualifiedName {
         &self.relation.name
     }

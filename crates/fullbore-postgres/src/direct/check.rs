@@ -26,7 +26,7 @@ pub fn missing(session: &mut Session) -> Result<Vec<Missing>, ConnectionError> {
     let Some(row) = rows.first() else { return Ok(Vec::new()) };
     let text = |name: &str| row.get(name).unwrap_or_default();
     let mut missing = Vec::new();
-    if row.get("available").is_none() {
+    if row.get("available").is_none() && row.get("installed").is_none() {
         missing.push(Missing {
             what: "the extension is not installed on the server's machine".into(),
             remedy: "run there, as who may write to PostgreSQL's folders: fullbore extension \
