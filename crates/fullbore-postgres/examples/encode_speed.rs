@@ -28,7 +28,8 @@ fn lineitem() -> Vec<(&'static str, FieldType, &'static str, usize, &'static str
     use FieldType::*;
     let key = |name| (name, Int64, "int8", 8, "plain");
     let money = |name| (name, Decimal { precision: 15, scale: 2 }, "numeric", 4, "main");
-    let text = |name| (name, FieldType::text(), "text", 4, "extended");
+    let text = |name, n| (name, Text { characters_max: Some(n) }, "varchar", 4, "extended");
+    let code = |name, n| (name, Text { characters_max: Some(n) }, "bpchar", 4, "extended");
     let day = |name| (name, Date, "date", 4, "plain");
     vec![
         key("l_orderkey"),
@@ -39,14 +40,14 @@ fn lineitem() -> Vec<(&'static str, FieldType, &'static str, usize, &'static str
         money("l_extendedprice"),
         money("l_discount"),
         money("l_tax"),
-        text("l_returnflag"),
-        text("l_linestatus"),
+        code("l_returnflag", 1),
+        code("l_linestatus", 1),
         day("l_shipdate"),
         day("l_commitdate"),
         day("l_receiptdate"),
-        text("l_shipinstruct"),
-        text("l_shipmode"),
-        text("l_comment"),
+        code("l_shipinstruct", 25),
+        code("l_shipmode", 10),
+        text("l_comment", 44),
     ]
 }
 

@@ -87,10 +87,18 @@ enum Values<'a> {
     Labels(&'a [u32]),
     Uuid(&'a [u8]),
     Bytes(&'a [i32], &'a [u8]),
-    Padded(&'a [i32], &'a [u8], usize),
+    Padded(&'a [i32], &'a [u8], Padding),
     Decimal64(&'a [i64], Scale),
     Decimal128(&'a [i128], u8),
     NumericText(&'a [i32], &'a [u8], Option<u16>),
+}
+
+/// How values are padded to their length in characters.
+#[derive(Clone, Copy)]
+struct Padding {
+    characters: usize,
+    /// No value of the batch has a character of several bytes.
+    ascii: bool,
 }
 
 /// A column and its NULLs.
@@ -150,7 +158,11 @@ impl<'a> Column<'a> {
                 None => Values::Bytes(strings().0, strings().1),
             },
             (Form::Padded { characters }, _) => {
-                Values::Padded(strings().0, strings().1, *characters)
+                let (offsets, bytes) = strings();
+                let ends = (offsets[0] as usize, offsets[array.len()] as usize);
+                let padding =
+                    Padding { characters: *characters, ascii: bytes[ends.0..ends.1].is_ascii() };
+                Values::Padded(offsets, bytes, padding)
             }
             (Form::Decimal64 { scale }, _) => Values::Decimal64(
                 array.as_primitive::<Decimal64Type>().values(),
@@ -172,7 +184,7 @@ impl<'a> Column<'a> {
     /// Most bytes that a value takes beside those that [`Self::counted`] tells.
     pub fn overhead_bytes(&self) -> usize {
         match &self.values {
-            Values::Padded(_, _, characters) => LONG_HEAD_BYTES + characters,
+            Values::Padded(_, _, padding) => LONG_HEAD_BYTES + padding.characters,
             Values::Bytes(..) => LONG_HEAD_BYTES,
             Values::Decimal64(..) | Values::Decimal128(..) => numeric::BYTES_MAX,
             Values::NumericText(..) => numeric::TEXT_OVERHEAD_BYTES,
@@ -231,9 +243,15 @@ impl<'a> Column<'a> {
             Values::Decimal128(values, scale) => {
                 numeric::write_128(values[row], *scale, slot, place)
             }
-            Values::Padded(offsets, bytes, characters) => {
+            Values::Padded(offsets, bytes, padding) => {
                 let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
-                write_padded(&bytes[start..end], *characters, slot, place)
+                let characters = match padding.ascii {
+                    true => end - start,
+                    false => characters_in(&bytes[start..end]),
+                };
+                let missing = padding.characters.saturating_sub(characters);
+                let place = varlena_head(end - start + missing, slot, place);
+                put_spaces(missing, place.put_range(bytes, start, end))
             }
             Values::NumericText(offsets, text, scale) => {
                 let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
@@ -291,17 +309,19 @@ pub fn varlena_head(bytes: usize, slot: Slot, place: Place) -> Place {
     place.align(slot.start, slot.mask).put((((bytes + 4) << 2) as u32).to_le_bytes())
 }
 
-#[inline(never)]
-fn write_padded(value: &[u8], characters: usize, slot: Slot, place: Place) -> Place {
-    // Every byte that does not go on with a character begins one.
-    let has = value.iter().filter(|byte| **byte & 0xc0 != 0x80).count();
-    let mut missing = characters.saturating_sub(has);
-    let place = varlena_head(value.len() + missing, slot, place);
-    let mut place = place.put_range(value, 0, value.len());
-    while missing > 0 {
-        let count = missing.min(32);
-        place = place.put_some([b' '; 32], count);
-        missing -= count;
+/// Every byte that does not go on with a character begins one.
+fn characters_in(text: &[u8]) -> usize {
+    text.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
+}
+
+/// Spaces that are written at a time.
+const SPACES: usize = 32;
+
+#[inline(always)]
+fn put_spaces(mut count: usize, mut place: Place) -> Place {
+    while count > SPACES {
+        place = place.put([b' '; SPACES]);
+        count -= SPACES;
     }
-    place
+    place.put_some([b' '; SPACES], count)
 }
