@@ -10,6 +10,7 @@
 
 #include "access/heapam.h"
 #include "catalog/pg_proc.h"
+#include "common/relpath.h"
 #include "storage/proc.h"
 #include "storage/smgr.h"
 #include "utils/acl.h"
@@ -72,6 +73,20 @@ FbDelayCheckpoint(bool delay)
 		MyProc->delayChkptFlags &= ~DELAY_CHKPT_START;
 #else
 	MyProc->delayChkpt = delay;
+#endif
+}
+
+/* The path of a relation's first segment; 18 gives it by value. */
+static inline void
+FbRelationPath(Relation rel, char *path)
+{
+#if PG_VERSION_NUM >= 180000
+	strlcpy(path, relpathperm(FbRelationLocator(rel), MAIN_FORKNUM).str, MAXPGPATH);
+#else
+	char	   *made = relpathperm(FbRelationLocator(rel), MAIN_FORKNUM);
+
+	strlcpy(path, made, MAXPGPATH);
+	pfree(made);
 #endif
 }
 
