@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "test"))
 
-import bodies  # noqa: E402
+import bodies
 
 # In the order of FbForm; a value and its descriptor's words.
 FORMS = [
@@ -23,7 +23,9 @@ ALIGN = [1, 1, 2, 4, 8, 1, 4, 8, 8, 4, 4, 4, 4, 4, 4, 4]
 
 
 def seed(numbers: random.Random) -> bytes:
-    chosen = [numbers.choice([n for n, f in enumerate(FORMS) if f]) for _ in range(numbers.randrange(24))]
+    chosen = [
+        numbers.choice([n for n, f in enumerate(FORMS) if f]) for _ in range(numbers.randrange(24))
+    ]
     columns, values, words = [], [], b""
     with_null = bool(chosen) and numbers.random() < 0.5
     for number in chosen:
