@@ -223,6 +223,7 @@ fb_make_layout(Relation rel)
 		if (column->form == FB_ENUM)
 			add_labels(column, attribute->atttypid);
 		add_modifier(column, attribute->atttypmod);
+		fb_prepare_column(column);
 	}
 	return layout;
 }

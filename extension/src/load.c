@@ -38,15 +38,12 @@ typedef struct Load
 static void
 check_privileges(Relation rel)
 {
-	AclResult	may = pg_class_aclcheck(RelationGetRelid(rel), GetUserId(), ACL_INSERT);
-
 	/* Who writes pages is as powerful as who may truncate, drop and make the table anew. */
 	if (!FbOwnsRelation(RelationGetRelid(rel)))
 		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(rel->rd_rel->relkind),
 					   RelationGetRelationName(rel));
-	if (may != ACLCHECK_OK)
-		aclcheck_error(may, get_relkind_objtype(rel->rd_rel->relkind),
-					   RelationGetRelationName(rel));
+	/* As COPY does it, so that extensions that watch privileges see it, too. */
+	FbCheckInsert(rel);
 }
 
 static void

@@ -158,12 +158,13 @@ read_line(CopyFromState reader, ExprContext *context, TupleTableSlot *slot)
 
 		MemoryContextSwitchTo(memory);
 		error = CopyErrorData();
-		if (!is_refusal(reader, error))
-			PG_RE_THROW();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(memory);
 		CurrentResourceOwner = owner;
+		/* Only now: an error may not leave our subtransaction to the client. */
+		if (!is_refusal(reader, error))
+			ReThrowError(error);
 		tell_skipped(reader, error);
 		/* The next line begins without a column. */
 		reader->cur_attname = NULL;

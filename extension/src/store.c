@@ -57,11 +57,11 @@ fb_store_next_page(FbStore *store, BlockNumber *block)
 
 /* Through the page cache. */
 static void
-write_buffered(FbStore *store)
+write_buffered(FbStore *store, int first)
 {
 	SMgrRelation smgr = FbSmgr(store->rel);
 
-	for (int at = 0; at < store->run_used; at++)
+	for (int at = first; at < store->run_used; at++)
 		smgrextend(smgr, MAIN_FORKNUM, store->run_block + at,
 				   FbPageForWrite(store->run + (Size) at * BLCKSZ), true);
 
@@ -69,10 +69,20 @@ write_buffered(FbStore *store)
 	smgrwriteback(smgr, MAIN_FORKNUM, store->run_block, store->run_used);
 }
 
+/* A table of a few pages is likely to be read soon, and its writing costs next to nothing. */
+static bool
+use_direct(const FbStore *store)
+{
+	return store->direct != NULL
+		&& (store->io == FB_IO_DIRECT || store->run_used == FB_RUN_PAGES
+			|| store->run_block - store->first_block >= FB_RUN_PAGES);
+}
+
 static void
 write_run(FbStore *store)
 {
 	int			count = store->run_used;
+	int			written = 0;
 
 	if (count == 0)
 		return;
@@ -93,8 +103,14 @@ write_run(FbStore *store)
 	for (int at = 0; at < count; at++)
 		PageSetChecksumInplace((Page) (store->run + (Size) at * BLCKSZ), store->run_block + at);
 
-	if (store->direct == NULL || !fb_direct_file_write(store->direct, store))
-		write_buffered(store);
+	if (use_direct(store) && !fb_direct_file_write(store->direct, store, &written))
+	{
+		/* The file system knows no direct I/O: it is not asked again. */
+		fb_direct_file_end(store->direct);
+		store->direct = NULL;
+	}
+	if (written < count)
+		write_buffered(store, written);
 	if (store->needs_wal)
 		FbDelayCheckpoint(false);
 

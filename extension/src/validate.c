@@ -6,8 +6,7 @@
  * write for valid values, bit for bit.
  */
 #include "validate.h"
-
-#include <string.h>
+#include "validate_fast.h"
 
 #define NULL_BITMAP_AT 0
 
@@ -17,33 +16,6 @@
 #define TIME_MAX INT64_C(86400000000)
 #define TIMESTAMP_MIN INT64_C(-211813488000000000)
 #define TIMESTAMP_END INT64_C(9223371331200000000)
-
-static inline uint16_t
-load_16(const uint8_t *at)
-{
-	uint16_t	value;
-
-	memcpy(&value, at, sizeof value);
-	return value;
-}
-
-static inline uint32_t
-load_32(const uint8_t *at)
-{
-	uint32_t	value;
-
-	memcpy(&value, at, sizeof value);
-	return value;
-}
-
-static inline int64_t
-load_64(const uint8_t *at)
-{
-	int64_t		value;
-
-	memcpy(&value, at, sizeof value);
-	return value;
-}
 
 static bool
 is_label(const FbColumn *column, uint32_t label)
@@ -81,6 +53,21 @@ in_range(const FbLayout *layout, int64_t value)
 {
 	return (!layout->range_has_from || value >= layout->range_from)
 		&& (!layout->range_has_to || value < layout->range_to);
+}
+
+/* Up to seven bytes of zeros. */
+static inline bool
+is_padding(const uint8_t *data, uint32_t at, uint32_t end)
+{
+	if (end >= 8)
+	{
+		/* The eight bytes before the end, of which the last ones count. */
+		return (fb_load_64(data + end - 8) & ~(UINT64_MAX >> (8 * (end - at)))) == 0;
+	}
+	for (; at < end; at++)
+		if (data[at] != 0)
+			return false;
+	return true;
 }
 
 static inline bool __attribute__((always_inline))
@@ -143,10 +130,10 @@ walk(const FbLayout *layout, const uint8_t *body, uint32_t length, bool has_bitm
 				if (aligned > size || size - aligned < 4)
 					return refuse(verdict, FB_BAD_LAYOUT, number,
 								  "the body ends before this value's header");
-				for (; at < aligned; at++)
-					if (data[at] != 0)
-						return refuse(verdict, FB_BAD_LAYOUT, number, "padding is not zero");
-				header = load_32(data + at);
+				if (!is_padding(data, at, aligned))
+					return refuse(verdict, FB_BAD_LAYOUT, number, "padding is not zero");
+				at = aligned;
+				header = fb_load_32(data + at);
 				if (header & 3)
 					return refuse(verdict, FB_BAD_LAYOUT, number,
 								  "a compressed value, or a short header after padding");
@@ -167,12 +154,14 @@ walk(const FbLayout *layout, const uint8_t *body, uint32_t length, bool has_bitm
 			switch (column->form)
 			{
 				case FB_NUMERIC:
-					reason = fb_validate_numeric(column, value, value_length);
+					if (!fb_is_fine_numeric(column, value, value_length))
+						reason = fb_validate_numeric(column, value, value_length);
 					break;
 				case FB_BYTEA:
 					break;
 				default:
-					reason = fb_validate_text(layout, column, value, value_length);
+					if (!fb_is_fine_text(column, value, value_length))
+						reason = fb_validate_text(layout, column, value, value_length);
 					break;
 			}
 			if (reason != NULL)
@@ -188,11 +177,10 @@ walk(const FbLayout *layout, const uint8_t *body, uint32_t length, bool has_bitm
 			value_length = lengths[column->form];
 			if (aligned > size || size - aligned < value_length)
 				return refuse(verdict, FB_BAD_LAYOUT, number, "the body ends before this value");
-			for (; at < aligned; at++)
-				if (data[at] != 0)
-					return refuse(verdict, FB_BAD_LAYOUT, number, "padding is not zero");
-			value = data + at;
-			at += value_length;
+			if (!is_padding(data, at, aligned))
+				return refuse(verdict, FB_BAD_LAYOUT, number, "padding is not zero");
+			value = data + aligned;
+			at = aligned + value_length;
 		}
 		switch (column->form)
 		{
@@ -201,31 +189,31 @@ walk(const FbLayout *layout, const uint8_t *body, uint32_t length, bool has_bitm
 					reason = "neither 0 nor 1";
 				break;
 			case FB_ANY_2:
-				whole = (int16_t) load_16(value);
+				whole = (int16_t) fb_load_16(value);
 				break;
 			case FB_ANY_4:
-				whole = (int32_t) load_32(value);
+				whole = (int32_t) fb_load_32(value);
 				break;
 			case FB_ANY_8:
-				whole = load_64(value);
+				whole = (int64_t) fb_load_64(value);
 				break;
 			case FB_ANY_16:
 				break;
 			case FB_DATE:
-				whole = (int32_t) load_32(value);
+				whole = (int32_t) fb_load_32(value);
 				if ((whole < DATE_MIN || whole >= DATE_END)
 					&& whole != INT32_MIN && whole != INT32_MAX)
 					reason = "a date out of range";
 				break;
 			case FB_TIME:
-				whole = load_64(value);
+				whole = (int64_t) fb_load_64(value);
 				if (whole < 0 || whole > TIME_MAX)
 					reason = "a time out of range";
 				else if (column->unit > 1 && whole % column->unit != 0)
 					reason = "a time of more digits than its column's precision";
 				break;
 			case FB_TIMESTAMP:
-				whole = load_64(value);
+				whole = (int64_t) fb_load_64(value);
 				if (whole == INT64_MIN || whole == INT64_MAX)
 					break;
 				if (whole < TIMESTAMP_MIN || whole >= TIMESTAMP_END)
@@ -234,7 +222,7 @@ walk(const FbLayout *layout, const uint8_t *body, uint32_t length, bool has_bitm
 					reason = "a timestamp of more digits than its column's precision";
 				break;
 			case FB_ENUM:
-				if (!is_label(column, load_32(value)))
+				if (!is_label(column, fb_load_32(value)))
 					reason = "no label of the column's enum type";
 				break;
 			default:
@@ -251,6 +239,31 @@ walk(const FbLayout *layout, const uint8_t *body, uint32_t length, bool has_bitm
 		return refuse(verdict, FB_BAD_LAYOUT, -1, "the body is longer than its values");
 	verdict->has_varlena = has_varlena;
 	return true;
+}
+
+void
+fb_prepare_column(FbColumn *column)
+{
+	column->plain_least = 1;
+	column->plain_most = 0;
+	column->short_header = 0;
+	column->weight_safe = -1000;
+	if (column->form == FB_TEXT || column->form == FB_VARCHAR || column->form == FB_BPCHAR)
+	{
+		column->plain_least = 0;
+		column->plain_most = UINT32_MAX;
+		if (column->limited)
+			column->plain_most = (uint32_t) column->limit;
+		if (column->limited && column->form == FB_BPCHAR)
+			column->plain_least = (uint32_t) column->limit;
+	}
+	if (column->form == FB_NUMERIC && column->limited && column->scale >= 0
+		&& column->scale <= 63)
+	{
+		column->short_header = (uint16_t) (0x8000 | column->scale << 7);
+		/* 4 * (weight + 1) digits at most before the point. */
+		column->weight_safe = (column->precision - column->scale + 400) / 4 - 100 - 1;
+	}
 }
 
 /* The bitmap itself: a NULL in it, and nothing set behind its last column. */

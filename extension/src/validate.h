@@ -44,6 +44,13 @@ typedef struct FbColumn
 	int32_t		precision;		/* numeric */
 	int32_t		scale;			/* numeric; can be negative from PostgreSQL 15 on */
 	int64_t		unit;			/* time, timestamp: values are multiples of so many microseconds */
+
+	/* For the common cases, filled by fb_prepare_column(). */
+	uint32_t	plain_least;	/* text: bytes of plain ASCII that are surely fine, from ... */
+	uint32_t	plain_most;		/* ... to */
+	uint16_t	short_header;	/* numeric: a short header of the column's scale */
+	int32_t		weight_safe;	/* numeric: the largest weight that any first digit fits */
+
 	const uint32_t *labels;		/* enum: object ids of its labels, ascending */
 	uint32_t	label_count;
 } FbColumn;
@@ -93,6 +100,9 @@ typedef struct FbVerdict
 	const char *reason;			/* why, a static English sentence */
 	bool		has_varlena;	/* of a fine body: a value with a varlena header is there */
 } FbVerdict;
+
+/* To be called on a column whose other members are filled. */
+extern void fb_prepare_column(FbColumn *column);
 
 /*
  * Checks one body. True: it is fine. On false the verdict says what is wrong.

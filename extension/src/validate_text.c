@@ -2,53 +2,9 @@
  * validate_text.c - text in the database's encoding, without NUL, of the length its column allows.
  */
 #include "validate.h"
+#include "validate_fast.h"
 
 #include <string.h>
-
-#define HIGH_BITS UINT64_C(0x8080808080808080)
-#define LOW_SEVENS UINT64_C(0x7f7f7f7f7f7f7f7f)
-
-/* Eight bytes that are all ASCII and not NUL leave nothing. Bytes above 127 may carry into their
- * neighbours, but are themselves seen. */
-static inline uint64_t
-not_plain(const uint8_t *at)
-{
-	uint64_t	eight;
-
-	memcpy(&eight, at, 8);
-	return (eight | ~(eight + LOW_SEVENS)) & HIGH_BITS;
-}
-
-/* Most text is ASCII: eight bytes at a time, the last eight overlapping those before. */
-static inline bool
-is_plain_ascii(const uint8_t *text, uint32_t length)
-{
-	uint64_t	bad = 0;
-
-	if (length >= 8)
-	{
-		uint32_t	at = 0;
-
-		for (; at + 8 <= length; at += 8)
-			bad |= not_plain(text + at);
-		return (bad | not_plain(text + length - 8)) == 0;
-	}
-	if (length >= 4)
-	{
-		uint32_t	first;
-		uint32_t	last;
-		uint64_t	both;
-
-		memcpy(&first, text, 4);
-		memcpy(&last, text + length - 4, 4);
-		both = (uint64_t) first << 32 | last;
-		return ((both | ~(both + LOW_SEVENS)) & HIGH_BITS) == 0;
-	}
-	for (uint32_t at = 0; at < length; at++)
-		if (text[at] == 0 || text[at] >= 0x80)
-			return false;
-	return true;
-}
 
 static inline bool
 continues(uint8_t byte)
@@ -112,7 +68,7 @@ fb_validate_text(const FbLayout *layout, const FbColumn *column, const uint8_t *
 {
 	int			characters;
 
-	if (is_plain_ascii(value, length))
+	if (fb_is_plain_ascii(value, length))
 		characters = (int) length;
 	else if (layout->encoding == FB_UTF8)
 		characters = count_utf8(value, length);
