@@ -280,7 +280,7 @@ fn mask(values: &Values<'_>, align: usize, has_nulls: bool, known: &mut Known) -
         *known = Known::NOTHING;
         return align - 1;
     }
-    let is_aligned = known.modulus >= align && known.residue % align == 0;
+    let is_aligned = known.modulus >= align && known.residue.is_multiple_of(align);
     let aligned = match is_aligned {
         true => *known,
         false if known.modulus >= align => {
