@@ -8,7 +8,6 @@ use arrow_buffer::NullBuffer;
 use super::layout::{Form, Labels, LayoutColumn};
 use super::numeric;
 use crate::cursor::Place;
-use crate::digits::Scale;
 use crate::encode_copy::{EPOCH_DAYS, EPOCH_MICROSECONDS};
 
 /// Longest value that a varlena header of one byte can tell.
@@ -16,15 +15,38 @@ const SHORT_BYTES_MAX: usize = 126;
 /// A long varlena header and the most padding before it.
 const LONG_HEAD_BYTES: usize = 3 + 4;
 
-/// Where a value is to stand.
+/// Where a value is to stand. Two words, so that it travels in registers.
 #[derive(Clone, Copy)]
 pub struct Slot {
     /// Where the row's data begins: values are aligned from there.
-    pub start: Place,
-    /// Alignment less one; 0 where the place is known to be aligned.
-    pub mask: usize,
+    start: Place,
+    rules: Rules,
+}
+
+/// Alignment less one, 0 where the place is known to be aligned; and whether a varlena may have a
+/// header of one byte.
+#[derive(Clone, Copy)]
+struct Rules(usize);
+
+impl Rules {
+    const SHORT: usize = 1 << 8;
+
+    fn new(mask: usize, short: bool) -> Self {
+        Self(mask | if short { Self::SHORT } else { 0 })
+    }
+
+    #[inline(always)]
+    fn mask(self) -> usize {
+        self.0 & (super::layout::MAXALIGN - 1)
+    }
+}
+
+impl Slot {
     /// Whether a varlena may have a header of one byte.
-    pub short: bool,
+    #[inline(always)]
+    pub fn short(self) -> bool {
+        self.rules.0 & Rules::SHORT != 0
+    }
 }
 
 /// What a column's values are turned into before rows are written.
@@ -88,7 +110,7 @@ enum Values<'a> {
     Uuid(&'a [u8]),
     Bytes(&'a [i32], &'a [u8]),
     Padded(&'a [i32], &'a [u8], Padding),
-    Decimal64(&'a [i64], Scale),
+    Decimal64(&'a [i64], numeric::Heads),
     Decimal128(&'a [i128], u8),
     NumericText(&'a [i32], &'a [u8], Option<u16>),
 }
@@ -97,16 +119,16 @@ enum Values<'a> {
 #[derive(Clone, Copy)]
 struct Padding {
     characters: usize,
-    /// No value of the batch has a character of several bytes.
-    ascii: bool,
+    /// Not 0 where no value of the batch has a character of several bytes. No `bool`: its unused
+    /// values would hold the kind of the column, which then takes longer to tell.
+    ascii: u8,
 }
 
 /// A column and its NULLs.
 pub struct Column<'a> {
     values: Values<'a>,
     pub nulls: Option<&'a NullBuffer>,
-    mask: usize,
-    short: bool,
+    rules: Rules,
 }
 
 /// What is known of the place that columns so far have left: it is `residue` modulo `modulus`.
@@ -160,13 +182,15 @@ impl<'a> Column<'a> {
             (Form::Padded { characters }, _) => {
                 let (offsets, bytes) = strings();
                 let ends = (offsets[0] as usize, offsets[array.len()] as usize);
-                let padding =
-                    Padding { characters: *characters, ascii: bytes[ends.0..ends.1].is_ascii() };
+                let padding = Padding {
+                    characters: *characters,
+                    ascii: u8::from(bytes[ends.0..ends.1].is_ascii()),
+                };
                 Values::Padded(offsets, bytes, padding)
             }
             (Form::Decimal64 { scale }, _) => Values::Decimal64(
                 array.as_primitive::<Decimal64Type>().values(),
-                Scale::new(*scale),
+                numeric::Heads::new(*scale),
             ),
             (Form::Decimal128 { scale }, _) => {
                 Values::Decimal128(array.as_primitive::<Decimal128Type>().values(), *scale)
@@ -178,7 +202,7 @@ impl<'a> Column<'a> {
         };
         let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
         let mask = mask(&values, layout.align, nulls.is_some(), known);
-        Self { values, nulls, mask, short: layout.short }
+        Self { values, nulls, rules: Rules::new(mask, layout.short) }
     }
 
     /// Most bytes that a value takes beside those that [`Self::counted`] tells.
@@ -189,7 +213,7 @@ impl<'a> Column<'a> {
             Values::Decimal64(..) | Values::Decimal128(..) => numeric::BYTES_MAX,
             Values::NumericText(..) => numeric::TEXT_OVERHEAD_BYTES,
             Values::Uuid(_) => 16,
-            fixed => self.mask + fixed_bytes(fixed),
+            fixed => self.rules.mask() + fixed_bytes(fixed),
         }
     }
 
@@ -219,11 +243,11 @@ impl<'a> Column<'a> {
     /// Writes a row's value, which is not NULL, where the row's data begins at `start`.
     #[inline(always)]
     pub fn write(&self, row: usize, start: Place, place: Place) -> Place {
-        let slot = Slot { start, mask: self.mask, short: self.short };
+        let slot = Slot { start, rules: self.rules };
         match &self.values {
             Values::Int64(values) => fixed(values[row].to_le_bytes(), slot, place),
             Values::Int32(values) => fixed(values[row].to_le_bytes(), slot, place),
-            Values::Decimal64(values, scale) => numeric::write_64(values[row], *scale, slot, place),
+            Values::Decimal64(values, heads) => numeric::write_64(values[row], heads, slot, place),
             Values::Bytes(offsets, bytes) => {
                 let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
                 varlena_head(end - start, slot, place).put_range(bytes, start, end)
@@ -246,8 +270,8 @@ impl<'a> Column<'a> {
             Values::Padded(offsets, bytes, padding) => {
                 let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
                 let characters = match padding.ascii {
-                    true => end - start,
-                    false => characters_in(&bytes[start..end]),
+                    1 => end - start,
+                    _ => characters_in(&bytes[start..end]),
                 };
                 let missing = padding.characters.saturating_sub(characters);
                 let place = varlena_head(end - start + missing, slot, place);
@@ -297,16 +321,16 @@ fn mask(values: &Values<'_>, align: usize, has_nulls: bool, known: &mut Known) -
 
 #[inline(always)]
 fn fixed<const N: usize>(value: [u8; N], slot: Slot, place: Place) -> Place {
-    place.align(slot.start, slot.mask).put(value)
+    place.align(slot.start, slot.rules.mask()).put(value)
 }
 
 /// The header of a varlena of so many bytes: one byte, unaligned, where they are few.
 #[inline(always)]
 pub fn varlena_head(bytes: usize, slot: Slot, place: Place) -> Place {
-    if bytes <= SHORT_BYTES_MAX && slot.short {
+    if bytes <= SHORT_BYTES_MAX && slot.short() {
         return place.put([((bytes + 1) << 1 | 1) as u8]);
     }
-    place.align(slot.start, slot.mask).put((((bytes + 4) << 2) as u32).to_le_bytes())
+    place.align(slot.start, slot.rules.mask()).put((((bytes + 4) << 2) as u32).to_le_bytes())
 }
 
 /// Every byte that does not go on with a character begins one.
