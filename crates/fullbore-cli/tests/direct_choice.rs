@@ -169,3 +169,29 @@ fn installing_says_what_is_wrong() {
     assert!(output.stderr.contains("/no/pg_config can't be run"), "{}", output.stderr);
     assert!(output.stderr.contains("hint:"), "{}", output.stderr);
 }
+
+#[test]
+fn the_embedded_server_has_the_extension() {
+    let server = TestServer::Embedded18;
+    if let Err(missing) = fullbore_testing::extension::install(server) {
+        fullbore_testing::skip!("{missing}");
+    }
+    let bin_dir = server.installation().expect("it was just installed into").bin_dir;
+    // A short path, for the socket's sake; its parent can be passed by the server's user.
+    let home = Files::new();
+    let run = |args: &[&str]| {
+        let mut command = fullbore_testing::fullbore_command();
+        command.args(args).env("FULLBORE_HOME", home.path("home"));
+        command.env("FULLBORE_POSTGRES_BIN", &bin_dir).env_remove("DATABASE_URL");
+        fullbore_testing::output_of(command)
+    };
+    let started = run(&["server", "start"]);
+    let checked = run(&["extension", "check", started.stdout.trim()]);
+    let made = run(&["psql", "-X", "-q", "-c", "CREATE DATABASE another"]);
+    let another = started.stdout.trim().replace("/postgres?", "/another?");
+    let checked_another = run(&["extension", "check", &another]);
+    let stopped = run(&["server", "stop"]);
+    for output in [started, checked, made, checked_another, stopped] {
+        assert_eq!(output.code, 0, "{}{}", output.stdout, output.stderr);
+    }
+}
