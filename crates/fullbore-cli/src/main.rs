@@ -6,6 +6,7 @@
 mod args;
 mod assemble;
 mod exit;
+mod extension;
 mod generate;
 mod load;
 mod log_file;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
             }
         },
         Command::Server(args) => server::run(&args),
+        Command::Extension(args) => extension::run(&args),
         Command::Psql(args) => server::psql(&args),
         Command::Runs(args) => runs::run(&args),
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use fullbore_core::destination::Lane;
-use fullbore_core::job::Publish;
+use fullbore_core::job::{Method, Publish};
 use fullbore_core::parse::dialect::{Dialect, Family, Header, LineEnd};
 use fullbore_core::plan::{FileRange, Format, KeyBounds, PieceInput, Plan, TablePlan};
 
@@ -16,10 +16,11 @@ pub fn render(plan: &Plan, statements: &[Option<String>]) -> String {
     let pieces = plan.pieces.len();
     let _ = writeln!(
         text,
-        "{} over {}, {}, method copy",
+        "{} over {}, {}, method {}",
         counted(pieces as u64, "piece"),
         counted(plan.streams as u64, "stream"),
         counted(plan.parsers as u64, "parser"),
+        method_of(plan),
     );
     for (number, table) in plan.tables.iter().enumerate() {
         let statement = statements.get(number).and_then(Option::as_ref);
@@ -48,12 +49,14 @@ fn render_table(
         let _ = writeln!(text, "  note: {note}");
     }
     let _ = writeln!(text, "  publish: {}", publish_row(table));
+    let _ = writeln!(text, "  method: {}, since {}", table.method.name(), table.method_reason);
     match (table.lane, &table.lane_reason) {
         (Lane::Binary, _) => {
-            let _ = writeln!(
-                text,
-                "  rows go as COPY binary; odd ones as text, for the server to judge"
-            );
+            let form = match table.method {
+                Method::Direct => "laid out as the server stores them",
+                _ => "as COPY binary",
+            };
+            let _ = writeln!(text, "  rows go {form}; odd ones as text, for the server to judge");
         }
         (Lane::Text, reason) => {
             let reason = reason.as_deref().unwrap_or("");
@@ -80,6 +83,13 @@ fn render_table(
         let keys = piece.bounds.as_ref().map_or(String::new(), key_words);
         let _ = writeln!(text, "    {:>5}  {:>9}  {place}{keys}", piece.number, bytes(piece.bytes));
     }
+}
+
+/// The method of all tables, where they have one.
+pub fn method_of(plan: &Plan) -> &'static str {
+    let mut methods = plan.tables.iter().map(|table| table.method.name());
+    let first = methods.next().unwrap_or("copy");
+    if methods.all(|method| method == first) { first } else { "mixed" }
 }
 
 /// Where a piece's rows stand.
@@ -143,6 +153,10 @@ fn publish_row(table: &TablePlan) -> &'static str {
         (Publish::Append, true) => {
             "append, atomic; rows wait in an unlogged table and enter by one INSERT ... SELECT \
              (about 8 s/GB in one backend)"
+        }
+        (Publish::Replace, _) if table.method == Method::Direct => {
+            "replace; a new table is filled by one session in one transaction (WAL skipped where \
+             the server allows, rows frozen), indexed, and swapped in one transaction"
         }
         (Publish::Replace, _) => {
             "replace; a new table is filled by all streams, indexed, and swapped in one transaction \

@@ -4,6 +4,7 @@ use fullbore_core::plan::Plan;
 use fullbore_core::run::Outcome;
 use serde::Serialize;
 
+use crate::plan_view;
 use crate::words::{bytes, counted, grouped, seconds};
 
 /// The object that `--json` prints.
@@ -34,7 +35,7 @@ impl<'a> JsonSummary<'a> {
             bytes: outcome.bytes,
             seconds: outcome.seconds,
             bytes_per_second: outcome.bytes as f64 / outcome.seconds.max(1e-9),
-            method: "copy",
+            method: plan_view::method_of(plan),
             streams: plan.streams,
             parsers: plan.parsers,
             pieces: outcome.pieces,

@@ -4,14 +4,17 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use fullbore_core::destination::{Destination, Encoder, Lane, Phase, TargetColumn, Writer};
 use fullbore_core::error::Result;
-use fullbore_core::job::Publish;
+use fullbore_core::job::{Method, Publish};
 use fullbore_core::plan::Plan;
 
 use crate::catalog::{self, Relation};
 use crate::connection::{
     ConnectionOptions, QualifiedName, Session, quote_identifier, quote_literal,
 };
+use crate::direct::choice::Direct;
+use crate::direct::probe::{self, Probe};
 use crate::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
+use crate::encode_direct::DirectEncoder;
 use crate::error::{failed, refuse, refused};
 use crate::publish;
 use crate::publish::existing::{self, ExistingPartition};
@@ -25,6 +28,7 @@ pub struct TableRequest {
     pub atomic: bool,
     /// The statement that makes the table, where it is not there yet.
     pub create: Option<String>,
+    pub method: Method,
 }
 
 /// A target as the destination will load it.
@@ -37,6 +41,10 @@ pub struct Target {
     pub columns: Vec<TargetColumn>,
     pub publish: Publish,
     pub atomic: bool,
+    /// What is known of loading it directly, before the method is chosen.
+    pub probe: Option<Probe>,
+    /// How it is loaded directly, if it is.
+    pub direct: Option<Direct>,
 }
 
 impl Target {
@@ -215,7 +223,19 @@ impl Postgres {
                 is_generated: column.is_generated,
             })
             .collect();
-        Ok(Target { relation, create, columns, publish: request.publish, atomic: request.atomic })
+        let mut target = Target {
+            relation,
+            create,
+            columns,
+            publish: request.publish,
+            atomic: request.atomic,
+            probe: None,
+            direct: None,
+        };
+        if request.method != Method::Copy {
+            target.probe = Some(probe::probe(session, &target)?);
+        }
+        Ok(target)
     }
 
     /// Says which targets the plan's tables are, in the plan's order.
@@ -271,7 +291,13 @@ impl Destination for Postgres {
                 element_oid: self.element_oid(table, &column.name),
             })
             .collect();
-        Ok(Box::new(BinaryEncoder::new(columns)))
+        let copy = BinaryEncoder::new(columns);
+        Ok(match &self.targets()[table].direct {
+            Some(Direct { layout, codec, .. }) => {
+                Box::new(DirectEncoder::new(layout.clone(), copy, *codec))
+            }
+            None => Box::new(copy),
+        })
     }
 
     fn open<'a>(&'a self, plan: &Arc<Plan>, _: usize) -> Result<Box<dyn Writer + 'a>> {

@@ -102,7 +102,7 @@ fn skipped_row(notice: &ServerMessage, target: &JudgeTarget<'_>) -> Option<Refus
     })
 }
 
-fn first_number(text: &str) -> Option<(u64, &str)> {
+pub fn first_number(text: &str) -> Option<(u64, &str)> {
     let start = text.find(|c: char| c.is_ascii_digit())?;
     let digits = text[start..].find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len() - start);
     Some((text[start..start + digits].parse().ok()?, &text[start + digits..]))
@@ -265,17 +265,25 @@ fn refused_line(
     if row >= lines {
         return None;
     }
-    let column = target
-        .names()
-        .filter(|name| rest.contains(&format!(" {name}:")) || rest.ends_with(&format!(" {name}")))
-        .max_by_key(|name| name.len());
-    let value = column.and_then(|name| rest.split_once(&format!(" {name}: ")));
-    let value = value.map(|(_, value)| value.trim_matches('"').to_owned());
+    let (column, value) = column_of(rest, target);
     Some(Refusal {
         row: row as u64,
-        column: column.map(str::to_owned),
+        column,
         value,
         code: message.code.clone(),
         reason: message.message.clone(),
     })
+}
+
+/// The column that a context names, `, column a: "x"`, and its value.
+pub fn column_of(context: &str, target: &JudgeTarget<'_>) -> (Option<String>, Option<String>) {
+    let column = target
+        .names()
+        .filter(|name| {
+            context.contains(&format!(" {name}:")) || context.ends_with(&format!(" {name}"))
+        })
+        .max_by_key(|name| name.len());
+    let value = column.and_then(|name| context.split_once(&format!(" {name}: ")));
+    let value = value.map(|(_, value)| value.trim_matches('"').to_owned());
+    (column.map(str::to_owned), value)
 }

@@ -6,8 +6,12 @@
 
 pub mod catalog;
 pub mod connection;
+mod cursor;
 pub mod destination;
+mod digits;
+pub mod direct;
 pub mod encode_copy;
+pub mod encode_direct;
 mod error;
 mod judge;
 mod naming;

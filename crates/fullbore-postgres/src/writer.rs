@@ -1,4 +1,4 @@
-//! A stream's session: pieces as transactions, rows as COPY.
+//! A stream's session: pieces as transactions, rows as COPY, ordinary or direct.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use fullbore_core::job::Publish;
 use fullbore_core::plan::{Plan, PlannedPiece};
 
 use crate::connection::{ConnectionError, PausedCopy, QualifiedName, Session};
-use crate::destination::Postgres;
+use crate::destination::{Postgres, Target};
+use crate::direct::load::{DirectLoad, range_options};
 use crate::encode_copy::{BINARY_HEADER, BINARY_TRAILER};
 use crate::error::{failed, failed_while};
 use crate::judge;
@@ -23,8 +24,9 @@ struct Work {
     freeze: bool,
     rows: u64,
     bytes: u64,
-    /// The binary COPY that is open, if one is.
+    /// The COPY that is open, if one is: of binary rows, or direct.
     copy: Option<PausedCopy>,
+    direct: Option<DirectLoad>,
 }
 
 pub struct PostgresWriter<'a> {
@@ -39,16 +41,68 @@ impl<'a> PostgresWriter<'a> {
         Self { postgres, plan, session, work: None }
     }
 
-    fn work(&mut self) -> &mut Work {
-        self.work.as_mut().expect("a piece was begun")
+    /// Ends the COPY, if one is open.
+    fn end_copy(&mut self) -> Result<()> {
+        let work = self.work.as_mut().expect("a piece was begun");
+        let Some(paused) = work.copy.take() else { return Ok(()) };
+        let mut copy = paused.resume(&mut self.session);
+        // Frames have no trailer.
+        let trailer = if work.direct.is_some() { Ok(()) } else { copy.send(BINARY_TRAILER) };
+        match trailer.and_then(|()| copy.finish()) {
+            Ok(rows) => {
+                work.rows += rows;
+                work.direct.iter_mut().for_each(DirectLoad::taken);
+                Ok(())
+            }
+            Err(error) => Err(self.explain(error)),
+        }
     }
 
-    /// Ends the binary COPY, if one is open.
-    fn end_copy(&mut self) -> Result<()> {
-        let Some(paused) = self.work().copy.take() else { return Ok(()) };
-        let mut copy = paused.resume(&mut self.session);
-        let rows = copy.send(BINARY_TRAILER).and_then(|()| copy.finish());
-        self.work().rows += rows.map_err(|error| self.explain(error))?;
+    /// Makes the piece's table where it has one of its own; the table, and whether its rows may be
+    /// frozen.
+    fn table_of(&mut self, target: &Target, piece: &PlannedPiece) -> Result<(QualifiedName, bool)> {
+        match target.publish {
+            Publish::Append if !target.atomic => Ok((target.name().clone(), false)),
+            Publish::Replace if target.direct.is_some() => {
+                // Truncated, it is as new in this transaction as if it were made in it.
+                let staging = target.staging(&self.plan)?;
+                self.session.execute(&format!("TRUNCATE {staging}")).map_err(failed)?;
+                Ok((staging, true))
+            }
+            Publish::Append | Publish::Replace => Ok((target.staging(&self.plan)?, false)),
+            Publish::Partitions => {
+                let name = target.piece(&self.plan, piece.number)?;
+                let ddl = partitions::create_piece(self.postgres, target, piece, &name)?;
+                self.session.execute(&ddl).map_err(failed)?;
+                Ok((name, true))
+            }
+        }
+    }
+
+    fn begin_direct(
+        &mut self,
+        target: &Target,
+        piece: &PlannedPiece,
+        table: &QualifiedName,
+        column_list: &str,
+    ) -> Result<Option<DirectLoad>> {
+        let Some(direct) = &target.direct else { return Ok(None) };
+        let range = match &piece.bounds {
+            Some(bounds) => Some(range_options(partitions::key(target)?, bounds)?),
+            None => None,
+        };
+        DirectLoad::begin(&mut self.session, direct, table, column_list, range).map(Some)
+    }
+
+    /// The CHECK that a partition's table must have, where no direct COPY has made it.
+    fn complete_check(&mut self) -> Result<()> {
+        let work = self.work.as_ref().expect("a piece was begun");
+        if !work.direct.as_ref().is_some_and(DirectLoad::lacks_check) {
+            return Ok(());
+        }
+        let target = &self.postgres.targets()[work.piece.table];
+        let check = partitions::range_check(target, &work.piece)?;
+        self.session.execute(&format!("ALTER TABLE {} ADD {check}", work.table)).map_err(failed)?;
         Ok(())
     }
 
@@ -70,15 +124,16 @@ impl Writer for PostgresWriter<'_> {
         let column_list = target.column_list(&self.plan, piece.table)?;
         // Nobody waits for the log of one piece: the run's last commit waits for all of it.
         self.session.execute("BEGIN; SET LOCAL synchronous_commit = off").map_err(failed)?;
-        let (table, freeze) = match target.publish {
-            Publish::Append if !target.atomic => (target.name().clone(), false),
-            Publish::Append | Publish::Replace => (target.staging(&self.plan)?, false),
-            Publish::Partitions => {
-                let name = target.piece(&self.plan, piece.number)?;
-                let ddl =
-                    partitions::create_piece(self.postgres, &self.plan, target, piece, &name)?;
-                self.session.execute(&ddl).map_err(failed)?;
-                (name, true)
+        let begun = self.table_of(target, piece).and_then(|(table, freeze)| {
+            let direct = self.begin_direct(target, piece, &table, &column_list)?;
+            Ok((table, freeze, direct))
+        });
+        let (table, freeze, direct) = match begun {
+            Ok(begun) => begun,
+            Err(error) => {
+                // The first error is the one to tell.
+                let _ = self.session.execute("ROLLBACK");
+                return Err(error);
             }
         };
         self.work = Some(Work {
@@ -89,6 +144,7 @@ impl Writer for PostgresWriter<'_> {
             rows: 0,
             bytes: 0,
             copy: None,
+            direct,
         });
         Ok(())
     }
@@ -100,13 +156,17 @@ impl Writer for PostgresWriter<'_> {
             Some(paused) => Ok(paused.resume(&mut self.session)),
             None => {
                 let freeze = if work.freeze { ", FREEZE" } else { "" };
-                let sql = format!(
-                    "COPY {} ({}) FROM STDIN (FORMAT binary{freeze})",
-                    work.table, work.column_list
-                );
+                let (sql, header): (_, &[u8]) = match &work.direct {
+                    Some(direct) => (direct.copy_sql(), &[]),
+                    None => {
+                        let Work { table, column_list, .. } = &*work;
+                        let form = format!("(FORMAT binary{freeze})");
+                        (format!("COPY {table} ({column_list}) FROM STDIN {form}"), BINARY_HEADER)
+                    }
+                };
                 tracing::debug!(backend = self.session.backend_pid(), "{sql}");
                 self.session.copy_in(&sql).and_then(|mut copy| {
-                    copy.send(BINARY_HEADER)?;
+                    copy.send(header)?;
                     Ok(copy)
                 })
             }
@@ -126,9 +186,8 @@ impl Writer for PostgresWriter<'_> {
 
     fn judge(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>> {
         self.end_copy()?;
-        let work = self.work();
+        let work = self.work.as_mut().expect("a piece was begun");
         work.bytes += rows.parts.iter().map(|part| part.len() as u64).sum::<u64>();
-        let work = self.work.as_ref().expect("a piece was begun");
         let target = judge::JudgeTarget {
             table: &work.table.to_string(),
             bare_name: work.table.name(),
@@ -136,10 +195,13 @@ impl Writer for PostgresWriter<'_> {
             freeze: work.freeze,
             columns: &self.plan.tables[work.piece.table],
         };
-        let judged = judge::judge(&mut self.session, &target, rows);
+        let judged = match &mut work.direct {
+            Some(direct) => direct.judge(&mut self.session, &target, rows),
+            None => judge::judge(&mut self.session, &target, rows),
+        };
         match judged {
             Ok((taken, refusals)) => {
-                self.work().rows += taken;
+                work.rows += taken;
                 Ok(refusals)
             }
             Err(error) => Err(self.explain(error)),
@@ -148,6 +210,7 @@ impl Writer for PostgresWriter<'_> {
 
     fn commit(&mut self) -> Result<Receipt> {
         self.end_copy()?;
+        self.complete_check()?;
         let committed = self.session.execute("COMMIT");
         if let Err(error) = committed {
             return Err(self.explain(error));

@@ -20,6 +20,7 @@
 
 mod cluster;
 mod command;
+pub mod extension;
 mod reaper;
 mod servers;
 
@@ -57,6 +58,20 @@ macro_rules! start_or_skip {
 macro_rules! shared_or_skip {
     ($server:expr $(,)?) => {
         match $crate::TestCluster::shared($server) {
+            Ok(cluster) => cluster,
+            Err(missing) => $crate::skip!("{missing}"),
+        }
+    };
+}
+
+/// The cluster that this process's tests share, with the extension installed in it but made in no
+/// database yet; or leaves the test.
+#[macro_export]
+macro_rules! extended_or_skip {
+    ($server:expr $(,)?) => {
+        match $crate::extension::install($server)
+            .and_then(|()| $crate::TestCluster::shared($server))
+        {
             Ok(cluster) => cluster,
             Err(missing) => $crate::skip!("{missing}"),
         }

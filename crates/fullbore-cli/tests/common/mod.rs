@@ -4,6 +4,7 @@
 
 pub mod bad;
 pub mod held;
+pub mod typed;
 
 use std::fs;
 use std::io::Write;

@@ -17,6 +17,8 @@ pub struct Job {
     pub streams: Count,
     pub parsers: Count,
     pub method: Method,
+    /// Packs rows on their way, under method direct: for networks slower than a core.
+    pub compress: Codec,
     pub max_rejects: RejectLimit,
     pub max_field_bytes: Option<usize>,
     /// All tables side by side rather than in order.
@@ -95,9 +97,44 @@ pub enum Count {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
+    /// Directly where server and table allow it, else by COPY.
     #[default]
     Auto,
     Copy,
+    /// Rows are laid out here and appended to a new table by the server's extension.
+    Direct,
+}
+
+impl Method {
+    /// Its name, as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Copy => "copy",
+            Self::Direct => "direct",
+        }
+    }
+}
+
+/// How data is packed on its way to the server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Codec {
+    #[default]
+    None,
+    Lz4,
+    Zstd,
+}
+
+impl Codec {
+    /// Its name, as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        }
+    }
 }
 
 /// How rows are shown.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::destination::{Lane, TargetColumn};
-use crate::job::{Publish, RejectLimit};
+use crate::job::{Method, Publish, RejectLimit};
 use crate::parse::dialect::Dialect;
 use crate::parse::types::ParseShape;
 use crate::source::SourceFile;
@@ -56,6 +56,10 @@ pub struct TablePlan {
     pub lane: Lane,
     /// Why the table goes as text, where it does.
     pub lane_reason: Option<String>,
+    /// How rows enter the destination; never `Auto`.
+    pub method: Method,
+    /// Why that way.
+    pub method_reason: String,
     pub publish: Publish,
     pub columns: Vec<TargetColumn>,
     /// Bytes of source, where known.

@@ -77,6 +77,33 @@ pub fn cut(
     Ok((pieces, STREAM_PIECE_BYTES))
 }
 
+/// Makes one piece of all pieces of a table, in the order of its files.
+pub fn joined(pieces: Vec<PlannedPiece>, files: &[Arc<SourceFile>]) -> Vec<PlannedPiece> {
+    let Some(first) = pieces.first() else { return pieces };
+    let (table, mut bytes) = (first.table, 0);
+    let is_rows = matches!(first.input, PieceInput::Rows(_));
+    let mut ranges = Vec::new();
+    for piece in pieces {
+        bytes += piece.bytes;
+        match piece.input {
+            PieceInput::Ranges(more) | PieceInput::Rows(more) => ranges.extend(more),
+            PieceInput::Stream { file } => {
+                ranges.push(FileRange { file, start: files[file].data_start, end: u64::MAX });
+            }
+        }
+    }
+    ranges.sort_by_key(|range: &FileRange| (range.file, range.start));
+    ranges.dedup_by(|next, range| {
+        let follows = next.file == range.file && next.start == range.end;
+        if follows {
+            range.end = next.end;
+        }
+        follows
+    });
+    let input = if is_rows { PieceInput::Rows(ranges) } else { PieceInput::Ranges(ranges) };
+    vec![PlannedPiece { number: 0, table, input, bytes, bounds: None }]
+}
+
 /// Numbers the pieces of all tables and puts them into the order in which they are given out:
 /// tables in order unless they go at once, and within that the largest first.
 pub fn arrange(mut pieces: Vec<PlannedPiece>, tables_at_once: bool) -> Vec<PlannedPiece> {

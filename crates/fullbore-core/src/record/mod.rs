@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::destination::Phase;
 use crate::error::{Error, Result};
+use crate::job::Method;
 use crate::plan::Plan;
 use crate::run::Outcome;
 
@@ -44,6 +45,13 @@ pub struct TableTotals {
     pub kept_on_failure: bool,
 }
 
+/// How a table's rows enter the destination, and why that way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableMethod {
+    pub method: Method,
+    pub reason: String,
+}
+
 /// Something that happened in a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -57,6 +65,9 @@ pub enum Event {
         parsers: usize,
         pieces: usize,
         tables: Vec<String>,
+        /// How each table's rows enter the destination.
+        #[serde(default)]
+        methods: Vec<TableMethod>,
     },
     Sample {
         tables: Vec<TableTotals>,
@@ -99,6 +110,14 @@ impl Event {
             parsers: plan.parsers,
             pieces: plan.pieces.len(),
             tables: plan.tables.iter().map(|table| table.name.clone()).collect(),
+            methods: plan
+                .tables
+                .iter()
+                .map(|table| TableMethod {
+                    method: table.method,
+                    reason: table.method_reason.clone(),
+                })
+                .collect(),
         }
     }
 

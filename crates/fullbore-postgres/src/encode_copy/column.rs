@@ -6,13 +6,14 @@ use arrow_array::{Array, BooleanArray, ListArray};
 use arrow_buffer::NullBuffer;
 
 use super::SentColumn;
-use super::cursor::Place;
 use super::numeric;
+use crate::cursor::Place;
+use crate::digits;
 use fullbore_core::parse::types::FieldType;
 
 /// Days from 1970-01-01 to 2000-01-01, where PostgreSQL's calendar begins.
-const EPOCH_DAYS: i32 = 10_957;
-const EPOCH_MICROSECONDS: i64 = EPOCH_DAYS as i64 * 86_400_000_000;
+pub const EPOCH_DAYS: i32 = 10_957;
+pub const EPOCH_MICROSECONDS: i64 = EPOCH_DAYS as i64 * 86_400_000_000;
 
 /// A column's values by the way they are written.
 enum Values<'a> {
@@ -24,7 +25,7 @@ enum Values<'a> {
     Float64(&'a [f64]),
     Date(&'a [i32]),
     Timestamp(&'a [i64]),
-    Decimal64(&'a [i64], numeric::Scale),
+    Decimal64(&'a [i64], digits::Scale),
     Decimal128(&'a [i128], u8),
     Bytes(&'a [i32], &'a [u8]),
     /// As bytes, after the byte that tells the version of the format.
@@ -60,7 +61,7 @@ impl<'a> Column<'a> {
                 Values::Timestamp(array.as_primitive::<TimestampMicrosecondType>().values())
             }
             FieldType::Decimal { precision, scale } if *precision <= 18 => {
-                let scale = numeric::Scale::new(*scale);
+                let scale = digits::Scale::new(*scale);
                 Values::Decimal64(array.as_primitive::<Decimal64Type>().values(), scale)
             }
             FieldType::Decimal { scale, .. } => {
@@ -107,7 +108,7 @@ impl<'a> Column<'a> {
             Values::Bytes(offsets, _) => text(offsets),
             Values::Jsonb(offsets, _) => rows + text(offsets),
             Values::NumericText(offsets, _) => {
-                numeric::from_text_bytes_max(0) * rows + text(offsets) / 2
+                numeric::TEXT_OVERHEAD_BYTES * rows + text(offsets) / 2
             }
             Values::List(_, items, _) => LIST_HEAD_BYTES * rows + items.bytes_max(),
         };
@@ -146,8 +147,7 @@ impl<'a> Column<'a> {
                 place.put(16i32.to_be_bytes()).put_range(values, row * 16, row * 16 + 16)
             }
             Values::NumericText(offsets, text) => {
-                let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
-                numeric::write_text(&text[start..end], place)
+                numeric::write_text(&text[offsets[row] as usize..offsets[row + 1] as usize], place)
             }
             Values::List(list, items, element_oid) => {
                 write_list(list, items, *element_oid, row, place)

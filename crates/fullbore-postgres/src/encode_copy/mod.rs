@@ -6,14 +6,14 @@
 //! session does, once per COPY.
 
 mod column;
-mod cursor;
 pub mod numeric;
 mod text;
 
 use arrow_array::RecordBatch;
 
+use crate::cursor::{self, Place};
 use column::Column;
-use cursor::Place;
+pub(crate) use column::{EPOCH_DAYS, EPOCH_MICROSECONDS};
 use fullbore_core::destination::Encoder;
 use fullbore_core::error::Result;
 use fullbore_core::parse::types::FieldType;
@@ -41,19 +41,28 @@ impl BinaryEncoder {
     pub fn new(columns: Vec<SentColumn>) -> Self {
         Self { columns }
     }
+
+    fn columns<'a>(&self, batch: &'a RecordBatch) -> Vec<Column<'a>> {
+        let arrays = batch.columns().iter();
+        self.columns.iter().zip(arrays).map(|(sent, array)| Column::new(sent, array)).collect()
+    }
+
+    /// Most bytes that a batch's rows take.
+    pub fn bytes_max(&self, batch: &RecordBatch) -> usize {
+        room(&self.columns(batch), batch.num_rows())
+    }
+}
+
+/// Most bytes that the columns' rows take, each row's field count included.
+fn room(columns: &[Column<'_>], rows: usize) -> usize {
+    2 * rows + columns.iter().map(Column::bytes_max).sum::<usize>()
 }
 
 impl Encoder for BinaryEncoder {
     fn encode(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
-        let columns: Vec<Column<'_>> = self
-            .columns
-            .iter()
-            .zip(batch.columns())
-            .map(|(sent, array)| Column::new(sent, array.as_ref()))
-            .collect();
+        let columns = self.columns(batch);
         let rows = batch.num_rows();
-        let room = 2 * rows + columns.iter().map(Column::bytes_max).sum::<usize>();
-        let place = cursor::start(out, room);
+        let place = cursor::start(out, room(&columns, rows));
         let place = write_rows(&columns, rows, place);
         // SAFETY: the columns take what they say at most, and each row its field count.
         unsafe { cursor::finish(out, place) };

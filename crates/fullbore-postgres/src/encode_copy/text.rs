@@ -3,7 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch, StringArray};
 
-use super::cursor::{self, Place};
+use crate::cursor::{self, Place};
 use fullbore_core::destination::Encoder;
 use fullbore_core::error::Result;
 use fullbore_core::parse::text::escape_in_copy_text;

@@ -35,10 +35,11 @@ pub fn check(relation: &Relation) -> Result<()> {
     }
 }
 
-fn key(target: &Target) -> Result<String> {
+/// The column that the target is partitioned by.
+pub fn key(target: &Target) -> Result<&str> {
     let columns = target.relation.partition_key.as_ref().map(|(_, columns)| columns.as_slice());
     match columns {
-        Some([column]) => quote_identifier(column).map_err(failed),
+        Some([column]) => Ok(column),
         _ => Err(refuse(
             format!("{} has no single partition key", target.name()),
             "name the key with --partition-by COLUMN",
@@ -46,7 +47,7 @@ fn key(target: &Target) -> Result<String> {
     }
 }
 
-fn bounds(piece: &PlannedPiece) -> &KeyBounds {
+pub fn bounds(piece: &PlannedPiece) -> &KeyBounds {
     piece.bounds.as_ref().expect("a piece that becomes a partition has its key range planned")
 }
 
@@ -85,15 +86,34 @@ fn try_range(
     Ok(())
 }
 
-/// The statements that make a piece's table.
+/// The statement that makes a piece's table, held to its range by a CHECK, or without one where
+/// the method of loading sees to that.
 pub fn create_piece(
     postgres: &Postgres,
-    _: &Plan,
     target: &Target,
     piece: &PlannedPiece,
     name: &QualifiedName,
 ) -> Result<String> {
-    let key = key(target)?;
+    let check = match target.direct {
+        Some(_) => String::new(),
+        None => format!(", {}", range_check(target, piece)?),
+    };
+    Ok(like(target.name(), name, &check, &postgres.tablespace(piece.number)?))
+}
+
+/// The statement that makes a table which can be attached to `parent`.
+pub fn like(parent: &QualifiedName, name: &QualifiedName, check: &str, tablespace: &str) -> String {
+    // Never INCLUDING ALL: ATTACH refuses a child with an identity column, and indexes come later.
+    format!(
+        "CREATE TABLE {name} (LIKE {parent} INCLUDING DEFAULTS INCLUDING CONSTRAINTS \
+         INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS{check})\
+         {tablespace}"
+    )
+}
+
+/// The CHECK that holds a piece to its range.
+pub fn range_check(target: &Target, piece: &PlannedPiece) -> Result<String> {
+    let key = quote_identifier(key(target)?).map_err(failed)?;
     let KeyBounds { lower, upper, .. } = bounds(piece);
     let mut range = format!("{key} IS NOT NULL");
     if lower != "MINVALUE" {
@@ -102,15 +122,7 @@ pub fn create_piece(
     if upper != "MAXVALUE" {
         range.push_str(&format!(" AND {key} < {upper}"));
     }
-    // Never INCLUDING ALL: ATTACH refuses a child with an identity column, and indexes come later.
-    Ok(format!(
-        "CREATE TABLE {name} (LIKE {parent} INCLUDING DEFAULTS INCLUDING CONSTRAINTS \
-         INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS, \
-         CONSTRAINT {RANGE_CHECK} CHECK ({range}))\
-         {tablespace}",
-        parent = target.name(),
-        tablespace = postgres.tablespace(piece.number)?,
-    ))
+    Ok(format!("CONSTRAINT {RANGE_CHECK} CHECK ({range})"))
 }
 
 /// A row outside its piece's range: the sources are not in the order that the ranges need.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::cluster::{Cluster, InitOptions, StopMode};
 use super::error::ServerError;
+use super::extension;
 use super::files;
 use super::installation::{Installation, Version};
 use super::tuning::{self, Machine};
@@ -47,7 +48,9 @@ pub struct EmbeddedStatus {
 impl Embedded {
     /// Finds the programs and the folder; touches nothing yet.
     pub fn open() -> Result<Self, ServerError> {
-        Self::open_at(default_home()?, Installation::find_embedded()?)
+        let installation = Installation::find_embedded()?;
+        extension::install_carried(&installation);
+        Self::open_at(default_home()?, installation)
     }
 
     /// The same with programs and folder named.
@@ -70,6 +73,9 @@ impl Embedded {
         }
         let was_running = self.cluster.is_running();
         self.cluster.start()?;
+        if !was_running {
+            extension::create(&self.cluster);
+        }
         Ok(!was_running)
     }
 

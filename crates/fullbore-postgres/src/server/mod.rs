@@ -23,6 +23,7 @@
 pub mod cluster;
 pub mod embedded;
 mod error;
+mod extension;
 mod files;
 pub mod installation;
 mod names;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use fullbore_core::destination::{Destination, Lane, TextRows};
 use fullbore_core::error::Result;
-use fullbore_core::job::{Publish, RejectLimit};
+use fullbore_core::job::{Method, Publish, RejectLimit};
 use fullbore_core::parse::dialect::Dialect;
 use fullbore_core::parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_core::plan::{Format, PieceInput, Plan, PlannedPiece, TablePlan};
@@ -71,6 +71,7 @@ impl<'a> Replacement<'a> {
             publish: Publish::Replace,
             atomic: false,
             create: self.create.map(str::to_owned),
+            method: Method::Copy,
         })?;
         postgres.adopt(vec![target]);
         let plan = Arc::new(plan(self.table, self.columns));
@@ -113,6 +114,8 @@ fn plan(table: &str, columns: &[&str]) -> Plan {
         shape,
         lane: Lane::Text,
         lane_reason: None,
+        method: Method::Copy,
+        method_reason: String::new(),
         publish: Publish::Replace,
         columns: Vec::new(),
         bytes: None,

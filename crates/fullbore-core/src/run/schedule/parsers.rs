@@ -13,10 +13,14 @@ impl Schedule<'_> {
             if state.closed {
                 return None;
             }
+            // What idle streams would have waiting goes to those that work: a table that has one
+            // session is fed by all parsers.
+            let blocks_max =
+                QUEUE_BLOCKS_PER_STREAM * self.plan.streams.div_ceil(state.active.len().max(1));
             let open = state
                 .active
                 .iter_mut()
-                .filter(|a| !a.exhausted && a.in_flight + a.ready.len() < QUEUE_BLOCKS_PER_STREAM)
+                .filter(|a| !a.exhausted && a.in_flight + a.ready.len() < blocks_max)
                 .min_by_key(|a| a.in_flight + a.ready.len());
             if let Some(active) = open {
                 active.in_flight += 1;

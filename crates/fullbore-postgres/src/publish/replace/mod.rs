@@ -17,7 +17,7 @@ mod definition;
 mod grants;
 mod obstacles;
 mod rebuild;
-mod staging;
+pub mod staging;
 
 use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::plan::Plan;

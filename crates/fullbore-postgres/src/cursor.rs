@@ -45,10 +45,10 @@ pub unsafe fn finish(out: &mut Vec<u8>, place: Place) {
 impl Place {
     #[inline(always)]
     fn after(self, bytes: usize) -> Self {
-        // `append`'s caller computed the room from the very columns that are written.
+        // `start`'s caller computed the room from the very columns that are written.
         #[cfg(debug_assertions)]
         assert!(self.end as usize - self.at as usize >= bytes);
-        // SAFETY: within the room, by the promise to `append`.
+        // SAFETY: within the room, by the promise to `finish`.
         Self { at: unsafe { self.at.add(bytes) }, ..self }
     }
 
@@ -67,6 +67,20 @@ impl Place {
         // SAFETY: SLACK bytes past the room are reserved.
         unsafe { self.at.cast::<[u8; N]>().write_unaligned(bytes) };
         after
+    }
+
+    /// Writes zeros until what follows stands at a multiple of `mask` + 1 bytes after `start`.
+    #[inline(always)]
+    pub fn align(self, start: Self, mask: usize) -> Self {
+        debug_assert!(mask < 8);
+        let padding = (start.at as usize).wrapping_sub(self.at as usize) & mask;
+        self.put_some([0; 8], padding)
+    }
+
+    /// How many bytes were written since `start`.
+    #[inline(always)]
+    pub fn since(self, start: Self) -> usize {
+        self.at as usize - start.at as usize
     }
 
     /// Writes the length, in 32 bits, of what `write` writes, and that.

@@ -1,0 +1,188 @@
+//! `fullbore extension`: the server's half of the direct method, built, installed and looked for.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use fullbore_core::error::{DestinationFailure, Error, Result};
+use fullbore_postgres::connection::{ConnectionOptions, Environment, Session};
+use fullbore_postgres::direct::check;
+
+use crate::args::{ExtensionAction, ExtensionArgs};
+use crate::exit::Ended;
+use crate::words::complain;
+
+/// The sources, by their place in the extension's folder.
+const SOURCES: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/extension_sources.rs"));
+
+/// Lines of a failed build that are shown.
+const LINES_SHOWN: usize = 20;
+
+pub fn run(args: &ExtensionArgs) -> Ended {
+    let result = match &args.action {
+        ExtensionAction::Install { pg_config } => install(pg_config),
+        ExtensionAction::Check { url } => check(url),
+    };
+    result.unwrap_or_else(|error| {
+        complain(&error.to_string(), error.hint());
+        Ended::Failed
+    })
+}
+
+fn failed(message: impl Into<String>, hint: impl Into<String>) -> Error {
+    Error::Destination {
+        message: message.into(),
+        hint: Some(hint.into()),
+        kind: DestinationFailure::Other,
+    }
+}
+
+/// Builds the extension for a server and puts it into that server's folders.
+fn install(pg_config: &Path) -> Result<Ended> {
+    let version = asked(pg_config, "--version")?;
+    let headers = asked(pg_config, "--includedir-server")?;
+    if !Path::new(&headers).join("postgres.h").is_file() {
+        return Err(failed(
+            format!("the headers of {version} are not in {headers}"),
+            "install the server's development package, such as postgresql-server-dev-18",
+        ));
+    }
+    let folder = Folder::new()?;
+    for (name, content) in SOURCES {
+        let path = folder.path.join(name);
+        let parent = path.parent().expect("a file is in a folder");
+        fs::create_dir_all(parent)
+            .and_then(|()| fs::write(&path, content))
+            .map_err(|source| Error::Write { path, source })?;
+    }
+    let compiler = build(&folder.path, pg_config, &version)?;
+    let libraries = asked(pg_config, "--pkglibdir")?;
+    let installed = make(&folder.path, pg_config, &compiler, &["install"])?;
+    if !installed.status.success() {
+        return Err(failed(
+            format!("the extension can't be put into {libraries}:\n{}", tail(&installed)),
+            "run this as who may write to PostgreSQL's folders",
+        ));
+    }
+    println!("installed for {version} in {libraries}");
+    println!("now, in each database to load into, as a superuser: CREATE EXTENSION fullbore");
+    Ok(Ended::Loaded)
+}
+
+/// Builds with the first compiler that can, and returns it: flags that the server was built with
+/// need not be known to every one.
+fn build(folder: &Path, pg_config: &Path, version: &str) -> Result<String> {
+    let compilers = match env::var("CC").ok().filter(|named| !named.is_empty()) {
+        Some(named) => vec![named],
+        None => vec![asked(pg_config, "--cc")?, "cc".into(), "clang".into(), "gcc".into()],
+    };
+    let mut last = None;
+    for (at, compiler) in compilers.iter().enumerate() {
+        if compilers[..at].contains(compiler) || !is_there(compiler) {
+            continue;
+        }
+        let built = make(folder, pg_config, compiler, &["clean", "all"])?;
+        if built.status.success() {
+            return Ok(compiler.clone());
+        }
+        last = Some(format!("with {compiler}:\n{}", tail(&built)));
+    }
+    Err(match last {
+        Some(output) => failed(
+            format!("the extension can't be built for {version} {output}"),
+            "name another compiler in the variable CC",
+        ),
+        None => failed(
+            format!("there is no C compiler here (looked for {})", compilers.join(", ")),
+            "install clang or gcc, or name a compiler in the variable CC",
+        ),
+    })
+}
+
+fn is_there(compiler: &str) -> bool {
+    let program = compiler.split_whitespace().next().unwrap_or_default();
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+fn make(folder: &Path, pg_config: &Path, compiler: &str, goals: &[&str]) -> Result<Output> {
+    let mut command = Command::new("make");
+    command.current_dir(folder).args(goals);
+    command.arg(format!("PG_CONFIG={}", pg_config.display())).arg(format!("CC={compiler}"));
+    // A make that we run under hands its own flags on.
+    for name in ["MAKEFLAGS", "MFLAGS", "MAKELEVEL"] {
+        command.env_remove(name);
+    }
+    command.output().map_err(|error| {
+        failed(format!("make can't be run: {error}"), "install make, and a C compiler")
+    })
+}
+
+/// What `pg_config` says.
+fn asked(pg_config: &Path, option: &str) -> Result<String> {
+    let output = Command::new(pg_config).arg(option).output();
+    match output {
+        Ok(output) if output.status.success() => {
+            Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        }
+        Ok(output) => Err(failed(
+            format!("{} {option} failed: {}", pg_config.display(), tail(&output)),
+            "name the pg_config of the server to install for with --pg-config PATH",
+        )),
+        Err(error) => Err(failed(
+            format!("{} can't be run: {error}", pg_config.display()),
+            "name the pg_config of the server to install for with --pg-config PATH",
+        )),
+    }
+}
+
+fn tail(output: &Output) -> String {
+    let text = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n")
+}
+
+/// A folder to build in, gone with its value.
+struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    fn new() -> Result<Self> {
+        let name = format!("fullbore-extension-{}", std::process::id());
+        let path = env::temp_dir().join(name);
+        fs::create_dir(&path).map_err(|source| Error::Write { path: path.clone(), source })?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Says what a database lacks for direct loads by this role.
+fn check(url: &str) -> Result<Ended> {
+    let refused = |error: fullbore_postgres::connection::ConnectionError| Error::Destination {
+        message: error.to_string(),
+        hint: error.hint().map(str::to_owned),
+        kind: DestinationFailure::Refused,
+    };
+    let options =
+        ConnectionOptions::resolve(Some(url), &Environment::of_process()).map_err(refused)?;
+    let mut session = Session::connect(&options).map_err(refused)?;
+    let missing = check::missing(&mut session).map_err(refused)?;
+    if missing.is_empty() {
+        // That it can be loaded into this server is shown by loading it.
+        let version = check::loaded_version(&mut session).map_err(refused)?;
+        println!("ready: extension {version}, protocol {}", fullbore_postgres::direct::PROTOCOL);
+        return Ok(Ended::Loaded);
+    }
+    for check::Missing { what, remedy } in missing {
+        println!("missing: {what}");
+        println!("  {remedy}");
+    }
+    Ok(Ended::Failed)
+}

@@ -1,0 +1,13 @@
+//! The direct method: rows laid out by the client and appended to a new table by the server's
+//! extension (extension/PROTOCOL.md).
+//!
+//! [`Descriptor`] is what the server tells of a table, [`probe`] asks for it before the load,
+//! [`choice`] decides by it, [`load`] sends a piece, [`check`] says what a server lacks.
+
+pub mod check;
+pub mod choice;
+mod descriptor;
+pub mod load;
+pub mod probe;
+
+pub use descriptor::{ColumnDescriptor, Descriptor, PROTOCOL, Refused};

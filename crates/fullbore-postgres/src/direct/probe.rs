@@ -1,0 +1,125 @@
+//! Asks, before a row moves, whether a target's new tables can be loaded directly.
+//!
+//! What is loaded directly is a table that is not there yet: a partition-to-be, or the one that
+//! will replace the target. One just like it is made, described, and taken back.
+
+use fullbore_core::error::Result;
+use fullbore_core::job::Publish;
+
+use super::check::{self, Missing};
+use super::{Descriptor, PROTOCOL};
+use crate::catalog;
+use crate::connection::{ConnectionError, QualifiedName, Session, quote_literal};
+use crate::destination::Target;
+use crate::encode_direct::MAXALIGN;
+use crate::error::{failed, refused};
+use crate::naming;
+use crate::publish::{partitions, replace};
+
+/// What is known of a target before the load.
+#[derive(Debug, Clone)]
+pub enum Probe {
+    Described(Box<Descriptor>),
+    /// Why it can't be loaded directly, and what to do about it.
+    Impossible {
+        reason: String,
+        hint: Option<String>,
+    },
+}
+
+fn impossible(reason: impl Into<String>, hint: &str) -> Probe {
+    Probe::Impossible { reason: reason.into(), hint: Some(hint.to_owned()) }
+}
+
+/// Probes a target; nothing is touched.
+pub fn probe(session: &mut Session, target: &Target) -> Result<Probe> {
+    if target.publish == Publish::Append {
+        return Ok(impossible(
+            "rows are appended to a table that is there; only a new table can be loaded directly",
+            "load with --publish replace or partitions",
+        ));
+    }
+    if cfg!(target_endian = "big") {
+        return Ok(impossible("this machine is big-endian", "load by COPY, with --method copy"));
+    }
+    if let Some(missing) = check::missing(session).map_err(refused)?.into_iter().next() {
+        let Missing { what, remedy } = missing;
+        return Ok(Probe::Impossible { reason: what, hint: Some(remedy) });
+    }
+    session.execute("BEGIN").map_err(refused)?;
+    let described = describe_new(session, target);
+    session.execute("ROLLBACK").map_err(refused)?;
+    Ok(match described {
+        Ok(descriptor) => usable(descriptor),
+        // The load itself would meet the same, and tell it then.
+        Err(error) => Probe::Impossible {
+            reason: format!("a table like {} can't be described: {error}", target.name()),
+            hint: error.hint().map(str::to_owned),
+        },
+    })
+}
+
+/// Makes a table as the pieces' will be, in the transaction that is open, and describes it.
+fn describe_new(session: &mut Session, target: &Target) -> Result<Descriptor> {
+    if let Some(create) = &target.create {
+        session.execute(create).map_err(failed)?;
+    }
+    let id = format!("probe{}", session.backend_pid());
+    let name = naming::derived(target.name(), &id, "0").map_err(failed)?;
+    if target.publish == Publish::Partitions {
+        session.execute(&partitions::like(target.name(), &name, "", "")).map_err(failed)?;
+    } else {
+        let relation = catalog::relation(session, target.name()).map_err(failed)?;
+        let relation = relation.expect("it was described a moment ago, or just made");
+        replace::staging::make(session, &relation, &name, "")?;
+    }
+    descriptor(session, &name).map_err(failed)
+}
+
+/// What the extension says of a table. Asking loads the extension into the session.
+pub fn descriptor(
+    session: &mut Session,
+    table: &QualifiedName,
+) -> Result<Descriptor, ConnectionError> {
+    let rows = session.query(&format!(
+        "SELECT fullbore.descriptor({}::pg_catalog.regclass) AS descriptor",
+        quote_literal(&table.to_string())?
+    ))?;
+    let text = rows.first().and_then(|row| row.get("descriptor")).unwrap_or_default();
+    serde_json::from_str(text).map_err(|error| {
+        ConnectionError::protocol(format!("its descriptor of {table} can't be read: {error}"))
+    })
+}
+
+/// A descriptor that rows can be laid out by.
+fn usable(descriptor: Descriptor) -> Probe {
+    if descriptor.protocol != PROTOCOL {
+        return impossible(
+            format!(
+                "the server's extension {} speaks version {} of the protocol, not {PROTOCOL}",
+                descriptor.extension, descriptor.protocol
+            ),
+            "install the extension that comes with this Fullbore (fullbore extension install)",
+        );
+    }
+    if let Some(refusal) = descriptor.refusal {
+        let detail = refusal.detail.map(|detail| format!(" ({detail})")).unwrap_or_default();
+        return Probe::Impossible {
+            reason: format!("{}{detail}", refusal.message),
+            hint: refusal.hint,
+        };
+    }
+    if descriptor.encoding != "UTF8" {
+        return impossible(
+            format!("the database's encoding is {}, not UTF8", descriptor.encoding),
+            "load by COPY, with --method copy: the server converts what it sends",
+        );
+    }
+    if !descriptor.little_endian || descriptor.maxalign != MAXALIGN {
+        return impossible(
+            "the server lays rows out as this machine can't",
+            "load by COPY, with --method copy",
+        );
+    }
+    Probe::Described(Box::new(descriptor))
+}

@@ -1,0 +1,64 @@
+/*
+ * checks.c - what a row must hold beyond its types: NOT NULL, CHECK, the load's range.
+ *
+ * By the executor's own functions, as COPY does it. Bodies come here only where the table has
+ * CHECK constraints or the range is of a type that the validator does not compare.
+ */
+#include "checks.h"
+
+#include "access/htup_details.h"
+#include "executor/executor.h"
+#include "executor/tuptable.h"
+
+void
+fb_checks_begin(FbChecks *checks, Relation rel)
+{
+	TupleConstr *constraints = RelationGetDescr(rel)->constr;
+
+	memset(checks, 0, sizeof *checks);
+	checks->rel = rel;
+	checks->estate = CreateExecutorState();
+	checks->result = makeNode(ResultRelInfo);
+	InitResultRelInfo(checks->result, rel, 0, NULL, 0);
+	checks->body_slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsHeapTuple);
+	checks->row_slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsVirtual);
+	checks->bodies = constraints != NULL && constraints->num_check > 0;
+}
+
+void
+fb_check_row(FbChecks *checks, TupleTableSlot *slot)
+{
+	if (RelationGetDescr(checks->rel)->constr != NULL)
+		ExecConstraints(checks->result, slot, checks->estate);
+	if (checks->range != NULL)
+	{
+		ExprContext *context = GetPerTupleExprContext(checks->estate);
+
+		context->ecxt_scantuple = slot;
+		if (!ExecCheck(checks->range, context))
+			fb_range_violated(checks, false);
+	}
+}
+
+void
+fb_check_body(FbChecks *checks, HeapTupleHeader tuple, uint32 length)
+{
+	HeapTupleData data;
+
+	data.t_len = length;
+	data.t_self = tuple->t_ctid;
+	data.t_tableOid = RelationGetRelid(checks->rel);
+	data.t_data = tuple;
+	ExecStoreHeapTuple(&data, checks->body_slot, false);
+	fb_check_row(checks, checks->body_slot);
+	ExecClearTuple(checks->body_slot);
+	ResetPerTupleExprContext(checks->estate);
+}
+
+void
+fb_checks_end(FbChecks *checks)
+{
+	ExecDropSingleTupleTableSlot(checks->body_slot);
+	ExecDropSingleTupleTableSlot(checks->row_slot);
+	FreeExecutorState(checks->estate);
+}

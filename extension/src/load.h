@@ -1,0 +1,31 @@
+/*
+ * load.h - one direct COPY, from its options to its last row.
+ */
+#ifndef FB_LOAD_H
+#define FB_LOAD_H
+
+#include "compat.h"
+#include "store.h"
+
+#include "nodes/parsenodes.h"
+
+typedef struct FbOptions
+{
+	char	   *descriptor;		/* the hash that the client laid its rows out by */
+	bool		freeze;
+	FbIo		io;
+	char	   *range_column;	/* NULL: no range */
+	char	   *range_from;		/* NULL: no lower bound */
+	char	   *range_to;		/* NULL: no upper bound */
+	char	   *range_constraint;
+} FbOptions;
+
+/* Is this statement ours? */
+extern bool fb_is_ours(const CopyStmt *statement);
+
+extern FbOptions fb_read_options(const CopyStmt *statement);
+
+/* The rows taken. */
+extern uint64 fb_load(const CopyStmt *statement, const FbOptions *options);
+
+#endif							/* FB_LOAD_H */

@@ -1,0 +1,171 @@
+/*
+ * refusal.c - tables that can't be loaded directly, and why.
+ *
+ * What is here can be said of a table before its transaction is known. Each refusal names what
+ * to do instead, since COPY loads nearly all of these.
+ */
+#include "layout.h"
+
+#include "access/xlog.h"
+#include "catalog/catalog.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_publication.h"
+#include "commands/defrem.h"
+#include "miscadmin.h"
+#include "replication/slot.h"
+#include "utils/lsyscache.h"
+#include "utils/relcache.h"
+
+#define USE_COPY "Load it by COPY (--method copy)."
+
+static bool
+refuse(FbRefusal *refusal, int code, const char *message, const char *detail, const char *hint)
+{
+	refusal->code = code;
+	refusal->message = message;
+	refusal->detail = detail;
+	refusal->hint = hint;
+	return true;
+}
+
+/* Most of them: a feature that COPY has and this has not. */
+static bool
+refuse_feature(FbRefusal *refusal, Relation rel, const char *detail, const char *hint)
+{
+	return refuse(refusal, ERRCODE_FEATURE_NOT_SUPPORTED,
+				  psprintf("table \"%s\" can't be loaded directly",
+						   RelationGetRelationName(rel)),
+				  detail, hint);
+}
+
+static bool
+refuse_kind(Relation rel, FbRefusal *refusal)
+{
+	if (!FB_LITTLE_ENDIAN)
+		return refuse(refusal, ERRCODE_FEATURE_NOT_SUPPORTED,
+					  "direct loads need a little-endian server",
+					  "Rows travel as this kind of processor lays them out.", USE_COPY);
+	if (rel->rd_rel->relkind != RELKIND_RELATION)
+		return refuse(refusal, ERRCODE_WRONG_OBJECT_TYPE,
+					  psprintf("\"%s\" is not an ordinary table", RelationGetRelationName(rel)),
+					  "Only ordinary tables can be loaded directly.",
+					  "Name a table, or one that will be attached as a partition.");
+	if (IsSystemRelation(rel))
+		return refuse(refusal, ERRCODE_INSUFFICIENT_PRIVILEGE,
+					  psprintf("\"%s\" is a system catalog or a TOAST table",
+							   RelationGetRelationName(rel)),
+					  "These are never loaded directly.", "Name a table of your own.");
+	if (rel->rd_rel->relam != HEAP_TABLE_AM_OID)
+		return refuse_feature(refusal, rel,
+							  psprintf("Its access method is \"%s\"; pages are built for heap.",
+									   get_am_name(rel->rd_rel->relam)),
+							  USE_COPY);
+	if (rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
+		return refuse_feature(refusal, rel, "It is a temporary table.", USE_COPY);
+	return false;
+}
+
+static bool
+refuse_family(Relation rel, FbRefusal *refusal)
+{
+	if (rel->rd_rel->relispartition)
+		return refuse_feature(refusal, rel, "It is a partition, attached already.",
+							  "Load a table of its own and attach that one "
+							  "(--publish partitions).");
+	if (has_superclass(RelationGetRelid(rel)))
+		return refuse_feature(refusal, rel, "It inherits from another table.",
+							  "Load a table of its own and let that one inherit.");
+	return false;
+}
+
+static bool
+refuse_dependents(Relation rel, FbRefusal *refusal)
+{
+	if (RelationGetIndexList(rel) != NIL)
+		return refuse_feature(refusal, rel, "It has an index.",
+							  "Create indexes and keys after the load.");
+	if (rel->trigdesc != NULL)
+		return refuse_feature(refusal, rel, "It has a trigger or a foreign key.",
+							  "Create triggers and foreign keys after the load.");
+	if (rel->rd_rules != NULL)
+		return refuse_feature(refusal, rel, "It has a rule.", "Create rules after the load.");
+	if (rel->rd_rel->relrowsecurity)
+		return refuse_feature(refusal, rel, "It has row-level security.",
+							  "Enable row-level security after the load.");
+	return false;
+}
+
+static bool
+refuse_columns(Relation rel, FbRefusal *refusal)
+{
+	TupleDesc	descriptor = RelationGetDescr(rel);
+
+	for (int at = 0; at < descriptor->natts; at++)
+	{
+		Form_pg_attribute attribute = TupleDescAttr(descriptor, at);
+
+		if (attribute->attisdropped)
+			return refuse_feature(refusal, rel, "It has a dropped column.",
+								  "Make it anew: CREATE TABLE ... (LIKE ...).");
+		if (attribute->attgenerated != '\0')
+			return refuse_feature(refusal, rel,
+								  psprintf("Its column \"%s\" is generated.",
+										   NameStr(attribute->attname)), USE_COPY);
+		if (attribute->atthasmissing)
+			return refuse_feature(refusal, rel,
+								  psprintf("Its column \"%s\" was added with a default that "
+										   "older rows take from the catalog.",
+										   NameStr(attribute->attname)),
+								  "Make it anew: CREATE TABLE ... (LIKE ... INCLUDING DEFAULTS).");
+	}
+	return false;
+}
+
+/* Full page images are not decoded: a subscriber would never see these rows. */
+static bool
+refuse_decoding(Relation rel, FbRefusal *refusal)
+{
+	List	   *publications = GetRelationPublications(RelationGetRelid(rel));
+	int			slots;
+	int			active;
+
+	if (publications == NIL)
+		publications = GetAllTablesPublications();
+#if PG_VERSION_NUM >= 150000
+	if (publications == NIL)
+		publications = GetSchemaPublications(RelationGetNamespace(rel));
+#endif
+	if (publications != NIL && !RelationIsPermanent(rel))
+		publications = NIL;
+	if (publications != NIL)
+		return refuse(refusal, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+					  psprintf("table \"%s\" is published, so it can't be loaded directly",
+							   RelationGetRelationName(rel)),
+					  psprintf("Publication \"%s\" covers it, and pages that are logged whole are "
+							   "not sent to subscribers.",
+							   get_publication_name(linitial_oid(publications), false)),
+					  USE_COPY);
+	if (XLogLogicalInfoActive() && RelationIsPermanent(rel)
+		&& ReplicationSlotsCountDBSlots(MyDatabaseId, &slots, &active))
+		return refuse(refusal, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+					  psprintf("table \"%s\" can't be loaded directly while changes are decoded",
+							   RelationGetRelationName(rel)),
+					  psprintf("This database has %d logical replication slots, and pages that "
+							   "are logged whole are not decoded.", slots),
+					  USE_COPY);
+	return false;
+}
+
+bool
+fb_refuse_table(Relation rel, FbRefusal *refusal)
+{
+	memset(refusal, 0, sizeof *refusal);
+	return refuse_kind(rel, refusal)
+		|| refuse_family(rel, refusal)
+		|| refuse_columns(rel, refusal)
+		|| refuse_dependents(rel, refusal)
+		|| refuse_decoding(rel, refusal);
+}

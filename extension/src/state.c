@@ -1,0 +1,80 @@
+/*
+ * state.c - what this transaction has written directly so far.
+ *
+ * A table is loaded when it is empty, or when all it holds came from earlier direct loads of the
+ * same transaction. So for each storage we remember how many blocks it had when we left it. Were
+ * a row put behind these by anyone else, there would be more of them.
+ *
+ * Subtransactions need nothing. A direct load asks for storage that is new in the very
+ * subtransaction, so what is remembered goes with it: when that is rolled back, the storage is
+ * removed and its number not given again in this transaction; and a storage without blocks is
+ * taken whatever is remembered of it.
+ */
+#include "state.h"
+
+#include "access/xact.h"
+#include "utils/memutils.h"
+
+typedef struct FbWritten
+{
+	FbLocator	locator;
+	BlockNumber blocks;
+	struct FbWritten *next;
+} FbWritten;
+
+static FbWritten *written = NULL;	/* in TopTransactionContext */
+
+static void
+transaction_ends(XactEvent event, void *argument)
+{
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
+			written = NULL;
+			break;
+		default:
+			break;
+	}
+}
+
+void
+fb_state_init(void)
+{
+	RegisterXactCallback(transaction_ends, NULL);
+}
+
+static FbWritten *
+find(Relation rel)
+{
+	for (FbWritten *at = written; at != NULL; at = at->next)
+		if (FbLocatorEquals(at->locator, FbRelationLocator(rel)))
+			return at;
+	return NULL;
+}
+
+BlockNumber
+fb_state_blocks(Relation rel)
+{
+	FbWritten  *found = find(rel);
+
+	return found == NULL ? 0 : found->blocks;
+}
+
+void
+fb_state_remember(Relation rel, BlockNumber blocks)
+{
+	FbWritten  *found = find(rel);
+
+	if (found == NULL)
+	{
+		found = MemoryContextAlloc(TopTransactionContext, sizeof(FbWritten));
+		found->locator = FbRelationLocator(rel);
+		found->next = written;
+		written = found;
+	}
+	found->blocks = blocks;
+}

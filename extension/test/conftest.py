@@ -1,0 +1,90 @@
+"""Servers that the tests share: one of each version and WAL level, started when first asked for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from server import Installation, Server, installations
+from wire import Connection
+
+WANTED = os.environ.get("FULLBORE_TEST_VERSIONS", "14,15,16,17,18").split(",")
+COMPILER = "gcc" if shutil.which("gcc") else "clang"
+REQUIRED = os.environ.get("FULLBORE_TEST_REQUIRE_SERVERS") == "1"
+
+_servers: dict[tuple[str, str], Server] = {}
+
+
+def server_of(installation: Installation, wal_level: str) -> Server:
+    key = (installation.name, wal_level)
+    if not installation.pg_config.exists():
+        message = f"no PostgreSQL {installation.name} at {installation.pg_config}"
+        if REQUIRED:
+            pytest.fail(message)
+        pytest.skip(message)
+    if key not in _servers:
+        _servers[key] = Server(installation, {"wal_level": wal_level}, COMPILER)
+    return _servers[key]
+
+
+@pytest.fixture(
+    params=[
+        pytest.param((installation, level), id=f"{installation.name}-{level}")
+        for installation in installations()
+        if installation.name in WANTED
+        for level in ("minimal", "replica")
+    ]
+)
+def server(request: pytest.FixtureRequest) -> Server:
+    """Every version at every WAL level that matters."""
+    return server_of(*request.param)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(installation, id=installation.name)
+        for installation in installations()
+        if installation.name in WANTED
+    ]
+)
+def any_server(request: pytest.FixtureRequest) -> Server:
+    """Every version once."""
+    return server_of(request.param, "minimal")
+
+
+_database = 0
+
+
+def fresh(server: Server) -> Connection:
+    """A session in a database of its own, with the extension in it."""
+    global _database
+    _database += 1
+    name = f"test_{_database}"
+    first = Connection(server.socket_dir)
+    first.query(f"CREATE DATABASE {name}")
+    first.close()
+    connection = Connection(server.socket_dir, name)
+    connection.query("SET timezone = 'UTC'; CREATE EXTENSION fullbore")
+    return connection
+
+
+@pytest.fixture
+def session(server: Server) -> Iterator[Connection]:
+    connection = fresh(server)
+    yield connection
+    connection.close()
+
+
+@pytest.fixture
+def any_session(any_server: Server) -> Iterator[Connection]:
+    connection = fresh(any_server)
+    yield connection
+    connection.close()
+
+
+def pytest_sessionfinish() -> None:
+    for server in _servers.values():
+        server.close()
+    _servers.clear()

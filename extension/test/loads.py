@@ -1,0 +1,72 @@
+"""What most tests do: load rows directly and by COPY, and compare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bodies
+from wire import Connection
+
+
+def descriptor(session: Connection, table: str) -> dict[str, Any]:
+    text = session.value(f"SELECT fullbore.descriptor('{table}'::regclass)")
+    assert text is not None
+    return bodies.read_descriptor(text)
+
+
+def copy_sql(table: str, hash_: str, options: str = "", columns: str = "") -> str:
+    return f"COPY {table} {columns} FROM STDIN (FORMAT fullbore, DESCRIPTOR '{hash_}'{options})"
+
+
+def load(session: Connection, table: str, stream: bytes, options: str = "", **how: Any) -> str:
+    """One direct COPY into a table of this transaction."""
+    hash_ = descriptor(session, table)["hash"]
+    return session.copy(copy_sql(table, hash_, options), stream, **how)
+
+
+def load_rows(session: Connection, table: str, rows: list[list[str | None]], **how: Any) -> str:
+    columns = descriptor(session, table)["columns"]
+    return load(session, table, bodies.body_frame(columns, rows), **how)
+
+
+def copy_text(session: Connection, table: str, rows: list[list[str | None]]) -> None:
+    session.copy(f"COPY {table} FROM STDIN", bodies.text_lines(rows))
+
+
+SUM = "SELECT count(*) || ' ' || coalesce(sum(hashtextextended(t::text, 0)), 0) FROM {} t"
+
+
+def checksum(session: Connection, table: str) -> str | None:
+    return session.value(SUM.format(table))
+
+
+def assert_equal(session: Connection, direct: str, copied: str) -> None:
+    """The same rows, by every way of reading them."""
+    expected = checksum(session, copied)
+    assert checksum(session, direct) == expected
+    session.query("SET jit_above_cost = 0; SET jit_optimize_above_cost = 0")
+    assert checksum(session, direct) == expected
+    session.query("RESET jit_above_cost; RESET jit_optimize_above_cost")
+    # As text: not every type can be compared.
+    rows = "SELECT t::text FROM {} t"
+    for one, other in ((direct, copied), (copied, direct)):
+        missing = f"{rows.format(one)} EXCEPT ALL {rows.format(other)}"
+        assert session.query(missing) == []
+
+
+def assert_sound(session: Connection, table: str, frozen: bool = False) -> None:
+    """What the server's own checkers say of the table."""
+    available = {name for (name,) in session.query("SELECT name FROM pg_available_extensions")}
+    if "amcheck" in available:
+        session.query("CREATE EXTENSION IF NOT EXISTS amcheck")
+        assert session.query(f"SELECT * FROM verify_heapam('{table}')") == []
+    if "pg_visibility" in available:
+        session.query("CREATE EXTENSION IF NOT EXISTS pg_visibility")
+        assert session.query(f"SELECT * FROM pg_check_visible('{table}')") == []
+        assert session.query(f"SELECT * FROM pg_check_frozen('{table}')") == []
+        if frozen:
+            summary = session.query(
+                f"SELECT all_visible, all_frozen, pg_relation_size('{table}') / 8192"
+                f" FROM pg_visibility_map_summary('{table}')"
+            )[0]
+            assert summary[0] == summary[1] == summary[2]

@@ -1,0 +1,227 @@
+"""Crashes at every phase, checkpoints in between, segments, and replicas of every kind."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import bodies
+import pytest
+from conftest import fresh
+from loads import (
+    assert_equal,
+    assert_sound,
+    checksum,
+    copy_sql,
+    copy_text,
+    descriptor,
+    load_rows,
+)
+from server import Server
+from wire import Connection
+
+SHAPE = "(k int8 NOT NULL, v text)"
+ROWS: list[list[str | None]] = [[str(k), f"value {k} " + "x" * 100] for k in range(2000)]
+WAYS = ["", ", IO 'direct'", ", IO 'buffered', FREEZE true", ", IO 'direct', FREEZE true"]
+
+
+def many_frames(columns: list[bodies.Column], count: int) -> bytes:
+    return bodies.body_frame(columns, ROWS) * count
+
+
+def relation_files(server: Server, path: str) -> list[Path]:
+    return sorted((server.data / path).parent.glob(Path(path).name + "*"))
+
+
+@pytest.mark.parametrize("options", WAYS)
+@pytest.mark.parametrize("phase", ["mid-load", "loaded", "checkpoint", "committed"])
+def test_a_crash(server: Server, options: str, phase: str) -> None:
+    """Before the commit the table is absent, after it complete; others are as they were."""
+    session = fresh(server)
+    session.query(f"CREATE TABLE copied {SHAPE}; CREATE TABLE other AS SELECT 7 AS k")
+    for _ in range(8):
+        copy_text(session, "copied", ROWS)
+    expected = checksum(session, "copied")
+    session.query(f"BEGIN; CREATE TABLE direct {SHAPE}")
+    shape = descriptor(session, "direct")
+    stream = many_frames(shape["columns"], 8)
+    other = Connection.to(session)
+    if phase == "mid-load":
+        session.begin_copy(copy_sql("direct", shape["hash"], options))
+        session.socket.sendall(b"d" + struct.pack(">I", len(stream) + 4) + stream[:-9])
+        other.query("CHECKPOINT")
+    else:
+        session.copy(copy_sql("direct", shape["hash"], options), stream)
+        if phase == "checkpoint":
+            other.query("CHECKPOINT")
+        if phase in ("committed", "checkpoint"):
+            session.query("COMMIT")
+    server.crash()
+    again = Connection.to(session)
+    assert again.value("SELECT k FROM other") == "7"
+    if phase in ("mid-load", "loaded"):
+        assert again.value("SELECT to_regclass('direct')") is None
+    else:
+        assert checksum(again, "direct") == expected
+        assert_equal(again, "direct", "copied")
+        assert_sound(again, "direct", frozen="FREEZE" in options)
+    again.query("DROP TABLE IF EXISTS direct")
+    again.close()
+
+
+def test_a_checkpoint_in_the_middle(server: Server) -> None:
+    """What was written before it is in no WAL that a recovery would read."""
+    for options in WAYS:
+        session = fresh(server)
+        session.query(f"BEGIN; CREATE TABLE direct {SHAPE}")
+        shape = descriptor(session, "direct")
+        stream = many_frames(shape["columns"], 8)
+        half = len(stream) // 2
+        other = Connection.to(session)
+        session.begin_copy(copy_sql("direct", shape["hash"], options))
+        session.send(b"d", stream[:half])
+        other.query("CHECKPOINT")
+        session.send(b"d", stream[half:])
+        session.send(b"c")
+        assert session.finish()[1] == "COPY 16000"
+        session.query("COMMIT")
+        expected = checksum(session, "direct")
+        server.crash()
+        again = Connection.to(session)
+        assert checksum(again, "direct") == expected
+        assert_sound(again, "direct", frozen="FREEZE" in options)
+        again.close()
+
+
+def test_data_checksums_on_disk(server: Server) -> None:
+    """pg_checksums agrees with every page, of the visibility map too."""
+    session = fresh(server)
+    for number, options in enumerate(WAYS):
+        session.query(f"BEGIN; CREATE TABLE direct{number} {SHAPE}")
+        shape = descriptor(session, f"direct{number}")
+        session.copy(
+            copy_sql(f"direct{number}", shape["hash"], options), many_frames(shape["columns"], 8)
+        )
+        session.query("COMMIT")
+    session.close()
+    server.stop()
+    try:
+        assert "Bad checksums:  0" in server.program("pg_checksums", "-c", "-D", str(server.data))
+    finally:
+        server.start()
+
+
+def test_an_abort_leaves_no_file(any_server: Server) -> None:
+    session = fresh(any_server)
+    for options in WAYS:
+        session.query(f"BEGIN; CREATE TABLE direct {SHAPE}")
+        load_rows(session, "direct", ROWS, options=options)
+        path = session.value("SELECT pg_relation_filepath('direct')")
+        assert path is not None
+        assert relation_files(any_server, path) != []
+        session.query("ROLLBACK")
+        # The first segment stays, empty, until the next checkpoint.
+        assert all(file.stat().st_size == 0 for file in relation_files(any_server, path))
+
+
+@pytest.fixture
+def replicated(server: Server) -> Iterator[Server]:
+    if server.settings["wal_level"] != "replica":
+        pytest.skip("replicas need wal_level=replica")
+    yield server
+
+
+def test_a_base_backup_during_loads(replicated: Server) -> None:
+    """Taken in the middle of a load, restored, and compared."""
+    session = fresh(replicated)
+    other = Connection.to(session)
+    session.query(f"BEGIN; CREATE TABLE direct {SHAPE}")
+    shape = descriptor(session, "direct")
+    stream = many_frames(shape["columns"], 20)
+    third = len(stream) // 3
+    backup = replicated.folder / "backup"
+    session.begin_copy(copy_sql("direct", shape["hash"], ", FREEZE true"))
+    session.send(b"d", stream[:third])
+    replicated.program(
+        "pg_basebackup", "-h", str(replicated.socket_dir), "-U", "postgres", "-c", "fast",
+        "-X", "none", "-D", str(prepare(replicated, backup)),
+    )  # fmt: skip
+    session.send(b"d", stream[third:])
+    session.send(b"c")
+    session.finish()
+    session.query("COMMIT")
+    expected = checksum(session, "direct")
+    other.query("SELECT pg_switch_wal()")
+    restored = restore(replicated, backup)
+    try:
+        copy = Connection(restored, session.database)
+        assert checksum(copy, "direct") == expected
+        assert_sound_here(copy, session)
+        copy.close()
+    finally:
+        replicated.program("pg_ctl", "-D", str(backup), "-w", "-s", "-m", "immediate", "stop")
+        shutil.rmtree(backup)
+
+
+def prepare(server: Server, folder: Path) -> Path:
+    folder.mkdir()
+    server.give(folder)
+    return folder
+
+
+def restore(server: Server, backup: Path) -> Path:
+    """Recovers a backup from the primary's own WAL, to its end, as a server of its own."""
+    sockets = server.folder / "restored"
+    if not sockets.exists():
+        sockets.mkdir()
+        server.give(sockets)
+    signal = backup / "recovery.signal"
+    signal.touch()
+    server.give(signal)
+    with (backup / "postgresql.conf").open("a") as file:
+        file.write(f"restore_command = 'cp {server.data}/pg_wal/%f %p'\n")
+        file.write(f"unix_socket_directories = '{sockets}'\nhot_standby = off\n")
+    log = str(backup / "log")
+    server.program("pg_ctl", "-D", str(backup), "-l", log, "-w", "-s", "-t", "120", "start")
+    return sockets
+
+
+def assert_sound_here(copy: Connection, session: Connection) -> None:
+    """The checkers were installed on the primary after the backup: make them here."""
+    assert_sound(copy, "direct", frozen=True)
+    assert copy.value("SELECT 1") == session.value("SELECT 1")
+
+
+def test_a_streaming_standby(replicated: Server) -> None:
+    session = fresh(replicated)
+    standby = replicated.folder / "standby"
+    replicated.program(
+        "pg_basebackup", "-h", str(replicated.socket_dir), "-U", "postgres", "-c", "fast",
+        "-X", "stream", "-R", "-D", str(prepare(replicated, standby)),
+    )  # fmt: skip
+    sockets = replicated.folder / "standby-socket"
+    sockets.mkdir(exist_ok=True)
+    replicated.give(sockets)
+    with (standby / "postgresql.conf").open("a") as file:
+        file.write(f"unix_socket_directories = '{sockets}'\n")
+    log = str(standby / "log")
+    replicated.program("pg_ctl", "-D", str(standby), "-l", log, "-w", "-s", "start")
+    try:
+        for number, options in enumerate(WAYS):
+            session.query(f"BEGIN; CREATE TABLE direct{number} {SHAPE}")
+            shape = descriptor(session, f"direct{number}")
+            stream = many_frames(shape["columns"], 8) + bodies.text_frame([["5", "y" * 100_000]])
+            session.copy(copy_sql(f"direct{number}", shape["hash"], options), stream)
+            session.query("COMMIT")
+        end = session.value("SELECT pg_current_wal_lsn()")
+        copy = Connection(sockets, session.database)
+        while copy.value(f"SELECT pg_last_wal_replay_lsn() >= '{end}'") != "t":
+            copy.query("SELECT pg_sleep(0.05)")
+        for number in range(len(WAYS)):
+            assert checksum(copy, f"direct{number}") == checksum(session, f"direct{number}")
+        copy.close()
+    finally:
+        replicated.program("pg_ctl", "-D", str(standby), "-w", "-s", "-m", "immediate", "stop")
+        shutil.rmtree(standby)
