@@ -70,4 +70,4 @@ fuzz:
 	scripts/fuzz.sh $(SECONDS)
 
 clean:
-	rm -rf target $(VENV) .cache
+	rm -rf target $(VENV) .cache dist python/fullbore/extension
