@@ -55,12 +55,13 @@ servers: $(VENV)/.tools
 test: build servers
 	cargo test --workspace --quiet
 	$(BIN)/python -m pytest --quiet python/tests
+	$(BIN)/python -m pytest --quiet extension/test
 
 lint: $(VENV)/.tools
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	$(BIN)/ruff check --quiet python benchmarks scripts
-	$(BIN)/ruff format --quiet --check python benchmarks scripts
+	$(BIN)/ruff check --quiet python benchmarks scripts extension
+	$(BIN)/ruff format --quiet --check python benchmarks scripts extension
 
 bench: build servers
 	$(BIN)/python benchmarks/bench.py
@@ -68,6 +69,7 @@ bench: build servers
 SECONDS ?= 60
 fuzz:
 	scripts/fuzz.sh $(SECONDS)
+	$(MAKE) -C extension/fuzz run SECONDS=$(SECONDS) PYTHON=$(PYTHON)
 
 clean:
 	rm -rf target $(VENV) .cache dist python/fullbore/extension

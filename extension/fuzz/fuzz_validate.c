@@ -136,6 +136,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	layout.range_has_from = flags >> 6 & 1;
 	layout.range_from = -1000;
 
+	fb_prepare_layout(&layout);
+
 	/* A block of its own, so that the first byte behind it is noticed. */
 	body = malloc(size - used);
 	memcpy(body, data + used, size - used);

@@ -131,9 +131,8 @@ FbRelationPath(Relation rel, char *path)
 #define FbPageForWrite(page) ((char *) (page))
 #endif
 
-/* 17 writes several pages by one call, and can leave the fsync to the next checkpoint. */
+/* 17 can leave the fsync to the next checkpoint. */
 #if PG_VERSION_NUM >= 170000
-#define FB_HAVE_WRITEV 1
 #define FB_HAVE_REGISTERSYNC 1
 #endif
 

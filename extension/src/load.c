@@ -253,6 +253,7 @@ fb_load(const CopyStmt *statement, const FbOptions *options)
 	load->layout = fb_make_layout(rel);
 	fb_checks_begin(&load->checks, rel);
 	fb_range_begin(&load->checks, options, load->layout);
+	fb_prepare_layout(load->layout);
 	fb_frames_begin(&load->frames);
 	fb_store_begin(&load->store, rel, options->io, first_block);
 	fb_pages_begin(&load->pages, &load->store, rel, options->freeze);

@@ -17,6 +17,9 @@
 #define TIMESTAMP_MIN INT64_C(-211813488000000000)
 #define TIMESTAMP_END INT64_C(9223371331200000000)
 
+/* Of the forms below FB_TEXT. */
+static const uint8_t fixed_lengths[] = {0, 1, 2, 4, 8, 16, 4, 8, 8, 4};
+
 static bool
 is_label(const FbColumn *column, uint32_t label)
 {
@@ -81,8 +84,14 @@ walk(const FbLayout *layout, const uint8_t *body, uint32_t length, bool has_bitm
 	uint32_t	size = length - data_at;
 	uint32_t	at = 0;
 	bool		has_varlena = false;
+	int			number = 0;
 
-	for (int number = 0; number < column_count; number++, column++)
+	if (!has_bitmap && size >= layout->free_bytes)
+	{
+		number = layout->free_columns;
+		at = layout->free_bytes;
+	}
+	for (column += number; number < column_count; number++, column++)
 	{
 		const uint8_t *value;
 		uint32_t	value_length;
@@ -154,7 +163,8 @@ walk(const FbLayout *layout, const uint8_t *body, uint32_t length, bool has_bitm
 			switch (column->form)
 			{
 				case FB_NUMERIC:
-					if (!fb_is_fine_numeric(column, value, value_length))
+					if (!fb_is_fine_numeric(column, value, value_length,
+											(uint32_t) (data + size - value)))
 						reason = fb_validate_numeric(column, value, value_length);
 					break;
 				case FB_BYTEA:
@@ -171,10 +181,9 @@ walk(const FbLayout *layout, const uint8_t *body, uint32_t length, bool has_bitm
 
 		/* A fixed length: aligned, padding zero, wholly inside. */
 		{
-			static const uint8_t lengths[] = {0, 1, 2, 4, 8, 16, 4, 8, 8, 4};
 			uint32_t	aligned = (at + column->align - 1) & ~((uint32_t) column->align - 1);
 
-			value_length = lengths[column->form];
+			value_length = fixed_lengths[column->form];
 			if (aligned > size || size - aligned < value_length)
 				return refuse(verdict, FB_BAD_LAYOUT, number, "the body ends before this value");
 			if (!is_padding(data, at, aligned))
@@ -263,6 +272,23 @@ fb_prepare_column(FbColumn *column)
 		column->short_header = (uint16_t) (0x8000 | column->scale << 7);
 		/* 4 * (weight + 1) digits at most before the point. */
 		column->weight_safe = (column->precision - column->scale + 400) / 4 - 100 - 1;
+	}
+}
+
+void
+fb_prepare_layout(FbLayout *layout)
+{
+	layout->free_columns = 0;
+	layout->free_bytes = 0;
+	for (int number = 0; number < layout->column_count; number++)
+	{
+		const FbColumn *column = &layout->columns[number];
+
+		if (column->form < FB_ANY_2 || column->form > FB_ANY_16
+			|| layout->free_bytes % column->align != 0 || number == layout->range_column)
+			return;
+		layout->free_columns = number + 1;
+		layout->free_bytes += fixed_lengths[column->form];
 	}
 }
 

@@ -72,6 +72,13 @@ typedef struct FbLayout
 	uint32_t	data_bitmap_at; /* and with one */
 	FbEncoding	encoding;
 
+	/*
+	 * Leading columns of any bits at fixed places without padding, and their bytes: without a
+	 * bitmap there is nothing to check in them. Filled by fb_prepare_layout().
+	 */
+	int			free_columns;
+	uint32_t	free_bytes;
+
 	/* The number of characters, or -1 when they are not valid. */
 	int			(*characters) (void *argument, const char *text, int bytes);
 	void	   *argument;
@@ -101,8 +108,9 @@ typedef struct FbVerdict
 	bool		has_varlena;	/* of a fine body: a value with a varlena header is there */
 } FbVerdict;
 
-/* To be called on a column whose other members are filled. */
+/* To be called when all other members of a column, and then of the layout, are filled. */
 extern void fb_prepare_column(FbColumn *column);
+extern void fb_prepare_layout(FbLayout *layout);
 
 /*
  * Checks one body. True: it is fine. On false the verdict says what is wrong.

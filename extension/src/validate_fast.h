@@ -70,9 +70,13 @@ fb_is_plain_ascii(const uint8_t *text, uint32_t length)
 #ifdef __SSE2__
 	if (length >= 16)
 	{
-		__m128i		good = fb_plain_sixteen(text + length - 16);
+		uint32_t	last = length - 16;
+		__m128i		good = _mm_and_si128(fb_plain_sixteen(text), fb_plain_sixteen(text + last));
 
-		for (uint32_t at = 0; at + 16 < length; at += 16)
+		/* Up to 64 without a loop, whose end would be guessed wrong half of the time. */
+		good = _mm_and_si128(good, fb_plain_sixteen(text + (last < 16 ? last : 16)));
+		good = _mm_and_si128(good, fb_plain_sixteen(text + (last < 32 ? last : 32)));
+		for (uint32_t at = 48; at < last; at += 16)
 			good = _mm_and_si128(good, fb_plain_sixteen(text + at));
 		return _mm_movemask_epi8(good) == 0xffff;
 	}
@@ -122,10 +126,12 @@ fb_has_zeros(uint16_t digit, int zeros)
 
 /*
  * Zero, or one to four digits behind a short header, in a column with precision and scale: the
- * scale as it must be, the highest digit clearly within the precision.
+ * scale as it must be, the highest digit clearly within the precision. `readable` counts the bytes
+ * to the end of the body: ten are read at once, so that the number of digits decides no branch.
  */
 static inline bool
-fb_is_fine_numeric(const FbColumn *column, const uint8_t *value, uint32_t length)
+fb_is_fine_numeric(const FbColumn *column, const uint8_t *value, uint32_t length,
+				   uint32_t readable)
 {
 	uint16_t	header;
 	uint16_t	last;
@@ -133,7 +139,7 @@ fb_is_fine_numeric(const FbColumn *column, const uint8_t *value, uint32_t length
 	int			count;
 	int			weight;
 
-	if (length < 2 || length > 10 || length % 2 != 0)
+	if (length < 2 || length > 10 || length % 2 != 0 || readable < 10)
 		return false;
 	header = fb_load_16(value);
 	if (length == 2)
@@ -149,23 +155,9 @@ fb_is_fine_numeric(const FbColumn *column, const uint8_t *value, uint32_t length
 	if (!fb_has_zeros(last, 4 * (count - 1 - weight) - column->scale))
 		return false;
 
-	/* Up to four digits, those not there as the first one again. */
-	switch (count)
-	{
-		case 1:
-			return last != 0 && last < 10000;
-		case 2:
-			digits = (uint64_t) fb_load_32(value + 2) << 32 | fb_load_32(value + 2);
-			break;
-		case 3:
-			digits = (uint64_t) fb_load_32(value + 2) << 32 | fb_load_32(value + 4);
-			break;
-		default:
-			digits = fb_load_64(value + 2);
-			break;
-	}
 	/* Adding 22,768 carries into the highest bit of every digit above 9,999 and below 42,768. */
-	return last != 0 && fb_load_16(value + 2) != 0
+	digits = fb_load_64(value + 2) & (UINT64_MAX >> (64 - 16 * count));
+	return last != 0 && (digits & 0xffff) != 0
 		&& ((digits | (digits + UINT64_C(0x58f058f058f058f0))) & UINT64_C(0x8000800080008000)) == 0;
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import struct
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from loads import (
     load_rows,
 )
 from server import Server
-from wire import Connection
+from wire import Connection, ServerError
 
 SHAPE = "(k int8 NOT NULL, v text)"
 ROWS: list[list[str | None]] = [[str(k), f"value {k} " + "x" * 100] for k in range(2000)]
@@ -156,7 +157,7 @@ def test_a_base_backup_during_loads(replicated: Server) -> None:
     other.query("SELECT pg_switch_wal()")
     restored = restore(replicated, backup)
     try:
-        copy = Connection(restored, session.database)
+        copy = when_recovered(restored, session.database)
         assert checksum(copy, "direct") == expected
         assert_sound_here(copy, session)
         copy.close()
@@ -166,7 +167,7 @@ def test_a_base_backup_during_loads(replicated: Server) -> None:
 
 
 def prepare(server: Server, folder: Path) -> Path:
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
     server.give(folder)
     return folder
 
@@ -186,6 +187,16 @@ def restore(server: Server, backup: Path) -> Path:
     log = str(backup / "log")
     server.program("pg_ctl", "-D", str(backup), "-l", log, "-w", "-s", "-t", "120", "start")
     return sockets
+
+
+def when_recovered(sockets: Path, database: str) -> Connection:
+    """pg_ctl is content before the recovery has ended; until then sessions are turned away."""
+    for _ in range(1200):
+        try:
+            return Connection(sockets, database)
+        except (ConnectionError, ServerError, FileNotFoundError):
+            threading.Event().wait(0.05)
+    raise AssertionError("the backup does not recover")
 
 
 def assert_sound_here(copy: Connection, session: Connection) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from conftest import WANTED, fresh, server_of
 from loads import (
     assert_equal,
     assert_sound,
@@ -11,6 +12,7 @@ from loads import (
     descriptor,
     load_rows,
 )
+from server import installations
 from wire import Connection, ServerError
 
 ROWS: list[list[str | None]] = [[str(k), f"v{k}"] for k in range(1000)]
@@ -215,3 +217,23 @@ def test_statistics_count_the_rows(any_session: Connection) -> None:
     inserted = "SELECT pg_stat_get_xact_tuples_inserted('t'::regclass)"
     assert any_session.value(inserted) == "1000"
     any_session.query("COMMIT")
+
+
+def test_decoded_databases_are_refused() -> None:
+    """Pages that are logged whole are not decoded: no subscriber would see the rows."""
+    installation = next(found for found in installations() if found.name == WANTED[-1])
+    session = fresh(server_of(installation, "logical"))
+    session.query("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+    try:
+        session.query(f"BEGIN; CREATE TABLE t {SHAPE}; CREATE UNLOGGED TABLE u {SHAPE}")
+        refusal = descriptor(session, "t")["refusal"]
+        assert refusal["code"] == "55000"
+        assert "1 logical replication slots" in refusal["detail"]
+        refused(session, "55000")
+        session.query(f"ROLLBACK; BEGIN; CREATE UNLOGGED TABLE u {SHAPE}")
+        # Never decoded anyway.
+        load_rows(session, "u", ROWS)
+        session.query("ROLLBACK")
+    finally:
+        session.query("ROLLBACK; SELECT pg_drop_replication_slot('s')")
+        session.close()
