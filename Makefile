@@ -73,4 +73,4 @@ fuzz:
 	$(MAKE) -C extension/fuzz run SECONDS=$(SECONDS) PYTHON=$(PYTHON)
 
 clean:
-	rm -rf target $(VENV) .cache
+	rm -rf target $(VENV) .cache dist python/fullbore/extension
