@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 
 from lab import Case
 
+from cases.direct import direct, direct_replica
 from cases.lineitem import one_file, one_table, partitions, slow_tools
 from cases.memory import memory
 from cases.network import network, network_1gbit
@@ -29,4 +30,6 @@ CASES: dict[str, Callable[[Setting], AbstractContextManager[Case]]] = {
     "memory": memory,
     "network": network,
     "network-1gbit": network_1gbit,
+    "direct": direct,
+    "direct-replica": direct_replica,
 }

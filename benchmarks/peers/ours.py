@@ -11,16 +11,16 @@ from measure import run_measured, said
 from server import Server
 
 
-def load(server: Server, data: DataSet, *options: str) -> Measured:
+def load(server: Server, data: DataSet, *options: str, method: str = "copy") -> Measured:
     """Loads the files; statistics are left out, as the peers leave them out."""
-    wanted = ("--to", server.url, "--table", data.table, *data.ours, *options)
+    wanted = ("--to", server.url, "--table", data.table, "--method", method, *data.ours, *options)
     return run_measured(server, [(_command(*wanted, "--", *map(str, data.files)), None)])
 
 
-def into_existing(server: Server, data: DataSet, *options: str) -> Measured:
+def into_existing(server: Server, data: DataSet, *options: str, method: str = "copy") -> Measured:
     """Loads the files into a table that is there already."""
     server.sql(data.create())
-    return load(server, data, *options)
+    return load(server, data, *options, method=method)
 
 
 def parse(server: Server, data: DataSet, to: str) -> Measured:
@@ -31,7 +31,9 @@ def parse(server: Server, data: DataSet, to: str) -> Measured:
 
 def job(server: Server, path: Path) -> Measured:
     """Runs a job file."""
-    return run_measured(server, [(_command("--to", server.url, str(path)), None)])
+    return run_measured(
+        server, [(_command("--to", server.url, "--method", "copy", str(path)), None)]
+    )
 
 
 def piped(server: Server, data: DataSet, feed: list[str], *options: str) -> Measured:
