@@ -10,6 +10,7 @@ mod column;
 mod frame;
 mod layout;
 mod numeric;
+mod prepared;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -23,10 +24,10 @@ use fullbore_core::job::Codec;
 
 use crate::cursor;
 use crate::encode_copy::BinaryEncoder;
-use column::Prepared;
 use frame::{BODIES_BYTES_MAX, Packer};
 pub use frame::{Kind, header};
 pub use layout::{Layout, MAXALIGN};
+use prepared::Prepared;
 use rows::Rows;
 
 /// Rows out of band go in frames of about this size, so that no buffer grows beyond what one row

@@ -5,8 +5,9 @@ use std::ops::Range;
 use arrow_array::RecordBatch;
 use arrow_buffer::NullBuffer;
 
-use super::column::{Column, Known, Prepared};
+use super::column::{Column, Known};
 use super::layout::Layout;
+use super::prepared::Prepared;
 use crate::cursor::Place;
 
 /// The bit of a row's length that tells of a bitmap.
