@@ -54,6 +54,7 @@ servers: $(VENV)/.tools
 
 test: build servers
 	cargo test --workspace --quiet
+	scripts/test_neon.sh
 	$(BIN)/python -m pytest --quiet python/tests
 	$(BIN)/python -m pytest --quiet extension/test
 

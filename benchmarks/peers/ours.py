@@ -23,9 +23,9 @@ def into_existing(server: Server, data: DataSet, *options: str) -> Measured:
     return load(server, data, *options)
 
 
-def parse(server: Server, data: DataSet, *options: str) -> Measured:
-    """Parses and encodes the files, and throws all away."""
-    wanted = ("--to", "null:", "--table", data.table, *data.typed(), *options)
+def parse(server: Server, data: DataSet, to: str) -> Measured:
+    """Parses the files, and encodes the batches where `to` does, and throws all away."""
+    wanted = ("--to", to, "--table", data.table, *data.typed())
     return run_measured(server, [(_command(*wanted, "--", *map(str, data.files)), None)])
 
 

@@ -2,13 +2,25 @@
 
 #![no_main]
 
+#[path = "support/wide.rs"]
+mod wide;
+
 use fullbore_core::constants::BLOCK_PADDING;
 use fullbore_core::parse::block::Block;
-use fullbore_core::parse::numbers::{Span, decimal64, decimal128, float32, float64, integer64};
+use fullbore_core::parse::numbers::{self, Span};
+use fullbore_core::parse::numbers::{decimal64, decimal128, float32, float64, integer64};
+use fullbore_core::parse::wide::{Decimal, Integer, Integer32};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     let [scale, field @ ..] = data else { return };
+    let column = wide::Column::of(field);
+    column.check(&Integer, integer64);
+    column.check(&Integer32, |span| i32::try_from(numbers::integer(span)?).ok());
+    let (precision, places) = (1 + scale / 10 % 18, scale % 10);
+    if let Some(kernel) = Decimal::new(precision, places) {
+        column.check(&kernel, |span| decimal64(span, precision, places));
+    }
     if field.len() > 64 {
         return;
     }
@@ -24,7 +36,12 @@ fuzz_target!(|data: &[u8]| {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let zeros = "0".repeat(usize::from(scale) - fraction.len());
         assert_eq!(format!("{whole}{fraction}{zeros}").parse(), Ok(wide));
-        assert_eq!(units.map(i128::from), (wide.abs() < 10i128.pow(18)).then_some(wide));
+        // More digits than fit may be written with zeros before them: such a field is odd.
+        let digits = text.bytes().filter(u8::is_ascii_digit).count();
+        match units {
+            Some(units) => assert_eq!(i128::from(units), wide),
+            None => assert!(wide.abs() >= 10i128.pow(18) || digits > 18),
+        }
     } else {
         assert_eq!(units, None);
     }

@@ -2,7 +2,11 @@
 
 #![no_main]
 
+#[path = "support/wide.rs"]
+mod wide;
+
 use fullbore_core::parse::temporal::{date, time, timestamp, timestamp_tz};
+use fullbore_core::parse::wide::{Date, Timestamp};
 use libfuzzer_sys::fuzz_target;
 
 /// The calendar day of a day number, by walking.
@@ -24,6 +28,9 @@ fn civil(days: i32) -> (i32, i32, i32) {
 }
 
 fuzz_target!(|field: &[u8]| {
+    let column = wide::Column::of(field);
+    column.check(&Date, |span| date(span.bytes()));
+    column.check(&Timestamp, |span| timestamp(span.bytes()));
     if let Some(days) = date(field) {
         let (year, month, day) = civil(days);
         assert_eq!(format!("{year:04}-{month:02}-{day:02}").as_bytes(), field);

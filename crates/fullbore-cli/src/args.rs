@@ -40,7 +40,8 @@ pub struct LoadArgs {
     /// Files, globs, folders, `-` for stdin; or one job file ending in .toml
     #[arg(required = true, value_name = "SOURCE")]
     pub sources: Vec<String>,
-    /// Destination: a PostgreSQL URL or key=value string, `null:`, or `parquet:DIR`
+    /// Destination: a PostgreSQL URL or key=value string; `parquet:DIR`; `null:` parses, encodes and
+    /// throws away, `null:batches` only parses
     /// [default: the PG* variables or DATABASE_URL, else the embedded server]
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
@@ -97,6 +98,10 @@ pub struct LoadArgs {
     /// Read all keys before the load, for files that aren't sorted by the partition key
     #[arg(long)]
     pub scan_keys: bool,
+    /// Send rows as COPY text, not binary: fewer bytes where the network is slow, more work for the
+    /// server
+    #[arg(long)]
+    pub as_text: bool,
     /// Sessions to load with, side by side [default: auto]
     #[arg(long, value_name = "N|auto", value_parser = count)]
     pub streams: Option<Count>,

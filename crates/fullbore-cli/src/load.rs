@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fullbore_core::destination::{Destination, Lane};
+use arrow_array::RecordBatch;
+use fullbore_core::destination::{Destination, Encoder, Lane};
 use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::{Job, Method, TableJob, read_job_file};
 use fullbore_core::plan::Plan;
@@ -116,6 +117,7 @@ fn table_job(args: &LoadArgs) -> TableJob {
         partition_by: args.partition_by.clone(),
         partition_bounds: args.partition_bounds.clone(),
         scan_keys: args.scan_keys,
+        as_text: args.as_text,
     }
 }
 
@@ -138,6 +140,9 @@ impl Destinations {
         }
         match job.to.as_deref() {
             Some("null:") => Ok(Self::Null(Null { encoder_of: Box::new(copy_encoder) })),
+            Some("null:batches") => {
+                Ok(Self::Null(Null { encoder_of: Box::new(|_, _, _| Box::new(Discard)) }))
+            }
             Some(to) if to.starts_with("parquet:") => {
                 let folder = to.trim_start_matches("parquet:").into();
                 Ok(Self::Parquet(ParquetFiles { folder }))
@@ -173,12 +178,17 @@ impl Destinations {
     }
 }
 
+/// Encodes nothing: what `null:batches` measures ends with the parser.
+struct Discard;
+
+impl Encoder for Discard {
+    fn encode(&mut self, _: &RecordBatch, _: &mut Vec<u8>) -> Result<()> {
+        Ok(())
+    }
+}
+
 /// Encodes for `null:` what would be sent to PostgreSQL.
-fn copy_encoder(
-    plan: &Plan,
-    table: usize,
-    lane: Lane,
-) -> Box<dyn fullbore_core::destination::Encoder> {
+fn copy_encoder(plan: &Plan, table: usize, lane: Lane) -> Box<dyn Encoder> {
     if lane == Lane::Text {
         return Box::new(TextEncoder::default());
     }

@@ -117,9 +117,11 @@ fn parquet_and_null_destinations() {
     let rows: String =
         (0..5000).map(|i| format!("{i},{i}.25,2024-01-{:02},n {i}\n", i % 28 + 1)).collect();
     let file = files.write("x.csv", format!("id,price,day,note\n{rows}"));
-    let output = files.fullbore(&["load", &file, "--to", "null:", "--json"]);
-    let said: serde_json::Value = serde_json::from_str(&output.stdout).expect("JSON");
-    assert_eq!(said["rows"], 5000);
+    for to in ["null:", "null:batches"] {
+        let output = files.fullbore(&["load", &file, "--to", to, "--json"]);
+        let said: serde_json::Value = serde_json::from_str(&output.stdout).expect("JSON");
+        assert_eq!(said["rows"], 5000, "{to}");
+    }
     let folder = format!("parquet:{}", files.path("out").display());
     let types = ["--type", "price=numeric(10,2)"];
     let mut args = vec!["load", file.as_str(), "--to", folder.as_str(), "--table", "x"];

@@ -4,7 +4,7 @@ mod common;
 
 use common::typed::{TYPED, make_types, typed_rows};
 use common::{Files, assert_no_leftovers, assert_same};
-use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
+use fullbore_testing::{TestDatabase, TestServer, shared_or_skip, start_or_skip};
 
 /// Types that go as text.
 const TEXT_ONLY: &str =
@@ -77,6 +77,17 @@ fn atomic_append_equals_copy() {
 fn replace_equals_copy() {
     typed_on(TestServer::Embedded18, 50, &["--publish", "replace"]);
     typed_on(TestServer::Pg14, 50, &["--publish", "replace"]);
+}
+
+#[test]
+fn rows_sent_as_text_when_asked() {
+    typed_on(TestServer::Embedded18, 50, &["--as-text"]);
+    typed_on(TestServer::Pg14, 50, &["--as-text", "--publish", "replace"]);
+    let files = Files::new();
+    let file = files.write("x.csv", "a,b\n1,2\n");
+    let database = shared_or_skip!(TestServer::Embedded18).fresh_database();
+    let plan = files.fullbore(&["plan", &file, "--to", database.url(), "--create", "--as-text"]);
+    assert!(plan.stdout.contains("rows go as COPY text: --as-text"), "{}", plan.stdout);
 }
 
 fn text_only_on(server: TestServer) {
@@ -181,5 +192,23 @@ fn one_quoted_file_is_split_safely() {
         &["--header", "none", "--streams", "4", "--parsers", "3"],
     );
     assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_same(&database, "ours", "plain");
+}
+
+/// Pieces don't wait for the log: the run's end does, for all of them.
+#[test]
+fn what_is_loaded_survives_a_crash() {
+    // The server writes its log in the background as late as it can.
+    let settings = [("wal_writer_delay", "10s"), ("wal_writer_flush_after", "0")];
+    let cluster = start_or_skip!(TestServer::Embedded18, &settings);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file =
+        files.write("rows.csv", (0..20_000).map(|k| format!("{k},row {k}\n")).collect::<String>());
+    let columns = "k bigint, v text";
+    database.psql(&format!("CREATE TABLE ours ({columns}); CREATE TABLE plain ({columns}); COPY plain FROM '{file}' (FORMAT csv)"));
+    let output = files.load(&database, &file, "ours", &["--header", "none", "--no-analyze"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    cluster.crash_and_restart();
     assert_same(&database, "ours", "plain");
 }

@@ -117,10 +117,15 @@ proptest! {
     }
 }
 
+/// Whether this processor has kernels: NEON has an index alone so far.
+fn has_kernels() -> bool {
+    cfg!(target_arch = "x86_64") && Level::best() != Level::Plain
+}
+
 /// The common ways are taken by the kernels, where there are any.
 #[test]
 fn nothing_common_is_left() {
-    if Level::best() == Level::Plain {
+    if !has_kernels() {
         return;
     }
     let many = |field: &dyn Fn(i64) -> String| (0..64).map(field).collect::<Vec<_>>();
@@ -153,5 +158,5 @@ fn every_day() {
     }
     // A kernel leaves what is no date, the leap days, and a last group that isn't full.
     let none = 10_000 * (14 * 32 - 31) - 9999 * 365;
-    assert!(Level::best() == Level::Plain || left < none + 10 * 10_000, "{left} left");
+    assert!(!has_kernels() || left < none + 10 * 10_000, "{left} left");
 }

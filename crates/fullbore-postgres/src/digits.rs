@@ -17,13 +17,13 @@ pub struct Scale {
 }
 
 impl Scale {
-    pub fn new(scale: u8) -> Self {
-        let widen = [1u32, 1000, 100, 10][usize::from(scale) % 4];
+    pub const fn new(scale: u8) -> Self {
+        let widen = [1u32, 1000, 100, 10][scale as usize % 4];
         Self {
             scale,
-            fraction_groups: i16::from(scale.div_ceil(4)),
+            fraction_groups: scale.div_ceil(4) as i16,
             widen,
-            three_groups: 1_000_000_000_000 / u64::from(widen),
+            three_groups: 1_000_000_000_000 / widen as u64,
         }
     }
 
@@ -34,6 +34,42 @@ impl Scale {
         let (high, low) = (value / 100_000_000, (value % 100_000_000) as u32);
         [high, u64::from(low / 10_000), u64::from(low % 10_000)]
     }
+}
+
+/// Bytes of a plain decimal whose digits surely fit 64 bits.
+const SHORT_BYTES: usize = 18;
+
+/// Scales by number, for values that bring their own.
+const SCALES: [Scale; SHORT_BYTES + 1] = {
+    let mut scales = [Scale::new(0); SHORT_BYTES + 1];
+    let mut scale = 0;
+    while scale <= SHORT_BYTES {
+        scales[scale] = Scale::new(scale as u8);
+        scale += 1;
+    }
+    scales
+};
+
+/// A plain decimal that is short, as nearly all are: its digits as a number, and their scale.
+#[inline(always)]
+pub fn short_decimal(text: &[u8]) -> Option<(i64, Scale)> {
+    if text.len() > SHORT_BYTES {
+        return None;
+    }
+    let (negative, unsigned) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        _ => (false, text),
+    };
+    let (mut units, mut scale) = (0i64, 0);
+    for (at, byte) in unsigned.iter().enumerate() {
+        if *byte == b'.' {
+            scale = unsigned.len() - 1 - at;
+        } else {
+            debug_assert!(byte.is_ascii_digit(), "a plain decimal was promised");
+            units = units * 10 + i64::from(byte - b'0');
+        }
+    }
+    Some((if negative { -units } else { units }, SCALES[scale]))
 }
 
 /// The groups of a number, without zeros at either end.

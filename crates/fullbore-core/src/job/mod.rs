@@ -62,6 +62,9 @@ pub struct TableJob {
     pub partition_bounds: Vec<String>,
     /// Read all keys beforehand rather than those at the cuts.
     pub scan_keys: bool,
+    /// Send rows as COPY text although they have a binary form: fewer bytes on a slow network, more
+    /// work for the server.
+    pub as_text: bool,
 }
 
 /// A list whose whole numbers may be written without quotes.

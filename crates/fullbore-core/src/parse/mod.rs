@@ -174,6 +174,3 @@ impl Parser {
         taken
     }
 }
-
-#[cfg(test)]
-mod tests;

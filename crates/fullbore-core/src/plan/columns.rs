@@ -70,10 +70,12 @@ pub fn match_columns(job: &TableJob, sources: &Sources, target: &[TargetColumn])
         .filter(|column| column.field_type.is_none())
         .map(|column| format!("{} ({})", column.name, column.type_name))
         .collect();
-    let (lane, lane_reason) = if text_only.is_empty() {
-        (Lane::Binary, None)
-    } else {
+    let (lane, lane_reason) = if !text_only.is_empty() {
         (Lane::Text, Some(format!("no binary form for {}", text_only.join(", "))))
+    } else if job.as_text {
+        (Lane::Text, Some("--as-text".into()))
+    } else {
+        (Lane::Binary, None)
     };
     Ok(Shapes { typed: shape(true), text: shape(false), lane, lane_reason })
 }

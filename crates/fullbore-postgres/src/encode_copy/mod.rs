@@ -102,3 +102,6 @@ fn write_rows_plainly(columns: &[Column<'_>], rows: usize, mut place: Place) -> 
     }
     place
 }
+
+#[cfg(test)]
+mod tests;

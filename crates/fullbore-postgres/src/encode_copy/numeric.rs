@@ -2,7 +2,7 @@
 //! then digits to the base 10,000 (see `numeric_send` in PostgreSQL's numeric.c).
 
 use crate::cursor::Place;
-use crate::digits::{GROUPS_MAX, Groups, PlainDecimal, Scale};
+use crate::digits::{GROUPS_MAX, Groups, PlainDecimal, Scale, short_decimal};
 
 const NEGATIVE: u16 = 0x4000;
 
@@ -59,8 +59,16 @@ pub fn write_128(units: i128, scale: u8, place: Place) -> Place {
 }
 
 /// Writes length and value of a plain decimal of any size (`-12.340`).
-#[inline(never)]
+#[inline(always)]
 pub fn write_text(text: &[u8], place: Place) -> Place {
+    match short_decimal(text) {
+        Some((units, scale)) => write_64(units, scale, place),
+        None => write_long_text(text, place),
+    }
+}
+
+#[inline(never)]
+fn write_long_text(text: &[u8], place: Place) -> Place {
     let decimal = PlainDecimal::new(text);
     let digits = decimal.count();
     let sign = if decimal.negative { NEGATIVE } else { 0 };

@@ -66,6 +66,17 @@ pub fn prepare(
     }
 }
 
+/// Begins a transaction whose commit writes to the log, whatever it does: so the commit waits, in
+/// the way that the session's `synchronous_commit` asks for, for its own record and for those of all
+/// pieces, which did not wait for theirs. (A transaction that wrote no record doesn't wait, whether it
+/// has a number or not: `RecordTransactionCommit` in PostgreSQL's xact.c.)
+const BEGIN: &str = "BEGIN; SELECT pg_logical_emit_message(true, 'fullbore', 'the end of a run')";
+
+fn commit(session: &mut Session) -> Result<()> {
+    session.execute("COMMIT").map_err(failed)?;
+    Ok(())
+}
+
 /// Builds indexes, shows the rows of all tables in one transaction, gathers statistics.
 pub fn publish(postgres: &Postgres, plan: &Plan) -> Result<Vec<Phase>> {
     let mut phases = Vec::new();
@@ -90,7 +101,7 @@ pub fn publish(postgres: &Postgres, plan: &Plan) -> Result<Vec<Phase>> {
     })?;
     timed("publish", &mut || {
         let mut session = postgres.control();
-        session.execute("BEGIN").map_err(failed)?;
+        session.execute(BEGIN).map_err(failed)?;
         for (table, target) in postgres.targets().iter().enumerate() {
             let shown = match target.publish {
                 Publish::Append if target.atomic => append::show(&mut session, plan, table, target),
@@ -104,8 +115,7 @@ pub fn publish(postgres: &Postgres, plan: &Plan) -> Result<Vec<Phase>> {
                 return Err(error);
             }
         }
-        session.execute("COMMIT").map_err(failed)?;
-        Ok(())
+        commit(&mut session)
     })?;
     if postgres.settings.analyze {
         timed("analyze", &mut || {
@@ -145,6 +155,8 @@ pub fn abort(postgres: &Postgres, plan: &Plan) -> Vec<String> {
     let Ok(mut session) = postgres.session() else {
         return leftovers(postgres, plan);
     };
+    // Pieces of a plain append stay.
+    let _ = session.execute(BEGIN).map_err(failed).and_then(|_| commit(&mut session));
     let mut left = Vec::new();
     for name in leftovers(postgres, plan) {
         let dropped = session.execute(&format!("DROP TABLE IF EXISTS {name}"));

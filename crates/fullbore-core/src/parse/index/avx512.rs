@@ -2,9 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use super::FieldIndex;
 use super::avx2::carryless_prefix;
 use super::masks::{self, Bytes, Instructions, Masks};
+use super::{FieldIndex, SPECIAL};
 use crate::parse::block::Block;
 use crate::parse::dialect::Dialect;
 
@@ -69,11 +69,31 @@ impl Instructions for Avx512 {
             count
         }
     }
+
+    #[inline(always)]
+    unsafe fn write_flagged(mask: u64, flagged: u64, base: u32, out: *mut u32) -> usize {
+        // SAFETY: as of `write_positions`; the processor has BMI2.
+        unsafe {
+            let count = Self::write_positions(mask, base, out);
+            let mut flags = _pext_u64(flagged, mask);
+            let mut at = 0;
+            while flags != 0 {
+                let entries = out.add(at).cast();
+                let special = _mm512_set1_epi32(SPECIAL as i32);
+                let old = _mm512_loadu_si512(entries);
+                let new = _mm512_mask_or_epi32(old, flags as __mmask16, old, special);
+                _mm512_storeu_si512(entries.cast(), new);
+                flags >>= 16;
+                at += 16;
+            }
+            count
+        }
+    }
 }
 
 /// # Safety
-/// The processor has AVX-512 F, BW and VBMI2, BMI1, POPCNT and PCLMULQDQ.
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,bmi1,popcnt,pclmulqdq")]
+/// The processor has AVX-512 F, BW and VBMI2, BMI1, BMI2, POPCNT and PCLMULQDQ.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,bmi1,bmi2,popcnt,pclmulqdq")]
 pub unsafe fn build(index: &mut FieldIndex, block: &Block, dialect: &Dialect) {
     // SAFETY: the caller's promise; `build_with` reserved the room.
     unsafe { masks::build::<Avx512>(index, block, dialect) }

@@ -46,6 +46,26 @@ pub trait Instructions {
     /// # Safety
     /// 128 entries are writable at `out`; the processor has the instructions.
     unsafe fn write_positions(mask: u64, base: u32, out: *mut u32) -> usize;
+
+    /// As [`Self::write_positions`], with [`SPECIAL`] set in the entries of the bits in `flagged`,
+    /// which are all in `mask`.
+    ///
+    /// # Safety
+    /// As of [`Self::write_positions`].
+    #[inline(always)]
+    unsafe fn write_flagged(mask: u64, flagged: u64, base: u32, out: *mut u32) -> usize {
+        // SAFETY: handed on; an entry's number is the number of bits before its own.
+        unsafe {
+            let count = Self::write_positions(mask, base, out);
+            let mut rest = flagged;
+            while rest != 0 {
+                let before = mask & (rest & rest.wrapping_neg()).wrapping_sub(1);
+                *out.add(before.count_ones() as usize) |= SPECIAL;
+                rest &= rest - 1;
+            }
+            count
+        }
+    }
 }
 
 /// Builds the index; to be inlined into a function compiled for the level's instructions.
@@ -197,6 +217,20 @@ impl Protection for Backslashes {
     }
 }
 
+/// The separators that end a field with a bit of `special` in it; `carried` says that the first
+/// field has one from before, and then that the last one goes on with one.
+///
+/// Each field is a run of ones here, to which its special bits are added: any of them makes it
+/// overflow into its separator, which is zero and stops it there.
+#[inline(always)]
+fn ended_special(separators: u64, special: u64, carried: &mut bool) -> u64 {
+    let fields = !separators;
+    let (sum, first) = fields.overflowing_add(special & fields);
+    let (sum, second) = sum.overflowing_add(u64::from(*carried));
+    *carried = first | second;
+    sum & separators
+}
+
 #[inline(always)]
 unsafe fn run<I: Instructions, P: Protection>(index: &mut FieldIndex, block: &Block, bytes: Bytes) {
     let text = block.text();
@@ -237,20 +271,10 @@ unsafe fn run<I: Instructions, P: Protection>(index: &mut FieldIndex, block: &Bl
             let line_feed = masks.line_feed & !protected;
             line_ends += line_feed.count_ones() as usize;
             carriage_return |= masks.carriage_return & !protected;
-            let mut separators = (masks.delimiter & !protected) | line_feed;
-            let mut special = special;
-            while separators != 0 {
-                let bit = separators.trailing_zeros();
-                let before = (1u64 << bit) - 1;
-                let flag = field_is_special || special & before != 0;
-                special &= !before;
-                field_is_special = false;
-                // SAFETY: as above.
-                unsafe { out.add(written).write((base + bit) | if flag { SPECIAL } else { 0 }) };
-                written += 1;
-                separators &= separators - 1;
-            }
-            field_is_special |= special != 0;
+            let separators = (masks.delimiter & !protected) | line_feed;
+            let flagged = ended_special(separators, special, &mut field_is_special);
+            // SAFETY: as above.
+            written += unsafe { I::write_flagged(separators, flagged, base, out.add(written)) };
         }
         at += 64;
     }

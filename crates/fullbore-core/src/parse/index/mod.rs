@@ -75,6 +75,7 @@ impl Level {
                 && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vbmi2")
                 && is_x86_feature_detected!("bmi1")
+                && is_x86_feature_detected!("bmi2")
                 && is_x86_feature_detected!("popcnt")
                 && is_x86_feature_detected!("pclmulqdq")
             {
@@ -141,6 +142,3 @@ impl FieldIndex {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

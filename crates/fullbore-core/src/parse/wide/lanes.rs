@@ -76,6 +76,7 @@ pub trait Kernel {
 /// # Safety
 /// The processor has the level's instructions; `values` has as many entries as there are rows, and
 /// `pending` a bit for each.
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "no level has lanes there"))]
 #[inline(always)]
 pub unsafe fn run<L: Lanes, K: Kernel>(
     kernel: &K,

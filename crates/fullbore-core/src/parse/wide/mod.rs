@@ -138,6 +138,7 @@ pub fn parse_with<K: Kernel>(
             // SAFETY: as above.
             unsafe { avx2::run(kernel, fields, values, &mut pending.words) }
         }
-        _ => {}
+        // All stays pending.
+        _ => _ = kernel,
     }
 }
