@@ -24,7 +24,7 @@ pub enum Command {
     Plan(LoadArgs),
     /// Generate data to load: TPC-H, as its own generator writes it
     Gen(GenArgs),
-    /// Start, stop or look at the embedded server
+    /// Start, stop or look at the embedded server; find what crashes left in any server
     Server(ServerArgs),
     /// Install the server's extension for direct loads, or say what is missing
     Extension(ExtensionArgs),
@@ -156,7 +156,7 @@ pub struct ServerArgs {
     pub action: ServerAction,
 }
 
-#[derive(Debug, Clone, Copy, Subcommand)]
+#[derive(Debug, Subcommand)]
 pub enum ServerAction {
     /// Start it, if it does not run
     Start,
@@ -166,6 +166,15 @@ pub enum ServerAction {
     Status,
     /// Print its URL
     Url,
+    /// Name files that no catalog knows, as a crash in the middle of a load leaves them; nothing is
+    /// removed
+    Orphans {
+        /// The database to look at, of any server
+        url: String,
+        /// Print one JSON object on stdout
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -10,6 +10,7 @@ mod extension;
 mod generate;
 mod load;
 mod log_file;
+mod orphans;
 mod partition;
 mod plan_view;
 mod progress;

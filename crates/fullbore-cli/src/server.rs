@@ -1,4 +1,5 @@
-//! `fullbore server` and `fullbore psql`: the embedded server.
+//! `fullbore server` and `fullbore psql`: the embedded server. What looks at other servers too is in
+//! [`orphans`].
 
 use std::os::unix::process::CommandExt;
 
@@ -6,10 +7,17 @@ use fullbore_postgres::server::{Embedded, ServerError};
 
 use crate::args::{PsqlArgs, ServerAction, ServerArgs};
 use crate::exit::Ended;
+use crate::orphans;
 use crate::words::complain;
 
 pub fn run(args: &ServerArgs) -> Ended {
-    report(act(args.action))
+    match &args.action {
+        ServerAction::Start => report(start()),
+        ServerAction::Stop => report(stop()),
+        ServerAction::Status => report(status()),
+        ServerAction::Url => report(url()),
+        ServerAction::Orphans { url, json } => orphans::run(url, *json),
+    }
 }
 
 /// Becomes psql.
@@ -33,29 +41,33 @@ fn report(result: Result<Ended, ServerError>) -> Ended {
     })
 }
 
-fn act(action: ServerAction) -> Result<Ended, ServerError> {
+fn start() -> Result<Ended, ServerError> {
     let embedded = Embedded::open()?;
-    match action {
-        ServerAction::Start => {
-            let started = embedded.ensure_started()?;
-            eprintln!("{}", if started { "started" } else { "runs already" });
-            println!("{}", embedded.url("postgres"));
-        }
-        ServerAction::Stop => {
-            embedded.stop()?;
-            eprintln!("stopped");
-        }
-        ServerAction::Status => {
-            let status = embedded.status();
-            match status.pid {
-                Some(pid) => println!("running, process {pid}"),
-                None => println!("not running"),
-            }
-            println!("PostgreSQL {}", status.installed);
-            println!("data folder {}", status.data_dir.display());
-            println!("log file    {}", status.log_file.display());
-        }
-        ServerAction::Url => println!("{}", embedded.url("postgres")),
+    let started = embedded.ensure_started()?;
+    eprintln!("{}", if started { "started" } else { "runs already" });
+    println!("{}", embedded.url("postgres"));
+    Ok(Ended::Loaded)
+}
+
+fn stop() -> Result<Ended, ServerError> {
+    Embedded::open()?.stop()?;
+    eprintln!("stopped");
+    Ok(Ended::Loaded)
+}
+
+fn status() -> Result<Ended, ServerError> {
+    let status = Embedded::open()?.status();
+    match status.pid {
+        Some(pid) => println!("running, process {pid}"),
+        None => println!("not running"),
     }
+    println!("PostgreSQL {}", status.installed);
+    println!("data folder {}", status.data_dir.display());
+    println!("log file    {}", status.log_file.display());
+    Ok(Ended::Loaded)
+}
+
+fn url() -> Result<Ended, ServerError> {
+    println!("{}", Embedded::open()?.url("postgres"));
     Ok(Ended::Loaded)
 }

@@ -1,0 +1,88 @@
+//! `fullbore server orphans`: names the files that no catalog knows.
+
+use std::io::{self, Write};
+
+use fullbore_core::error::{DestinationFailure, Error, Result};
+use fullbore_postgres::connection::{ConnectionError, ConnectionOptions, Environment, Session};
+use fullbore_postgres::orphans::{Found, UnknownRelation, find};
+
+use crate::exit::Ended;
+use crate::words::{bytes, complain, counted};
+
+/// Ends with 1 where there are orphans, so that a script notices, and with 2 where nothing could be
+/// found out.
+pub fn run(url: &str, json: bool) -> Ended {
+    match look(url) {
+        Ok(found) => {
+            // A reader that has gone away is no error.
+            let _ = if json { print_json(&found) } else { print(&found) };
+            if found.orphans.is_empty() { Ended::Loaded } else { Ended::Failed }
+        }
+        Err(error) => {
+            complain(&error.to_string(), error.hint());
+            Ended::Usage
+        }
+    }
+}
+
+fn look(url: &str) -> Result<Found> {
+    let refused = |error: ConnectionError| Error::Destination {
+        message: error.to_string(),
+        hint: error.hint().map(str::to_owned),
+        kind: DestinationFailure::Refused,
+    };
+    let options =
+        ConnectionOptions::resolve(Some(url), &Environment::of_process()).map_err(refused)?;
+    find(&mut Session::connect(&options).map_err(refused)?)
+}
+
+fn print_json(found: &Found) -> io::Result<()> {
+    writeln!(io::stdout(), "{}", serde_json::to_string(found).expect("plain data becomes JSON"))
+}
+
+fn print(found: &Found) -> io::Result<()> {
+    let database = &found.database;
+    match found.orphans.len() as u64 {
+        0 => writeln!(io::stdout(), "no orphans of database {database}")?,
+        many => {
+            writeln!(io::stdout(), "{} of database {database}:", counted(many, "orphan"))?;
+            list(&found.orphans)?;
+        }
+    }
+    for (relations, what) in [
+        (
+            &found.in_progress,
+            "changed since the oldest running transaction began, so maybe a load in progress",
+        ),
+        (&found.removed_soon, "empty; the next checkpoint removes what was dropped"),
+        (&found.temporary, "of temporary tables; the server removes what is left when it starts"),
+    ] {
+        if !relations.is_empty() {
+            writeln!(io::stdout(), "not called orphans, {what}:")?;
+            list(relations)?;
+        }
+    }
+    let mut stderr = io::stderr();
+    if !found.orphans.is_empty() {
+        writeln!(
+            stderr,
+            "Nothing was removed. To do so: end all loads, run CHECKPOINT and look again. Then, with \
+             the server\nstopped and a backup at hand, move what is still named out of its data \
+             folder; start it, and\ndelete the files when all is well."
+        )?;
+    }
+    writeln!(stderr, "Other databases of the server were not looked at: give the URL of each.")
+}
+
+fn list(relations: &[UnknownRelation]) -> io::Result<()> {
+    for UnknownRelation { path, files, bytes: size, modified } in relations {
+        writeln!(
+            io::stdout(),
+            "  {path}  {}  changed {modified}  {}: {}",
+            bytes(*size),
+            counted(files.len() as u64, "file"),
+            files.join(" ")
+        )?;
+    }
+    Ok(())
+}
