@@ -64,12 +64,24 @@ fn skipping(
     let mut notices = session.take_notices();
     // The last one counts the rows that were skipped; those before it name one each.
     notices.pop();
-    let mut refusals: Vec<Refusal> = notices
-        .iter()
-        .filter_map(|notice| skipped_row(notice, target))
-        .filter(|refusal| refusal.row < rows.rows)
-        .collect();
-    // Silence would be loss: each row is either in, or told of.
+    let mut refusals = refusals_told(rows, taken, &notices, |notice| skipped_row(notice, target))?;
+    refusals.sort_by_key(|refusal| refusal.row);
+    if !refusals.is_empty() {
+        explain(session, target, rows, &mut refusals)?;
+    }
+    Ok((taken, refusals))
+}
+
+/// The refusals that notices tell of, `refusal` reading one. Silence would be loss: each row is
+/// either in, or told of.
+pub fn refusals_told(
+    rows: TextRows<'_>,
+    taken: u64,
+    notices: &[ServerMessage],
+    refusal: impl Fn(&ServerMessage) -> Option<Refusal>,
+) -> Result<Vec<Refusal>, ConnectionError> {
+    let refusals: Vec<Refusal> =
+        notices.iter().filter_map(refusal).filter(|refusal| refusal.row < rows.rows).collect();
     if taken + refusals.len() as u64 != rows.rows {
         return Err(ConnectionError::protocol(format!(
             "of {} rows the server took {taken} and refused {}",
@@ -77,11 +89,7 @@ fn skipping(
             refusals.len()
         )));
     }
-    refusals.sort_by_key(|refusal| refusal.row);
-    if !refusals.is_empty() {
-        explain(session, target, rows, &mut refusals)?;
-    }
-    Ok((taken, refusals))
+    Ok(refusals)
 }
 
 /// `skipping row due to data type conversion error at line 3 for column "a": "x"`, in whatever

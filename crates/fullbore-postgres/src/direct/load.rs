@@ -10,7 +10,7 @@ use super::probe::descriptor;
 use crate::connection::{ConnectionError, QualifiedName, ServerMessage, Session, quote_literal};
 use crate::encode_direct::{Kind, header};
 use crate::error::failed;
-use crate::judge::{JudgeTarget, column_of, first_number};
+use crate::judge::{JudgeTarget, column_of, first_number, refusals_told};
 use crate::publish::partitions::RANGE_CHECK;
 
 /// The hint of the NOTICE that tells of a skipped row, and of no other.
@@ -85,19 +85,7 @@ impl DirectLoad {
         let taken = copy.finish()?;
         self.taken();
         let notices = session.take_notices();
-        let refusals: Vec<Refusal> = notices
-            .iter()
-            .filter_map(|notice| skipped(notice, target))
-            .filter(|refusal| refusal.row < rows.rows)
-            .collect();
-        // Silence would be loss: each row is either in, or told of.
-        if taken + refusals.len() as u64 != rows.rows {
-            return Err(ConnectionError::protocol(format!(
-                "of {} rows the server took {taken} and refused {}",
-                rows.rows,
-                refusals.len()
-            )));
-        }
+        let refusals = refusals_told(rows, taken, &notices, |notice| skipped(notice, target))?;
         Ok((taken, refusals))
     }
 }
