@@ -5,8 +5,7 @@
  * and weight fit into it, long (4 bytes) otherwise, or one of three special ones alone.
  */
 #include "validate.h"
-
-#include <string.h>
+#include "validate_fast.h"
 
 #define KIND_MASK 0xc000
 #define KIND_NEGATIVE 0x4000
@@ -24,15 +23,6 @@
 #define SHORT_WEIGHT_MIN (-64)
 #define BASE 10000
 #define BASE_DIGITS 4
-
-static inline uint16_t
-load_16(const uint8_t *at)
-{
-	uint16_t	value;
-
-	memcpy(&value, at, sizeof value);
-	return value;
-}
 
 /* Decimal digits of a digit to the base 10,000, without leading zeros. */
 static inline int
@@ -77,7 +67,7 @@ fb_validate_numeric(const FbColumn *column, const uint8_t *value, uint32_t lengt
 
 	if (length < 2 || length % 2 != 0)
 		return "not a whole number of numeric digits";
-	header = load_16(value);
+	header = fb_load_16(value);
 	if ((header & KIND_MASK) == KIND_SPECIAL)
 		return check_special(column, header, length);
 
@@ -94,7 +84,7 @@ fb_validate_numeric(const FbColumn *column, const uint8_t *value, uint32_t lengt
 		if (length < 4)
 			return "a numeric without its weight";
 		scale = header & LONG_SCALE_MASK;
-		weight = (int16_t) load_16(value + 2);
+		weight = (int16_t) fb_load_16(value + 2);
 		negative = (header & KIND_MASK) == KIND_NEGATIVE;
 		digits = value + 4;
 		count = (int) (length - 4) / 2;
@@ -108,10 +98,10 @@ fb_validate_numeric(const FbColumn *column, const uint8_t *value, uint32_t lengt
 		return weight == 0 && !negative ? NULL : "a numeric zero with a weight or a sign";
 
 	for (int at = 0; at < count; at++)
-		if (load_16(digits + 2 * at) >= BASE)
+		if (fb_load_16(digits + 2 * at) >= BASE)
 			return "a numeric digit above 9999";
-	first = load_16(digits);
-	last = load_16(digits + 2 * (count - 1));
+	first = fb_load_16(digits);
+	last = fb_load_16(digits + 2 * (count - 1));
 	if (first == 0 || last == 0)
 		return "a numeric with leading or trailing zero digits";
 
