@@ -25,6 +25,8 @@ use crate::source::feed::Feed;
 pub struct Origin {
     pub file: usize,
     pub offset: u64,
+    /// Where the feed knows it; otherwise its lines go on from those of the block before.
+    pub first_line: Option<u64>,
     pub lines: u64,
 }
 
