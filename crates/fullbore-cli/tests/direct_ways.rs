@@ -237,6 +237,13 @@ fn direct_loads_through_a_pooler() {
                 assert_direct(&load(&good, "ours", "replace"));
                 assert_same(&database, "ours", "plain");
             }
+            // By COPY, for which the same holds.
+            let args = ["--method", "copy", "--header", "none", "--json", "--publish", "replace"];
+            for (file, code) in [(&early, 1), (&late, 1), (&good, 0)] {
+                let output = files.load_at(&url, file, "ours", &args);
+                assert_eq!(output.code, code, "{mode}: {}", output.stderr);
+            }
+            assert_same(&database, "ours", "plain");
             database.psql("CREATE TABLE parted (a bigint, b text) PARTITION BY RANGE (a)");
             assert_direct(&load(&good, "parted", "partitions"));
             assert_same(&database, "parted", "plain");

@@ -88,7 +88,9 @@ pub fn write_128(units: i128, scale: u8, slot: Slot, place: Place) -> Place {
 }
 
 /// Writes a plain decimal of any size (`-12.340`); with the scale of its column where that has one.
-#[inline(always)]
+///
+/// Not part of the loop over rows: such columns are rare, and the loop is faster for being short.
+#[inline(never)]
 pub fn write_text(text: &[u8], scale: Option<u16>, slot: Slot, place: Place) -> Place {
     match short_decimal(text) {
         Some((units, own)) if scale.is_none_or(|scale| scale == u16::from(own.scale)) => {
