@@ -60,7 +60,7 @@ pub fn assemble(job: &Job, postgres: Option<&Postgres>, reject_dir: PathBuf) -> 
     let mut statements = Vec::new();
     let mut pieces = Vec::new();
     for (number, table_job) in job.tables.iter().enumerate() {
-        let wanted = Wanted { method: job.method, codec: job.compress };
+        let wanted = Wanted { method: job.method, codec: job.compress, io: job.direct_io };
         let made = assemble_table(table_job, number, wanted, postgres, streams)?;
         tables.push(made.plan);
         statements.push(made.statement);

@@ -45,7 +45,7 @@ impl Scale {
 }
 
 /// Bytes of a plain decimal whose digits surely fit 64 bits.
-const SHORT_BYTES: usize = 18;
+pub const SHORT_BYTES: usize = 18;
 
 /// Scales by number, for values that bring their own.
 const SCALES: [Scale; SHORT_BYTES + 1] = {

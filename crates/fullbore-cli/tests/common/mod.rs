@@ -4,6 +4,8 @@
 
 pub mod bad;
 pub mod held;
+pub mod sound;
+pub mod tls;
 pub mod typed;
 
 use std::fs;

@@ -4,7 +4,7 @@
 
 use super::column::{Slot, varlena_head};
 use crate::cursor::Place;
-use crate::digits::{GROUPS_MAX, Groups, PlainDecimal, Scale};
+use crate::digits::{GROUPS_MAX, Groups, PlainDecimal, SHORT_BYTES, Scale, short_decimal};
 
 const SHORT: u16 = 0x8000;
 const SHORT_NEGATIVE: u16 = 0x2000;
@@ -28,14 +28,30 @@ pub struct Heads {
 }
 
 impl Heads {
-    pub fn new(scale: u8) -> Self {
+    pub const fn new(scale: u8) -> Self {
         let scale = Scale::new(scale);
-        let plain = SHORT | u16::from(scale.scale) << 7;
-        let of = |leading: i16| plain | (2 - scale.fraction_groups - leading) as u16 & 0x7f;
-        let heads = [of(0), of(1), of(2), plain, plain, plain, plain, plain];
+        let plain = SHORT | (scale.scale as u16) << 7;
+        let mut heads = [plain; 8];
+        let mut leading = 0;
+        while leading < 3 {
+            let weight = 2 - scale.fraction_groups - leading as i16;
+            heads[leading] |= weight as u16 & 0x7f;
+            leading += 1;
+        }
         Self { scale, heads }
     }
 }
+
+/// Headers by scale, for short values that bring their own.
+static HEADS: [Heads; SHORT_BYTES + 1] = {
+    let mut heads = [Heads::new(0); SHORT_BYTES + 1];
+    let mut scale = 0;
+    while scale <= SHORT_BYTES {
+        heads[scale] = Heads::new(scale as u8);
+        scale += 1;
+    }
+    heads
+};
 
 /// Writes `units` * 10^-`scale` with a short varlena header.
 ///
@@ -72,8 +88,20 @@ pub fn write_128(units: i128, scale: u8, slot: Slot, place: Place) -> Place {
 }
 
 /// Writes a plain decimal of any size (`-12.340`); with the scale of its column where that has one.
+///
+/// Not part of the loop over rows: such columns are rare, and the loop is faster for being short.
 #[inline(never)]
 pub fn write_text(text: &[u8], scale: Option<u16>, slot: Slot, place: Place) -> Place {
+    match short_decimal(text) {
+        Some((units, own)) if scale.is_none_or(|scale| scale == u16::from(own.scale)) => {
+            write_64(units, &HEADS[usize::from(own.scale)], slot, place)
+        }
+        _ => write_long_text(text, scale, slot, place),
+    }
+}
+
+#[inline(never)]
+fn write_long_text(text: &[u8], scale: Option<u16>, slot: Slot, place: Place) -> Place {
     let decimal = PlainDecimal::new(text);
     let scale = scale.map_or(decimal.scale(), usize::from);
     let place = head(decimal.negative, scale, decimal.weight(), decimal.count(), slot, place);
