@@ -126,11 +126,11 @@ proptest! {
             while texts.rows() < fields.len() {
                 let from = texts.rows();
                 wide::append_with(level, &input, bytes_max, &mut texts);
-                for row in from..texts.rows() {
+                for (row, field) in fields.iter().enumerate().take(texts.rows()).skip(from) {
                     let taken = &texts.data[texts.ends[row] as usize..texts.ends[row + 1] as usize];
                     prop_assert!(taken.len() <= bytes_max);
-                    prop_assert_eq!(taken, decoded(&fields[row]), "{:?} on {:?}", fields[row], level);
-                    prop_assert_eq!(texts.nulls.contains(&(row as u32)), fields[row].is_empty());
+                    prop_assert_eq!(taken, decoded(field), "{:?} on {:?}", field, level);
+                    prop_assert_eq!(texts.nulls.contains(&(row as u32)), field.is_empty());
                 }
                 if let Some(field) = fields.get(texts.rows()) {
                     let is_unusual = field.contains('"') && !is_common(field);

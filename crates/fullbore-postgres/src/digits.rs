@@ -37,9 +37,9 @@ impl Scale {
     pub fn three(self, magnitude: u64) -> [u64; 3] {
         const LOW: u64 = 0xffff_ffff;
         let value = magnitude.wrapping_mul(u64::from(self.widen));
-        let high = (value >> 8 & LOW) * 2_882_303_762 >> 50 & LOW;
+        let high = (((value >> 8) & LOW) * 2_882_303_762) >> 50;
         let rest = value.wrapping_sub(high * 100_000_000) & LOW;
-        let middle = rest * 3_518_437_209 >> 45 & LOW;
+        let middle = (rest * 3_518_437_209) >> 45;
         [high, middle, rest.wrapping_sub(middle * 10_000) & LOW]
     }
 }

@@ -145,10 +145,12 @@ impl<'a> Column<'a> {
                 .each(first, places, |row, place| with_length(place, 8, values[row].to_be_bytes())),
             Values::Int32(values) => self
                 .each(first, places, |row, place| with_length(place, 4, values[row].to_be_bytes())),
-            Values::Decimal64(values, scale) if self.nulls.is_none() && places.len() > 1 => {
-                numeric::write_all_64(&values[first..first + places.len()], *scale, places);
-            }
             Values::Decimal64(values, scale) => {
+                let these = &values[first..first + places.len()];
+                let beside = self.nulls.is_none() && places.len() > 1;
+                if beside && numeric::write_all_64(these, *scale, places) {
+                    return;
+                }
                 self.each(first, places, |row, place| numeric::write_64(values[row], *scale, place))
             }
             Values::Bytes(offsets, bytes) => self.each(first, places, |row, place| {

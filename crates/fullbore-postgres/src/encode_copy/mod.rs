@@ -73,27 +73,36 @@ impl Encoder for BinaryEncoder {
     }
 }
 
+/// Writes rows with the best instructions that this processor has.
 fn write_rows(columns: &[Column<'_>], rows: usize, strips: &mut Strips, place: Place) -> Place {
     #[cfg(target_arch = "x86_64")]
     {
-        /// The same, compiled for processors of 2013 and later: fewer instructions for the same.
-        #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,movbe")]
-        fn write_rows(
-            columns: &[Column<'_>],
-            rows: usize,
-            strips: &mut Strips,
-            place: Place,
-        ) -> Place {
-            write_rows_plainly(columns, rows, strips, place)
+        /// Compiled for processors with wide registers.
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2,lzcnt,movbe")]
+        fn widest(c: &[Column<'_>], rows: usize, strips: &mut Strips, place: Place) -> Place {
+            write_rows_plainly(c, rows, strips, place)
         }
-        if is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("bmi1")
+        /// Compiled for processors of 2013 and later: fewer instructions for the same.
+        #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,movbe")]
+        fn wide(c: &[Column<'_>], rows: usize, strips: &mut Strips, place: Place) -> Place {
+            write_rows_plainly(c, rows, strips, place)
+        }
+        let has_bits = is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("lzcnt")
-            && is_x86_feature_detected!("movbe")
+            && is_x86_feature_detected!("movbe");
+        if has_bits
+            && is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
         {
             // SAFETY: the processor has the instructions.
-            return unsafe { write_rows(columns, rows, strips, place) };
+            return unsafe { widest(columns, rows, strips, place) };
+        }
+        if has_bits && is_x86_feature_detected!("avx2") {
+            // SAFETY: as above.
+            return unsafe { wide(columns, rows, strips, place) };
         }
     }
     write_rows_plainly(columns, rows, strips, place)

@@ -43,9 +43,10 @@ pub fn write_64(units: i64, scale: Scale, place: Place) -> Place {
 }
 
 /// Writes values as [`write_64`] does, each at its place: what is written is computed for all of
-/// them first, without a branch, so that several are computed by the same instructions.
+/// them first, without a branch, so that several are computed by the same instructions. False, and
+/// nothing is written, where one has too many digits.
 #[inline(always)]
-pub fn write_all_64(values: &[i64], scale: Scale, places: &mut [Place]) {
+pub fn write_all_64(values: &[i64], scale: Scale, places: &mut [Place]) -> bool {
     let (mut heads, mut shown) = ([0; strips::ROWS], [0; strips::ROWS]);
     let mut longest = 0;
     for ((value, head_of), shown) in values.iter().zip(&mut heads).zip(&mut shown) {
@@ -60,13 +61,10 @@ pub fn write_all_64(values: &[i64], scale: Scale, places: &mut [Place]) {
         let weight = (2 - i64::from(scale.fraction_groups) - leading as i64) as u64 & 0xffff;
         let sign = if *value < 0 { u64::from(NEGATIVE) } else { 0 };
         *head_of = digits << 48 | weight << 32 | sign << 16 | u64::from(scale.scale);
-        *shown = (high << 48 | middle << 32 | low << 16) << (16 * leading & 63);
+        *shown = (high << 48 | middle << 32 | low << 16) << (16 * leading);
     }
     if longest >= scale.three_groups {
-        for (value, place) in values.iter().zip(places) {
-            *place = write_64(*value, scale, *place);
-        }
-        return;
+        return false;
     }
     for ((head, shown), place) in heads.iter().zip(shown).zip(places) {
         let digits = (head >> 48) as usize;
@@ -75,6 +73,7 @@ pub fn write_all_64(values: &[i64], scale: Scale, places: &mut [Place]) {
             .put(head.to_be_bytes())
             .put_some(shown.to_be_bytes(), 2 * digits);
     }
+    true
 }
 
 /// Digit count, weight, sign and display scale.

@@ -78,6 +78,49 @@ pub fn write_64(units: i64, heads: &Heads, slot: Slot, place: Place) -> Place {
         .put_some((groups >> (zeros & 0x30)).to_le_bytes(), 2 * digits as usize)
 }
 
+/// Values of at most three groups, ready to be written.
+pub struct Ready {
+    /// The varlena header, of one byte, and the numeric's, of two.
+    heads: Vec<u32>,
+    /// The digits, the first one lowest.
+    digits: Vec<u64>,
+}
+
+impl Ready {
+    /// A column's values as [`write_64`] writes them, computed without a branch, so that several are
+    /// by the same instructions; `None` where one has too many digits.
+    #[inline(always)]
+    pub fn new(values: &[i64], heads: &Heads) -> Option<Self> {
+        let scale = heads.scale;
+        let plain = u64::from(SHORT | u16::from(scale.scale) << 7);
+        let mut ready = Self { heads: vec![0; values.len()], digits: vec![0; values.len()] };
+        let mut longest = 0;
+        for ((value, head), shown) in values.iter().zip(&mut ready.heads).zip(&mut ready.digits) {
+            let magnitude = value.unsigned_abs();
+            longest = longest.max(magnitude);
+            let [high, middle, low] = scale.three(magnitude);
+            let all = high | middle | low;
+            let is_zero = |groups: u64| u64::from(groups == 0);
+            let leading = is_zero(high) + is_zero(high | middle) + is_zero(all);
+            let trailing = is_zero(low) + is_zero(low | middle);
+            let digits = if all == 0 { 0 } else { 3 - leading - trailing };
+            let weight = (2 - i64::from(scale.fraction_groups) - leading as i64) as u64 & 0x7f;
+            let weight = if all == 0 { 0 } else { weight };
+            let sign = if *value < 0 { u64::from(SHORT_NEGATIVE) } else { 0 };
+            *head = ((plain | weight | sign) << 8 | (3 + 2 * digits) << 1 | 1) as u32;
+            *shown = (low << 32 | middle << 16 | high) >> (16 * leading);
+        }
+        (longest < scale.three_groups).then_some(ready)
+    }
+
+    #[inline(always)]
+    pub fn write(&self, row: usize, place: Place) -> Place {
+        let head = self.heads[row];
+        let digits_bytes = (head as usize >> 1 & 0x7f) - 3;
+        place.put_some(head.to_le_bytes(), 3).put_some(self.digits[row].to_le_bytes(), digits_bytes)
+    }
+}
+
 /// As [`write_64`], for 128 bits.
 #[inline(never)]
 pub fn write_128(units: i128, scale: u8, slot: Slot, place: Place) -> Place {

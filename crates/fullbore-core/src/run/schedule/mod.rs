@@ -60,6 +60,8 @@ struct Active {
     next_out: u64,
     exhausted: bool,
     limits: Option<Arc<KeyLimits>>,
+    /// Its stream waits here for its next unit: nobody else is woken for one.
+    arrived: Arc<Condvar>,
 }
 
 /// What a parser is to do next.
@@ -106,7 +108,7 @@ pub struct Schedule<'a> {
     state: Mutex<State>,
     /// Parsers wait here for a block to take.
     work: Condvar,
-    /// Streams wait here for their next unit.
+    /// Streams wait here for a source that is being opened.
     ready: Condvar,
     table_is_text: Vec<AtomicBool>,
 }
@@ -174,10 +176,7 @@ impl<'a> Schedule<'a> {
     pub fn fail(&self, error: Error) {
         let mut state = self.lock();
         state.failure.get_or_insert(error);
-        state.closed = true;
-        drop(state);
-        self.work.notify_all();
-        self.ready.notify_all();
+        self.wake_all(state);
     }
 
     pub fn notice_interrupt(&self) {
@@ -188,7 +187,13 @@ impl<'a> Schedule<'a> {
 
     /// No more work will come.
     pub fn close(&self) {
-        self.lock().closed = true;
+        self.wake_all(self.lock());
+    }
+
+    fn wake_all(&self, mut state: MutexGuard<'_, State>) {
+        state.closed = true;
+        state.active.iter().for_each(|active| active.arrived.notify_all());
+        drop(state);
         self.work.notify_all();
         self.ready.notify_all();
     }
