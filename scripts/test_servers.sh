@@ -80,6 +80,21 @@ debian_server() {
 }
 debian_server
 
+# Its headers, for the extension; and those of the codecs, which it is built with where they are.
+debian_headers() {
+    [ -e /usr/include/postgresql/15/server/postgres.h ] && [ -e /usr/include/lz4.h ] &&
+        [ -e /usr/include/zstd.h ] && return 0
+    if ! command -v apt-get > /dev/null || [ "$(id -u)" != 0 ]; then
+        skip "direct loads into PostgreSQL 15: need root on Debian 12 (apt-get install postgresql-server-dev-15)"
+        return
+    fi
+    apt-get update -qq > /dev/null
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        postgresql-server-dev-15 liblz4-dev libzstd-dev > /dev/null ||
+        skip "direct loads into PostgreSQL 15: apt-get can't install postgresql-server-dev-15"
+}
+debian_headers
+
 # pgbouncer, which tests of the direct method put before a server.
 pooler() {
     have "/usr/*bin/pgbouncer" || have "/usr/local/bin/pgbouncer" && return 0

@@ -91,6 +91,11 @@ fn crash(server: TestServer, only_a_backend: bool) {
     if only_a_backend {
         // SAFETY: kill has no preconditions; the process is a server's of this test's own.
         assert_eq!(unsafe { libc::kill(backend(&database), libc::SIGKILL) }, 0);
+        // Sessions are still let in until the server has noticed.
+        wait_for("crash", || {
+            let log = std::fs::read_to_string(cluster.cluster().log_file()).expect("a log");
+            log.contains("all server processes terminated; reinitializing")
+        });
         wait_for("recovery", || database.try_psql("SELECT 1").is_ok());
     } else {
         cluster.crash_and_restart();

@@ -39,14 +39,23 @@ const DAY: i64 = 86_400_000_000;
 /// Days from 1970 to 2000.
 const DAYS: i64 = 10_957;
 
-/// The fuzzer's bytes, taken from the front; zeros when they are used up.
-pub struct Source<'a>(pub &'a [u8]);
+/// The fuzzer's bytes, taken from the front; when they are used up again, and others, so that a few
+/// make many rows.
+pub struct Source<'a> {
+    bytes: &'a [u8],
+    taken: usize,
+}
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, taken: 0 }
+    }
+
     pub fn byte(&mut self) -> u8 {
-        let (first, rest) = self.0.split_first().map_or((0, &[][..]), |(b, rest)| (*b, rest));
-        self.0 = rest;
-        first
+        let length = self.bytes.len().max(1);
+        let (round, at) = (self.taken / length, self.taken % length);
+        self.taken += 1;
+        self.bytes.get(at).map_or(0, |byte| byte.wrapping_add((round as u8).wrapping_mul(37)))
     }
 
     fn take<const N: usize>(&mut self) -> [u8; N] {
