@@ -24,6 +24,13 @@ pub struct JsonSummary<'a> {
     tables: &'a [fullbore_core::record::TableTotals],
     reject_files: &'a [std::path::PathBuf],
     error: Option<String>,
+    /// It stopped, and can be resumed.
+    pub resumable: bool,
+}
+
+/// What `--json` prints where a run has loaded the same files before.
+pub fn finished_before(run_id: &str) -> String {
+    serde_json::json!({ "run_id": run_id, "finished_before": true, "error": null }).to_string()
 }
 
 impl<'a> JsonSummary<'a> {
@@ -43,6 +50,7 @@ impl<'a> JsonSummary<'a> {
             tables: &outcome.tables,
             reject_files: &outcome.reject_files,
             error,
+            resumable: false,
         }
     }
 

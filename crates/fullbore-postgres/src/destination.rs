@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use fullbore_core::destination::{Destination, Encoder, Lane, Phase, TargetColumn, Writer};
+use fullbore_core::destination::{
+    Committed, Destination, Encoder, Lane, Phase, Standing, TargetColumn, Writer,
+};
 use fullbore_core::error::Result;
 use fullbore_core::job::{Method, Publish};
 use fullbore_core::plan::Plan;
@@ -16,6 +18,9 @@ use crate::direct::probe::{self, Probe};
 use crate::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
 use crate::encode_direct::DirectEncoder;
 use crate::error::{failed, refuse, refused};
+use crate::ledger::runs::{LedgerRun, Which};
+use crate::ledger::schema::{self, Availability};
+use crate::ledger::{Ledger, locks, runs};
 use crate::publish;
 use crate::publish::existing::{self, ExistingPartition};
 use crate::writer::PostgresWriter;
@@ -69,6 +74,16 @@ impl Target {
         Ok(format!("{}::{}", quote_literal(value).map_err(refused)?, column.type_name))
     }
 
+    /// Whether the table that its pieces fill is emptied by a crash of the server.
+    pub fn fills_unlogged(&self) -> bool {
+        match self.publish {
+            Publish::Append => self.atomic || self.relation.is_unlogged,
+            Publish::Replace => self.relation.is_unlogged,
+            // Made by us, logged.
+            Publish::Partitions => false,
+        }
+    }
+
     /// Where pieces that share one staging table go.
     pub fn staging(&self, plan: &Plan) -> Result<QualifiedName> {
         crate::naming::derived(self.name(), &plan.run_id, "new").map_err(failed)
@@ -95,6 +110,7 @@ pub struct Postgres {
     pub settings: Settings,
     control: Mutex<Session>,
     targets: OnceLock<Vec<Target>>,
+    ledger: OnceLock<Ledger>,
     server_version: u32,
     zoneless_is_utc: bool,
 }
@@ -123,6 +139,7 @@ impl Postgres {
             settings,
             control: Mutex::new(control),
             targets: OnceLock::new(),
+            ledger: OnceLock::new(),
         })
     }
 
@@ -250,6 +267,93 @@ impl Postgres {
         self.targets.get().map_or(&[], Vec::as_slice)
     }
 
+    /// Says in which ledger the run is kept.
+    ///
+    /// # Panics
+    /// If called twice.
+    pub fn keep_ledger(&self, ledger: Ledger) {
+        assert!(self.ledger.set(ledger).is_ok(), "a run has one ledger");
+    }
+
+    pub(crate) fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.get()
+    }
+
+    /// Whether an earlier attempt may have done some of what is left.
+    pub(crate) fn is_later_attempt(&self) -> bool {
+        self.ledger().is_some_and(|ledger| ledger.attempt() > 1)
+    }
+
+    /// The control session, opened again where it was lost, with the job's lock.
+    pub(crate) fn locked_control(&self, ledger: &Ledger) -> Result<MutexGuard<'_, Session>> {
+        let mut session = self.control();
+        if session.execute("").is_err() {
+            let mut again = self.session()?;
+            let backend = locks::settle(&mut again).map_err(failed)?;
+            if let Some(lost) = ledger.control() {
+                // It may hold the lock until the server notices that we are gone.
+                locks::end_backend(&mut again, &lost).map_err(failed)?;
+            }
+            locks::lock_job(&mut again, &ledger.job)?;
+            ledger.set_control(backend);
+            *session = again;
+        }
+        Ok(session)
+    }
+
+    /// Whether a ledger can be kept in a schema, by its bare name.
+    pub fn ledger_availability(&self, schema: &str) -> Result<Availability> {
+        let mut session = self.control();
+        if !self.settings.allow_publication {
+            let all = catalog::publications_for_all_tables(&mut session).map_err(refused)?;
+            if let Some(publication) = all.first() {
+                return Ok(Availability::Refused {
+                    reason: format!(
+                        "publication {publication} covers all tables, and would replicate the ledger"
+                    ),
+                    hint: "allow it with --allow-publication, and make the ledger's tables on the \
+                           subscribers"
+                        .into(),
+                });
+            }
+        }
+        schema::availability(&mut session, schema).map_err(refused)
+    }
+
+    /// Runs that a ledger knows, the newest first; none where there is no ledger.
+    pub fn ledger_runs(&self, schema: &str, which: &Which<'_>) -> Result<Vec<LedgerRun>> {
+        runs::find(&mut self.control(), schema, which)
+    }
+
+    /// Why no ledger can be kept of a target's pieces, if so: its row must share the fate of the rows.
+    pub fn not_resumable(&self, target: &Target) -> Result<Option<String>> {
+        if target.publish != Publish::Append || target.atomic {
+            return Ok(None);
+        }
+        let odd = "c.relkind = 'f' OR c.relpersistence = 'u'";
+        Ok(match target.relation.kind {
+            'f' => Some("rows in a foreign table are committed by another server".into()),
+            'p' => {
+                let found = self
+                    .control()
+                    .query(&format!(
+                        "SELECT c.oid::regclass AS name FROM pg_partition_tree({}) t
+                           JOIN pg_class c ON c.oid = t.relid WHERE {odd} LIMIT 1",
+                        target.relation.oid
+                    ))
+                    .map_err(refused)?;
+                let name = found.first().and_then(|row| row.get("name"));
+                name.map(|name| format!("its partition {name} is foreign or unlogged"))
+            }
+            _ => None,
+        })
+    }
+
+    /// Locks a job for this process, or refuses since another one loads it.
+    pub fn lock_job(&self, job: &str) -> Result<()> {
+        locks::lock_job(&mut self.control(), job)
+    }
+
     /// The tablespace clause for the n-th table of a run.
     pub(crate) fn tablespace(&self, number: usize) -> Result<String> {
         if self.settings.tablespaces.is_empty() {
@@ -269,13 +373,40 @@ impl Postgres {
 impl Destination for Postgres {
     fn prepare(&self, plan: &Plan) -> Result<()> {
         let mut session = self.control();
+        if let Some(ledger) = self.ledger() {
+            let backend = locks::settle(&mut session).map_err(failed)?;
+            ledger.set_control(backend);
+            schema::make(&mut session, &ledger.schema)?;
+            runs::begin(&mut session, ledger, plan, self.targets())?;
+        }
         for (table, target) in self.targets().iter().enumerate() {
             if let Some(create) = &target.create {
                 session.execute(create).map_err(failed)?;
             }
             publish::prepare(self, &mut session, plan, table, target)?;
         }
-        Ok(())
+        match self.ledger() {
+            Some(ledger) => runs::prepared(&mut session, ledger, plan, self.targets()),
+            None => Ok(()),
+        }
+    }
+
+    fn attempt(&self, plan: &Plan) -> Result<Standing> {
+        let Some(ledger) = self.ledger() else { return Ok(Standing::default()) };
+        let mut session = self.locked_control(ledger)?;
+        if ledger.control().is_none() {
+            let backend = locks::settle(&mut session).map_err(failed)?;
+            ledger.set_control(backend);
+        }
+        if let Some(standing) = runs::attempt(&mut session, ledger)? {
+            publish::check_staged(&mut session, plan, self.targets(), &standing)?;
+            return Ok(standing);
+        }
+        drop(session);
+        // A crash took the beginning of the run, whose log nobody had waited for.
+        self.abort(plan);
+        self.prepare(plan)?;
+        Ok(Standing::default())
     }
 
     fn encoder(&self, plan: &Plan, table: usize, lane: Lane) -> Result<Box<dyn Encoder>> {
@@ -301,16 +432,29 @@ impl Destination for Postgres {
     }
 
     fn open<'a>(&'a self, plan: &Arc<Plan>, _: usize) -> Result<Box<dyn Writer + 'a>> {
-        let session = self.session()?;
+        let mut session = self.session()?;
+        if let Some(ledger) = self.ledger() {
+            locks::settle(&mut session).map_err(failed)?;
+            locks::mark_stream(&mut session, &ledger.run_id).map_err(failed)?;
+        }
         Ok(Box::new(PostgresWriter::new(self, plan.clone(), session)))
     }
 
-    fn publish(&self, plan: &Plan) -> Result<Vec<Phase>> {
-        publish::publish(self, plan)
+    fn publish(&self, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {
+        publish::publish(self, plan, committed)
     }
 
     fn abort(&self, plan: &Plan) -> Vec<String> {
         publish::abort(self, plan)
+    }
+
+    fn leave(&self, _: &Plan) {
+        let Some(ledger) = self.ledger() else { return };
+        let left =
+            self.locked_control(ledger).and_then(|mut session| runs::left(&mut session, ledger));
+        if let Err(error) = left {
+            tracing::warn!("the ledger could not be told of the stop: {error}");
+        }
     }
 }
 

@@ -4,7 +4,9 @@
 
 pub mod bad;
 pub mod held;
+pub mod moments;
 pub mod typed;
+pub mod ways;
 
 use std::fs;
 use std::io::Write;
