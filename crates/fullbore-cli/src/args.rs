@@ -242,6 +242,13 @@ pub enum RunsAction {
     },
     /// Go on with a run that stopped
     Resume(ResumeArgs),
+    /// Take back a run that has finished, where that can be done exactly: partitions
+    Undo {
+        /// The run's id, or `last`
+        run: String,
+        #[command(flatten)]
+        ledger: LedgerArgs,
+    },
     /// Take back a run that stopped: its tables and its rows in the ledger
     Abort {
         /// The run's id, or `last`

@@ -16,6 +16,8 @@ pub struct JsonSummary<'a> {
     bytes: u64,
     seconds: f64,
     bytes_per_second: f64,
+    /// Rows that were committed before a run was gone on with.
+    rows_before: u64,
     method: &'static str,
     streams: usize,
     parsers: usize,
@@ -41,7 +43,8 @@ impl<'a> JsonSummary<'a> {
             rejected: outcome.rejected,
             bytes: outcome.bytes,
             seconds: outcome.seconds,
-            bytes_per_second: outcome.bytes as f64 / outcome.seconds.max(1e-9),
+            bytes_per_second: rate(outcome),
+            rows_before: outcome.rows_before,
             method: plan_view::method_of(plan),
             streams: plan.streams,
             parsers: plan.parsers,
@@ -57,6 +60,11 @@ impl<'a> JsonSummary<'a> {
     pub fn print(&self) {
         println!("{}", serde_json::to_string(self).expect("plain data becomes JSON"));
     }
+}
+
+/// Bytes per second of what this process has loaded.
+fn rate(outcome: &Outcome) -> f64 {
+    outcome.bytes.saturating_sub(outcome.bytes_before) as f64 / outcome.seconds.max(1e-9)
 }
 
 /// The table at the end of a run.
@@ -92,7 +100,11 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
             eprintln!("  {} (reasons beside it, .jsonl)", path.display());
         }
     }
-    let rate = bytes((outcome.bytes as f64 / outcome.seconds.max(1e-9)) as u64);
+    let rate = bytes(rate(outcome) as u64);
+    if outcome.rows_before > 0 {
+        let before = counted(outcome.rows_before, "row");
+        eprintln!("{before} of these had been committed before the run was resumed");
+    }
     eprintln!(
         "loaded {}, {} in {} = {rate}/s; {}, {}; run {}",
         counted(outcome.rows, "row"),

@@ -192,9 +192,9 @@ fn a_changed_source_or_target_is_refused_with_what_changed() {
             assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
         }
     };
-    database.psql("ALTER TABLE replaced ADD extra int");
+    database.psql("ALTER TABLE replaced ALTER n TYPE bigint");
     refused("the columns of");
-    database.psql("ALTER TABLE replaced DROP extra; ALTER TABLE replaced RENAME TO away");
+    database.psql("ALTER TABLE replaced ALTER n TYPE int; ALTER TABLE replaced RENAME TO away");
     refused("there is no table");
     database.psql("CREATE TABLE replaced (LIKE away INCLUDING ALL)");
     refused("was made anew");

@@ -289,7 +289,7 @@ impl Postgres {
         let mut session = self.control();
         if session.execute("").is_err() {
             let mut again = self.session()?;
-            let backend = locks::settle(&mut again).map_err(failed)?;
+            let backend = locks::settle(&mut again, None).map_err(failed)?;
             if let Some(lost) = ledger.control() {
                 // It may hold the lock until the server notices that we are gone.
                 locks::end_backend(&mut again, &lost).map_err(failed)?;
@@ -374,7 +374,7 @@ impl Destination for Postgres {
     fn prepare(&self, plan: &Plan) -> Result<()> {
         let mut session = self.control();
         if let Some(ledger) = self.ledger() {
-            let backend = locks::settle(&mut session).map_err(failed)?;
+            let backend = locks::settle(&mut session, None).map_err(failed)?;
             ledger.set_control(backend);
             schema::make(&mut session, &ledger.schema)?;
             runs::begin(&mut session, ledger, plan, self.targets())?;
@@ -395,7 +395,7 @@ impl Destination for Postgres {
         let Some(ledger) = self.ledger() else { return Ok(Standing::default()) };
         let mut session = self.locked_control(ledger)?;
         if ledger.control().is_none() {
-            let backend = locks::settle(&mut session).map_err(failed)?;
+            let backend = locks::settle(&mut session, None).map_err(failed)?;
             ledger.set_control(backend);
         }
         if let Some(standing) = runs::attempt(&mut session, ledger)? {
@@ -434,8 +434,7 @@ impl Destination for Postgres {
     fn open<'a>(&'a self, plan: &Arc<Plan>, _: usize) -> Result<Box<dyn Writer + 'a>> {
         let mut session = self.session()?;
         if let Some(ledger) = self.ledger() {
-            locks::settle(&mut session).map_err(failed)?;
-            locks::mark_stream(&mut session, &ledger.run_id).map_err(failed)?;
+            locks::settle(&mut session, Some(&ledger.run_id)).map_err(failed)?;
         }
         Ok(Box::new(PostgresWriter::new(self, plan.clone(), session)))
     }

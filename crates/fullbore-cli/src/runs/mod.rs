@@ -25,6 +25,7 @@ pub fn run(args: &RunsArgs) -> Ended {
         RunsAction::Show { run, json } => show::show(run, *json).map(|()| Ended::Loaded),
         RunsAction::Resume(args) => resume::resume(args),
         RunsAction::Abort { run, ledger } => take_back::abort(run, ledger),
+        RunsAction::Undo { run, ledger } => take_back::undo(run, ledger),
     };
     result.unwrap_or_else(|error| {
         complain(&error.to_string(), error.hint());

@@ -1,4 +1,4 @@
-//! `fullbore runs abort`: takes back a run that stopped.
+//! `fullbore runs abort` takes back a run that stopped, `fullbore runs undo` one that has finished.
 
 use fullbore_core::error::{Error, Result};
 use fullbore_core::job::Job;
@@ -85,6 +85,16 @@ pub fn abort(run: &str, ledger: &LedgerArgs) -> Result<Ended> {
         );
         return Ok(Ended::Stopped);
     }
+    Ok(Ended::Loaded)
+}
+
+pub fn undo(run: &str, ledger: &LedgerArgs) -> Result<Ended> {
+    let id = id_of(run)?;
+    let opened = Opened::at(ledger, Some(&id))?;
+    let run = opened.run(&id)?;
+    let rows = opened.postgres.undo(&opened.schema, &run)?;
+    tell_record(&id);
+    eprintln!("run {id} is undone: {} rows are gone", grouped(rows));
     Ok(Ended::Loaded)
 }
 

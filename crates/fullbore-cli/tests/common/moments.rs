@@ -15,12 +15,15 @@ use super::held::session;
 /// The lock that the triggers wait for.
 const KEY: i64 = 4_711;
 
+/// Other tests stop loads in other databases of the server.
+const HERE: &str = "database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+
 /// Where a load is to stand still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// The first statement of a piece.
+    /// The first statement of a piece, so many others being committed.
     PieceBegins(usize),
-    /// Its rows are sent; its COMMIT is under way.
+    /// The rows of such a piece are sent; its COMMIT is under way.
     PieceCommits(usize),
     /// All rows are loaded, and shown to nobody yet.
     Publishes,
@@ -37,15 +40,24 @@ impl Gate {
     /// Makes loads into the database stop at a moment. Its ledger must be there.
     pub fn at(database: &TestDatabase<'_>, moment: Moment) -> Self {
         let (table, event, condition, is_deferred) = match moment {
-            Moment::PieceBegins(n) => ("pieces", "INSERT", format!("NEW.piece >= {n}"), false),
-            Moment::PieceCommits(n) => ("pieces", "UPDATE", format!("NEW.piece >= {n}"), true),
-            Moment::Publishes => ("runs", "UPDATE", "NEW.state = 'published'".into(), false),
-            Moment::PublishCommits => ("runs", "UPDATE", "NEW.state = 'published'".into(), true),
+            Moment::PieceBegins(_) => ("pieces", "INSERT", "true", false),
+            Moment::PieceCommits(_) => ("pieces", "UPDATE", "true", true),
+            Moment::Publishes => ("runs", "UPDATE", "NEW.state = 'published'", false),
+            Moment::PublishCommits => ("runs", "UPDATE", "NEW.state = 'published'", true),
         };
-        database.psql(
-            "CREATE OR REPLACE FUNCTION stop_here() RETURNS trigger LANGUAGE plpgsql AS
-             $$ BEGIN PERFORM pg_advisory_xact_lock_shared(4711); RETURN NULL; END $$",
-        );
+        let committed = match moment {
+            Moment::PieceBegins(committed) | Moment::PieceCommits(committed) => committed,
+            Moment::Publishes | Moment::PublishCommits => 0,
+        };
+        // The piece itself is seen too.
+        database.psql(&format!(
+            "CREATE OR REPLACE FUNCTION stop_here() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                IF (SELECT count(*) FROM fullbore.pieces WHERE run = NEW.run) > {committed} THEN
+                    PERFORM pg_advisory_xact_lock_shared({KEY});
+                END IF;
+                RETURN NULL;
+             END $$"
+        ));
         let tables =
             if table == "pieces" { vec!["pieces", "pieces_unlogged"] } else { vec![table] };
         for table in tables {
@@ -71,7 +83,7 @@ impl Gate {
                 "DO $$ BEGIN
                     FOR i IN 1..6000 LOOP
                         PERFORM FROM pg_locks WHERE NOT granted AND locktype = 'advisory'
-                            AND objid = {KEY};
+                            AND objid = {KEY} AND {HERE};
                         EXIT WHEN FOUND;
                         PERFORM pg_sleep(0.01);
                     END LOOP;
@@ -86,7 +98,7 @@ impl Gate {
         self.session
             .execute(&format!(
                 "SELECT pg_terminate_backend(pid) FROM pg_locks
-                  WHERE NOT granted AND locktype = 'advisory' AND objid = {KEY}"
+                  WHERE NOT granted AND locktype = 'advisory' AND objid = {KEY} AND {HERE}"
             ))
             .expect("terminated");
     }

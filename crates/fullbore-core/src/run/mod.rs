@@ -41,6 +41,9 @@ pub struct Outcome {
     pub rejected: u64,
     /// Bytes of source text, after decompression.
     pub bytes: u64,
+    /// Of these, what was committed before this process went on with the run.
+    pub rows_before: u64,
+    pub bytes_before: u64,
     pub seconds: f64,
     pub phases: Vec<Phase>,
     pub pieces: u64,

@@ -30,6 +30,8 @@ impl Rounds<'_> {
     pub fn carry_out(&self, outcome: &mut Outcome) -> Result<()> {
         let began = Instant::now();
         let mut standing = self.begin()?;
+        outcome.rows_before = standing.committed.iter().map(|piece| piece.rows).sum();
+        outcome.bytes_before = standing.committed.iter().map(|piece| piece.portion.bytes).sum();
         push_phase(outcome, "prepare", began);
         let mut progress = Progress { committed: standing.committed.len(), rounds_without: 0 };
         loop {

@@ -34,9 +34,12 @@ const SETTINGS: &str = "SET statement_timeout = 0; SET idle_in_transaction_sessi
 /// The first version that ends long transactions where it is told to.
 const TRANSACTION_TIMEOUT: u32 = 170_000;
 
-/// Settings for a session of a run; which backend it is.
-pub fn settle(session: &mut Session) -> Result<Backend, ConnectionError> {
+/// Settings for a session of a run, and a mark where it is one of its streams; which backend it is.
+pub fn settle(session: &mut Session, stream_of: Option<&str>) -> Result<Backend, ConnectionError> {
     let mut sql = SETTINGS.to_owned();
+    if let Some(run_id) = stream_of {
+        sql.push_str(&format!("SELECT pg_advisory_lock_shared({}); ", key("run", run_id)));
+    }
     if session.server_version_num() >= TRANSACTION_TIMEOUT {
         sql.push_str("SET transaction_timeout = 0; ");
     }
@@ -108,12 +111,6 @@ pub fn is_locked(session: &mut Session, job: &str) -> Result<bool, ConnectionErr
         is_about(key("job", job))
     ))?;
     Ok(rows.first().and_then(|row| row.get("held")) == Some("t"))
-}
-
-/// Marks a session as one of a run's streams.
-pub fn mark_stream(session: &mut Session, run_id: &str) -> Result<(), ConnectionError> {
-    session.execute(&format!("SELECT pg_advisory_lock_shared({})", key("run", run_id)))?;
-    Ok(())
 }
 
 /// Ends what is left of a run's streams. Where the role may not, the attempt has to wait for them.

@@ -18,6 +18,7 @@ pub mod pieces;
 pub mod runs;
 pub mod schema;
 mod take_back;
+mod undo;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -5,7 +5,7 @@ use fullbore_core::job::Publish;
 
 use super::locks;
 use super::runs::{self, LedgerRun, State};
-use crate::connection::{QualifiedName, Session};
+use crate::connection::{QualifiedName, Session, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse};
 
@@ -66,15 +66,17 @@ fn rows_kept(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<u64
     Ok(committed.iter().filter(|piece| is_piecewise(piece.table)).map(|piece| piece.rows).sum())
 }
 
-/// Drops a table that the run made, unless somebody has put something into it since.
-fn drop_if_empty(session: &mut Session, target: &str) -> Result<()> {
+/// Drops a table that the run made, unless somebody has put rows or partitions into it since.
+pub(super) fn drop_if_empty(session: &mut Session, target: &str) -> Result<()> {
     let name = QualifiedName::parse(target).map_err(failed)?;
     if crate::catalog::relation(session, &name).map_err(failed)?.is_none() {
         return Ok(());
     }
     let emptied = session.query(&format!(
         "BEGIN; LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE;
-         SELECT EXISTS (SELECT FROM {name}) AS filled"
+         SELECT EXISTS (SELECT FROM {name})
+                OR EXISTS (SELECT FROM pg_inherits WHERE inhparent = {}::regclass) AS filled",
+        quote_literal(&name.to_string()).map_err(failed)?
     ));
     let is_empty = matches!(
         emptied.as_deref(),

@@ -19,7 +19,7 @@ impl Schedule<'_> {
     pub fn claim(&self) -> Result<Option<(PlannedPiece, Lane)>> {
         let mut state = self.lock();
         loop {
-            if state.closed || state.is_stopping {
+            if state.closed || state.is_stopping || self.interrupted.load(Ordering::Relaxed) {
                 return Ok(None);
             }
             if let Some(piece) = state.waiting.pop_front() {
