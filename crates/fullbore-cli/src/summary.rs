@@ -2,6 +2,7 @@
 
 use fullbore_core::plan::Plan;
 use fullbore_core::run::Outcome;
+use fullbore_postgres::ledger::runs::LedgerRun;
 use serde::Serialize;
 
 use crate::plan_view;
@@ -30,9 +31,22 @@ pub struct JsonSummary<'a> {
     pub resumable: bool,
 }
 
-/// What `--json` prints where a run has loaded the same files before.
-pub fn finished_before(run_id: &str) -> String {
-    serde_json::json!({ "run_id": run_id, "finished_before": true, "error": null }).to_string()
+/// What `--json` prints where a run has loaded the same files before: what that came to.
+pub fn finished_before(run: &LedgerRun) -> String {
+    serde_json::json!({
+        "run_id": run.run_id,
+        "rows": run.rows_committed,
+        "rejected": run.rejected,
+        "bytes": run.bytes_committed,
+        "seconds": 0.0,
+        "bytes_per_second": 0.0,
+        "rows_before": run.rows_committed,
+        "pieces": run.pieces_committed,
+        "error": null,
+        "resumable": false,
+        "finished_before": true,
+    })
+    .to_string()
 }
 
 impl<'a> JsonSummary<'a> {

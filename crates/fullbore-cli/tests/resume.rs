@@ -42,21 +42,35 @@ fn kill_and_resume(database: &TestDatabase<'_>, files: &Files, file: &str, way: 
 
 #[test]
 fn killed_clients_are_gone_on_with_by_copy() {
-    for server in [TestServer::Embedded18, TestServer::Pg14] {
-        let cluster = shared_or_skip!(server);
-        let database = cluster.fresh_database();
-        let files = Files::new();
-        let file = prepared(&database, &files);
-        for way in [&APPEND, &ATOMIC, &REPLACE, &PARTITIONS] {
-            for at in [
-                Moment::PieceBegins(1),
-                Moment::PieceCommits(PIECES - 1),
-                Moment::Publishes,
-                Moment::PublishCommits,
-            ] {
-                kill_and_resume(&database, &files, &file, way, at);
-            }
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = prepared(&database, &files);
+    for way in [&APPEND, &ATOMIC, &REPLACE, &PARTITIONS] {
+        for at in [
+            Moment::PieceBegins(1),
+            Moment::PieceCommits(PIECES - 1),
+            Moment::Publishes,
+            Moment::PublishCommits,
+        ] {
+            kill_and_resume(&database, &files, &file, way, at);
         }
+    }
+}
+
+#[test]
+fn killed_clients_are_gone_on_with_on_an_older_server() {
+    let cluster = shared_or_skip!(TestServer::Pg14);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = prepared(&database, &files);
+    for (way, at) in [
+        (&APPEND, Moment::PieceCommits(1)),
+        (&ATOMIC, Moment::Publishes),
+        (&REPLACE, Moment::PublishCommits),
+        (&PARTITIONS, Moment::PieceBegins(2)),
+    ] {
+        kill_and_resume(&database, &files, &file, way, at);
     }
 }
 
@@ -88,11 +102,11 @@ fn committed_pieces_are_not_repeated() {
     kill(child);
     gate.open(&database);
     assert_eq!(ledger(&database, "parted"), "loading|2");
-    let before = database.psql("SELECT string_agg(piece || ' ' || xid_from, ',' ORDER BY piece) FROM fullbore.pieces JOIN fullbore.runs USING (run) WHERE state = 'loading'");
+    let before = database.psql("SELECT string_agg(piece || ' ' || xid_from, ',' ORDER BY xid_from) FROM fullbore.pieces JOIN fullbore.runs USING (run) WHERE state = 'loading'");
     // By its id, from another folder, with other options of speed.
     let output = files.fullbore(&["runs", "resume", "last", "--streams", "2"]);
     assert_loaded(&output);
-    let after = database.psql("SELECT string_agg(piece || ' ' || xid_from, ',' ORDER BY piece) FROM fullbore.pieces WHERE run = (SELECT run FROM fullbore.runs ORDER BY started DESC LIMIT 1)");
+    let after = database.psql("SELECT string_agg(piece || ' ' || xid_from, ',' ORDER BY xid_from) FROM fullbore.pieces WHERE run = (SELECT run FROM fullbore.runs ORDER BY started DESC LIMIT 1)");
     assert!(after.starts_with(&before) && after != before, "{before} became {after}");
     assert_same(&database, "parted", "plain");
     let shown = files.fullbore(&["runs", "show", "last"]).stdout;
@@ -171,6 +185,37 @@ fn two_runs_of_a_job_at_once_are_refused() {
     gate.open(&database);
     assert_loaded(&end_of(child));
     assert_same(&database, "append", "plain");
+}
+
+#[test]
+fn a_client_that_was_only_thought_dead_adds_nothing() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = prepared(&database, &files);
+    for at in [Moment::PieceBegins(0), Moment::PieceCommits(1), Moment::Publishes] {
+        REPLACE.make(&database);
+        let mut gate = Gate::at(&database, at);
+        let child = files.start_load(database.url(), &file, "replaced", &REPLACE.args());
+        gate.wait();
+        signal(&child, "-STOP");
+        // An administrator ends its control session, and with it the lock of the job.
+        database.psql(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks
+              WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND objid <> 4711
+                AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+        );
+        gate.open(&database);
+        assert_loaded(&files.load(&database, &file, "replaced", &REPLACE.resume_args()));
+        assert_same(&database, "replaced", "plain");
+        signal(&child, "-CONT");
+        let output = end_of(child);
+        assert_eq!(output.code, STOPPED, "{at:?}: {}", output.stderr);
+        assert!(output.stderr.contains("taken over"), "{at:?}: {}", output.stderr);
+        assert_same(&database, "replaced", "plain");
+        assert!(ledger(&database, "replaced").starts_with("finished|3"));
+        assert_no_leftovers(&database);
+    }
 }
 
 #[test]

@@ -294,7 +294,11 @@ impl Postgres {
                 // It may hold the lock until the server notices that we are gone.
                 locks::end_backend(&mut again, &lost).map_err(failed)?;
             }
-            locks::lock_job(&mut again, &ledger.job)?;
+            // Whoever has it now goes on with the run, or took it away.
+            locks::lock_job(&mut again, &ledger.job).map_err(|error| match error.is_lost() {
+                true => error,
+                false => ledger.taken_over(),
+            })?;
             ledger.set_control(backend);
             *session = again;
         }

@@ -155,7 +155,7 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
     if let Course::Finished(run) = &course {
         eprint!("{}", finished_before(run));
         if manner.json {
-            println!("{}", summary::finished_before(&run.run_id));
+            println!("{}", summary::finished_before(run));
         }
         return Ok(Ended::Loaded);
     }

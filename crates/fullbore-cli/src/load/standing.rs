@@ -97,14 +97,15 @@ impl Standing {
                 ));
             }
             (State::Finished, None) => Course::Finished(Box::new(earlier.clone())),
-            (State::Finished, Some(change)) => Course::Begin {
+            // What is shown needs its sources no more.
+            (State::Finished | State::Published, Some(change)) => Course::Begin {
                 note: Some(format!(
                     "run {run} of this job has finished with other sources ({change}); this is a new \
                      run, of all of them"
                 )),
             },
             (State::Loading | State::Published, None) => Course::Resume(Box::new(earlier.clone())),
-            (State::Loading | State::Published, Some(change)) => {
+            (State::Loading, Some(change)) => {
                 let why = format!("its sources changed: {change}");
                 return Err(earlier.recorded().refusal(&why));
             }

@@ -2,7 +2,7 @@
 
 use fullbore_core::error::Result;
 use fullbore_core::record::list_runs;
-use fullbore_postgres::ledger::runs::{LedgerRun, Which};
+use fullbore_postgres::ledger::runs::{LedgerRun, State, Which};
 
 use super::say;
 use super::take_back::{LedgerArgs, Opened};
@@ -65,8 +65,10 @@ fn list_of_ledger(json: bool, ledger: &LedgerArgs) -> Result<()> {
 
 /// A run that loads is `running` or `stopped`: the ledger's lock tells.
 fn state(opened: &Opened, run: &LedgerRun) -> Result<&'static str> {
-    if !run.state.is_unfinished() {
-        return Ok(run.state.name());
-    }
-    Ok(if opened.postgres.is_job_locked(&run.job)? { "running" } else { "stopped" })
+    let is_running = run.state.is_unfinished() && opened.postgres.is_job_locked(&run.job)?;
+    Ok(match run.state {
+        _ if is_running => "running",
+        State::Preparing | State::Loading => "stopped",
+        state => state.name(),
+    })
 }

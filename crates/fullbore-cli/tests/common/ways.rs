@@ -7,8 +7,8 @@ use super::moments::assert_loaded;
 
 /// A file of three pieces, a table with the same rows as plain COPY loads them, and a ledger.
 pub fn prepared(database: &TestDatabase<'_>, files: &Files) -> String {
-    let filler = "x".repeat(380);
-    let rows: String = (0..120_000).map(|k| format!("{k},{},{filler}\n", k % 97)).collect();
+    let filler = "x".repeat(1900);
+    let rows: String = (0..25_000).map(|k| format!("{k},{},{filler}\n", k % 97)).collect();
     let file = files.write("big.csv", rows);
     database.psql(&format!(
         "CREATE TABLE plain (k bigint, n int, v text); COPY plain FROM '{file}' (FORMAT csv);

@@ -288,6 +288,14 @@ impl Rejects {
     }
 }
 
+/// Takes away the files in which pieces' rejects waited for the end of the run.
+pub fn remove_saved(plan: &Plan, committed: &[Committed]) {
+    for piece in committed.iter().filter(|piece| piece.portion.rejected > 0) {
+        // What stays is in nobody's way.
+        let _ = std::fs::remove_file(saved_path(plan, piece.piece));
+    }
+}
+
 /// Where a piece's rejects wait for the end of the run.
 fn saved_path(plan: &Plan, piece: usize) -> PathBuf {
     plan.run_dir.join(format!("rejects-{piece:05}.spool"))

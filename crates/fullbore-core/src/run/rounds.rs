@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use super::rejects::Rejects;
+use super::rejects::{Rejects, remove_saved};
 use super::retry::Patience;
 use super::schedule::Schedule;
 use super::{Outcome, load};
@@ -105,7 +105,9 @@ impl Rounds<'_> {
             return Err(lost);
         }
         rejects.check_share(outcome.rows)?;
-        self.publish(&committed, outcome)
+        self.publish(&committed, outcome)?;
+        remove_saved(self.plan, &committed);
+        Ok(())
     }
 
     fn publish(&self, committed: &[Committed], outcome: &mut Outcome) -> Result<()> {

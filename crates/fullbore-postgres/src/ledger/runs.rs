@@ -87,6 +87,8 @@ pub struct LedgerRun {
     pub started: String,
     pub pieces_committed: u64,
     pub rows_committed: u64,
+    pub bytes_committed: u64,
+    pub rejected: u64,
 }
 
 /// How far a run is.
@@ -166,9 +168,12 @@ pub fn find(session: &mut Session, schema: &str, which: &Which<'_>) -> Result<Ve
         .query(&format!(
             "SELECT r.run, r.job, r.state, r.tables, r.pieces, r.host,
                     to_char(r.started, 'YYYY-MM-DD HH24:MI:SS TZ') AS started,
-                    p.pieces AS pieces_committed, p.rows AS rows_committed
+                    p.pieces AS pieces_committed, p.rows AS rows_committed,
+                    p.bytes AS bytes_committed, p.rejected
                FROM {schema}.runs r
-               LEFT JOIN LATERAL (SELECT count(*) AS pieces, coalesce(sum(rows), 0) AS rows
+               LEFT JOIN LATERAL (SELECT count(*) AS pieces, coalesce(sum(rows), 0) AS rows,
+                                         coalesce(sum(bytes), 0) AS bytes,
+                                         coalesce(sum(rejected), 0) AS rejected
                                     FROM {schema}.pieces p WHERE p.run = r.run) p ON true
                {condition} ORDER BY r.started DESC, r.run DESC"
         ))
@@ -206,8 +211,27 @@ fn read(row: &Row) -> Result<LedgerRun> {
         started: text("started"),
         pieces_committed: number("pieces_committed"),
         rows_committed: number("rows_committed"),
+        bytes_committed: number("bytes_committed"),
+        rejected: number("rejected"),
         run_id,
     })
+}
+
+/// JSON in ASCII alone, which a database of any encoding can hold.
+fn ascii_json(value: &impl Serialize) -> String {
+    let json = serde_json::to_string(value).expect("plain data becomes JSON");
+    let mut ascii = String::with_capacity(json.len());
+    for character in json.chars() {
+        if character.is_ascii() {
+            ascii.push(character);
+            continue;
+        }
+        // Outside of ASCII there are only the insides of strings.
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            ascii.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    ascii
 }
 
 fn tables(plan: &Plan, targets: &[Target], relations: &[Relation]) -> String {
@@ -219,7 +243,7 @@ fn tables(plan: &Plan, targets: &[Target], relations: &[Relation]) -> String {
             LedgerTable::of(target, relation, RecordedTable::of(table))
         })
         .collect();
-    serde_json::to_string(&tables).expect("plain data becomes JSON")
+    ascii_json(&tables)
 }
 
 /// Begins a run, before anything of it is made: whatever it leaves can be found by this row. Nobody
@@ -234,7 +258,7 @@ pub fn begin(
     let names: Vec<String> = targets.iter().map(|target| target.name().to_string()).collect();
     let quoted: Result<Vec<String>, ConnectionError> =
         names.iter().map(|name| quote_literal(name)).collect();
-    let pieces = serde_json::to_string(&plan.pieces).expect("plain data becomes JSON");
+    let pieces = ascii_json(&plan.pieces);
     let literal = |text: &str| quote_literal(text).map_err(failed);
     session
         .execute(&format!(
@@ -403,10 +427,25 @@ pub fn left(session: &mut Session, ledger: &Ledger) -> Result<()> {
 }
 
 /// Begins to take a run back: nobody can load or publish it any more. What it was before; one whose
-/// rows are shown stays what it is.
-pub fn begin_abort(session: &mut Session, schema: &str, run_id: &str) -> Result<Option<State>> {
+/// rows are shown stays what it is. `None` where the ledger has no such run, and where it is no longer
+/// at the attempt that is named.
+pub fn begin_abort(
+    session: &mut Session,
+    schema: &str,
+    run_id: &str,
+    attempt: Option<u32>,
+) -> Result<Option<State>> {
     if !exists(session, schema)? {
         return Ok(None);
+    }
+    if let Some(attempt) = attempt {
+        let run = quote_literal(run_id).map_err(failed)?;
+        let ours = session
+            .query(&format!("SELECT FROM {schema}.runs WHERE run = {run} AND attempt = {attempt}"))
+            .map_err(failed)?;
+        if ours.is_empty() {
+            return Ok(None);
+        }
     }
     locks::end_streams(session, run_id);
     let change =

@@ -23,7 +23,7 @@ impl Postgres {
     pub fn take_back(&self, schema: &str, run: &LedgerRun) -> Result<TakenBack> {
         let mut session = self.control();
         locks::lock_job(&mut session, &run.job)?;
-        let state = runs::begin_abort(&mut session, schema, &run.run_id)?;
+        let state = runs::begin_abort(&mut session, schema, &run.run_id, None)?;
         if let Some(state @ (State::Published | State::Finished | State::Undone)) = state {
             return Err(refuse(
                 format!("run {} is {}: its rows are shown", run.run_id, state.name()),

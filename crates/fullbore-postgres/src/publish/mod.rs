@@ -11,7 +11,7 @@ pub mod replace;
 use std::time::Instant;
 
 use fullbore_core::destination::{Committed, Phase, Standing};
-use fullbore_core::error::Result;
+use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::Publish;
 use fullbore_core::plan::Plan;
 
@@ -19,7 +19,8 @@ use crate::catalog::{self, Relation};
 use crate::connection::{QualifiedName, Session};
 use crate::destination::{Postgres, Target};
 use crate::error::{failed, refuse, refused};
-use crate::ledger::runs;
+use crate::ledger::Ledger;
+use crate::ledger::runs::{self, State};
 
 /// Refuses, by name, what can't be published the way that is asked. Nothing is touched.
 pub fn check(session: &mut Session, relation: &Relation, publish: Publish) -> Result<()> {
@@ -108,7 +109,7 @@ pub fn check_staged(
     Ok(())
 }
 
-fn not_of_this_plan(piece: &Committed) -> fullbore_core::error::Error {
+fn not_of_this_plan(piece: &Committed) -> Error {
     refuse(
         format!("the ledger's piece {} is of a table that the job does not have", piece.piece),
         "somebody changed the ledger",
@@ -226,9 +227,13 @@ pub fn abort(postgres: &Postgres, plan: &Plan) -> Vec<String> {
         return leftovers(postgres, plan);
     };
     if let Some(ledger) = postgres.ledger() {
-        if let Err(error) = runs::begin_abort(&mut session, &ledger.schema, &ledger.run_id) {
-            tracing::warn!("the run can't be taken back: {error}");
-            return leftovers(postgres, plan);
+        match is_ours(postgres, &mut session, ledger) {
+            Ok(true) => {}
+            Ok(false) => return Vec::new(),
+            Err(error) => {
+                tracing::warn!("the run can't be taken back: {error}");
+                return leftovers(postgres, plan);
+            }
         }
     }
     // Pieces of a plain append stay.
@@ -252,6 +257,24 @@ pub fn abort(postgres: &Postgres, plan: &Plan) -> Vec<String> {
         }
     }
     left
+}
+
+/// Whether the run may be taken back by us: nobody else has gone on with it, and its rows are not
+/// shown.
+fn is_ours(postgres: &Postgres, session: &mut Session, ledger: &Ledger) -> Result<bool> {
+    let control = postgres.locked_control(ledger);
+    if let Err(Error::Destination { kind: DestinationFailure::TakenOver, .. }) = control {
+        return Ok(false);
+    }
+    drop(control?);
+    let (schema, run_id) = (&ledger.schema, &ledger.run_id);
+    let known = runs::find(session, schema, &runs::Which::Run(run_id))?;
+    let before = runs::begin_abort(session, schema, run_id, Some(ledger.attempt()))?;
+    Ok(match before {
+        Some(state) => !matches!(state, State::Published | State::Finished | State::Undone),
+        // Not begun yet, or another attempt's.
+        None => known.is_empty(),
+    })
 }
 
 /// The names of all tables that the run may have made beside its targets.

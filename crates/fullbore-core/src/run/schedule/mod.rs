@@ -185,6 +185,8 @@ impl<'a> Schedule<'a> {
             totals.bytes_sent += piece.portion.bytes;
         }
         state.committed = committed;
+        // Of a compressed file they are many, and nobody asks for them any more.
+        state.committed.iter_mut().for_each(|piece| piece.portion.ranges = Vec::new());
         let table_is_text =
             plan.tables.iter().map(|table| AtomicBool::new(table.lane == Lane::Text)).collect();
         Self {

@@ -170,7 +170,8 @@ impl Schedule<'_> {
     }
 
     /// The piece is committed.
-    pub fn finish(&self, piece: Committed, lines: &Lines) {
+    pub fn finish(&self, mut piece: Committed, lines: &Lines) {
+        piece.portion.ranges = Vec::new();
         let mut state = self.lock();
         self.deactivate(&mut state, piece.piece);
         state.lines.merge(lines);
