@@ -233,12 +233,14 @@ pub enum RunsAction {
         #[command(flatten)]
         ledger: LedgerArgs,
     },
-    /// What happened in a run
+    /// What happened in a run; with --to also what the database's ledger knows of it
     Show {
         /// The run's id, or `last`
         run: String,
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        ledger: LedgerArgs,
     },
     /// Go on with a run that stopped
     Resume(ResumeArgs),

@@ -16,10 +16,11 @@ use fullbore_core::plan::{Continuity, Format, Plan, PlannedPiece, TablePlan};
 use fullbore_core::source::parquet;
 use fullbore_postgres::connection::QualifiedName;
 use fullbore_postgres::direct::choice::{Choice, Wanted, choose};
-use fullbore_postgres::ledger::runs::{LedgerRun, State};
+use fullbore_postgres::ledger::runs::LedgerRun;
 use fullbore_postgres::schema::{self, NewColumn};
 use fullbore_postgres::{Postgres, TableRequest, Target};
 
+use crate::load::check_resumed;
 use crate::partition::{PartitionTarget, check_partition_options};
 use crate::state::{new_run_id, runs_dir};
 use crate::words::counted;
@@ -77,15 +78,8 @@ pub fn assemble(
         let wanted = Wanted { method, codec: job.compress };
         let is_cut = recorded.is_some();
         let made = assemble_table(table_job, number, wanted, postgres, streams, is_cut)?;
-        if let (Some(recorded), Some(then)) = (&recorded, then) {
-            // Once its rows are shown the target may be a new table.
-            let is_shown = earlier.is_some_and(|earlier| earlier.state == State::Published);
-            let target = made.target.as_ref().filter(|_| !is_shown);
-            let change = target.and_then(|target| then.target_change(target));
-            if let Some(change) = change {
-                return Err(recorded.refusal(&format!("the target changed: {change}")));
-            }
-            recorded.check(number, &made.plan)?;
+        if let Some(earlier) = earlier {
+            check_resumed(earlier, number, &made.plan, made.target.as_ref())?;
         }
         if let (Some(target), Some(postgres), None) = (&made.target, postgres, &not_resumable) {
             let reason = postgres.not_resumable(target)?;

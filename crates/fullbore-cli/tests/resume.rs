@@ -111,6 +111,8 @@ fn committed_pieces_are_not_repeated() {
     assert_same(&database, "parted", "plain");
     let shown = files.fullbore(&["runs", "show", "last"]).stdout;
     assert!(shown.contains("resumed: 2 pieces"), "{shown}");
+    let shown = files.fullbore(&["runs", "show", "last", "--to", database.url()]).stdout;
+    assert!(shown.contains("resumed: 2 pieces") && shown.contains("  finished "), "{shown}");
     let listed = files.fullbore(&["runs", "list", "--to", database.url()]).stdout;
     assert!(listed.contains("finished") && listed.contains("3 of 3 pieces"), "{listed}");
 }

@@ -6,6 +6,8 @@ pub mod saved;
 mod signals;
 mod standing;
 
+pub use standing::check_resumed;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,7 +22,7 @@ use fullbore_postgres::ledger::runs::{LedgerRun, State};
 use crate::args::LoadArgs;
 use crate::assemble::{Assembled, assemble};
 use crate::exit::Ended;
-use crate::words::{complain, grouped};
+use crate::words::{complain, counted, grouped};
 use crate::{log_file, plan_view, progress, summary};
 
 use destinations::Destinations;
@@ -227,11 +229,16 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
     }
     let run = &plan.run_id;
     if *is_kept {
+        let kept = match outcome.pieces {
+            0 => "nothing is committed yet".to_owned(),
+            pieces => format!(
+                "{} with {} committed and kept",
+                counted(pieces, "piece"),
+                counted(outcome.rows, "row")
+            ),
+        };
         eprintln!(
-            "  {} pieces with {} rows are committed and kept: `fullbore runs resume {run}` goes on, \
-             `fullbore runs abort {run}` takes them back",
-            grouped(outcome.pieces),
-            grouped(outcome.rows)
+            "  {kept}: `fullbore runs resume {run}` goes on, `fullbore runs abort {run}` takes it back"
         );
     } else {
         for name in left_behind {

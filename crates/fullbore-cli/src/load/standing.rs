@@ -6,14 +6,14 @@ use std::time::Duration;
 use fullbore_core::constants::RETRY_FOR_DEFAULT_S;
 use fullbore_core::error::{Error, Result};
 use fullbore_core::job::Job;
-use fullbore_core::plan::Continuity;
 use fullbore_core::plan::recorded::RecordedFile;
+use fullbore_core::plan::{Continuity, TablePlan};
 use fullbore_core::source::discover::discover;
-use fullbore_postgres::Postgres;
 use fullbore_postgres::connection::quote_identifier;
 use fullbore_postgres::ledger::SCHEMA_DEFAULT;
 use fullbore_postgres::ledger::runs::{LedgerRun, State, Which};
 use fullbore_postgres::ledger::schema::Availability;
+use fullbore_postgres::{Postgres, Target};
 
 /// Where a job stands before it is loaded.
 pub struct Standing {
@@ -140,6 +140,24 @@ fn source_change(job: &Job, earlier: &LedgerRun) -> Result<Option<String>> {
         }
     }
     Ok(None)
+}
+
+/// Refuses to go on where a table, planned anew, does not come out as it was.
+pub fn check_resumed(
+    earlier: &LedgerRun,
+    number: usize,
+    table: &TablePlan,
+    target: Option<&Target>,
+) -> Result<()> {
+    let recorded = earlier.recorded();
+    // Once its rows are shown the target may be a new table.
+    let target = target.filter(|_| earlier.state != State::Published);
+    let then = earlier.tables.get(number);
+    let change = then.zip(target).and_then(|(then, target)| then.target_change(target));
+    match change {
+        Some(change) => Err(recorded.refusal(&format!("the target changed: {change}"))),
+        None => recorded.check(number, table),
+    }
 }
 
 /// Why no ledger is kept, and what to do about it.

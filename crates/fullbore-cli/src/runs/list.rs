@@ -10,7 +10,7 @@ use crate::state::runs_dir;
 use crate::words::{bytes, grouped, seconds};
 
 pub fn list(json: bool, ledger: &LedgerArgs) -> Result<()> {
-    if ledger.to.is_some() || ledger.ledger_schema.is_some() {
+    if ledger.is_given() {
         return list_of_ledger(json, ledger);
     }
     let runs = list_runs(&runs_dir()?)?;
@@ -35,31 +35,36 @@ pub fn list(json: bool, ledger: &LedgerArgs) -> Result<()> {
 fn list_of_ledger(json: bool, ledger: &LedgerArgs) -> Result<()> {
     let opened = Opened::at(ledger, None)?;
     let runs = opened.postgres.ledger_runs(&opened.schema, &Which::All)?;
-    for run in &runs {
-        let state = state(&opened, run)?;
-        let tables: Vec<&str> = run.tables.iter().map(|table| table.target.as_str()).collect();
-        if json {
-            say(format_args!(
-                "{}",
-                serde_json::json!({
-                    "run_id": run.run_id, "state": state, "rows": run.rows_committed,
-                    "pieces": run.pieces_committed, "pieces_planned": run.pieces.len(),
-                    "tables": tables, "host": run.host, "started": run.started,
-                })
-            ));
-            continue;
-        }
+    runs.iter().try_for_each(|run| say_run(&opened, run, json))
+}
+
+/// A run as the ledger has it, on one line.
+pub fn say_run(opened: &Opened, run: &LedgerRun, json: bool) -> Result<()> {
+    let state = state(opened, run)?;
+    let tables: Vec<&str> = run.tables.iter().map(|table| table.target.as_str()).collect();
+    if json {
         say(format_args!(
-            "{}  {state:<10} {:>15} rows in {} of {} pieces  {}  {}  {}",
-            run.run_id,
-            grouped(run.rows_committed),
-            run.pieces_committed,
-            run.pieces.len(),
-            run.started,
-            run.host,
-            tables.join(", ")
+            "{}",
+            serde_json::json!({
+                "run_id": run.run_id, "state": state, "rows": run.rows_committed,
+                "rejected": run.rejected, "bytes": run.bytes_committed,
+                "pieces": run.pieces_committed, "pieces_planned": run.pieces.len(),
+                "tables": tables, "host": run.host, "started": run.started,
+            })
         ));
+        return Ok(());
     }
+    say(format_args!(
+        "{}  {state:<10} {:>15} rows in {} of {} pieces  {}  {}  {}",
+        run.run_id,
+        grouped(run.rows_committed),
+        run.pieces_committed,
+        // Those of compressed files are cut while they are read.
+        (run.pieces.len() as u64).max(run.pieces_committed),
+        run.started,
+        run.host,
+        tables.join(", ")
+    ));
     Ok(())
 }
 

@@ -22,7 +22,9 @@ use crate::words::complain;
 pub fn run(args: &RunsArgs) -> Ended {
     let result = match &args.action {
         RunsAction::List { json, ledger } => list::list(*json, ledger).map(|()| Ended::Loaded),
-        RunsAction::Show { run, json } => show::show(run, *json).map(|()| Ended::Loaded),
+        RunsAction::Show { run, json, ledger } => {
+            show::show(run, *json, ledger).map(|()| Ended::Loaded)
+        }
         RunsAction::Resume(args) => resume::resume(args),
         RunsAction::Abort { run, ledger } => take_back::abort(run, ledger),
         RunsAction::Undo { run, ledger } => take_back::undo(run, ledger),

@@ -3,10 +3,24 @@
 use fullbore_core::error::Result;
 use fullbore_core::record::{Event, read_events};
 
-use super::{folder_of, say};
+use super::take_back::{LedgerArgs, Opened};
+use super::{folder_of, id_of, list, say};
 use crate::words::{grouped, seconds};
 
-pub fn show(run: &str, json: bool) -> Result<()> {
+pub fn show(run: &str, json: bool, ledger: &LedgerArgs) -> Result<()> {
+    if !ledger.is_given() {
+        return show_record(run, json);
+    }
+    // The record of a run that was begun elsewhere is not here, but the ledger knows it.
+    let id = id_of(run)?;
+    if folder_of(&id).is_ok() {
+        show_record(&id, json)?;
+    }
+    let opened = Opened::at(ledger, Some(&id))?;
+    list::say_run(&opened, &opened.run(&id)?, json)
+}
+
+fn show_record(run: &str, json: bool) -> Result<()> {
     let entries = read_events(&folder_of(run)?)?;
     for entry in entries {
         if json {

@@ -26,6 +26,13 @@ pub struct LedgerArgs {
     pub ledger_schema: Option<String>,
 }
 
+impl LedgerArgs {
+    /// Whether a ledger is asked for.
+    pub fn is_given(&self) -> bool {
+        self.to.is_some() || self.ledger_schema.is_some()
+    }
+}
+
 /// A database and the schema of its ledger.
 pub struct Opened {
     pub postgres: Box<Postgres>,

@@ -14,6 +14,7 @@ mod key_check;
 mod lines;
 mod parser;
 mod piece;
+mod reject_files;
 pub mod rejects;
 mod retry;
 mod rounds;

@@ -5,7 +5,6 @@
 //! only after they are safe in a file of the run's folder: whoever goes on finds them there.
 
 use std::collections::BTreeMap;
-use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::piece::SourceRow;
+use super::reject_files::RejectFiles;
 use super::schedule::Schedule;
 use super::spool::Spool;
 use crate::constants::REJECT_VALUE_BYTES;
@@ -314,51 +314,4 @@ fn lines_skipped(plan: &Plan, piece: &PlannedPiece, row: &SourceRow) -> u64 {
 fn cut(value: &str) -> String {
     let end = value.floor_char_boundary(REJECT_VALUE_BYTES);
     value[..end].to_owned()
-}
-
-/// The two files of one table's rejects.
-struct RejectFiles {
-    path: PathBuf,
-    rows: BufWriter<std::fs::File>,
-    reasons: BufWriter<std::fs::File>,
-}
-
-impl RejectFiles {
-    fn create(plan: &Plan, table: usize) -> Result<Self> {
-        let name: String = plan.tables[table]
-            .name
-            .chars()
-            .map(|c| if c.is_alphanumeric() || matches!(c, '_' | '-' | '.') { c } else { '_' })
-            .collect();
-        let path = plan.reject_dir.join(format!("{name}.{}.rejected", plan.run_id));
-        let create = |path: &PathBuf| {
-            std::fs::create_dir_all(&plan.reject_dir)
-                .and_then(|()| std::fs::File::create(path))
-                .map(BufWriter::new)
-                .map_err(|source| Error::Write { path: path.clone(), source })
-        };
-        let mut rows = create(&path)?;
-        if let Some(header) = &plan.tables[table].header_line {
-            rows.write_all(header).map_err(|source| Error::Write { path: path.clone(), source })?;
-        }
-        let reasons = create(&path.with_extension("rejected.jsonl"))?;
-        Ok(Self { path, rows, reasons })
-    }
-
-    fn write(&mut self, raw: &[u8], reason: &Reason) -> Result<()> {
-        let json = serde_json::to_vec(reason).expect("plain data becomes JSON");
-        self.rows
-            .write_all(raw)
-            .and_then(|()| self.reasons.write_all(&json))
-            .and_then(|()| self.reasons.write_all(b"\n"))
-            .map_err(|source| Error::Write { path: self.path.clone(), source })
-    }
-
-    fn close(mut self) -> Result<PathBuf> {
-        self.rows
-            .flush()
-            .and_then(|()| self.reasons.flush())
-            .map_err(|source| Error::Write { path: self.path.clone(), source })?;
-        Ok(self.path)
-    }
 }

@@ -34,20 +34,16 @@ impl Rounds<'_> {
         outcome.bytes_before = standing.committed.iter().map(|piece| piece.portion.bytes).sum();
         push_phase(outcome, "prepare", began);
         let mut progress = Progress { committed: standing.committed.len(), rounds_without: 0 };
-        loop {
-            match self.round(standing, outcome) {
-                Err(error) if error.is_lost() && self.plan.continuity.is_resumable => {
-                    if self.is_interrupted() {
-                        return Err(Error::Interrupted);
-                    }
-                    progress.note(outcome, error, self)?;
-                    let began = Instant::now();
-                    standing = self.attempt()?;
-                    push_phase(outcome, "reconnect", began);
-                }
-                result => return result,
+        while let Some(lost) = self.round(standing, outcome)? {
+            if self.is_interrupted() {
+                return Err(Error::Interrupted);
             }
+            progress.note(outcome, lost, self)?;
+            let began = Instant::now();
+            standing = self.attempt()?;
+            push_phase(outcome, "reconnect", began);
         }
+        Ok(())
     }
 
     fn begin(&self) -> Result<Standing> {
@@ -68,15 +64,21 @@ impl Rounds<'_> {
     fn attempt(&self) -> Result<Standing> {
         let has_ended = || self.is_interrupted();
         let patience = Patience::new(self.plan.continuity.patience, &has_ended);
-        patience.insist(|| self.destination.attempt(self.plan))
+        let standing = patience.insist(|| self.destination.attempt(self.plan));
+        standing.map_err(|error| self.or_interrupted(error))
+    }
+
+    /// Whoever stops a run that waits for its server wants to read that it stopped.
+    fn or_interrupted(&self, error: Error) -> Error {
+        if error.is_lost() && self.is_interrupted() { Error::Interrupted } else { error }
     }
 
     fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// Loads what is not committed and publishes.
-    fn round(&self, standing: Standing, outcome: &mut Outcome) -> Result<()> {
+    /// Loads what is not committed and publishes; the loss that makes another round needed, if any.
+    fn round(&self, standing: Standing, outcome: &mut Outcome) -> Result<Option<Error>> {
         let began = Instant::now();
         let rejects = Rejects::new(self.plan);
         rejects.restore(self.plan, &standing.committed)?;
@@ -95,19 +97,24 @@ impl Rounds<'_> {
             outcome.rejected = rejects.count();
             // Of a run that failed they are wanted most.
             let not_written = finished.map(|files| outcome.reject_files = files);
-            loaded?;
+            loaded.map_err(|error| self.or_interrupted(error))?;
             not_written?;
         }
         if self.is_interrupted() {
             return Err(Error::Interrupted);
         }
-        if let Some(lost) = lost {
-            return Err(lost);
+        if lost.is_some() {
+            return Ok(lost);
         }
         rejects.check_share(outcome.rows)?;
-        self.publish(&committed, outcome)?;
+        match self.publish(&committed, outcome) {
+            Err(error) if error.is_lost() && self.plan.continuity.is_resumable => {
+                return Ok(Some(error));
+            }
+            published => published?,
+        }
         remove_saved(self.plan, &committed);
-        Ok(())
+        Ok(None)
     }
 
     fn publish(&self, committed: &[Committed], outcome: &mut Outcome) -> Result<()> {

@@ -1,7 +1,7 @@
 //! The ledger: which pieces of which runs are committed, kept in the destination itself.
 //!
 //! A schema of three tables, `fullbore` unless `--ledger-schema` names another ([`schema`]): a row for
-//! each run ([`runs`]) and one for each committed piece ([`pieces`]). A piece's row is inserted *first*
+//! each run ([`runs`], read back as [`state`] has it) and one for each committed piece ([`pieces`]). A piece's row is inserted *first*
 //! in the piece's own transaction, under a unique key: a backend whose client is gone, but which is
 //! still committing, holds up whoever repeats the piece, instead of doubling it. As long as that
 //! transaction lives it also keeps the run's row locked in share, so that an attempt which locks the
@@ -13,10 +13,12 @@
 //!
 //! Who works on a run is told by advisory locks ([`locks`]), which go with their sessions.
 
+mod control;
 pub mod locks;
 pub mod pieces;
 pub mod runs;
 pub mod schema;
+pub mod state;
 mod take_back;
 mod undo;
 

@@ -69,8 +69,7 @@ pub fn completion(
     let (bytes, rejected) = (portion.bytes, portion.rejected);
     Ok(format!(
         "UPDATE {} SET rows = {rows}, rejected = {rejected}, bytes = {bytes}, source = {},
-                checksum = {checksum}, xid_to = pg_snapshot_xmax(pg_current_snapshot()),
-                committed = clock_timestamp()
+                checksum = {checksum}, committed = clock_timestamp()
           WHERE run = {} AND piece = {piece}",
         table(ledger, is_unlogged),
         quote_literal(&source).map_err(failed)?,

@@ -112,6 +112,7 @@ const TABLES: &str = "
         fullbore text NOT NULL,
         host text NOT NULL,
         pid integer NOT NULL,
+        xid_published xid8,
         role name NOT NULL DEFAULT current_user,
         started timestamptz NOT NULL DEFAULT clock_timestamp(),
         changed timestamptz NOT NULL DEFAULT clock_timestamp()
@@ -128,7 +129,6 @@ const TABLES: &str = "
         source text,
         checksum text,
         xid_from xid8 NOT NULL,
-        xid_to xid8,
         began timestamptz NOT NULL DEFAULT clock_timestamp(),
         committed timestamptz,
         PRIMARY KEY (run, piece)

@@ -63,7 +63,8 @@ struct Shown {
     /// It took the place of an empty one.
     replaced: bool,
     rows: u64,
-    /// The transactions that may have written its rows: the first, and the first one after them.
+    /// The transactions that may have written its rows, and no other transaction did: that of the piece,
+    /// its subtransactions, and before which one all of them ended.
     xids: (u64, u64),
 }
 
@@ -107,8 +108,9 @@ fn shown(
 ) -> Result<Vec<Shown>> {
     let found = session
         .query(&format!(
-            "SELECT piece, rows, xid_from, xid_to FROM {schema}.pieces
-              WHERE run = {} AND target = {number} ORDER BY piece",
+            "SELECT p.piece, p.rows, p.xid_from, r.xid_published
+               FROM {schema}.pieces p JOIN {schema}.runs r USING (run)
+              WHERE run = {} AND p.target = {number} ORDER BY p.piece",
             quote_literal(&run.run_id).map_err(failed)?
         ))
         .map_err(failed)?;
@@ -133,7 +135,7 @@ fn shown(
             upper: bounds.upper.clone(),
             replaced: bounds.replaces.is_some(),
             rows: number("rows"),
-            xids: (number("xid_from"), number("xid_to")),
+            xids: (number("xid_from"), number("xid_published")),
         });
     }
     Ok(partitions)

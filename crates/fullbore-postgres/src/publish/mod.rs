@@ -222,17 +222,23 @@ fn analyze_jobs(postgres: &Postgres, plan: &Plan) -> Result<Vec<indexes::Job>> {
 
 /// Takes away what the run made and did not show; what could not be taken away.
 pub fn abort(postgres: &Postgres, plan: &Plan) -> Vec<String> {
-    // The control session may be what was lost.
-    let Ok(mut session) = postgres.session() else {
-        return leftovers(postgres, plan);
+    // The control session may be what was lost, or the only one that is to be had.
+    let session = match postgres.ledger() {
+        Some(ledger) => postgres.locked_control(ledger),
+        None => postgres.usable_control(),
+    };
+    let mut session = match session {
+        Ok(session) => session,
+        Err(Error::Destination { kind: DestinationFailure::TakenOver, .. }) => return Vec::new(),
+        Err(_) => return left_alone(postgres, plan),
     };
     if let Some(ledger) = postgres.ledger() {
-        match is_ours(postgres, &mut session, ledger) {
+        match is_ours(&mut session, ledger) {
             Ok(true) => {}
             Ok(false) => return Vec::new(),
             Err(error) => {
                 tracing::warn!("the run can't be taken back: {error}");
-                return leftovers(postgres, plan);
+                return left_alone(postgres, plan);
             }
         }
     }
@@ -259,14 +265,17 @@ pub fn abort(postgres: &Postgres, plan: &Plan) -> Vec<String> {
     left
 }
 
+/// All that a run may have made, where the server can't be asked.
+fn left_alone(postgres: &Postgres, plan: &Plan) -> Vec<String> {
+    let mut left = leftovers(postgres, plan);
+    let row = postgres.ledger().map(|ledger| format!("run {} in the ledger", ledger.run_id));
+    left.extend(row);
+    left
+}
+
 /// Whether the run may be taken back by us: nobody else has gone on with it, and its rows are not
 /// shown.
-fn is_ours(postgres: &Postgres, session: &mut Session, ledger: &Ledger) -> Result<bool> {
-    let control = postgres.locked_control(ledger);
-    if let Err(Error::Destination { kind: DestinationFailure::TakenOver, .. }) = control {
-        return Ok(false);
-    }
-    drop(control?);
+fn is_ours(session: &mut Session, ledger: &Ledger) -> Result<bool> {
     let (schema, run_id) = (&ledger.schema, &ledger.run_id);
     let known = runs::find(session, schema, &runs::Which::Run(run_id))?;
     let before = runs::begin_abort(session, schema, run_id, Some(ledger.attempt()))?;
