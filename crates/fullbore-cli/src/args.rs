@@ -7,6 +7,7 @@ use fullbore_core::job::{Codec, Count, DirectIo, FormatName, Method, Publish, Re
 use fullbore_core::parse::dialect::Header;
 
 use crate::generate::GenArgs;
+use crate::runs::LedgerArgs;
 
 /// Loads flat files into PostgreSQL as fast as disks, network and database allow.
 #[derive(Debug, Parser)]
@@ -138,6 +139,18 @@ pub struct LoadArgs {
     /// Leave gathering statistics to autovacuum
     #[arg(long)]
     pub no_analyze: bool,
+    /// Go on with the last run of this job where it stopped; begin one where there is none
+    #[arg(long)]
+    pub resume: bool,
+    /// The schema that keeps which pieces are committed [default: fullbore]
+    #[arg(long, value_name = "NAME", conflicts_with = "no_ledger")]
+    pub ledger_schema: Option<String>,
+    /// Keep no ledger in the database: the run can't be resumed
+    #[arg(long, conflicts_with = "resume")]
+    pub no_ledger: bool,
+    /// How long to wait for a server that is gone [default: 120]
+    #[arg(long, value_name = "SECONDS")]
+    pub retry_for: Option<u64>,
     /// Set a value of the job file
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
@@ -218,18 +231,65 @@ pub struct RunsArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum RunsAction {
-    /// The runs of this machine, newest first
+    /// The runs of this machine, or with --to those of a database's ledger, newest first
     List {
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        ledger: LedgerArgs,
     },
-    /// What happened in a run
+    /// What happened in a run; with --to also what the database's ledger knows of it
     Show {
         /// The run's id, or `last`
         run: String,
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        ledger: LedgerArgs,
     },
+    /// Go on with a run that stopped
+    Resume(ResumeArgs),
+    /// Take back a run that has finished, where that can be done exactly: partitions
+    Undo {
+        /// The run's id, or `last`
+        run: String,
+        #[command(flatten)]
+        ledger: LedgerArgs,
+    },
+    /// Take back a run that stopped: its tables and its rows in the ledger
+    Abort {
+        /// The run's id, or `last`
+        run: String,
+        #[command(flatten)]
+        ledger: LedgerArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    /// The run's id, or `last`
+    pub run: String,
+    /// The server, with a password or options that were not kept [default: that of the run]
+    #[arg(long, value_name = "URL")]
+    pub to: Option<String>,
+    /// Sessions to load with [default: those of the run]
+    #[arg(long, value_name = "N|auto", value_parser = count)]
+    pub streams: Option<Count>,
+    /// Rows, or share of rows, that may be rejected [default: as the run had it]
+    #[arg(long, value_name = "N|P%")]
+    pub max_rejects: Option<RejectLimit>,
+    /// How long to wait for a server that is gone [default: as the run had it]
+    #[arg(long, value_name = "SECONDS")]
+    pub retry_for: Option<u64>,
+    /// Print one JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+    /// Append what is done, line by line with its time, to a file
+    #[arg(long, value_name = "FILE")]
+    pub log_file: Option<PathBuf>,
+    /// No progress, no summary
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 /// A value of an enum by the name that the job file uses too.

@@ -11,14 +11,16 @@ use fullbore_core::parse::types::FieldType;
 use fullbore_core::plan::columns::match_columns;
 use fullbore_core::plan::infer::{InferredColumn, Sample, infer, option_text};
 use fullbore_core::plan::look::{Sources, look};
-use fullbore_core::plan::pieces::{arrange, cut, joined};
-use fullbore_core::plan::{Format, Plan, PlannedPiece, TablePlan};
+use fullbore_core::plan::pieces::{STREAM_PIECE_BYTES, arrange, cut, joined};
+use fullbore_core::plan::{Continuity, Format, Plan, PlannedPiece, TablePlan};
 use fullbore_core::source::parquet;
 use fullbore_postgres::connection::QualifiedName;
 use fullbore_postgres::direct::choice::{Choice, Wanted, choose};
+use fullbore_postgres::ledger::runs::LedgerRun;
 use fullbore_postgres::schema::{self, NewColumn};
 use fullbore_postgres::{Postgres, TableRequest, Target};
 
+use crate::load::check_resumed;
 use crate::partition::{PartitionTarget, check_partition_options};
 use crate::state::{new_run_id, runs_dir};
 use crate::words::counted;
@@ -29,6 +31,8 @@ pub struct Assembled {
     pub targets: Vec<Target>,
     /// The statements that make tables, where they are to be made.
     pub statements: Vec<Option<String>>,
+    /// A table whose pieces a ledger can't be kept of, and why.
+    pub not_resumable: Option<(String, String)>,
 }
 
 /// Streams that pay on a machine: one for each core, and half as many again, since at any moment
@@ -38,8 +42,14 @@ fn automatic_streams() -> usize {
     (cores + cores / 2).clamp(2, 16)
 }
 
-/// Makes the plan; nothing is touched. Without a server the columns are inferred.
-pub fn assemble(job: &Job, postgres: Option<&Postgres>, reject_dir: PathBuf) -> Result<Assembled> {
+/// Makes the plan; nothing is touched. Without a server the columns are inferred. Of a run that goes
+/// on, the cuts are taken as they were, and all else must come out as it was.
+pub fn assemble(
+    job: &Job,
+    postgres: Option<&Postgres>,
+    reject_dir: PathBuf,
+    earlier: Option<&LedgerRun>,
+) -> Result<Assembled> {
     let streams = match job.streams {
         Count::Fixed(streams) => streams,
         Count::Auto => automatic_streams(),
@@ -54,14 +64,27 @@ pub fn assemble(job: &Job, postgres: Option<&Postgres>, reject_dir: PathBuf) -> 
             "--max-field-bytes can be at most {MAX_FIELD_BYTES_LIMIT}, COPY's own limit"
         )));
     }
-    let run_id = new_run_id();
+    let recorded = earlier.map(LedgerRun::recorded);
+    let run_id = recorded.as_ref().map_or_else(new_run_id, |recorded| recorded.run_id.clone());
     let mut tables = Vec::new();
     let mut targets = Vec::new();
     let mut statements = Vec::new();
     let mut pieces = Vec::new();
+    let mut not_resumable = None;
     for (number, table_job) in job.tables.iter().enumerate() {
-        let wanted = Wanted { method: job.method, codec: job.compress, io: job.direct_io };
-        let made = assemble_table(table_job, number, wanted, postgres, streams)?;
+        let then = earlier.and_then(|earlier| earlier.tables.get(number));
+        // Another method would need other pieces.
+        let method = then.map_or(job.method, |then| then.plan.method);
+        let wanted = Wanted { method, codec: job.compress, io: job.direct_io };
+        let is_cut = recorded.is_some();
+        let made = assemble_table(table_job, number, wanted, postgres, streams, is_cut)?;
+        if let Some(earlier) = earlier {
+            check_resumed(earlier, number, &made.plan, made.target.as_ref())?;
+        }
+        if let (Some(target), Some(postgres), None) = (&made.target, postgres, &not_resumable) {
+            let reason = postgres.not_resumable(target)?;
+            not_resumable = reason.map(|reason| (made.plan.name.clone(), reason));
+        }
         tables.push(made.plan);
         statements.push(made.statement);
         targets.extend(made.target);
@@ -71,15 +94,19 @@ pub fn assemble(job: &Job, postgres: Option<&Postgres>, reject_dir: PathBuf) -> 
         run_dir: runs_dir()?.join(&run_id),
         run_id,
         tables,
-        pieces: arrange(pieces, job.tables_at_once),
+        pieces: match recorded {
+            Some(recorded) => recorded.pieces,
+            None => arrange(pieces, job.tables_at_once),
+        },
         streams,
         parsers,
         max_rejects: job.max_rejects,
         max_field_bytes,
         reject_dir,
         tables_at_once: job.tables_at_once,
+        continuity: Continuity::default(),
     };
-    Ok(Assembled { plan, targets, statements })
+    Ok(Assembled { plan, targets, statements, not_resumable })
 }
 
 struct AssembledTable {
@@ -95,6 +122,7 @@ fn assemble_table(
     wanted: Wanted,
     postgres: Option<&Postgres>,
     streams: usize,
+    is_cut: bool,
 ) -> Result<AssembledTable> {
     let mut job = job.clone();
     let sources = look(&job)?;
@@ -125,7 +153,10 @@ fn assemble_table(
     };
     check_partition_options(&job)?;
     let shapes = match_columns(&job, &sources, &columns)?;
-    let (mut pieces, piece_bytes) = cut(&sources.files, &sources.format, number, streams)?;
+    let (mut pieces, piece_bytes) = match is_cut {
+        true => (Vec::new(), STREAM_PIECE_BYTES),
+        false => cut(&sources.files, &sources.format, number, streams)?,
+    };
     let choice = match &mut target {
         Some(target) => choose(target, wanted, &shapes)?,
         None => Choice { method: Method::Copy, reason: "there is no server".into() },
@@ -135,7 +166,9 @@ fn assemble_table(
         pieces = joined(pieces, &sources.files);
     }
     let mut partition_notes = Vec::new();
-    if let (Publish::Partitions, Some(postgres), Some(target)) = (job.publish, postgres, &target) {
+    if let (Publish::Partitions, Some(postgres), Some(target), false) =
+        (job.publish, postgres, &target, is_cut)
+    {
         let to = PartitionTarget { postgres, target, job: &job, table: number, streams };
         pieces = to.pieces(&sources, &shapes.typed, pieces, &mut partition_notes)?;
     }

@@ -22,6 +22,7 @@ pub fn render(plan: &Plan, statements: &[Option<String>]) -> String {
         counted(plan.parsers as u64, "parser"),
         method_of(plan),
     );
+    let _ = writeln!(text, "{}", continuity(plan));
     for (number, table) in plan.tables.iter().enumerate() {
         let statement = statements.get(number).and_then(Option::as_ref);
         render_table(&mut text, plan, number, table, statement);
@@ -85,6 +86,28 @@ fn render_table(
         let keys = piece.bounds.as_ref().map_or(String::new(), key_words);
         let _ = writeln!(text, "    {:>5}  {:>9}  {place}{keys}", piece.number, bytes(piece.bytes));
     }
+}
+
+/// What a resume would repeat.
+fn continuity(plan: &Plan) -> String {
+    let continuity = &plan.continuity;
+    if !continuity.is_resumable {
+        return format!("not resumable: {}", continuity.reason);
+    }
+    let mut words = match continuity.resumes {
+        true => format!("goes on with run {}: what is committed is not repeated", plan.run_id),
+        false => "resumable: pieces that are committed are not repeated".to_owned(),
+    };
+    let repeated =
+        |table: &&TablePlan| table.publish == Publish::Replace && table.method == Method::Direct;
+    for table in plan.tables.iter().filter(repeated) {
+        let _ = write!(
+            words,
+            "; {} is one piece (replace by direct), and begins anew unless it was loaded whole",
+            table.name
+        );
+    }
+    words
 }
 
 /// The method of all tables, where they have one.

@@ -2,6 +2,7 @@
 
 use fullbore_core::plan::Plan;
 use fullbore_core::run::Outcome;
+use fullbore_postgres::ledger::runs::LedgerRun;
 use serde::Serialize;
 
 use crate::plan_view;
@@ -16,6 +17,8 @@ pub struct JsonSummary<'a> {
     bytes: u64,
     seconds: f64,
     bytes_per_second: f64,
+    /// Rows that were committed before a run was gone on with.
+    rows_before: u64,
     method: &'static str,
     streams: usize,
     parsers: usize,
@@ -24,6 +27,26 @@ pub struct JsonSummary<'a> {
     tables: &'a [fullbore_core::record::TableTotals],
     reject_files: &'a [std::path::PathBuf],
     error: Option<String>,
+    /// It stopped, and can be resumed.
+    pub resumable: bool,
+}
+
+/// What `--json` prints where a run has loaded the same files before: what that came to.
+pub fn finished_before(run: &LedgerRun) -> String {
+    serde_json::json!({
+        "run_id": run.run_id,
+        "rows": run.rows_committed,
+        "rejected": run.rejected,
+        "bytes": run.bytes_committed,
+        "seconds": 0.0,
+        "bytes_per_second": 0.0,
+        "rows_before": run.rows_committed,
+        "pieces": run.pieces_committed,
+        "error": null,
+        "resumable": false,
+        "finished_before": true,
+    })
+    .to_string()
 }
 
 impl<'a> JsonSummary<'a> {
@@ -34,7 +57,8 @@ impl<'a> JsonSummary<'a> {
             rejected: outcome.rejected,
             bytes: outcome.bytes,
             seconds: outcome.seconds,
-            bytes_per_second: outcome.bytes as f64 / outcome.seconds.max(1e-9),
+            bytes_per_second: rate(outcome),
+            rows_before: outcome.rows_before,
             method: plan_view::method_of(plan),
             streams: plan.streams,
             parsers: plan.parsers,
@@ -43,12 +67,18 @@ impl<'a> JsonSummary<'a> {
             tables: &outcome.tables,
             reject_files: &outcome.reject_files,
             error,
+            resumable: false,
         }
     }
 
     pub fn print(&self) {
         println!("{}", serde_json::to_string(self).expect("plain data becomes JSON"));
     }
+}
+
+/// Bytes per second of what this process has loaded.
+fn rate(outcome: &Outcome) -> f64 {
+    outcome.bytes.saturating_sub(outcome.bytes_before) as f64 / outcome.seconds.max(1e-9)
 }
 
 /// The table at the end of a run.
@@ -84,7 +114,11 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
             eprintln!("  {} (reasons beside it, .jsonl)", path.display());
         }
     }
-    let rate = bytes((outcome.bytes as f64 / outcome.seconds.max(1e-9)) as u64);
+    let rate = bytes(rate(outcome) as u64);
+    if outcome.rows_before > 0 {
+        let before = counted(outcome.rows_before, "row");
+        eprintln!("{before} of these had been committed before the run was resumed");
+    }
     eprintln!(
         "loaded {}, {} in {} = {rate}/s; {}, {}; run {}",
         counted(outcome.rows, "row"),

@@ -8,6 +8,8 @@ use common::bad::{FAILED, REFUSED};
 use common::held::{Held, end_of, session};
 use fullbore_testing::{TestServer, start_or_skip};
 
+const STOPPED: i32 = 4;
+
 #[test]
 fn servers_that_can_not_be_reached() {
     let files = Files::new();
@@ -76,22 +78,22 @@ fn servers_that_go_in_the_middle_of_a_load() {
         let mut args = vec!["load", &file, "--to", &url, "--table", "t", "--header", "none"];
         args.extend(["--delimiter", "|", "--format", "csv", "--streams", "2"]);
         args.extend(publish);
+        args.extend(["--retry-for", "0"]);
         let load = files.start(&args);
         held.wait_for_load();
         let pid = cluster.cluster().pid().expect("it runs");
         // SAFETY: the id is that of the server started above.
         unsafe { libc::kill(pid.cast_signed(), signal) };
         let output = end_of(load);
-        assert_eq!(output.code, FAILED, "{signal} {publish:?}: {}", output.stderr);
+        assert_eq!(output.code, STOPPED, "{signal} {publish:?}: {}", output.stderr);
         assert!(
             output.stderr.contains("connection") || output.stderr.contains("shutdown"),
             "{}",
             output.stderr
         );
         assert!(output.stderr.contains("hint:"), "{}", output.stderr);
-        let left = output.stderr.contains("left behind") && output.stderr.contains("_fb_");
-        assert_eq!(left, !publish.is_empty(), "{}", output.stderr);
+        assert!(output.stderr.contains("fullbore runs abort"), "{}", output.stderr);
         let runs = files.fullbore(&["runs", "list", "--json"]);
-        assert!(runs.stdout.contains("\"failed\""), "{}", runs.stdout);
+        assert!(runs.stdout.contains("\"stopped\""), "{}", runs.stdout);
     }
 }

@@ -57,6 +57,24 @@ pub const SAMPLED_VALUE_SHOWN_BYTES: usize = 40;
 /// Bytes of one chunk whose quotes are counted at a time when a quoted file is split.
 pub const SCAN_CHUNK_BYTES: usize = 256 << 10;
 
+/// How long pieces that are under way at the first signal may take to be committed, in seconds;
+/// then they are taken back.
+pub const INTERRUPT_GRACE_S: u64 = 10;
+
+/// How long a server that is gone is waited for, in seconds, unless `--retry-for` says otherwise.
+pub const RETRY_FOR_DEFAULT_S: u64 = 120;
+
+/// The first pause before a lost connection is tried again, in milliseconds; each next one is twice
+/// as long, ...
+pub const RETRY_PAUSE_FIRST_MS: u64 = 50;
+
+/// ... up to this.
+pub const RETRY_PAUSE_MAX_MS: u64 = 5_000;
+
+/// Times that a run may go on after lost connections without a piece being committed in between.
+pub const ROUNDS_WITHOUT_PROGRESS_MAX: u32 = 5;
+
+const _: () = assert!(RETRY_PAUSE_FIRST_MS <= RETRY_PAUSE_MAX_MS);
 const _: () = assert!(BLOCK_BYTES >= 4096 && BLOCK_BYTES + 2 * BLOCK_PADDING < (1 << 30));
 const _: () = assert!(MAX_FIELD_BYTES_DEFAULT <= MAX_FIELD_BYTES_LIMIT);
 const _: () = assert!(PIECE_BYTES_MIN <= PIECE_BYTES_MAX);

@@ -1,8 +1,9 @@
 //! What every destination implements.
 //!
-//! The order of calls: [`Destination::describe`] while planning; then [`Destination::prepare`],
-//! [`Destination::open`] for each stream, [`Writer`]'s calls piece by piece,
-//! [`Destination::publish`] once; [`Destination::abort`] instead of it leaves no trace.
+//! The order of calls: the target is described while planning; then [`Destination::prepare`], or
+//! [`Destination::attempt`] where a run goes on; [`Destination::open`] for each stream, [`Writer`]'s
+//! calls piece by piece, [`Destination::publish`] once. [`Destination::abort`] instead of it leaves
+//! no trace, [`Destination::leave`] leaves what is committed, to be gone on with.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use arrow_array::RecordBatch;
 
 use crate::error::Result;
 use crate::parse::types::FieldType;
-use crate::plan::{Plan, PlannedPiece};
+use crate::plan::{FileRange, Plan, PlannedPiece};
 
 /// A column of the target.
 #[derive(Debug, Clone)]
@@ -68,6 +69,37 @@ pub struct Receipt {
     pub bytes_sent: u64,
 }
 
+/// What a piece was read from, and what became of it: its row of the ledger says so.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Portion {
+    pub rejected: u64,
+    /// Bytes of source, after decompression.
+    pub bytes: u64,
+    /// The stretches of the table's files, in the order in which they were read; of a file that was
+    /// read to its end the last one ends at `u64::MAX`.
+    pub ranges: Vec<FileRange>,
+    /// CRC-64/NVME of these bytes, one stretch after the other, as they were parsed; none for
+    /// sources that aren't text.
+    pub checksum: Option<u64>,
+}
+
+/// A piece that the destination says is committed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Committed {
+    pub piece: usize,
+    pub table: usize,
+    pub rows: u64,
+    pub portion: Portion,
+}
+
+/// Where a run stands that is gone on with.
+#[derive(Debug, Default)]
+pub struct Standing {
+    pub committed: Vec<Committed>,
+    /// Its rows are shown already: only what comes after that is left to do.
+    pub is_published: bool,
+}
+
 /// One stream's way into the destination.
 pub trait Writer: Send {
     fn begin(&mut self, piece: &PlannedPiece) -> Result<()>;
@@ -75,7 +107,8 @@ pub trait Writer: Send {
     fn write(&mut self, encoded: &[u8]) -> Result<()>;
     /// Sends rows as text; those that were refused come back, the others are in.
     fn judge(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>>;
-    fn commit(&mut self) -> Result<Receipt>;
+    /// Commits the piece, and with it what the ledger says of it.
+    fn commit(&mut self, portion: &Portion) -> Result<Receipt>;
     /// Takes back what the piece had sent; the writer can begin another.
     fn rollback(&mut self) -> Result<()>;
 }
@@ -93,8 +126,16 @@ pub trait Destination: Send + Sync {
     fn prepare(&self, plan: &Plan) -> Result<()>;
     fn encoder(&self, plan: &Plan, table: usize, lane: Lane) -> Result<Box<dyn Encoder>>;
     fn open<'a>(&'a self, plan: &Arc<Plan>, stream: usize) -> Result<Box<dyn Writer + 'a>>;
-    /// Shows the rows; returns the phases it went through.
-    fn publish(&self, plan: &Plan) -> Result<Vec<Phase>>;
+    /// Begins another attempt of a run that was begun before: says what is committed, and sees to
+    /// it that nothing which an earlier attempt has under way can still be. Only a destination that
+    /// keeps a ledger is asked.
+    fn attempt(&self, _: &Plan) -> Result<Standing> {
+        Ok(Standing::default())
+    }
+    /// Shows the rows of these pieces, which are all; returns the phases it went through.
+    fn publish(&self, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>>;
     /// Takes away every trace of the run; returns what could not be taken away.
     fn abort(&self, plan: &Plan) -> Vec<String>;
+    /// Leaves the run so that it can be resumed.
+    fn leave(&self, _: &Plan) {}
 }

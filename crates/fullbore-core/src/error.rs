@@ -37,10 +37,19 @@ pub enum DestinationFailure {
     Constraint,
     /// The connection was lost.
     Lost,
+    /// The sources are not what the plan was made for; no second try can mend that.
+    Sources,
+    /// Somebody else goes on with the run.
+    TakenOver,
     Other,
 }
 
 impl Error {
+    /// Whether the connection was lost, so that another try may succeed.
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Self::Destination { kind: DestinationFailure::Lost, .. })
+    }
+
     pub fn usage(message: impl Into<String>) -> Self {
         Self::Usage { message: message.into(), hint: None }
     }

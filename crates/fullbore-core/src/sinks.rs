@@ -11,7 +11,9 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use crate::destination::{Destination, Encoder, Lane, Phase, Receipt, Refusal, TextRows, Writer};
+use crate::destination::{
+    Committed, Destination, Encoder, Lane, Phase, Portion, Receipt, Refusal, TextRows, Writer,
+};
 use crate::error::{Error, Result};
 use crate::plan::{Plan, PlannedPiece};
 
@@ -36,7 +38,7 @@ impl Destination for Null {
         Ok(Box::new(NullWriter::default()))
     }
 
-    fn publish(&self, _: &Plan) -> Result<Vec<Phase>> {
+    fn publish(&self, _: &Plan, _: &[Committed]) -> Result<Vec<Phase>> {
         Ok(Vec::new())
     }
 
@@ -81,7 +83,7 @@ impl Writer for NullWriter {
         Ok(Vec::new())
     }
 
-    fn commit(&mut self) -> Result<Receipt> {
+    fn commit(&mut self, _: &Portion) -> Result<Receipt> {
         Ok(self.receipt)
     }
 
@@ -137,7 +139,7 @@ impl Destination for ParquetFiles {
         Ok(Box::new(ParquetWriter { files: self, plan: plan.clone(), open: None }))
     }
 
-    fn publish(&self, plan: &Plan) -> Result<Vec<Phase>> {
+    fn publish(&self, plan: &Plan, _: &[Committed]) -> Result<Vec<Phase>> {
         for path in self.unfinished(plan) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let shown = name.trim_start_matches('.').trim_end_matches(".tmp");
@@ -230,7 +232,7 @@ impl Writer for ParquetWriter<'_> {
             .collect())
     }
 
-    fn commit(&mut self) -> Result<Receipt> {
+    fn commit(&mut self, _: &Portion) -> Result<Receipt> {
         let Some((piece, writer, rows)) = self.open.take() else { return Ok(Receipt::default()) };
         let file = writer.into_inner().map_err(|error| self.failed(&piece, error))?;
         file.sync_all().map_err(|error| self.failed(&piece, error))?;

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use fullbore_core::destination::{Destination, Encoder, Lane, Phase, TargetColumn, Writer};
+use fullbore_core::destination::{
+    Committed, Destination, Encoder, Lane, Phase, Standing, TargetColumn, Writer,
+};
 use fullbore_core::error::Result;
 use fullbore_core::job::{Method, Publish};
 use fullbore_core::plan::Plan;
@@ -16,6 +18,8 @@ use crate::direct::probe::{self, Probe};
 use crate::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
 use crate::encode_direct::DirectEncoder;
 use crate::error::{failed, refuse, refused};
+use crate::ledger::schema;
+use crate::ledger::{Ledger, locks, runs};
 use crate::publish;
 use crate::publish::existing::{self, ExistingPartition};
 use crate::writer::PostgresWriter;
@@ -69,6 +73,16 @@ impl Target {
         Ok(format!("{}::{}", quote_literal(value).map_err(refused)?, column.type_name))
     }
 
+    /// Whether the table that its pieces fill is emptied by a crash of the server.
+    pub fn fills_unlogged(&self) -> bool {
+        match self.publish {
+            Publish::Append => self.atomic || self.relation.is_unlogged,
+            Publish::Replace => self.relation.is_unlogged,
+            // Made by us, logged.
+            Publish::Partitions => false,
+        }
+    }
+
     /// Where pieces that share one staging table go.
     pub fn staging(&self, plan: &Plan) -> Result<QualifiedName> {
         crate::naming::derived(self.name(), &plan.run_id, "new").map_err(failed)
@@ -95,6 +109,7 @@ pub struct Postgres {
     pub settings: Settings,
     control: Mutex<Session>,
     targets: OnceLock<Vec<Target>>,
+    pub(crate) ledger: OnceLock<Ledger>,
     server_version: u32,
     zoneless_is_utc: bool,
 }
@@ -123,6 +138,7 @@ impl Postgres {
             settings,
             control: Mutex::new(control),
             targets: OnceLock::new(),
+            ledger: OnceLock::new(),
         })
     }
 
@@ -269,13 +285,40 @@ impl Postgres {
 impl Destination for Postgres {
     fn prepare(&self, plan: &Plan) -> Result<()> {
         let mut session = self.control();
+        if let Some(ledger) = self.ledger() {
+            let backend = locks::settle(&mut session, None).map_err(failed)?;
+            ledger.set_control(backend);
+            schema::make(&mut session, &ledger.schema)?;
+            runs::begin(&mut session, ledger, plan, self.targets())?;
+        }
         for (table, target) in self.targets().iter().enumerate() {
             if let Some(create) = &target.create {
                 session.execute(create).map_err(failed)?;
             }
             publish::prepare(self, &mut session, plan, table, target)?;
         }
-        Ok(())
+        match self.ledger() {
+            Some(ledger) => runs::prepared(&mut session, ledger, plan, self.targets()),
+            None => Ok(()),
+        }
+    }
+
+    fn attempt(&self, plan: &Plan) -> Result<Standing> {
+        let Some(ledger) = self.ledger() else { return Ok(Standing::default()) };
+        let mut session = self.locked_control(ledger)?;
+        if ledger.control().is_none() {
+            let backend = locks::settle(&mut session, None).map_err(failed)?;
+            ledger.set_control(backend);
+        }
+        if let Some(standing) = runs::attempt(&mut session, ledger)? {
+            publish::check_staged(&mut session, plan, self.targets(), &standing)?;
+            return Ok(standing);
+        }
+        drop(session);
+        // A crash took the beginning of the run, whose log nobody had waited for.
+        self.abort(plan);
+        self.prepare(plan)?;
+        Ok(Standing::default())
     }
 
     fn encoder(&self, plan: &Plan, table: usize, lane: Lane) -> Result<Box<dyn Encoder>> {
@@ -301,16 +344,28 @@ impl Destination for Postgres {
     }
 
     fn open<'a>(&'a self, plan: &Arc<Plan>, _: usize) -> Result<Box<dyn Writer + 'a>> {
-        let session = self.session()?;
+        let mut session = self.session()?;
+        if let Some(ledger) = self.ledger() {
+            locks::settle(&mut session, Some(&ledger.run_id)).map_err(failed)?;
+        }
         Ok(Box::new(PostgresWriter::new(self, plan.clone(), session)))
     }
 
-    fn publish(&self, plan: &Plan) -> Result<Vec<Phase>> {
-        publish::publish(self, plan)
+    fn publish(&self, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {
+        publish::publish(self, plan, committed)
     }
 
     fn abort(&self, plan: &Plan) -> Vec<String> {
         publish::abort(self, plan)
+    }
+
+    fn leave(&self, _: &Plan) {
+        let Some(ledger) = self.ledger() else { return };
+        let left =
+            self.locked_control(ledger).and_then(|mut session| runs::left(&mut session, ledger));
+        if let Err(error) = left {
+            tracing::warn!("the ledger could not be told of the stop: {error}");
+        }
     }
 }
 

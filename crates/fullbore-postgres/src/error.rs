@@ -39,7 +39,10 @@ fn convert(error: ConnectionError, kind: Option<DestinationFailure>, what: Optio
 }
 
 fn kind_of(error: &ConnectionError) -> DestinationFailure {
-    if matches!(error, ConnectionError::Lost { .. }) {
+    // A server that starts or is gone refuses connections in many ways; who has planned a load has
+    // seen it let us in.
+    use ConnectionError::{Lost, NoHost, Refused};
+    if matches!(error, Lost { .. } | Refused { .. } | NoHost { .. }) {
         return DestinationFailure::Lost;
     }
     match error.sqlstate().and_then(|code| code.get(..2)) {

@@ -2,8 +2,8 @@
 //!
 //! [`connection`] talks to servers, [`server`] finds and runs local ones; [`catalog`] reads what a
 //! target is, [`encode_copy`] writes rows in COPY's forms, [`writer`] sends pieces, [`judge`] lets
-//! the server decide on odd rows, [`publish`] shows what was loaded, [`orphans`] finds what crashes
-//! left.
+//! the server decide on odd rows, [`publish`] shows what was loaded, [`ledger`] knows which pieces are
+//! committed, [`orphans`] finds what crashes left.
 
 pub mod catalog;
 pub mod connection;
@@ -15,6 +15,7 @@ pub mod encode_copy;
 pub mod encode_direct;
 mod error;
 mod judge;
+pub mod ledger;
 mod naming;
 pub mod orphans;
 pub mod publish;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fullbore_core::destination::{Receipt, Refusal, TextRows, Writer};
+use fullbore_core::destination::{Portion, Receipt, Refusal, TextRows, Writer};
 use fullbore_core::error::{Error, Result};
 use fullbore_core::job::Publish;
 use fullbore_core::plan::{Plan, PlannedPiece};
@@ -13,6 +13,7 @@ use crate::direct::load::{DirectLoad, range_options};
 use crate::encode_copy::{BINARY_HEADER, BINARY_TRAILER};
 use crate::error::{failed, failed_while};
 use crate::judge;
+use crate::ledger::pieces;
 use crate::publish::partitions;
 
 /// What a piece in work knows of its table.
@@ -79,6 +80,19 @@ impl<'a> PostgresWriter<'a> {
         }
     }
 
+    fn begin_transaction(&mut self, target: &Target, piece: &PlannedPiece) -> Result<()> {
+        // Nobody waits for the log of one piece: the run's last commit waits for all of it.
+        const BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = off";
+        match self.postgres.ledger() {
+            Some(ledger) => {
+                let is_unlogged = target.fills_unlogged();
+                let (number, table) = (piece.number, piece.table);
+                pieces::begin(&mut self.session, ledger, BEGIN, number, table, is_unlogged)
+            }
+            None => self.session.execute(BEGIN).map(drop).map_err(failed),
+        }
+    }
+
     fn begin_direct(
         &mut self,
         target: &Target,
@@ -122,12 +136,12 @@ impl Writer for PostgresWriter<'_> {
     fn begin(&mut self, piece: &PlannedPiece) -> Result<()> {
         let target = &self.postgres.targets()[piece.table];
         let column_list = target.column_list(&self.plan, piece.table)?;
-        // Nobody waits for the log of one piece: the run's last commit waits for all of it.
-        self.session.execute("BEGIN; SET LOCAL synchronous_commit = off").map_err(failed)?;
-        let begun = self.table_of(target, piece).and_then(|(table, freeze)| {
-            let direct = self.begin_direct(target, piece, &table, &column_list)?;
-            Ok((table, freeze, direct))
-        });
+        let begun = self.begin_transaction(target, piece);
+        let begun =
+            begun.and_then(|()| self.table_of(target, piece)).and_then(|(table, freeze)| {
+                let direct = self.begin_direct(target, piece, &table, &column_list)?;
+                Ok((table, freeze, direct))
+            });
         let (table, freeze, direct) = match begun {
             Ok(begun) => begun,
             Err(error) => {
@@ -208,10 +222,19 @@ impl Writer for PostgresWriter<'_> {
         }
     }
 
-    fn commit(&mut self) -> Result<Receipt> {
+    fn commit(&mut self, portion: &Portion) -> Result<Receipt> {
         self.end_copy()?;
         self.complete_check()?;
-        let committed = self.session.execute("COMMIT");
+        let work = self.work.as_ref().expect("a piece was begun");
+        let committed = match self.postgres.ledger() {
+            Some(ledger) => {
+                let target = &self.postgres.targets()[work.piece.table];
+                let (piece, is_unlogged) = (work.piece.number, target.fills_unlogged());
+                let row = pieces::completion(ledger, piece, is_unlogged, work.rows, portion)?;
+                self.session.execute(&format!("{row}; COMMIT"))
+            }
+            None => self.session.execute("COMMIT"),
+        };
         if let Err(error) = committed {
             return Err(self.explain(error));
         }

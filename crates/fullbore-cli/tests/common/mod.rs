@@ -4,9 +4,11 @@
 
 pub mod bad;
 pub mod held;
+pub mod moments;
 pub mod sound;
 pub mod tls;
 pub mod typed;
+pub mod ways;
 
 use std::fs;
 use std::io::Write;

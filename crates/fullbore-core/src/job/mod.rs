@@ -1,6 +1,7 @@
 //! The job: what to load, where to, how to publish. From the command line or a TOML file.
 
 mod file;
+mod identity;
 
 pub use file::read_job_file;
 
@@ -30,6 +31,12 @@ pub struct Job {
     /// Leaves gathering statistics to the database.
     pub no_analyze: bool,
     pub tablespaces: Vec<String>,
+    /// The schema of the ledger, where it is not the default one.
+    pub ledger_schema: Option<String>,
+    /// Keeps no ledger: the run can't be resumed.
+    pub no_ledger: bool,
+    /// Seconds for which a server that is gone is waited for.
+    pub retry_for: Option<u64>,
     #[serde(rename = "table")]
     pub tables: Vec<TableJob>,
 }

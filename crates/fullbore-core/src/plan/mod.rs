@@ -2,7 +2,8 @@
 //!
 //! [`look`] opens the sources far enough to know how they are written; [`columns`] decides what
 //! each field becomes; [`pieces`] cuts the work; [`keys`] reads keys and [`partitions`] makes of them
-//! the pieces that become partitions; [`infer`] proposes a schema.
+//! the pieces that become partitions; [`infer`] proposes a schema; [`recorded`] is what of a plan is
+//! kept so that its run can be resumed.
 
 pub mod columns;
 pub mod infer;
@@ -10,10 +11,12 @@ pub mod keys;
 pub mod look;
 pub mod partitions;
 pub mod pieces;
+pub mod recorded;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +43,22 @@ pub struct Plan {
     pub reject_dir: PathBuf,
     /// Tables are loaded side by side rather than one after the other.
     pub tables_at_once: bool,
+    pub continuity: Continuity,
+}
+
+/// What may end a run and how it goes on then.
+#[derive(Debug, Clone, Default)]
+pub struct Continuity {
+    /// The destination keeps a ledger of its pieces.
+    pub is_resumable: bool,
+    /// Why there is none, where there is none.
+    pub reason: String,
+    /// The run was begun before, and goes on.
+    pub resumes: bool,
+    /// What is committed is kept also where the data or the job made the run fail.
+    pub keeps: bool,
+    /// How long a server that is gone is waited for.
+    pub patience: Duration,
 }
 
 /// What happens to one table.
@@ -87,7 +106,7 @@ pub enum Format {
 }
 
 /// A piece: the unit of commit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedPiece {
     /// Its number within the run, from 0.
     pub number: usize,
@@ -100,7 +119,8 @@ pub struct PlannedPiece {
 }
 
 /// Where a piece's rows come from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PieceInput {
     /// Ranges of text, cut at record boundaries. A file that can only be read from its beginning
     /// is read up to them; its bytes are those after decompression.
@@ -127,19 +147,20 @@ pub struct KeyBounds {
     /// Exclusive; a literal, or `MAXVALUE`.
     pub upper: String,
     /// The same by their order, for the check of each row on its way.
-    #[serde(skip)]
     pub keys: KeyLimits,
     /// The empty partition of the target whose place it takes.
     pub replaces: Option<String>,
 }
 
 /// The keys that a piece may have.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyLimits {
     /// The key's place among the columns that are sent.
     pub column: usize,
+    #[serde(with = "recorded::key")]
     pub lower: Option<keys::Key>,
     /// Exclusive.
+    #[serde(with = "recorded::key")]
     pub upper: Option<keys::Key>,
 }
 

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::source::{SourceFile, parquet, split};
 
 /// Bytes of one piece of a source that can only be read from its beginning.
-const STREAM_PIECE_BYTES: u64 = 64 << 20;
+pub const STREAM_PIECE_BYTES: u64 = 64 << 20;
 
 /// The size that pieces should have: small enough that all streams end together.
 pub fn piece_bytes(files: &[Arc<SourceFile>], streams: usize) -> u64 {

@@ -91,8 +91,24 @@ pub enum Event {
         phases: Vec<Phase>,
         tables: Vec<TableTotals>,
     },
+    /// A run that was begun before goes on; moments are counted from here.
+    RunResumed {
+        started_unix_ms: u64,
+        pieces_committed: u64,
+        rows_committed: u64,
+    },
+    /// Connections were lost: what is not committed is begun anew.
+    RoundStarted {
+        reason: String,
+        pieces_committed: u64,
+    },
+    /// A run that had stopped, or finished, was taken back.
+    RunTakenBack,
     RunFailed {
         error: String,
+        /// It can be resumed.
+        #[serde(default)]
+        is_kept: bool,
         rows_kept: u64,
         left_behind: Vec<String>,
     },
@@ -100,12 +116,11 @@ pub enum Event {
 
 impl Event {
     pub fn run_started(plan: &Plan) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self::RunStarted {
             version: RECORD_VERSION,
             run_id: plan.run_id.clone(),
             fullbore: env!("CARGO_PKG_VERSION").into(),
-            started_unix_ms: now.as_millis() as u64,
+            started_unix_ms: now_unix_ms(),
             streams: plan.streams,
             parsers: plan.parsers,
             pieces: plan.pieces.len(),
@@ -133,6 +148,10 @@ impl Event {
     }
 }
 
+pub fn now_unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}
+
 /// An event with its moment.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Entry {
@@ -153,6 +172,15 @@ pub struct Recorder {
 }
 
 impl Recorder {
+    /// A recorder that goes on with the record in the run's folder, or begins one.
+    pub fn append(run_dir: &Path, listener: Option<Listener>) -> Result<Self> {
+        let path = run_dir.join("record.jsonl");
+        let file = std::fs::create_dir_all(run_dir)
+            .and_then(|()| File::options().append(true).create(true).open(&path))
+            .map_err(|source| Error::Write { path, source })?;
+        Ok(Self { began: Instant::now(), file: Some(Mutex::new(file)), listener })
+    }
+
     /// A recorder that writes `record.jsonl` in the run's folder.
     pub fn create(run_dir: &Path, listener: Option<Listener>) -> Result<Self> {
         let path = run_dir.join("record.jsonl");

@@ -13,7 +13,8 @@ pub struct RunSummary {
     pub run_id: String,
     pub started_unix_ms: u64,
     pub tables: Vec<String>,
-    /// `loaded`, `failed`, or `unfinished` where the record just ends.
+    /// `loaded`, `failed`, `stopped` where it can be resumed, or `unfinished` where the record just
+    /// ends; `taken back`.
     pub state: &'static str,
     pub rows: u64,
     pub rejected: u64,
@@ -67,8 +68,16 @@ fn summarise(entries: &[Entry]) -> Option<RunSummary> {
                 (summary.rows, summary.rejected) = (*rows, *rejected);
                 (summary.bytes, summary.seconds) = (*bytes, *seconds);
             }
-            Event::RunFailed { error, rows_kept, .. } => {
-                summary.state = "failed";
+            Event::RunResumed { .. } => {
+                summary.state = "unfinished";
+                summary.error = None;
+            }
+            Event::RunTakenBack => {
+                summary.state = "taken back";
+                summary.rows = 0;
+            }
+            Event::RunFailed { error, rows_kept, is_kept, .. } => {
+                summary.state = if *is_kept { "stopped" } else { "failed" };
                 summary.rows = *rows_kept;
                 summary.error = Some(error.clone());
             }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::stream::SourceRow;
+use super::piece::SourceRow;
 use crate::error::{Error, Result};
 use crate::parse::Parser;
 use crate::parse::block::Block;

@@ -5,11 +5,19 @@
 //! in the order of the source, let the destination judge the odd rows, and commit. Between the two
 //! stand bounded queues ([`schedule`]), so that a slow destination holds back the parsers and
 //! memory stays bounded.
+//!
+//! Where the destination keeps a ledger, a run is made of [`rounds`]: one, unless connections are
+//! lost.
 
+mod checksum;
 mod key_check;
 mod lines;
 mod parser;
+mod piece;
+mod reject_files;
 pub mod rejects;
+mod retry;
+mod rounds;
 mod schedule;
 mod spool;
 mod stream;
@@ -19,11 +27,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::destination::{Destination, Phase};
-use crate::error::{Error, Result};
+use crate::error::{DestinationFailure, Error, Result};
 use crate::plan::Plan;
 use crate::record::{Event, Recorder, TableTotals};
 
 use rejects::Rejects;
+use rounds::Rounds;
 use schedule::Schedule;
 
 /// What a run came to.
@@ -33,9 +42,14 @@ pub struct Outcome {
     pub rejected: u64,
     /// Bytes of source text, after decompression.
     pub bytes: u64,
+    /// Of these, what was committed before this process went on with the run.
+    pub rows_before: u64,
+    pub bytes_before: u64,
     pub seconds: f64,
     pub phases: Vec<Phase>,
     pub pieces: u64,
+    /// Pieces are committed, with rows or without.
+    pub has_committed: bool,
     pub tables: Vec<TableTotals>,
     /// Where the rejected rows are, if there are any.
     pub reject_files: Vec<std::path::PathBuf>,
@@ -46,6 +60,8 @@ pub struct Outcome {
 pub struct Failure {
     pub error: Error,
     pub outcome: Outcome,
+    /// What is committed is kept, and the run can be resumed.
+    pub is_kept: bool,
     /// What could not be taken away again.
     pub left_behind: Vec<String>,
     /// Rows that are in the target although the run failed (plain `append` alone).
@@ -64,14 +80,17 @@ pub fn run(
 ) -> Result<Outcome, Box<Failure>> {
     let began = Instant::now();
     let mut outcome = Outcome::default();
-    recorder.record(Event::run_started(plan));
+    if !plan.continuity.resumes {
+        recorder.record(Event::run_started(plan));
+    }
     tracing::info!(
         run = plan.run_id,
         streams = plan.streams,
         parsers = plan.parsers,
         "run started"
     );
-    let result = carry_out(plan, destination, recorder, interrupted, &mut outcome);
+    let rounds = Rounds { plan, destination, recorder, interrupted };
+    let result = rounds.carry_out(&mut outcome);
     outcome.seconds = began.elapsed().as_secs_f64();
     match result {
         Ok(()) => {
@@ -82,7 +101,7 @@ pub fn run(
         }
         Err(error) => {
             tracing::error!(run = plan.run_id, "run failed: {error}");
-            let left_behind = destination.abort(plan);
+            let Ending { is_kept, left_behind } = end_failed(plan, destination, &error, &outcome);
             for name in &left_behind {
                 tracing::warn!("left behind: {name}");
             }
@@ -91,51 +110,60 @@ pub fn run(
                 outcome.tables.iter().filter(|table| table.kept_on_failure).map(|t| t.rows).sum();
             recorder.record(Event::RunFailed {
                 error: error.to_string(),
+                is_kept,
                 rows_kept,
                 left_behind: left_behind.clone(),
             });
-            Err(Box::new(Failure { error, outcome, left_behind, rows_kept }))
+            Err(Box::new(Failure { error, outcome, is_kept, left_behind, rows_kept }))
         }
     }
 }
 
-fn carry_out(
-    plan: &Arc<Plan>,
+/// What became of a run that failed: taken back, or left to be gone on with.
+fn end_failed(
+    plan: &Plan,
     destination: &dyn Destination,
-    recorder: &Recorder,
-    interrupted: &AtomicBool,
-    outcome: &mut Outcome,
-) -> Result<()> {
-    let began = Instant::now();
-    destination.prepare(plan)?;
-    outcome.phases.push(Phase { name: "prepare".into(), seconds: began.elapsed().as_secs_f64() });
+    error: &Error,
+    outcome: &Outcome,
+) -> Ending {
+    if keeps(plan, error, outcome) {
+        destination.leave(plan);
+        return Ending { is_kept: true, left_behind: Vec::new() };
+    }
+    let left_behind = destination.abort(plan);
+    // What can't be taken away now is still known to the ledger.
+    let is_kept = plan.continuity.is_resumable && !left_behind.is_empty();
+    Ending { is_kept, left_behind }
+}
 
-    let began = Instant::now();
-    let schedule = Schedule::new(plan, interrupted)?;
-    let rejects = Rejects::new(plan);
-    let loaded = load(plan, destination, recorder, &schedule, &rejects);
-    outcome.phases.push(Phase { name: "load".into(), seconds: began.elapsed().as_secs_f64() });
-    let totals = schedule.totals();
-    outcome.rows = totals.iter().map(|table| table.rows).sum();
-    outcome.bytes = totals.iter().map(|table| table.bytes).sum();
-    outcome.pieces = totals.iter().map(|table| table.pieces).sum();
-    outcome.tables = totals;
-    let finished = rejects.finish(plan, &schedule);
-    outcome.rejected = rejects.count();
-    // Of a run that failed they are wanted most.
-    let not_written = finished.map(|files| outcome.reject_files = files);
-    loaded?;
-    not_written?;
-    rejects.check_share(outcome.rows)?;
-    if interrupted.load(Ordering::Relaxed) {
-        return Err(Error::Interrupted);
+struct Ending {
+    is_kept: bool,
+    left_behind: Vec<String>,
+}
+
+/// Whether what is committed is kept, for another try to go on with.
+fn keeps(plan: &Plan, error: &Error, outcome: &Outcome) -> bool {
+    use DestinationFailure::{Constraint, Data, Sources, TakenOver};
+    if !plan.continuity.is_resumable {
+        return false;
     }
-    for phase in destination.publish(plan)? {
-        tracing::info!(phase = phase.name, seconds = phase.seconds, "phase finished");
-        recorder.record(Event::PhaseFinished { phase: phase.clone() });
-        outcome.phases.push(phase);
+    if matches!(error, Error::Destination { kind: TakenOver, .. }) || plan.continuity.resumes {
+        return true;
     }
-    Ok(())
+    if !outcome.has_committed {
+        return false;
+    }
+    if outcome.tables.iter().any(|table| table.kept_on_failure && table.rows > 0) {
+        return true;
+    }
+    match error {
+        // Other files would be another run.
+        Error::Source { .. } | Error::SourceChanged { .. } | Error::Usage { .. } => false,
+        Error::Destination { kind: Sources, .. } => false,
+        // Whoever asked for --resume may mend the table; others expect a clean end.
+        Error::Destination { kind: Constraint | Data, .. } => plan.continuity.keeps,
+        _ => true,
+    }
 }
 
 /// The phase in which data moves: all threads live and end in here.
@@ -176,10 +204,11 @@ fn load(
             })
             .collect();
         let sampler = scope.spawn(|| {
+            let mut since = None;
             while !finished.load(Ordering::Relaxed) {
                 recorder.record(schedule.sample());
                 std::thread::park_timeout(SAMPLE_INTERVAL);
-                schedule.notice_interrupt();
+                schedule.notice_interrupt(&mut since);
             }
         });
         for stream in streams {

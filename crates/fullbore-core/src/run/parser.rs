@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::checksum;
 use super::key_check::{KeyCheck, check_for};
+use super::piece::SourceRow;
 use super::schedule::{Origin, Schedule, Unit};
-use super::stream::SourceRow;
 use crate::destination::{Destination, Encoder, Lane};
 use crate::error::Result;
 use crate::parse::Parser;
@@ -31,17 +32,18 @@ pub fn parse_until_done(
     let mut checks = Vec::new();
     let mut block = Block::default();
     while let Some(job) = schedule.next_job() {
-        let (fed, sequence) = {
+        let (fed, sequence, is_last) = {
             let mut feed = job.feed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             let fed = feed.next(&mut block, job.lane)?;
+            let is_last = feed.has_ended();
             let sequence = match fed {
                 Fed::End => 0,
                 _ => job.sequence.fetch_add(1, Ordering::Relaxed),
             };
-            (fed, sequence)
+            (fed, sequence, is_last)
         };
         if matches!(fed, Fed::End) {
-            schedule.exhausted(job.piece);
+            schedule.exhausted(job.activation);
             continue;
         }
         let is_text = job.lane == Lane::Text;
@@ -66,12 +68,18 @@ pub fn parse_until_done(
                     None => None,
                 };
                 parse_block(plan, job.table, tools, &block, check, &mut unit)?;
+                if let Some(origin) = &mut unit.origin {
+                    origin.is_last = is_last;
+                }
+                if plan.continuity.is_resumable {
+                    unit.checksum = Some(checksum::of(block.text()));
+                }
                 if is_text {
                     unit.block = Some(std::mem::replace(&mut block, schedule.block()));
                 }
             }
         }
-        schedule.deliver(job.piece, sequence, unit);
+        schedule.deliver(job.activation, sequence, unit);
     }
     Ok(())
 }
@@ -127,6 +135,7 @@ fn parse_block(
         offset: block.offset,
         first_line: block.first_line,
         lines: parsed.lines,
+        is_last: false,
     });
     tools.encoder.encode(&parsed.batch, &mut unit.encoded)?;
     let shape = &plan.tables[table].shape;

@@ -1,20 +1,22 @@
 //! Rejects: rows refused, as they were written, and beside them one JSON line each with the reason.
 //!
 //! A piece's rejects count once the piece is committed; they are written at the end of the run,
-//! when line numbers are known.
+//! when line numbers are known. Where the run can be resumed, a piece that has some is committed
+//! only after they are safe in a file of the run's folder: whoever goes on finds them there.
 
 use std::collections::BTreeMap;
-use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use super::piece::SourceRow;
+use super::reject_files::RejectFiles;
 use super::schedule::Schedule;
 use super::spool::Spool;
-use super::stream::SourceRow;
 use crate::constants::REJECT_VALUE_BYTES;
+use crate::destination::Committed;
 use crate::error::{Error, Result};
 use crate::job::RejectLimit;
 use crate::plan::infer::option_text;
@@ -73,6 +75,8 @@ struct Kept {
 #[derive(Default)]
 pub struct PieceRejects {
     spool: Option<Spool>,
+    /// Where they were saved.
+    saved: Option<PathBuf>,
     count: u64,
 }
 
@@ -93,7 +97,48 @@ impl Rejects {
     }
 
     pub fn for_piece(&self, plan: &Plan, _: &PlannedPiece) -> PieceRejects {
-        PieceRejects { spool: Some(Spool::new(&plan.run_dir, MEMORY_PER_PIECE)), count: 0 }
+        let spool = Some(Spool::new(&plan.run_dir, MEMORY_PER_PIECE));
+        PieceRejects { spool, saved: None, count: 0 }
+    }
+
+    /// The rejects of pieces that are committed already, from the run's folder.
+    pub fn restore(&self, plan: &Plan, committed: &[Committed]) -> Result<()> {
+        for piece in committed.iter().filter(|piece| piece.portion.rejected > 0) {
+            let count = piece.portion.rejected;
+            let path = saved_path(plan, piece.piece);
+            if !path.is_file() {
+                let number = piece.piece;
+                return Err(Error::usage_with_hint(
+                    format!(
+                        "the {count} rejects of piece {number} are not on this machine: there is \
+                         no {}",
+                        path.display()
+                    ),
+                    "resume where the run was begun, with the same FULLBORE_HOME, or take the run \
+                     back with `fullbore runs abort` and load again",
+                ));
+            }
+            self.count.fetch_add(count, Ordering::Relaxed);
+            self.commit(PieceRejects { spool: None, saved: Some(path), count })?;
+        }
+        Ok(())
+    }
+
+    /// Makes a piece's rejects safe before it is committed.
+    pub fn save(
+        &self,
+        plan: &Plan,
+        piece: &PlannedPiece,
+        rejects: &mut PieceRejects,
+    ) -> Result<()> {
+        if !plan.continuity.is_resumable || rejects.count == 0 {
+            return Ok(());
+        }
+        let Some(spool) = rejects.spool.take() else { return Ok(()) };
+        let path = saved_path(plan, piece.number);
+        spool.save(&path)?;
+        rejects.saved = Some(path);
+        Ok(())
     }
 
     pub fn count(&self) -> u64 {
@@ -170,8 +215,11 @@ impl Rejects {
 
     /// The piece is committed: its rejects count.
     pub fn commit(&self, rejects: PieceRejects) -> Result<()> {
-        let Some(spool) = rejects.spool else { return Ok(()) };
-        let mut reader = spool.into_reader(2)?;
+        let mut reader = match (rejects.saved, rejects.spool) {
+            (Some(path), _) => Spool::saved(&path, 2)?,
+            (None, Some(spool)) => spool.into_reader(2)?,
+            (None, None) => return Ok(()),
+        };
         let mut committed = self.committed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let Some(committed) = committed.as_mut() else { return Ok(()) };
         while let Some(record) = reader.next()? {
@@ -240,6 +288,19 @@ impl Rejects {
     }
 }
 
+/// Takes away the files in which pieces' rejects waited for the end of the run.
+pub fn remove_saved(plan: &Plan, committed: &[Committed]) {
+    for piece in committed.iter().filter(|piece| piece.portion.rejected > 0) {
+        // What stays is in nobody's way.
+        let _ = std::fs::remove_file(saved_path(plan, piece.piece));
+    }
+}
+
+/// Where a piece's rejects wait for the end of the run.
+fn saved_path(plan: &Plan, piece: usize) -> PathBuf {
+    plan.run_dir.join(format!("rejects-{piece:05}.spool"))
+}
+
 fn lines_skipped(plan: &Plan, piece: &PlannedPiece, row: &SourceRow) -> u64 {
     match piece.input {
         PieceInput::Ranges(_) if plan.tables[piece.table].files[row.file].is_seekable() => {
@@ -253,51 +314,4 @@ fn lines_skipped(plan: &Plan, piece: &PlannedPiece, row: &SourceRow) -> u64 {
 fn cut(value: &str) -> String {
     let end = value.floor_char_boundary(REJECT_VALUE_BYTES);
     value[..end].to_owned()
-}
-
-/// The two files of one table's rejects.
-struct RejectFiles {
-    path: PathBuf,
-    rows: BufWriter<std::fs::File>,
-    reasons: BufWriter<std::fs::File>,
-}
-
-impl RejectFiles {
-    fn create(plan: &Plan, table: usize) -> Result<Self> {
-        let name: String = plan.tables[table]
-            .name
-            .chars()
-            .map(|c| if c.is_alphanumeric() || matches!(c, '_' | '-' | '.') { c } else { '_' })
-            .collect();
-        let path = plan.reject_dir.join(format!("{name}.{}.rejected", plan.run_id));
-        let create = |path: &PathBuf| {
-            std::fs::create_dir_all(&plan.reject_dir)
-                .and_then(|()| std::fs::File::create(path))
-                .map(BufWriter::new)
-                .map_err(|source| Error::Write { path: path.clone(), source })
-        };
-        let mut rows = create(&path)?;
-        if let Some(header) = &plan.tables[table].header_line {
-            rows.write_all(header).map_err(|source| Error::Write { path: path.clone(), source })?;
-        }
-        let reasons = create(&path.with_extension("rejected.jsonl"))?;
-        Ok(Self { path, rows, reasons })
-    }
-
-    fn write(&mut self, raw: &[u8], reason: &Reason) -> Result<()> {
-        let json = serde_json::to_vec(reason).expect("plain data becomes JSON");
-        self.rows
-            .write_all(raw)
-            .and_then(|()| self.reasons.write_all(&json))
-            .and_then(|()| self.reasons.write_all(b"\n"))
-            .map_err(|source| Error::Write { path: self.path.clone(), source })
-    }
-
-    fn close(mut self) -> Result<PathBuf> {
-        self.rows
-            .flush()
-            .and_then(|()| self.reasons.flush())
-            .map_err(|source| Error::Write { path: self.path.clone(), source })?;
-        Ok(self.path)
-    }
 }

@@ -48,6 +48,39 @@ impl Spool {
         Ok(())
     }
 
+    /// Ends writing into a file of this name, which is there whole or not at all, and safely on
+    /// disk: what is committed next may rely on it.
+    pub fn save(self, path: &Path) -> Result<()> {
+        let unwritable = |source| Error::Write { path: path.to_owned(), source };
+        let unfinished = path.with_extension("tmp");
+        let written = (|| {
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder)?;
+            }
+            let mut file = File::create(&unfinished)?;
+            file.write_all(&self.records.to_le_bytes())?;
+            if let Some(writer) = self.file {
+                let mut spooled = writer.into_inner().map_err(|error| error.into_error())?;
+                spooled.rewind()?;
+                std::io::copy(&mut spooled, &mut file)?;
+            }
+            file.write_all(&self.memory)?;
+            file.sync_all()?;
+            std::fs::rename(&unfinished, path)
+        })();
+        written.map_err(unwritable)
+    }
+
+    /// The records of a file that was saved.
+    pub fn saved(path: &Path, parts: usize) -> Result<SpoolReader> {
+        let unreadable = |source| Error::Read { path: path.to_owned(), source };
+        let mut reader = BufReader::new(File::open(path).map_err(unreadable)?);
+        let mut records = [0; 8];
+        reader.read_exact(&mut records).map_err(unreadable)?;
+        let left = u64::from_le_bytes(records);
+        Ok(SpoolReader { reader: Box::new(reader), left, parts, folder: path.to_owned() })
+    }
+
     /// Ends writing; the records come back in order, as many parts each as were pushed.
     pub fn into_reader(mut self, parts: usize) -> Result<SpoolReader> {
         let unwritable = |source| Error::Write { path: self.folder.clone(), source };
@@ -86,8 +119,13 @@ impl SpoolReader {
         for _ in 0..self.parts {
             let mut length = [0; 8];
             self.reader.read_exact(&mut length).map_err(unreadable)?;
-            let mut part = vec![0; u64::from_le_bytes(length) as usize];
-            self.reader.read_exact(&mut part).map_err(unreadable)?;
+            let mut part = Vec::new();
+            let length = u64::from_le_bytes(length);
+            // Not a buffer of that length at once: a damaged file may say anything.
+            let read = (&mut self.reader).take(length).read_to_end(&mut part);
+            if read.map_err(unreadable)? as u64 != length {
+                return Err(unreadable(std::io::ErrorKind::UnexpectedEof.into()));
+            }
             record.push(part);
         }
         Ok(Some(record))

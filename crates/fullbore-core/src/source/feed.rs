@@ -11,6 +11,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 
 use super::boundary::last_record_end;
+use super::gaps::GapFeed;
 use super::parquet::RowFeed;
 use super::pipe::skip_header;
 use super::{SourceFile, decompress};
@@ -25,6 +26,8 @@ use crate::plan::FileRange;
 pub enum Feed {
     Ranges(RangeFeed),
     Stream(StreamFeed),
+    /// A stream of which parts are loaded already.
+    Gaps(GapFeed),
     Rows(RowFeed),
 }
 
@@ -34,9 +37,19 @@ impl Feed {
         let has_block = match self {
             Self::Ranges(feed) => feed.next(block)?,
             Self::Stream(feed) => feed.next(block)?,
+            Self::Gaps(feed) => feed.next(block)?,
             Self::Rows(feed) => return feed.next(lane),
         };
         Ok(if has_block { Fed::Block } else { Fed::End })
+    }
+
+    /// Whether what it gave last stood at the end of a file that is read from its beginning.
+    pub fn has_ended(&self) -> bool {
+        match self {
+            Self::Stream(feed) => feed.has_ended(),
+            Self::Gaps(feed) => feed.has_ended(),
+            Self::Ranges(_) | Self::Rows(_) => false,
+        }
     }
 }
 
@@ -260,6 +273,11 @@ impl StreamFeed {
     /// The place of the record after the last block.
     pub fn offset(&self) -> u64 {
         self.offset
+    }
+
+    /// Whether the last block stood at the stream's end.
+    pub fn has_ended(&self) -> bool {
+        self.ended
     }
 
     /// Takes the records from `end` on away from the block that was read last.

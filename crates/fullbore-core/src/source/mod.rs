@@ -2,12 +2,13 @@
 //!
 //! [`discover`] finds files behind paths and globs; [`decompress`] opens what can only be read
 //! from its beginning, [`pipe`] looks at what can be read only once; [`boundary`] knows where records end; [`split`] cuts a file into pieces;
-//! [`feed`] hands out blocks; [`sniff`] proposes a dialect.
+//! [`feed`] hands out blocks, [`gaps`] those that are not loaded yet; [`sniff`] proposes a dialect.
 
 pub mod boundary;
 pub mod decompress;
 pub mod discover;
 pub mod feed;
+pub mod gaps;
 pub mod lines;
 pub mod parquet;
 pub mod pipe;

@@ -125,7 +125,7 @@ fn is_empty(session: &mut Session, partition: &str) -> Result<bool, ConnectionEr
 }
 
 /// The indexes of a partition by the parent's that they belong to: parent, name.
-fn index_names(
+pub fn index_names(
     session: &mut Session,
     partition: &str,
 ) -> Result<Vec<(String, String)>, ConnectionError> {

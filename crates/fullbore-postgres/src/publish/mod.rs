@@ -10,15 +10,17 @@ pub mod replace;
 
 use std::time::Instant;
 
-use fullbore_core::destination::Phase;
-use fullbore_core::error::Result;
+use fullbore_core::destination::{Committed, Phase, Standing};
+use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::Publish;
 use fullbore_core::plan::Plan;
 
-use crate::catalog::Relation;
+use crate::catalog::{self, Relation};
 use crate::connection::{QualifiedName, Session};
 use crate::destination::{Postgres, Target};
 use crate::error::{failed, refuse, refused};
+use crate::ledger::Ledger;
+use crate::ledger::runs::{self, State};
 
 /// Refuses, by name, what can't be published the way that is asked. Nothing is touched.
 pub fn check(session: &mut Session, relation: &Relation, publish: Publish) -> Result<()> {
@@ -77,8 +79,47 @@ fn commit(session: &mut Session) -> Result<()> {
     Ok(())
 }
 
-/// Builds indexes, shows the rows of all tables in one transaction, gathers statistics.
-pub fn publish(postgres: &Postgres, plan: &Plan) -> Result<Vec<Phase>> {
+/// Refuses to go on where a table that a committed piece filled is gone.
+pub fn check_staged(
+    session: &mut Session,
+    plan: &Plan,
+    targets: &[Target],
+    standing: &Standing,
+) -> Result<()> {
+    if standing.is_published {
+        return Ok(());
+    }
+    for piece in &standing.committed {
+        let target = targets.get(piece.table).ok_or_else(|| not_of_this_plan(piece))?;
+        let name = match target.publish {
+            Publish::Append if !target.atomic => continue,
+            Publish::Append | Publish::Replace => target.staging(plan)?,
+            Publish::Partitions => target.piece(plan, piece.piece)?,
+        };
+        if catalog::relation(session, &name).map_err(failed)?.is_none() {
+            return Err(refuse(
+                format!("{name} is gone, which holds rows of piece {}", piece.piece),
+                format!(
+                    "take the run back with `fullbore runs abort {}` and load again",
+                    plan.run_id
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn not_of_this_plan(piece: &Committed) -> Error {
+    refuse(
+        format!("the ledger's piece {} is of a table that the job does not have", piece.piece),
+        "somebody changed the ledger",
+    )
+}
+
+/// Builds indexes, shows the rows of all tables in one transaction, gathers statistics. What an
+/// earlier attempt has done of it is not done again.
+pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {
+    let is_published = postgres.ledger().is_some_and(|ledger| ledger.is_published());
     let mut phases = Vec::new();
     let mut timed = |name: &str, work: &mut dyn FnMut() -> Result<()>| -> Result<()> {
         let began = Instant::now();
@@ -87,6 +128,9 @@ pub fn publish(postgres: &Postgres, plan: &Plan) -> Result<Vec<Phase>> {
         Ok(())
     };
     timed("index", &mut || {
+        if is_published {
+            return Ok(());
+        }
         let mut jobs = Vec::new();
         for (table, target) in postgres.targets().iter().enumerate() {
             match target.publish {
@@ -100,20 +144,15 @@ pub fn publish(postgres: &Postgres, plan: &Plan) -> Result<Vec<Phase>> {
         indexes::build(postgres, plan.streams, jobs)
     })?;
     timed("publish", &mut || {
+        if is_published {
+            return Ok(());
+        }
         let mut session = postgres.control();
         session.execute(BEGIN).map_err(failed)?;
-        for (table, target) in postgres.targets().iter().enumerate() {
-            let shown = match target.publish {
-                Publish::Append if target.atomic => append::show(&mut session, plan, table, target),
-                Publish::Append => Ok(()),
-                Publish::Replace => replace::show(&mut session, plan, target),
-                Publish::Partitions => partitions::show(&mut session, plan, table, target),
-            };
-            if let Err(error) = shown {
-                // The first error is the one to tell.
-                let _ = session.execute("ROLLBACK");
-                return Err(error);
-            }
+        if let Err(error) = show(postgres, &mut session, plan, committed) {
+            // The first error is the one to tell.
+            let _ = session.execute("ROLLBACK");
+            return Err(error);
         }
         commit(&mut session)
     })?;
@@ -122,7 +161,39 @@ pub fn publish(postgres: &Postgres, plan: &Plan) -> Result<Vec<Phase>> {
             indexes::build(postgres, plan.streams, analyze_jobs(postgres, plan)?)
         })?;
     }
+    if let Some(ledger) = postgres.ledger() {
+        runs::finished(&mut postgres.control(), ledger)?;
+    }
     Ok(phases)
+}
+
+/// Shows the rows of all tables, in the transaction that is open, and says so in the ledger.
+fn show(
+    postgres: &Postgres,
+    session: &mut Session,
+    plan: &Plan,
+    committed: &[Committed],
+) -> Result<()> {
+    if let Some(ledger) = postgres.ledger() {
+        let rows = committed.iter().map(|piece| piece.rows).sum();
+        runs::check(session, ledger, (committed.len() as u64, rows))?;
+    }
+    for (table, target) in postgres.targets().iter().enumerate() {
+        match target.publish {
+            Publish::Append if target.atomic => append::show(session, plan, table, target)?,
+            Publish::Append => {}
+            Publish::Replace => replace::show(session, plan, target)?,
+            Publish::Partitions => {
+                let its = committed.iter().filter(|piece| piece.table == table).count();
+                let its = postgres.ledger().map(|_| its);
+                partitions::show(session, plan, table, target, its)?;
+            }
+        }
+    }
+    match postgres.ledger() {
+        Some(ledger) => runs::published(session, ledger),
+        None => Ok(()),
+    }
 }
 
 /// The first version that can gather a partitioned table's own statistics without its partitions'.
@@ -151,10 +222,26 @@ fn analyze_jobs(postgres: &Postgres, plan: &Plan) -> Result<Vec<indexes::Job>> {
 
 /// Takes away what the run made and did not show; what could not be taken away.
 pub fn abort(postgres: &Postgres, plan: &Plan) -> Vec<String> {
-    // The control session may be what was lost.
-    let Ok(mut session) = postgres.session() else {
-        return leftovers(postgres, plan);
+    // The control session may be what was lost, or the only one that is to be had.
+    let session = match postgres.ledger() {
+        Some(ledger) => postgres.locked_control(ledger),
+        None => postgres.usable_control(),
     };
+    let mut session = match session {
+        Ok(session) => session,
+        Err(Error::Destination { kind: DestinationFailure::TakenOver, .. }) => return Vec::new(),
+        Err(_) => return left_alone(postgres, plan),
+    };
+    if let Some(ledger) = postgres.ledger() {
+        match is_ours(&mut session, ledger) {
+            Ok(true) => {}
+            Ok(false) => return Vec::new(),
+            Err(error) => {
+                tracing::warn!("the run can't be taken back: {error}");
+                return left_alone(postgres, plan);
+            }
+        }
+    }
     // Pieces of a plain append stay.
     let _ = session.execute(BEGIN).map_err(failed).and_then(|_| commit(&mut session));
     let mut left = Vec::new();
@@ -170,7 +257,33 @@ pub fn abort(postgres: &Postgres, plan: &Plan) -> Vec<String> {
             let _ = session.execute(&format!("DROP TABLE IF EXISTS {}", target.name()));
         }
     }
+    if let Some(ledger) = postgres.ledger().filter(|_| left.is_empty())
+        && let Err(error) = runs::remove(&mut session, &ledger.schema, &ledger.run_id)
+    {
+        tracing::warn!("the ledger still has the run: {error}");
+    }
     left
+}
+
+/// All that a run may have made, where the server can't be asked.
+fn left_alone(postgres: &Postgres, plan: &Plan) -> Vec<String> {
+    let mut left = leftovers(postgres, plan);
+    let row = postgres.ledger().map(|ledger| format!("run {} in the ledger", ledger.run_id));
+    left.extend(row);
+    left
+}
+
+/// Whether the run may be taken back by us: nobody else has gone on with it, and its rows are not
+/// shown.
+fn is_ours(session: &mut Session, ledger: &Ledger) -> Result<bool> {
+    let (schema, run_id) = (&ledger.schema, &ledger.run_id);
+    let known = runs::find(session, schema, &runs::Which::Run(run_id))?;
+    let before = runs::begin_abort(session, schema, run_id, Some(ledger.attempt()))?;
+    Ok(match before {
+        Some(state) => !matches!(state, State::Published | State::Finished | State::Undone),
+        // Not begun yet, or another attempt's.
+        None => known.is_empty(),
+    })
 }
 
 /// The names of all tables that the run may have made beside its targets.

@@ -9,7 +9,7 @@ use fullbore_core::plan::{KeyBounds, Plan, PlannedPiece};
 
 use super::existing;
 use super::indexes::{self, Job};
-use crate::catalog::{self, Relation};
+use crate::catalog::{self, IndexDefinition, Relation};
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier};
 use crate::destination::{Postgres, Target};
 use crate::error::{failed, failed_while, refuse};
@@ -149,7 +149,7 @@ pub fn overlap(plan: &Plan, piece: &PlannedPiece, error: &ConnectionError) -> Er
              with --publish replace or append"
                 .into(),
         ),
-        kind: DestinationFailure::Constraint,
+        kind: DestinationFailure::Sources,
     }
 }
 
@@ -163,13 +163,38 @@ pub fn index_jobs(
     let mut session = postgres.control();
     let oid = current_oid(&mut session, target)?;
     let wanted = catalog::indexes(&mut session, oid).map_err(failed)?;
+    let may_be_built = postgres.is_later_attempt();
     let mut jobs = Vec::new();
     for piece in loaded_pieces(&mut session, plan, table, target)? {
+        let mut built = match may_be_built {
+            true => built_on(&mut session, &piece.1)?,
+            false => Vec::new(),
+        };
         for index in &wanted {
-            jobs.push(indexes::job(index, &piece.1, target.name())?);
+            match built.iter().position(|built| is_alike(index, built)) {
+                Some(at) => drop(built.swap_remove(at)),
+                None => jobs.push(indexes::job(index, &piece.1, target.name())?),
+            }
         }
     }
     Ok(jobs)
+}
+
+/// The indexes that an earlier attempt built on a piece's table.
+fn built_on(session: &mut Session, name: &QualifiedName) -> Result<Vec<IndexDefinition>> {
+    match catalog::relation(session, name).map_err(failed)? {
+        Some(relation) => catalog::indexes(session, relation.oid).map_err(failed),
+        None => Ok(Vec::new()),
+    }
+}
+
+fn is_alike(wanted: &IndexDefinition, built: &IndexDefinition) -> bool {
+    let definition = |index: &IndexDefinition| {
+        index.constraint.as_ref().map(|constraint| constraint.definition.clone())
+    };
+    wanted.tail == built.tail
+        && wanted.is_unique == built.is_unique
+        && definition(wanted) == definition(built)
 }
 
 /// The target's object id now: a table made by this run was described before it was made.
@@ -197,9 +222,27 @@ pub fn loaded_pieces<'a>(
     Ok(loaded)
 }
 
-/// Attaches all pieces, in the transaction that is open.
-pub fn show(session: &mut Session, plan: &Plan, table: usize, target: &Target) -> Result<()> {
-    for (piece, name) in loaded_pieces(session, plan, table, target)? {
+/// Attaches all pieces, in the transaction that is open; `committed` of them have tables, where that
+/// is known.
+pub fn show(
+    session: &mut Session,
+    plan: &Plan,
+    table: usize,
+    target: &Target,
+    committed: Option<usize>,
+) -> Result<()> {
+    let loaded = loaded_pieces(session, plan, table, target)?;
+    if committed.is_some_and(|committed| committed != loaded.len()) {
+        return Err(Error::Destination {
+            message: format!(
+                "a table with loaded rows of {} was dropped by somebody",
+                target.name()
+            ),
+            hint: Some("nothing was published; load again".into()),
+            kind: DestinationFailure::Sources,
+        });
+    }
+    for (piece, name) in loaded {
         let KeyBounds { lower, upper, replaces, .. } = bounds(piece);
         let vacated = match replaces {
             Some(partition) => Some(existing::vacate(session, target, partition)?),

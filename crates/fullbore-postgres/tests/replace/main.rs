@@ -8,12 +8,12 @@ mod under_way;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fullbore_core::destination::{Destination, Lane, TextRows};
+use fullbore_core::destination::{Destination, Lane, Portion, TextRows};
 use fullbore_core::error::Result;
 use fullbore_core::job::{Method, Publish, RejectLimit};
 use fullbore_core::parse::dialect::Dialect;
 use fullbore_core::parse::types::{FieldType, ParseColumn, ParseShape};
-use fullbore_core::plan::{Format, PieceInput, Plan, PlannedPiece, TablePlan};
+use fullbore_core::plan::{Continuity, Format, PieceInput, Plan, PlannedPiece, TablePlan};
 use fullbore_postgres::connection::{ConnectionOptions, Environment, Session};
 use fullbore_postgres::publish::{indexes, replace};
 use fullbore_postgres::{Postgres, Settings, TableRequest};
@@ -40,7 +40,7 @@ impl<'a> Replacement<'a> {
     pub fn run(&self, meanwhile: impl FnOnce()) -> Result<()> {
         self.carry_out(|postgres, plan| {
             meanwhile();
-            postgres.publish(plan).map(drop)
+            postgres.publish(plan, &[]).map(drop)
         })
     }
 
@@ -90,7 +90,7 @@ impl<'a> Replacement<'a> {
         let rows = TextRows { parts: &parts, rows: self.rows.lines().count() as u64 };
         let refused = writer.judge(rows)?;
         assert!(refused.is_empty(), "{refused:?}");
-        writer.commit()?;
+        writer.commit(&Portion::default())?;
         Ok(())
     }
 }
@@ -138,5 +138,6 @@ fn plan(table: &str, columns: &[&str]) -> Plan {
         run_dir: PathBuf::new(),
         reject_dir: PathBuf::new(),
         tables_at_once: false,
+        continuity: Continuity::default(),
     }
 }

@@ -6,19 +6,23 @@
 mod parsers;
 mod streams;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use super::lines::Lines;
-use crate::destination::Lane;
+use crate::constants::INTERRUPT_GRACE_S;
+use crate::destination::{Committed, Lane};
 use crate::error::{Error, Result};
 use crate::parse::block::Block;
 use crate::plan::{KeyLimits, PieceInput, Plan, PlannedPiece};
 use crate::record::{Event, TableTotals};
-use crate::run::stream::SourceRow;
+use crate::run::piece::SourceRow;
 use crate::source::feed::Feed;
+use crate::source::gaps;
 
 /// Where a block stood in its source.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +32,8 @@ pub struct Origin {
     /// Where the feed knows it; otherwise its lines go on from those of the block before.
     pub first_line: Option<u64>,
     pub lines: u64,
+    /// Nothing follows it in its file.
+    pub is_last: bool,
 }
 
 /// A block on its way from parser to stream.
@@ -37,6 +43,8 @@ pub struct Unit {
     pub is_text: bool,
     pub rows: u64,
     pub source_bytes: u64,
+    /// Of the bytes as they were parsed, where the destination keeps a ledger.
+    pub checksum: Option<u64>,
     pub origin: Option<Origin>,
     /// Records that are no rows: where they came from, and why.
     pub faults: Vec<(SourceRow, String)>,
@@ -48,6 +56,8 @@ pub struct Unit {
 
 /// A piece that a stream works on.
 struct Active {
+    /// Tells it from an earlier try of the same piece, whose last blocks may still be parsed.
+    activation: u64,
     piece: PlannedPiece,
     lane: Lane,
     feed: Arc<Mutex<Feed>>,
@@ -66,7 +76,7 @@ struct Active {
 
 /// What a parser is to do next.
 pub struct Job {
-    pub piece: usize,
+    pub activation: u64,
     pub table: usize,
     pub lane: Lane,
     pub feed: Arc<Mutex<Feed>>,
@@ -80,6 +90,8 @@ struct SharedStream {
     file: usize,
     feed: Option<Arc<Mutex<Feed>>>,
     ended: bool,
+    /// What is committed of it already.
+    gaps: Vec<Range<u64>>,
     /// Somebody opens it right now; a pipe must not be opened twice.
     opening: bool,
     users: usize,
@@ -93,15 +105,32 @@ struct State {
     streams: Vec<SharedStream>,
     active: Vec<Active>,
     next_number: usize,
+    activations: u64,
     failure: Option<Error>,
     closed: bool,
     buffers: Vec<Vec<u8>>,
     blocks: Vec<Block>,
     totals: Vec<TableTotals>,
+    /// The pieces that are committed, those of earlier rounds among them.
+    committed: Vec<Committed>,
+    /// Why connections were lost, where some were.
+    lost: Option<Error>,
+    /// No piece is given out any more.
+    is_stopping: bool,
     lines: Lines,
 }
 
-/// The schedule of one run.
+impl State {
+    fn count(&mut self, piece: &Committed) {
+        let totals = &mut self.totals[piece.table];
+        totals.rows += piece.rows;
+        totals.rejected += piece.portion.rejected;
+        totals.bytes += piece.portion.bytes;
+        totals.pieces += u64::from(piece.rows > 0);
+    }
+}
+
+/// The schedule of one round of a run.
 pub struct Schedule<'a> {
     plan: &'a Arc<Plan>,
     interrupted: &'a AtomicBool,
@@ -114,18 +143,32 @@ pub struct Schedule<'a> {
 }
 
 impl<'a> Schedule<'a> {
-    pub fn new(plan: &'a Arc<Plan>, interrupted: &'a AtomicBool) -> Result<Self> {
-        let mut state = State { next_number: plan.pieces.len(), ..State::default() };
-        for piece in &plan.pieces {
+    /// `committed` pieces are not given out again.
+    pub fn new(
+        plan: &'a Arc<Plan>,
+        interrupted: &'a AtomicBool,
+        committed: Vec<Committed>,
+    ) -> Self {
+        let after = committed.iter().map(|piece| piece.piece + 1).max().unwrap_or(0);
+        let mut state = State { next_number: plan.pieces.len().max(after), ..State::default() };
+        let done: HashSet<usize> = committed.iter().map(|piece| piece.piece).collect();
+        for piece in plan.pieces.iter().filter(|piece| !done.contains(&piece.number)) {
             match &piece.input {
-                PieceInput::Stream { file } => state.streams.push(SharedStream {
-                    table: piece.table,
-                    file: *file,
-                    feed: None,
-                    ended: false,
-                    opening: false,
-                    users: 0,
-                }),
+                PieceInput::Stream { file } => {
+                    let source = &plan.tables[piece.table].files[*file];
+                    let gaps = gaps::of(&committed, piece.table, *file);
+                    if !gaps::cover(&gaps, source.data_start) {
+                        state.streams.push(SharedStream {
+                            table: piece.table,
+                            file: *file,
+                            feed: None,
+                            ended: false,
+                            gaps,
+                            opening: false,
+                            users: 0,
+                        });
+                    }
+                }
                 _ => state.waiting.push_back(piece.clone()),
             }
         }
@@ -139,16 +182,25 @@ impl<'a> Schedule<'a> {
                 ..TableTotals::default()
             })
             .collect();
+        for piece in &committed {
+            state.count(piece);
+            let totals = &mut state.totals[piece.table];
+            totals.rows_sent += piece.rows;
+            totals.bytes_sent += piece.portion.bytes;
+        }
+        state.committed = committed;
+        // Of a compressed file they are many, and nobody asks for them any more.
+        state.committed.iter_mut().for_each(|piece| piece.portion.ranges = Vec::new());
         let table_is_text =
             plan.tables.iter().map(|table| AtomicBool::new(table.lane == Lane::Text)).collect();
-        Ok(Self {
+        Self {
             plan,
             interrupted,
             state: Mutex::new(state),
             work: Condvar::new(),
             ready: Condvar::new(),
             table_is_text,
-        })
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -179,10 +231,24 @@ impl<'a> Schedule<'a> {
         self.wake_all(state);
     }
 
-    pub fn notice_interrupt(&self) {
-        if self.interrupted.load(Ordering::Relaxed) {
+    /// Where a signal came, gives out no more pieces; those under way have so long to be committed.
+    pub fn notice_interrupt(&self, since: &mut Option<Instant>) {
+        if !self.interrupted.load(Ordering::Relaxed) {
+            return;
+        }
+        let since = since.get_or_insert_with(Instant::now);
+        self.lock().is_stopping = true;
+        // What is not kept needn't be waited for.
+        let grace = Duration::from_secs(INTERRUPT_GRACE_S);
+        if !self.plan.continuity.is_resumable || since.elapsed() >= grace {
             self.fail(Error::Interrupted);
         }
+    }
+
+    /// Whether nobody waits for what a stream could still load.
+    pub fn has_ended(&self) -> bool {
+        let state = self.lock();
+        state.closed || state.is_stopping
     }
 
     /// No more work will come.
@@ -202,8 +268,14 @@ impl<'a> Schedule<'a> {
         self.lock().failure.take()
     }
 
-    pub fn has_failed(&self) -> bool {
-        self.lock().failure.is_some()
+    /// Why connections were lost, where some were.
+    pub fn take_lost(&self) -> Option<Error> {
+        self.lock().lost.take()
+    }
+
+    /// The pieces that are committed, as far as is known here.
+    pub fn committed(&self) -> Vec<Committed> {
+        self.lock().committed.clone()
     }
 
     pub fn totals(&self) -> Vec<TableTotals> {

@@ -25,7 +25,7 @@ impl Schedule<'_> {
             if let Some(active) = open {
                 active.in_flight += 1;
                 return Some(Job {
-                    piece: active.piece.number,
+                    activation: active.activation,
                     table: active.piece.table,
                     lane: active.lane,
                     feed: active.feed.clone(),
@@ -49,10 +49,10 @@ impl Schedule<'_> {
     }
 
     /// Hands a parsed block on.
-    pub fn deliver(&self, piece: usize, sequence: u64, unit: Unit) {
+    pub fn deliver(&self, activation: u64, sequence: u64, unit: Unit) {
         let mut state = self.lock();
         let mut waiting = None;
-        if let Some(active) = state.active.iter_mut().find(|a| a.piece.number == piece) {
+        if let Some(active) = state.active.iter_mut().find(|a| a.activation == activation) {
             active.in_flight -= 1;
             active.budget = active.budget.saturating_sub(unit.source_bytes);
             if active.budget == 0 {
@@ -69,9 +69,9 @@ impl Schedule<'_> {
     }
 
     /// The piece's feed has nothing more.
-    pub fn exhausted(&self, piece: usize) {
+    pub fn exhausted(&self, activation: u64) {
         let mut state = self.lock();
-        if let Some(active) = state.active.iter_mut().find(|a| a.piece.number == piece) {
+        if let Some(active) = state.active.iter_mut().find(|a| a.activation == activation) {
             active.in_flight -= 1;
             active.exhausted = true;
             active.arrived.notify_one();

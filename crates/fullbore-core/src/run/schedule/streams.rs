@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use super::{Active, Schedule, State, Unit};
 use crate::constants::QUEUE_BLOCKS_PER_STREAM;
-use crate::destination::Lane;
+use crate::destination::{Committed, Lane};
 use crate::error::{Error, Result};
 use crate::plan::{Format, PieceInput, PlannedPiece};
 use crate::run::lines::Lines;
 use crate::source::feed::{Feed, RangeFeed, StreamFeed};
+use crate::source::gaps::GapFeed;
 use crate::source::parquet::RowFeed;
 
 impl Schedule<'_> {
@@ -18,7 +19,7 @@ impl Schedule<'_> {
     pub fn claim(&self) -> Result<Option<(PlannedPiece, Lane)>> {
         let mut state = self.lock();
         loop {
-            if state.closed {
+            if state.closed || state.is_stopping || self.interrupted.load(Ordering::Relaxed) {
                 return Ok(None);
             }
             if let Some(piece) = state.waiting.pop_front() {
@@ -45,12 +46,17 @@ impl Schedule<'_> {
                 None => {
                     // Opening may block (a pipe nobody writes to yet), so not under the lock.
                     state.streams[stream].opening = true;
+                    let gaps = std::mem::take(&mut state.streams[stream].gaps);
                     drop(state);
                     let opened = self.open_stream(table, file)?;
                     state = self.lock();
                     state.streams[stream].opening = false;
                     self.ready.notify_all();
-                    let feed = Arc::new(Mutex::new(Feed::Stream(opened)));
+                    let feed = match gaps.is_empty() {
+                        true => Feed::Stream(opened),
+                        false => Feed::Gaps(GapFeed::new(opened, gaps)),
+                    };
+                    let feed = Arc::new(Mutex::new(feed));
                     state.streams[stream].feed.get_or_insert(feed).clone()
                 }
             };
@@ -80,7 +86,9 @@ impl Schedule<'_> {
         feed: Arc<Mutex<Feed>>,
         budget: u64,
     ) {
+        state.activations += 1;
         state.active.push(Active {
+            activation: state.activations,
             limits: piece.bounds.as_ref().map(|bounds| Arc::new(bounds.keys.clone())),
             piece,
             lane,
@@ -164,22 +172,20 @@ impl Schedule<'_> {
     }
 
     /// The piece is committed.
-    pub fn finish(
-        &self,
-        piece: &PlannedPiece,
-        rows: u64,
-        rejected: u64,
-        bytes: u64,
-        lines: &Lines,
-    ) {
+    pub fn finish(&self, mut piece: Committed, lines: &Lines) {
+        piece.portion.ranges = Vec::new();
+        let mut state = self.lock();
+        self.deactivate(&mut state, piece.piece);
+        state.lines.merge(lines);
+        state.count(&piece);
+        state.committed.push(piece);
+    }
+
+    /// The connection was lost, and with it perhaps the piece: the next round sees to it.
+    pub fn lose(&self, piece: &PlannedPiece, why: Error) {
         let mut state = self.lock();
         self.deactivate(&mut state, piece.number);
-        state.lines.merge(lines);
-        let totals = &mut state.totals[piece.table];
-        totals.rows += rows;
-        totals.rejected += rejected;
-        totals.bytes += bytes;
-        totals.pieces += u64::from(rows > 0);
+        state.lost.get_or_insert(why);
     }
 
     /// The piece is to be repeated as text; false where its source can't be read again.

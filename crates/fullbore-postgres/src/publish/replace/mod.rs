@@ -50,7 +50,12 @@ pub fn index_jobs(postgres: &Postgres, plan: &Plan, target: &Target) -> Result<V
     let staging = target.staging(plan)?;
     in_transaction(&mut postgres.control(), |session| {
         let old = unchanged(session, target)?;
-        with_full_names(session, |session| rebuild::jobs(session, plan, &old, &staging))
+        let jobs =
+            with_full_names(session, |session| rebuild::jobs(session, plan, &old, &staging))?;
+        match postgres.is_later_attempt() {
+            true => rebuild::left_to_do(session, &staging, jobs),
+            false => Ok(jobs),
+        }
     })
 }
 

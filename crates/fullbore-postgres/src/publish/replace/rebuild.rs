@@ -122,6 +122,30 @@ pub fn jobs(
     Ok(shared)
 }
 
+/// Takes away what an earlier attempt has built: indexes by their names, which tell the run and the
+/// index; foreign keys are dropped, to be checked anew.
+pub fn left_to_do(
+    session: &mut Session,
+    staging: &QualifiedName,
+    mut jobs: Vec<Job>,
+) -> Result<Vec<Job>> {
+    let new = super::known(session, staging)?;
+    for key in foreign_keys(session, new.oid).map_err(failed)? {
+        let drop = format!("ALTER TABLE {staging} DROP CONSTRAINT {}", quote(&key.name)?);
+        session.execute(&drop).map_err(failed)?;
+    }
+    for built in catalog::indexes(session, new.oid).map_err(failed)? {
+        let name = quote(&built.name)?;
+        let builds = |statement: &String| {
+            statement.contains(&format!("INDEX {name} ON "))
+                || statement.contains(&format!("ADD CONSTRAINT {name} "))
+        };
+        jobs.iter_mut().for_each(|job| job.statements.retain(|statement| !builds(statement)));
+    }
+    jobs.retain(|job| !job.statements.is_empty());
+    Ok(jobs)
+}
+
 /// Whether the index is built as such and becomes a constraint afterwards.
 fn attaches(index: &IndexDefinition) -> bool {
     index.constraint.as_ref().is_some_and(|constraint| constraint.attaches.is_some())

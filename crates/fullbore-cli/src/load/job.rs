@@ -1,0 +1,87 @@
+//! From the command line to a job.
+
+use std::path::Path;
+
+use fullbore_core::error::{Error, Result};
+use fullbore_core::job::{Codec, DirectIo, Job, Method, TableJob, read_job_file};
+
+use crate::args::LoadArgs;
+
+/// The job that the command line, or its job file, describes. What is said of the run on the
+/// command line holds for a job file too.
+pub fn job_of(args: &LoadArgs) -> Result<Job> {
+    let mut job = match args.sources.as_slice() {
+        [file] if file.ends_with(".toml") && Path::new(file).is_file() => {
+            let of_a_table = TableJob { sources: Vec::new(), ..table_job(args) };
+            if of_a_table != TableJob::default() {
+                return Err(Error::usage_with_hint(
+                    "options of a table can't be given beside a job file, which may have several",
+                    "write them into the file, or change it with --set table.NAME.option=value",
+                ));
+            }
+            read_job_file(Path::new(file), &args.settings)?
+        }
+        _ if !args.settings.is_empty() => {
+            return Err(Error::usage_with_hint("--set changes a job file", "name one: JOB.toml"));
+        }
+        _ => Job { tables: vec![table_job(args)], ..Job::default() },
+    };
+    job.to = args.to.clone().or(job.to);
+    job.streams = args.streams.unwrap_or(job.streams);
+    job.parsers = args.parsers.unwrap_or(job.parsers);
+    job.method = args.method.unwrap_or(job.method);
+    job.compress = args.compress.unwrap_or(job.compress);
+    job.direct_io = args.direct_io.unwrap_or(job.direct_io);
+    job.max_rejects = args.max_rejects.unwrap_or(job.max_rejects);
+    job.max_field_bytes = args.max_field_bytes.or(job.max_field_bytes);
+    job.allow_publication |= args.allow_publication;
+    job.no_analyze |= args.no_analyze;
+    job.no_ledger |= args.no_ledger;
+    job.ledger_schema = args.ledger_schema.clone().or(job.ledger_schema);
+    job.retry_for = args.retry_for.or(job.retry_for);
+    if !args.tablespaces.is_empty() {
+        job.tablespaces = args.tablespaces.clone();
+    }
+    check_direct_options(&job)?;
+    if job.tables.is_empty() {
+        return Err(Error::usage_with_hint("the job has no table", "add a [[table]] to it"));
+    }
+    Ok(job)
+}
+
+/// An option that could do nothing is refused.
+fn check_direct_options(job: &Job) -> Result<()> {
+    let option = match (job.method, job.compress, job.direct_io) {
+        (Method::Auto | Method::Direct, ..) | (_, Codec::None, DirectIo::Auto) => return Ok(()),
+        (_, Codec::None, _) => "--direct-io",
+        _ => "--compress",
+    };
+    Err(Error::usage_with_hint(
+        format!("{option} is for the direct method, and --method copy was asked for"),
+        format!("leave {option} out, or choose --method auto or direct"),
+    ))
+}
+
+fn table_job(args: &LoadArgs) -> TableJob {
+    TableJob {
+        name: args.table.clone(),
+        sources: args.sources.clone(),
+        format: args.format,
+        delimiter: args.delimiter.clone(),
+        quote: args.quote.clone(),
+        escape: args.escape.clone(),
+        null: args.null.clone(),
+        header: args.header,
+        encoding: args.encoding.clone(),
+        columns: args.columns.clone(),
+        publish: args.publish,
+        atomic: args.atomic,
+        create: args.create,
+        schema_file: args.schema.clone(),
+        types: args.types.clone(),
+        partition_by: args.partition_by.clone(),
+        partition_bounds: args.partition_bounds.clone(),
+        scan_keys: args.scan_keys,
+        as_text: args.as_text,
+    }
+}

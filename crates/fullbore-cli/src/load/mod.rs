@@ -1,0 +1,266 @@
+//! `fullbore load` and `fullbore plan`.
+
+pub mod destinations;
+mod job;
+pub mod saved;
+mod signals;
+mod standing;
+
+pub use standing::check_resumed;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use fullbore_core::error::{DestinationFailure, Error, Result};
+use fullbore_core::job::Job;
+use fullbore_core::plan::Plan;
+use fullbore_core::record::Recorder;
+use fullbore_core::run::{Failure, Outcome};
+use fullbore_postgres::ledger::Ledger;
+use fullbore_postgres::ledger::runs::{LedgerRun, State};
+
+use crate::args::LoadArgs;
+use crate::assemble::{Assembled, assemble};
+use crate::exit::Ended;
+use crate::words::{complain, counted, grouped};
+use crate::{log_file, plan_view, progress, summary};
+
+use destinations::Destinations;
+use job::job_of;
+use signals::{INTERRUPTED, listen_for_signals};
+use standing::{Course, Standing};
+
+/// How a load is shown, and what was asked of it beside its job.
+#[derive(Debug, Default)]
+pub struct Manner {
+    pub resume: bool,
+    /// The run to go on with, where one is named.
+    pub run: Option<String>,
+    pub reject_dir: PathBuf,
+    pub json: bool,
+    pub quiet: bool,
+    pub log_file: Option<PathBuf>,
+}
+
+impl Manner {
+    fn of(args: &LoadArgs) -> Self {
+        Self {
+            resume: args.resume,
+            run: None,
+            reject_dir: args.reject_dir.clone().unwrap_or_else(|| ".".into()),
+            json: args.json,
+            quiet: args.quiet,
+            log_file: args.log_file.clone(),
+        }
+    }
+}
+
+pub fn run(args: &LoadArgs) -> Ended {
+    if args.dry_run {
+        return plan(args);
+    }
+    let manner = Manner::of(args);
+    job_of(args).and_then(|job| load(&job, &manner)).unwrap_or_else(|error| fail(&manner, &error))
+}
+
+pub fn plan(args: &LoadArgs) -> Ended {
+    let manner = Manner::of(args);
+    let planned = job_of(args).and_then(|job| {
+        let to = Destinations::open(&job)?;
+        let mut standing = Standing::ask(&job, to.postgres(), args.resume)?;
+        if let Some(postgres) = to.postgres() {
+            standing.look(postgres)?;
+        }
+        let course = standing.course(&job, args.resume)?;
+        if let Course::Finished(run) = &course {
+            return Ok(finished_before(run));
+        }
+        let assembled = planned(&job, &to, &manner, &mut standing, &course)?;
+        Ok(plan_view::render(&assembled.plan, &assembled.statements))
+    });
+    match planned {
+        Ok(text) => {
+            print!("{text}");
+            Ended::Loaded
+        }
+        Err(error) => fail(&manner, &error),
+    }
+}
+
+/// A refusal before anything was touched.
+pub fn fail(manner: &Manner, error: &Error) -> Ended {
+    tracing::error!("refused: {error}");
+    complain(&error.to_string(), error.hint());
+    if manner.json {
+        println!("{}", serde_json::json!({ "error": error.to_string(), "hint": error.hint() }));
+    }
+    Ended::Usage
+}
+
+/// The plan of a new run, or of one that goes on.
+fn planned(
+    job: &Job,
+    to: &Destinations,
+    manner: &Manner,
+    standing: &mut Standing,
+    course: &Course,
+) -> Result<Assembled> {
+    let (recorded, note) = match course {
+        Course::Resume(run) => (Some(run.as_ref()), None),
+        Course::Begin { note } => (None, note.clone()),
+        Course::Finished(_) => (None, None),
+    };
+    let mut assembled = assemble(job, to.postgres(), manner.reject_dir.clone(), recorded)?;
+    if let Some((table, reason)) = assembled.not_resumable.take() {
+        let hint = Some("leave --resume away, or load into ordinary tables".to_owned());
+        standing.refuse(&format!("{table}: {reason}"), hint, manner.resume)?;
+    }
+    let mut continuity = standing.continuity.clone();
+    continuity.resumes = recorded.is_some();
+    assembled.plan.continuity = continuity;
+    if let (Some(note), Some(table)) = (note, assembled.plan.tables.first_mut()) {
+        table.notes.push(note);
+    }
+    Ok(assembled)
+}
+
+fn finished_before(run: &LedgerRun) -> String {
+    format!(
+        "run {} of this job has loaded the same files ({} rows, begun {}): there is nothing to do; \
+         leave --resume away to load them again\n",
+        run.run_id,
+        grouped(run.rows_committed),
+        run.started
+    )
+}
+
+/// Loads a job, from the beginning or from where a run of it stopped.
+pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
+    if let Some(path) = &manner.log_file {
+        log_file::open(path)?;
+    }
+    let to = Destinations::open(job)?;
+    let mut standing = Standing::ask(job, to.postgres(), manner.resume)?;
+    if let Some(postgres) = to.postgres().filter(|_| standing.continuity.is_resumable) {
+        // Before looking: what is found stays so while we have the lock.
+        postgres.lock_job(&standing.job)?;
+        standing.look(postgres)?;
+        if let Some(run) = standing.earlier.take_if(|run| run.state == State::Preparing) {
+            // It ended before its first row.
+            postgres.take_back(&standing.schema, &run)?;
+        }
+    }
+    let course = standing.course(job, manner.resume)?;
+    if let Some(wanted) = &manner.run {
+        check_named(wanted, standing.earlier.as_ref())?;
+    }
+    if let Course::Finished(run) = &course {
+        eprint!("{}", finished_before(run));
+        if manner.json {
+            println!("{}", summary::finished_before(run));
+        }
+        return Ok(Ended::Loaded);
+    }
+    let Assembled { plan, targets, statements, .. } =
+        planned(job, &to, manner, &mut standing, &course)?;
+    if let Destinations::Postgres(postgres) = &to {
+        postgres.adopt(targets);
+        if plan.continuity.is_resumable {
+            postgres.keep_ledger(Ledger::new(&standing.schema, &standing.job, &plan.run_id));
+        }
+    }
+    if !manner.quiet {
+        for note in plan.tables.iter().flat_map(|table| &table.notes) {
+            eprintln!("note: {note}");
+        }
+    }
+    if plan.continuity.is_resumable && !plan.continuity.resumes {
+        saved::save(&plan, job, to.postgres(), manner)?;
+    }
+    let expected: Vec<_> =
+        plan.tables.iter().map(|table| (table.name.clone(), table.bytes)).collect();
+    let listener = progress::listener(&expected, manner.quiet || manner.json);
+    let recorder = match plan.continuity.resumes {
+        true => Recorder::append(&plan.run_dir, listener)?,
+        false => Recorder::create(&plan.run_dir, listener)?,
+    };
+    for line in plan_view::render(&plan, &statements).lines() {
+        tracing::debug!("plan: {line}");
+    }
+    let plan = Arc::new(plan);
+    listen_for_signals();
+    let result = fullbore_core::run::run(&plan, to.as_destination(), &recorder, &INTERRUPTED);
+    Ok(match result {
+        Ok(outcome) => finished(manner, &plan, &outcome),
+        Err(failure) => failed(manner, &plan, &failure),
+    })
+}
+
+/// Refuses a run, named by its id, that is not the last one of its job.
+fn check_named(wanted: &str, last: Option<&LedgerRun>) -> Result<()> {
+    match last {
+        Some(last) if last.run_id == wanted => Ok(()),
+        Some(last) => Err(Error::usage_with_hint(
+            format!("run {wanted} is not the last one of its job: that is {}", last.run_id),
+            format!("resume that one, or take {wanted} back with `fullbore runs abort {wanted}`"),
+        )),
+        None => Err(Error::usage_with_hint(
+            format!("the database's ledger knows no run {wanted}"),
+            "it was taken back, or is in another database (--to): load again",
+        )),
+    }
+}
+
+fn finished(manner: &Manner, plan: &Plan, outcome: &Outcome) -> Ended {
+    if !manner.quiet {
+        summary::print(plan, outcome);
+    }
+    if manner.json {
+        summary::JsonSummary::of(plan, outcome, None).print();
+    }
+    if outcome.rejected > 0 { Ended::LoadedWithRejects } else { Ended::Loaded }
+}
+
+fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
+    let Failure { error, outcome, is_kept, left_behind, rows_kept } = failure;
+    complain(&error.to_string(), error.hint());
+    for path in &outcome.reject_files {
+        eprintln!("  rejected rows are in {}", path.display());
+    }
+    let run = &plan.run_id;
+    if *is_kept {
+        let kept = match outcome.pieces {
+            0 => "nothing is committed yet".to_owned(),
+            pieces => format!(
+                "{} with {} committed and kept",
+                counted(pieces, "piece"),
+                counted(outcome.rows, "row")
+            ),
+        };
+        eprintln!(
+            "  {kept}: `fullbore runs resume {run}` goes on, `fullbore runs abort {run}` takes it back"
+        );
+    } else {
+        for name in left_behind {
+            eprintln!("  left behind, drop it by hand: {name}");
+        }
+    }
+    if *rows_kept > 0 {
+        eprintln!(
+            "  {} rows of committed pieces stay in the table (plain append is not atomic; see --atomic)",
+            grouped(*rows_kept)
+        );
+    }
+    if manner.json {
+        let mut summary = summary::JsonSummary::of(plan, outcome, Some(error.to_string()));
+        summary.resumable = *is_kept;
+        summary.print();
+    }
+    match error {
+        _ if *is_kept || *rows_kept > 0 => Ended::Stopped,
+        Error::Interrupted => Ended::Stopped,
+        Error::Usage { .. } => Ended::Usage,
+        Error::Destination { kind: DestinationFailure::Refused, .. } => Ended::Usage,
+        _ => Ended::Failed,
+    }
+}

@@ -1,0 +1,50 @@
+//! The job of a run, kept in the run's folder, so that `fullbore runs resume` needs only its id.
+//!
+//! Never in the database: who may write there could make a client load other files of its machine.
+
+use std::path::{Path, PathBuf};
+
+use fullbore_core::error::{Error, Result};
+use fullbore_core::job::Job;
+use fullbore_core::plan::Plan;
+use fullbore_postgres::Postgres;
+use serde::{Deserialize, Serialize};
+
+use super::Manner;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SavedJob {
+    pub job: Job,
+    pub reject_dir: PathBuf,
+}
+
+fn path(run_dir: &Path) -> PathBuf {
+    run_dir.join("job.json")
+}
+
+/// Saves a job with absolute paths, and the way to its server without a password.
+pub fn save(plan: &Plan, job: &Job, postgres: Option<&Postgres>, manner: &Manner) -> Result<()> {
+    let mut job = job.clone().with_absolute_paths()?;
+    // Another environment may name another server.
+    job.to = postgres.map(|postgres| postgres.options().redacted());
+    let reject_dir = std::path::absolute(&manner.reject_dir)
+        .map_err(|source| Error::Read { path: manner.reject_dir.clone(), source })?;
+    let text =
+        serde_json::to_vec_pretty(&SavedJob { job, reject_dir }).expect("plain data becomes JSON");
+    let path = path(&plan.run_dir);
+    std::fs::create_dir_all(&plan.run_dir)
+        .and_then(|()| std::fs::write(&path, text))
+        .map_err(|source| Error::Write { path, source })
+}
+
+/// Reads the job of a run back.
+pub fn read(run_dir: &Path) -> Result<SavedJob> {
+    let path = path(run_dir);
+    let text = std::fs::read(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
+    serde_json::from_slice(&text).map_err(|error| {
+        Error::usage_with_hint(
+            format!("{} can't be read: {error}", path.display()),
+            "resume with the command that began the run, and --resume",
+        )
+    })
+}

@@ -1,0 +1,183 @@
+//! What the ledger says of a job before it is loaded: whether its run can be resumed at all, whether
+//! one was begun, and what is done about it.
+
+use std::time::Duration;
+
+use fullbore_core::constants::RETRY_FOR_DEFAULT_S;
+use fullbore_core::error::{Error, Result};
+use fullbore_core::job::Job;
+use fullbore_core::plan::recorded::RecordedFile;
+use fullbore_core::plan::{Continuity, TablePlan};
+use fullbore_core::source::discover::discover;
+use fullbore_postgres::connection::quote_identifier;
+use fullbore_postgres::ledger::SCHEMA_DEFAULT;
+use fullbore_postgres::ledger::runs::{LedgerRun, State, Which};
+use fullbore_postgres::ledger::schema::Availability;
+use fullbore_postgres::{Postgres, Target};
+
+/// Where a job stands before it is loaded.
+pub struct Standing {
+    /// The ledger's schema, quoted.
+    pub schema: String,
+    /// The job's hash.
+    pub job: String,
+    pub continuity: Continuity,
+    /// The run of this job that was begun last, if the ledger knows any.
+    pub earlier: Option<LedgerRun>,
+}
+
+/// What is to be done.
+pub enum Course {
+    /// Load from the beginning; what should be known before.
+    Begin { note: Option<String> },
+    /// Go on with a run.
+    Resume(Box<LedgerRun>),
+    /// It was done before.
+    Finished(Box<LedgerRun>),
+}
+
+impl Standing {
+    /// Asks files and server; nothing is touched. `resume`: it is asked for.
+    pub fn ask(job: &Job, postgres: Option<&Postgres>, resume: bool) -> Result<Self> {
+        let bare = job.ledger_schema.as_deref().unwrap_or(SCHEMA_DEFAULT);
+        let schema = quote_identifier(bare)
+            .map_err(|error| Error::usage(format!("--ledger-schema: {error}")))?;
+        let patience = Duration::from_secs(job.retry_for.unwrap_or(RETRY_FOR_DEFAULT_S));
+        let mut standing = Self {
+            schema,
+            job: job.identity()?,
+            continuity: Continuity { keeps: resume, patience, ..Continuity::default() },
+            earlier: None,
+        };
+        let Some(postgres) = postgres else {
+            standing.refuse("the destination keeps no ledger", None, resume)?;
+            return Ok(standing);
+        };
+        if let Some((reason, hint)) = obstacle(job, postgres, bare)? {
+            standing.refuse(&reason, Some(hint), resume)?;
+            return Ok(standing);
+        }
+        standing.continuity.is_resumable = true;
+        Ok(standing)
+    }
+
+    /// Not resumable: a refusal where that is asked for.
+    pub fn refuse(&mut self, reason: &str, hint: Option<String>, resume: bool) -> Result<()> {
+        if resume {
+            return Err(Error::Usage { message: format!("--resume: {reason}"), hint });
+        }
+        self.continuity.is_resumable = false;
+        self.continuity.reason = reason.to_owned();
+        Ok(())
+    }
+
+    /// Looks for the run that was begun last.
+    pub fn look(&mut self, postgres: &Postgres) -> Result<()> {
+        if self.continuity.is_resumable {
+            let runs = postgres.ledger_runs(&self.schema, &Which::OfJob(&self.job))?;
+            self.earlier = runs.into_iter().next();
+        }
+        Ok(())
+    }
+
+    /// What is to be done, `resume` being asked for or not.
+    pub fn course(&self, job: &Job, resume: bool) -> Result<Course> {
+        let Some(earlier) = &self.earlier else { return Ok(Course::Begin { note: None }) };
+        let run = &earlier.run_id;
+        let change = source_change(job, earlier)?;
+        if !resume {
+            return Ok(Course::Begin { note: unfinished_note(earlier) });
+        }
+        Ok(match (earlier.state, change) {
+            (State::Preparing | State::Undone, _) => Course::Begin { note: None },
+            (State::Aborting, _) => {
+                return Err(Error::usage_with_hint(
+                    format!("run {run} of this job is being taken back"),
+                    format!("end that first: fullbore runs abort {run}"),
+                ));
+            }
+            (State::Finished, None) => Course::Finished(Box::new(earlier.clone())),
+            // What is shown needs its sources no more.
+            (State::Finished | State::Published, Some(change)) => Course::Begin {
+                note: Some(format!(
+                    "run {run} of this job has finished with other sources ({change}); this is a new \
+                     run, of all of them"
+                )),
+            },
+            (State::Loading | State::Published, None) => Course::Resume(Box::new(earlier.clone())),
+            (State::Loading, Some(change)) => {
+                let why = format!("its sources changed: {change}");
+                return Err(earlier.recorded().refusal(&why));
+            }
+        })
+    }
+}
+
+fn unfinished_note(earlier: &LedgerRun) -> Option<String> {
+    let run = &earlier.run_id;
+    (earlier.state.is_unfinished()).then(|| {
+        format!(
+            "run {run} of this job has not finished, {} pieces of it are committed; this is a new one \
+             (--resume goes on with {run}, `fullbore runs abort {run}` takes it back)",
+            earlier.pieces_committed
+        )
+    })
+}
+
+/// How the job's files differ from those that a run was begun with.
+fn source_change(job: &Job, earlier: &LedgerRun) -> Result<Option<String>> {
+    let recorded = earlier.recorded();
+    for (number, table) in job.tables.iter().enumerate() {
+        let mut files = Vec::new();
+        for source in &table.sources {
+            match discover(source) {
+                Ok(found) => files.extend(found.iter().map(RecordedFile::of)),
+                Err(error) => return Ok(Some(error.to_string())),
+            }
+        }
+        if let Some(change) = recorded.source_change(number, &files) {
+            return Ok(Some(change));
+        }
+    }
+    Ok(None)
+}
+
+/// Refuses to go on where a table, planned anew, does not come out as it was.
+pub fn check_resumed(
+    earlier: &LedgerRun,
+    number: usize,
+    table: &TablePlan,
+    target: Option<&Target>,
+) -> Result<()> {
+    let recorded = earlier.recorded();
+    // Once its rows are shown the target may be a new table.
+    let target = target.filter(|_| earlier.state != State::Published);
+    let then = earlier.tables.get(number);
+    let change = then.zip(target).and_then(|(then, target)| then.target_change(target));
+    match change {
+        Some(change) => Err(recorded.refusal(&format!("the target changed: {change}"))),
+        None => recorded.check(number, table),
+    }
+}
+
+/// Why no ledger is kept, and what to do about it.
+fn obstacle(job: &Job, postgres: &Postgres, schema: &str) -> Result<Option<(String, String)>> {
+    if job.no_ledger {
+        let reason = "--no-ledger leaves the ledger out".to_owned();
+        return Ok(Some((reason, "leave --no-ledger away".into())));
+    }
+    for source in job.tables.iter().flat_map(|table| &table.sources) {
+        for file in discover(source)? {
+            if !file.is_regular {
+                return Ok(Some((
+                    format!("{} can be read only once", file.path.display()),
+                    "write it to a file first".into(),
+                )));
+            }
+        }
+    }
+    Ok(match postgres.ledger_availability(schema)? {
+        Availability::Present | Availability::Absent => None,
+        Availability::Refused { reason, hint } => Some((reason, hint)),
+    })
+}

@@ -1,0 +1,63 @@
+//! `fullbore runs`: what was loaded, from the records and from ledgers; and what becomes of runs that
+//! stopped.
+
+mod list;
+mod resume;
+mod show;
+mod take_back;
+
+pub use take_back::LedgerArgs;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use fullbore_core::error::{Error, Result};
+use fullbore_core::record::list_runs;
+
+use crate::args::{RunsAction, RunsArgs};
+use crate::exit::Ended;
+use crate::state::runs_dir;
+use crate::words::complain;
+
+pub fn run(args: &RunsArgs) -> Ended {
+    let result = match &args.action {
+        RunsAction::List { json, ledger } => list::list(*json, ledger).map(|()| Ended::Loaded),
+        RunsAction::Show { run, json, ledger } => {
+            show::show(run, *json, ledger).map(|()| Ended::Loaded)
+        }
+        RunsAction::Resume(args) => resume::resume(args),
+        RunsAction::Abort { run, ledger } => take_back::abort(run, ledger),
+        RunsAction::Undo { run, ledger } => take_back::undo(run, ledger),
+    };
+    result.unwrap_or_else(|error| {
+        complain(&error.to_string(), error.hint());
+        Ended::Usage
+    })
+}
+
+/// Prints a line; a reader that has gone away is no error.
+fn say(line: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// The id of a run by what a person wrote; a name in the folder and nothing else.
+fn id_of(run: &str) -> Result<String> {
+    let id = match run {
+        "last" => list_runs(&runs_dir()?)?.into_iter().next().map(|run| run.run_id),
+        id if !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric()) => {
+            Some(id.to_owned())
+        }
+        _ => None,
+    };
+    id.ok_or_else(|| missing(run))
+}
+
+/// The folder of a run whose record is on this machine.
+fn folder_of(run: &str) -> Result<PathBuf> {
+    let folder = runs_dir()?.join(id_of(run)?);
+    if folder.is_dir() { Ok(folder) } else { Err(missing(run)) }
+}
+
+fn missing(run: &str) -> Error {
+    Error::usage_with_hint(format!("there is no run {run:?}"), "see `fullbore runs list`")
+}

@@ -1,0 +1,34 @@
+//! `fullbore runs resume`: goes on with a run by its id.
+
+use fullbore_core::error::{Error, Result};
+
+use super::folder_of;
+use crate::args::ResumeArgs;
+use crate::exit::Ended;
+use crate::load::{self, Manner, saved};
+
+pub fn resume(args: &ResumeArgs) -> Result<Ended> {
+    let folder = folder_of(&args.run).map_err(|_| not_here(&args.run))?;
+    let saved = saved::read(&folder).map_err(|_| not_here(&args.run))?;
+    let mut job = saved.job;
+    job.to = args.to.clone().or(job.to);
+    job.streams = args.streams.unwrap_or(job.streams);
+    job.max_rejects = args.max_rejects.unwrap_or(job.max_rejects);
+    job.retry_for = args.retry_for.or(job.retry_for);
+    let manner = Manner {
+        resume: true,
+        run: folder.file_name().map(|name| name.to_string_lossy().into_owned()),
+        reject_dir: saved.reject_dir,
+        json: args.json,
+        quiet: args.quiet,
+        log_file: args.log_file.clone(),
+    };
+    load::load(&job, &manner).or_else(|error| Ok(load::fail(&manner, &error)))
+}
+
+fn not_here(run: &str) -> Error {
+    Error::usage_with_hint(
+        format!("the job of run {run:?} is not kept on this machine"),
+        "give the command that began it once more, with --resume: the database knows how far it is",
+    )
+}

@@ -1,0 +1,84 @@
+//! `fullbore runs show`: what happened in a run.
+
+use fullbore_core::error::Result;
+use fullbore_core::record::{Event, read_events};
+
+use super::take_back::{LedgerArgs, Opened};
+use super::{folder_of, id_of, list, say};
+use crate::words::{grouped, seconds};
+
+pub fn show(run: &str, json: bool, ledger: &LedgerArgs) -> Result<()> {
+    if !ledger.is_given() {
+        return show_record(run, json);
+    }
+    // The record of a run that was begun elsewhere is not here, but the ledger knows it.
+    let id = id_of(run)?;
+    if folder_of(&id).is_ok() {
+        show_record(&id, json)?;
+    }
+    let opened = Opened::at(ledger, Some(&id))?;
+    list::say_run(&opened, &opened.run(&id)?, json)
+}
+
+fn show_record(run: &str, json: bool) -> Result<()> {
+    let entries = read_events(&folder_of(run)?)?;
+    for entry in entries {
+        if json {
+            say(format_args!(
+                "{}",
+                serde_json::to_string(&entry).expect("plain data becomes JSON")
+            ));
+            continue;
+        }
+        let at = format!("{:>9.2} s ", entry.at);
+        match entry.event {
+            Event::RunStarted { run_id, fullbore, streams, parsers, pieces, tables, .. } => {
+                say(format_args!(
+                    "{at} run {run_id} of fullbore {fullbore}: {} in {pieces} planned pieces, \
+                     {streams} streams, {parsers} parsers",
+                    tables.join(", ")
+                ));
+            }
+            Event::Sample { .. } => {}
+            Event::PieceCommitted { piece, stream, rows, .. } => {
+                say(format_args!(
+                    "{at} piece {piece} committed by stream {stream}: {} rows",
+                    grouped(rows)
+                ));
+            }
+            Event::PhaseFinished { phase } => {
+                say(format_args!("{at} {} took {}", phase.name, seconds(phase.seconds)));
+            }
+            Event::RunFinished { rows, rejected, .. } => {
+                say(format_args!(
+                    "{at} loaded {} rows, {} rejected",
+                    grouped(rows),
+                    grouped(rejected)
+                ));
+            }
+            Event::RunResumed { pieces_committed, rows_committed, .. } => {
+                say(format_args!(
+                    "{at} resumed: {pieces_committed} pieces with {} rows are committed already",
+                    grouped(rows_committed)
+                ));
+            }
+            Event::RoundStarted { reason, pieces_committed } => {
+                say(format_args!(
+                    "{at} begun anew after a lost connection, {pieces_committed} pieces committed: \
+                     {reason}"
+                ));
+            }
+            Event::RunTakenBack => say(format_args!("{at} taken back")),
+            Event::RunFailed { error, is_kept: true, .. } => {
+                say(format_args!("{at} stopped, can be resumed: {error}"));
+            }
+            Event::RunFailed { error, rows_kept, left_behind, is_kept: false } => {
+                say(format_args!("{at} failed: {error}; {} rows kept", grouped(rows_kept)));
+                for name in left_behind {
+                    say(format_args!("{:>11} left behind: {name}", ""));
+                }
+            }
+        }
+    }
+    Ok(())
+}

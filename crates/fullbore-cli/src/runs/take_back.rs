@@ -1,0 +1,116 @@
+//! `fullbore runs abort` takes back a run that stopped, `fullbore runs undo` one that has finished.
+
+use fullbore_core::error::{Error, Result};
+use fullbore_core::job::Job;
+use fullbore_core::record::{Event, Recorder};
+use fullbore_postgres::Postgres;
+use fullbore_postgres::connection::quote_identifier;
+use fullbore_postgres::ledger::SCHEMA_DEFAULT;
+use fullbore_postgres::ledger::runs::{LedgerRun, Which};
+
+use super::id_of;
+use crate::exit::Ended;
+use crate::load::destinations::Destinations;
+use crate::load::saved;
+use crate::state::runs_dir;
+use crate::words::{complain, grouped};
+
+/// Which ledger is meant.
+#[derive(Debug, Default, clap::Args)]
+pub struct LedgerArgs {
+    /// The database whose ledger is asked [default: that of the run's job]
+    #[arg(long, value_name = "URL")]
+    pub to: Option<String>,
+    /// The ledger's schema [default: that of the run's job, else fullbore]
+    #[arg(long, value_name = "NAME")]
+    pub ledger_schema: Option<String>,
+}
+
+impl LedgerArgs {
+    /// Whether a ledger is asked for.
+    pub fn is_given(&self) -> bool {
+        self.to.is_some() || self.ledger_schema.is_some()
+    }
+}
+
+/// A database and the schema of its ledger.
+pub struct Opened {
+    pub postgres: Box<Postgres>,
+    /// Quoted.
+    pub schema: String,
+}
+
+impl Opened {
+    /// Connects to the ledger that is named, else to that of a run of this machine.
+    pub fn at(ledger: &LedgerArgs, run: Option<&str>) -> Result<Self> {
+        let saved = match run {
+            Some(run) => saved::read(&runs_dir()?.join(run)).ok(),
+            None => None,
+        };
+        let mut job = saved.map_or_else(Job::default, |saved| saved.job);
+        job.to = ledger.to.clone().or(job.to);
+        let schema = ledger.ledger_schema.clone().or(job.ledger_schema.clone());
+        let schema = quote_identifier(schema.as_deref().unwrap_or(SCHEMA_DEFAULT))
+            .map_err(|error| Error::usage(format!("--ledger-schema: {error}")))?;
+        match Destinations::open(&job)? {
+            Destinations::Postgres(postgres) => Ok(Self { postgres, schema }),
+            _ => Err(Error::usage("only PostgreSQL servers keep a ledger")),
+        }
+    }
+
+    /// The run of this id.
+    pub fn run(&self, id: &str) -> Result<LedgerRun> {
+        let found = self.postgres.ledger_runs(&self.schema, &Which::Run(id))?;
+        found.into_iter().next().ok_or_else(|| {
+            Error::usage_with_hint(
+                format!("the ledger in schema {} knows no run {id}", self.schema),
+                "name its database with --to, and its schema with --ledger-schema; see `fullbore \
+                 runs list --to URL`",
+            )
+        })
+    }
+}
+
+pub fn abort(run: &str, ledger: &LedgerArgs) -> Result<Ended> {
+    let id = id_of(run)?;
+    let opened = Opened::at(ledger, Some(&id))?;
+    let run = opened.run(&id)?;
+    let taken = opened.postgres.take_back(&opened.schema, &run)?;
+    tell_record(&id);
+    for name in &taken.left_behind {
+        complain(&format!("{name} can't be dropped"), Some("drop it by hand, then abort again"));
+    }
+    if !taken.left_behind.is_empty() {
+        return Ok(Ended::Failed);
+    }
+    eprintln!("run {id} is taken back");
+    if taken.rows_kept > 0 {
+        eprintln!(
+            "  {} rows that plain append had committed stay in the table: they can't be told from \
+             others (see --atomic)",
+            grouped(taken.rows_kept)
+        );
+        return Ok(Ended::Stopped);
+    }
+    Ok(Ended::Loaded)
+}
+
+pub fn undo(run: &str, ledger: &LedgerArgs) -> Result<Ended> {
+    let id = id_of(run)?;
+    let opened = Opened::at(ledger, Some(&id))?;
+    let run = opened.run(&id)?;
+    let rows = opened.postgres.undo(&opened.schema, &run)?;
+    tell_record(&id);
+    eprintln!("run {id} is undone: {} rows are gone", grouped(rows));
+    Ok(Ended::Loaded)
+}
+
+/// Notes it in the record of the run, if it is on this machine.
+fn tell_record(id: &str) {
+    let Ok(folder) = runs_dir().map(|runs| runs.join(id)) else { return };
+    if folder.is_dir()
+        && let Ok(recorder) = Recorder::append(&folder, None)
+    {
+        recorder.record(Event::RunTakenBack);
+    }
+}

@@ -1,0 +1,216 @@
+//! The ledger itself: where it is made, who may use it, what is said where it can't be; and finished
+//! runs that are undone.
+
+mod common;
+#[path = "common/parted.rs"]
+mod parted;
+
+use common::moments::assert_loaded;
+use common::{Files, assert_no_leftovers, assert_same};
+use fullbore_testing::{TestServer, extended_or_skip, shared_or_skip};
+use parted::{PARTITIONS, SERVERS, partitioned, plain, rows};
+
+const REFUSED: i32 = 2;
+const NO_HEADER: [&str; 2] = ["--header", "none"];
+
+#[test]
+fn a_role_that_may_not_make_it_loads_all_the_same_and_is_told() {
+    for server in SERVERS {
+        let cluster = shared_or_skip!(server);
+        let database = cluster.fresh_database();
+        let role = format!("loader_{}", database.name());
+        database.psql(&format!(
+            "CREATE ROLE {role} LOGIN; CREATE TABLE t (a int); ALTER TABLE t OWNER TO {role}"
+        ));
+        let url = database.url().replace("postgres@", &format!("{role}@"));
+        assert_ne!(url, database.url());
+        let files = Files::new();
+        let file = files.write("x.csv", "1\n2\n");
+        let planned = files.fullbore(&["plan", &file, "--to", &url, "--table", "t"]);
+        assert!(planned.stdout.contains("not resumable: there is no schema"), "{}", planned.stdout);
+        assert_loaded(&files.load_at(&url, &file, "t", &NO_HEADER));
+        assert_eq!(database.psql("SELECT count(*) FROM t"), "2");
+        let resume = ["--header", "none", "--resume"];
+        let refused = files.load_at(&url, &file, "t", &resume);
+        assert_eq!(refused.code, REFUSED, "{}", refused.stderr);
+        assert!(refused.stderr.contains("--ledger-schema"), "{}", refused.stderr);
+        // One of its own; and one that somebody else has and lets it use.
+        database.psql(&format!("CREATE SCHEMA \"its Own\" AUTHORIZATION {role}"));
+        let mut own = resume.to_vec();
+        own.extend(["--ledger-schema", "its Own"]);
+        assert_loaded(&files.load_at(&url, &file, "t", &own));
+        assert_eq!(database.psql("SELECT count(*) FROM \"its Own\".pieces"), "1");
+        assert_loaded(&files.load(&database, &file, "t", &NO_HEADER));
+        let refused = files.load_at(&url, &file, "t", &resume);
+        assert!(refused.stderr.contains("may not use schema fullbore"), "{}", refused.stderr);
+        database.psql(&format!(
+            "GRANT USAGE ON SCHEMA fullbore TO {role}; GRANT SELECT, INSERT, UPDATE, DELETE ON \
+             fullbore.runs, fullbore.pieces, fullbore.pieces_unlogged TO {role}"
+        ));
+        let again = files.load_at(&url, &file, "t", &resume);
+        assert!(again.stderr.contains("nothing to do"), "{}", again.stderr);
+        database.psql(&format!("DROP OWNED BY {role} CASCADE; DROP ROLE {role}"));
+    }
+}
+
+#[test]
+fn nothing_is_made_where_it_is_not_wanted_or_of_no_use() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql("CREATE TABLE t (a int)");
+    let files = Files::new();
+    let file = files.write("x.csv", "1\n");
+    assert_loaded(&files.load(&database, &file, "t", &["--header", "none", "--no-ledger"]));
+    let mut args = vec!["load", "-", "--to", database.url(), "--table", "t"];
+    args.extend(NO_HEADER);
+    assert_loaded(&files.fullbore_with_input(&args, b"2\n"));
+    args.push("--resume");
+    let refused = files.fullbore_with_input(&args, b"3\n");
+    assert_eq!(refused.code, REFUSED, "{}", refused.stderr);
+    assert!(refused.stderr.contains("can be read only once"), "{}", refused.stderr);
+    database.psql("CREATE PUBLICATION everything FOR ALL TABLES");
+    assert_loaded(&files.load(&database, &file, "t", &NO_HEADER));
+    let refused = files.load(&database, &file, "t", &["--header", "none", "--resume"]);
+    assert!(refused.stderr.contains("would replicate the ledger"), "{}", refused.stderr);
+    assert_eq!(database.psql("SELECT to_regnamespace('fullbore')"), "");
+    assert_eq!(database.psql("SELECT sum(a) FROM t"), "4");
+    // A schema of that name that holds something else is left alone.
+    database
+        .psql("DROP PUBLICATION everything; CREATE SCHEMA fullbore; CREATE TABLE fullbore.runs ()");
+    assert_loaded(&files.load(&database, &file, "t", &NO_HEADER));
+    assert_eq!(
+        database
+            .psql("SELECT count(*) FROM pg_class WHERE relnamespace = 'fullbore'::regnamespace"),
+        "1"
+    );
+}
+
+#[test]
+fn it_lives_beside_the_extension_whichever_comes_first() {
+    let cluster = extended_or_skip!(TestServer::Embedded18);
+    let files = Files::new();
+    let file = files.write("x.csv", "1\n2\n");
+    for extension_first in [true, false] {
+        let database = cluster.fresh_database();
+        database.psql("CREATE TABLE t (a int)");
+        let load = || {
+            let direct = ["--header", "none", "--publish", "replace"];
+            assert_loaded(&files.load(&database, &file, "t", &direct));
+        };
+        if extension_first {
+            database.psql("CREATE EXTENSION fullbore");
+            load();
+        } else {
+            load();
+            database.psql("CREATE EXTENSION fullbore");
+        }
+        load();
+        let pieces = "SELECT count(*) FROM fullbore.pieces";
+        assert_eq!(database.psql(pieces), "2");
+        // The ledger is not dropped with the extension, even if that had made the schema.
+        database.psql("DROP EXTENSION fullbore");
+        assert_eq!(database.psql(pieces), "2");
+        database.psql("DROP TABLE fullbore.pieces_unlogged, fullbore.pieces, fullbore.runs");
+        load();
+        assert_eq!(database.psql(pieces), "1");
+    }
+}
+
+#[test]
+fn a_job_with_other_sources_is_a_new_run_and_says_so() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql("CREATE TABLE t (a int)");
+    let files = Files::new();
+    let resume = ["--header", "none", "--resume"];
+    let file = files.write("x.1.csv", "1\n");
+    let glob = file.replace("x.1.csv", "x.*.csv");
+    assert_loaded(&files.load(&database, &glob, "t", &resume));
+    assert!(files.load(&database, &glob, "t", &resume).stderr.contains("nothing to do"));
+    files.write("x.2.csv", "2\n");
+    let more = files.load(&database, &glob, "t", &resume);
+    assert_loaded(&more);
+    assert!(more.stderr.contains("there were 1 files, now there are 2"), "{}", more.stderr);
+    assert_eq!(database.psql("SELECT sum(a) FROM t"), "4");
+    // Without --resume it is loaded as often as it is asked for.
+    assert_loaded(&files.load(&database, &glob, "t", &NO_HEADER));
+    assert_eq!(database.psql("SELECT sum(a) FROM t"), "7");
+}
+
+#[test]
+fn finished_partitions_are_undone_exactly_or_not_at_all() {
+    for server in SERVERS {
+        let cluster = shared_or_skip!(server);
+        let database = cluster.fresh_database();
+        partitioned(&database);
+        database.psql(
+            "CREATE INDEX parent_v ON ours (v);
+             CREATE TABLE low PARTITION OF ours FOR VALUES FROM (0) TO (100);
+             ALTER INDEX low_v_idx RENAME TO low_index",
+        );
+        let before =
+            "SELECT string_agg(c.oid::regclass || ' ' || pg_get_expr(relpartbound, c.oid), ',')
+                        FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid
+                       WHERE inhparent = 'ours'::regclass";
+        let state = database.psql(before);
+        let files = Files::new();
+        // One odd row, which the server judges: in a subtransaction, before 17.
+        let text = rows(0..250).replace("row 1 of key 7\n", "row 1 of key 7\n 7,odd\n");
+        let file = files.write("x.csv", text);
+        assert_loaded(&files.load(&database, &file, "ours", &PARTITIONS));
+        plain(&database, &[&file]);
+        assert_same(&database, "ours", "plain");
+        database.psql("UPDATE ours SET v = v WHERE k = 3");
+        let refused = files.fullbore(&["runs", "undo", "last"]);
+        assert_eq!(refused.code, REFUSED, "{}", refused.stderr);
+        assert!(refused.stderr.contains("changed since"), "{}", refused.stderr);
+        assert_same(&database, "ours", "plain");
+
+        let database = cluster.fresh_database();
+        partitioned(&database);
+        database.psql(
+            "CREATE INDEX parent_v ON ours (v);
+             CREATE TABLE low PARTITION OF ours FOR VALUES FROM (0) TO (100);
+             ALTER INDEX low_v_idx RENAME TO low_index",
+        );
+        assert_loaded(&files.load(&database, &file, "ours", &PARTITIONS));
+        assert_eq!(database.psql("SELECT count(*) FROM ours"), "751");
+        assert_loaded(&files.fullbore(&["runs", "undo", "last"]));
+        assert_eq!(database.psql("SELECT count(*) FROM ours"), "0");
+        assert_eq!(database.psql(before), state);
+        assert_eq!(database.psql("SELECT 'low_index'::regclass"), "low_index");
+        assert_no_leftovers(&database);
+        let again = files.fullbore(&["runs", "undo", "last"]);
+        assert!(again.stderr.contains("undone already"), "{}", again.stderr);
+        // It can be loaded again.
+        let mut args = PARTITIONS.to_vec();
+        args.push("--resume");
+        assert_loaded(&files.load(&database, &file, "ours", &args));
+        assert_eq!(database.psql("SELECT count(*) FROM ours"), "751");
+    }
+}
+
+#[test]
+fn what_cant_be_undone_says_why() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql("CREATE TABLE t (a int)");
+    let files = Files::new();
+    let file = files.write("x.csv", "1\n");
+    for (publish, words) in
+        [("append", "can't be told from others"), ("replace", "the old table is gone")]
+    {
+        assert_loaded(&files.load(
+            &database,
+            &file,
+            "t",
+            &["--header", "none", "--publish", publish],
+        ));
+        let refused = files.fullbore(&["runs", "undo", "last"]);
+        assert_eq!(refused.code, REFUSED, "{}", refused.stderr);
+        assert!(refused.stderr.contains(words), "{}", refused.stderr);
+        let aborted = files.fullbore(&["runs", "abort", "last"]);
+        assert!(aborted.stderr.contains("its rows are shown"), "{}", aborted.stderr);
+    }
+    assert_eq!(database.psql("SELECT count(*) FROM t"), "1");
+}

@@ -1,0 +1,202 @@
+//! What is kept of a plan so that its run can be resumed: how the sources were cut, and what they
+//! and their reading were.
+//!
+//! Only the cuts are taken over from a record. Everything else is planned anew from the job, and
+//! must come out as it was recorded: a file of another size or time, or one that would be read
+//! otherwise, has other rows at the same places.
+
+use serde::{Deserialize, Serialize};
+
+use super::{FileRange, Format, PieceInput, Plan, PlannedPiece, TablePlan};
+use crate::error::{Error, Result};
+use crate::job::Method;
+use crate::source::SourceFile;
+
+/// What is kept of one table's plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedTable {
+    pub name: String,
+    pub method: Method,
+    pub files: Vec<RecordedFile>,
+    /// How records become columns, in words that differ where it does.
+    pub reading: String,
+}
+
+/// What is kept of a source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedFile {
+    pub path: String,
+    pub size: u64,
+    /// Nanoseconds since 1970, as text: JSON's numbers are shorter.
+    pub modified_ns: String,
+}
+
+/// What is kept of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recorded {
+    pub run_id: String,
+    pub tables: Vec<RecordedTable>,
+    pub pieces: Vec<PlannedPiece>,
+}
+
+impl RecordedTable {
+    pub fn of(table: &TablePlan) -> Self {
+        Self {
+            name: table.name.clone(),
+            method: table.method,
+            files: table.files.iter().map(|file| RecordedFile::of(file)).collect(),
+            reading: reading(table),
+        }
+    }
+}
+
+impl RecordedFile {
+    pub fn of(file: &SourceFile) -> Self {
+        let path = std::path::absolute(&file.path).unwrap_or_else(|_| file.path.clone());
+        Self {
+            path: path.display().to_string(),
+            size: file.size,
+            modified_ns: file.modified_ns.to_string(),
+        }
+    }
+
+    /// How another state of the file differs from this one.
+    fn difference(&self, now: &Self) -> Option<String> {
+        Some(if now.size != self.size {
+            format!("{} had {} bytes, now {}", self.path, self.size, now.size)
+        } else if now.modified_ns != self.modified_ns {
+            format!("{} was written to since (its modification time is another)", self.path)
+        } else {
+            return None;
+        })
+    }
+}
+
+/// Dialect, fields and columns, as text.
+fn reading(table: &TablePlan) -> String {
+    let format = match &table.format {
+        Format::Parquet => "parquet".to_owned(),
+        Format::Delimited(dialect) => {
+            serde_json::to_string(dialect).expect("plain data becomes JSON")
+        }
+    };
+    let columns: Vec<String> = table
+        .shape
+        .columns
+        .iter()
+        .map(|column| format!("{}<-{}", column.name, column.field))
+        .collect();
+    let encoding = table.files.first().and_then(|file| file.encoding).map_or("", |e| e.name());
+    format!("{format} {encoding} {} fields: {}", table.shape.fields, columns.join(", "))
+}
+
+impl Recorded {
+    pub fn of(plan: &Plan) -> Self {
+        Self {
+            run_id: plan.run_id.clone(),
+            tables: plan.tables.iter().map(RecordedTable::of).collect(),
+            pieces: plan.pieces.clone(),
+        }
+    }
+
+    /// How a table's sources, as they are now, differ from those that were recorded.
+    pub fn source_change(&self, table: usize, now: &[RecordedFile]) -> Option<String> {
+        let Some(recorded) = self.tables.get(table) else {
+            return Some("the job has more tables".into());
+        };
+        let changed = recorded.files.iter().zip(now).find_map(|(then, now)| {
+            if then.path == now.path {
+                then.difference(now)
+            } else {
+                Some(format!("{} stands where {} stood", now.path, then.path))
+            }
+        });
+        let count = || {
+            let (then, now) = (recorded.files.len(), now.len());
+            (then != now).then(|| format!("there were {then} files, now there are {now}"))
+        };
+        // A file more or less is told before the shift that it causes.
+        count().or(changed)
+    }
+
+    /// Refuses where a table, planned anew, does not come out as it was recorded.
+    pub fn check(&self, number: usize, table: &TablePlan) -> Result<()> {
+        let now = RecordedTable::of(table);
+        if let Some(change) = self.source_change(number, &now.files) {
+            return Err(self.refusal(&format!("its sources changed: {change}")));
+        }
+        let then = &self.tables[number];
+        if then.reading != now.reading {
+            return Err(self.refusal(&format!(
+                "the files of {} would be read otherwise than before: {}, not {}",
+                now.name, now.reading, then.reading
+            )));
+        }
+        self.check_cuts(number, table)
+    }
+
+    /// Refuses cuts that leave out or repeat bytes of a file: a record that was tampered with.
+    fn check_cuts(&self, number: usize, table: &TablePlan) -> Result<()> {
+        let mut ranges: Vec<&FileRange> = Vec::new();
+        let mut streamed = Vec::new();
+        for piece in self.pieces.iter().filter(|piece| piece.table == number) {
+            match &piece.input {
+                PieceInput::Ranges(more) | PieceInput::Rows(more) => ranges.extend(more),
+                PieceInput::Stream { file } => streamed.push(*file),
+            }
+        }
+        ranges.sort_by_key(|range| (range.file, range.start));
+        for (file, source) in table.files.iter().enumerate() {
+            let mut at = if table.format == Format::Parquet { 0 } else { source.data_start };
+            let mut its = ranges.iter().filter(|range| range.file == file).peekable();
+            let is_streamed = streamed.contains(&file);
+            let is_cut = its.peek().is_some();
+            let unbroken = its.all(|range| {
+                let follows = range.start == at && range.end > range.start;
+                at = range.end;
+                follows
+            });
+            // How many rows a Parquet file has, and how long a packed one is, is not known here.
+            let is_whole = at == source.size || !source.is_seekable() || is_cut && at == u64::MAX;
+            let is_empty = source.size <= source.data_start;
+            if !unbroken || is_streamed && is_cut || !is_streamed && !is_whole && !is_empty {
+                return Err(self.refusal(&format!(
+                    "its recorded pieces don't cover {} exactly once",
+                    source.path.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The refusal to go on with the run.
+    pub fn refusal(&self, why: &str) -> Error {
+        let run = &self.run_id;
+        Error::usage_with_hint(
+            format!("run {run} can't be resumed: {why}"),
+            format!(
+                "put it back as it was, or take the run back with `fullbore runs abort {run}` and \
+                 load again"
+            ),
+        )
+    }
+}
+
+/// Keys as text, since JSON's numbers are shorter.
+pub mod key {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::plan::keys::Key;
+
+    pub fn serialize<S: Serializer>(key: &Option<Key>, to: S) -> Result<S::Ok, S::Error> {
+        match key {
+            Some(key) => to.serialize_some(&key.to_string()),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Key>, D::Error> {
+        let text: Option<String> = Deserialize::deserialize(from)?;
+        text.map(|text| text.parse().map_err(serde::de::Error::custom)).transpose()
+    }
+}

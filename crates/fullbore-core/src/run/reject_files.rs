@@ -1,0 +1,55 @@
+//! The two files of one table's rejects: the rows as they were, and a JSON line each with the reason.
+
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use super::rejects::Reason;
+use crate::error::{Error, Result};
+use crate::plan::Plan;
+
+/// The two files of one table's rejects.
+pub struct RejectFiles {
+    path: PathBuf,
+    rows: BufWriter<std::fs::File>,
+    reasons: BufWriter<std::fs::File>,
+}
+
+impl RejectFiles {
+    pub fn create(plan: &Plan, table: usize) -> Result<Self> {
+        let name: String = plan.tables[table]
+            .name
+            .chars()
+            .map(|c| if c.is_alphanumeric() || matches!(c, '_' | '-' | '.') { c } else { '_' })
+            .collect();
+        let path = plan.reject_dir.join(format!("{name}.{}.rejected", plan.run_id));
+        let create = |path: &PathBuf| {
+            std::fs::create_dir_all(&plan.reject_dir)
+                .and_then(|()| std::fs::File::create(path))
+                .map(BufWriter::new)
+                .map_err(|source| Error::Write { path: path.clone(), source })
+        };
+        let mut rows = create(&path)?;
+        if let Some(header) = &plan.tables[table].header_line {
+            rows.write_all(header).map_err(|source| Error::Write { path: path.clone(), source })?;
+        }
+        let reasons = create(&path.with_extension("rejected.jsonl"))?;
+        Ok(Self { path, rows, reasons })
+    }
+
+    pub fn write(&mut self, raw: &[u8], reason: &Reason) -> Result<()> {
+        let json = serde_json::to_vec(reason).expect("plain data becomes JSON");
+        self.rows
+            .write_all(raw)
+            .and_then(|()| self.reasons.write_all(&json))
+            .and_then(|()| self.reasons.write_all(b"\n"))
+            .map_err(|source| Error::Write { path: self.path.clone(), source })
+    }
+
+    pub fn close(mut self) -> Result<PathBuf> {
+        self.rows
+            .flush()
+            .and_then(|()| self.reasons.flush())
+            .map_err(|source| Error::Write { path: self.path.clone(), source })?;
+        Ok(self.path)
+    }
+}

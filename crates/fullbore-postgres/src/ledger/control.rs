@@ -1,0 +1,125 @@
+//! The ledger as the destination uses it: who keeps it, and the session that holds the job's lock.
+
+use std::sync::MutexGuard;
+
+use fullbore_core::error::Result;
+use fullbore_core::job::Publish;
+
+use super::runs::{self, LedgerRun, Which};
+use super::schema::{self, Availability};
+use super::{Ledger, locks};
+use crate::catalog;
+use crate::connection::{Session, TransactionStatus};
+use crate::destination::{Postgres, Target};
+use crate::error::{failed, refused};
+
+impl Postgres {
+    /// Says in which ledger the run is kept.
+    ///
+    /// # Panics
+    /// If called twice.
+    pub fn keep_ledger(&self, ledger: Ledger) {
+        assert!(self.ledger.set(ledger).is_ok(), "a run has one ledger");
+    }
+
+    pub(crate) fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.get()
+    }
+
+    /// Whether an earlier attempt may have done some of what is left.
+    pub(crate) fn is_later_attempt(&self) -> bool {
+        self.ledger().is_some_and(|ledger| ledger.attempt() > 1)
+    }
+
+    /// The control session, opened again where it was lost.
+    pub(crate) fn usable_control(&self) -> Result<MutexGuard<'_, Session>> {
+        let mut session = self.control();
+        if !is_usable(&mut session) {
+            *session = self.session()?;
+        }
+        Ok(session)
+    }
+
+    /// The same with the job's lock.
+    pub(crate) fn locked_control(&self, ledger: &Ledger) -> Result<MutexGuard<'_, Session>> {
+        let mut session = self.control();
+        if !is_usable(&mut session) {
+            let mut again = self.session()?;
+            let backend = locks::settle(&mut again, None).map_err(failed)?;
+            if let Some(lost) = ledger.control() {
+                // It may hold the lock until the server notices that we are gone.
+                locks::end_backend(&mut again, &lost).map_err(failed)?;
+            }
+            // Whoever has it now goes on with the run, or took it away.
+            locks::lock_job(&mut again, &ledger.job).map_err(|error| match error.is_lost() {
+                true => error,
+                false => ledger.taken_over(),
+            })?;
+            ledger.set_control(backend);
+            *session = again;
+        }
+        Ok(session)
+    }
+
+    /// Whether a ledger can be kept in a schema, by its bare name.
+    pub fn ledger_availability(&self, schema: &str) -> Result<Availability> {
+        let mut session = self.control();
+        if !self.settings.allow_publication {
+            let all = catalog::publications_for_all_tables(&mut session).map_err(refused)?;
+            if let Some(publication) = all.first() {
+                return Ok(Availability::Refused {
+                    reason: format!(
+                        "publication {publication} covers all tables, and would replicate the ledger"
+                    ),
+                    hint: "allow it with --allow-publication, and make the ledger's tables on the \
+                           subscribers"
+                        .into(),
+                });
+            }
+        }
+        schema::availability(&mut session, schema).map_err(refused)
+    }
+
+    /// Runs that a ledger knows, the newest first; none where there is no ledger.
+    pub fn ledger_runs(&self, schema: &str, which: &Which<'_>) -> Result<Vec<LedgerRun>> {
+        runs::find(&mut self.control(), schema, which)
+    }
+
+    /// Why no ledger can be kept of a target's pieces, if so: its row must share the fate of the rows.
+    pub fn not_resumable(&self, target: &Target) -> Result<Option<String>> {
+        if target.publish != Publish::Append || target.atomic {
+            return Ok(None);
+        }
+        let odd = "c.relkind = 'f' OR c.relpersistence = 'u'";
+        Ok(match target.relation.kind {
+            'f' => Some("rows in a foreign table are committed by another server".into()),
+            'p' => {
+                let found = self
+                    .control()
+                    .query(&format!(
+                        "SELECT c.oid::regclass AS name FROM pg_partition_tree({}) t
+                           JOIN pg_class c ON c.oid = t.relid WHERE {odd} LIMIT 1",
+                        target.relation.oid
+                    ))
+                    .map_err(refused)?;
+                let name = found.first().and_then(|row| row.get("name"));
+                name.map(|name| format!("its partition {name} is foreign or unlogged"))
+            }
+            _ => None,
+        })
+    }
+
+    /// Locks a job for this process, or refuses since another one loads it.
+    pub fn lock_job(&self, job: &str) -> Result<()> {
+        locks::lock_job(&mut self.control(), job)
+    }
+}
+
+/// Whether a session is still there; a transaction that it has open is taken back.
+fn is_usable(session: &mut Session) -> bool {
+    let ended = match session.transaction_status() {
+        TransactionStatus::Idle => "",
+        TransactionStatus::InTransaction | TransactionStatus::Failed => "ROLLBACK",
+    };
+    session.execute(ended).is_ok()
+}

@@ -1,0 +1,137 @@
+//! Who works on what: advisory locks, which go with the sessions that hold them.
+//!
+//! A job is locked by the control session of the run that loads it; a second run of the same job is
+//! refused. The sessions of streams share a lock of their run, by which those are found, and ended,
+//! whose client is gone.
+
+use std::time::Duration;
+
+use fullbore_core::error::{Error, Result};
+use sha2::{Digest, Sha256};
+
+use crate::connection::{ConnectionError, Session, quote_literal};
+use crate::error::{failed, refuse};
+
+/// How long the end of a run that was killed just now is waited for.
+const JUST_ENDED: Duration = Duration::from_secs(3);
+
+/// The server's word for a lock that was not had in time.
+const LOCK_NOT_AVAILABLE: &str = "55P03";
+
+/// A session's process, told from a later one of the same number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backend {
+    pub pid: i32,
+    pub started: String,
+}
+
+/// Settings of a run's sessions: nothing but the run decides when its statements and pauses are too
+/// long; and a client whose machine is gone is noticed within a minute rather than hours.
+const SETTINGS: &str = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; \
+    SET idle_session_timeout = 0; SET tcp_keepalives_idle = 20; SET tcp_keepalives_interval = 10; \
+    SET tcp_keepalives_count = 3; ";
+
+/// The first version that ends long transactions where it is told to.
+const TRANSACTION_TIMEOUT: u32 = 170_000;
+
+/// Settings for a session of a run, and a mark where it is one of its streams; which backend it is.
+pub fn settle(session: &mut Session, stream_of: Option<&str>) -> Result<Backend, ConnectionError> {
+    let mut sql = SETTINGS.to_owned();
+    if let Some(run_id) = stream_of {
+        sql.push_str(&format!("SELECT pg_advisory_lock_shared({}); ", key("run", run_id)));
+    }
+    if session.server_version_num() >= TRANSACTION_TIMEOUT {
+        sql.push_str("SET transaction_timeout = 0; ");
+    }
+    sql.push_str("SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()");
+    let rows = session.query(&sql)?;
+    let started = rows.first().and_then(|row| row.get("backend_start")).unwrap_or_default();
+    Ok(Backend { pid: session.backend_pid(), started: started.to_owned() })
+}
+
+/// A lock's key out of what it stands for.
+fn key(kind: &str, name: &str) -> i64 {
+    let hash = Sha256::digest(format!("fullbore {kind} {name}"));
+    i64::from_be_bytes(*hash.first_chunk().expect("a hash is longer"))
+}
+
+/// The condition for rows of pg_locks that are about a key.
+fn is_about(key: i64) -> String {
+    format!(
+        "l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+         AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+         AND l.classid = {} AND l.objid = {}",
+        (key as u64 >> 32) as u32,
+        key as u32
+    )
+}
+
+/// Locks a job for this session, or refuses.
+pub fn lock_job(session: &mut Session, job: &str) -> Result<()> {
+    let key = key("job", job);
+    let locked = session.execute(&format!(
+        "SET LOCAL lock_timeout = {}; SELECT pg_advisory_lock({key})",
+        JUST_ENDED.as_millis()
+    ));
+    match locked {
+        Ok(_) => Ok(()),
+        Err(error) if error.sqlstate() == Some(LOCK_NOT_AVAILABLE) => {
+            Err(is_loaded_already(session, key))
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn is_loaded_already(session: &mut Session, key: i64) -> Error {
+    let holder = session.query(&format!(
+        "SELECT a.pid, coalesce(host(a.client_addr), 'this machine') AS host, a.backend_start
+           FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid WHERE {}",
+        is_about(key)
+    ));
+    let holder = holder.ok().and_then(|rows| rows.into_iter().next());
+    let text = |name: &str| holder.as_ref().and_then(|row| row.get(name)).unwrap_or("?").to_owned();
+    let pid = text("pid");
+    refuse(
+        format!(
+            "this job is being loaded already, from {} since {} (server process {pid})",
+            text("host"),
+            text("backend_start"),
+        ),
+        format!(
+            "wait for its end; if that client is gone, the server notices within a minute, or at \
+             once by SELECT pg_terminate_backend({pid})"
+        ),
+    )
+}
+
+/// Whether somebody works on a job.
+pub fn is_locked(session: &mut Session, job: &str) -> Result<bool, ConnectionError> {
+    let rows = session.query(&format!(
+        "SELECT EXISTS (SELECT FROM pg_locks l WHERE {} AND l.pid <> pg_backend_pid()) AS held",
+        is_about(key("job", job))
+    ))?;
+    Ok(rows.first().and_then(|row| row.get("held")) == Some("t"))
+}
+
+/// Ends what is left of a run's streams. Where the role may not, the attempt has to wait for them.
+pub fn end_streams(session: &mut Session, run_id: &str) {
+    let ended = session.execute(&format!(
+        "SELECT pg_terminate_backend(l.pid) FROM pg_locks l
+          WHERE {} AND l.pid <> pg_backend_pid()",
+        is_about(key("run", run_id))
+    ));
+    if let Err(error) = ended {
+        tracing::warn!("sessions of an earlier attempt can't be ended: {error}");
+    }
+}
+
+/// Ends our own earlier session, if it still lives without us.
+pub fn end_backend(session: &mut Session, backend: &Backend) -> Result<(), ConnectionError> {
+    session.execute(&format!(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+          WHERE pid = {} AND backend_start = {}::timestamptz",
+        backend.pid,
+        quote_literal(&backend.started)?
+    ))?;
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! The ledger: which pieces of which runs are committed, kept in the destination itself.
+//!
+//! A schema of three tables, `fullbore` unless `--ledger-schema` names another ([`schema`]): a row for
+//! each run ([`runs`], read back as [`state`] has it) and one for each committed piece ([`pieces`]). A piece's row is inserted *first*
+//! in the piece's own transaction, under a unique key: a backend whose client is gone, but which is
+//! still committing, holds up whoever repeats the piece, instead of doubling it. As long as that
+//! transaction lives it also keeps the run's row locked in share, so that an attempt which locks the
+//! row for itself waits for all pieces of earlier attempts to end, and, by counting the attempt up,
+//! refuses those that still come. After that the ledger is the whole truth.
+//!
+//! What is loaded into unlogged tables has its rows in an unlogged table too: a crash takes both, or
+//! none.
+//!
+//! Who works on a run is told by advisory locks ([`locks`]), which go with their sessions.
+
+mod control;
+pub mod locks;
+pub mod pieces;
+pub mod runs;
+pub mod schema;
+pub mod state;
+mod take_back;
+mod undo;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use fullbore_core::error::{DestinationFailure, Error};
+
+use locks::Backend;
+pub use take_back::TakenBack;
+
+/// The ledger's schema where nothing else is said.
+pub const SCHEMA_DEFAULT: &str = "fullbore";
+
+/// The ledger as one run uses it.
+pub struct Ledger {
+    /// The schema's name, quoted.
+    pub(crate) schema: String,
+    pub(crate) job: String,
+    pub(crate) run_id: String,
+    /// Which attempt this process makes.
+    attempt: AtomicU32,
+    is_published: AtomicBool,
+    /// The control session's backend, which holds the job's lock.
+    control: Mutex<Option<Backend>>,
+}
+
+impl Ledger {
+    /// `schema` is the quoted name, `job` the job's hash.
+    pub fn new(schema: &str, job: &str, run_id: &str) -> Self {
+        Self {
+            schema: schema.to_owned(),
+            job: job.to_owned(),
+            run_id: run_id.to_owned(),
+            attempt: AtomicU32::new(1),
+            is_published: AtomicBool::new(false),
+            control: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn attempt(&self) -> u32 {
+        self.attempt.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_attempt(&self, attempt: u32) {
+        self.attempt.store(attempt, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_published(&self) -> bool {
+        self.is_published.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_published(&self) {
+        self.is_published.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn control(&self) -> Option<Backend> {
+        self.control.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    pub(crate) fn set_control(&self, backend: Backend) {
+        *self.control.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(backend);
+    }
+
+    /// Somebody else has begun an attempt, or took the run away.
+    pub(crate) fn taken_over(&self) -> Error {
+        Error::Destination {
+            message: format!("run {} was taken over, or taken back, by somebody else", self.run_id),
+            hint: Some("`fullbore runs list` with the same --to shows where it stands".into()),
+            kind: DestinationFailure::TakenOver,
+        }
+    }
+
+    /// The ledger does not show what we saw committed: the server lost it in a crash.
+    pub(crate) fn fell_back(&self, seen: (u64, u64), found: (u64, u64)) -> Error {
+        Error::Destination {
+            message: format!(
+                "run {}: {} pieces with {} rows were committed, the server now knows of {} with {}",
+                self.run_id, seen.0, seen.1, found.0, found.1
+            ),
+            hint: Some("the server crashed in between, or somebody changed the ledger".into()),
+            kind: DestinationFailure::Lost,
+        }
+    }
+}

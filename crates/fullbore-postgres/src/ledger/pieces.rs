@@ -1,0 +1,136 @@
+//! A piece's row: inserted first in its transaction, completed last.
+
+use fullbore_core::destination::{Committed, Portion};
+use fullbore_core::error::{Error, Result};
+use fullbore_core::plan::FileRange;
+
+use super::Ledger;
+use crate::connection::{ConnectionError, Row, Session, quote_literal};
+use crate::error::{failed, failed_while};
+
+/// The server's word for a key that is there already.
+const UNIQUE_VIOLATION: &str = "23505";
+
+/// Which of the tables rows of pieces go to.
+fn table(ledger: &Ledger, is_unlogged: bool) -> String {
+    let name = if is_unlogged { "pieces_unlogged" } else { "pieces" };
+    format!("{}.{name}", ledger.schema)
+}
+
+/// Begins a piece's transaction with its row.
+pub fn begin(
+    session: &mut Session,
+    ledger: &Ledger,
+    begin: &str,
+    piece: usize,
+    target: usize,
+    is_unlogged: bool,
+) -> Result<()> {
+    let run = quote_literal(&ledger.run_id).map_err(failed)?;
+    let (schema, attempt) = (&ledger.schema, ledger.attempt());
+    let table = table(ledger, is_unlogged);
+    let inserted = session.execute(&format!(
+        "{begin}; INSERT INTO {table} (run, piece, target, attempt, xid_from)
+         SELECT run, {piece}, {target}, attempt, pg_current_xact_id() FROM {schema}.runs
+          WHERE run = {run} AND attempt = {attempt} AND state = 'loading' FOR KEY SHARE"
+    ));
+    match inserted {
+        Ok(0) => Err(ledger.taken_over()),
+        Ok(_) => Ok(()),
+        Err(error) if error.sqlstate() == Some(UNIQUE_VIOLATION) => {
+            Err(committed_by_another(&failed(error), piece))
+        }
+        Err(error) => Err(failed_while(error, "writing to the ledger")),
+    }
+}
+
+/// The next round finds out by whom, and whether it is to be repeated.
+fn committed_by_another(error: &Error, piece: usize) -> Error {
+    Error::Destination {
+        message: format!("piece {piece} is in the ledger already: {error}"),
+        hint: None,
+        kind: fullbore_core::error::DestinationFailure::Lost,
+    }
+}
+
+/// The statement that completes a piece's row.
+pub fn completion(
+    ledger: &Ledger,
+    piece: usize,
+    is_unlogged: bool,
+    rows: u64,
+    portion: &Portion,
+) -> Result<String> {
+    let source = serde_json::to_string(&portion.ranges).expect("plain data becomes JSON");
+    let checksum = match portion.checksum {
+        Some(checksum) => format!("'{checksum:016x}'"),
+        None => "NULL".into(),
+    };
+    let (bytes, rejected) = (portion.bytes, portion.rejected);
+    Ok(format!(
+        "UPDATE {} SET rows = {rows}, rejected = {rejected}, bytes = {bytes}, source = {},
+                checksum = {checksum}, committed = clock_timestamp()
+          WHERE run = {} AND piece = {piece}",
+        table(ledger, is_unlogged),
+        quote_literal(&source).map_err(failed)?,
+        quote_literal(&ledger.run_id).map_err(failed)?,
+    ))
+}
+
+/// The pieces of a run that are committed.
+pub fn committed(
+    session: &mut Session,
+    schema: &str,
+    run_id: &str,
+) -> Result<Vec<Committed>, ConnectionError> {
+    let rows = session.query(&format!(
+        "SELECT piece, target, rows, rejected, bytes, source, checksum FROM {schema}.pieces
+          WHERE run = {} ORDER BY piece",
+        quote_literal(run_id)?
+    ))?;
+    rows.iter().map(read).collect()
+}
+
+fn read(row: &Row) -> Result<Committed, ConnectionError> {
+    let damaged = |what: &str| {
+        let piece = row.get("piece").unwrap_or("?");
+        ConnectionError::protocol(format!("the ledger's row of piece {piece} has no proper {what}"))
+    };
+    let number = |name: &str| -> Result<u64, ConnectionError> {
+        row.get(name).and_then(|value| value.parse().ok()).ok_or_else(|| damaged(name))
+    };
+    let source = row.get("source").ok_or_else(|| damaged("source"))?;
+    let ranges: Vec<FileRange> = serde_json::from_str(source).map_err(|_| damaged("source"))?;
+    let checksum = match row.get("checksum") {
+        Some(text) => Some(u64::from_str_radix(text, 16).map_err(|_| damaged("checksum"))?),
+        None => None,
+    };
+    Ok(Committed {
+        piece: number("piece")? as usize,
+        table: number("target")? as usize,
+        rows: number("rows")?,
+        portion: Portion {
+            rejected: number("rejected")?,
+            bytes: number("bytes")?,
+            ranges,
+            checksum,
+        },
+    })
+}
+
+/// Pieces and rows that are committed.
+pub fn count(
+    session: &mut Session,
+    schema: &str,
+    run_id: &str,
+) -> Result<(u64, u64), ConnectionError> {
+    let rows = session.query(&format!(
+        "SELECT count(*) AS pieces, coalesce(sum(rows), 0) AS rows FROM {schema}.pieces
+          WHERE run = {}",
+        quote_literal(run_id)?
+    ))?;
+    let number = |name: &str| {
+        rows.first().and_then(|row| row.get(name)).and_then(|n| n.parse().ok()).unwrap_or(0)
+    };
+    Ok((number("pieces"), number("rows")))
+}

@@ -1,0 +1,324 @@
+//! A run's row: begun, attempted again, published, taken away.
+
+use fullbore_core::destination::Standing;
+use fullbore_core::error::Result;
+use fullbore_core::plan::Plan;
+use fullbore_core::plan::recorded::RecordedTable;
+use serde::Serialize;
+
+use super::state::read;
+pub use super::state::{LedgerRun, LedgerTable, State};
+use super::{Ledger, locks, pieces};
+use crate::catalog::Relation;
+use crate::connection::{ConnectionError, QualifiedName, Row, Session, quote_literal};
+use crate::destination::Target;
+use crate::error::{failed, failed_while};
+
+/// How long an attempt waits for the last transactions of an earlier one.
+const LAST_PIECES_S: u32 = 60;
+
+/// Which runs are looked for.
+pub enum Which<'a> {
+    All,
+    OfJob(&'a str),
+    Run(&'a str),
+}
+
+/// Runs of the ledger, the newest first.
+pub fn find(session: &mut Session, schema: &str, which: &Which<'_>) -> Result<Vec<LedgerRun>> {
+    if !exists(session, schema)? {
+        return Ok(Vec::new());
+    }
+    let condition = match which {
+        Which::All => String::new(),
+        Which::OfJob(job) => format!("WHERE r.job = {}", quote_literal(job).map_err(failed)?),
+        Which::Run(run) => format!("WHERE r.run = {}", quote_literal(run).map_err(failed)?),
+    };
+    let rows = session
+        .query(&format!(
+            "SELECT r.run, r.job, r.state, r.tables, r.pieces, r.host,
+                    to_char(r.started, 'YYYY-MM-DD HH24:MI:SS TZ') AS started,
+                    p.pieces AS pieces_committed, p.rows AS rows_committed,
+                    p.bytes AS bytes_committed, p.rejected
+               FROM {schema}.runs r
+               LEFT JOIN LATERAL (SELECT count(*) AS pieces, coalesce(sum(rows), 0) AS rows,
+                                         coalesce(sum(bytes), 0) AS bytes,
+                                         coalesce(sum(rejected), 0) AS rejected
+                                    FROM {schema}.pieces p WHERE p.run = r.run) p ON true
+               {condition} ORDER BY r.started DESC, r.run DESC"
+        ))
+        .map_err(failed)?;
+    rows.iter().map(read).collect()
+}
+
+/// Whether there is a ledger.
+fn exists(session: &mut Session, schema: &str) -> Result<bool> {
+    let known = session
+        .query(&format!(
+            "SELECT to_regclass({}) IS NOT NULL AS known",
+            quote_literal(&format!("{schema}.runs")).map_err(failed)?
+        ))
+        .map_err(failed)?;
+    Ok(known.first().and_then(|row| row.get("known")) == Some("t"))
+}
+
+/// JSON in ASCII alone, which a database of any encoding can hold.
+fn ascii_json(value: &impl Serialize) -> String {
+    let json = serde_json::to_string(value).expect("plain data becomes JSON");
+    let mut ascii = String::with_capacity(json.len());
+    for character in json.chars() {
+        if character.is_ascii() {
+            ascii.push(character);
+            continue;
+        }
+        // Outside of ASCII there are only the insides of strings.
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            ascii.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    ascii
+}
+
+fn tables(plan: &Plan, targets: &[Target], relations: &[Relation]) -> String {
+    let tables: Vec<LedgerTable> = targets
+        .iter()
+        .zip(relations)
+        .zip(&plan.tables)
+        .map(|((target, relation), table)| {
+            LedgerTable::of(target, relation, RecordedTable::of(table))
+        })
+        .collect();
+    ascii_json(&tables)
+}
+
+/// Begins a run, before anything of it is made: whatever it leaves can be found by this row. Nobody
+/// waits for the log: what is made afterwards comes after it there.
+pub fn begin(
+    session: &mut Session,
+    ledger: &Ledger,
+    plan: &Plan,
+    targets: &[Target],
+) -> Result<()> {
+    let relations: Vec<Relation> = targets.iter().map(|target| target.relation.clone()).collect();
+    let names: Vec<String> = targets.iter().map(|target| target.name().to_string()).collect();
+    let quoted: Result<Vec<String>, ConnectionError> =
+        names.iter().map(|name| quote_literal(name)).collect();
+    let pieces = ascii_json(&plan.pieces);
+    let literal = |text: &str| quote_literal(text).map_err(failed);
+    session
+        .execute(&format!(
+            "SET LOCAL synchronous_commit = off;
+             INSERT INTO {}.runs (run, job, state, targets, tables, pieces, fullbore, host, pid)
+             VALUES ({}, {}, 'preparing', ARRAY[{}], {}, {}, {}, {}, {})",
+            ledger.schema,
+            literal(&plan.run_id)?,
+            literal(&ledger.job)?,
+            quoted.map_err(failed)?.join(", "),
+            literal(&tables(plan, targets, &relations))?,
+            literal(&pieces)?,
+            literal(env!("CARGO_PKG_VERSION"))?,
+            literal(&host())?,
+            std::process::id(),
+        ))
+        .map_err(|error| failed_while(error, "writing to the ledger"))?;
+    ledger.set_attempt(1);
+    Ok(())
+}
+
+fn host() -> String {
+    let name = rustix::system::uname();
+    name.nodename().to_string_lossy().into_owned()
+}
+
+/// What the run needs is made: pieces may be loaded. Tables that it made are known from here on.
+pub fn prepared(
+    session: &mut Session,
+    ledger: &Ledger,
+    plan: &Plan,
+    targets: &[Target],
+) -> Result<()> {
+    let mut relations = Vec::new();
+    for target in targets {
+        let found = match &target.create {
+            Some(_) => crate::catalog::relation(session, target.name()).map_err(failed)?,
+            None => None,
+        };
+        relations.push(found.unwrap_or_else(|| target.relation.clone()));
+    }
+    let tables = quote_literal(&tables(plan, targets, &relations)).map_err(failed)?;
+    let moved = set(
+        session,
+        ledger,
+        &format!("state = 'loading', tables = {tables}"),
+        "state = 'preparing'",
+        "SET LOCAL synchronous_commit = off; ",
+    )?;
+    if moved { Ok(()) } else { Err(ledger.taken_over()) }
+}
+
+/// Changes the run's row if it is still this attempt's; whether it was.
+fn set(
+    session: &mut Session,
+    ledger: &Ledger,
+    change: &str,
+    condition: &str,
+    before: &str,
+) -> Result<bool> {
+    let changed = session
+        .execute(&format!(
+            "{before}UPDATE {}.runs SET {change}, changed = clock_timestamp()
+              WHERE run = {} AND attempt = {} AND {condition}",
+            ledger.schema,
+            quote_literal(&ledger.run_id).map_err(failed)?,
+            ledger.attempt()
+        ))
+        .map_err(|error| failed_while(error, "writing to the ledger"))?;
+    Ok(changed > 0)
+}
+
+/// Locks the run's row for itself: waits until no transaction of a piece is left, and counts the
+/// attempt up, so that none comes any more. The state, or `None` where the ledger has no such run.
+fn next_attempt(
+    session: &mut Session,
+    schema: &str,
+    run_id: &str,
+    change: &str,
+) -> Result<Option<(State, u32)>, ConnectionError> {
+    let run = quote_literal(run_id)?;
+    session.execute(&format!("BEGIN; SET LOCAL lock_timeout = '{LAST_PIECES_S}s'"))?;
+    let taken = (|| {
+        let rows = session.query(&format!(
+            "SELECT state, attempt + 1 AS attempt FROM {schema}.runs WHERE run = {run} FOR UPDATE"
+        ))?;
+        session.execute(&format!(
+            "UPDATE {schema}.runs SET attempt = attempt + 1, host = {}, pid = {},
+                    changed = clock_timestamp(){change} WHERE run = {run}",
+            quote_literal(&host())?,
+            std::process::id()
+        ))?;
+        session.execute("COMMIT")?;
+        Ok(rows)
+    })();
+    let rows = taken.inspect_err(|_: &ConnectionError| {
+        // The first error is the one to tell.
+        let _ = session.execute("ROLLBACK");
+    })?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let state = row.get("state").and_then(State::of);
+    let attempt = row.get("attempt").and_then(|n| n.parse().ok());
+    match (state, attempt) {
+        (Some(state), Some(attempt)) => Ok(Some((state, attempt))),
+        _ => Err(ConnectionError::protocol("the ledger's row of the run can't be read")),
+    }
+}
+
+/// Begins another attempt; `None` where there is nothing to go on with.
+pub fn attempt(session: &mut Session, ledger: &Ledger) -> Result<Option<Standing>> {
+    locks::end_streams(session, &ledger.run_id);
+    let found = next_attempt(session, &ledger.schema, &ledger.run_id, "").map_err(|error| {
+        failed_while(error, "waiting for the last pieces of an earlier attempt")
+    })?;
+    let Some((state, attempt)) = found else { return Ok(None) };
+    ledger.set_attempt(attempt);
+    if state == State::Preparing {
+        return Ok(None);
+    }
+    if matches!(state, State::Aborting | State::Undone) {
+        return Err(ledger.taken_over());
+    }
+    let is_published = matches!(state, State::Published | State::Finished);
+    if is_published {
+        ledger.set_published();
+    }
+    let committed = pieces::committed(session, &ledger.schema, &ledger.run_id).map_err(failed)?;
+    Ok(Some(Standing { committed, is_published }))
+}
+
+/// Within the transaction that shows the rows: the run is still this attempt's, and its pieces are
+/// those that are expected.
+pub fn check(session: &mut Session, ledger: &Ledger, expected: (u64, u64)) -> Result<()> {
+    let run = quote_literal(&ledger.run_id).map_err(failed)?;
+    let rows = session
+        .query(&format!(
+            "SELECT FROM {}.runs WHERE run = {run} AND attempt = {} AND state = 'loading' FOR UPDATE",
+            ledger.schema,
+            ledger.attempt()
+        ))
+        .map_err(failed)?;
+    if rows.is_empty() {
+        return Err(ledger.taken_over());
+    }
+    let found = pieces::count(session, &ledger.schema, &ledger.run_id).map_err(failed)?;
+    if found != expected { Err(ledger.fell_back(expected, found)) } else { Ok(()) }
+}
+
+/// Within the transaction that shows the rows: they are.
+pub fn published(session: &mut Session, ledger: &Ledger) -> Result<()> {
+    let change = "state = 'published', xid_published = pg_current_xact_id()";
+    match set(session, ledger, change, "state = 'loading'", "")? {
+        true => Ok(()),
+        false => Err(ledger.taken_over()),
+    }
+}
+
+/// Nothing is left to do.
+pub fn finished(session: &mut Session, ledger: &Ledger) -> Result<()> {
+    let before = "SET LOCAL synchronous_commit = off; ";
+    set(session, ledger, "state = 'finished'", "state = 'published'", before).map(drop)
+}
+
+/// Waits for the log of all that was committed: somebody may go on elsewhere.
+pub fn left(session: &mut Session, ledger: &Ledger) -> Result<()> {
+    set(session, ledger, "pid = 0", "true", "").map(drop)
+}
+
+/// Begins to take a run back: nobody can load or publish it any more. What it was before; one whose
+/// rows are shown stays what it is. `None` where the ledger has no such run, and where it is no longer
+/// at the attempt that is named.
+pub fn begin_abort(
+    session: &mut Session,
+    schema: &str,
+    run_id: &str,
+    attempt: Option<u32>,
+) -> Result<Option<State>> {
+    if !exists(session, schema)? {
+        return Ok(None);
+    }
+    if let Some(attempt) = attempt {
+        let run = quote_literal(run_id).map_err(failed)?;
+        let ours = session
+            .query(&format!("SELECT FROM {schema}.runs WHERE run = {run} AND attempt = {attempt}"))
+            .map_err(failed)?;
+        if ours.is_empty() {
+            return Ok(None);
+        }
+    }
+    locks::end_streams(session, run_id);
+    let change =
+        ", state = CASE WHEN state IN ('preparing', 'loading') THEN 'aborting' ELSE state END";
+    let found = next_attempt(session, schema, run_id, change)
+        .map_err(|error| failed_while(error, "waiting for the last pieces of the run"))?;
+    Ok(found.map(|(state, _)| state))
+}
+
+/// The run is forgotten.
+pub fn remove(session: &mut Session, schema: &str, run_id: &str) -> Result<()> {
+    let run = quote_literal(run_id).map_err(failed)?;
+    session.execute(&format!("DELETE FROM {schema}.runs WHERE run = {run}")).map_err(failed)?;
+    Ok(())
+}
+
+/// The tables that a run made beside its targets and that are not attached: found by their names.
+pub fn leftovers(session: &mut Session, run_id: &str) -> Result<Vec<QualifiedName>> {
+    let pattern = format!("_fb_{run_id}_(new|[0-9]+)$");
+    let rows = session
+        .query(&format!(
+            "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+              WHERE c.relkind = 'r' AND NOT c.relispartition AND c.relname ~ {}",
+            quote_literal(&pattern).map_err(failed)?
+        ))
+        .map_err(failed)?;
+    let name =
+        |row: &Row| QualifiedName::new(row.get("nspname"), row.get("relname").unwrap_or_default());
+    rows.iter().map(|row| name(row).map_err(failed)).collect()
+}

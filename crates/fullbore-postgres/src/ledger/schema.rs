@@ -1,0 +1,172 @@
+//! The ledger's tables: whether this role may use or make them, and how they are made.
+
+use fullbore_core::error::Result;
+
+use crate::connection::{ConnectionError, Row, Session, quote_literal};
+use crate::error::failed;
+
+/// Whether a ledger can be kept here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Availability {
+    /// It is there.
+    Present,
+    /// It will be made.
+    Absent,
+    /// It can't be used, and why; and what to do about it.
+    Refused { reason: String, hint: String },
+}
+
+/// What is asked of the catalog. Every privilege on its own: of a list, one would do.
+const STATE: &str = "
+    SELECT n.oid AS schema, has_schema_privilege(n.oid, 'USAGE') AS may_use,
+           has_schema_privilege(n.oid, 'CREATE') AS may_create,
+           has_database_privilege(current_database(), 'CREATE') AS may_create_schema,
+           current_database() AS database, current_user AS role,
+           count(c.oid) AS tables,
+           bool_and((SELECT bool_and(has_table_privilege(c.oid, p))
+                       FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p)) AS may_all,
+           (SELECT count(*) FROM pg_attribute a WHERE a.attrelid = any (array_agg(c.oid))
+               AND a.attname IN ('run', 'job', 'tables', 'xid_from')) AS columns
+      FROM (SELECT) AS one
+      LEFT JOIN pg_namespace n ON n.nspname = {schema}
+      LEFT JOIN pg_class c ON c.relnamespace = n.oid
+                          AND c.relname IN ('runs', 'pieces', 'pieces_unlogged')
+     GROUP BY n.oid";
+
+/// Columns counted above: `run` thrice, `job` and `tables` once, `xid_from` twice.
+const COLUMNS: &str = "7";
+
+/// Asks whether a ledger can be kept in a schema, by its bare name. Nothing is touched.
+pub fn availability(session: &mut Session, schema: &str) -> Result<Availability, ConnectionError> {
+    let rows = session.query(&STATE.replace("{schema}", &quote_literal(schema)?))?;
+    let Some(row) = rows.first() else { return Ok(Availability::Absent) };
+    Ok(judge(row, schema))
+}
+
+fn judge(row: &Row, schema: &str) -> Availability {
+    let is = |name: &str| row.get(name) == Some("t");
+    let text = |name: &str| row.get(name).unwrap_or_default();
+    let refused = |reason: String, grant: String| Availability::Refused {
+        reason,
+        hint: format!("{grant}, or name a schema of your own with --ledger-schema"),
+    };
+    let role = text("role");
+    if row.get("schema").is_none() {
+        if is("may_create_schema") {
+            return Availability::Absent;
+        }
+        return refused(
+            format!(
+                "there is no schema {schema} for the ledger, and role {role} may not make one in \
+                 database {}",
+                text("database")
+            ),
+            format!(
+                "as a superuser: CREATE SCHEMA \"{schema}\" AUTHORIZATION \"{role}\", or GRANT \
+                 CREATE ON DATABASE"
+            ),
+        );
+    }
+    let grant =
+        |what: &str| format!("as its owner: GRANT {what} ON SCHEMA \"{schema}\" TO \"{role}\"");
+    match text("tables") {
+        "0" if is("may_create") && is("may_use") => Availability::Absent,
+        "0" => refused(
+            format!("role {role} may not make the ledger's tables in schema {schema}"),
+            grant("USAGE, CREATE"),
+        ),
+        "3" if text("columns") == COLUMNS => {
+            if !is("may_use") {
+                return refused(format!("role {role} may not use schema {schema}"), grant("USAGE"));
+            }
+            if !is("may_all") {
+                return refused(
+                    format!("role {role} may not read and write the ledger in schema {schema}"),
+                    format!(
+                        "as its owner: GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.runs, \
+                         {schema}.pieces, {schema}.pieces_unlogged TO \"{role}\""
+                    ),
+                );
+            }
+            Availability::Present
+        }
+        _ => refused(
+            format!("the tables in schema {schema} are no ledger of this Fullbore"),
+            "move them away".into(),
+        ),
+    }
+}
+
+/// The tables. `{s}` is the quoted schema. Nobody but their owner may use them unless allowed: what
+/// they say decides what is loaded.
+const TABLES: &str = "
+    CREATE TABLE IF NOT EXISTS {s}.runs (
+        run text PRIMARY KEY,
+        job text NOT NULL,
+        state text NOT NULL CHECK (state IN
+            ('preparing', 'loading', 'published', 'finished', 'aborting', 'undone')),
+        attempt integer NOT NULL DEFAULT 1,
+        targets text[] NOT NULL,
+        tables text NOT NULL,
+        pieces text NOT NULL,
+        fullbore text NOT NULL,
+        host text NOT NULL,
+        pid integer NOT NULL,
+        xid_published xid8,
+        role name NOT NULL DEFAULT current_user,
+        started timestamptz NOT NULL DEFAULT clock_timestamp(),
+        changed timestamptz NOT NULL DEFAULT clock_timestamp()
+    );
+    CREATE INDEX IF NOT EXISTS runs_job ON {s}.runs (job);
+    CREATE TABLE IF NOT EXISTS {s}.pieces (
+        run text NOT NULL REFERENCES {s}.runs ON DELETE CASCADE,
+        piece integer NOT NULL,
+        target integer NOT NULL,
+        attempt integer NOT NULL,
+        rows bigint,
+        rejected bigint,
+        bytes bigint,
+        source text,
+        checksum text,
+        xid_from xid8 NOT NULL,
+        began timestamptz NOT NULL DEFAULT clock_timestamp(),
+        committed timestamptz,
+        PRIMARY KEY (run, piece)
+    );
+    CREATE UNLOGGED TABLE IF NOT EXISTS {s}.pieces_unlogged (
+        FOREIGN KEY (run) REFERENCES {s}.runs ON DELETE CASCADE,
+        PRIMARY KEY (run, piece)
+    ) INHERITS ({s}.pieces);
+    COMMENT ON TABLE {s}.runs IS 'Fullbore: loads and how far they are; docs/guides/resume.md';
+    COMMENT ON TABLE {s}.pieces IS 'Fullbore: what each committed piece of a load was read from';
+    COMMENT ON TABLE {s}.pieces_unlogged IS 'Fullbore: the same of pieces in unlogged tables';";
+
+/// A lock for making the tables: two first loads may come at once.
+const MAKING: i64 = 0x6675_6c6c_626f_7265;
+
+/// Makes the ledger if it is not there.
+pub fn make(session: &mut Session, schema: &str) -> Result<()> {
+    session.execute(&format!("BEGIN; SELECT pg_advisory_xact_lock({MAKING})")).map_err(failed)?;
+    let made = (|| {
+        let name = quote_literal(&bare(schema))?;
+        let known = session.query(&format!("SELECT FROM pg_namespace WHERE nspname = {name}"))?;
+        // IF NOT EXISTS would ask for the right to make schemas even where there is nothing to do.
+        if known.is_empty() {
+            session.execute(&format!("CREATE SCHEMA {schema}"))?;
+        }
+        session.execute(&TABLES.replace("{s}", schema))?;
+        session.execute("COMMIT")
+    })();
+    if let Err(error) = made {
+        // The first error is the one to tell.
+        let _ = session.execute("ROLLBACK");
+        return Err(failed(error));
+    }
+    session.take_notices();
+    Ok(())
+}
+
+/// A quoted name without its quotes.
+fn bare(quoted: &str) -> String {
+    quoted.trim_start_matches('"').strip_suffix('"').unwrap_or(quoted).replace("\"\"", "\"")
+}

@@ -1,0 +1,217 @@
+//! Takes back a run that has finished, where that can be done exactly: its partitions, as long as
+//! they hold what was loaded and nothing else.
+
+use fullbore_core::error::{Error, Result};
+use fullbore_core::job::Publish;
+
+use super::locks;
+use super::runs::{LedgerRun, LedgerTable, State};
+use crate::connection::{QualifiedName, Session, quote_identifier, quote_literal};
+use crate::destination::Postgres;
+use crate::error::{failed, failed_while, refuse};
+use crate::naming::derived;
+use crate::publish::existing;
+
+impl Postgres {
+    /// Takes a finished run back in one transaction, or refuses by name; the rows that went.
+    pub fn undo(&self, schema: &str, run: &LedgerRun) -> Result<u64> {
+        for table in &run.tables {
+            if let Some(why) = not_exact(table) {
+                return Err(refuse(
+                    format!("run {} can't be undone: {why}", run.run_id),
+                    "delete its rows by hand, by something that tells them from others",
+                ));
+            }
+        }
+        let mut session = self.control();
+        locks::lock_job(&mut session, &run.job)?;
+        session.execute("BEGIN").map_err(failed)?;
+        let undone = undo(&mut session, schema, run);
+        let rows = match undone {
+            Ok(rows) => rows,
+            Err(error) => {
+                // The first error is the one to tell.
+                let _ = session.execute("ROLLBACK");
+                return Err(error);
+            }
+        };
+        session.execute("COMMIT").map_err(failed)?;
+        for table in run.tables.iter().filter(|table| table.creates) {
+            super::take_back::drop_if_empty(&mut session, &table.target)?;
+        }
+        Ok(rows)
+    }
+}
+
+/// Why what a run did to a table can't be told from what others did.
+fn not_exact(table: &LedgerTable) -> Option<String> {
+    let target = &table.target;
+    match table.publish {
+        Publish::Partitions => None,
+        Publish::Append => {
+            Some(format!("{target} was appended to, and its rows can't be told from others"))
+        }
+        Publish::Replace => Some(format!("{target} was replaced, and the old table is gone")),
+    }
+}
+
+/// A partition that the run showed.
+struct Shown {
+    name: QualifiedName,
+    lower: String,
+    upper: String,
+    /// It took the place of an empty one.
+    replaced: bool,
+    rows: u64,
+    /// The transactions that may have written its rows, and no other transaction did: that of the piece,
+    /// its subtransactions, and before which one all of them ended.
+    xids: (u64, u64),
+}
+
+fn undo(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<u64> {
+    let moved = session
+        .execute(&format!(
+            "UPDATE {schema}.runs SET state = 'undone', attempt = attempt + 1,
+                    changed = clock_timestamp()
+              WHERE run = {} AND state IN ('published', 'finished')",
+            quote_literal(&run.run_id).map_err(failed)?
+        ))
+        .map_err(failed)?;
+    if moved == 0 {
+        let hint =
+            format!("a run that stopped is taken back by `fullbore runs abort {}`", run.run_id);
+        let what = if run.state == State::Undone { "undone already" } else { "not finished" };
+        return Err(refuse(format!("run {} is {what}", run.run_id), hint));
+    }
+    let mut rows = 0;
+    for (number, table) in run.tables.iter().enumerate() {
+        let target = QualifiedName::parse(&table.target).map_err(failed)?;
+        // The parent first, as everybody else locks them.
+        session
+            .execute(&format!("LOCK TABLE ONLY {target} IN ACCESS EXCLUSIVE MODE"))
+            .map_err(|error| failed_while(error, &format!("locking {target}")))?;
+        for shown in shown(session, schema, run, number, &target)? {
+            take_away(session, &target, &shown)?;
+            rows += shown.rows;
+        }
+    }
+    Ok(rows)
+}
+
+/// The partitions of a table that the run showed, by the names that they have had since.
+fn shown(
+    session: &mut Session,
+    schema: &str,
+    run: &LedgerRun,
+    number: usize,
+    target: &QualifiedName,
+) -> Result<Vec<Shown>> {
+    let found = session
+        .query(&format!(
+            "SELECT p.piece, p.rows, p.xid_from, r.xid_published
+               FROM {schema}.pieces p JOIN {schema}.runs r USING (run)
+              WHERE run = {} AND p.target = {number} ORDER BY p.piece",
+            quote_literal(&run.run_id).map_err(failed)?
+        ))
+        .map_err(failed)?;
+    let mut partitions = Vec::new();
+    for row in &found {
+        let number = |name: &str| row.get(name).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+        let piece = number("piece") as usize;
+        let planned = run.pieces.iter().find(|planned| planned.number == piece);
+        let bounds = planned.and_then(|planned| planned.bounds.as_ref()).ok_or_else(|| {
+            refuse(
+                format!("piece {piece} of run {} has no key range in the ledger", run.run_id),
+                "somebody changed the ledger",
+            )
+        })?;
+        let name = match &bounds.replaces {
+            Some(partition) => QualifiedName::parse(partition),
+            None => derived(target, &run.run_id, &format!("{piece:05}")),
+        };
+        partitions.push(Shown {
+            name: name.map_err(failed)?,
+            lower: bounds.lower.clone(),
+            upper: bounds.upper.clone(),
+            replaced: bounds.replaces.is_some(),
+            rows: number("rows"),
+            xids: (number("xid_from"), number("xid_published")),
+        });
+    }
+    Ok(partitions)
+}
+
+/// What is asked of a partition before it goes. Rows that are frozen when written keep the number of
+/// their transaction, or have the one that stands for all frozen ones.
+const CONTENT: &str = "
+    SELECT count(*) AS rows,
+           count(*) FILTER (WHERE xmin::text::bigint NOT BETWEEN {from} AND {to}
+                              AND xmin::text <> '2') AS others
+      FROM {partition}";
+
+/// Transaction numbers in rows have 32 bits.
+const XID_BITS: u64 = 0xffff_ffff;
+
+fn take_away(session: &mut Session, target: &QualifiedName, shown: &Shown) -> Result<()> {
+    let Shown { name, lower, upper, .. } = shown;
+    let attached = session
+        .query(&format!(
+            "SELECT FROM pg_inherits WHERE inhrelid = to_regclass({}) AND inhparent = to_regclass({})",
+            quote_literal(&name.to_string()).map_err(failed)?,
+            quote_literal(&target.to_string()).map_err(failed)?,
+        ))
+        .map_err(failed)?;
+    if attached.is_empty() {
+        return Err(changed(&format!("{name} is no partition of {target} any more")));
+    }
+    session.execute(&format!("LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE")).map_err(failed)?;
+    let (from, to) = (shown.xids.0 & XID_BITS, shown.xids.1 & XID_BITS);
+    if from > to {
+        return Err(changed("transaction numbers began anew during the load"));
+    }
+    let sql = CONTENT
+        .replace("{from}", &from.to_string())
+        .replace("{to}", &to.to_string())
+        .replace("{partition}", &name.to_string());
+    let content = session.query(&sql).map_err(failed)?;
+    let number = |column: &str| {
+        content.first().and_then(|row| row.get(column)).and_then(|n| n.parse::<u64>().ok())
+    };
+    if number("rows") != Some(shown.rows) || number("others") != Some(0) {
+        return Err(changed(&format!(
+            "the rows of {name} were changed since ({} now, {} of them written by others; {} were \
+             loaded)",
+            number("rows").unwrap_or(0),
+            number("others").unwrap_or(0),
+            shown.rows
+        )));
+    }
+    let indexes = existing::index_names(session, &name.to_string()).map_err(failed)?;
+    session
+        .execute(&format!("ALTER TABLE {target} DETACH PARTITION {name}; DROP TABLE {name}"))
+        .map_err(|error| failed_while(error, &format!("dropping {name}")))?;
+    if !shown.replaced {
+        return Ok(());
+    }
+    session
+        .execute(&format!(
+            "CREATE TABLE {name} PARTITION OF {target} FOR VALUES FROM ({lower}) TO ({upper})"
+        ))
+        .map_err(|error| failed_while(error, &format!("making the empty {name} again")))?;
+    for (parent, made) in existing::index_names(session, &name.to_string()).map_err(failed)? {
+        let before = indexes.iter().find(|(known, _)| *known == parent).map(|(_, name)| name);
+        if let Some(before) = before.filter(|before| **before != made) {
+            let index = QualifiedName::new(name.schema(), &made).map_err(failed)?;
+            let to = quote_identifier(before).map_err(failed)?;
+            session.execute(&format!("ALTER INDEX {index} RENAME TO {to}")).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+fn changed(what: &str) -> Error {
+    refuse(
+        format!("the run can't be undone exactly: {what}"),
+        "nothing was taken away; detach and drop by hand what is to go",
+    )
+}
