@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 
 import pytest
-from server import Installation, Server, installations
+from server import Installation, Server, compiler, installations
 from wire import Connection
 
 WANTED = os.environ.get("FULLBORE_TEST_VERSIONS", "14,15,16,17,18").split(",")
-COMPILER = "gcc" if shutil.which("gcc") else "clang"
+COMPILER = compiler()
 REQUIRED = os.environ.get("FULLBORE_TEST_REQUIRE_SERVERS") == "1"
 
 _servers: dict[tuple[str, str], Server] = {}
