@@ -11,6 +11,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,10 +120,10 @@ class Server:
         installation: Installation,
         settings: dict[str, str],
         compiler: str = "gcc",
-        environment: dict[str, str] | None = None,
+        preload: Callable[[Server], dict[str, str]] | None = None,
     ) -> None:
         self.name = installation.name
-        self.environment = {**os.environ, **(environment or {})}
+        self.environment = dict(os.environ)
         self.folder = Path(tempfile.mkdtemp(prefix="fbx", dir="/tmp"))
         self.folder.chmod(0o755)
         self.root = self.folder / "server"
@@ -148,6 +149,8 @@ class Server:
         for folder in (self.data, self.socket_dir, self.reports):
             folder.mkdir()
             self.give(folder)
+        if preload is not None:
+            self.environment.update(preload(self))
         self.settings = {
             "fsync": "off",
             "listen_addresses": "''",
@@ -217,6 +220,18 @@ class Server:
         self.stop("immediate")
         self.start()
 
+    def processes(self) -> list[int]:
+        """Everything that runs in the data folder: the postmaster and its children."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cwd"):
+            try:
+                if path.readlink() == self.data:
+                    found.append(int(path.parent.name))
+            except OSError:
+                # Gone meanwhile, or not ours to look at.
+                continue
+        return found
+
     @property
     def log(self) -> str:
         return (self.data / "log").read_text(errors="replace")
@@ -227,6 +242,6 @@ class Server:
 
     def close(self) -> None:
         """Ends it and removes its files."""
-        if (self.data / "postmaster.pid").exists():
+        if self.processes():
             self.stop("immediate")
         shutil.rmtree(self.folder, ignore_errors=True)

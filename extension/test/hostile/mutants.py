@@ -124,7 +124,8 @@ def extreme(numbers: random.Random, field: Field, old: bytes) -> bytes:
         options = [0, 1, 2, value + 1, value - 1, value ^ 0x8000, 0x7FFF, 0x8000, 0xFFFF, 2009]
         return struct.pack("<H", numbers.choice(options) & 0xFFFF)
     if kind == "varlena" and length == 1:
-        return bytes([numbers.choice([0, 1, 2, 3, 5, 0xFF, 0xFE, old[0] + 2 & 0xFF, old[0] - 2])])
+        options = [0, 1, 2, 3, 5, 0xFF, 0xFE, old[0] + 2, old[0] - 2]
+        return bytes([numbers.choice(options) & 0xFF])
     if kind == "varlena":
         (value,) = struct.unpack("<I", old)
         length_now = value >> 2
