@@ -223,10 +223,10 @@ class Server:
     def processes(self) -> list[int]:
         """Everything that runs in the data folder: the postmaster and its children."""
         found = []
-        for path in Path("/proc").glob("[0-9]*/cwd"):
+        for process in Path("/proc").iterdir():
             try:
-                if path.readlink() == self.data:
-                    found.append(int(path.parent.name))
+                if process.name.isdigit() and (process / "cwd").readlink() == self.data:
+                    found.append(int(process.name))
             except OSError:
                 # Gone meanwhile, or not ours to look at.
                 continue

@@ -16,6 +16,9 @@
  *
  * A process that stops writes its number to the file "hit" first.
  *
+ * Where FB_SHIM_LOG is set, the file "log" tells of all that was written to relation files and when
+ * they were synced: "w OFFSET BYTES PATH" after a write, "s PATH" before a sync.
+ *
  * Where FB_SHIM_NO_SYNC is set, a sync is a moment only and does nothing: what is killed loses
  * nothing that the kernel has.
  */
@@ -131,6 +134,50 @@ stop_here(void)
 	errno = kept_errno;
 }
 
+/* Lines are short enough to be appended whole. */
+static void
+tell(char what, int fd, long long at, long long bytes)
+{
+	int			kept_errno = errno;
+	char		link[64];
+	char		path[PATH_MAX];
+	char		line[PATH_MAX + 64];
+	ssize_t		length;
+	int			file;
+
+	if (getenv("FB_SHIM_LOG") == NULL)
+		return;
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	length = readlink(link, path, sizeof path - 1);
+	if (length < 0)
+		return;
+	path[length] = '\0';
+	if (strstr(path, "/base/") == NULL)
+		return;
+	if (what == 'w')
+		length = snprintf(line, sizeof line, "w %lld %lld %s\n", at, bytes, path);
+	else
+		length = snprintf(line, sizeof line, "s %s\n", path);
+	snprintf(path, sizeof path, "%s/log", getenv("FB_SHIM"));
+	file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+	if (file >= 0)
+	{
+		if (write(file, line, length) != length)
+			abort();
+		close(file);
+	}
+	errno = kept_errno;
+}
+
+/* The real call's answer, told of. */
+static ssize_t
+told(int fd, long long at, ssize_t result)
+{
+	if (result > 0)
+		tell('w', fd, at, result);
+	return result;
+}
+
 static int
 no_sync(void)
 {
@@ -182,7 +229,7 @@ pwrite(int fd, const void *bytes, size_t count, off_t at)
 	REAL(write_at, "pwrite");
 	Action		found = decide_for("write", fd);
 
-	AROUND(found, real(fd, bytes, part_of(found, count), at));
+	AROUND(found, told(fd, at, real(fd, bytes, part_of(found, count), at)));
 }
 
 ssize_t
@@ -195,7 +242,7 @@ ssize_t
 pwritev(int fd, const struct iovec *vectors, int count, off_t at)
 {
 	REAL(write_many, "pwritev");
-	AROUND(decide_for("write", fd), real(fd, vectors, count, at));
+	AROUND(decide_for("write", fd), told(fd, at, real(fd, vectors, count, at)));
 }
 
 ssize_t
@@ -208,6 +255,7 @@ int
 fsync(int fd)
 {
 	REAL(on_file, "fsync");
+	tell('s', fd, 0, 0);
 	AROUND(decide_for("sync", fd), no_sync() ? 0 : real(fd));
 }
 
@@ -215,6 +263,7 @@ int
 fdatasync(int fd)
 {
 	REAL(on_file, "fdatasync");
+	tell('s', fd, 0, 0);
 	AROUND(decide_for("sync", fd), no_sync() ? 0 : real(fd));
 }
 

@@ -27,8 +27,9 @@ def wait_until(what: str, holds: Callable[[], object]) -> None:
 class Shim:
     """The rule in force, and who was stopped by it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, logs: bool = False) -> None:
         self.folder = folder
+        self.logs = logs
         self.library = folder / "shim.so"
         command = [compiler(), "-std=gnu99", "-O1", "-Wall", "-Wextra", "-Werror", "-shared"]
         command += ["-fPIC", str(SOURCE), "-o", str(self.library), "-ldl"]
@@ -36,11 +37,12 @@ class Shim:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {
+        found = {
             "LD_PRELOAD": str(self.library),
             "FB_SHIM": str(self.folder),
             "FB_SHIM_NO_SYNC": "1",
         }
+        return {**found, "FB_SHIM_LOG": "1"} if self.logs else found
 
     def rule(self, pid: int, operation: str, path: str, skip: int, action: str) -> None:
         """Sets the one rule; what happens before it is seen whole or not at all."""
@@ -50,6 +52,19 @@ class Shim:
         written.write_text(f"{pid} {operation} {path} {skip} {action} {time.monotonic_ns()}\n")
         written.chmod(0o644)
         written.rename(self.folder / "rule")
+
+    def unsynced(self, path: Path) -> list[tuple[int, int]]:
+        """What was written to a file since its last sync: offsets and lengths."""
+        found: list[tuple[int, int]] = []
+        for line in (self.folder / "log").read_text().splitlines():
+            parts = line.split()
+            if Path(parts[-1]) != path:
+                continue
+            if parts[0] == "s":
+                found.clear()
+            else:
+                found.append((int(parts[1]), int(parts[2])))
+        return found
 
     def clear(self) -> None:
         (self.folder / "rule").unlink(missing_ok=True)
@@ -73,7 +88,9 @@ class Shim:
             return
 
 
-def shimmed_server(installation: Installation, settings: dict[str, str]) -> tuple[Server, Shim]:
+def shimmed_server(
+    installation: Installation, settings: dict[str, str], logs: bool = False
+) -> tuple[Server, Shim]:
     """A server with the shim in all of its processes."""
     made: list[Shim] = []
 
@@ -81,7 +98,7 @@ def shimmed_server(installation: Installation, settings: dict[str, str]) -> tupl
         folder = server.folder / "shim"
         folder.mkdir()
         server.give(folder)
-        made.append(Shim(folder))
+        made.append(Shim(folder, logs))
         return made[0].environment
 
     server = Server(installation, settings, compiler(), preload)

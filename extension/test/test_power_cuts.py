@@ -1,0 +1,151 @@
+"""Power cuts: what was written to a piece's files but not synced is lost, and the rest must do.
+
+A kill loses nothing that the kernel holds, so it proves nothing of syncs. Here every process is
+killed at once, and then whatever the server had not synced of the piece's files is taken out of
+them, as the worst disk would. WAL and other files keep all: what is tested is that a direct load
+syncs, or has synced, or logs, all that its commit promises.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import bodies
+import pytest
+from conftest import WANTED
+from crash.matrix import ROWS, SETTINGS, SHAPE
+from crash.shim import Shim, shimmed_server, wait_until
+from loads import assert_sound, checksum, copy_sql, copy_text, descriptor
+from server import Server, installations
+from wire import Connection, ServerError
+
+FRAMES = 16
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param((installation, level), id=f"{installation.name}-{level}")
+        for installation in installations()
+        if installation.name in ("15", "18") and installation.name in WANTED
+        for level in ("minimal", "replica")
+    ],
+)
+def logged(request: pytest.FixtureRequest) -> Iterator[tuple[Server, Shim]]:
+    installation, level = request.param
+    if not installation.pg_config.exists():
+        pytest.skip(f"no PostgreSQL {installation.name} at {installation.pg_config}")
+    settings = {**SETTINGS, "wal_level": level, "full_page_writes": "on"}
+    server, shim = shimmed_server(installation, settings, logs=True)
+    session = Connection(server.socket_dir)
+    session.query(f"CREATE EXTENSION fullbore; CREATE TABLE copied {SHAPE}")
+    for _ in range(FRAMES):
+        copy_text(session, "copied", ROWS)
+    session.close()
+    yield server, shim
+    server.close()
+
+
+def load(server: Server, table: str, options: str, checkpoint: str) -> list[Path]:
+    """Loads and commits; the files of the table."""
+    session, other = Connection(server.socket_dir), Connection(server.socket_dir)
+    session.query(f"BEGIN; CREATE TABLE {table} {SHAPE}")
+    shape = descriptor(session, table)
+    stream = bodies.body_frame(shape["columns"], ROWS) * FRAMES
+    half = len(stream) // 2
+    session.begin_copy(copy_sql(table, shape["hash"], options))
+    session.send(b"d", stream[:half])
+    if checkpoint == "between":
+        event = f"SELECT wait_event FROM pg_stat_activity WHERE pid = {session.pid}"
+        wait_until("backend that waits", lambda: other.value(event) == "ClientRead")
+        other.query("CHECKPOINT")
+    session.send(b"d", stream[half:])
+    session.send(b"c")
+    session.finish()
+    path = session.value(f"SELECT pg_relation_filepath('{table}')")
+    session.query("COMMIT")
+    if checkpoint == "after":
+        other.query("CHECKPOINT")
+    session.close()
+    other.close()
+    assert path is not None
+    return [server.data / path, server.data / f"{path}_vm"]
+
+
+def cut(server: Server) -> None:
+    """Everything ends at once."""
+    postmaster = int((server.data / "postmaster.pid").read_text().split()[0])
+    for pid in {postmaster, *server.processes()}:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    wait_until(
+        "end of all processes",
+        lambda: not server.processes() and not Path(f"/proc/{postmaster}").exists(),
+    )
+
+
+def lose(file: Path, ranges: list[tuple[int, int]]) -> int:
+    """Takes them out: zeros where more follows, a shorter file where nothing does."""
+    if not file.exists():
+        return 0
+    clean = file.stat().st_size
+    with file.open("r+b") as opened:
+        for at, length in sorted(ranges, reverse=True):
+            if at + length >= clean:
+                clean = min(clean, at)
+            else:
+                opened.seek(at)
+                opened.write(bytes(length))
+        opened.truncate(clean)
+    return sum(length for _, length in ranges)
+
+
+@pytest.mark.parametrize("checkpoint", ["none", "between", "after"])
+@pytest.mark.parametrize("options", [", IO 'direct', FREEZE true", ", IO 'buffered'"])
+def test_what_was_not_synced_is_not_missed(
+    logged: tuple[Server, Shim], options: str, checkpoint: str
+) -> None:
+    server, shim = logged
+    files = load(server, "direct", options, checkpoint)
+    cut(server)
+    for file in files:
+        lose(file, shim.unsynced(file))
+    server.start()
+    again = Connection(server.socket_dir)
+    assert checksum(again, "direct") == checksum(again, "copied")
+    assert_sound(again, "direct", frozen="FREEZE" in options)
+    again.query("DROP TABLE direct; CHECKPOINT")
+    again.close()
+
+
+def test_the_loss_is_a_loss(logged: tuple[Server, Shim]) -> None:
+    """Were nothing synced, the same cut would be seen: the tests above can fail."""
+    server, _ = logged
+    files = load(server, "direct", ", IO 'direct'", "after")
+    cut(server)
+    assert lose(files[0], [(0, files[0].stat().st_size)]) > 0
+    server.start()
+    again = Connection(server.socket_dir)
+    try:
+        assert checksum(again, "direct") != checksum(again, "copied")
+    except ServerError as error:
+        assert error.code.startswith("XX"), error
+    again.query("DROP TABLE direct")
+    again.close()
+
+
+def test_wal_carries_what_no_checkpoint_has_passed(logged: tuple[Server, Shim]) -> None:
+    """With wal_level=replica nothing needs to be synced at the commit on 17 and later."""
+    server, shim = logged
+    files = load(server, "direct", ", IO 'direct'", "none")
+    unsynced = sum(length for _, length in shim.unsynced(files[0]))
+    relies_on_wal = server.settings["wal_level"] == "replica" and server.name == "18"
+    assert (unsynced > 0) == relies_on_wal, unsynced
+    session = Connection(server.socket_dir)
+    session.query("DROP TABLE direct; CHECKPOINT")
+    session.close()
