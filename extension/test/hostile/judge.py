@@ -3,7 +3,7 @@
 A mutant that is refused must leave the session as it was. One that is taken must be such that
 COPY could have written it: every row is read, COPY of its text gives the same rows (so it holds
 nothing that an input function would refuse or write otherwise), which on their pages are the same
-bit for bit, and amcheck finds nothing.
+bit for bit, and amcheck finds nothing. Now and then an index is built on it and it is vacuumed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from hostile.streams import Stream
 OPTIONS = ["", ", FREEZE true", ", IO 'direct'", ", IO 'buffered'", ", IO 'direct', FREEZE true"]
 MESSAGE_BYTES = [1, 13, 500, 65536, 65536]
 
+# The share of loads that an index is built on.
+MAINTAINED = 0.02
 SUM = (
     "SELECT count(*) || '/' || coalesce(sum(hashtextextended(whole::text, 0)), 0) FROM {} AS whole"
 )
@@ -161,6 +163,12 @@ class Judge:
             found = session.query("SELECT * FROM verify_heapam('t')")
             if found:
                 self.finding(stream, mutant, f"amcheck: {found}")
+        if self.numbers.random() < MAINTAINED:
+            session.query("CREATE INDEX i ON t ((md5(t::text)))")
+            session.query("VACUUM t")
+            session.query("DROP INDEX i")
+            if session.value(SUM.format("t")) != read:
+                self.finding(stream, mutant, "VACUUM changed rows")
         lines = session.copy_out("t")
         session.query("BEGIN; TRUNCATE u")
         session.copy("COPY u FROM STDIN", lines)

@@ -115,7 +115,8 @@ def report(run: Run, server: Server, seed: int, seconds: float) -> str:
         f"{sum(run.shapes.values())} mutants of {len(run.shapes)} good streams, one COPY each, in "
         f"{seconds:.0f} s; codecs {', '.join(run.codecs) or 'none'}",
         f"every byte of headers, lengths, bitmaps, paddings: {run.swept} of {run.sweep_size} sent",
-        f"taken: {accepted}, with {tally.rows} rows, each read, read back and checked",
+        f"taken: {accepted}, with {tally.rows} rows; each read, checked, and compared with what "
+        "COPY makes of its text",
         f"refused: {sum(tally.refused.values())}; sessions of broken messages: "
         f"{tally.lost_sessions}",
         "",
