@@ -278,6 +278,7 @@ class SmallDisk:
         return found.f_bavail * found.f_frsize
 
     def end(self) -> None:
+        """Out of sight at once; gone when the last process that uses it is."""
         if self.mounted:
             subprocess.run(["umount", "-l", str(self.folder)], check=True)
 
@@ -317,9 +318,9 @@ def test_a_full_file_system() -> None:
             session.query("DROP TABLE direct; CHECKPOINT")
         session.close()
     finally:
-        server.close()
         if disk is not None:
             disk.end()
+        server.close()
 
 
 def test_a_full_file_system_of_wal() -> None:
@@ -354,9 +355,9 @@ def test_a_full_file_system_of_wal() -> None:
         assert_as_before(again, expected)
         again.close()
     finally:
-        server.close()
         if disk is not None:
             disk.end()
+        server.close()
 
 
 def when_it_answers(server: Server) -> Connection:

@@ -163,8 +163,8 @@ class Judge:
             found = session.query("SELECT * FROM verify_heapam('t')")
             if found:
                 self.finding(stream, mutant, f"amcheck: {found}")
-        if self.numbers.random() < MAINTAINED:
-            session.query("CREATE INDEX i ON t ((md5(t::text)))")
+        if stream.columns and self.numbers.random() < MAINTAINED:
+            session.query(f"CREATE INDEX i ON t ({stream.columns[0]['name']})")
             session.query("VACUUM t")
             session.query("DROP INDEX i")
             if session.value(SUM.format("t")) != read:
