@@ -3,7 +3,7 @@
  *
  * A frame's payload stands in a buffer that is used again, a body in the middle of a payload, a
  * page in the middle of a run: reading past their ends stays within allocated memory, and the
- * sanitizer has nothing to say. So, in builds with it and in these alone, the bytes behind are
+ * sanitizer has nothing to say. So, in builds with it, and in these alone, the bytes behind are
  * closed off. Memory that was closed is opened again when its context goes, since the server may
  * wipe it then.
  */
