@@ -6,45 +6,18 @@ sync or WAL fails); what is tested is that direct loads keep to it and that noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import bodies
 import pytest
-from conftest import WANTED
-from crash.matrix import ROWS, SETTINGS, SHAPE
-from crash.shim import Shim, shimmed_server, wait_until
-from loads import SUM, assert_sound, checksum, copy_sql, copy_text, descriptor
-from server import Server, installations
+from crash.matrix import FRAMES, ROWS, SHAPE
+from crash.shim import Shim, wait_until
+from loads import SUM, assert_sound, checksum, copy_sql, descriptor
+from server import Server
 from wire import Connection, ServerError
 
-VERSIONS = [i for i in installations() if i.name in ("15", "18") and i.name in WANTED]
 WAYS = [", IO 'direct'", ", IO 'buffered'"]
-FRAMES = 16
-
-
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param((installation, level), id=f"{installation.name}-{level}")
-        for installation in VERSIONS
-        for level in ("minimal", "replica")
-    ],
-)
-def shimmed(request: pytest.FixtureRequest) -> Iterator[tuple[Server, Shim]]:
-    installation, level = request.param
-    if not installation.pg_config.exists():
-        pytest.skip(f"no PostgreSQL {installation.name} at {installation.pg_config}")
-    server, shim = shimmed_server(installation, {**SETTINGS, "wal_level": level})
-    session = Connection(server.socket_dir)
-    session.query(f"CREATE EXTENSION fullbore; CREATE TABLE copied {SHAPE}")
-    for _ in range(FRAMES):
-        copy_text(session, "copied", ROWS)
-    session.close()
-    yield server, shim
-    shim.clear()
-    server.close()
 
 
 _streams: dict[str, bytes] = {}
@@ -178,7 +151,7 @@ def test_no_room_for_wal(shimmed: tuple[Server, Shim], options: str) -> None:
     """The server's rule is PANIC; after it the piece is absent and all else as it was."""
     server, shim = shimmed
     if server.settings["wal_level"] == "minimal":
-        pytest.skip("no page is logged with wal_level=minimal")
+        pytest.skip("no page is shimmed with wal_level=minimal")
     load = Load(server)
     expected = checksum(load.session, "copied")
     shim.rule(load.session.pid, "write", "/pg_wal/", 3, "ENOSPC")

@@ -10,43 +10,15 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import bodies
 import pytest
-from conftest import WANTED
-from crash.matrix import ROWS, SETTINGS, SHAPE
-from crash.shim import Shim, shimmed_server, wait_until
-from loads import assert_sound, checksum, copy_sql, copy_text, descriptor
-from server import Server, installations
+from crash.matrix import FRAMES, ROWS, SHAPE
+from crash.shim import Shim, wait_until
+from loads import assert_sound, checksum, copy_sql, descriptor
+from server import Server
 from wire import Connection, ServerError
-
-FRAMES = 16
-
-
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param((installation, level), id=f"{installation.name}-{level}")
-        for installation in installations()
-        if installation.name in ("15", "18") and installation.name in WANTED
-        for level in ("minimal", "replica")
-    ],
-)
-def logged(request: pytest.FixtureRequest) -> Iterator[tuple[Server, Shim]]:
-    installation, level = request.param
-    if not installation.pg_config.exists():
-        pytest.skip(f"no PostgreSQL {installation.name} at {installation.pg_config}")
-    settings = {**SETTINGS, "wal_level": level, "full_page_writes": "on"}
-    server, shim = shimmed_server(installation, settings, logs=True)
-    session = Connection(server.socket_dir)
-    session.query(f"CREATE EXTENSION fullbore; CREATE TABLE copied {SHAPE}")
-    for _ in range(FRAMES):
-        copy_text(session, "copied", ROWS)
-    session.close()
-    yield server, shim
-    server.close()
 
 
 def load(server: Server, table: str, options: str, checkpoint: str) -> list[Path]:
@@ -105,12 +77,19 @@ def lose(file: Path, ranges: list[tuple[int, int]]) -> int:
     return sum(length for _, length in ranges)
 
 
-@pytest.mark.parametrize("checkpoint", ["none", "between", "after"])
-@pytest.mark.parametrize("options", [", IO 'direct', FREEZE true", ", IO 'buffered'"])
+@pytest.mark.parametrize(
+    ("checkpoint", "options"),
+    [
+        ("none", ", IO 'direct', FREEZE true"),
+        ("between", ", IO 'direct', FREEZE true"),
+        ("after", ", IO 'direct', FREEZE true"),
+        ("between", ", IO 'buffered'"),
+    ],
+)
 def test_what_was_not_synced_is_not_missed(
-    logged: tuple[Server, Shim], options: str, checkpoint: str
+    shimmed: tuple[Server, Shim], options: str, checkpoint: str
 ) -> None:
-    server, shim = logged
+    server, shim = shimmed
     files = load(server, "direct", options, checkpoint)
     cut(server)
     for file in files:
@@ -123,9 +102,9 @@ def test_what_was_not_synced_is_not_missed(
     again.close()
 
 
-def test_the_loss_is_a_loss(logged: tuple[Server, Shim]) -> None:
+def test_the_loss_is_a_loss(shimmed: tuple[Server, Shim]) -> None:
     """Were nothing synced, the same cut would be seen: the tests above can fail."""
-    server, _ = logged
+    server, _ = shimmed
     files = load(server, "direct", ", IO 'direct'", "after")
     cut(server)
     assert lose(files[0], [(0, files[0].stat().st_size)]) > 0
@@ -139,9 +118,9 @@ def test_the_loss_is_a_loss(logged: tuple[Server, Shim]) -> None:
     again.close()
 
 
-def test_wal_carries_what_no_checkpoint_has_passed(logged: tuple[Server, Shim]) -> None:
+def test_wal_carries_what_no_checkpoint_has_passed(shimmed: tuple[Server, Shim]) -> None:
     """With wal_level=replica nothing needs to be synced at the commit on 17 and later."""
-    server, shim = logged
+    server, shim = shimmed
     files = load(server, "direct", ", IO 'direct'", "none")
     unsynced = sum(length for _, length in shim.unsynced(files[0]))
     relies_on_wal = server.settings["wal_level"] == "replica" and server.name == "18"
