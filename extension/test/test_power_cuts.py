@@ -21,30 +21,33 @@ from server import Server
 from wire import Connection, ServerError
 
 
-def load(server: Server, table: str, options: str, checkpoint: str) -> list[Path]:
+def load(server: Server, shim: Shim, table: str, options: str, checkpoint: str) -> list[Path]:
     """Loads and commits; the files of the table."""
     session, other = Connection(server.socket_dir), Connection(server.socket_dir)
     session.query(f"BEGIN; CREATE TABLE {table} {SHAPE}")
     shape = descriptor(session, table)
     stream = bodies.body_frame(shape["columns"], ROWS) * FRAMES
     half = len(stream) // 2
+    path = session.value(f"SELECT pg_relation_filepath('{table}')")
+    assert path is not None
+    files = [server.data / path, server.data / f"{path}_vm"]
+    if checkpoint == "between":
+        # The next one after a file was made syncs it once, whoever wrote; it is not relied on.
+        other.query("CHECKPOINT")
     session.begin_copy(copy_sql(table, shape["hash"], options))
     session.send(b"d", stream[:half])
     if checkpoint == "between":
-        event = f"SELECT wait_event FROM pg_stat_activity WHERE pid = {session.pid}"
-        wait_until("backend that waits", lambda: other.value(event) == "ClientRead")
+        wait_until("pages that are written", lambda: shim.unsynced(files[0]))
         other.query("CHECKPOINT")
     session.send(b"d", stream[half:])
     session.send(b"c")
     session.finish()
-    path = session.value(f"SELECT pg_relation_filepath('{table}')")
     session.query("COMMIT")
     if checkpoint == "after":
         other.query("CHECKPOINT")
     session.close()
     other.close()
-    assert path is not None
-    return [server.data / path, server.data / f"{path}_vm"]
+    return files
 
 
 def cut(server: Server) -> None:
@@ -90,7 +93,7 @@ def test_what_was_not_synced_is_not_missed(
     shimmed: tuple[Server, Shim], options: str, checkpoint: str
 ) -> None:
     server, shim = shimmed
-    files = load(server, "direct", options, checkpoint)
+    files = load(server, shim, "direct", options, checkpoint)
     cut(server)
     for file in files:
         lose(file, shim.unsynced(file))
@@ -104,8 +107,8 @@ def test_what_was_not_synced_is_not_missed(
 
 def test_the_loss_is_a_loss(shimmed: tuple[Server, Shim]) -> None:
     """Were nothing synced, the same cut would be seen: the tests above can fail."""
-    server, _ = shimmed
-    files = load(server, "direct", ", IO 'direct'", "after")
+    server, shim = shimmed
+    files = load(server, shim, "direct", ", IO 'direct'", "after")
     cut(server)
     assert lose(files[0], [(0, files[0].stat().st_size)]) > 0
     server.start()
@@ -121,7 +124,7 @@ def test_the_loss_is_a_loss(shimmed: tuple[Server, Shim]) -> None:
 def test_wal_carries_what_no_checkpoint_has_passed(shimmed: tuple[Server, Shim]) -> None:
     """With wal_level=replica nothing needs to be synced at the commit on 17 and later."""
     server, shim = shimmed
-    files = load(server, "direct", ", IO 'direct'", "none")
+    files = load(server, shim, "direct", ", IO 'direct'", "none")
     unsynced = sum(length for _, length in shim.unsynced(files[0]))
     relies_on_wal = server.settings["wal_level"] == "replica" and server.name == "18"
     assert (unsynced > 0) == relies_on_wal, unsynced
