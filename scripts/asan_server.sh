@@ -20,16 +20,15 @@ if [ -x "$prefix/bin/postgres" ] && [ -e "$prefix/complete" ]; then
 fi
 
 fetch() { # The sources of Debian's package into $work/sources
-    local lists=$work/apt suite
-    # shellcheck disable=SC1091
-    suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-    if ! command -v apt-get >/dev/null || [ -z "$suite" ]; then
+    local lists=$work/apt
+    if ! command -v apt-get >/dev/null; then
         echo "no sources: give an unpacked source tree of PostgreSQL as the first argument" >&2
         return 1
     fi
     mkdir -p "$lists"/{lists,archives}/partial
-    echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
-        "http://deb.debian.org/debian $suite main" >"$lists/sources.list"
+    # Where the system has its binary packages from, there are the sources too.
+    apt-get indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT)' \
+        'Created-By: Packages' | sort -u >"$lists/sources.list"
     local options=(-qq -o "Dir::Etc::SourceList=$lists/sources.list" -o Dir::Etc::SourceParts=-
         -o "Dir::State::Lists=$lists/lists" -o "Dir::Cache=$lists" -o APT::Sandbox::User=)
     apt-get "${options[@]}" update
