@@ -26,9 +26,10 @@ fetch() { # The sources of Debian's package into $work/sources
         return 1
     fi
     mkdir -p "$lists"/{lists,archives}/partial
-    # Where the system has its binary packages from, there are the sources too.
+    # Where the system has its binary packages from, there are the sources too; those of security
+    # updates are not in every mirror.
     apt-get indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT)' \
-        'Created-By: Packages' | sort -u >"$lists/sources.list"
+        'Created-By: Packages' | grep -v -e -security | sort -u >"$lists/sources.list"
     local options=(-qq -o "Dir::Etc::SourceList=$lists/sources.list" -o Dir::Etc::SourceParts=-
         -o "Dir::State::Lists=$lists/lists" -o "Dir::Cache=$lists" -o APT::Sandbox::User=)
     apt-get "${options[@]}" update
