@@ -110,8 +110,13 @@ impl Gate {
     }
 
     /// Lets everybody pass from now on.
+    pub fn release(&mut self) {
+        self.session.execute("SELECT pg_advisory_unlock_all()").expect("unlocked");
+    }
+
+    /// Lets everybody pass, and waits for those who stood there to end their transactions.
     pub fn open(mut self, database: &TestDatabase<'_>) {
-        self.session.execute(&format!("SELECT pg_advisory_unlock({KEY})")).expect("unlocked");
+        self.release();
         drop_triggers(database);
     }
 }
