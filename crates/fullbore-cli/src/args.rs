@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use fullbore_core::job::{Codec, Count, FormatName, Method, Publish, RejectLimit};
+use fullbore_core::job::{Codec, Count, DirectIo, FormatName, Method, Publish, RejectLimit};
 use fullbore_core::parse::dialect::Header;
 
 use crate::generate::GenArgs;
@@ -116,6 +116,11 @@ pub struct LoadArgs {
     /// Pack rows on their way, under method direct: for a slow network [default: none]
     #[arg(long, value_parser = codec, value_name = "none|lz4|zstd")]
     pub compress: Option<Codec>,
+    /// How the server writes, under method direct: buffered leaves the rows in its page cache for
+    /// what reads them next, direct writes past it, with less work [default: auto, which is direct
+    /// for all but small loads]
+    #[arg(long, value_parser = direct_io, value_name = "auto|buffered|direct")]
+    pub direct_io: Option<DirectIo>,
     /// Rows, or share of rows, that may be rejected [default: 0]
     #[arg(long, value_name = "N|P%")]
     pub max_rejects: Option<RejectLimit>,
@@ -314,6 +319,10 @@ fn method(text: &str) -> Result<Method, String> {
 }
 
 fn codec(text: &str) -> Result<Codec, String> {
+    by_name(text)
+}
+
+fn direct_io(text: &str) -> Result<DirectIo, String> {
     by_name(text)
 }
 

@@ -75,7 +75,7 @@ pub fn assemble(
         let then = earlier.and_then(|earlier| earlier.tables.get(number));
         // Another method would need other pieces.
         let method = then.map_or(job.method, |then| then.plan.method);
-        let wanted = Wanted { method, codec: job.compress };
+        let wanted = Wanted { method, codec: job.compress, io: job.direct_io };
         let is_cut = recorded.is_some();
         let made = assemble_table(table_job, number, wanted, postgres, streams, is_cut)?;
         if let Some(earlier) = earlier {
@@ -317,12 +317,10 @@ fn inferred(
         let within = |text| Sample { text, has_header: false, is_from_within: true };
         samples.extend(sample.others.iter().map(|text| within(text.as_slice())));
     }
-    let columns = infer(&names, &samples, dialect);
-    for column in columns.iter().filter(|column| column.name != "-") {
+    let is_given = |name: &str| name == "-" || given_type(job, name).is_some();
+    let columns = infer(&names, is_given, &samples, dialect);
+    for column in columns.iter().flatten() {
         let InferredColumn { name, field_type, because, odd, .. } = column;
-        if given_type(job, name).is_some() {
-            continue;
-        }
         said.notes.push(format!("{name}: {because}"));
         let type_name = schema::type_name(field_type);
         if let Some((count, value)) = odd {
@@ -337,11 +335,10 @@ fn inferred(
             said.inferred.insert(name.clone(), type_name);
         }
     }
-    Ok(columns
-        .into_iter()
-        .filter(|column| column.name != "-")
-        .map(|column| (column.name, column.field_type))
-        .collect())
+    // What is given takes the place of the type that stands here.
+    let type_of =
+        |column: Option<InferredColumn>| column.map_or(FieldType::text(), |c| c.field_type);
+    Ok(names.into_iter().zip(columns.into_iter().map(type_of)).filter(|(n, _)| n != "-").collect())
 }
 
 /// Inferred columns for destinations that have none of their own.

@@ -54,7 +54,9 @@ fn render_table(
     match (table.lane, &table.lane_reason) {
         (Lane::Binary, _) => {
             let form = match table.method {
-                Method::Direct => "laid out as the server stores them",
+                Method::Direct => {
+                    "laid out as the server stores them, as COPY binary where only it can do that"
+                }
                 _ => "as COPY binary",
             };
             let _ = writeln!(text, "  rows go {form}; odd ones as text, for the server to judge");

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::sound::{assert_dump_restores, assert_sound};
 use common::typed::{TYPED, make_types, typed_rows};
 use common::{Files, assert_no_leftovers, assert_same};
 use fullbore_testing::{TestCluster, TestDatabase, TestServer, extended_or_skip};
@@ -14,8 +15,7 @@ const LAID_OUT: &str = "id, flag, small, number, r, d, price, big, huge, free, n
 const LAID_OUT_FIELDS: &str = "id,flag,small,number,r,d,price,big,huge,free,note,short,padded,day,\
     at,moment,zoned,key,raw,doc,-,mood,-,-";
 
-const SERVERS: [TestServer; 4] =
-    [TestServer::Embedded18, TestServer::Pg16, TestServer::Debian15, TestServer::Pg14];
+const SERVERS: [TestServer; 5] = TestServer::MAJORS;
 
 /// A database that rows can be loaded into directly.
 fn fresh(cluster: &TestCluster) -> TestDatabase<'_> {
@@ -37,6 +37,13 @@ fn loads(database: &TestDatabase<'_>, files: &Files, file: &str, code: i32, more
     assert_no_leftovers(database);
 }
 
+/// The same, and holds what was loaded to the server's own checkers and a dump.
+fn loads_soundly(database: &TestDatabase<'_>, files: &Files, file: &str, more: &[&str]) {
+    loads(database, files, file, 0, more);
+    assert_sound(database, "ours");
+    assert_dump_restores(database, files, &["ours"]);
+}
+
 /// Rows of the types that can be laid out, every few of them odd, replaced and as partitions.
 fn laid_out(server: TestServer, odd_every: usize) {
     let cluster = extended_or_skip!(server);
@@ -54,7 +61,7 @@ fn laid_out(server: TestServer, odd_every: usize) {
              CREATE TABLE ours (LIKE shape) {partition}"
         ));
         let args = ["--publish", publish, "--columns", LAID_OUT_FIELDS];
-        loads(&database, &files, &file, 0, &args);
+        loads_soundly(&database, &files, &file, &args);
     }
 }
 
@@ -83,7 +90,7 @@ fn types_that_only_the_server_can_lay_out_travel_out_of_band() {
             "CREATE TABLE ours ({TYPED}); CREATE TABLE plain (LIKE ours);
              COPY plain FROM '{file}' (FORMAT csv)"
         ));
-        loads(&database, &files, &file, 0, &["--publish", "replace"]);
+        loads_soundly(&database, &files, &file, &["--publish", "replace"]);
 
         let text: String =
             (1..2000).map(|i| format!("{i},{i} days,\"[{i},{}]\",{i}\n", i + 1)).collect();
@@ -93,7 +100,7 @@ fn types_that_only_the_server_can_lay_out_travel_out_of_band() {
             "DROP TABLE ours, plain; CREATE TABLE ours ({columns}); CREATE TABLE plain ({columns});
              COPY plain FROM '{file}' (FORMAT csv)"
         ));
-        loads(&database, &files, &file, 0, &["--publish", "replace"]);
+        loads_soundly(&database, &files, &file, &["--publish", "replace"]);
     }
 }
 
@@ -117,7 +124,7 @@ fn long_rows_travel_out_of_band() {
             "CREATE TABLE ours ({columns}); CREATE TABLE plain ({columns});
              COPY plain FROM '{file}' (FORMAT csv)"
         ));
-        loads(&database, &files, &file, 0, &["--publish", "replace"]);
+        loads_soundly(&database, &files, &file, &["--publish", "replace"]);
     }
 }
 

@@ -27,7 +27,8 @@ fn falls_back(database: &TestDatabase<'_>, files: &Files, file: &str, more: &[&s
     let output = files.load(database, file, "t", &args);
     assert_eq!(output.code, REFUSED, "{}", output.stderr);
     assert!(output.stderr.contains(why), "{} lacks {why:?}", output.stderr);
-    assert!(output.stderr.contains("hint:"), "{}", output.stderr);
+    let hint = output.stderr.split("hint: ").nth(1).expect("a hint");
+    assert!(hint.contains("--method auto") && !hint.contains(".;"), "{hint}");
     assert_eq!(database.psql("SELECT count(*) FROM t"), "0");
 }
 
@@ -47,6 +48,9 @@ fn direct_is_chosen_where_it_can_be_done() {
     assert!(said.starts_with("method: direct, since the server has the extension"), "{said}");
     let said = planned(&database, &files, &file, &["--publish", "replace", "--method", "copy"]);
     assert_eq!(said, "method: copy, since it was asked for");
+    let said = planned(&database, &files, &file, &["--publish", "replace", "--method", "direct"]);
+    let why = "method: direct, since it was asked for, the server has the extension and the table";
+    assert!(said.starts_with(why), "{said}");
 
     // A plan touches nothing: not even the table that was described.
     let tables = database.psql("SELECT string_agg(relname, ',') FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace");

@@ -3,19 +3,17 @@
 mod common;
 
 use std::io::Write;
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Child;
+use std::time::Duration;
 
 use common::Files;
-use common::held::{end_of, session};
+use common::held::{end_of, session, wait_for};
 use fullbore_testing::{
-    TestCluster, TestDatabase, TestServer, extended_or_skip, extension, fullbore_command, skip,
-    start_or_skip,
+    TestCluster, TestDatabase, TestServer, extended_or_skip, extension, skip, start_or_skip,
 };
 use serde_json::Value;
 
-const SERVERS: [TestServer; 4] =
-    [TestServer::Embedded18, TestServer::Pg16, TestServer::Debian15, TestServer::Pg14];
+const SERVERS: [TestServer; 5] = TestServer::MAJORS;
 
 /// More than this of a load has to be in its file before it is disturbed.
 const LOADED: u64 = 4 << 20;
@@ -31,23 +29,11 @@ fn paths(found: &Value, list: &str) -> Vec<String> {
     relations.iter().map(|r| r["path"].as_str().expect("a path").to_owned()).collect()
 }
 
-/// Asks until the answer is as wished.
-fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is_there() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "no {what} within a minute");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
 /// Begins a direct load into `ours` that never gets its last row; returns it with its file's path.
 fn begin_load(database: &TestDatabase<'_>, files: &Files) -> (Child, String) {
-    let mut command = fullbore_command();
-    command.args(["load", "-", "--to", database.url(), "--table", "ours", "--format", "csv"]);
-    command.args(["--header", "none", "--publish", "replace", "--method", "direct"]);
-    command.current_dir(files.folder()).env("FULLBORE_HOME", files.path("state"));
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut load = command.spawn().expect("fullbore starts");
+    let mut args = vec!["load", "-", "--to", database.url(), "--table", "ours", "--format", "csv"];
+    args.extend(["--header", "none", "--publish", "replace", "--method", "direct"]);
+    let mut load = files.start_with_stdin(&args);
     let mut stdin = load.stdin.take().expect("piped");
     std::thread::spawn(move || {
         let line = format!("1,{}\n", "x".repeat(90));
@@ -105,6 +91,11 @@ fn crash(server: TestServer, only_a_backend: bool) {
     if only_a_backend {
         // SAFETY: kill has no preconditions; the process is a server's of this test's own.
         assert_eq!(unsafe { libc::kill(backend(&database), libc::SIGKILL) }, 0);
+        // Sessions are still let in until the server has noticed.
+        wait_for("crash", || {
+            let log = std::fs::read_to_string(cluster.cluster().log_file()).expect("a log");
+            log.contains("all server processes terminated; reinitializing")
+        });
         wait_for("recovery", || database.try_psql("SELECT 1").is_ok());
     } else {
         cluster.crash_and_restart();

@@ -55,7 +55,7 @@ pub const INFER_ODD_VALUES_FROM: u64 = 1000;
 pub const SAMPLED_VALUE_SHOWN_BYTES: usize = 40;
 
 /// Bytes of one chunk whose quotes are counted at a time when a quoted file is split.
-pub const SCAN_CHUNK_BYTES: usize = 1 << 20;
+pub const SCAN_CHUNK_BYTES: usize = 256 << 10;
 
 /// How long pieces that are under way at the first signal may take to be committed, in seconds;
 /// then they are taken back.

@@ -1,7 +1,8 @@
 //! How fast lineitem is parsed and encoded on one core, into COPY binary and into frames of tuple
 //! bodies: `cargo run --release -p fullbore-postgres --example encode_speed FILE...`.
 //! Prints CPU seconds per GB of text for each step, and for the checksum alone; ENCODER names
-//! the one that is measured: `COPY binary`, `bodies`, `bodies, lz4` or `bodies, zstd`.
+//! the one that is measured: `COPY binary`, `bodies`, `bodies, lz4` or `bodies, zstd`. With
+//! MONEY=numeric its decimals are columns without a scale, whose values come as text.
 
 use std::sync::Arc;
 
@@ -30,7 +31,11 @@ fn cpu_seconds() -> f64 {
 fn lineitem() -> Vec<(&'static str, FieldType, &'static str, usize, &'static str)> {
     use FieldType::*;
     let key = |name| (name, Int64, "int8", 8, "plain");
-    let money = |name| (name, Decimal { precision: 15, scale: 2 }, "numeric", 4, "main");
+    let decimal = match std::env::var("MONEY").as_deref() {
+        Ok("numeric") => NumericText { limits: None },
+        _ => Decimal { precision: 15, scale: 2 },
+    };
+    let money = |name| (name, decimal.clone(), "numeric", 4, "main");
     let text = |name, n| (name, Text { characters_max: Some(n) }, "varchar", 4, "extended");
     let code = |name, n| (name, Text { characters_max: Some(n) }, "bpchar", 4, "extended");
     let day = |name| (name, Date, "date", 4, "plain");

@@ -28,16 +28,24 @@ impl Scale {
     }
 
     /// The three groups of a value below [`Self::three_groups`], the highest first.
+    ///
+    /// Divides by multiplying 32 bits by 32, as vectors can: dividing by 2^8 * 5^8 is dropping eight
+    /// bits and dividing what is left, less than 2^32, by 5^8. The factors are the least that are
+    /// exact for so many bits (Granlund and Montgomery, "Division by invariant integers using
+    /// multiplication", 1994).
     #[inline(always)]
     pub fn three(self, magnitude: u64) -> [u64; 3] {
-        let value = magnitude * u64::from(self.widen);
-        let (high, low) = (value / 100_000_000, (value % 100_000_000) as u32);
-        [high, u64::from(low / 10_000), u64::from(low % 10_000)]
+        const LOW: u64 = 0xffff_ffff;
+        let value = magnitude.wrapping_mul(u64::from(self.widen));
+        let high = (((value >> 8) & LOW) * 2_882_303_762) >> 50;
+        let rest = value.wrapping_sub(high * 100_000_000) & LOW;
+        let middle = (rest * 3_518_437_209) >> 45;
+        [high, middle, rest.wrapping_sub(middle * 10_000) & LOW]
     }
 }
 
 /// Bytes of a plain decimal whose digits surely fit 64 bits.
-const SHORT_BYTES: usize = 18;
+pub const SHORT_BYTES: usize = 18;
 
 /// Scales by number, for values that bring their own.
 const SCALES: [Scale; SHORT_BYTES + 1] = {

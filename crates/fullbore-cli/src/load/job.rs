@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fullbore_core::error::{Error, Result};
-use fullbore_core::job::{Job, TableJob, read_job_file};
+use fullbore_core::job::{Codec, DirectIo, Job, Method, TableJob, read_job_file};
 
 use crate::args::LoadArgs;
 
@@ -31,6 +31,7 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     job.parsers = args.parsers.unwrap_or(job.parsers);
     job.method = args.method.unwrap_or(job.method);
     job.compress = args.compress.unwrap_or(job.compress);
+    job.direct_io = args.direct_io.unwrap_or(job.direct_io);
     job.max_rejects = args.max_rejects.unwrap_or(job.max_rejects);
     job.max_field_bytes = args.max_field_bytes.or(job.max_field_bytes);
     job.allow_publication |= args.allow_publication;
@@ -40,6 +41,19 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     job.retry_for = args.retry_for.or(job.retry_for);
     if !args.tablespaces.is_empty() {
         job.tablespaces = args.tablespaces.clone();
+    }
+    if job.method == Method::Copy {
+        let option = match (job.compress, job.direct_io) {
+            (Codec::None, DirectIo::Auto) => None,
+            (Codec::None, _) => Some("--direct-io"),
+            _ => Some("--compress"),
+        };
+        if let Some(option) = option {
+            return Err(Error::usage_with_hint(
+                format!("{option} is for the direct method, and --method copy was asked for"),
+                format!("leave {option} out, or choose --method auto or direct"),
+            ));
+        }
     }
     if job.tables.is_empty() {
         return Err(Error::usage_with_hint("the job has no table", "add a [[table]] to it"));

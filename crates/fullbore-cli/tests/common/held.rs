@@ -1,11 +1,22 @@
-//! Loads that stand still at their first row, so that a test can do something meanwhile.
+//! Loads that stand still at their first row, or wait for more, so that a test can do something
+//! meanwhile.
 
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use fullbore_postgres::connection::{ConnectionOptions, Environment, Session};
 use fullbore_testing::{Output, fullbore_command};
 
 use super::Files;
+
+/// Asks until the answer is as wished.
+pub fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_there() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "no {what} within a minute");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
 
 /// A session of the test's own.
 pub fn session(url: &str) -> Session {
@@ -53,7 +64,17 @@ impl Held {
 impl Files {
     /// Starts `fullbore` and leaves it running.
     pub fn start(&self, args: &[&str]) -> Child {
+        self.start_reading(args, Stdio::null())
+    }
+
+    /// The same, with a pipe that a test writes rows into when it likes.
+    pub fn start_with_stdin(&self, args: &[&str]) -> Child {
+        self.start_reading(args, Stdio::piped())
+    }
+
+    fn start_reading(&self, args: &[&str], stdin: Stdio) -> Child {
         let mut command = fullbore_command();
+        command.stdin(stdin);
         command.args(args).current_dir(self.folder());
         command.env("FULLBORE_HOME", self.path("state")).env_remove("DATABASE_URL");
         command.stdout(Stdio::piped()).stderr(Stdio::piped());

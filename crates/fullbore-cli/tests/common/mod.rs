@@ -5,6 +5,8 @@
 pub mod bad;
 pub mod held;
 pub mod moments;
+pub mod sound;
+pub mod tls;
 pub mod typed;
 pub mod ways;
 

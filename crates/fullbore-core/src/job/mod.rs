@@ -20,6 +20,8 @@ pub struct Job {
     pub method: Method,
     /// Packs rows on their way, under method direct: for networks slower than a core.
     pub compress: Codec,
+    /// How the server writes what is loaded directly.
+    pub direct_io: DirectIo,
     pub max_rejects: RejectLimit,
     pub max_field_bytes: Option<usize>,
     /// All tables side by side rather than in order.
@@ -140,6 +142,30 @@ impl Codec {
             Self::None => "none",
             Self::Lz4 => "lz4",
             Self::Zstd => "zstd",
+        }
+    }
+}
+
+/// How the server writes pages that are loaded directly.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DirectIo {
+    /// Past its page cache where the load is long enough and the file system can, else through it.
+    #[default]
+    Auto,
+    /// Through its page cache, where an index build or a first scan finds them.
+    Buffered,
+    /// Past it from the first page on.
+    Direct,
+}
+
+impl DirectIo {
+    /// Its name, as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Buffered => "buffered",
+            Self::Direct => "direct",
         }
     }
 }

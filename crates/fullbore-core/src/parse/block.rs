@@ -14,10 +14,9 @@ pub struct Block {
     /// decompression).
     pub file: usize,
     pub offset: u64,
-    /// Line number of the first line, counted from 1, where the feed knows it.
+    /// Line number of the first line, counted from 1, where the feed knows it: one that reads on
+    /// leaves the counting to the parser, which sees every line feed anyway.
     pub first_line: Option<u64>,
-    /// Line feeds in it, counted by the feed.
-    pub lines: u64,
 }
 
 impl Block {

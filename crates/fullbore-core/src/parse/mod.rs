@@ -48,6 +48,8 @@ pub struct Parsed {
     pub batch: RecordBatch,
     pub faults: Vec<Fault>,
     pub odd: Vec<OddRow>,
+    /// Line feeds in the block, those within fields included.
+    pub lines: u64,
 }
 
 /// Parses blocks of one table; its memory is kept from block to block.
@@ -89,6 +91,7 @@ impl Parser {
     /// If the block is 1 GiB or larger.
     pub fn parse(&mut self, block: &Block) -> Parsed {
         self.index.build(block, &self.dialect);
+        let lines = self.index.line_feeds as u64;
         let text_is_clean = !self.index.has_nul && simdutf8::basic::from_utf8(block.text()).is_ok();
         let mut faults = Vec::new();
         self.rows.build(block, &self.index, &self.dialect, &self.shape, text_is_clean, &mut faults);
@@ -106,14 +109,14 @@ impl Parser {
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)
             .expect("columns are of the schema's types and of one length");
         if self.odd.is_empty() {
-            return Parsed { batch, faults, odd: Vec::new() };
+            return Parsed { batch, faults, odd: Vec::new(), lines };
         }
         let odd = self.take_odd_rows(block, &mut faults);
         let kept: BooleanBuffer = (0..self.rows.count).map(|row| !self.odd.contains(row)).collect();
         let batch =
             arrow_select::filter::filter_record_batch(&batch, &BooleanArray::new(kept, None))
                 .expect("the filter is as long as the batch");
-        Parsed { batch, faults, odd }
+        Parsed { batch, faults, odd, lines }
     }
 
     /// Where the `nth` row of the batch that this block gives stands in its text, line end included.

@@ -159,19 +159,29 @@ pub struct Sample<'a> {
     pub is_from_within: bool,
 }
 
-/// Infers the columns from samples of records.
-pub fn infer(names: &[String], samples: &[Sample<'_>], dialect: &Dialect) -> Vec<InferredColumn> {
-    let mut seen: Vec<Seen> = names.iter().map(|_| Seen::default()).collect();
+/// Infers the columns from samples of records, but for those whose type is given, which the samples
+/// are not asked for.
+pub fn infer(
+    names: &[String],
+    is_given: impl Fn(&str) -> bool,
+    samples: &[Sample<'_>],
+    dialect: &Dialect,
+) -> Vec<Option<InferredColumn>> {
+    let mut seen: Vec<Option<Seen>> =
+        names.iter().map(|name| (!is_given(name)).then(Seen::default)).collect();
+    let samples = if seen.iter().all(Option::is_none) { &[] } else { samples };
     for sample in samples {
         for record in read(sample, dialect, names.len()) {
             // A record that is none, or was cut at the sample's end, says nothing.
             let Record::Fields(fields) = record else { continue };
             for (seen, value) in seen.iter_mut().zip(fields) {
-                seen.take(value);
+                if let Some(seen) = seen {
+                    seen.take(value);
+                }
             }
         }
     }
-    seen.into_iter().zip(names).map(|(seen, name)| seen.column(name)).collect()
+    seen.into_iter().zip(names).map(|(seen, name)| seen.map(|seen| seen.column(name))).collect()
 }
 
 /// The records of a sample. Whether one from within begins inside quotes is not known: the reading

@@ -130,8 +130,13 @@ fn parse_block(
     }
     unit.rows = parsed.batch.num_rows() as u64;
     unit.source_bytes = block.len() as u64;
-    unit.origin =
-        Some(Origin { file: block.file, offset: block.offset, lines: block.lines, is_last: false });
+    unit.origin = Some(Origin {
+        file: block.file,
+        offset: block.offset,
+        first_line: block.first_line,
+        lines: parsed.lines,
+        is_last: false,
+    });
     tools.encoder.encode(&parsed.batch, &mut unit.encoded)?;
     let shape = &plan.tables[table].shape;
     unit.faults = parsed

@@ -23,7 +23,8 @@ pub struct SourceRow {
     pub file: usize,
     /// Byte offset in the (decompressed) file.
     pub offset: u64,
-    /// Line, from 1; within its range where the file is read in ranges.
+    /// Line, from 1; within its range where the file is read in ranges, and within its block until
+    /// its unit's turn has come.
     pub line: u64,
     pub raw: Vec<u8>,
 }
@@ -74,6 +75,8 @@ pub struct PieceWork<'a> {
     chunk_bytes: usize,
     piece_rejects: PieceRejects,
     pub lines: Lines,
+    /// Lines of the range, or of the stream, before the next unit.
+    lines_before: u64,
     /// The stretch of the file that was read without a gap: file, start, end, lines.
     stretch: Option<(usize, u64, u64, u64)>,
 }
@@ -101,6 +104,7 @@ impl<'a> PieceWork<'a> {
             chunk_bytes: 0,
             piece_rejects: rejects.for_piece(plan, piece),
             lines: Lines::default(),
+            lines_before: 0,
             stretch: None,
         }
     }
@@ -131,7 +135,7 @@ impl<'a> PieceWork<'a> {
         }
     }
 
-    fn take(&mut self, unit: Unit) -> Result<()> {
+    fn take(&mut self, mut unit: Unit) -> Result<()> {
         if !self.begun {
             self.writer.begin(self.piece)?;
             self.begun = true;
@@ -141,7 +145,7 @@ impl<'a> PieceWork<'a> {
             let so_far = self.portion.checksum.unwrap_or(0);
             self.portion.checksum = Some(checksum::joined(so_far, checksum, unit.source_bytes));
         }
-        self.note_lines(&unit);
+        self.note_lines(&mut unit);
         self.schedule.sent(self.piece.table, unit.rows, unit.source_bytes);
         for (row, reason) in &unit.faults {
             self.reject(Reject::of(row.clone(), reason.clone()))?;
@@ -171,8 +175,22 @@ impl<'a> PieceWork<'a> {
         Ok(())
     }
 
-    fn note_lines(&mut self, unit: &Unit) {
+    /// Notes how many lines there were, and makes the unit's own line numbers those of its range.
+    fn note_lines(&mut self, unit: &mut Unit) {
         let Some(origin) = unit.origin else { return };
+        if origin.first_line.is_none() {
+            for (row, _) in &mut unit.faults {
+                row.line += self.lines_before;
+            }
+            for (row, _) in &mut unit.odd {
+                row.line += self.lines_before;
+            }
+            if let Some(block) = &mut unit.block {
+                block.first_line = Some(self.lines_before + 1);
+            }
+        }
+        self.lines_before =
+            origin.first_line.map_or(self.lines_before, |line| line - 1) + origin.lines;
         let end = origin.offset + unit.source_bytes;
         match &mut self.stretch {
             Some((file, _, stretch_end, lines))

@@ -89,7 +89,6 @@ pub struct RangeFeed {
     open: Option<File>,
     stream: Option<StreamFeed>,
     offset: u64,
-    lines: u64,
 }
 
 impl RangeFeed {
@@ -108,7 +107,6 @@ impl RangeFeed {
             open: None,
             stream: None,
             offset: 0,
-            lines: 0,
         }
     }
 
@@ -128,7 +126,6 @@ impl RangeFeed {
             if self.open.is_none() {
                 self.open = Some(source.open()?);
                 self.offset = range.start;
-                self.lines = 0;
             }
             let left = range.end - self.offset;
             let Some(file) = self.open.as_ref().filter(|_| left > 0) else {
@@ -150,9 +147,8 @@ impl RangeFeed {
             )?;
             block.file = range.file;
             block.offset = self.offset;
-            block.first_line = Some(self.lines + 1);
-            block.lines = memchr::memchr_iter(b'\n', block.text()).count() as u64;
-            self.lines += block.lines;
+            // Lines are counted within a range; its later blocks go on from the one before.
+            block.first_line = (self.offset == range.start).then_some(1);
             self.offset += used;
             return Ok(true);
         }
@@ -288,7 +284,6 @@ impl StreamFeed {
     pub fn keep_before(&self, end: u64, block: &mut Block) {
         if self.offset > end {
             block.set_len((end - block.offset) as usize);
-            block.lines = memchr::memchr_iter(b'\n', block.text()).count() as u64;
         }
     }
 
@@ -359,8 +354,7 @@ impl StreamFeed {
         block.file = self.file;
         block.offset = self.offset;
         block.first_line = Some(self.lines + 1);
-        block.lines = memchr::memchr_iter(b'\n', block.text()).count() as u64;
-        self.lines += block.lines;
+        self.lines += memchr::memchr_iter(b'\n', block.text()).count() as u64;
         self.offset += used as u64;
         Ok(used > 0)
     }

@@ -103,7 +103,6 @@ fn part(block: &Block, offsets: Range<u64>) -> Block {
     made.file = block.file;
     made.offset = offsets.start;
     made.first_line = block.first_line.map(|line| line + lines(before));
-    made.lines = lines(text);
     made
 }
 

@@ -2,7 +2,7 @@
 
 use fullbore_core::destination::Lane;
 use fullbore_core::error::Result;
-use fullbore_core::job::{Codec, Method, Publish};
+use fullbore_core::job::{Codec, DirectIo, Method, Publish};
 use fullbore_core::plan::columns::Shapes;
 
 use super::Descriptor;
@@ -18,6 +18,7 @@ pub struct Direct {
     /// `None` where only the server can lay rows out.
     pub layout: Option<Layout>,
     pub codec: Codec,
+    pub io: DirectIo,
 }
 
 /// The method that was chosen, and why.
@@ -32,23 +33,23 @@ pub struct Choice {
 pub struct Wanted {
     pub method: Method,
     pub codec: Codec,
+    pub io: DirectIo,
 }
 
 /// Chooses; a target that is loaded directly keeps how.
 pub fn choose(target: &mut Target, wanted: Wanted, shapes: &Shapes) -> Result<Choice> {
     let copy = |reason: String| Ok(Choice { method: Method::Copy, reason });
-    let probe = match (wanted.method, target.probe.take()) {
-        (Method::Copy, _) | (_, None) => return copy("it was asked for".into()),
-        (_, Some(probe)) => probe,
-    };
+    if wanted.method == Method::Copy {
+        return copy("it was asked for".into());
+    }
     let must = wanted.method == Method::Direct;
+    let probe = target.probe.take().expect("a target is probed unless it is to go by COPY");
     let descriptor = match probe {
         Probe::Described(descriptor) => *descriptor,
         Probe::Impossible { reason, hint } if must => {
-            let by_copy = "or let --method auto load it by COPY";
             return Err(refuse(
                 format!("{} can't be loaded directly: {reason}", target.name()),
-                hint.map_or(by_copy.to_owned(), |hint| format!("{hint}; {by_copy}")),
+                with_the_other_way(hint.as_deref()),
             ));
         }
         Probe::Impossible { reason, .. } => {
@@ -66,19 +67,42 @@ pub fn choose(target: &mut Target, wanted: Wanted, shapes: &Shapes) -> Result<Ch
         _ => Layout::new(&descriptor, &shapes.typed),
     };
     let (layout, reason) = match layout {
-        Ok(layout) => (Some(layout), sessions(target.publish).to_owned()),
+        Ok(layout) => (Some(layout), sessions(target.publish, must)),
         Err(why) if must => (None, format!("it was asked for; all rows travel out of band: {why}")),
         Err(why) => return copy(format!("all rows would travel out of band: {why}")),
     };
-    target.direct = Some(Direct { descriptor, layout, codec: wanted.codec });
+    let reason = reason + written(wanted.io);
+    target.direct = Some(Direct { descriptor, layout, codec: wanted.codec, io: wanted.io });
     Ok(Choice { method: Method::Direct, reason })
 }
 
-fn sessions(publish: Publish) -> &'static str {
+/// A hint, and that there is another method.
+fn with_the_other_way(hint: Option<&str>) -> String {
+    let by_copy = "or let --method auto load it by COPY";
+    match hint {
+        None => by_copy.trim_start_matches("or ").to_owned(),
+        // The server's hints are sentences.
+        Some(hint) => format!("{}; {by_copy}", hint.trim_end_matches('.')),
+    }
+}
+
+/// Why it is direct, and by how many sessions.
+fn sessions(publish: Publish, asked: bool) -> String {
+    let why = match asked {
+        true => "it was asked for, the server has the extension and the table allows it",
+        false => "the server has the extension and the table allows it",
+    };
     match publish {
-        Publish::Replace => {
-            "the server has the extension and the table allows it; one session, fed by all parsers"
-        }
-        _ => "the server has the extension and the table allows it",
+        Publish::Replace => format!("{why}; one session, fed by all parsers"),
+        _ => why.to_owned(),
+    }
+}
+
+/// Where pages go, if that was asked for.
+fn written(io: DirectIo) -> &'static str {
+    match io {
+        DirectIo::Auto => "",
+        DirectIo::Buffered => "; written through the server's page cache (--direct-io)",
+        DirectIo::Direct => "; written past the server's page cache (--direct-io)",
     }
 }

@@ -2,7 +2,7 @@
 
 use fullbore_core::destination::{Refusal, TextRows};
 use fullbore_core::error::{DestinationFailure, Error, Result};
-use fullbore_core::job::Codec;
+use fullbore_core::job::{Codec, DirectIo};
 use fullbore_core::plan::KeyBounds;
 
 use super::choice::Direct;
@@ -45,10 +45,13 @@ impl DirectLoad {
                 hint,
             ));
         }
-        let copy = format!(
+        let mut copy = format!(
             "COPY {table} ({column_list}) FROM STDIN (FORMAT fullbore, DESCRIPTOR {}, FREEZE",
             quote_literal(&found.hash).map_err(failed)?
         );
+        if direct.io != DirectIo::Auto {
+            copy.push_str(&format!(", IO '{}'", direct.io.name()));
+        }
         Ok(Self { copy, range })
     }
 

@@ -46,11 +46,20 @@ pub fn probe(session: &mut Session, target: &Target) -> Result<Probe> {
         let Missing { what, remedy } = missing;
         return Ok(Probe::Impossible { reason: what, hint: Some(remedy) });
     }
+    let id = format!("probe{}", session.backend_pid());
+    let name = naming::derived(target.name(), &id, "0").map_err(failed)?;
     session.execute("BEGIN").map_err(refused)?;
-    let described = describe_new(session, target);
+    let described = describe_new(session, target, &name);
     session.execute("ROLLBACK").map_err(refused)?;
     Ok(match described {
-        Ok(descriptor) => usable(descriptor),
+        // Nobody knows the table that was described.
+        Ok(descriptor) => match usable(descriptor) {
+            Probe::Impossible { reason, hint } => {
+                let reason = reason.replace(name.name(), target.name().name());
+                Probe::Impossible { reason, hint }
+            }
+            described => described,
+        },
         // The load itself would meet the same, and tell it then.
         Err(error) => Probe::Impossible {
             reason: format!("a table like {} can't be described: {error}", target.name()),
@@ -60,20 +69,22 @@ pub fn probe(session: &mut Session, target: &Target) -> Result<Probe> {
 }
 
 /// Makes a table as the pieces' will be, in the transaction that is open, and describes it.
-fn describe_new(session: &mut Session, target: &Target) -> Result<Descriptor> {
+fn describe_new(
+    session: &mut Session,
+    target: &Target,
+    name: &QualifiedName,
+) -> Result<Descriptor> {
     if let Some(create) = &target.create {
         session.execute(create).map_err(failed)?;
     }
-    let id = format!("probe{}", session.backend_pid());
-    let name = naming::derived(target.name(), &id, "0").map_err(failed)?;
     if target.publish == Publish::Partitions {
-        session.execute(&partitions::like(target.name(), &name, "", "")).map_err(failed)?;
+        session.execute(&partitions::like(target.name(), name, "", "")).map_err(failed)?;
     } else {
         let relation = catalog::relation(session, target.name()).map_err(failed)?;
         let relation = relation.expect("it was described a moment ago, or just made");
-        replace::staging::make(session, &relation, &name, "")?;
+        replace::staging::make(session, &relation, name, "")?;
     }
-    descriptor(session, &name).map_err(failed)
+    descriptor(session, name).map_err(failed)
 }
 
 /// What the extension says of a table. Asking loads the extension into the session.

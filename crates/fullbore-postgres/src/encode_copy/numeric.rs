@@ -3,6 +3,7 @@
 
 use crate::cursor::Place;
 use crate::digits::{GROUPS_MAX, Groups, PlainDecimal, Scale, short_decimal};
+use crate::strips;
 
 const NEGATIVE: u16 = 0x4000;
 
@@ -39,6 +40,40 @@ pub fn write_64(units: i64, scale: Scale, place: Place) -> Place {
         .put((8 + 2 * digits).to_be_bytes())
         .put(head.to_be_bytes())
         .put_some(shown.to_be_bytes(), 2 * digits as usize)
+}
+
+/// Writes values as [`write_64`] does, each at its place: what is written is computed for all of
+/// them first, without a branch, so that several are computed by the same instructions. False, and
+/// nothing is written, where one has too many digits.
+#[inline(always)]
+pub fn write_all_64(values: &[i64], scale: Scale, places: &mut [Place]) -> bool {
+    let (mut heads, mut shown) = ([0; strips::ROWS], [0; strips::ROWS]);
+    let mut longest = 0;
+    for ((value, head_of), shown) in values.iter().zip(&mut heads).zip(&mut shown) {
+        let magnitude = value.unsigned_abs();
+        longest = longest.max(magnitude);
+        let [high, middle, low] = scale.three(magnitude);
+        let all = high | middle | low;
+        let is_zero = |groups: u64| u64::from(groups == 0);
+        let leading = is_zero(high) + is_zero(high | middle) + is_zero(all);
+        let trailing = is_zero(low) + is_zero(low | middle);
+        let digits = if all == 0 { 0 } else { 3 - leading - trailing };
+        let weight = (2 - i64::from(scale.fraction_groups) - leading as i64) as u64 & 0xffff;
+        let sign = if *value < 0 { u64::from(NEGATIVE) } else { 0 };
+        *head_of = digits << 48 | weight << 32 | sign << 16 | u64::from(scale.scale);
+        *shown = (high << 48 | middle << 32 | low << 16) << (16 * leading);
+    }
+    if longest >= scale.three_groups {
+        return false;
+    }
+    for ((head, shown), place) in heads.iter().zip(shown).zip(places) {
+        let digits = (head >> 48) as usize;
+        *place = place
+            .put((8 + 2 * digits as u32).to_be_bytes())
+            .put(head.to_be_bytes())
+            .put_some(shown.to_be_bytes(), 2 * digits);
+    }
+    true
 }
 
 /// Digit count, weight, sign and display scale.

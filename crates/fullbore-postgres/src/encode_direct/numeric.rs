@@ -4,7 +4,7 @@
 
 use super::column::{Slot, varlena_head};
 use crate::cursor::Place;
-use crate::digits::{GROUPS_MAX, Groups, PlainDecimal, Scale};
+use crate::digits::{GROUPS_MAX, Groups, PlainDecimal, SHORT_BYTES, Scale, short_decimal};
 
 const SHORT: u16 = 0x8000;
 const SHORT_NEGATIVE: u16 = 0x2000;
@@ -28,14 +28,30 @@ pub struct Heads {
 }
 
 impl Heads {
-    pub fn new(scale: u8) -> Self {
+    pub const fn new(scale: u8) -> Self {
         let scale = Scale::new(scale);
-        let plain = SHORT | u16::from(scale.scale) << 7;
-        let of = |leading: i16| plain | (2 - scale.fraction_groups - leading) as u16 & 0x7f;
-        let heads = [of(0), of(1), of(2), plain, plain, plain, plain, plain];
+        let plain = SHORT | (scale.scale as u16) << 7;
+        let mut heads = [plain; 8];
+        let mut leading = 0;
+        while leading < 3 {
+            let weight = 2 - scale.fraction_groups - leading as i16;
+            heads[leading] |= weight as u16 & 0x7f;
+            leading += 1;
+        }
         Self { scale, heads }
     }
 }
+
+/// Headers by scale, for short values that bring their own.
+static HEADS: [Heads; SHORT_BYTES + 1] = {
+    let mut heads = [Heads::new(0); SHORT_BYTES + 1];
+    let mut scale = 0;
+    while scale <= SHORT_BYTES {
+        heads[scale] = Heads::new(scale as u8);
+        scale += 1;
+    }
+    heads
+};
 
 /// Writes `units` * 10^-`scale` with a short varlena header.
 ///
@@ -62,6 +78,49 @@ pub fn write_64(units: i64, heads: &Heads, slot: Slot, place: Place) -> Place {
         .put_some((groups >> (zeros & 0x30)).to_le_bytes(), 2 * digits as usize)
 }
 
+/// Values of at most three groups, ready to be written.
+pub struct Ready {
+    /// The varlena header, of one byte, and the numeric's, of two.
+    heads: Vec<u32>,
+    /// The digits, the first one lowest.
+    digits: Vec<u64>,
+}
+
+impl Ready {
+    /// A column's values as [`write_64`] writes them, computed without a branch, so that several are
+    /// by the same instructions; `None` where one has too many digits.
+    #[inline(always)]
+    pub fn new(values: &[i64], heads: &Heads) -> Option<Self> {
+        let scale = heads.scale;
+        let plain = u64::from(SHORT | u16::from(scale.scale) << 7);
+        let mut ready = Self { heads: vec![0; values.len()], digits: vec![0; values.len()] };
+        let mut longest = 0;
+        for ((value, head), shown) in values.iter().zip(&mut ready.heads).zip(&mut ready.digits) {
+            let magnitude = value.unsigned_abs();
+            longest = longest.max(magnitude);
+            let [high, middle, low] = scale.three(magnitude);
+            let all = high | middle | low;
+            let is_zero = |groups: u64| u64::from(groups == 0);
+            let leading = is_zero(high) + is_zero(high | middle) + is_zero(all);
+            let trailing = is_zero(low) + is_zero(low | middle);
+            let digits = if all == 0 { 0 } else { 3 - leading - trailing };
+            let weight = (2 - i64::from(scale.fraction_groups) - leading as i64) as u64 & 0x7f;
+            let weight = if all == 0 { 0 } else { weight };
+            let sign = if *value < 0 { u64::from(SHORT_NEGATIVE) } else { 0 };
+            *head = ((plain | weight | sign) << 8 | (3 + 2 * digits) << 1 | 1) as u32;
+            *shown = (low << 32 | middle << 16 | high) >> (16 * leading);
+        }
+        (longest < scale.three_groups).then_some(ready)
+    }
+
+    #[inline(always)]
+    pub fn write(&self, row: usize, place: Place) -> Place {
+        let head = self.heads[row];
+        let digits_bytes = (head as usize >> 1 & 0x7f) - 3;
+        place.put_some(head.to_le_bytes(), 3).put_some(self.digits[row].to_le_bytes(), digits_bytes)
+    }
+}
+
 /// As [`write_64`], for 128 bits.
 #[inline(never)]
 pub fn write_128(units: i128, scale: u8, slot: Slot, place: Place) -> Place {
@@ -72,8 +131,20 @@ pub fn write_128(units: i128, scale: u8, slot: Slot, place: Place) -> Place {
 }
 
 /// Writes a plain decimal of any size (`-12.340`); with the scale of its column where that has one.
+///
+/// Not part of the loop over rows: such columns are rare, and the loop is faster for being short.
 #[inline(never)]
 pub fn write_text(text: &[u8], scale: Option<u16>, slot: Slot, place: Place) -> Place {
+    match short_decimal(text) {
+        Some((units, own)) if scale.is_none_or(|scale| scale == u16::from(own.scale)) => {
+            write_64(units, &HEADS[usize::from(own.scale)], slot, place)
+        }
+        _ => write_long_text(text, scale, slot, place),
+    }
+}
+
+#[inline(never)]
+fn write_long_text(text: &[u8], scale: Option<u16>, slot: Slot, place: Place) -> Place {
     let decimal = PlainDecimal::new(text);
     let scale = scale.map_or(decimal.scale(), usize::from);
     let place = head(decimal.negative, scale, decimal.weight(), decimal.count(), slot, place);

@@ -7,29 +7,23 @@ use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 
 use super::{ColumnParser, Input, Nulls, Raw, RowSet};
 use crate::parse::types::FieldType;
-use crate::parse::{array, text, wide};
+use crate::parse::wide::{self, Texts};
+use crate::parse::{array, text};
 
-/// A column under construction.
-struct Builder {
-    ends: Vec<i32>,
-    data: Vec<u8>,
-    nulls: Nulls,
+fn start(input: &Input<'_>) -> Texts {
+    // A guess from the average field; the vector grows where it was too small.
+    Texts::with_capacity(input.block.len() / input.rows.stride.max(1) * 2, input.rows.count)
 }
 
-impl Builder {
-    fn new(input: &Input<'_>) -> Self {
-        let mut ends = Vec::with_capacity(input.rows.count + 1);
-        ends.push(0);
-        // A guess from the average field; the vector grows where it was too small.
-        let data = Vec::with_capacity(input.block.len() / input.rows.stride.max(1) * 2);
-        Self { ends, data, nulls: Nulls::default() }
+fn finish(column: Texts) -> (OffsetBuffer<i32>, Buffer, Option<NullBuffer>) {
+    let rows = column.rows();
+    let mut nulls = Nulls::default();
+    for row in column.nulls {
+        nulls.insert(row as usize, rows);
     }
-
-    fn finish(self, rows: usize) -> (OffsetBuffer<i32>, Buffer, Option<NullBuffer>) {
-        // SAFETY: each end is where the data ended when it was pushed.
-        let ends = unsafe { OffsetBuffer::new_unchecked(ScalarBuffer::from(self.ends)) };
-        (ends, Buffer::from_vec(self.data), self.nulls.finish(rows))
-    }
+    // SAFETY: each end is where the data ended when it was pushed.
+    let ends = unsafe { OffsetBuffer::new_unchecked(ScalarBuffer::from(column.ends)) };
+    (ends, Buffer::from_vec(column.data), nulls.finish(rows))
 }
 
 impl ColumnParser {
@@ -45,23 +39,23 @@ impl ColumnParser {
         let fields = input.fields(field);
         // As many bytes are no more characters; of more bytes the characters must be counted.
         let bytes_max = characters_max.map_or(usize::MAX, |characters| characters as usize);
-        let mut column = Builder::new(input);
+        let mut column = start(input);
         loop {
-            let at = column.ends.len() - 1;
-            let row = wide::append(&fields, bytes_max, at, &mut column.data, &mut column.ends);
+            wide::append(&fields, bytes_max, &mut column);
+            let row = column.rows();
             if row == rows {
                 break;
             }
             match self.raw(input, field, row) {
-                Raw::Null => column.nulls.insert(row, rows),
+                Raw::Null => column.nulls.push(row as u32),
                 Raw::Value(span) if text::fits(span.bytes(), characters_max) => {
                     column.data.extend_from_slice(span.bytes());
                 }
                 Raw::Value(_) | Raw::NotText => odd.insert(row),
             }
-            column.ends.push(column.data.len() as i32);
+            column.end_row();
         }
-        strings(column, rows)
+        strings(column)
     }
 
     /// Text of which only what `is_canonical` says goes on as it is.
@@ -80,7 +74,7 @@ impl ColumnParser {
             }
             canonical
         });
-        strings(column, input.rows.count)
+        strings(column)
     }
 
     pub(super) fn byte_strings(
@@ -90,7 +84,7 @@ impl ColumnParser {
         odd: &mut RowSet,
     ) -> ArrayRef {
         let column = self.variable(input, field, odd, text::bytea);
-        let (ends, data, nulls) = column.finish(input.rows.count);
+        let (ends, data, nulls) = finish(column);
         Arc::new(BinaryArray::new(ends, data, nulls))
     }
 
@@ -101,12 +95,11 @@ impl ColumnParser {
         field: usize,
         odd: &mut RowSet,
         mut parse: impl FnMut(&[u8], &mut Vec<u8>) -> bool,
-    ) -> Builder {
-        let rows = input.rows.count;
-        let mut column = Builder::new(input);
+    ) -> Texts {
+        let mut column = start(input);
         self.one_by_one(input, field, |row, raw| {
             match raw {
-                Raw::Null => column.nulls.insert(row, rows),
+                Raw::Null => column.nulls.push(row as u32),
                 Raw::NotText => odd.insert(row),
                 Raw::Value(span) => {
                     if !parse(span.bytes(), &mut column.data) {
@@ -114,7 +107,7 @@ impl ColumnParser {
                     }
                 }
             }
-            column.ends.push(column.data.len() as i32);
+            column.end_row();
         });
         column
     }
@@ -144,8 +137,8 @@ impl ColumnParser {
     }
 }
 
-fn strings(column: Builder, rows: usize) -> ArrayRef {
-    let (ends, data, nulls) = column.finish(rows);
+fn strings(column: Texts) -> ArrayRef {
+    let (ends, data, nulls) = finish(column);
     // SAFETY: the block's text is UTF-8 (a block that is not has its broken records set aside
     // first), fields are cut at ASCII bytes, and what was decoded by number was checked.
     Arc::new(unsafe { StringArray::new_unchecked(ends, data, nulls) })

@@ -237,7 +237,7 @@ unsafe fn run<I: Instructions, P: Protection>(index: &mut FieldIndex, block: &Bl
     let start = text.as_ptr();
     let mut protection = P::default();
     let mut field_is_special = false;
-    let (mut nul, mut carriage_return, mut line_ends) = (0, 0, 0);
+    let (mut nul, mut carriage_return, mut line_ends, mut protected_feeds) = (0, 0, 0, 0);
     let out = index.separators.as_mut_ptr();
     let mut written = index.separators.len();
 
@@ -270,6 +270,7 @@ unsafe fn run<I: Instructions, P: Protection>(index: &mut FieldIndex, block: &Bl
             let (protected, special) = unsafe { protection.protect::<I>(&masks) };
             let line_feed = masks.line_feed & !protected;
             line_ends += line_feed.count_ones() as usize;
+            protected_feeds += (masks.line_feed & protected).count_ones() as usize;
             carriage_return |= masks.carriage_return & !protected;
             let separators = (masks.delimiter & !protected) | line_feed;
             let flagged = ended_special(separators, special, &mut field_is_special);
@@ -281,6 +282,7 @@ unsafe fn run<I: Instructions, P: Protection>(index: &mut FieldIndex, block: &Bl
     // SAFETY: so many entries were written, within the capacity.
     unsafe { index.separators.set_len(written) };
     index.line_ends = line_ends;
+    index.line_feeds = line_ends + protected_feeds;
     index.has_nul = nul != 0;
     index.has_carriage_return = carriage_return != 0;
     index.ends_in_quotes = protection.in_quotes();

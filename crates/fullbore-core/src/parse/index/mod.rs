@@ -36,6 +36,8 @@ pub struct FieldIndex {
     pub separators: Vec<u32>,
     /// How many separators are line ends.
     pub line_ends: usize,
+    /// Line feeds, those within fields included.
+    pub line_feeds: usize,
     /// A NUL byte stands somewhere in the block.
     pub has_nul: bool,
     /// A carriage return stands outside quotes somewhere in the block.
@@ -116,6 +118,7 @@ impl FieldIndex {
         self.separators.reserve(block.len() + 1 + 128);
         self.separators.push(BLOCK_PADDING as u32 - 1);
         self.line_ends = 0;
+        self.line_feeds = 0;
         self.has_nul = false;
         self.has_carriage_return = false;
         self.ends_in_quotes = false;

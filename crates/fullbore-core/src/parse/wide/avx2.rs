@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::Fields;
-use super::copy::{self, Moves};
+use super::copy::{self, Moves, Texts};
 use super::lanes::{self, Kernel, Lanes};
 
 // SAFETY, of every block here: the processor has AVX2, and pointers are as the trait asks, the
@@ -142,15 +142,9 @@ impl Moves for Wide {
 }
 
 /// # Safety
-/// As for [`run`]; `ends` has room for the rows from `from` on.
+/// As for [`run`]; `texts.ends` has room for the missing rows.
 #[target_feature(enable = "avx2,bmi1,popcnt")]
-pub unsafe fn append(
-    fields: &Fields<'_>,
-    bytes_max: usize,
-    from: usize,
-    data: &mut Vec<u8>,
-    ends: &mut Vec<i32>,
-) -> usize {
+pub unsafe fn append(fields: &Fields<'_>, bytes_max: usize, texts: &mut Texts) {
     // SAFETY: handed on.
-    unsafe { copy::run::<Wide>(fields, bytes_max, from, data, ends) }
+    unsafe { copy::run::<Wide>(fields, bytes_max, texts) }
 }

@@ -29,6 +29,8 @@ use crate::source::gaps;
 pub struct Origin {
     pub file: usize,
     pub offset: u64,
+    /// Where the feed knows it; otherwise its lines go on from those of the block before.
+    pub first_line: Option<u64>,
     pub lines: u64,
     /// Nothing follows it in its file.
     pub is_last: bool,
@@ -68,6 +70,8 @@ struct Active {
     next_out: u64,
     exhausted: bool,
     limits: Option<Arc<KeyLimits>>,
+    /// Its stream waits here for its next unit: nobody else is woken for one.
+    arrived: Arc<Condvar>,
 }
 
 /// What a parser is to do next.
@@ -133,7 +137,7 @@ pub struct Schedule<'a> {
     state: Mutex<State>,
     /// Parsers wait here for a block to take.
     work: Condvar,
-    /// Streams wait here for their next unit.
+    /// Streams wait here for a source that is being opened.
     ready: Condvar,
     table_is_text: Vec<AtomicBool>,
 }
@@ -224,10 +228,7 @@ impl<'a> Schedule<'a> {
     pub fn fail(&self, error: Error) {
         let mut state = self.lock();
         state.failure.get_or_insert(error);
-        state.closed = true;
-        drop(state);
-        self.work.notify_all();
-        self.ready.notify_all();
+        self.wake_all(state);
     }
 
     /// Where a signal came, gives out no more pieces; those under way have so long to be committed.
@@ -252,7 +253,13 @@ impl<'a> Schedule<'a> {
 
     /// No more work will come.
     pub fn close(&self) {
-        self.lock().closed = true;
+        self.wake_all(self.lock());
+    }
+
+    fn wake_all(&self, mut state: MutexGuard<'_, State>) {
+        state.closed = true;
+        state.active.iter().for_each(|active| active.arrived.notify_all());
+        drop(state);
         self.work.notify_all();
         self.ready.notify_all();
     }

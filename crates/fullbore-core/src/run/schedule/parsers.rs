@@ -51,6 +51,7 @@ impl Schedule<'_> {
     /// Hands a parsed block on.
     pub fn deliver(&self, activation: u64, sequence: u64, unit: Unit) {
         let mut state = self.lock();
+        let mut waiting = None;
         if let Some(active) = state.active.iter_mut().find(|a| a.activation == activation) {
             active.in_flight -= 1;
             active.budget = active.budget.saturating_sub(unit.source_bytes);
@@ -58,9 +59,12 @@ impl Schedule<'_> {
                 active.exhausted = true;
             }
             active.ready.insert(sequence, unit);
+            waiting = (sequence == active.next_out).then(|| active.arrived.clone());
         }
         drop(state);
-        self.ready.notify_all();
+        if let Some(arrived) = waiting {
+            arrived.notify_one();
+        }
         self.work.notify_one();
     }
 
@@ -70,6 +74,7 @@ impl Schedule<'_> {
         if let Some(active) = state.active.iter_mut().find(|a| a.activation == activation) {
             active.in_flight -= 1;
             active.exhausted = true;
+            active.arrived.notify_one();
             if let PieceInput::Stream { file } = active.piece.input {
                 let table = active.piece.table;
                 for stream in &mut state.streams {

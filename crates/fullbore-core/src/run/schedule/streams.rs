@@ -99,6 +99,7 @@ impl Schedule<'_> {
             ready: BTreeMap::new(),
             next_out: 0,
             exhausted: false,
+            arrived: Arc::default(),
         });
         self.work.notify_all();
     }
@@ -139,6 +140,7 @@ impl Schedule<'_> {
     /// The next unit of a piece in the order of its source; `None` at its end.
     pub fn next_unit(&self, piece: usize) -> Result<Option<Unit>> {
         let mut state = self.lock();
+        let arrived = find(&mut state, piece).arrived.clone();
         loop {
             if state.failure.is_some() {
                 // The cause is kept in the schedule; this stream only has to stop.
@@ -153,7 +155,7 @@ impl Schedule<'_> {
             if active.exhausted && active.in_flight == 0 && active.ready.is_empty() {
                 return Ok(None);
             }
-            state = self.ready.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+            state = arrived.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
     }
 
