@@ -257,10 +257,10 @@ pub fn abort(postgres: &Postgres, plan: &Plan) -> Vec<String> {
             let _ = session.execute(&format!("DROP TABLE IF EXISTS {}", target.name()));
         }
     }
-    if let Some(ledger) = postgres.ledger().filter(|_| left.is_empty()) {
-        if let Err(error) = runs::remove(&mut session, &ledger.schema, &ledger.run_id) {
-            tracing::warn!("the ledger still has the run: {error}");
-        }
+    if let Some(ledger) = postgres.ledger().filter(|_| left.is_empty())
+        && let Err(error) = runs::remove(&mut session, &ledger.schema, &ledger.run_id)
+    {
+        tracing::warn!("the ledger still has the run: {error}");
     }
     left
 }
