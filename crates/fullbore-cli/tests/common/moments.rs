@@ -147,10 +147,19 @@ pub fn kill(mut child: Child) {
     child.wait().expect("it has ended");
 }
 
-/// Sends a signal to a load.
+/// Sends a signal to a load; returns once it is taken.
 pub fn signal(child: &Child, signal: &str) {
     let sent = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status();
     assert!(sent.expect("kill runs").success());
+    let is_pending = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
+        let status = status.unwrap_or_default();
+        let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+        pending.is_some_and(|set| set.trim().bytes().any(|digit| digit != b'0'))
+    };
+    while is_pending() {
+        std::thread::yield_now();
+    }
 }
 
 /// What the ledger says of the runs into a table, newest first: state and pieces.
