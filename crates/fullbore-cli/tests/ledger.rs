@@ -7,7 +7,8 @@ mod parted;
 
 use common::moments::assert_loaded;
 use common::{Files, assert_no_leftovers, assert_same};
-use fullbore_testing::{TestServer, extended_or_skip, shared_or_skip};
+use fullbore_testing::pooler::Pooler;
+use fullbore_testing::{TestServer, extended_or_skip, shared_or_skip, skip};
 use parted::{PARTITIONS, SERVERS, partitioned, plain, rows};
 
 const REFUSED: i32 = 2;
@@ -83,6 +84,33 @@ fn nothing_is_made_where_it_is_not_wanted_or_of_no_use() {
             .psql("SELECT count(*) FROM pg_class WHERE relnamespace = 'fullbore'::regnamespace"),
         "1"
     );
+}
+
+#[test]
+fn behind_a_pooler_there_is_none() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql("CREATE TABLE t (a int)");
+    let files = Files::new();
+    let file = files.write("x.csv", "1\n");
+    for mode in ["session", "transaction"] {
+        let pooler = match Pooler::start(cluster, mode, "ignore_startup_parameters = IntervalStyle")
+        {
+            Ok(pooler) => pooler,
+            Err(missing) => skip!("{missing}"),
+        };
+        let url = pooler.url(database.name());
+        let planned = files.fullbore(&["plan", &file, "--to", &url, "--table", "t"]);
+        assert!(planned.stdout.contains("not resumable: a pooler"), "{}", planned.stdout);
+        // Nothing stays locked for those who come next.
+        for _ in 0..3 {
+            assert_loaded(&files.load_at(&url, &file, "t", &NO_HEADER));
+        }
+        let refused = files.load_at(&url, &file, "t", &["--header", "none", "--resume"]);
+        assert!(refused.stderr.contains("connect to the server itself"), "{}", refused.stderr);
+    }
+    assert_eq!(database.psql("SELECT sum(a) FROM t"), "6");
+    assert_eq!(database.psql("SELECT to_regnamespace('fullbore')"), "");
 }
 
 #[test]

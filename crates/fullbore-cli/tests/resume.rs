@@ -207,13 +207,18 @@ fn a_client_that_was_only_thought_dead_adds_nothing() {
               WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND objid <> 4711
                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
         );
-        gate.open(&database);
+        // Its streams still have their transactions open, and nobody to end them.
+        gate.release();
         assert_loaded(&files.load(&database, &file, "replaced", &REPLACE.resume_args()));
         assert_same(&database, "replaced", "plain");
+        gate.open(&database);
         signal(&child, "-CONT");
         let output = end_of(child);
-        assert_eq!(output.code, STOPPED, "{at:?}: {}", output.stderr);
-        assert!(output.stderr.contains("taken over"), "{at:?}: {}", output.stderr);
+        // It finds its run in other hands; or, if it asks before it begins a piece, published.
+        if output.code != 0 {
+            assert_eq!(output.code, STOPPED, "{at:?}: {}", output.stderr);
+            assert!(output.stderr.contains("taken over"), "{at:?}: {}", output.stderr);
+        }
         assert_same(&database, "replaced", "plain");
         assert!(ledger(&database, "replaced").starts_with("finished|3"));
         assert_no_leftovers(&database);
@@ -235,7 +240,7 @@ fn a_changed_source_or_target_is_refused_with_what_changed() {
     let refused = |words: &str| {
         let output = files.load(&database, &file, "replaced", &REPLACE.resume_args());
         assert_eq!(output.code, REFUSED, "{}", output.stderr);
-        for words in [words, "fullbore runs abort"] {
+        for words in [words, "hint:"] {
             assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
         }
     };
@@ -259,6 +264,13 @@ fn a_changed_source_or_target_is_refused_with_what_changed() {
         .expect("opened")
         .set_modified(times)
         .expect("set");
+    database.psql(
+        "CREATE TABLE saved AS SELECT run, pieces FROM fullbore.runs;
+         UPDATE fullbore.runs SET pieces = regexp_replace(pieces, '\"end\":', '\"end\":1')
+          WHERE state = 'loading'",
+    );
+    refused("don't cover");
+    database.psql("UPDATE fullbore.runs r SET pieces = s.pieces FROM saved s WHERE s.run = r.run");
     // Put back as it was, it goes on.
     assert_loaded(&files.load(&database, &file, "replaced", &REPLACE.resume_args()));
     assert_same(&database, "replaced", "plain");

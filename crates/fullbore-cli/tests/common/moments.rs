@@ -110,8 +110,13 @@ impl Gate {
     }
 
     /// Lets everybody pass from now on.
+    pub fn release(&mut self) {
+        self.session.execute("SELECT pg_advisory_unlock_all()").expect("unlocked");
+    }
+
+    /// Lets everybody pass, and waits for those who stood there to end their transactions.
     pub fn open(mut self, database: &TestDatabase<'_>) {
-        self.session.execute(&format!("SELECT pg_advisory_unlock({KEY})")).expect("unlocked");
+        self.release();
         drop_triggers(database);
     }
 }
@@ -142,10 +147,19 @@ pub fn kill(mut child: Child) {
     child.wait().expect("it has ended");
 }
 
-/// Sends a signal to a load.
+/// Sends a signal to a load; returns once it is taken.
 pub fn signal(child: &Child, signal: &str) {
     let sent = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status();
     assert!(sent.expect("kill runs").success());
+    let is_pending = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
+        let status = status.unwrap_or_default();
+        let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+        pending.is_some_and(|set| set.trim().bytes().any(|digit| digit != b'0'))
+    };
+    while is_pending() {
+        std::thread::yield_now();
+    }
 }
 
 /// What the ledger says of the runs into a table, newest first: state and pieces.

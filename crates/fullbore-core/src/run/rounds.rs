@@ -15,7 +15,7 @@ use super::schedule::Schedule;
 use super::{Outcome, load};
 use crate::constants::ROUNDS_WITHOUT_PROGRESS_MAX;
 use crate::destination::{Committed, Destination, Phase, Standing};
-use crate::error::{Error, Result};
+use crate::error::{DestinationFailure, Error, Result};
 use crate::plan::Plan;
 use crate::record::{Event, Recorder, now_unix_ms};
 
@@ -97,7 +97,7 @@ impl Rounds<'_> {
             outcome.rejected = rejects.count();
             // Of a run that failed they are wanted most.
             let not_written = finished.map(|files| outcome.reject_files = files);
-            loaded.map_err(|error| self.or_interrupted(error))?;
+            loaded.map_err(|error| self.or_interrupted(caused_by(lost.as_ref(), error)))?;
             not_written?;
         }
         if self.is_interrupted() {
@@ -124,6 +124,20 @@ impl Rounds<'_> {
             outcome.phases.push(phase);
         }
         Ok(())
+    }
+}
+
+/// Where a server that was lost does not come back, how it was lost is what one wants to know.
+fn caused_by(lost: Option<&Error>, last: Error) -> Error {
+    match (lost, last) {
+        (Some(lost), Error::Destination { message, kind: DestinationFailure::Lost, .. }) => {
+            Error::Destination {
+                message: format!("{lost}; then: {message}"),
+                hint: lost.hint().map(str::to_owned),
+                kind: DestinationFailure::Lost,
+            }
+        }
+        (_, last) => last,
     }
 }
 

@@ -9,7 +9,7 @@ use super::runs::{self, LedgerRun, Which};
 use super::schema::{self, Availability};
 use super::{Ledger, locks};
 use crate::catalog;
-use crate::connection::{Session, TransactionStatus};
+use crate::connection::{ConnectionError, Session, TransactionStatus};
 use crate::destination::{Postgres, Target};
 use crate::error::{failed, refused};
 
@@ -64,6 +64,13 @@ impl Postgres {
     /// Whether a ledger can be kept in a schema, by its bare name.
     pub fn ledger_availability(&self, schema: &str) -> Result<Availability> {
         let mut session = self.control();
+        if is_pooled(&mut session).map_err(refused)? {
+            return Ok(Availability::Refused {
+                reason: "a pooler is in between, behind which locks don't stay with their sessions"
+                    .into(),
+                hint: "connect to the server itself".into(),
+            });
+        }
         if !self.settings.allow_publication {
             let all = catalog::publications_for_all_tables(&mut session).map_err(refused)?;
             if let Some(publication) = all.first() {
@@ -113,6 +120,14 @@ impl Postgres {
     pub fn lock_job(&self, job: &str) -> Result<()> {
         locks::lock_job(&mut self.control(), job)
     }
+}
+
+/// Whether somebody stands between us and the server: the process that it says we talk to is none of
+/// the server's then, or was another one's when it told us.
+fn is_pooled(session: &mut Session) -> Result<bool, ConnectionError> {
+    let rows = session.query("SELECT pg_backend_pid() AS pid")?;
+    let pid = rows.first().and_then(|row| row.get("pid")).and_then(|pid| pid.parse().ok());
+    Ok(pid != Some(session.backend_pid()))
 }
 
 /// Whether a session is still there; a transaction that it has open is taken back.

@@ -26,14 +26,14 @@ const STATE: &str = "
            bool_and((SELECT bool_and(has_table_privilege(c.oid, p))
                        FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p)) AS may_all,
            (SELECT count(*) FROM pg_attribute a WHERE a.attrelid = any (array_agg(c.oid))
-               AND a.attname IN ('run', 'job', 'tables', 'xid_from')) AS columns
+               AND a.attname IN ('run', 'job', 'xid_published', 'xid_from')) AS columns
       FROM (SELECT) AS one
       LEFT JOIN pg_namespace n ON n.nspname = {schema}
       LEFT JOIN pg_class c ON c.relnamespace = n.oid
                           AND c.relname IN ('runs', 'pieces', 'pieces_unlogged')
      GROUP BY n.oid";
 
-/// Columns counted above: `run` thrice, `job` and `tables` once, `xid_from` twice.
+/// Columns counted above: `run` thrice, `job` and `xid_published` once, `xid_from` twice.
 const COLUMNS: &str = "7";
 
 /// Asks whether a ledger can be kept in a schema, by its bare name. Nothing is touched.
