@@ -20,14 +20,15 @@ class Server:
     """One data folder and the server on it.
 
     ``prefix`` stands before the server's own command, ``client_prefix`` before every client's, so
-    that the two can be put into network namespaces; ``url`` is what clients connect to.
+    that the two can be put into network namespaces; ``url`` is what clients connect to, and
+    ``socket_url`` leads to the server's unix socket whatever that is.
     """
 
     def __init__(self, home: Path = DATA / "home") -> None:
         self.home = home
         self.prefix: list[str] = []
         self.client_prefix: list[str] = []
-        self.url = ""
+        self.url = self.socket_url = ""
 
     @property
     def env(self) -> dict[str, str]:
@@ -38,7 +39,7 @@ class Server:
         """Starts it, and makes its data folder the first time."""
         self.home.mkdir(parents=True, exist_ok=True)
         started = run_text([*self.prefix, str(FULLBORE), "server", "start"], env=self.env)
-        self.url = started.strip().splitlines()[-1]
+        self.url = self.socket_url = started.strip().splitlines()[-1]
 
     def stop(self) -> None:
         """Stops it."""

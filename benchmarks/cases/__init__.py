@@ -10,7 +10,7 @@ from lab import Case
 from cases.direct import direct, direct_replica
 from cases.lineitem import one_file, one_table, partitions, slow_tools
 from cases.memory import memory
-from cases.network import network, network_1gbit
+from cases.network import direct_network, network, network_1gbit
 from cases.parse import parse_only, parse_wide
 from cases.setting import Setting
 from cases.tables import all_tables
@@ -32,4 +32,5 @@ CASES: dict[str, Callable[[Setting], AbstractContextManager[Case]]] = {
     "network-1gbit": network_1gbit,
     "direct": direct,
     "direct-replica": direct_replica,
+    "direct-network": direct_network,
 }

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from data import tpch
-from lab import Case, Way
+from lab import Case, Measured, Way
 from namespaces import server_in_namespace
 from peers import ours, psql
 
@@ -30,6 +30,22 @@ def network_1gbit(setting: Setting) -> Iterator[Case]:
             " and --as-text is for that."
         )
         yield case
+
+
+@contextmanager
+def direct_network(setting: Setting) -> Iterator[Case]:
+    """The direct method between the two hosts, beside the same server's unix socket."""
+    data = tpch(setting.scale, 4)
+    with server_in_namespace(None) as server:
+
+        def load(to: str) -> Measured:
+            return ours.load(server, data, *PARTITIONS, method="direct", to=to)
+
+        ways = [
+            Way("fullbore direct, over the pair", lambda: load(server.url)),
+            Way("fullbore direct, unix socket", lambda: load(server.socket_url)),
+        ]
+        yield Case(data.size, ways, data.files, server=server)
 
 
 @contextmanager

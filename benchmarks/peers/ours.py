@@ -11,9 +11,12 @@ from measure import run_measured, said
 from server import Server
 
 
-def load(server: Server, data: DataSet, *options: str, method: str = "copy") -> Measured:
+def load(
+    server: Server, data: DataSet, *options: str, method: str = "copy", to: str = ""
+) -> Measured:
     """Loads the files; statistics are left out, as the peers leave them out."""
-    wanted = ("--to", server.url, "--table", data.table, "--method", method, *data.ours, *options)
+    to = to or server.url
+    wanted = ("--to", to, "--table", data.table, "--method", method, *data.ours, *options)
     return run_measured(server, [(_command(*wanted, "--", *map(str, data.files)), None)])
 
 

@@ -44,6 +44,38 @@ impl Scale {
     }
 }
 
+/// A value's three groups, and which of them count. Made without a branch, so that several values'
+/// are by the same instructions.
+#[derive(Debug, Clone, Copy)]
+pub struct Three {
+    /// The highest first.
+    pub groups: [u64; 3],
+    /// How many are zero before the first that is not; 3 for zero.
+    pub leading: u64,
+    /// How many count: from the first to the last that is not zero; 0 for zero.
+    pub count: u64,
+    /// The power of 10,000 that the first of them counts; of zero, any.
+    pub weight: i64,
+}
+
+impl Three {
+    /// Of a value below [`Scale::three_groups`].
+    #[inline(always)]
+    pub fn of(magnitude: u64, scale: Scale) -> Self {
+        let groups @ [high, middle, low] = scale.three(magnitude);
+        let all = high | middle | low;
+        let is_zero = |groups: u64| u64::from(groups == 0);
+        let leading = is_zero(high) + is_zero(high | middle) + is_zero(all);
+        let trailing = is_zero(low) + is_zero(low | middle);
+        Self {
+            groups,
+            leading,
+            count: if all == 0 { 0 } else { 3 - leading - trailing },
+            weight: 2 - i64::from(scale.fraction_groups) - leading as i64,
+        }
+    }
+}
+
 /// Bytes of a plain decimal whose digits surely fit 64 bits.
 pub const SHORT_BYTES: usize = 18;
 

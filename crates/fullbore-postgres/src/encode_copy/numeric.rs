@@ -2,7 +2,7 @@
 //! then digits to the base 10,000 (see `numeric_send` in PostgreSQL's numeric.c).
 
 use crate::cursor::Place;
-use crate::digits::{GROUPS_MAX, Groups, PlainDecimal, Scale, short_decimal};
+use crate::digits::{GROUPS_MAX, Groups, PlainDecimal, Scale, Three, short_decimal};
 use crate::strips;
 
 const NEGATIVE: u16 = 0x4000;
@@ -52,15 +52,11 @@ pub fn write_all_64(values: &[i64], scale: Scale, places: &mut [Place]) -> bool 
     for ((value, head_of), shown) in values.iter().zip(&mut heads).zip(&mut shown) {
         let magnitude = value.unsigned_abs();
         longest = longest.max(magnitude);
-        let [high, middle, low] = scale.three(magnitude);
-        let all = high | middle | low;
-        let is_zero = |groups: u64| u64::from(groups == 0);
-        let leading = is_zero(high) + is_zero(high | middle) + is_zero(all);
-        let trailing = is_zero(low) + is_zero(low | middle);
-        let digits = if all == 0 { 0 } else { 3 - leading - trailing };
-        let weight = (2 - i64::from(scale.fraction_groups) - leading as i64) as u64 & 0xffff;
+        let Three { groups: [high, middle, low], leading, count, weight } =
+            Three::of(magnitude, scale);
+        let weight = weight as u64 & 0xffff;
         let sign = if *value < 0 { u64::from(NEGATIVE) } else { 0 };
-        *head_of = digits << 48 | weight << 32 | sign << 16 | u64::from(scale.scale);
+        *head_of = count << 48 | weight << 32 | sign << 16 | u64::from(scale.scale);
         *shown = (high << 48 | middle << 32 | low << 16) << (16 * leading);
     }
     if longest >= scale.three_groups {

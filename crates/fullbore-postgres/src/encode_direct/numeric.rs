@@ -4,7 +4,7 @@
 
 use super::column::{Slot, varlena_head};
 use crate::cursor::Place;
-use crate::digits::{GROUPS_MAX, Groups, PlainDecimal, SHORT_BYTES, Scale, short_decimal};
+use crate::digits::{GROUPS_MAX, Groups, PlainDecimal, SHORT_BYTES, Scale, Three, short_decimal};
 
 const SHORT: u16 = 0x8000;
 const SHORT_NEGATIVE: u16 = 0x2000;
@@ -98,16 +98,11 @@ impl Ready {
         for ((value, head), shown) in values.iter().zip(&mut ready.heads).zip(&mut ready.digits) {
             let magnitude = value.unsigned_abs();
             longest = longest.max(magnitude);
-            let [high, middle, low] = scale.three(magnitude);
-            let all = high | middle | low;
-            let is_zero = |groups: u64| u64::from(groups == 0);
-            let leading = is_zero(high) + is_zero(high | middle) + is_zero(all);
-            let trailing = is_zero(low) + is_zero(low | middle);
-            let digits = if all == 0 { 0 } else { 3 - leading - trailing };
-            let weight = (2 - i64::from(scale.fraction_groups) - leading as i64) as u64 & 0x7f;
-            let weight = if all == 0 { 0 } else { weight };
+            let Three { groups: [high, middle, low], leading, count, weight } =
+                Three::of(magnitude, scale);
+            let weight = if count == 0 { 0 } else { weight as u64 & 0x7f };
             let sign = if *value < 0 { u64::from(SHORT_NEGATIVE) } else { 0 };
-            *head = ((plain | weight | sign) << 8 | (3 + 2 * digits) << 1 | 1) as u32;
+            *head = ((plain | weight | sign) << 8 | (3 + 2 * count) << 1 | 1) as u32;
             *shown = (low << 32 | middle << 16 | high) >> (16 * leading);
         }
         (longest < scale.three_groups).then_some(ready)
