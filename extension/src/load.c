@@ -4,6 +4,7 @@
 #include "load.h"
 #include "checks.h"
 #include "frames.h"
+#include "guard.h"
 #include "layout.h"
 #include "pages.h"
 #include "rows.h"
@@ -200,8 +201,10 @@ take_bodies(Load *load, const FbFrame *frame)
 		has_bitmap = (head & 0x8000) != 0;
 		if ((ptrdiff_t) length > end - at)
 			bad_count("A row is longer than what is left of it.");
+		fb_guard_close(at + length, Min(end - at - length, FB_GUARD_BYTES));
 		if (!fb_validate(load->layout, (const uint8_t *) at, length, has_bitmap, &verdict))
 			refuse_body(load, &verdict);
+		fb_guard_open(at + length, Min(end - at - length, FB_GUARD_BYTES));
 		tuple = fb_pages_add(&load->pages, at, length,
 							 (has_bitmap ? HEAP_HASNULL : 0)
 							 | (verdict.has_varlena ? HEAP_HASVARWIDTH : 0),

@@ -16,6 +16,7 @@
  */
 #include "store.h"
 #include "direct_file.h"
+#include "guard.h"
 #include "visibility.h"
 
 #include "access/xlog.h"
@@ -37,6 +38,8 @@ fb_store_begin(FbStore *store, Relation rel, FbIo io, BlockNumber first_block)
 	/* An unlogged table's file has to survive a clean shutdown. */
 	store->needs_sync = store->needs_wal || rel->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED;
 	store->run = (char *) TYPEALIGN(BLCKSZ, memory);
+	fb_guard_begin(CurrentMemoryContext, store->run, (Size) FB_RUN_PAGES * BLCKSZ);
+	fb_guard_close(store->run, (Size) FB_RUN_PAGES * BLCKSZ);
 	store->first_block = first_block;
 	store->run_block = first_block;
 	store->redo_at_start = GetRedoRecPtr();
@@ -46,13 +49,17 @@ fb_store_begin(FbStore *store, Relation rel, FbIo io, BlockNumber first_block)
 char *
 fb_store_next_page(FbStore *store, BlockNumber *block)
 {
+	char	   *page;
+
 	*block = store->run_block + store->run_used;
 	if (*block == InvalidBlockNumber - 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("cannot extend relation \"%s\" beyond %u blocks",
 						RelationGetRelationName(store->rel), InvalidBlockNumber)));
-	return store->run + (Size) store->run_used * BLCKSZ;
+	page = store->run + (Size) store->run_used * BLCKSZ;
+	fb_guard_open(page, BLCKSZ);
+	return page;
 }
 
 /* Through the page cache. */
@@ -114,6 +121,7 @@ write_run(FbStore *store)
 	if (store->needs_wal)
 		FbDelayCheckpoint(false);
 
+	fb_guard_close(store->run, (Size) count * BLCKSZ);
 	store->run_block += count;
 	store->run_used = 0;
 	CHECK_FOR_INTERRUPTS();

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 
 import pytest
-from server import Installation, Server, installations
+from crash.matrix import FRAMES, ROWS, SETTINGS, SHAPE
+from crash.shim import Shim, shimmed_server
+from loads import copy_text
+from server import Installation, Server, compiler, installations
 from wire import Connection
 
 WANTED = os.environ.get("FULLBORE_TEST_VERSIONS", "14,15,16,17,18").split(",")
-COMPILER = "gcc" if shutil.which("gcc") else "clang"
+COMPILER = compiler()
 REQUIRED = os.environ.get("FULLBORE_TEST_REQUIRE_SERVERS") == "1"
 
 _servers: dict[tuple[str, str], Server] = {}
@@ -54,6 +56,31 @@ def any_server(request: pytest.FixtureRequest) -> Server:
     return server_of(request.param, "minimal")
 
 
+@pytest.fixture(
+    scope="session",
+    params=[
+        pytest.param((installation, level), id=f"{installation.name}-{level}")
+        for installation in installations()
+        if installation.name in WANTED and installation.name in ("15", "18")
+        for level in ("minimal", "replica")
+    ],
+)
+def shimmed(request: pytest.FixtureRequest) -> Iterator[tuple[Server, Shim]]:
+    """Servers whose calls can be made to fail, before and after 17 changed who syncs."""
+    installation, level = request.param
+    if not installation.pg_config.exists():
+        pytest.skip(f"no PostgreSQL {installation.name} at {installation.pg_config}")
+    server, shim = shimmed_server(installation, {**SETTINGS, "wal_level": level}, logs=True)
+    session = Connection(server.socket_dir)
+    session.query(f"CREATE EXTENSION fullbore; CREATE TABLE copied {SHAPE}")
+    for _ in range(FRAMES):
+        copy_text(session, "copied", ROWS)
+    session.close()
+    yield server, shim
+    shim.let_go()
+    server.close()
+
+
 _database = 0
 
 
@@ -84,7 +111,10 @@ def any_session(any_server: Server) -> Iterator[Connection]:
     connection.close()
 
 
-def pytest_sessionfinish() -> None:
+def pytest_sessionfinish(session: pytest.Session) -> None:
     for server in _servers.values():
+        for report in server.sanitizer_reports():
+            print(f"\n{server.name}: {report.read_text(errors='replace')}")
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         server.close()
     _servers.clear()

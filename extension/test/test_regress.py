@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -21,7 +20,11 @@ def test_installcheck(any_server: Server) -> None:
     command = ["make", "-s", f"PG_CONFIG={any_server.bin_dir / 'pg_config'}", "installcheck"]
     where = {"PGHOST": str(any_server.socket_dir), "PGUSER": "postgres"}
     done = subprocess.run(
-        command, cwd=any_server.built, env={**os.environ, **where}, capture_output=True, text=True
+        command,
+        cwd=any_server.built,
+        env={**any_server.environment, **where},
+        capture_output=True,
+        text=True,
     )
     differences = copied / "results" / "regression.diffs"
     shown = differences.read_text() if differences.exists() else ""

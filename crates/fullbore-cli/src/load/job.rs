@@ -42,23 +42,24 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     if !args.tablespaces.is_empty() {
         job.tablespaces = args.tablespaces.clone();
     }
-    if job.method == Method::Copy {
-        let option = match (job.compress, job.direct_io) {
-            (Codec::None, DirectIo::Auto) => None,
-            (Codec::None, _) => Some("--direct-io"),
-            _ => Some("--compress"),
-        };
-        if let Some(option) = option {
-            return Err(Error::usage_with_hint(
-                format!("{option} is for the direct method, and --method copy was asked for"),
-                format!("leave {option} out, or choose --method auto or direct"),
-            ));
-        }
-    }
+    check_direct_options(&job)?;
     if job.tables.is_empty() {
         return Err(Error::usage_with_hint("the job has no table", "add a [[table]] to it"));
     }
     Ok(job)
+}
+
+/// An option that could do nothing is refused.
+fn check_direct_options(job: &Job) -> Result<()> {
+    let option = match (job.method, job.compress, job.direct_io) {
+        (Method::Auto | Method::Direct, ..) | (_, Codec::None, DirectIo::Auto) => return Ok(()),
+        (_, Codec::None, _) => "--direct-io",
+        _ => "--compress",
+    };
+    Err(Error::usage_with_hint(
+        format!("{option} is for the direct method, and --method copy was asked for"),
+        format!("leave {option} out, or choose --method auto or direct"),
+    ))
 }
 
 fn table_job(args: &LoadArgs) -> TableJob {

@@ -189,8 +189,8 @@ impl<'a> PieceWork<'a> {
                 block.first_line = Some(self.lines_before + 1);
             }
         }
-        self.lines_before =
-            origin.first_line.map_or(self.lines_before, |line| line - 1) + origin.lines;
+        let before = origin.first_line.map_or(self.lines_before, |line| line - 1);
+        self.lines_before = before + origin.lines;
         let end = origin.offset + unit.source_bytes;
         match &mut self.stretch {
             Some((file, _, stretch_end, lines))
