@@ -38,9 +38,16 @@ impl Rounds<'_> {
             if self.is_interrupted() {
                 return Err(Error::Interrupted);
             }
-            progress.note(outcome, lost, self)?;
+            if !progress.goes_on(outcome) {
+                return Err(lost);
+            }
+            tracing::warn!("begun anew after a lost connection: {lost}");
+            self.recorder.record(Event::RoundStarted {
+                reason: lost.to_string(),
+                pieces_committed: outcome.pieces,
+            });
             let began = Instant::now();
-            standing = self.attempt()?;
+            standing = self.attempt().map_err(|error| caused_by(Some(&lost), error))?;
             push_phase(outcome, "reconnect", began);
         }
         Ok(())
@@ -166,7 +173,8 @@ struct Progress {
 }
 
 impl Progress {
-    fn note(&mut self, outcome: &Outcome, why: Error, rounds: &Rounds<'_>) -> Result<()> {
+    /// Notes how far a round came; whether another one is worth it.
+    fn goes_on(&mut self, outcome: &Outcome) -> bool {
         let committed = outcome.pieces as usize;
         if committed > self.committed {
             self.rounds_without = 0;
@@ -174,14 +182,6 @@ impl Progress {
             self.rounds_without += 1;
         }
         self.committed = committed;
-        if self.rounds_without >= ROUNDS_WITHOUT_PROGRESS_MAX {
-            return Err(why);
-        }
-        tracing::warn!("begun anew after a lost connection: {why}");
-        rounds.recorder.record(Event::RoundStarted {
-            reason: why.to_string(),
-            pieces_committed: committed as u64,
-        });
-        Ok(())
+        self.rounds_without < ROUNDS_WITHOUT_PROGRESS_MAX
     }
 }
