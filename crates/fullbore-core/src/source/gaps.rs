@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::feed::StreamFeed;
+use super::stream::StreamFeed;
 use crate::destination::Committed;
 use crate::error::Result;
 use crate::parse::block::Block;

@@ -14,6 +14,7 @@ pub mod parquet;
 pub mod pipe;
 pub mod sniff;
 pub mod split;
+pub mod stream;
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;

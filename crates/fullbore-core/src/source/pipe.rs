@@ -105,7 +105,7 @@ pub fn skip_header(
         let read = match reader.read(&mut chunk) {
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(super::feed::broken(source, error)),
+            Err(error) => return Err(super::stream::broken(source, error)),
         };
         ended = read == 0;
         text.extend_from_slice(&chunk[..read]);

@@ -6,7 +6,7 @@ mod tests;
 use std::path::Path;
 
 use super::decompress::{open_stream, unpack};
-use super::feed::broken;
+use super::stream::broken;
 use super::{Packing, SourceFile};
 use crate::error::{Error, Result};
 use crate::job::FormatName;

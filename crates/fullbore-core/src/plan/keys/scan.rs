@@ -19,9 +19,10 @@ use crate::parse::dialect::Dialect;
 use crate::plan::{FileRange, Format};
 use crate::source::SourceFile;
 use crate::source::boundary::last_record_end;
-use crate::source::feed::{Fed, StreamFeed, line_end};
+use crate::source::feed::{Fed, line_end};
 use crate::source::lines::line_at;
 use crate::source::parquet::ParquetFeed;
+use crate::source::stream::StreamFeed;
 
 /// Runs that a stretch may fall into; a stretch with more of them is not nearly sorted.
 pub const RUNS_MAX: usize = 1000;

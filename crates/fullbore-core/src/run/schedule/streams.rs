@@ -10,9 +10,10 @@ use crate::destination::{Committed, Lane};
 use crate::error::{Error, Result};
 use crate::plan::{Format, PieceInput, PlannedPiece};
 use crate::run::lines::Lines;
-use crate::source::feed::{Feed, RangeFeed, StreamFeed};
+use crate::source::feed::{Feed, RangeFeed};
 use crate::source::gaps::GapFeed;
 use crate::source::parquet::RowFeed;
+use crate::source::stream::StreamFeed;
 
 impl Schedule<'_> {
     /// Gives a stream its next piece, or `None` when there is none left.

@@ -1,0 +1,171 @@
+//! Columns that no table tells: from the job's schema file or types, or inferred from samples.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use fullbore_core::destination::TargetColumn;
+use fullbore_core::error::{Error, Result};
+use fullbore_core::job::TableJob;
+use fullbore_core::parse::types::FieldType;
+use fullbore_core::plan::Format;
+use fullbore_core::plan::infer::{InferredColumn, Sample, infer, option_text};
+use fullbore_core::plan::look::Sources;
+use fullbore_core::source::parquet;
+use fullbore_postgres::connection::QualifiedName;
+use fullbore_postgres::schema::{self, NewColumn};
+
+use crate::words::counted;
+
+/// What is to be said of a schema that was inferred.
+#[derive(Default)]
+pub struct Schema {
+    /// Why each column has its type.
+    pub notes: Vec<String>,
+    /// What should be known before the load.
+    pub warnings: Vec<String>,
+    /// Columns whose types are guesses, with the types' names.
+    pub inferred: BTreeMap<String, String>,
+}
+
+/// The statement that would make the table, where one is asked for.
+pub fn creation(
+    job: &TableJob,
+    name: &str,
+    sources: &Sources,
+    said: &mut Schema,
+) -> Result<Option<String>> {
+    if !job.create {
+        return Ok(None);
+    }
+    let wrong =
+        |error: fullbore_postgres::connection::ConnectionError| Error::usage(error.to_string());
+    let partition_by = job.partition_by.as_deref();
+    if let Some(path) = &job.schema_file {
+        let path = PathBuf::from(path);
+        let sql = std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?;
+        return schema::with_partition(&sql, partition_by).map(Some).map_err(wrong);
+    }
+    let inferred = inferred(job, sources, said)?;
+    let columns: Vec<NewColumn> = inferred
+        .into_iter()
+        .map(|(name, field_type)| {
+            let type_name = given_type(job, &name)
+                .map_or_else(|| schema::type_name(&field_type), str::to_owned);
+            NewColumn { name, type_name }
+        })
+        .collect();
+    check_given_types(job, columns.iter().map(|column| column.name.as_str()))?;
+    let table = QualifiedName::parse(name).map_err(wrong)?;
+    schema::create_table(&table, &columns, partition_by).map(Some).map_err(wrong)
+}
+
+/// The type that the job gives a column.
+fn given_type<'a>(job: &'a TableJob, column: &str) -> Option<&'a str> {
+    let given = job.types.iter().filter_map(|given| given.split_once('='));
+    given.filter(|(name, _)| *name == column).map(|(_, type_name)| type_name).next_back()
+}
+
+/// Refuses a type given to a column that is not there.
+fn check_given_types<'a>(
+    job: &TableJob,
+    columns: impl Iterator<Item = &'a str> + Clone,
+) -> Result<()> {
+    for given in &job.types {
+        let column = given.split_once('=').map(|(column, _)| column);
+        if !columns.clone().any(|known| Some(known) == column) {
+            return Err(Error::usage_with_hint(
+                format!("--type {given}: the files have no such column"),
+                "write --type column=type",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Names and types of the columns, from samples of the files.
+fn inferred(
+    job: &TableJob,
+    sources: &Sources,
+    said: &mut Schema,
+) -> Result<Vec<(String, FieldType)>> {
+    let Format::Delimited(dialect) = &sources.format else {
+        let schema = parquet::inspect(&sources.files[0])?.schema;
+        return schema
+            .fields()
+            .iter()
+            .map(|field| Ok((field.name().clone(), parquet::field_type(field.data_type())?)))
+            .collect();
+    };
+    let names: Vec<String> = match (&job.columns, &sources.names, sources.fields) {
+        (Some(listed), _, _) => listed.clone(),
+        (None, Some(names), _) => names.clone(),
+        (None, None, Some(fields)) => (1..=fields).map(|n| format!("column{n}")).collect(),
+        (None, None, None) => {
+            return Err(Error::usage_with_hint(
+                "there is nothing to infer columns from",
+                "give --schema FILE.sql, or a table that is there already",
+            ));
+        }
+    };
+    let has_header = dialect.header != fullbore_core::parse::dialect::Header::None;
+    let mut samples = Vec::new();
+    for sample in &sources.samples {
+        let first = &sample.first[sample.bom_bytes..];
+        samples.push(Sample { text: first, has_header, is_from_within: false });
+        let within = |text| Sample { text, has_header: false, is_from_within: true };
+        samples.extend(sample.others.iter().map(|text| within(text.as_slice())));
+    }
+    let is_given = |name: &str| name == "-" || given_type(job, name).is_some();
+    let columns = infer(&names, is_given, &samples, dialect);
+    for column in columns.iter().flatten() {
+        let InferredColumn { name, field_type, because, odd, .. } = column;
+        said.notes.push(format!("{name}: {because}"));
+        let type_name = schema::type_name(field_type);
+        if let Some((count, value)) = odd {
+            said.warnings.push(format!(
+                "column {name} is inferred as {type_name}, which does not fit {}, such as {value:?}; \
+                 use --type {} to take them",
+                counted(*count, "sampled value"),
+                option_text(name)
+            ));
+        }
+        if *field_type != FieldType::text() {
+            said.inferred.insert(name.clone(), type_name);
+        }
+    }
+    // What is given takes the place of the type that stands here.
+    let type_of =
+        |column: Option<InferredColumn>| column.map_or(FieldType::text(), |c| c.field_type);
+    Ok(names.into_iter().zip(columns.into_iter().map(type_of)).filter(|(n, _)| n != "-").collect())
+}
+
+/// Inferred columns for destinations that have none of their own.
+pub fn inferred_columns(
+    job: &TableJob,
+    sources: &Sources,
+    said: &mut Schema,
+) -> Result<Vec<TargetColumn>> {
+    let inferred = inferred(job, sources, said)?;
+    check_given_types(job, inferred.iter().map(|(name, _)| name.as_str()))?;
+    inferred
+        .into_iter()
+        .map(|(name, field_type)| {
+            let field_type = match given_type(job, &name) {
+                None => field_type,
+                Some(given) => schema::field_type(given).ok_or_else(|| {
+                    Error::usage_with_hint(
+                        format!("--type {name}={given}: no such type is known without a server"),
+                        "use one of PostgreSQL's own scalar types, or text",
+                    )
+                })?,
+            };
+            Ok(TargetColumn {
+                type_name: schema::type_name(&field_type),
+                name,
+                field_type: Some(field_type),
+                is_nullable: true,
+                is_generated: false,
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,164 @@
+//! The feed of what can only be read from its beginning: compressed files, pipes.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use super::boundary::last_record_end;
+use super::feed::{line_end, too_long};
+use super::pipe::skip_header;
+use super::{SourceFile, decompress};
+use crate::constants::BLOCK_BYTES;
+use crate::error::{Error, Result};
+use crate::parse::block::Block;
+use crate::parse::dialect::Dialect;
+
+/// Reads a stream from its beginning; several pieces share it.
+pub struct StreamFeed {
+    source: Arc<SourceFile>,
+    file: usize,
+    reader: Box<dyn Read + Send>,
+    dialect: Dialect,
+    record_bytes_max: usize,
+    /// What was read but is not part of a whole record yet.
+    carried: Vec<u8>,
+    offset: u64,
+    lines: u64,
+    ended: bool,
+}
+
+impl StreamFeed {
+    /// Opens the stream and skips what stands before the first record.
+    pub fn open(
+        source: Arc<SourceFile>,
+        file: usize,
+        dialect: Dialect,
+        record_bytes_max: usize,
+    ) -> Result<Self> {
+        let reader = decompress::open_stream(&source)?;
+        Self::over(reader, source, file, dialect, record_bytes_max)
+    }
+
+    /// As `open`, and reads on to the record that begins at `start`.
+    pub fn open_at(
+        source: Arc<SourceFile>,
+        file: usize,
+        dialect: Dialect,
+        record_bytes_max: usize,
+        start: u64,
+    ) -> Result<Self> {
+        let mut feed = Self::open(source, file, dialect, record_bytes_max)?;
+        let mut chunk = vec![0; BLOCK_BYTES];
+        while feed.offset < start {
+            let want = (start - feed.offset).min(BLOCK_BYTES as u64) as usize;
+            let read = feed.reader.read(&mut chunk[..want]).map_err(|e| broken(&feed.source, e))?;
+            if read == 0 {
+                break;
+            }
+            feed.lines += memchr::memchr_iter(b'\n', &chunk[..read]).count() as u64;
+            feed.offset += read as u64;
+        }
+        Ok(feed)
+    }
+
+    /// The place of the record after the last block.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Whether the last block stood at the stream's end.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Takes the records from `end` on away from the block that was read last.
+    pub fn keep_before(&self, end: u64, block: &mut Block) {
+        if self.offset > end {
+            block.set_len((end - block.offset) as usize);
+        }
+    }
+
+    /// As `open`, over a reader that was opened already.
+    pub fn over(
+        mut reader: Box<dyn Read + Send>,
+        source: Arc<SourceFile>,
+        file: usize,
+        dialect: Dialect,
+        record_bytes_max: usize,
+    ) -> Result<Self> {
+        let (carried, skipped, lines) = if source.is_regular || source.peeked.is_some() {
+            let before = &mut (&mut reader).take(source.data_start);
+            let skipped = std::io::copy(before, &mut std::io::sink())
+                .map_err(|error| broken(&source, error))?;
+            (Vec::new(), skipped, source.data_start_lines)
+        } else {
+            skip_header(&mut reader, &source, &dialect)?
+        };
+        Ok(Self {
+            reader,
+            file,
+            dialect,
+            record_bytes_max,
+            carried,
+            offset: skipped,
+            lines,
+            ended: false,
+            source,
+        })
+    }
+
+    /// Fills the block with the next records; false at the end of the stream.
+    pub fn next(&mut self, block: &mut Block) -> Result<bool> {
+        let mut have = self.carried.len();
+        let mut want = BLOCK_BYTES.max(have + BLOCK_BYTES / 2);
+        block.space(want)[..have].copy_from_slice(&self.carried);
+        self.carried.clear();
+        let used = loop {
+            while have < want && !self.ended {
+                let read = match self.reader.read(&mut block.space(want)[have..]) {
+                    Ok(read) => read,
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                    Err(error) => return Err(broken(&self.source, error)),
+                };
+                self.ended = read == 0;
+                have += read;
+            }
+            block.set_len(have);
+            if self.ended {
+                // Written to while we read: the last rows may be torn.
+                if self.source.is_regular {
+                    self.source.open()?;
+                }
+                block.end_last_line(line_end(&self.dialect));
+                break have;
+            }
+            if let Some(end) = last_record_end(block.text(), &self.dialect) {
+                self.carried.extend_from_slice(&block.text()[end..]);
+                block.set_len(end);
+                break end;
+            }
+            if have > self.record_bytes_max {
+                return Err(too_long(&self.source, self.offset, self.record_bytes_max));
+            }
+            want = have * 2;
+        };
+        block.file = self.file;
+        block.offset = self.offset;
+        block.first_line = Some(self.lines + 1);
+        self.lines += memchr::memchr_iter(b'\n', block.text()).count() as u64;
+        self.offset += used as u64;
+        Ok(used > 0)
+    }
+}
+
+/// A stream that broke off: the words tell a damaged file from an unreadable one.
+pub(super) fn broken(source: &SourceFile, error: std::io::Error) -> Error {
+    use std::io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
+    if matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof | Other) {
+        return Error::Source {
+            path: source.path.clone(),
+            message: format!("is damaged or cut off: {error}"),
+            hint: Some("test it with gzip -t, zstd -t or lz4 -t and fetch it again".into()),
+        };
+    }
+    Error::Read { path: source.path.clone(), source: error }
+}
