@@ -1,7 +1,7 @@
 //! Fullbore's PostgreSQL destination.
 //!
 //! [`connection`] talks to servers, [`server`] finds and runs local ones; [`catalog`] reads what a
-//! target is, [`encode_copy`] writes rows in COPY's forms, [`writer`] sends pieces, [`judge`] lets
+//! target is, [`target`] describes it, [`encode_copy`] writes rows in COPY's forms, [`writer`] sends pieces, [`judge`] lets
 //! the server decide on odd rows, [`publish`] shows what was loaded, [`ledger`] knows which pieces are
 //! committed, [`orphans`] finds what crashes left.
 
@@ -22,7 +22,9 @@ pub mod publish;
 pub mod schema;
 pub mod server;
 mod strips;
+pub mod target;
 pub mod types;
 mod writer;
 
-pub use destination::{Postgres, Settings, TableRequest, Target};
+pub use destination::{Postgres, Settings};
+pub use target::{TableRequest, Target};

@@ -8,13 +8,14 @@ use fullbore_core::job::Publish;
 use fullbore_core::plan::{Plan, PlannedPiece};
 
 use crate::connection::{ConnectionError, PausedCopy, QualifiedName, Session};
-use crate::destination::{Postgres, Target};
+use crate::destination::Postgres;
 use crate::direct::load::{DirectLoad, range_options};
 use crate::encode_copy::{BINARY_HEADER, BINARY_TRAILER};
 use crate::error::{failed, failed_while};
 use crate::judge;
 use crate::ledger::pieces;
 use crate::publish::partitions;
+use crate::target::Target;
 
 /// What a piece in work knows of its table.
 struct Work {

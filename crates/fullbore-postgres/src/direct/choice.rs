@@ -7,9 +7,9 @@ use fullbore_core::plan::columns::Shapes;
 
 use super::Descriptor;
 use super::probe::Probe;
-use crate::destination::Target;
 use crate::encode_direct::Layout;
 use crate::error::refuse;
+use crate::target::Target;
 
 /// How a table is loaded directly.
 #[derive(Debug, Clone)]

@@ -10,11 +10,11 @@ use super::check::{self, Missing};
 use super::{Descriptor, PROTOCOL};
 use crate::catalog;
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_literal};
-use crate::destination::Target;
 use crate::encode_direct::MAXALIGN;
 use crate::error::{failed, refused};
 use crate::naming;
 use crate::publish::{partitions, replace};
+use crate::target::Target;
 
 /// What is known of a target before the load.
 #[derive(Debug, Clone)]

@@ -10,8 +10,9 @@ use super::schema::{self, Availability};
 use super::{Ledger, locks};
 use crate::catalog;
 use crate::connection::{ConnectionError, Session, TransactionStatus};
-use crate::destination::{Postgres, Target};
+use crate::destination::Postgres;
 use crate::error::{failed, refused};
+use crate::target::Target;
 
 impl Postgres {
     /// Says in which ledger the run is kept.

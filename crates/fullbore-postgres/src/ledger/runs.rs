@@ -11,8 +11,8 @@ pub use super::state::{LedgerRun, LedgerTable, State};
 use super::{Ledger, locks, pieces};
 use crate::catalog::Relation;
 use crate::connection::{ConnectionError, QualifiedName, Row, Session, quote_literal};
-use crate::destination::Target;
 use crate::error::{failed, failed_while};
+use crate::target::Target;
 
 /// How long an attempt waits for the last transactions of an earlier one.
 const LAST_PIECES_S: u32 = 60;

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::Relation;
 use crate::connection::Row;
-use crate::destination::Target;
 use crate::error::refuse;
+use crate::target::Target;
 
 /// What the ledger keeps of a table: enough to publish it and to take it back without its job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,8 +6,8 @@ use fullbore_core::error::Result;
 use fullbore_core::plan::Plan;
 
 use crate::connection::Session;
-use crate::destination::Target;
 use crate::error::{failed, failed_while};
+use crate::target::Target;
 
 pub fn prepare(session: &mut Session, plan: &Plan, target: &Target) -> Result<()> {
     // Unlogged: what a crash takes from it is loaded again anyway.

@@ -9,8 +9,8 @@
 use fullbore_core::error::{DestinationFailure, Error, Result};
 
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
-use crate::destination::Target;
 use crate::error::{failed, failed_while, refuse, refused};
+use crate::target::Target;
 
 /// A partition of the target, its bounds as the server writes them.
 #[derive(Debug, Clone)]

@@ -17,10 +17,11 @@ use fullbore_core::plan::Plan;
 
 use crate::catalog::{self, Relation};
 use crate::connection::{QualifiedName, Session};
-use crate::destination::{Postgres, Target};
+use crate::destination::Postgres;
 use crate::error::{failed, refuse, refused};
 use crate::ledger::Ledger;
 use crate::ledger::runs::{self, State};
+use crate::target::Target;
 
 /// Refuses, by name, what can't be published the way that is asked. Nothing is touched.
 pub fn check(session: &mut Session, relation: &Relation, publish: Publish) -> Result<()> {

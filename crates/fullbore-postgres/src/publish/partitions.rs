@@ -11,8 +11,9 @@ use super::existing;
 use super::indexes::{self, Job};
 use crate::catalog::{self, IndexDefinition, Relation};
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier};
-use crate::destination::{Postgres, Target};
+use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
+use crate::target::Target;
 
 /// The name of the CHECK that holds a piece to its key range.
 pub const RANGE_CHECK: &str = "fullbore_key_range";

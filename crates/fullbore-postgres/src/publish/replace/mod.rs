@@ -25,8 +25,9 @@ use fullbore_core::plan::Plan;
 use super::indexes::Job;
 use crate::catalog::{self, Relation};
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
-use crate::destination::{Postgres, Target};
+use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
+use crate::target::Target;
 
 pub use obstacles::check;
 

@@ -1,0 +1,210 @@
+//! What is loaded into: a table, how it is described and what is asked of it.
+
+use fullbore_core::destination::TargetColumn;
+use fullbore_core::error::Result;
+use fullbore_core::job::{Method, Publish};
+use fullbore_core::plan::Plan;
+
+use crate::catalog::{self, Relation};
+use crate::connection::{QualifiedName, Session, quote_identifier, quote_literal};
+use crate::destination::Postgres;
+use crate::direct::choice::Direct;
+use crate::direct::probe::{self, Probe};
+use crate::error::{failed, refuse, refused};
+use crate::publish;
+use crate::publish::existing::{self, ExistingPartition};
+
+/// What is asked of the destination for one table.
+#[derive(Debug, Clone, Default)]
+pub struct TableRequest {
+    pub name: String,
+    pub publish: Publish,
+    pub atomic: bool,
+    /// The statement that makes the table, where it is not there yet.
+    pub create: Option<String>,
+    pub method: Method,
+}
+
+/// A target as the destination will load it.
+#[derive(Debug, Clone)]
+pub struct Target {
+    pub relation: Relation,
+    /// The statement that makes it, where it is not there yet.
+    pub create: Option<String>,
+    /// The columns in the order sent, each as it is sent.
+    pub columns: Vec<TargetColumn>,
+    pub publish: Publish,
+    pub atomic: bool,
+    /// What is known of loading it directly, before the method is chosen.
+    pub probe: Option<Probe>,
+    /// How it is loaded directly, if it is.
+    pub direct: Option<Direct>,
+}
+
+impl Target {
+    pub fn name(&self) -> &QualifiedName {
+        &self.relation.name
+    }
+
+    /// `(a, "b c")` for the columns that are sent.
+    pub fn column_list(&self, plan: &Plan, table: usize) -> Result<String> {
+        let columns = &plan.tables[table].shape.columns;
+        let quoted: Result<Vec<_>, _> =
+            columns.iter().map(|column| quote_identifier(&column.name)).collect();
+        Ok(quoted.map_err(failed)?.join(", "))
+    }
+
+    /// A value of a column as a literal of its type.
+    pub fn literal(&self, column: &str, value: &str) -> Result<String> {
+        let found = self.relation.columns.iter().find(|candidate| candidate.name == column);
+        let column = found.ok_or_else(|| {
+            refuse(format!("{} has no column {column:?}", self.name()), "check --partition-by")
+        })?;
+        Ok(format!("{}::{}", quote_literal(value).map_err(refused)?, column.type_name))
+    }
+
+    /// Whether the table that its pieces fill is emptied by a crash of the server.
+    pub fn fills_unlogged(&self) -> bool {
+        match self.publish {
+            Publish::Append => self.atomic || self.relation.is_unlogged,
+            Publish::Replace => self.relation.is_unlogged,
+            // Made by us, logged.
+            Publish::Partitions => false,
+        }
+    }
+
+    /// Where pieces that share one staging table go.
+    pub fn staging(&self, plan: &Plan) -> Result<QualifiedName> {
+        crate::naming::derived(self.name(), &plan.run_id, "new").map_err(failed)
+    }
+
+    /// The table of a piece that becomes a partition.
+    pub fn piece(&self, plan: &Plan, piece: usize) -> Result<QualifiedName> {
+        crate::naming::derived(self.name(), &plan.run_id, &format!("{piece:05}")).map_err(failed)
+    }
+}
+
+impl Postgres {
+    /// Describes a target; refuses what can't be loaded the way that is asked. Nothing is touched:
+    /// a table to be made is made in a transaction that is taken back.
+    pub fn describe(&self, request: &TableRequest) -> Result<Target> {
+        let name = QualifiedName::parse(&request.name).map_err(refused)?;
+        let mut session = self.control();
+        if let Some(found) = catalog::relation(&mut session, &name).map_err(refused)? {
+            return self.target(&mut session, found, request, None);
+        }
+        let Some(create) = &request.create else {
+            return Err(refuse(
+                format!("there is no table {name}"),
+                "create it first, or let --create make it from the files or from --schema FILE",
+            ));
+        };
+        session.execute("BEGIN").map_err(refused)?;
+        let described =
+            session.execute(create).and_then(|_| catalog::relation(&mut session, &name));
+        session.execute("ROLLBACK").map_err(refused)?;
+        let relation = described.map_err(refused)?.ok_or_else(|| {
+            refuse(
+                format!("the schema does not make the table {name}"),
+                "name the table that the CREATE TABLE statement makes with --table",
+            )
+        })?;
+        self.target(&mut session, relation, request, Some(create.clone()))
+    }
+
+    fn target(
+        &self,
+        session: &mut Session,
+        relation: Relation,
+        request: &TableRequest,
+        create: Option<String>,
+    ) -> Result<Target> {
+        let name = &relation.name;
+        match relation.kind {
+            'r' | 'p' => {}
+            'f' if request.publish == Publish::Append => {}
+            kind => {
+                let what = match kind {
+                    'v' => "a view",
+                    'm' => "a materialized view",
+                    'f' => "a foreign table",
+                    'i' | 'I' => "an index",
+                    'S' => "a sequence",
+                    _ => "no table",
+                };
+                return Err(refuse(
+                    format!("{name} is {what}"),
+                    "name a table with --table; foreign tables can be appended to",
+                ));
+            }
+        }
+        let needs_staging = request.publish != Publish::Append || request.atomic;
+        if needs_staging && !self.settings.allow_publication {
+            let publications = catalog::publications_for_all_tables(session).map_err(refused)?;
+            if !publications.is_empty() {
+                return Err(refuse(
+                    format!(
+                        "publication {} covers all tables: it would publish staging tables too",
+                        publications.join(", ")
+                    ),
+                    "load with --publish append, or allow it with --allow-publication",
+                ));
+            }
+        }
+        if create.is_none() {
+            publish::check(session, &relation, request.publish)?;
+        }
+        let columns = relation
+            .columns
+            .iter()
+            .map(|column| TargetColumn {
+                name: column.name.clone(),
+                type_name: column.type_name.clone(),
+                field_type: column.catalog_type.field_type(self.zoneless_is_utc),
+                is_nullable: !column.is_not_null,
+                is_generated: column.is_generated,
+            })
+            .collect();
+        let mut target = Target {
+            relation,
+            create,
+            columns,
+            publish: request.publish,
+            atomic: request.atomic,
+            probe: None,
+            direct: None,
+        };
+        if request.method != Method::Copy {
+            target.probe = Some(probe::probe(session, &target)?);
+        }
+        Ok(target)
+    }
+
+    /// The literal of a key in the type of its column, written by the server itself, so that
+    /// CHECK and ATTACH see the same constant; and its text.
+    pub fn key_literal(
+        &self,
+        target: &Target,
+        column: &str,
+        value: &str,
+    ) -> Result<(String, String)> {
+        let literal = target.literal(column, value)?;
+        let rows =
+            self.control().query(&format!("SELECT {literal}::text AS key")).map_err(refused)?;
+        let text = rows.first().and_then(|row| row.get("key")).unwrap_or(value).to_owned();
+        Ok((target.literal(column, &text)?, text))
+    }
+
+    /// The partitions that a target has already; none for one that is to be made.
+    pub fn partitions(&self, target: &Target) -> Result<Vec<ExistingPartition>> {
+        match target.create {
+            Some(_) => Ok(Vec::new()),
+            None => existing::partitions(&mut self.control(), target.relation.oid),
+        }
+    }
+
+    /// Refuses a partition that the loaded one can't take the place of.
+    pub fn check_replaceable(&self, target: &Target, partition: &str) -> Result<()> {
+        existing::check_replaceable(&mut self.control(), target.relation.oid, partition)
+    }
+}
