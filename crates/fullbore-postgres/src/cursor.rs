@@ -5,7 +5,7 @@
 //! kept in a structure in memory it costs another third.
 
 /// Bytes that may be written past a value's end before they are overwritten by the next.
-pub const SLACK: usize = 64;
+const SLACK: usize = 64;
 
 /// What is moved at a time; wider where the processor's instructions are.
 type Wide = [u64; 4];
@@ -26,16 +26,6 @@ pub fn start(out: &mut Vec<u8>, room: usize) -> Place {
         at,
         #[cfg(debug_assertions)]
         end: at.wrapping_add(room),
-    }
-}
-
-/// The beginning of `strip`, whose last [`SLACK`] bytes may be written over but don't count.
-pub fn over(strip: &mut [u8]) -> Place {
-    let at = strip.as_mut_ptr();
-    Place {
-        at,
-        #[cfg(debug_assertions)]
-        end: at.wrapping_add(strip.len().saturating_sub(SLACK)),
     }
 }
 
@@ -91,20 +81,6 @@ impl Place {
     #[inline(always)]
     pub fn since(self, start: Self) -> usize {
         self.at as usize - start.at as usize
-    }
-
-    /// Writes what stands in a strip ([`over`]) between two places.
-    #[inline(always)]
-    pub fn put_strip(self, start: Self, end: Self) -> Self {
-        let bytes = end.since(start);
-        let after = self.after(bytes);
-        let (from, to) = (start.at.cast::<Wide>(), self.at.cast::<Wide>());
-        for part in 0..bytes.div_ceil(size_of::<Wide>()) {
-            // SAFETY: the last part may go past the end: the strip has SLACK more bytes, and as many
-            // past the room are reserved.
-            unsafe { to.add(part).write_unaligned(from.add(part).read_unaligned()) };
-        }
-        after
     }
 
     /// Writes the length, in 32 bits, of what `write` writes, and that.

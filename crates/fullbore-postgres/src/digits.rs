@@ -28,51 +28,11 @@ impl Scale {
     }
 
     /// The three groups of a value below [`Self::three_groups`], the highest first.
-    ///
-    /// Divides by multiplying 32 bits by 32, as vectors can: dividing by 2^8 * 5^8 is dropping eight
-    /// bits and dividing what is left, less than 2^32, by 5^8. The factors are the least that are
-    /// exact for so many bits (Granlund and Montgomery, "Division by invariant integers using
-    /// multiplication", 1994).
     #[inline(always)]
     pub fn three(self, magnitude: u64) -> [u64; 3] {
-        const LOW: u64 = 0xffff_ffff;
-        let value = magnitude.wrapping_mul(u64::from(self.widen));
-        let high = (((value >> 8) & LOW) * 2_882_303_762) >> 50;
-        let rest = value.wrapping_sub(high * 100_000_000) & LOW;
-        let middle = (rest * 3_518_437_209) >> 45;
-        [high, middle, rest.wrapping_sub(middle * 10_000) & LOW]
-    }
-}
-
-/// A value's three groups, and which of them count. Made without a branch, so that several values'
-/// are by the same instructions.
-#[derive(Debug, Clone, Copy)]
-pub struct Three {
-    /// The highest first.
-    pub groups: [u64; 3],
-    /// How many are zero before the first that is not; 3 for zero.
-    pub leading: u64,
-    /// How many count: from the first to the last that is not zero; 0 for zero.
-    pub count: u64,
-    /// The power of 10,000 that the first of them counts; of zero, any.
-    pub weight: i64,
-}
-
-impl Three {
-    /// Of a value below [`Scale::three_groups`].
-    #[inline(always)]
-    pub fn of(magnitude: u64, scale: Scale) -> Self {
-        let groups @ [high, middle, low] = scale.three(magnitude);
-        let all = high | middle | low;
-        let is_zero = |groups: u64| u64::from(groups == 0);
-        let leading = is_zero(high) + is_zero(high | middle) + is_zero(all);
-        let trailing = is_zero(low) + is_zero(low | middle);
-        Self {
-            groups,
-            leading,
-            count: if all == 0 { 0 } else { 3 - leading - trailing },
-            weight: 2 - i64::from(scale.fraction_groups) - leading as i64,
-        }
+        let value = magnitude * u64::from(self.widen);
+        let (high, low) = (value / 100_000_000, (value % 100_000_000) as u32);
+        [high, u64::from(low / 10_000), u64::from(low % 10_000)]
     }
 }
 

@@ -21,7 +21,6 @@ pub mod orphans;
 pub mod publish;
 pub mod schema;
 pub mod server;
-mod strips;
 pub mod target;
 pub mod types;
 mod writer;

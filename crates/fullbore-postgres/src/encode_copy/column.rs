@@ -1,4 +1,4 @@
-//! One column of a batch, ready to be written to rows side by side.
+//! One column of a batch, ready to be written row by row.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -115,98 +115,42 @@ impl<'a> Column<'a> {
         4 * rows + values
     }
 
-    /// Most bytes that any row's value takes, its length included.
-    pub fn value_bytes_max(&self) -> usize {
-        let longest = |offsets: &[i32]| {
-            offsets.windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0) as usize
-        };
-        let value = match &self.values {
-            Values::Boolean(_) => 1,
-            Values::Int16(_) => 2,
-            Values::Int32(_) | Values::Float32(_) | Values::Date(_) => 4,
-            Values::Int64(_) | Values::Float64(_) | Values::Timestamp(_) => 8,
-            Values::Decimal64(..) | Values::Decimal128(..) => numeric::BYTES_MAX,
-            Values::Uuid(_) => 16,
-            Values::Bytes(offsets, _) => longest(offsets),
-            Values::Jsonb(offsets, _) => 1 + longest(offsets),
-            Values::NumericText(offsets, _) => numeric::TEXT_OVERHEAD_BYTES + longest(offsets) / 2,
-            Values::List(list, items, _) => {
-                LIST_HEAD_BYTES + longest(list.value_offsets()) * items.value_bytes_max()
-            }
-        };
-        4 + value
-    }
-
-    /// Writes the values of rows from `first` on, each with its length before it, each at its place.
+    /// Writes a row's value with its length before it.
     #[inline(always)]
-    pub fn write(&self, first: usize, places: &mut [Place]) {
+    pub fn write(&self, row: usize, place: Place) -> Place {
+        if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
+            return place.put((-1i32).to_be_bytes());
+        }
         match &self.values {
-            Values::Int64(values) => self
-                .each(first, places, |row, place| with_length(place, 8, values[row].to_be_bytes())),
-            Values::Int32(values) => self
-                .each(first, places, |row, place| with_length(place, 4, values[row].to_be_bytes())),
-            Values::Decimal64(values, scale) => {
-                let these = &values[first..first + places.len()];
-                let beside = self.nulls.is_none() && places.len() > 1;
-                if beside && numeric::write_all_64(these, *scale, places) {
-                    return;
-                }
-                self.each(first, places, |row, place| numeric::write_64(values[row], *scale, place))
-            }
-            Values::Bytes(offsets, bytes) => self.each(first, places, |row, place| {
+            Values::Int64(values) => with_length(place, 8, values[row].to_be_bytes()),
+            Values::Int32(values) => with_length(place, 4, values[row].to_be_bytes()),
+            Values::Decimal64(values, scale) => numeric::write_64(values[row], *scale, place),
+            Values::Bytes(offsets, bytes) => {
                 let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
                 place.put(((end - start) as i32).to_be_bytes()).put_range(bytes, start, end)
-            }),
-            Values::Date(values) => self.each(first, places, |row, place| {
-                with_length(place, 4, (values[row] - EPOCH_DAYS).to_be_bytes())
-            }),
-            Values::Timestamp(values) => self.each(first, places, |row, place| {
+            }
+            Values::Date(values) => with_length(place, 4, (values[row] - EPOCH_DAYS).to_be_bytes()),
+            Values::Timestamp(values) => {
                 with_length(place, 8, (values[row] - EPOCH_MICROSECONDS).to_be_bytes())
-            }),
-            Values::Boolean(values) => self.each(first, places, |row, place| {
-                with_length(place, 1, [u8::from(values.value(row))])
-            }),
-            Values::Int16(values) => self
-                .each(first, places, |row, place| with_length(place, 2, values[row].to_be_bytes())),
-            Values::Float32(values) => self
-                .each(first, places, |row, place| with_length(place, 4, values[row].to_be_bytes())),
-            Values::Float64(values) => self
-                .each(first, places, |row, place| with_length(place, 8, values[row].to_be_bytes())),
-            Values::Decimal128(values, scale) => self
-                .each(first, places, |row, place| numeric::write_128(values[row], *scale, place)),
-            Values::Jsonb(offsets, bytes) => self.each(first, places, |row, place| {
+            }
+            Values::Boolean(values) => with_length(place, 1, [u8::from(values.value(row))]),
+            Values::Int16(values) => with_length(place, 2, values[row].to_be_bytes()),
+            Values::Float32(values) => with_length(place, 4, values[row].to_be_bytes()),
+            Values::Float64(values) => with_length(place, 8, values[row].to_be_bytes()),
+            Values::Decimal128(values, scale) => numeric::write_128(values[row], *scale, place),
+            Values::Jsonb(offsets, bytes) => {
                 let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
                 let length = (end - start + 1) as i32;
                 place.put(length.to_be_bytes()).put([1]).put_range(bytes, start, end)
-            }),
-            Values::Uuid(values) => self.each(first, places, |row, place| {
-                place.put(16i32.to_be_bytes()).put_range(values, row * 16, row * 16 + 16)
-            }),
-            Values::NumericText(offsets, text) => self.each(first, places, |row, place| {
-                numeric::write_text(&text[offsets[row] as usize..offsets[row + 1] as usize], place)
-            }),
-            Values::List(list, items, element_oid) => self.each(first, places, |row, place| {
-                write_list(list, items, *element_oid, row, place)
-            }),
-        }
-    }
-
-    #[inline(always)]
-    fn each(&self, first: usize, places: &mut [Place], write: impl Fn(usize, Place) -> Place) {
-        let places = (first..).zip(places);
-        match self.nulls {
-            None => {
-                for (row, place) in places {
-                    *place = write(row, *place);
-                }
             }
-            Some(nulls) => {
-                for (row, place) in places {
-                    *place = match nulls.is_null(row) {
-                        true => place.put((-1i32).to_be_bytes()),
-                        false => write(row, *place),
-                    };
-                }
+            Values::Uuid(values) => {
+                place.put(16i32.to_be_bytes()).put_range(values, row * 16, row * 16 + 16)
+            }
+            Values::NumericText(offsets, text) => {
+                numeric::write_text(&text[offsets[row] as usize..offsets[row + 1] as usize], place)
+            }
+            Values::List(list, items, element_oid) => {
+                write_list(list, items, *element_oid, row, place)
             }
         }
     }
@@ -238,9 +182,7 @@ fn write_list(
             return place;
         }
         let place = place.put((count as i32).to_be_bytes()).put(1i32.to_be_bytes());
-        let mut places = [place];
-        (start..end).for_each(|row| items.write(row, &mut places));
-        places[0]
+        (start..end).fold(place, |place, row| items.write(row, place))
     })
 }
 

@@ -2,8 +2,7 @@
 //! then digits to the base 10,000 (see `numeric_send` in PostgreSQL's numeric.c).
 
 use crate::cursor::Place;
-use crate::digits::{GROUPS_MAX, Groups, PlainDecimal, Scale, Three, short_decimal};
-use crate::strips;
+use crate::digits::{GROUPS_MAX, Groups, PlainDecimal, Scale, short_decimal};
 
 const NEGATIVE: u16 = 0x4000;
 
@@ -40,36 +39,6 @@ pub fn write_64(units: i64, scale: Scale, place: Place) -> Place {
         .put((8 + 2 * digits).to_be_bytes())
         .put(head.to_be_bytes())
         .put_some(shown.to_be_bytes(), 2 * digits as usize)
-}
-
-/// Writes values as [`write_64`] does, each at its place: what is written is computed for all of
-/// them first, without a branch, so that several are computed by the same instructions. False, and
-/// nothing is written, where one has too many digits.
-#[inline(always)]
-pub fn write_all_64(values: &[i64], scale: Scale, places: &mut [Place]) -> bool {
-    let (mut heads, mut shown) = ([0; strips::ROWS], [0; strips::ROWS]);
-    let mut longest = 0;
-    for ((value, head_of), shown) in values.iter().zip(&mut heads).zip(&mut shown) {
-        let magnitude = value.unsigned_abs();
-        longest = longest.max(magnitude);
-        let Three { groups: [high, middle, low], leading, count, weight } =
-            Three::of(magnitude, scale);
-        let weight = weight as u64 & 0xffff;
-        let sign = if *value < 0 { u64::from(NEGATIVE) } else { 0 };
-        *head_of = count << 48 | weight << 32 | sign << 16 | u64::from(scale.scale);
-        *shown = (high << 48 | middle << 32 | low << 16) << (16 * leading);
-    }
-    if longest >= scale.three_groups {
-        return false;
-    }
-    for ((head, shown), place) in heads.iter().zip(shown).zip(places) {
-        let digits = (head >> 48) as usize;
-        *place = place
-            .put((8 + 2 * digits as u32).to_be_bytes())
-            .put(head.to_be_bytes())
-            .put_some(shown.to_be_bytes(), 2 * digits);
-    }
-    true
 }
 
 /// Digit count, weight, sign and display scale.

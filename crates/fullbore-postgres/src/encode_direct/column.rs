@@ -64,7 +64,6 @@ enum Values<'a> {
     Uuid(&'a [u8]),
     Bytes(&'a [i32], &'a [u8]),
     Padded(&'a [i32], &'a [u8], Padding),
-    Decimals(&'a numeric::Ready),
     Decimal64(&'a [i64], numeric::Heads),
     Decimal128(&'a [i128], u8),
     NumericText(&'a [i32], &'a [u8], Option<u16>),
@@ -116,7 +115,6 @@ impl<'a> Column<'a> {
         let values = match (&layout.form, prepared) {
             (_, Prepared::Labels(oids)) => Values::Labels(oids),
             (_, Prepared::Rounded(values)) => Values::Int64(values),
-            (_, Prepared::Decimals(values)) => Values::Decimals(values),
             (Form::Boolean, _) => Values::Boolean(array.as_boolean()),
             (Form::Int16, _) => Values::Int16(array.as_primitive::<Int16Type>().values()),
             (Form::Int32, _) => Values::Int32(array.as_primitive::<Int32Type>().values()),
@@ -166,9 +164,7 @@ impl<'a> Column<'a> {
         match &self.values {
             Values::Padded(_, _, padding) => LONG_HEAD_BYTES + padding.characters,
             Values::Bytes(..) => LONG_HEAD_BYTES,
-            Values::Decimals(_) | Values::Decimal64(..) | Values::Decimal128(..) => {
-                numeric::BYTES_MAX
-            }
+            Values::Decimal64(..) | Values::Decimal128(..) => numeric::BYTES_MAX,
             Values::NumericText(..) => numeric::TEXT_OVERHEAD_BYTES,
             Values::Uuid(_) => 16,
             fixed => self.rules.mask() + fixed_bytes(fixed),
@@ -205,7 +201,6 @@ impl<'a> Column<'a> {
         match &self.values {
             Values::Int64(values) => fixed(values[row].to_le_bytes(), slot, place),
             Values::Int32(values) => fixed(values[row].to_le_bytes(), slot, place),
-            Values::Decimals(values) => values.write(row, place),
             Values::Decimal64(values, heads) => numeric::write_64(values[row], heads, slot, place),
             Values::Bytes(offsets, bytes) => {
                 let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);

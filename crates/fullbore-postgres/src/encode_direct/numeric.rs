@@ -4,7 +4,7 @@
 
 use super::column::{Slot, varlena_head};
 use crate::cursor::Place;
-use crate::digits::{GROUPS_MAX, Groups, PlainDecimal, SHORT_BYTES, Scale, Three, short_decimal};
+use crate::digits::{GROUPS_MAX, Groups, PlainDecimal, SHORT_BYTES, Scale, short_decimal};
 
 const SHORT: u16 = 0x8000;
 const SHORT_NEGATIVE: u16 = 0x2000;
@@ -76,44 +76,6 @@ pub fn write_64(units: i64, heads: &Heads, slot: Slot, place: Place) -> Place {
     place
         .put_some((u32::from(head) << 8 | varlena).to_le_bytes(), 3)
         .put_some((groups >> (zeros & 0x30)).to_le_bytes(), 2 * digits as usize)
-}
-
-/// Values of at most three groups, ready to be written.
-pub struct Ready {
-    /// The varlena header, of one byte, and the numeric's, of two.
-    heads: Vec<u32>,
-    /// The digits, the first one lowest.
-    digits: Vec<u64>,
-}
-
-impl Ready {
-    /// A column's values as [`write_64`] writes them, computed without a branch, so that several are
-    /// by the same instructions; `None` where one has too many digits.
-    #[inline(always)]
-    pub fn new(values: &[i64], heads: &Heads) -> Option<Self> {
-        let scale = heads.scale;
-        let plain = u64::from(SHORT | u16::from(scale.scale) << 7);
-        let mut ready = Self { heads: vec![0; values.len()], digits: vec![0; values.len()] };
-        let mut longest = 0;
-        for ((value, head), shown) in values.iter().zip(&mut ready.heads).zip(&mut ready.digits) {
-            let magnitude = value.unsigned_abs();
-            longest = longest.max(magnitude);
-            let Three { groups: [high, middle, low], leading, count, weight } =
-                Three::of(magnitude, scale);
-            let weight = if count == 0 { 0 } else { weight as u64 & 0x7f };
-            let sign = if *value < 0 { u64::from(SHORT_NEGATIVE) } else { 0 };
-            *head = ((plain | weight | sign) << 8 | (3 + 2 * count) << 1 | 1) as u32;
-            *shown = (low << 32 | middle << 16 | high) >> (16 * leading);
-        }
-        (longest < scale.three_groups).then_some(ready)
-    }
-
-    #[inline(always)]
-    pub fn write(&self, row: usize, place: Place) -> Place {
-        let head = self.heads[row];
-        let digits_bytes = (head as usize >> 1 & 0x7f) - 3;
-        place.put_some(head.to_le_bytes(), 3).put_some(self.digits[row].to_le_bytes(), digits_bytes)
-    }
 }
 
 /// As [`write_64`], for 128 bits.

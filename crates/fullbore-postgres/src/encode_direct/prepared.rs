@@ -2,11 +2,10 @@
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Decimal64Type, Time64MicrosecondType, TimestampMicrosecondType};
+use arrow_array::types::{Time64MicrosecondType, TimestampMicrosecondType};
 use arrow_buffer::NullBuffer;
 
 use super::layout::{Form, Labels, LayoutColumn};
-use super::numeric;
 use crate::encode_copy::EPOCH_MICROSECONDS;
 
 /// What a column's values are turned into before rows are written.
@@ -15,7 +14,6 @@ pub enum Prepared {
     /// Object ids; 0 for a label that the server did not tell.
     Labels(Vec<u32>),
     Rounded(Vec<i64>),
-    Decimals(numeric::Ready),
 }
 
 impl Prepared {
@@ -31,11 +29,6 @@ impl Prepared {
                 let since_2000 = |value: &i64| value.wrapping_sub(EPOCH_MICROSECONDS);
                 Self::Rounded(values.iter().map(|v| rounded(since_2000(v), *unit)).collect())
             }
-            Form::Decimal64 { scale } if layout.short => {
-                let values = array.as_primitive::<Decimal64Type>().values();
-                decimals(values, &numeric::Heads::new(*scale))
-                    .map_or(Self::AsTheyAre, Self::Decimals)
-            }
             _ => Self::AsTheyAre,
         }
     }
@@ -47,35 +40,6 @@ impl Prepared {
             _ => false,
         }
     }
-}
-
-fn decimals(values: &[i64], heads: &numeric::Heads) -> Option<numeric::Ready> {
-    #[cfg(target_arch = "x86_64")]
-    {
-        /// The same, compiled for processors with wide registers.
-        #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw")]
-        fn widest(values: &[i64], heads: &numeric::Heads) -> Option<numeric::Ready> {
-            numeric::Ready::new(values, heads)
-        }
-        /// The same, compiled for processors of 2013 and later.
-        #[target_feature(enable = "avx2")]
-        fn wide(values: &[i64], heads: &numeric::Heads) -> Option<numeric::Ready> {
-            numeric::Ready::new(values, heads)
-        }
-        if is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("avx512bw")
-        {
-            // SAFETY: the processor has the instructions.
-            return unsafe { widest(values, heads) };
-        }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has the instructions.
-            return unsafe { wide(values, heads) };
-        }
-    }
-    numeric::Ready::new(values, heads)
 }
 
 fn label_oids(labels: &Labels, array: &dyn Array) -> Vec<u32> {
