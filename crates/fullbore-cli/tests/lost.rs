@@ -87,12 +87,7 @@ fn a_lost_control_session_is_opened_again() {
     let mut gate = Gate::at(&database, Moment::PieceBegins(1));
     let child = files.start_load(database.url(), &file, "replaced", &REPLACE.args());
     gate.wait();
-    database.psql(
-        // It alone has a lock of its own that is not the test's.
-        "SELECT pg_terminate_backend(pid) FROM pg_locks
-          WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND objid <> 4711
-            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
-    );
+    gate.terminate_control();
     gate.open(&database);
     assert_loaded(&end_of(child));
     assert_whole(&database, &REPLACE);

@@ -202,11 +202,7 @@ fn a_client_that_was_only_thought_dead_adds_nothing() {
         gate.wait();
         signal(&child, "-STOP");
         // An administrator ends its control session, and with it the lock of the job.
-        database.psql(
-            "SELECT pg_terminate_backend(pid) FROM pg_locks
-              WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND objid <> 4711
-                AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
-        );
+        gate.terminate_control();
         // Its streams still have their transactions open, and nobody to end them.
         gate.release();
         assert_loaded(&files.load(&database, &file, "replaced", &REPLACE.resume_args()));

@@ -103,6 +103,18 @@ impl Gate {
             .expect("terminated");
     }
 
+    /// Ends the load's control session, and with it the lock of the job: it alone has a lock of its
+    /// own that is not the test's.
+    pub fn terminate_control(&mut self) {
+        self.session
+            .execute(&format!(
+                "SELECT pg_terminate_backend(pid) FROM pg_locks
+                  WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted
+                    AND objid <> {KEY} AND {HERE}"
+            ))
+            .expect("terminated");
+    }
+
     /// After a crash of the server, which nobody's lock survives: nothing stops any more.
     pub fn forget(self, database: &TestDatabase<'_>) {
         drop(self.session);

@@ -33,7 +33,7 @@ pub fn discover(source: &str) -> Result<Vec<SourceFile>> {
     paths.into_iter().map(inspect).collect()
 }
 
-fn stdin() -> SourceFile {
+pub(super) fn stdin() -> SourceFile {
     SourceFile {
         path: "-".into(),
         packing: Packing::Plain,

@@ -114,23 +114,11 @@ mod tests {
     use crate::destination::Portion;
     use crate::parse::dialect::Dialect;
     use crate::plan::FileRange;
-    use crate::source::{Packing, SourceFile};
+    use crate::source::discover::stdin;
 
     fn feed(text: &[u8]) -> StreamFeed {
-        let source = SourceFile {
-            path: "-".into(),
-            packing: Packing::Plain,
-            size: 0,
-            modified_ns: 0,
-            is_regular: false,
-            encoding: None,
-            data_start: 0,
-            data_start_lines: 0,
-            peeked: None,
-            expected_header: None,
-        };
         let reader = Box::new(std::io::Cursor::new(text.to_vec()));
-        StreamFeed::over(reader, Arc::new(source), 0, Dialect::tbl(), 1 << 20).expect("opened")
+        StreamFeed::over(reader, Arc::new(stdin()), 0, Dialect::tbl(), 1 << 20).expect("opened")
     }
 
     #[test]
