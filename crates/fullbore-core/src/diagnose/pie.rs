@@ -3,7 +3,7 @@
 //! A stream's time is followed to its cause, downstream first, since whatever is slow down the way
 //! makes everything above it wait. A stream that is held up while it sends waits for what its backend
 //! waits for; if the backend waits for us, the bytes are on their way. A stream that has nothing to
-//! send waits for what the parsers do.
+//! send waits for what the parsers do, unless its backend still works on what it was sent.
 
 use std::collections::BTreeMap;
 
@@ -138,23 +138,32 @@ fn share_out(
     upstream: Upstream,
     about: &Circumstances,
 ) {
-    if activity == Activity::Starved {
-        pie.add(Limit::SourceDisk, spent.ms as f64 * upstream.source);
-        pie.add(Limit::ClientCpu, spent.ms as f64 * upstream.client);
-        return;
-    }
     // What it did itself, and what it was held up.
     pie.add(Limit::ClientCpu, spent.cpu_ms as f64);
     let held_up = spent.ms.saturating_sub(spent.cpu_ms) as f64;
     let asked = || moments.iter().filter_map(|moment| Some((moment.wait?, moment.count)));
     let all: u64 = asked().map(|(_, count)| count).sum();
-    if all == 0 {
+    let is_starved = activity == Activity::Starved;
+    if all == 0 && !is_starved {
         // The server could not be asked: all that is known is that it is waited for.
         pie.add(Limit::DatabaseCpu, held_up);
         return;
     }
+    let starve = |pie: &mut Pie, ms: f64| {
+        pie.add(Limit::SourceDisk, ms * upstream.source);
+        pie.add(Limit::ClientCpu, ms * upstream.client);
+    };
+    if all == 0 {
+        starve(pie, held_up);
+    }
     for (wait, count) in asked() {
+        let ms = held_up * count as f64 / all as f64;
         let limit = match wait {
+            // The backend has nothing to do either.
+            WaitClass::Client if is_starved => {
+                starve(pie, ms);
+                continue;
+            }
             WaitClass::Cpu | WaitClass::Other => Limit::DatabaseCpu,
             WaitClass::Wal => Limit::Wal,
             WaitClass::DataFile => Limit::DatabaseDisk,
@@ -164,6 +173,6 @@ fn share_out(
             WaitClass::Client if about.server_is_here => Limit::ClientCpu,
             WaitClass::Client => Limit::Congestion,
         };
-        pie.add(limit, held_up * count as f64 / all as f64);
+        pie.add(limit, ms);
     }
 }

@@ -110,6 +110,15 @@ fn a_stream_without_rows_waits_for_what_the_parsers_do() {
 }
 
 #[test]
+fn a_backend_that_still_has_work_is_waited_for() {
+    let mut window = starved(vec![parser(&[(Parsing, 9_000, 8_900)]); 2]);
+    for moment in &mut window.streams[0].moments {
+        moment.wait = Some(WaitClass::DataFile);
+    }
+    assert_eq!(verdict(&window, &here()).limit, Limit::DatabaseDisk);
+}
+
+#[test]
 fn idle_processors_want_more_streams_and_foreign_work_is_named() {
     let mut parsing = starved(vec![parser(&[(Parsing, 9_900, 9_900)])]);
     host(9_000, 10_500, 400, &mut parsing);

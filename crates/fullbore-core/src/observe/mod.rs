@@ -93,9 +93,20 @@ impl ThreadTimes {
 /// What was seen of a run, and under which settings of the server.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
+    pub at_first: Option<Observation>,
     pub until_now: Observation,
     /// None where there is no server to be asked.
     pub settings: Option<Settings>,
+}
+
+impl Seen {
+    /// All of it that is the run's.
+    pub fn whole(&self) -> Observation {
+        match &self.at_first {
+            Some(first) => self.until_now.since(first),
+            None => self.until_now.clone(),
+        }
+    }
 }
 
 /// Everything that was seen until now.

@@ -36,6 +36,7 @@ pub fn observe(
         recorder.record(Event::ServerSettings { settings });
     }
     watcher.look(recorder);
+    so_far.at_first.get_or_insert_with(|| watcher.seen.clone());
     let mut last = Instant::now();
     while !has_ended() {
         std::thread::park_timeout(Duration::from_millis(MOMENT_INTERVAL_MS));

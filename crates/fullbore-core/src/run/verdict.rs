@@ -9,7 +9,8 @@ use crate::plan::{PieceInput, Plan};
 pub fn pronounce(plan: &Plan, seen: &Seen) -> (Verdict, Vec<String>) {
     let settings = seen.settings.clone().unwrap_or_default();
     let about = Circumstances { server_is_here: settings.is_here, tables: plan.tables.len() };
-    let verdict = verdict(&seen.until_now, &about);
+    let whole = seen.whole();
+    let verdict = verdict(&whole, &about);
     let main = plan.tables.iter().max_by_key(|table| table.bytes);
     let used = InUse {
         streams: plan.streams,
@@ -28,6 +29,6 @@ pub fn pronounce(plan: &Plan, seen: &Seen) -> (Verdict, Vec<String>) {
         Limit::Mixed => verdict.shares.iter().take(2).map(|share| share.limit).collect(),
         limit => vec![limit],
     };
-    let lines = limits.into_iter().flat_map(|limit| advise(limit, &seen.until_now, &used));
+    let lines = limits.into_iter().flat_map(|limit| advise(limit, &whole, &used));
     (verdict, lines.collect())
 }
