@@ -247,6 +247,15 @@ pub enum RunsAction {
         #[command(flatten)]
         ledger: LedgerArgs,
     },
+    /// A page about a run: what it came to, what held it back, and when; one file that needs nothing
+    /// else
+    Report {
+        /// The run's id, or `last`
+        run: String,
+        /// The file to write
+        #[arg(long, short, value_name = "FILE")]
+        output: PathBuf,
+    },
     /// Go on with a run that stopped
     Resume(ResumeArgs),
     /// Take back a run that has finished, where that can be done exactly: partitions

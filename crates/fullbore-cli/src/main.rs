@@ -9,6 +9,7 @@ mod columns;
 mod exit;
 mod extension;
 mod generate;
+mod limit_now;
 mod load;
 mod log_file;
 mod orphans;

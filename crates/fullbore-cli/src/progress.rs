@@ -1,10 +1,12 @@
 //! Progress while a run goes on: one bar a table and one for all, drawn from the record's samples.
 
 use std::io::IsTerminal;
+use std::sync::Mutex;
 
 use fullbore_core::record::{Entry, Event, Listener};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::limit_now::Now;
 use crate::words::grouped;
 
 /// A listener that draws the bars; none where nobody looks.
@@ -30,6 +32,14 @@ pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listene
             bar
         })
         .collect();
+    let (now, limit) = (Now::default(), Mutex::new(String::new()));
+    let limit = move |entry: &Entry| {
+        let mut limit = limit.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(words) = now.take(entry) {
+            *limit = format!(", {words}");
+        }
+        limit.clone()
+    };
     Some(Box::new(move |entry: &Entry| match &entry.event {
         Event::Sample { tables, streams_active } => {
             for (bar, table) in bars.iter().zip(tables) {
@@ -40,9 +50,14 @@ pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listene
             if let Some(last) = bars.last() {
                 let rows: u64 = tables.iter().map(|table| table.rows_sent).sum();
                 last.set_position(tables.iter().map(|table| table.bytes_sent).sum());
-                last.set_message(format!("{} rows, {streams_active} streams", grouped(rows)));
+                last.set_message(format!(
+                    "{} rows, {streams_active} streams{}",
+                    grouped(rows),
+                    limit(entry)
+                ));
             }
         }
+        Event::Observed { .. } | Event::ServerSettings { .. } => drop(limit(entry)),
         Event::RunFinished { .. } | Event::RunFailed { .. } => {
             // Each by itself: a bar that is not finished draws itself again when it is dropped.
             bars.iter().for_each(ProgressBar::finish_and_clear);

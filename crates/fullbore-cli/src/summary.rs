@@ -1,12 +1,13 @@
 //! What a run came to: a table for people, or one JSON object.
 
+use fullbore_core::diagnose::{Limit, Verdict};
 use fullbore_core::plan::Plan;
 use fullbore_core::run::Outcome;
 use fullbore_postgres::ledger::runs::LedgerRun;
 use serde::Serialize;
 
 use crate::plan_view;
-use crate::words::{bytes, counted, grouped, seconds};
+use crate::words::{bytes, counted, grouped, seconds, sentence};
 
 /// The object that `--json` prints.
 #[derive(Debug, Serialize)]
@@ -26,6 +27,9 @@ pub struct JsonSummary<'a> {
     phases: &'a [fullbore_core::destination::Phase],
     tables: &'a [fullbore_core::record::TableTotals],
     reject_files: &'a [std::path::PathBuf],
+    /// What held it back.
+    verdict: Option<&'a Verdict>,
+    advice: &'a [String],
     error: Option<String>,
     /// It stopped, and can be resumed.
     pub resumable: bool,
@@ -66,6 +70,8 @@ impl<'a> JsonSummary<'a> {
             phases: &outcome.phases,
             tables: &outcome.tables,
             reject_files: &outcome.reject_files,
+            verdict: outcome.verdict.as_ref().map(|(verdict, _)| verdict),
+            advice: outcome.verdict.as_ref().map_or(&[], |(_, advice)| advice.as_slice()),
             error,
             resumable: false,
         }
@@ -128,4 +134,10 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
         counted(plan.parsers as u64, "parser"),
         plan.run_id
     );
+    if let Some((verdict, advice)) = &outcome.verdict
+        && verdict.limit != Limit::None
+    {
+        eprintln!("{}", sentence(verdict));
+        advice.iter().for_each(|line| eprintln!("  advice: {line}"));
+    }
 }

@@ -38,6 +38,12 @@ pub const ODD_BYTES_IN_MEMORY: usize = 1 << 20;
 /// Odd rows of one piece, in bytes, above which the piece is repeated wholly as COPY text.
 pub const ODD_BYTES_MAX: u64 = 256 << 20;
 
+/// How often it is noted what streams and their backends do, in milliseconds.
+pub const MOMENT_INTERVAL_MS: u64 = 100;
+
+/// How often all counters of a run are read and recorded, in milliseconds.
+pub const OBSERVATION_INTERVAL_MS: u64 = 1_000;
+
 /// Bytes of a rejected value shown in its reason.
 pub const REJECT_VALUE_BYTES: usize = 200;
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 
 use crate::error::Result;
+use crate::observe::Watch;
 use crate::parse::types::FieldType;
 use crate::plan::{FileRange, Plan, PlannedPiece};
 
@@ -131,6 +132,10 @@ pub trait Destination: Send + Sync {
     /// keeps a ledger is asked.
     fn attempt(&self, _: &Plan) -> Result<Standing> {
         Ok(Standing::default())
+    }
+    /// Somebody who watches the server while the streams load; `None` where there is nothing to see.
+    fn watch(&self) -> Result<Option<Box<dyn Watch + '_>>> {
+        Ok(None)
     }
     /// Shows the rows of these pieces, which are all; returns the phases it went through.
     fn publish(&self, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>>;

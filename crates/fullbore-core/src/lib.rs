@@ -5,8 +5,10 @@
 
 pub mod constants;
 pub mod destination;
+pub mod diagnose;
 pub mod error;
 pub mod job;
+pub mod observe;
 pub mod parse;
 pub mod plan;
 pub mod record;

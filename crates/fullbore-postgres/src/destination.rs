@@ -1,9 +1,11 @@
 //! The PostgreSQL destination: what the data path calls.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use fullbore_core::destination::{Committed, Destination, Encoder, Lane, Phase, Standing, Writer};
 use fullbore_core::error::Result;
+use fullbore_core::observe::Watch;
 use fullbore_core::plan::Plan;
 
 use crate::connection::{ConnectionOptions, Session, quote_identifier};
@@ -15,6 +17,7 @@ use crate::ledger::schema;
 use crate::ledger::{Ledger, locks, runs};
 use crate::publish;
 use crate::target::Target;
+use crate::watch::{self, PostgresWatch};
 use crate::writer::PostgresWriter;
 
 /// Settings of the destination that are the job's.
@@ -35,6 +38,8 @@ pub struct Postgres {
     pub(crate) ledger: OnceLock<Ledger>,
     server_version: u32,
     pub(crate) zoneless_is_utc: bool,
+    /// The backends of the streams, by number of stream.
+    backends: Mutex<BTreeMap<usize, i32>>,
 }
 
 impl Postgres {
@@ -62,6 +67,7 @@ impl Postgres {
             control: Mutex::new(control),
             targets: OnceLock::new(),
             ledger: OnceLock::new(),
+            backends: Mutex::default(),
         })
     }
 
@@ -101,6 +107,15 @@ impl Postgres {
         }
         let name = &self.settings.tablespaces[number % self.settings.tablespaces.len()];
         Ok(format!(" TABLESPACE {}", quote_identifier(name).map_err(failed)?))
+    }
+
+    fn lock_backends(&self) -> MutexGuard<'_, BTreeMap<usize, i32>> {
+        self.backends.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The backends of the streams, by number of stream.
+    pub(crate) fn backends(&self) -> BTreeMap<usize, i32> {
+        self.lock_backends().clone()
     }
 
     fn element_oid(&self, table: usize, column: &str) -> u32 {
@@ -171,12 +186,18 @@ impl Destination for Postgres {
         })
     }
 
-    fn open<'a>(&'a self, plan: &Arc<Plan>, _: usize) -> Result<Box<dyn Writer + 'a>> {
+    fn open<'a>(&'a self, plan: &Arc<Plan>, stream: usize) -> Result<Box<dyn Writer + 'a>> {
         let mut session = self.session()?;
         if let Some(ledger) = self.ledger() {
             locks::settle(&mut session, Some(&ledger.run_id)).map_err(failed)?;
         }
+        let backend = watch::backend_of(&mut session).map_err(failed)?;
+        self.lock_backends().insert(stream, backend);
         Ok(Box::new(PostgresWriter::new(self, plan.clone(), session)))
+    }
+
+    fn watch(&self) -> Result<Option<Box<dyn Watch + '_>>> {
+        Ok(Some(Box::new(PostgresWatch::open(self)?)))
     }
 
     fn publish(&self, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {

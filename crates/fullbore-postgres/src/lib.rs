@@ -23,6 +23,7 @@ pub mod schema;
 pub mod server;
 pub mod target;
 pub mod types;
+mod watch;
 mod writer;
 
 pub use destination::{Postgres, Settings};

@@ -2,6 +2,7 @@
 //! stopped.
 
 mod list;
+mod report;
 mod resume;
 mod show;
 mod take_back;
@@ -25,6 +26,7 @@ pub fn run(args: &RunsArgs) -> Ended {
         RunsAction::Show { run, json, ledger } => {
             show::show(run, *json, ledger).map(|()| Ended::Loaded)
         }
+        RunsAction::Report { run, output } => report::report(run, output).map(|()| Ended::Loaded),
         RunsAction::Resume(args) => resume::resume(args),
         RunsAction::Abort { run, ledger } => take_back::abort(run, ledger),
         RunsAction::Undo { run, ledger } => take_back::undo(run, ledger),

@@ -5,7 +5,7 @@ use fullbore_core::record::{Event, read_events};
 
 use super::take_back::{LedgerArgs, Opened};
 use super::{folder_of, id_of, list, say};
-use crate::words::{grouped, seconds};
+use crate::words::{grouped, seconds, sentence};
 
 pub fn show(run: &str, json: bool, ledger: &LedgerArgs) -> Result<()> {
     if !ledger.is_given() {
@@ -39,7 +39,13 @@ fn show_record(run: &str, json: bool) -> Result<()> {
                     tables.join(", ")
                 ));
             }
-            Event::Sample { .. } => {}
+            Event::Sample { .. } | Event::Observed { .. } | Event::ServerSettings { .. } => {}
+            Event::Verdict { verdict, advice } => {
+                say(format_args!("{at} {}", sentence(&verdict)));
+                for line in advice {
+                    say(format_args!("{:>11} advice: {line}", ""));
+                }
+            }
             Event::PieceCommitted { piece, stream, rows, .. } => {
                 say(format_args!(
                     "{at} piece {piece} committed by stream {stream}: {} rows",

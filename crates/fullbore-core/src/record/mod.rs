@@ -4,6 +4,7 @@
 //! of the format.
 
 mod store;
+mod thin;
 
 pub use store::{RunSummary, list_runs, read_events};
 
@@ -16,10 +17,14 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::destination::Phase;
+use crate::diagnose::Verdict;
 use crate::error::{Error, Result};
 use crate::job::Method;
+use crate::observe::{Observation, Settings};
 use crate::plan::Plan;
 use crate::run::Outcome;
+
+use thin::Thinning;
 
 /// The version of the record's format.
 pub const RECORD_VERSION: u32 = 1;
@@ -72,6 +77,19 @@ pub enum Event {
     Sample {
         tables: Vec<TableTotals>,
         streams_active: usize,
+    },
+    /// The settings of the server, as far as they matter to advice.
+    ServerSettings {
+        settings: Settings,
+    },
+    /// All counters, about once a second.
+    Observed {
+        observation: Box<Observation>,
+    },
+    /// What held the run back while rows moved.
+    Verdict {
+        verdict: Verdict,
+        advice: Vec<String>,
     },
     PieceCommitted {
         piece: usize,
@@ -167,7 +185,7 @@ pub type Listener = Box<dyn Fn(&Entry) + Send + Sync>;
 /// Writes the record.
 pub struct Recorder {
     began: Instant,
-    file: Option<Mutex<File>>,
+    file: Option<Mutex<(File, Thinning)>>,
     listener: Option<Listener>,
 }
 
@@ -178,7 +196,11 @@ impl Recorder {
         let file = std::fs::create_dir_all(run_dir)
             .and_then(|()| File::options().append(true).create(true).open(&path))
             .map_err(|source| Error::Write { path, source })?;
-        Ok(Self { began: Instant::now(), file: Some(Mutex::new(file)), listener })
+        Ok(Self {
+            began: Instant::now(),
+            file: Some(Mutex::new((file, Thinning::default()))),
+            listener,
+        })
     }
 
     /// A recorder that writes `record.jsonl` in the run's folder.
@@ -187,7 +209,11 @@ impl Recorder {
         let file = std::fs::create_dir_all(run_dir)
             .and_then(|()| File::create(&path))
             .map_err(|source| Error::Write { path, source })?;
-        Ok(Self { began: Instant::now(), file: Some(Mutex::new(file)), listener })
+        Ok(Self {
+            began: Instant::now(),
+            file: Some(Mutex::new((file, Thinning::default()))),
+            listener,
+        })
     }
 
     /// A recorder that keeps nothing.
@@ -195,7 +221,7 @@ impl Recorder {
         Self { began: Instant::now(), file: None, listener: None }
     }
 
-    /// Records an event. A record that can't be written must not end a load: it is logged.
+    /// Records an event; of those that come often not all are written down. A record that can't be written must not end a load: it is logged.
     pub fn record(&self, event: Event) {
         let entry = Entry { at: self.began.elapsed().as_secs_f64(), event };
         if let Some(listener) = &self.listener {
@@ -205,8 +231,11 @@ impl Recorder {
             let mut line = serde_json::to_vec(&entry).expect("plain data becomes JSON");
             line.push(b'\n');
             let mut file = file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            if let Err(error) = file.write_all(&line) {
-                tracing::warn!(%error, "the run record can't be written");
+            let (file, thinning) = &mut *file;
+            for line in thinning.take(entry.at, &entry.event, line) {
+                if let Err(error) = file.write_all(&line) {
+                    tracing::warn!(%error, "the run record can't be written");
+                }
             }
         }
     }

@@ -21,13 +21,16 @@ mod rounds;
 mod schedule;
 mod spool;
 mod stream;
+mod verdict;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::destination::{Destination, Phase};
+use crate::diagnose::Verdict;
 use crate::error::{DestinationFailure, Error, Result};
+use crate::observe::{Clocks, Seen, observe};
 use crate::plan::Plan;
 use crate::record::{Event, Recorder, TableTotals};
 
@@ -51,6 +54,10 @@ pub struct Outcome {
     /// Pieces are committed, with rows or without.
     pub has_committed: bool,
     pub tables: Vec<TableTotals>,
+    /// What was seen of the threads, the machine and the server while rows moved.
+    pub seen: Seen,
+    /// What held it back, and what to do about that.
+    pub verdict: Option<(Verdict, Vec<String>)>,
     /// Where the rejected rows are, if there are any.
     pub reject_files: Vec<std::path::PathBuf>,
 }
@@ -89,7 +96,8 @@ pub fn run(
         parsers = plan.parsers,
         "run started"
     );
-    let rounds = Rounds { plan, destination, recorder, interrupted };
+    let clocks = Clocks::new(plan.streams, plan.parsers);
+    let rounds = Rounds { plan, destination, recorder, interrupted, clocks: &clocks };
     let result = rounds.carry_out(&mut outcome);
     outcome.seconds = began.elapsed().as_secs_f64();
     match result {
@@ -166,51 +174,57 @@ fn keeps(plan: &Plan, error: &Error, outcome: &Outcome) -> bool {
     }
 }
 
+/// What the threads of a round share.
+struct Scene<'a> {
+    plan: &'a Arc<Plan>,
+    destination: &'a dyn Destination,
+    recorder: &'a Recorder,
+    schedule: &'a Schedule<'a>,
+    rejects: &'a Rejects,
+    clocks: &'a Clocks,
+}
+
 /// The phase in which data moves: all threads live and end in here.
-fn load(
-    plan: &Arc<Plan>,
-    destination: &dyn Destination,
-    recorder: &Recorder,
-    schedule: &Schedule<'_>,
-    rejects: &Rejects,
-) -> Result<()> {
+fn load(scene: &Scene<'_>, seen: &mut Seen) -> Result<()> {
+    let Scene { plan, destination, recorder, schedule, rejects, clocks } = *scene;
     let finished = AtomicBool::new(false);
+    let has_ended = || finished.load(Ordering::Relaxed);
     std::thread::scope(|scope| {
-        for number in 0..plan.parsers {
-            std::thread::Builder::new()
-                .name(format!("parser-{number}"))
-                .spawn_scoped(scope, || {
-                    schedule.guard(|| parser::parse_until_done(plan, destination, schedule));
+        let thread = |name: String| std::thread::Builder::new().name(name);
+        for (number, clock) in clocks.parsers.iter().enumerate() {
+            thread(format!("parser-{number}"))
+                .spawn_scoped(scope, move || {
+                    clock.time(|| {
+                        schedule.guard(|| parser::parse_until_done(plan, destination, schedule));
+                    });
                 })
                 .expect("a thread can be started");
         }
-        let streams: Vec<_> = (0..plan.streams)
-            .map(|number| {
-                std::thread::Builder::new()
-                    .name(format!("stream-{number}"))
-                    .spawn_scoped(scope, move || {
-                        schedule.guard(|| {
-                            stream::load_until_done(
-                                plan,
-                                destination,
-                                recorder,
-                                schedule,
-                                rejects,
-                                number,
-                            )
-                        });
-                    })
+        let streams: Vec<_> = clocks
+            .streams
+            .iter()
+            .enumerate()
+            .map(|(number, clock)| {
+                let load = move || {
+                    stream::load_until_done(plan, destination, recorder, schedule, rejects, number)
+                };
+                thread(format!("stream-{number}"))
+                    .spawn_scoped(scope, move || clock.time(|| schedule.guard(load)))
                     .expect("a thread can be started")
             })
             .collect();
         let sampler = scope.spawn(|| {
             let mut since = None;
-            while !finished.load(Ordering::Relaxed) {
+            while !has_ended() {
                 recorder.record(schedule.sample());
                 std::thread::park_timeout(SAMPLE_INTERVAL);
                 schedule.notice_interrupt(&mut since);
             }
         });
+        // Apart from the sampler: a server that doesn't answer must not hold up the progress shown.
+        let observer = thread("observer".into())
+            .spawn_scoped(scope, || observe(clocks, destination, recorder, seen, &has_ended))
+            .expect("a thread can be started");
         for stream in streams {
             // A panic was turned into a failure by the guard.
             let _ = stream.join();
@@ -218,6 +232,7 @@ fn load(
         schedule.close();
         finished.store(true, Ordering::Relaxed);
         sampler.thread().unpark();
+        observer.thread().unpark();
     });
     recorder.record(schedule.sample());
     schedule.take_failure().map_or(Ok(()), Err)

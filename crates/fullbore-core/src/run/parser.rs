@@ -10,6 +10,7 @@ use super::piece::SourceRow;
 use super::schedule::{Origin, Schedule, Unit};
 use crate::destination::{Destination, Encoder, Lane};
 use crate::error::Result;
+use crate::observe::clock::{self, Activity};
 use crate::parse::Parser;
 use crate::parse::block::Block;
 use crate::parse::dialect::Dialect;
@@ -32,8 +33,11 @@ pub fn parse_until_done(
     let mut checks = Vec::new();
     let mut block = Block::default();
     while let Some(job) = schedule.next_job() {
+        clock::work_for(job.table);
         let (fed, sequence, is_last) = {
+            clock::enter(Activity::Queueing);
             let mut feed = job.feed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            clock::enter(Activity::Reading);
             let fed = feed.next(&mut block, job.lane)?;
             let is_last = feed.has_ended();
             let sequence = match fed {
@@ -42,6 +46,7 @@ pub fn parse_until_done(
             };
             (fed, sequence, is_last)
         };
+        clock::enter(Activity::Parsing);
         if matches!(fed, Fed::End) {
             schedule.exhausted(job.activation);
             continue;

@@ -12,10 +12,11 @@ use std::time::Instant;
 use super::rejects::{Rejects, remove_saved};
 use super::retry::Patience;
 use super::schedule::Schedule;
-use super::{Outcome, load};
+use super::{Outcome, Scene, load};
 use crate::constants::ROUNDS_WITHOUT_PROGRESS_MAX;
 use crate::destination::{Committed, Destination, Phase, Standing};
 use crate::error::{DestinationFailure, Error, Result};
+use crate::observe::{Clocks, Seen};
 use crate::plan::Plan;
 use crate::record::{Event, Recorder, now_unix_ms};
 
@@ -24,6 +25,7 @@ pub struct Rounds<'a> {
     pub destination: &'a dyn Destination,
     pub recorder: &'a Recorder,
     pub interrupted: &'a AtomicBool,
+    pub clocks: &'a Clocks,
 }
 
 impl Rounds<'_> {
@@ -92,7 +94,7 @@ impl Rounds<'_> {
         let schedule = Schedule::new(self.plan, self.interrupted, standing.committed);
         let loaded = match standing.is_published {
             true => Ok(()),
-            false => load(self.plan, self.destination, self.recorder, &schedule, &rejects),
+            false => self.load(&schedule, &rejects, &mut outcome.seen),
         };
         push_phase(outcome, "load", began);
         let committed = schedule.committed();
@@ -100,6 +102,10 @@ impl Rounds<'_> {
         let lost = schedule.take_lost();
         let is_last = loaded.is_err() || lost.is_none();
         if is_last {
+            let (verdict, advice) =
+                outcome.verdict.insert(super::verdict::pronounce(self.plan, &outcome.seen));
+            self.recorder
+                .record(Event::Verdict { verdict: verdict.clone(), advice: advice.clone() });
             let finished = rejects.finish(self.plan, &schedule);
             outcome.rejected = rejects.count();
             // Of a run that failed they are wanted most.
@@ -122,6 +128,11 @@ impl Rounds<'_> {
         }
         remove_saved(self.plan, &committed);
         Ok(None)
+    }
+
+    fn load(&self, schedule: &Schedule<'_>, rejects: &Rejects, seen: &mut Seen) -> Result<()> {
+        let Self { plan, destination, recorder, clocks, .. } = *self;
+        load(&Scene { plan, destination, recorder, schedule, rejects, clocks }, seen)
     }
 
     fn publish(&self, committed: &[Committed], outcome: &mut Outcome) -> Result<()> {

@@ -8,6 +8,7 @@ use super::{Active, Schedule, State, Unit};
 use crate::constants::QUEUE_BLOCKS_PER_STREAM;
 use crate::destination::{Committed, Lane};
 use crate::error::{Error, Result};
+use crate::observe::clock::{self, Activity};
 use crate::plan::{Format, PieceInput, PlannedPiece};
 use crate::run::lines::Lines;
 use crate::source::feed::{Feed, RangeFeed};
@@ -49,6 +50,7 @@ impl Schedule<'_> {
                     state.streams[stream].opening = true;
                     let gaps = std::mem::take(&mut state.streams[stream].gaps);
                     drop(state);
+                    clock::enter(Activity::Starved);
                     let opened = self.open_stream(table, file)?;
                     state = self.lock();
                     state.streams[stream].opening = false;
@@ -156,6 +158,7 @@ impl Schedule<'_> {
             if active.exhausted && active.in_flight == 0 && active.ready.is_empty() {
                 return Ok(None);
             }
+            clock::enter(Activity::Starved);
             state = arrived.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
     }
