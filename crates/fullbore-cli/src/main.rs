@@ -14,6 +14,7 @@ mod log_file;
 mod orphans;
 mod partition;
 mod plan_view;
+mod preflight;
 mod progress;
 mod runs;
 mod server;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Extension(args) => extension::run(&args),
         Command::Psql(args) => server::psql(&args),
         Command::Runs(args) => runs::run(&args),
+        Command::Preflight(args) => preflight::run(&args),
     };
     ended.into()
 }
