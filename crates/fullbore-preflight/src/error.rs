@@ -15,6 +15,9 @@ pub enum Error {
     /// The other side is not what it should be, or says no.
     #[error("{peer}: {message}")]
     Peer { peer: String, message: String, hint: Option<String> },
+    /// A database server refused, or is not there.
+    #[error("{message}")]
+    Server { message: String, hint: Option<String> },
     #[error("can't {what}: {source}")]
     System { what: &'static str, source: io::Error },
 }
@@ -33,9 +36,10 @@ impl Error {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Refused { hint, .. } => Some(hint),
-            Self::Path { hint, .. } | Self::Network { hint, .. } | Self::Peer { hint, .. } => {
-                hint.as_deref()
-            }
+            Self::Path { hint, .. }
+            | Self::Network { hint, .. }
+            | Self::Peer { hint, .. }
+            | Self::Server { hint, .. } => hint.as_deref(),
             Self::System { .. } => None,
         }
     }

@@ -20,6 +20,9 @@ pub enum PreflightAction {
     /// What the network between two hosts carries, by streams, windows and messages, and what limits
     /// it
     Net(NetArgs),
+    /// How a server is set for a load, with advice; with --table also how fast it takes rows of that
+    /// shape
+    Db(DbArgs),
 }
 
 #[derive(Debug, Args)]
@@ -114,4 +117,51 @@ pub struct NetArgs {
     /// Print one JSON object on stdout
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct DbArgs {
+    /// The database [default: the PG* variables or DATABASE_URL, else the embedded server]
+    pub url: Option<String>,
+    /// Measure how fast rows of this table's shape are taken, in a scratch schema; the table itself is
+    /// left alone
+    #[arg(long, value_name = "TABLE")]
+    pub table: Option<String>,
+    /// Rows to measure with, as `load` reads them [default: rows made up in the table's shape]
+    #[arg(long, value_name = "FILE", requires = "table")]
+    pub sample: Option<PathBuf>,
+    /// Sessions side by side
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N,...",
+        default_value = "1,2,4",
+        requires = "table"
+    )]
+    pub sessions: Vec<usize>,
+    /// Methods to measure [default: copy, and direct where it can be done]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_enum,
+        value_name = "copy|direct,...",
+        requires = "table"
+    )]
+    pub method: Vec<RateMethod>,
+    /// Bytes of text that each session loads
+    #[arg(long, value_parser = size, value_name = "SIZE", default_value = "64M",
+          requires = "table")]
+    pub bytes: u64,
+    /// Longest time for one measurement
+    #[arg(long, default_value_t = 60, requires = "table")]
+    pub seconds: u64,
+    /// Print one JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RateMethod {
+    Copy,
+    Direct,
 }

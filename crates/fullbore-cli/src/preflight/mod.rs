@@ -1,8 +1,10 @@
 //! `fullbore preflight`: what disks, networks and servers can do, before a load.
 
 mod args;
+mod db;
 mod disk;
 mod net;
+mod rate;
 mod sizes;
 mod table;
 
@@ -18,6 +20,7 @@ pub fn run(args: &PreflightArgs) -> Ended {
     let result = match &args.action {
         PreflightAction::Disk(args) => disk::run(args),
         PreflightAction::Net(args) => net::run(args),
+        PreflightAction::Db(args) => db::run(args),
     };
     match result {
         Ok(()) => Ended::Loaded,
@@ -34,4 +37,10 @@ fn print_json(report: &impl serde::Serialize) -> Result<(), Error> {
     let text = serde_json::to_string(report).expect("plain data becomes JSON");
     let _ = writeln!(std::io::stdout(), "{text}");
     Ok(())
+}
+
+/// An error of the load's own parts, which say what is wrong with the job or the server.
+fn usage_of(error: fullbore_core::Error) -> Error {
+    let hint = error.hint().map(str::to_owned);
+    Error::Server { message: error.to_string(), hint }
 }

@@ -215,7 +215,7 @@ mod tests {
         for text in [
             "",
             "null",
-            r#"{"say":"go","more":1}"#,
+            r#"{"say":"gone"}"#,
             r#"{"say":"prepare","measurement":{"cell":1,"streams":0,"window_bytes":null,"seconds":1.0,"bytes_max":1}}"#,
             r#"{"say":"prepare","measurement":{"cell":1,"streams":65,"window_bytes":null,"seconds":1.0,"bytes_max":1}}"#,
             r#"{"say":"prepare","measurement":{"cell":1,"streams":1,"window_bytes":null,"seconds":1e9,"bytes_max":1}}"#,
