@@ -101,7 +101,8 @@ fn what_is_sent_arrives_and_both_ends_tell_of_it() {
     assert!(matches!(events[0], Event::Began { .. }), "{events:?}");
     let Event::Ended { bytes, trouble: None, .. } = &events[1] else { panic!("{events:?}") };
     let sent: u64 = report.cells.iter().flat_map(|c| &c.each).map(|s| s.bytes).sum();
-    assert_eq!(*bytes, sent);
+    assert!(*bytes > sent, "the probe for the window comes on top: {bytes} and {sent}");
+    assert!((0.05..=1.0).contains(&report.receive_share));
 }
 
 #[test]
@@ -110,9 +111,10 @@ fn bytes_are_bounded() {
     let request = Request { bytes_max: 10 << 20, cell_seconds: 30.0, ..listening.request() };
     let report = measure(&request).expect("measured");
     let sent: u64 = report.cells.iter().flat_map(|c| &c.each).map(|s| s.bytes).sum();
-    assert!(sent <= 10 << 20, "{sent}");
-    assert!(sent > 9 << 20, "{sent}");
-    listening.ended();
+    assert!(sent > 6 << 20, "{sent}");
+    let events = listening.ended();
+    let Event::Ended { bytes, .. } = &events[1] else { panic!("{events:?}") };
+    assert!(*bytes > sent && *bytes <= 10 << 20, "{bytes}");
 }
 
 #[test]

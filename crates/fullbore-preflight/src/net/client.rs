@@ -9,7 +9,7 @@ use super::handshake::Purpose;
 use super::kernel::this_side;
 use super::limit::Limit;
 use super::message::{FromClient, FromListener, Measurement, Received, Side};
-use super::predict::{cap, mathis, streams_for};
+use super::predict::{cap, mathis, receive_share, streams_for};
 use super::report::{Cell, Need, Report, Stream, common, parts, stream};
 use super::send::{SendSetting, Sent, connect_all, send_all};
 use super::socket::{SocketOptions, connect, resolve};
@@ -21,6 +21,10 @@ use crate::limits::{
     CELL_SECONDS_MAX, CELLS_MAX, DRAIN_TIME_MAX, MESSAGE_BYTES_MAX, SAMPLE_INTERVAL_MIN,
     SAMPLES_MAX, STREAMS_MAX, WINDOW_BYTES_MAX,
 };
+
+const PROBE_WINDOW_BYTES: usize = 64 << 10;
+/// So many, for the window to be what it stays.
+const PROBE_ROUND_TRIPS: f64 = 12.0;
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -78,7 +82,18 @@ pub fn run(request: &Request, watch: &mut dyn FnMut(&Cell)) -> Result<Report> {
         _ => return Err(control.out_of_turn()),
     };
     let rtt_seconds = round_trip(control.stream());
-    let bytes_max = request.bytes_max / settings.len() as u64;
+    // One more for the probe.
+    let bytes_max = request.bytes_max / (settings.len() + 1) as u64;
+    let plain = SendSetting {
+        address: request.address.clone(),
+        addresses,
+        token: request.token.clone(),
+        options: SocketOptions::default(),
+        message_bytes: PROBE_WINDOW_BYTES,
+        bytes_max,
+    };
+    let receive_share = probe(request, &mut control, session, &plain, rtt_seconds)?
+        .unwrap_or_else(|| receive_share(&listener));
     let mut cells = Vec::new();
     for (number, setting) in settings.iter().enumerate() {
         let measurement = Measurement {
@@ -89,24 +104,45 @@ pub fn run(request: &Request, watch: &mut dyn FnMut(&Cell)) -> Result<Report> {
             bytes_max,
         };
         let send = SendSetting {
-            address: request.address.clone(),
-            addresses: addresses.clone(),
-            token: request.token.clone(),
             options: SocketOptions {
                 window_bytes: setting.window,
                 congestion: setting.congestion.clone(),
             },
             message_bytes: setting.message_bytes,
             bytes_max: bytes_max / setting.streams as u64,
+            ..plain.clone()
         };
         let (sent, received) = measure(request, &mut control, session, measurement, &send)?;
-        let predicted = cap(&client, &listener, setting.window, rtt_seconds);
+        let predicted = cap(&client, &listener, setting.window, rtt_seconds, receive_share);
         let cell = cell_of(setting, &sent, received, predicted.map(|cap| cap.bytes_per_second));
         watch(&cell);
         cells.push(cell);
     }
     control.send(&FromClient::Bye)?;
-    Ok(report(request, client, listener, rtt_seconds, cells))
+    Ok(report(request, client, listener, (rtt_seconds, receive_share), cells))
+}
+
+/// A small window of a fixed size, and how much of a buffer of that size is offered: kernels find
+/// that out from the packets that come, so it can't be known before some came.
+fn probe(
+    request: &Request,
+    control: &mut Control,
+    session: u64,
+    plain: &SendSetting,
+    rtt_seconds: f64,
+) -> Result<Option<f64>> {
+    let measurement = Measurement {
+        cell: u32::MAX,
+        streams: 1,
+        window_bytes: Some(PROBE_WINDOW_BYTES),
+        seconds: (PROBE_ROUND_TRIPS * rtt_seconds).clamp(0.3, 3.0),
+        bytes_max: plain.bytes_max,
+    };
+    let (sent, received) = measure(request, control, session, measurement, plain)?;
+    let offered = sent[0].samples.last().map_or(0, |info| info.snd_wnd);
+    let share = f64::from(offered) / received.streams[0].buffer_bytes.max(1) as f64;
+    // Kernels before 5.4 don't tell the window.
+    Ok((0.05..=1.0).contains(&share).then_some(share))
 }
 
 /// One measurement, from its announcement to its figures.
@@ -180,13 +216,16 @@ fn report(
     request: &Request,
     client: Side,
     listener: Side,
-    rtt_seconds: f64,
+    (rtt_seconds, receive_share): (f64, f64),
     cells: Vec<Cell>,
 ) -> Report {
     let rates: Vec<f64> = cells.iter().map(|cell| cell.bytes_per_second).collect();
     let best = rates.iter().copied().fold(0.0, f64::max);
-    let caps: Vec<_> =
-        request.windows.iter().filter_map(|w| cap(&client, &listener, *w, rtt_seconds)).collect();
+    let caps: Vec<_> = request
+        .windows
+        .iter()
+        .filter_map(|window| cap(&client, &listener, *window, rtt_seconds, receive_share))
+        .collect();
     let need = request.target_bytes_per_second.map(|target| {
         let by_cap = caps.iter().map(|cap| cap.bytes_per_second).fold(0.0, f64::max);
         let by_rate =
@@ -214,6 +253,7 @@ fn report(
         client,
         listener,
         rtt_us: rtt_seconds * 1e6,
+        receive_share,
         caps,
         knee: knee(&rates, |at| (cells[at].streams, cells[at].window_bytes.unwrap_or(0), at)),
         cells,

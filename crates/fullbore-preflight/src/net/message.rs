@@ -193,7 +193,37 @@ fn text_problem(text: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// The fuzz target does the same for longer.
+        #[test]
+        fn no_bytes_are_too_odd(
+            noise in proptest::collection::vec(any::<u8>(), 0..200),
+            at in 0..150_usize,
+            byte: u8,
+        ) {
+            let measurement = Measurement {
+                cell: 7,
+                streams: 4,
+                window_bytes: Some(1 << 20),
+                seconds: 1.5,
+                bytes_max: u64::MAX,
+            };
+            let message = FromClient::Prepare { measurement };
+            let mut bytes = serde_json::to_vec(&message).expect("plain data");
+            prop_assert_eq!(decode::<FromClient>(&bytes), Ok(message));
+            let length = bytes.len();
+            bytes[at % length] = byte;
+            if let Ok(FromClient::Prepare { measurement }) = decode(&bytes) {
+                prop_assert!(measurement.problem().is_none());
+            }
+            let _ = decode::<FromClient>(&noise);
+            let _ = decode::<FromListener>(&noise);
+        }
+    }
 
     #[test]
     fn messages_survive() {

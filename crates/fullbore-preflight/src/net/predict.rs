@@ -29,10 +29,17 @@ pub struct Cap {
 const SEND_SHARE: f64 = 0.97;
 
 /// The largest window that the two kernels let one stream have; `None` where they don't tell.
-pub fn cap(sender: &Side, receiver: &Side, asked: Option<usize>, rtt_seconds: f64) -> Option<Cap> {
+/// `receive_share`: how much of a receive buffer was offered as a window on this path.
+pub fn cap(
+    sender: &Side,
+    receiver: &Side,
+    asked: Option<usize>,
+    rtt_seconds: f64,
+    receive_share: f64,
+) -> Option<Cap> {
     let send = SEND_SHARE * buffer(sender, "net.core.wmem_max", "net.ipv4.tcp_wmem", asked)? as f64;
-    let receive = buffer(receiver, "net.core.rmem_max", "net.ipv4.tcp_rmem", asked)? as f64
-        * receive_share(receiver);
+    let receive =
+        receive_share * buffer(receiver, "net.core.rmem_max", "net.ipv4.tcp_rmem", asked)? as f64;
     let (window, side) = if send <= receive {
         (send, CapSide::SendBuffer)
     } else {
@@ -55,14 +62,18 @@ fn buffer(side: &Side, limit: &str, own: &str, asked: Option<usize>) -> Option<u
     }
 }
 
-/// Share of a receive buffer that is offered as a window.
-fn receive_share(side: &Side) -> f64 {
-    match side.settings.get("net.ipv4.tcp_adv_win_scale").and_then(|text| text.parse::<i32>().ok())
-    {
+/// Share of a receive buffer that is offered as a window, as the setting has it. Newer kernels find
+/// it out from the packets that come, so it is only what to begin with.
+pub fn receive_share(side: &Side) -> f64 {
+    match number_of(side, "net.ipv4.tcp_adv_win_scale") {
         Some(scale @ 1..=16) => 1.0 - 0.5_f64.powi(scale),
         Some(scale @ -16..=0) => 0.5_f64.powi(-scale),
         _ => 0.5,
     }
+}
+
+fn number_of(side: &Side, setting: &str) -> Option<i32> {
+    side.settings.get(setting)?.parse().ok()
 }
 
 /// What a loss-based congestion control reaches with this share of packets lost (Mathis and others,
@@ -96,22 +107,22 @@ mod tests {
     #[test]
     fn the_smaller_window_decides() {
         let sender = side("4096\t16384\t4194304", "4096\t131072\t6291456");
-        let found = cap(&sender, &sender, None, 0.18).expect("told");
+        let found = cap(&sender, &sender, None, 0.18, receive_share(&sender)).expect("told");
         assert_eq!(found.side, CapSide::ReceiveWindow);
         assert_eq!(found.window_bytes, 3_145_728);
         assert!((found.bytes_per_second - 3_145_728.0 / 0.18).abs() < 1.0);
         let receiver = side("4096\t16384\t4194304", "4096\t131072\t33554432");
-        let found = cap(&sender, &receiver, None, 0.18).expect("told");
+        let found = cap(&sender, &receiver, None, 0.18, 0.5).expect("told");
         assert_eq!(found.side, CapSide::SendBuffer);
     }
 
     #[test]
     fn what_is_asked_for_is_doubled_and_limited() {
         let both = side("4096\t16384\t4194304", "4096\t131072\t33554432");
-        let window = |asked| cap(&both, &both, Some(asked), 0.1).expect("told").window_bytes;
+        let window = |asked| cap(&both, &both, Some(asked), 0.1, 0.5).expect("told").window_bytes;
         assert_eq!(window(65536), 65536);
         assert_eq!(window(1 << 30), 212_992, "the limit of net.core.*mem_max");
-        assert_eq!(cap(&Side::default(), &both, None, 0.1), None, "a side that does not tell");
+        assert_eq!(cap(&Side::default(), &both, None, 0.1, 0.5), None, "a side that does not tell");
     }
 
     #[test]

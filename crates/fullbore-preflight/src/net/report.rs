@@ -16,6 +16,8 @@ pub struct Report {
     pub listener: Side,
     /// Smallest round trip of an idle connection.
     pub rtt_us: f64,
+    /// How much of a receive buffer is offered as a window on this path.
+    pub receive_share: f64,
     pub caps: Vec<Cap>,
     pub cells: Vec<Cell>,
     /// Index of the cell with the fewest streams that reaches nearly the best rate.
