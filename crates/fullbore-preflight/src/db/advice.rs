@@ -288,8 +288,9 @@ impl Lines<'_> {
         self.at_least(
             "shared_buffers",
             512.0 * MIB,
-            "a quarter of the memory, 2GB will do",
-            "COPY needs little, but the indexes that are built and kept beside it need more",
+            "2GB",
+            "COPY needs little, but the indexes that are kept beside it need more; a quarter of the \
+             machine's memory at the most",
             "memory, for as long as the server runs",
         );
         self.at_least(

@@ -15,6 +15,8 @@ pub struct Buffers {
 
 // SAFETY: the memory is owned and reached only through this.
 unsafe impl Send for Buffers {}
+// SAFETY: shared, it only hands out pointers; whoever uses them keeps to a buffer of their own.
+unsafe impl Sync for Buffers {}
 
 impl Buffers {
     /// `seed` makes the bytes of two paths differ.

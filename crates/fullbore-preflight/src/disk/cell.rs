@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::Operation;
+use super::buffers::Buffers;
 use super::engine::{Done, EngineName, Stop, Work};
 use super::target::Target;
 use crate::cpu::process_seconds;
@@ -85,8 +86,10 @@ pub fn measure(
         .iter()
         .map(|target| work_on(target, operation, block_bytes, depth, Stop::After(time)))
         .collect();
+    // Filled beforehand: that is no part of what is measured.
+    let buffers = targets.iter().map(|target| buffers_for(target, block_bytes, depth)).collect();
     let cpu = process_seconds();
-    let done = side_by_side(targets, &works, engine)?;
+    let done = side_by_side(targets, &works, buffers, engine)?;
     let cpu = process_seconds() - cpu;
     let sync_seconds = match operation {
         Operation::Read => None,
@@ -120,11 +123,24 @@ pub fn fill(target: &Target, engine: EngineName) -> Result<f64> {
     let stop = Stop::AfterBlocks(blocks);
     let mut work = work_on(target, Operation::Write, FILL_BLOCK_BYTES, FILL_DEPTH, stop);
     work.first_block = 0;
+    let buffers = buffers_for(target, FILL_BLOCK_BYTES, FILL_DEPTH);
     let began = Instant::now();
-    let done =
-        engine.run(&work).map_err(|error| target.failed("write a scratch file in", error))?;
+    let done = engine
+        .run(&work, buffers)
+        .map_err(|error| target.failed("write a scratch file in", error))?;
     sync(&[target])?;
     Ok(done.bytes as f64 / began.elapsed().as_secs_f64().max(1e-9))
+}
+
+/// Other bytes at each call, for each path and each setting.
+fn buffers_for(target: &Target, block_bytes: usize, depth: usize) -> Buffers {
+    Buffers::new(depth, block_bytes, target.alignment, next_number())
+}
+
+/// A number that is never used twice.
+fn next_number() -> u64 {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    NUMBER.fetch_add(1, Ordering::Relaxed)
 }
 
 fn work_on(
@@ -134,9 +150,6 @@ fn work_on(
     depth: usize,
     stop: Stop,
 ) -> Work {
-    // Each setting starts elsewhere: what a cache below us kept of the last one is of less use.
-    static SETTINGS: AtomicU64 = AtomicU64::new(0);
-    let seed = SETTINGS.fetch_add(1, Ordering::Relaxed);
     let blocks = target.bytes / block_bytes as u64;
     Work {
         file: target.raw_fd(),
@@ -144,24 +157,29 @@ fn work_on(
         block_bytes,
         depth,
         blocks,
-        alignment: target.alignment,
-        first_block: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % blocks,
+        // Each setting starts elsewhere: what a cache below us kept of the last one is of less use.
+        first_block: next_number().wrapping_mul(0x9e37_79b9_7f4a_7c15) % blocks,
         stop,
-        seed,
     }
 }
 
 /// All paths at once, each by a thread of its own.
-fn side_by_side(targets: &[&Target], works: &[Work], engine: EngineName) -> Result<Vec<Done>> {
+fn side_by_side(
+    targets: &[&Target],
+    works: &[Work],
+    buffers: Vec<Buffers>,
+    engine: EngineName,
+) -> Result<Vec<Done>> {
     let start = Barrier::new(works.len());
     let results: Vec<_> = thread::scope(|scope| {
         let handles: Vec<_> = works
             .iter()
-            .map(|work| {
+            .zip(buffers)
+            .map(|(work, buffers)| {
                 let start = &start;
                 scope.spawn(move || {
                     start.wait();
-                    engine.run(work)
+                    engine.run(work, buffers)
                 })
             })
             .collect();

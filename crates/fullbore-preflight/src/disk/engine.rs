@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use super::buffers::Buffers;
 use super::{EngineChoice, Operation, threads, uring};
 use crate::error::{Error, Result};
 use crate::histogram::Histogram;
@@ -26,11 +27,9 @@ pub struct Work {
     pub depth: usize,
     /// Whole blocks that there are: it goes round in them, one after the other.
     pub blocks: u64,
-    pub alignment: usize,
     /// Where it starts, so that a setting does not read what the one before has just left in a cache.
     pub first_block: u64,
     pub stop: Stop,
-    pub seed: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -59,10 +58,10 @@ pub struct Done {
 }
 
 impl EngineName {
-    pub fn run(self, work: &Work) -> io::Result<Done> {
+    pub fn run(self, work: &Work, buffers: Buffers) -> io::Result<Done> {
         match self {
-            Self::IoUring => uring::run(work),
-            Self::Threads => threads::run(work),
+            Self::IoUring => uring::run(work, buffers),
+            Self::Threads => threads::run(work, &buffers),
         }
     }
 }

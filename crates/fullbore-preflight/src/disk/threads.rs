@@ -9,7 +9,7 @@ use super::Operation;
 use super::buffers::Buffers;
 use super::engine::{Done, Work, short};
 
-pub fn run(work: &Work) -> io::Result<Done> {
+pub fn run(work: &Work, buffers: &Buffers) -> io::Result<Done> {
     let next = AtomicU64::new(0);
     let failed = AtomicBool::new(false);
     let began = Instant::now();
@@ -19,7 +19,7 @@ pub fn run(work: &Work) -> io::Result<Done> {
                 let (next, failed) = (&next, &failed);
                 thread::Builder::new()
                     .name("disk".into())
-                    .spawn_scoped(scope, move || one(work, number as u64, began, next, failed))
+                    .spawn_scoped(scope, move || one(work, buffers, number, began, next, failed))
             })
             .collect();
         handles
@@ -43,13 +43,13 @@ pub fn run(work: &Work) -> io::Result<Done> {
 /// One I/O after the other, of whatever block is the next.
 fn one(
     work: &Work,
-    number: u64,
+    buffers: &Buffers,
+    number: usize,
     began: Instant,
     next: &AtomicU64,
     failed: &AtomicBool,
 ) -> io::Result<Done> {
-    let buffers = Buffers::new(1, work.block_bytes, work.alignment, work.seed ^ (number << 32));
-    let buffer = buffers.at(0).cast::<libc::c_void>();
+    let buffer = buffers.at(number).cast::<libc::c_void>();
     let mut done = Done::default();
     let mut now = Instant::now();
     loop {
@@ -59,7 +59,7 @@ fn one(
         }
         let offset = ((work.first_block + begun) % work.blocks) * work.block_bytes as u64;
         let offset = libc::off_t::try_from(offset).expect("a file is not that long");
-        // SAFETY: the buffer is this thread's own and of this length; the file outlives `run`.
+        // SAFETY: the buffer is this thread's alone and of this length; the file outlives `run`.
         let moved = unsafe {
             match work.operation {
                 Operation::Read => libc::pread(work.file, buffer, work.block_bytes, offset),

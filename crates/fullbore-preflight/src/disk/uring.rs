@@ -15,11 +15,10 @@ pub fn is_allowed() -> io::Result<()> {
     IoUring::new(1).map(drop)
 }
 
-pub fn run(work: &Work) -> io::Result<Done> {
+pub fn run(work: &Work, buffers: Buffers) -> io::Result<Done> {
     let mut ring = IoUring::new(u32::try_from(work.depth).expect("bounded by the request"))?;
     // The kernel reads and writes them until each I/O has ended: they are freed only then.
-    let mut buffers =
-        ManuallyDrop::new(Buffers::new(work.depth, work.block_bytes, work.alignment, work.seed));
+    let mut buffers = ManuallyDrop::new(buffers);
     let mut flight = Flight { begun: vec![Instant::now(); work.depth], blocks: 0, in_flight: 0 };
     let mut done = Done::default();
     let began = Instant::now();
