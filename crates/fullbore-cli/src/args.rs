@@ -7,6 +7,7 @@ use fullbore_core::job::{Codec, Count, DirectIo, FormatName, Method, Publish, Re
 use fullbore_core::parse::dialect::Header;
 
 use crate::generate::GenArgs;
+use crate::preflight::PreflightArgs;
 use crate::runs::LedgerArgs;
 
 /// Loads flat files into PostgreSQL as fast as disks, network and database allow.
@@ -33,6 +34,8 @@ pub enum Command {
     Psql(PsqlArgs),
     /// List runs and show their records
     Runs(RunsArgs),
+    /// Measure what disks and networks can do, before a load
+    Preflight(PreflightArgs),
 }
 
 /// What to load, where to, and how.

@@ -15,6 +15,7 @@ mod log_file;
 mod orphans;
 mod partition;
 mod plan_view;
+mod preflight;
 mod progress;
 mod runs;
 mod server;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Extension(args) => extension::run(&args),
         Command::Psql(args) => server::psql(&args),
         Command::Runs(args) => runs::run(&args),
+        Command::Preflight(args) => preflight::run(&args),
     };
     ended.into()
 }

@@ -3,7 +3,7 @@
 pub mod destinations;
 mod job;
 pub mod saved;
-mod signals;
+pub mod signals;
 mod standing;
 
 pub use standing::check_resumed;
