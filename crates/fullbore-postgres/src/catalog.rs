@@ -14,6 +14,8 @@ pub struct Relation {
     /// Of a partitioned table: strategy (`r` range) and its key columns.
     pub partition_key: Option<(char, Vec<String>)>,
     pub row_security: bool,
+    /// It asks something of its rows beyond their types: CHECKs, triggers.
+    pub has_checks: bool,
     /// A crash of the server empties it.
     pub is_unlogged: bool,
     pub rows_estimated: f64,
@@ -50,7 +52,7 @@ pub fn relation(
     let literal = quote_literal(&name.to_string())?;
     let found = session.query(&format!(
         "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relrowsecurity, c.reltuples,
-                c.relpersistence = 'u' AS is_unlogged,
+                c.relpersistence = 'u' AS is_unlogged, c.relchecks > 0 OR c.relhastriggers AS checks,
                 p.partstrat,
                 (SELECT string_agg(coalesce(a.attname, ''), E'\\x01' ORDER BY k.place)
                    FROM unnest(p.partattrs::int2[]) WITH ORDINALITY AS k(attnum, place)
@@ -74,6 +76,7 @@ pub fn relation(
         columns: columns(session, oid)?,
         partition_key,
         row_security: flag(row, "relrowsecurity"),
+        has_checks: flag(row, "checks"),
         is_unlogged: flag(row, "is_unlogged"),
         rows_estimated: number(row, "reltuples"),
     }))

@@ -6,13 +6,14 @@ use std::sync::atomic::Ordering;
 
 use super::checksum;
 use super::key_check::{KeyCheck, check_for};
-use super::piece::SourceRow;
 use super::schedule::{Origin, Schedule, Unit};
+use super::source_row::SourceRow;
 use crate::destination::{Destination, Encoder, Lane};
 use crate::error::Result;
 use crate::parse::Parser;
 use crate::parse::block::Block;
 use crate::parse::dialect::Dialect;
+use crate::plan::lineage::Places;
 use crate::plan::{Format, KeyLimits, Plan};
 use crate::source::feed::Fed;
 
@@ -55,7 +56,13 @@ pub fn parse_until_done(
         };
         let mut unit = Unit { encoded: schedule.buffer(), is_text, ..Unit::default() };
         match fed {
-            Fed::Batch(batch) => {
+            Fed::Batch { batch, file, row } => {
+                unit.first_row = Some((file, row));
+                let lineage = &plan.tables[job.table].lineage;
+                let path = path_of(plan, job.table, file);
+                let lines: Vec<u64> = (row + 1..).take(batch.num_rows()).collect();
+                let places = Places { file: &path, lines: &lines };
+                let batch = lineage.extend(&batch, job.lane, &places)?;
                 unit.rows = batch.num_rows() as u64;
                 unit.source_bytes = batch.get_array_memory_size() as u64;
                 tools.encoder.encode(&batch, &mut unit.encoded)?;
@@ -101,11 +108,12 @@ fn new_tools(
 
 /// The parser of a table in a lane.
 pub fn parser_for(table: &crate::plan::TablePlan, dialect: &Dialect, lane: Lane) -> Parser {
-    let shape = match lane {
-        Lane::Binary => &table.shape,
-        Lane::Text => &table.text_shape,
-    };
-    Parser::new(dialect.clone(), shape.clone())
+    Parser::new(dialect.clone(), table.read_shape(lane))
+}
+
+/// The path of a source as lineage and rejects tell it.
+pub fn path_of(plan: &Plan, table: usize, file: usize) -> String {
+    plan.tables[table].files[file].path.display().to_string()
 }
 
 fn parse_block(
@@ -137,17 +145,29 @@ fn parse_block(
         lines: parsed.lines,
         is_last: false,
     });
-    tools.encoder.encode(&parsed.batch, &mut unit.encoded)?;
+    let found = &plan.tables[table];
+    let mut odd = parsed.odd;
+    let mut batch = parsed.batch;
+    if !found.lineage.is_empty() {
+        let lane = if unit.is_text { Lane::Text } else { Lane::Binary };
+        let path = path_of(plan, table, block.file);
+        let first = block.line_of_file.unwrap_or(1);
+        let lines = tools.parser.as_ref().expect("it was just used").lines_of_rows(block);
+        let lines: Vec<u64> = lines.into_iter().map(|line| line + first).collect();
+        batch = found.lineage.extend(&batch, lane, &Places { file: &path, lines: &lines })?;
+        for row in &mut odd {
+            let before = memchr::memchr_iter(b'\n', &block.text()[..row.range.start]).count();
+            found.lineage.extend_line(&mut row.copy_text, &path, first + before as u64);
+        }
+    }
+    tools.encoder.encode(&batch, &mut unit.encoded)?;
     let shape = &plan.tables[table].shape;
     unit.faults = parsed
         .faults
         .into_iter()
         .map(|fault| (SourceRow::of(block, fault.range), fault.reason.message(shape)))
         .collect();
-    unit.odd = parsed
-        .odd
-        .into_iter()
-        .map(|odd| (SourceRow::of(block, odd.range), odd.copy_text))
-        .collect();
+    unit.odd =
+        odd.into_iter().map(|odd| (SourceRow::of(block, odd.range), odd.copy_text)).collect();
     Ok(())
 }
