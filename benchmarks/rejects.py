@@ -1,9 +1,9 @@
 """Bad rows among many: is each one told, is each other one loaded, and what does it cost?
 
-Ten million rows, one in a hundred of them bad, in eight ways that are errors of input; and the same
-with rows that break constraints. Every reject is held against what was written: its line, its
-SQLSTATE, its record. Every good row is held against a table of clean rows, by checksum. See README.md
-beside this.
+Ten million rows, one in a hundred of them bad, in eight ways that are errors of input; and the
+same with rows that break constraints. Every reject is held against what was written: its line,
+its SQLSTATE, its record. Every good row is held against a table of clean rows, by checksum. See
+README.md beside this.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import report
 from lab import DATA, FULLBORE, HERE, Failed
 from server import Server
 
@@ -170,8 +169,10 @@ def run(server: Server, count: int, repeats: int, out: Path) -> list[str]:
     server.sql(f"CREATE TABLE reference ({COLUMNS})")
     copy = f"\\copy reference FROM '{clean.path}' (FORMAT csv)"
     server.sql(copy)
-    server.sql(f"CREATE TABLE parents (id int PRIMARY KEY);"
-               f" INSERT INTO parents SELECT generate_series(0, {PARENTS - 1})")
+    server.sql(
+        f"CREATE TABLE parents (id int PRIMARY KEY);"
+        f" INSERT INTO parents SELECT generate_series(0, {PARENTS - 1})"
+    )
     good = f"SELECT * FROM reference WHERE k % {EVERY} <> {EVERY // 2}"
     expected = {False: checksum(server, "SELECT * FROM reference"), True: checksum(server, good)}
     lines = []
@@ -200,7 +201,8 @@ def run(server: Server, count: int, repeats: int, out: Path) -> list[str]:
                         raw.write(json.dumps(line | {"said": said}) + "\n")
             slow, fast = (sorted(rates[bad])[len(rates[bad]) // 2] for bad in (True, False))
             lines.append(
-                f"| {what} | {way} | {fast:.0f} | {slow:.0f} | {slow / fast:.2f} | {len(dirty.bad):,} |"
+                f"| {what} | {way} | {fast:.0f} | {slow:.0f} | {slow / fast:.2f}"
+                f" | {len(dirty.bad):,} |"
             )
             print(lines[-1], phases, flush=True)
     return lines
@@ -211,7 +213,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--name", default=f"{platform.node()}-rejects", help="of the folder under runs/")
+    parser.add_argument(
+        "--name", default=f"{platform.node()}-rejects", help="of the folder under runs/"
+    )
     args = parser.parse_args()
     out = HERE / "runs" / f"{time.strftime('%Y-%m-%d')}-{args.name}"
     out.mkdir(parents=True, exist_ok=True)
@@ -229,9 +233,9 @@ def main() -> int:
             path.unlink()
     head = [
         f"# {out.name}\n",
-        f"{args.rows:,} rows, one in {EVERY} of them bad in the files that have bad rows; every reject"
-        " was compared by line, SQLSTATE and record, every good row by checksum. MB/s of text, final"
-        f" CHECKPOINT included; medians of {args.repeats}.\n",
+        f"{args.rows:,} rows, one in {EVERY} of them bad in the files that have bad rows; every"
+        " reject was compared by line, SQLSTATE and record, every good row by checksum. MB/s of"
+        f" text, final CHECKPOINT included; medians of {args.repeats}.\n",
         "| bad rows | way | clean, MB/s | with bad rows, MB/s | ratio | rejects |",
         "|---|---|---|---|---|---|",
     ]

@@ -79,10 +79,10 @@ impl RowLoop<'_> {
 
     /// Runs the loop; how many rows it added, and those that were refused, by their places.
     pub fn run(&self, session: &mut Session) -> Result<(u64, Vec<RefusedRow>), ConnectionError> {
-        session.execute(&format!(
+        session.execute(
             "CREATE TEMP TABLE fullbore_refused (place bigint, at bigint, given text, code text,
-                 message text, detail text, column_name text, constraint_name text) ON COMMIT DROP"
-        ))?;
+                 message text, detail text, column_name text, constraint_name text) ON COMMIT DROP",
+        )?;
         session.execute(&format!("DO {}", quote_literal(&self.body()?)?))?;
         let rows = session.query(&format!(
             "SELECT place, at, given, code, message, nullif(detail, '') AS detail,

@@ -47,12 +47,13 @@ impl Says {
     }
 
     fn fits(self, field_type: Option<&FieldType>) -> bool {
-        match (self, field_type) {
-            (Self::Run | Self::File, Some(FieldType::Text { .. })) => true,
-            (Self::Line, Some(FieldType::Int64)) => true,
-            (Self::LoadedAt, Some(FieldType::TimestampTz { .. } | FieldType::Timestamp)) => true,
-            _ => false,
-        }
+        use FieldType::{Int64, Text, Timestamp, TimestampTz};
+        matches!(
+            (self, field_type),
+            (Self::Run | Self::File, Some(Text { .. }))
+                | (Self::Line, Some(Int64))
+                | (Self::LoadedAt, Some(TimestampTz { .. } | Timestamp))
+        )
     }
 
     fn types(self) -> &'static str {
