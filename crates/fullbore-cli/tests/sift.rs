@@ -167,10 +167,38 @@ fn rows_that_were_there_come_first() {
         let of = |line: u64| reasons.iter().find(|reason| reason["line"] == line).expect("told");
         assert_eq!(of(2)["constraint"], "ours_k_key");
         let said = of(2)["reason"].as_str().expect("words");
-        assert!(said.contains("(k)=(5) already exists"), "{said}");
+        assert!(said.contains("(k)=(5) is in the table already"), "{said}");
         let said = of(5)["reason"].as_str().expect("words");
-        assert!(said.contains("(k)=(1) stands in an earlier row"), "{said}");
+        assert!(said.contains("(k)=(1) is in an earlier row"), "{said}");
         assert_same(&database, "ours", "plain");
+    }
+}
+
+/// Rows that exclude each other are rows that share a key.
+#[test]
+fn exclusions_are_held_in_the_order_of_the_files() {
+    for server in SERVERS {
+        let cluster = shared_or_skip!(server);
+        for publish in ["append", "replace"] {
+            let database = cluster.fresh_database();
+            let files = Files::new();
+            database.psql(
+                "CREATE TABLE ours (k int4range, n int, v text,
+                     CONSTRAINT apart EXCLUDE USING gist (k WITH &&) WHERE (n > 0) DEFERRABLE)",
+            );
+            // Every tenth range reaches into the next one; every thirtieth is free to do so.
+            let lines: Vec<Line> = (1..=3000)
+                .map(|line| {
+                    let first = line * 10;
+                    let length = if line % 10 == 0 { 15 } else { 5 };
+                    let n = if line % 30 == 1 { 0 } else { 1 };
+                    let bad = (line % 10 == 1 && line > 1 && n > 0).then_some("23P01");
+                    (format!("\"[{first},{})\",{n},row {line}", first + length), bad)
+                })
+                .collect();
+            make_plain(&database, &files, "k int4range, n int, v text", &lines);
+            loads(&database, &files, &lines, &["--publish", publish]);
+        }
     }
 }
 

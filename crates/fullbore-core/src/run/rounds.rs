@@ -150,7 +150,9 @@ impl Rounds<'_> {
                 Err(error) if sifted < SIFTS_MAX && self.may_sift(&error) => {
                     tracing::info!("rows are sifted: {error}");
                     let began = Instant::now();
-                    let removed = self.sift(committed, rejects, outcome)?;
+                    let removed = self
+                        .sift(committed, rejects, outcome)
+                        .map_err(|sifting| beside(&error, sifting))?;
                     push_phase(outcome, "sift", began);
                     if !removed {
                         return Err(error);
@@ -209,6 +211,20 @@ impl Rounds<'_> {
         outcome.rejected = rejects.count();
         note_files(outcome, rejects.append(plan, &records)?);
         Ok(count > 0)
+    }
+}
+
+/// Where rows can't be sifted, why that was tried is what one wants to know first.
+fn beside(first: &Error, sifting: Error) -> Error {
+    match sifting {
+        Error::Destination { message, hint, kind } if kind != DestinationFailure::Lost => {
+            Error::Destination {
+                message: format!("{first}; then: {message}"),
+                hint: hint.or_else(|| first.hint().map(str::to_owned)),
+                kind,
+            }
+        }
+        other => other,
     }
 }
 

@@ -25,6 +25,9 @@ use conditions::Conditions;
 const TABLE: &str = "fullbore_careful";
 const QUALIFIED: &str = "pg_temp.fullbore_careful";
 
+/// What the role must be allowed for it.
+const NEEDS: &str = "the role needs SELECT on the table, and TEMPORARY on the database";
+
 /// One piece's careful lane, within its transaction.
 pub struct Careful {
     /// Where the rows go.
@@ -49,10 +52,26 @@ impl Careful {
         columns: &TablePlan,
         because: &str,
     ) -> Result<Self> {
+        Self::make(session, table, shown, columns).map_err(|error| match error {
+            Error::Destination { message, hint, kind } if kind != DestinationFailure::Lost => {
+                let hint = hint.or_else(|| Some(NEEDS.into()));
+                let message = format!("{because}; rows can't be judged one by one: {message}");
+                Error::Destination { message, hint, kind: DestinationFailure::Constraint }
+            }
+            other => other,
+        })
+    }
+
+    fn make(
+        session: &mut Session,
+        table: &QualifiedName,
+        shown: &QualifiedName,
+        columns: &TablePlan,
+    ) -> Result<Self> {
         let known = ask(session, table).map_err(failed)?;
         if let Some(obstacle) = known.obstacle {
             return Err(Error::Destination {
-                message: format!("{because}; which rows can't be told one by one: {obstacle}"),
+                message: obstacle.to_owned(),
                 hint: Some(
                     "mend the rows that the message names, or load with --publish replace".into(),
                 ),

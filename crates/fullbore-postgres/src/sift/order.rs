@@ -71,7 +71,7 @@ fn make_kept(
     unique: &[UniqueKey],
 ) -> Result<(), ConnectionError> {
     session.execute(&format!(
-        "CREATE TEMP TABLE fullbore_kept (fullbore_place bigint PRIMARY KEY, fullbore_heap int,
+        "CREATE TEMP TABLE fullbore_kept (fullbore_place bigint, fullbore_heap int,
              LIKE {} INCLUDING DEFAULTS INCLUDING GENERATED) ON COMMIT DROP",
         table.heaps[0]
     ))?;
@@ -81,12 +81,13 @@ fn make_kept(
         session.execute(&format!("ALTER TABLE {KEPT} ALTER {name} DROP NOT NULL"))?;
     }
     for key in unique {
-        session.execute(&format!("CREATE UNIQUE INDEX ON {KEPT} {}", key.tail))?;
+        session.execute(&key.build(KEPT))?;
     }
     Ok(())
 }
 
 fn reason(table: &Sifted<'_>, key: &UniqueKey, what: &str) -> Reason {
+    let (code, words) = key.words();
     let single = table.names.iter().find(|name| {
         let bare = name.trim_matches('"');
         bare == key.shown || **name == key.shown
@@ -94,12 +95,9 @@ fn reason(table: &Sifted<'_>, key: &UniqueKey, what: &str) -> Reason {
     Reason {
         column: single.map(|name| name.trim_matches('"').replace("\"\"", "\"")),
         constraint: Some(key.name.clone()),
-        code: "23505".into(),
+        code: code.into(),
         key: None,
-        words: format!(
-            "duplicate key value violates unique constraint \"{}\" (Key ({})=({{key}}) {what}.)",
-            key.name, key.shown
-        ),
+        words: format!("{words} \"{}\" (Key ({})=({{key}}) {what}.)", key.name, key.shown),
     }
 }
 
@@ -110,7 +108,7 @@ fn shared_with_target(
     key: &UniqueKey,
 ) -> Result<Vec<Refusal>, ConnectionError> {
     let target = table.target.name().to_string();
-    take(session, key, &target, &reason(table, key, "already exists"))
+    take(session, key, &target, &reason(table, key, "is in the table already"))
 }
 
 /// Refuses rows whose key one of the rows holds that stay.
@@ -119,7 +117,7 @@ fn shared_with_kept(
     table: &Sifted<'_>,
     key: &UniqueKey,
 ) -> Result<Vec<Refusal>, ConnectionError> {
-    take(session, key, KEPT, &reason(table, key, "stands in an earlier row of the files"))
+    take(session, key, KEPT, &reason(table, key, "is in an earlier row of the files"))
 }
 
 fn take(
