@@ -181,7 +181,15 @@ fn assemble_table(
     let known = sources.files.iter().all(|file| file.is_seekable());
     let bytes = known
         .then(|| sources.files.iter().map(|file| file.size - file.data_start.min(file.size)).sum());
+    let refuses = target.as_ref().is_some_and(Target::refuses_nulls);
+    let not_null = columns.iter().filter(|column| refuses && !column.is_nullable);
+    let sent = &shapes.typed.columns;
+    let not_null = not_null
+        .filter_map(|column| sent.iter().position(|sent| sent.name == column.name))
+        .filter(|place| *place < sent.len() - shapes.lineage.len())
+        .collect();
     let plan = TablePlan {
+        not_null,
         name,
         files: sources.files,
         format: sources.format,

@@ -79,6 +79,11 @@ impl Target {
         self.relation.has_checks || columns.iter().any(|column| column.is_not_null)
     }
 
+    /// Whether a NULL in a column that can't be NULL is refused whatever comes.
+    pub fn refuses_nulls(&self) -> bool {
+        self.relation.kind != 'f' && !self.relation.is_changed_before
+    }
+
     /// Where pieces that share one staging table go.
     pub fn staging(&self, plan: &Plan) -> Result<QualifiedName> {
         crate::naming::derived(self.name(), &plan.run_id, "new").map_err(failed)

@@ -122,6 +122,11 @@ impl Parser {
     /// Where the rows of the batch that this block gives stand in its text, line ends included.
     pub fn records(&mut self, block: &Block) -> Vec<Range<usize>> {
         self.parse(block);
+        self.parsed_records(block)
+    }
+
+    /// The same of the block that was parsed last.
+    pub fn parsed_records(&self, block: &Block) -> Vec<Range<usize>> {
         let rows = (0..self.rows.count).filter(|row| !self.odd.contains(*row));
         rows.map(|row| self.with_line_end(block, row)).collect()
     }

@@ -92,6 +92,9 @@ pub struct TablePlan {
     pub lineage: lineage::Lineage,
     /// Append in one transaction.
     pub is_atomic: bool,
+    /// Columns that can't be NULL, by their places among those that are sent, in the target's order;
+    /// none where the destination may fill them in.
+    pub not_null: Vec<usize>,
     /// The target asks something of its rows beyond their types.
     pub is_constrained: bool,
     /// What the sniffer and the planner want to be known.

@@ -14,6 +14,7 @@ mod key_check;
 mod late_rejects;
 mod lines;
 mod lines_before;
+mod nulls;
 mod parser;
 mod piece;
 mod reject_files;

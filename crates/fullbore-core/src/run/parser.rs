@@ -6,6 +6,8 @@ use std::sync::atomic::Ordering;
 
 use super::checksum;
 use super::key_check::{KeyCheck, check_for};
+use super::nulls;
+use super::reject_record::Reject;
 use super::schedule::{Origin, Schedule, Unit};
 use super::source_row::SourceRow;
 use crate::destination::{Destination, Encoder, Lane};
@@ -60,7 +62,23 @@ pub fn parse_until_done(
                 unit.first_row = Some((file, row));
                 let lineage = &plan.tables[job.table].lineage;
                 let path = path_of(plan, job.table, file);
-                let lines: Vec<u64> = (row + 1..).take(batch.num_rows()).collect();
+                let mut lines: Vec<u64> = (row + 1..).take(batch.num_rows()).collect();
+                let mut batch = batch;
+                let found = &plan.tables[job.table];
+                let broken = if is_text { Vec::new() } else { nulls::broken(found, &batch) };
+                if !broken.is_empty() {
+                    let raw = nulls::as_lines(plan, destination, job.table, &batch, &broken)?;
+                    let mut raw = raw.into_iter();
+                    let place = |at: usize| SourceRow {
+                        file,
+                        offset: row + at as u64,
+                        line: 0,
+                        raw: raw.next().unwrap_or_default(),
+                    };
+                    unit.faults = nulls::rejects(found, &broken, place);
+                    batch = nulls::without(&batch, &broken, &mut lines)?;
+                    unit.rows = batch.num_rows() as u64;
+                }
                 let places = Places { file: &path, lines: &lines };
                 let batch = lineage.extend(&batch, job.lane, &places)?;
                 unit.rows = batch.num_rows() as u64;
@@ -148,12 +166,26 @@ fn parse_block(
     let found = &plan.tables[table];
     let mut odd = parsed.odd;
     let mut batch = parsed.batch;
+    let mut lines = Vec::new();
+    if !found.lineage.is_empty() {
+        let parser = tools.parser.as_ref().expect("it was just used");
+        let first = block.line_of_file.unwrap_or(1);
+        lines = parser.lines_of_rows(block).into_iter().map(|line| line + first).collect();
+    }
+    // Of text the destination tells the NULLs, by their places among all rows.
+    let broken = if unit.is_text { Vec::new() } else { nulls::broken(found, &batch) };
+    if !broken.is_empty() {
+        let parser = tools.parser.as_ref().expect("it was just used");
+        let records = parser.parsed_records(block);
+        let place = |row: usize| SourceRow::of(block, records[row].clone());
+        unit.faults = nulls::rejects(found, &broken, place);
+        batch = nulls::without(&batch, &broken, &mut lines)?;
+        unit.rows = batch.num_rows() as u64;
+    }
     if !found.lineage.is_empty() {
         let lane = if unit.is_text { Lane::Text } else { Lane::Binary };
         let path = path_of(plan, table, block.file);
         let first = block.line_of_file.unwrap_or(1);
-        let lines = tools.parser.as_ref().expect("it was just used").lines_of_rows(block);
-        let lines: Vec<u64> = lines.into_iter().map(|line| line + first).collect();
         batch = found.lineage.extend(&batch, lane, &Places { file: &path, lines: &lines })?;
         for row in &mut odd {
             let before = memchr::memchr_iter(b'\n', &block.text()[..row.range.start]).count();
@@ -162,11 +194,11 @@ fn parse_block(
     }
     tools.encoder.encode(&batch, &mut unit.encoded)?;
     let shape = &plan.tables[table].shape;
-    unit.faults = parsed
-        .faults
-        .into_iter()
-        .map(|fault| (SourceRow::of(block, fault.range), fault.reason.message(shape)))
-        .collect();
+    unit.faults.extend(
+        parsed.faults.into_iter().map(|fault| {
+            Reject::of(SourceRow::of(block, fault.range), fault.reason.message(shape))
+        }),
+    );
     unit.odd =
         odd.into_iter().map(|odd| (SourceRow::of(block, odd.range), odd.copy_text)).collect();
     Ok(())

@@ -119,8 +119,8 @@ impl<'a> PieceWork<'a> {
         }
         self.note_lines(&mut unit);
         self.schedule.sent(self.piece.table, unit.rows, unit.source_bytes);
-        for (row, reason) in &unit.faults {
-            self.reject(Reject::of(row.clone(), reason.clone()))?;
+        for fault in std::mem::take(&mut unit.faults) {
+            self.reject(fault)?;
         }
         for (row, copy_text) in &unit.odd {
             self.odd.push(&[&row.to_bytes(), &row.raw, copy_text])?;
@@ -152,8 +152,8 @@ impl<'a> PieceWork<'a> {
     fn note_lines(&mut self, unit: &mut Unit) {
         let Some(origin) = unit.origin else { return };
         if origin.first_line.is_none() {
-            for (row, _) in &mut unit.faults {
-                row.line += self.lines_before;
+            for fault in &mut unit.faults {
+                fault.row.line += self.lines_before;
             }
             for (row, _) in &mut unit.odd {
                 row.line += self.lines_before;

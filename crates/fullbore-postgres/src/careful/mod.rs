@@ -14,6 +14,7 @@ use fullbore_core::destination::{Refusal, TextRows};
 use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::plan::TablePlan;
 
+use crate::catalog;
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use crate::error::failed;
 use crate::judge::{self, JudgeTarget};
@@ -254,6 +255,7 @@ struct Known {
 
 fn ask(session: &mut Session, table: &QualifiedName) -> Result<Known, ConnectionError> {
     let oid = format!("{}::regclass", quote_literal(&table.to_string())?);
+    let relation = catalog::relation(session, table)?;
     let columns = session.query(&format!(
         "SELECT attname, attnotnull FROM pg_attribute
           WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped"
@@ -271,7 +273,7 @@ fn ask(session: &mut Session, table: &QualifiedName) -> Result<Known, Connection
     Ok(Known {
         columns: names(&|_| true),
         not_null: names(&|row| row.get("attnotnull") == Some("t")),
-        is_changed_before: is_changed_before(session, table)?,
+        is_changed_before: relation.is_some_and(|relation| relation.is_changed_before),
         obstacle: match (is("rules"), is("itself")) {
             (true, _) => Some("the table has rules for INSERT, which COPY does not follow"),
             (_, true) => Some("its rows refer to rows of the same table, which may come later"),
@@ -286,21 +288,6 @@ pub fn obstacle(
     table: &QualifiedName,
 ) -> Result<Option<&'static str>, ConnectionError> {
     Ok(ask(session, table)?.obstacle)
-}
-
-/// Whether a trigger may change rows of a table before they are checked.
-pub fn is_changed_before(
-    session: &mut Session,
-    table: &QualifiedName,
-) -> Result<bool, ConnectionError> {
-    let oid = format!("{}::regclass", quote_literal(&table.to_string())?);
-    // 7: a trigger for each row, before it, of INSERT.
-    let rows = session.query(&format!(
-        "SELECT FROM pg_trigger
-          WHERE (tgrelid = {oid} OR tgrelid IN (SELECT relid FROM pg_partition_tree({oid})))
-            AND tgtype & 7 = 7 AND tgenabled <> 'D' LIMIT 1"
-    ))?;
-    Ok(!rows.is_empty())
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 use fullbore_core::error::Result;
 use fullbore_core::plan::Plan;
 
-use crate::careful::is_changed_before;
 use crate::connection::{Session, quote_identifier};
 use crate::error::{failed, failed_while};
 use crate::target::Target;
@@ -14,8 +13,7 @@ pub fn prepare(session: &mut Session, plan: &Plan, target: &Target) -> Result<()
     let staging = target.staging(plan)?;
     // A row that breaks a CHECK is found as it comes, not when all are there; but not before a
     // trigger of the target had its chance to mend it.
-    let is_mended =
-        target.relation.kind == 'f' || is_changed_before(session, target.name()).map_err(failed)?;
+    let is_mended = target.relation.kind == 'f' || target.relation.is_changed_before;
     let constraints = if is_mended { "" } else { " INCLUDING CONSTRAINTS" };
     // Unlogged: what a crash takes from it is loaded again anyway.
     let mut sql = format!(

@@ -108,6 +108,7 @@ fn plan(table: &str, columns: &[&str]) -> Plan {
     });
     let table = TablePlan {
         is_constrained: false,
+        not_null: Vec::new(),
         lineage: Default::default(),
         name: table.to_owned(),
         files: Vec::new(),

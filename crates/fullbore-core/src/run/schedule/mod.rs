@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::parse::block::Block;
 use crate::plan::{KeyLimits, PieceInput, Plan, PlannedPiece};
 use crate::record::{Event, TableTotals};
+use crate::run::reject_record::Reject;
 use crate::run::source_row::SourceRow;
 use crate::source::feed::{Feed, LinesBefore};
 use crate::source::gaps;
@@ -49,7 +50,7 @@ pub struct Unit {
     /// Of a batch that no text was parsed for: its file and its first row in it, from 0.
     pub first_row: Option<(usize, u64)>,
     /// Records that are no rows: where they came from, and why.
-    pub faults: Vec<(SourceRow, String)>,
+    pub faults: Vec<Reject>,
     /// Rows that the destination must judge, as COPY text.
     pub odd: Vec<(SourceRow, Vec<u8>)>,
     /// The block itself, where its rows may be asked for again (text lane).
