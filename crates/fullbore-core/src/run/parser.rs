@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use arrow_array::RecordBatch;
+
 use super::checksum;
 use super::key_check::{KeyCheck, check_for};
 use super::nulls;
 use super::reject_record::Reject;
-use super::schedule::{Origin, Schedule, Unit};
+use super::schedule::{Job, Origin, Schedule, Unit};
 use super::source_row::SourceRow;
 use crate::destination::{Destination, Encoder, Lane};
 use crate::error::Result;
@@ -59,31 +61,8 @@ pub fn parse_until_done(
         let mut unit = Unit { encoded: schedule.buffer(), is_text, ..Unit::default() };
         match fed {
             Fed::Batch { batch, file, row } => {
-                unit.first_row = Some((file, row));
-                let lineage = &plan.tables[job.table].lineage;
-                let path = path_of(plan, job.table, file);
-                let mut lines: Vec<u64> = (row + 1..).take(batch.num_rows()).collect();
-                let mut batch = batch;
-                let found = &plan.tables[job.table];
-                let broken = if is_text { Vec::new() } else { nulls::broken(found, &batch) };
-                if !broken.is_empty() {
-                    let raw = nulls::as_lines(plan, destination, job.table, &batch, &broken)?;
-                    let mut raw = raw.into_iter();
-                    let place = |at: usize| SourceRow {
-                        file,
-                        offset: row + at as u64,
-                        line: 0,
-                        raw: raw.next().unwrap_or_default(),
-                    };
-                    unit.faults = nulls::rejects(found, &broken, place);
-                    batch = nulls::without(&batch, &broken, &mut lines)?;
-                    unit.rows = batch.num_rows() as u64;
-                }
-                let places = Places { file: &path, lines: &lines };
-                let batch = lineage.extend(&batch, job.lane, &places)?;
-                unit.rows = batch.num_rows() as u64;
-                unit.source_bytes = batch.get_array_memory_size() as u64;
-                tools.encoder.encode(&batch, &mut unit.encoded)?;
+                let at = (file, row);
+                take_batch(plan, destination, &job, tools, batch, at, &mut unit)?;
             }
             _ => {
                 let check = match &job.limits {
@@ -107,6 +86,40 @@ pub fn parse_until_done(
         schedule.deliver(job.activation, sequence, unit);
     }
     Ok(())
+}
+
+/// Takes rows that came as a batch, the first of them `at` a row of a file.
+fn take_batch(
+    plan: &Plan,
+    destination: &dyn Destination,
+    job: &Job,
+    tools: &mut Tools,
+    mut batch: RecordBatch,
+    at: (usize, u64),
+    unit: &mut Unit,
+) -> Result<()> {
+    let (file, first) = at;
+    let found = &plan.tables[job.table];
+    unit.first_row = Some(at);
+    unit.source_bytes = batch.get_array_memory_size() as u64;
+    let mut lines: Vec<u64> = (first + 1..).take(batch.num_rows()).collect();
+    let broken = if unit.is_text { Vec::new() } else { nulls::broken(found, &batch) };
+    if !broken.is_empty() {
+        let raw = nulls::as_lines(plan, destination, job.table, &batch, &broken)?;
+        let mut raw = raw.into_iter();
+        unit.faults = nulls::rejects(found, &broken, |row| SourceRow {
+            file,
+            offset: first + row as u64,
+            line: 0,
+            raw: raw.next().unwrap_or_default(),
+        });
+        batch = nulls::without(&batch, &broken, &mut lines)?;
+    }
+    let path = path_of(plan, job.table, file);
+    let places = Places { file: &path, lines: &lines };
+    let batch = found.lineage.extend(&batch, job.lane, &places)?;
+    unit.rows = batch.num_rows() as u64;
+    tools.encoder.encode(&batch, &mut unit.encoded)
 }
 
 fn new_tools(
