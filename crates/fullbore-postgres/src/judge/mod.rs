@@ -276,3 +276,25 @@ pub fn column_of(context: &str, target: &JudgeTarget<'_>) -> (Option<String>, Op
     let value = value.map(|(_, value)| value.trim_matches('"').to_owned());
     (column.map(str::to_owned), value)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_rows_are_judged_a_run_at_a_time() {
+        let parts: [&[u8]; 3] = [b"a\nb\nc\n", b"d\n", b"e\nf\ng\n"];
+        for rows_max in 1..9 {
+            let runs = runs_of(TextRows { parts: &parts, rows: 7 }, rows_max);
+            let mut place = 0;
+            for (first, parts) in &runs {
+                assert_eq!(*first, place);
+                let lines = parts.concat().iter().filter(|byte| **byte == b'\n').count();
+                assert!((1..=rows_max).contains(&lines), "{lines} of {rows_max}");
+                place += lines as u64;
+            }
+            let all: Vec<&[u8]> = runs.into_iter().flat_map(|(_, parts)| parts).collect();
+            assert_eq!(all.concat(), parts.concat());
+        }
+    }
+}
