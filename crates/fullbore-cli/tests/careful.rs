@@ -195,6 +195,41 @@ fn a_limit_ends_the_load_of_a_file_that_is_all_bad() {
     }
 }
 
+/// A plain append that stopped at a bad row goes on as one, with a limit.
+#[test]
+fn a_plain_append_is_resumed_with_a_limit() {
+    for server in SERVERS {
+        let cluster = shared_or_skip!(server);
+        let database = cluster.fresh_database();
+        let files = Files::new();
+        database.psql(
+            "CREATE TABLE ours (k bigint PRIMARY KEY, n int CONSTRAINT positive CHECK (n > 0), v text)",
+        );
+        let filler = "x".repeat(1900);
+        let lines: Vec<Line> = (1..=25_000)
+            .map(|line| match line {
+                20_000 | 24_000 => (format!("{line},-1,{filler}"), Some("23514")),
+                // In the same piece as the row that has the key already.
+                24_500 => (format!("24400,1,{filler}"), Some("23505")),
+                _ => (format!("{line},1,{filler}"), None),
+            })
+            .collect();
+        make_plain(&database, &files, "k bigint, n int, v text", &lines);
+        let file = files.write("lines.csv", text(&lines));
+        let args = ["--header", "none", "--streams", "1", "--json"];
+        let output = files.load(&database, &file, "ours", &args);
+        assert_eq!(output.code, common::refused::STOPPED, "{}", output.stderr);
+        assert!(output.stderr.contains("\"positive\""), "{}", output.stderr);
+        let said: serde_json::Value = serde_json::from_str(&output.stdout).expect("JSON");
+        let run = said["run_id"].as_str().expect("a run").to_owned();
+        common::refused::forget_rejects(&files);
+        let output = files.fullbore(&["runs", "resume", &run, "--max-rejects", "3"]);
+        assert_eq!(output.code, REJECTS, "{}", output.stderr);
+        assert_rejects(&files, &lines);
+        common::assert_same(&database, "ours", "plain");
+    }
+}
+
 /// A limit is for all rows of a run, so none is shown before it holds; the plan says so.
 #[test]
 fn a_limit_makes_append_atomic() {

@@ -174,6 +174,32 @@ fn rows_that_were_there_come_first() {
     }
 }
 
+#[test]
+fn packed_files_are_read_through_once_more() {
+    for server in SERVERS {
+        let cluster = shared_or_skip!(server);
+        for ledger in [&[][..], &["--no-ledger"]] {
+            let database = cluster.fresh_database();
+            let files = Files::new();
+            let lines = rows(4000, "");
+            make_parents(&database);
+            database.psql(
+                "CREATE TABLE ours (k bigint, n int REFERENCES parents, v text, PRIMARY KEY (k, n))",
+            );
+            make_plain(&database, &files, COLUMNS, &lines);
+            let [_, (_, zstd), _] = common::packed(text(&lines).as_bytes());
+            let file = files.write("lines.csv.zst", zstd);
+            let mut args = vec!["--header", "none", "--format", "csv", "--max-rejects", "5%"];
+            args.extend(ledger);
+            let output = files.load(&database, &file, "ours", &args);
+            assert_eq!(output.code, REJECTS, "{ledger:?}: {}", output.stderr);
+            assert_rejects(&files, &lines);
+            assert_same(&database, "ours", "plain");
+            assert_no_leftovers(&database);
+        }
+    }
+}
+
 /// Rows that exclude each other are rows that share a key.
 #[test]
 fn exclusions_are_held_in_the_order_of_the_files() {
