@@ -106,6 +106,10 @@ pub struct LoadArgs {
     /// server
     #[arg(long)]
     pub as_text: bool,
+    /// Columns that say of each row which run loaded it, from which file and line, and when:
+    /// run=A,file=B,line=C,loaded_at=D, or some of them; --create makes them
+    #[arg(long, value_delimiter = ',', value_name = "VALUE=COLUMN")]
+    pub lineage: Vec<String>,
     /// Sessions to load with, side by side [default: auto]
     #[arg(long, value_name = "N|auto", value_parser = count)]
     pub streams: Option<Count>,

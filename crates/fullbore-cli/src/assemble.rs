@@ -6,6 +6,7 @@ use fullbore_core::constants::{MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
 use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{Count, Job, Method, Publish, TableJob};
 use fullbore_core::plan::columns::match_columns;
+use fullbore_core::plan::lineage::Lineage;
 use fullbore_core::plan::look::{Sources, look};
 use fullbore_core::plan::pieces::{STREAM_PIECE_BYTES, arrange, cut, joined};
 use fullbore_core::plan::{Continuity, Plan, PlannedPiece, TablePlan};
@@ -60,6 +61,7 @@ pub fn assemble(
     }
     let recorded = earlier.map(LedgerRun::recorded);
     let run_id = recorded.as_ref().map_or_else(new_run_id, |recorded| recorded.run_id.clone());
+    let loaded_at = now_unix_us();
     let mut tables = Vec::new();
     let mut targets = Vec::new();
     let mut statements = Vec::new();
@@ -71,7 +73,15 @@ pub fn assemble(
         let method = then.map_or(job.method, |then| then.plan.method);
         let wanted = Wanted { method, codec: job.compress, io: job.direct_io };
         let is_cut = recorded.is_some();
-        let made = assemble_table(table_job, number, wanted, postgres, streams, is_cut)?;
+        // A limit is for all rows of a run: none is shown before it is known to hold.
+        let is_limited = table_job.publish == Publish::Append && job.max_rejects.allows_any();
+        let atomic = match then {
+            Some(then) => then.atomic,
+            None => table_job.atomic || is_limited && postgres.is_some(),
+        };
+        let table_job = TableJob { atomic, ..table_job.clone() };
+        let run = (run_id.as_str(), loaded_at);
+        let made = assemble_table(table_job, number, wanted, postgres, streams, is_cut, run)?;
         if let Some(earlier) = earlier {
             check_resumed(earlier, number, &made.plan, made.target.as_ref())?;
         }
@@ -111,14 +121,14 @@ struct AssembledTable {
 }
 
 fn assemble_table(
-    job: &TableJob,
+    mut job: TableJob,
     number: usize,
     wanted: Wanted,
     postgres: Option<&Postgres>,
     streams: usize,
     is_cut: bool,
+    run: (&str, i64),
 ) -> Result<AssembledTable> {
-    let mut job = job.clone();
     let sources = look(&job)?;
     let name = match &job.name {
         Some(name) => name.clone(),
@@ -171,7 +181,15 @@ fn assemble_table(
     let known = sources.files.iter().all(|file| file.is_seekable());
     let bytes = known
         .then(|| sources.files.iter().map(|file| file.size - file.data_start.min(file.size)).sum());
+    let refuses = target.as_ref().is_some_and(Target::refuses_nulls);
+    let not_null = columns.iter().filter(|column| refuses && !column.is_nullable);
+    let sent = &shapes.typed.columns;
+    let not_null = not_null
+        .filter_map(|column| sent.iter().position(|sent| sent.name == column.name))
+        .filter(|place| *place < sent.len() - shapes.lineage.len())
+        .collect();
     let plan = TablePlan {
+        not_null,
         name,
         files: sources.files,
         format: sources.format,
@@ -186,12 +204,20 @@ fn assemble_table(
         bytes,
         piece_bytes,
         header_line: sources.header_line,
+        lineage: Lineage { columns: shapes.lineage, run_id: run.0.to_owned(), loaded_at: run.1 },
         is_atomic: job.atomic,
+        is_constrained: target.as_ref().is_some_and(Target::is_constrained),
         notes: notes.into_iter().chain(partition_notes).collect(),
         schema_notes: schema.notes,
         inferred: schema.inferred,
     };
     Ok(AssembledTable { plan, target, statement, pieces })
+}
+
+/// The moment that rows are marked with as that of their load.
+fn now_unix_us() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_micros() as i64)
 }
 
 /// A table's name from its first file's: `data/orders.2024.csv.gz` gives `orders`.

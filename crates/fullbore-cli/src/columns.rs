@@ -9,6 +9,7 @@ use fullbore_core::job::TableJob;
 use fullbore_core::parse::types::FieldType;
 use fullbore_core::plan::Format;
 use fullbore_core::plan::infer::{InferredColumn, Sample, infer, option_text};
+use fullbore_core::plan::lineage;
 use fullbore_core::plan::look::Sources;
 use fullbore_core::source::parquet;
 use fullbore_postgres::connection::QualifiedName;
@@ -55,6 +56,10 @@ pub fn creation(
         })
         .collect();
     check_given_types(job, columns.iter().map(|column| column.name.as_str()))?;
+    let lineage = lineage::wanted(job)?
+        .into_iter()
+        .map(|(says, name)| NewColumn { name, type_name: schema::type_name(&says.field_type()) });
+    let columns: Vec<NewColumn> = columns.into_iter().chain(lineage).collect();
     let table = QualifiedName::parse(name).map_err(wrong)?;
     schema::create_table(&table, &columns, partition_by).map(Some).map_err(wrong)
 }
@@ -147,8 +152,11 @@ pub fn inferred_columns(
 ) -> Result<Vec<TargetColumn>> {
     let inferred = inferred(job, sources, said)?;
     check_given_types(job, inferred.iter().map(|(name, _)| name.as_str()))?;
+    let lineage = lineage::wanted(job)?.into_iter();
+    let lineage: Vec<_> = lineage.map(|(says, name)| (name, says.field_type())).collect();
     inferred
         .into_iter()
+        .chain(lineage)
         .map(|(name, field_type)| {
             let field_type = match given_type(job, &name) {
                 None => field_type,

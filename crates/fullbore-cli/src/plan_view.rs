@@ -49,7 +49,11 @@ fn render_table(
     for note in table.notes.iter().chain(&table.schema_notes) {
         let _ = writeln!(text, "  note: {note}");
     }
-    let _ = writeln!(text, "  publish: {}", publish_row(table));
+    let limited = match table.is_atomic && plan.max_rejects.allows_any() {
+        true => "; a limit of rejects is for all rows, so none is shown before it is known to hold",
+        false => "",
+    };
+    let _ = writeln!(text, "  publish: {}{limited}", publish_row(table));
     let _ = writeln!(text, "  method: {}, since {}", table.method.name(), table.method_reason);
     match (table.lane, &table.lane_reason) {
         (Lane::Binary, _) => {
@@ -70,7 +74,11 @@ fn render_table(
     for column in &table.shape.columns {
         let target = table.columns.iter().find(|candidate| candidate.name == column.name);
         let type_name = target.map_or("?", |target| target.type_name.as_str());
-        let _ = writeln!(text, "    {} {type_name} <- field {}", column.name, column.field + 1);
+        let from = match table.lineage_of(column) {
+            Some(says) => format!("{} (--lineage)", says.name()),
+            None => format!("field {}", column.field + 1),
+        };
+        let _ = writeln!(text, "    {} {type_name} <- {from}", column.name);
     }
     let _ = writeln!(text, "  pieces:");
     for piece in plan.pieces.iter().filter(|piece| piece.table == number) {

@@ -44,6 +44,18 @@ pub const MOMENT_INTERVAL_MS: u64 = 100;
 /// How often all counters of a run are read and recorded, in milliseconds.
 pub const OBSERVATION_INTERVAL_MS: u64 = 1_000;
 
+/// Rows sent as text before the destination's judgement is waited for: each may come back with a
+/// notice, and these are kept until the end.
+pub const JUDGED_ROWS_MAX: usize = 16_384;
+
+/// Pieces of a table that may be refused as a whole before all of its pieces are judged row by row
+/// from their beginning.
+pub const CAREFUL_AFTER_PIECES: usize = 2;
+
+/// Times that rows may be sifted before the others are shown: a row that was taken out may have been
+/// what another one refers to.
+pub const SIFTS_MAX: u32 = 8;
+
 /// Bytes of a rejected value shown in its reason.
 pub const REJECT_VALUE_BYTES: usize = 200;
 

@@ -59,6 +59,8 @@ pub struct Refusal {
     pub row: u64,
     pub column: Option<String>,
     pub value: Option<String>,
+    /// The constraint that the row breaks, where it is one.
+    pub constraint: Option<String>,
     pub code: String,
     pub reason: String,
 }
@@ -104,6 +106,11 @@ pub struct Standing {
 /// One stream's way into the destination.
 pub trait Writer: Send {
     fn begin(&mut self, piece: &PlannedPiece) -> Result<()>;
+    /// Begins a piece all of whose rows are judged, each by all that the table asks of its rows:
+    /// sent as a whole, it or pieces before it were refused, as `because` says.
+    fn begin_carefully(&mut self, piece: &PlannedPiece, _because: &str) -> Result<()> {
+        self.begin(piece)
+    }
     /// Sends encoded rows of [`Lane::Binary`].
     fn write(&mut self, encoded: &[u8]) -> Result<()>;
     /// Sends rows as text; those that were refused come back, the others are in.
@@ -112,6 +119,23 @@ pub trait Writer: Send {
     fn commit(&mut self, portion: &Portion) -> Result<Receipt>;
     /// Takes back what the piece had sent; the writer can begin another.
     fn rollback(&mut self) -> Result<()>;
+}
+
+/// The sources of a run, read once more: for rows that were loaded and can't stay.
+pub trait Retrace {
+    /// Reads a table's sources in the order of its files and their lines. Rows that were rejected
+    /// are passed over, and of the others those that `is_wanted` does not want, by the batch; it is
+    /// not asked about rows that only the destination can read, which are all given. What is left comes
+    /// to `take`; its rows count from 0 through all calls.
+    fn rows(
+        &mut self,
+        table: usize,
+        is_wanted: &mut dyn FnMut(&RecordBatch) -> Result<Vec<bool>>,
+        take: &mut dyn FnMut(TextRows<'_>) -> Result<()>,
+    ) -> Result<()>;
+    /// Rejects some of the rows that [`Retrace::rows`] gave last, and makes that safe: by pieces, how
+    /// many. An error where they are too many.
+    fn refuse(&mut self, table: usize, refusals: Vec<Refusal>) -> Result<Vec<(usize, u64)>>;
 }
 
 /// A phase of publishing that took time, for the summary.
@@ -139,6 +163,12 @@ pub trait Destination: Send + Sync {
     }
     /// Shows the rows of these pieces, which are all; returns the phases it went through.
     fn publish(&self, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>>;
+    /// Takes rows that keep the others from being shown out of what was loaded and rejects them, the
+    /// first of the rows that can't be together staying; whether there were any. Asked where a
+    /// constraint made [`Destination::publish`] fail, which is tried again afterwards.
+    fn sift(&self, _: &Plan, _: &[Committed], _: &mut dyn Retrace) -> Result<bool> {
+        Ok(false)
+    }
     /// Takes away every trace of the run; returns what could not be taken away.
     fn abort(&self, plan: &Plan) -> Vec<String>;
     /// Leaves the run so that it can be resumed.

@@ -226,6 +226,7 @@ impl Writer for ParquetWriter<'_> {
                 row,
                 column: None,
                 value: None,
+                constraint: None,
                 code: "22000".into(),
                 reason: "a value is not in the canonical form of its type".into(),
             })

@@ -14,6 +14,10 @@ pub struct Relation {
     /// Of a partitioned table: strategy (`r` range) and its key columns.
     pub partition_key: Option<(char, Vec<String>)>,
     pub row_security: bool,
+    /// A trigger of it, or of a partition, may change rows before they are checked.
+    pub is_changed_before: bool,
+    /// It asks something of its rows beyond their types: CHECKs, triggers.
+    pub has_checks: bool,
     /// A crash of the server empties it.
     pub is_unlogged: bool,
     pub rows_estimated: f64,
@@ -50,7 +54,12 @@ pub fn relation(
     let literal = quote_literal(&name.to_string())?;
     let found = session.query(&format!(
         "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relrowsecurity, c.reltuples,
-                c.relpersistence = 'u' AS is_unlogged,
+                c.relpersistence = 'u' AS is_unlogged, c.relchecks > 0 OR c.relhastriggers AS checks,
+                EXISTS (SELECT FROM pg_trigger
+                         WHERE (tgrelid = c.oid
+                                OR tgrelid IN (SELECT relid FROM pg_partition_tree(c.oid)))
+                           -- For each row, before it, of INSERT.
+                           AND tgtype & 7 = 7 AND tgenabled <> 'D') AS before,
                 p.partstrat,
                 (SELECT string_agg(coalesce(a.attname, ''), E'\\x01' ORDER BY k.place)
                    FROM unnest(p.partattrs::int2[]) WITH ORDINALITY AS k(attnum, place)
@@ -74,6 +83,8 @@ pub fn relation(
         columns: columns(session, oid)?,
         partition_key,
         row_security: flag(row, "relrowsecurity"),
+        is_changed_before: flag(row, "before"),
+        has_checks: flag(row, "checks"),
         is_unlogged: flag(row, "is_unlogged"),
         rows_estimated: number(row, "reltuples"),
     }))

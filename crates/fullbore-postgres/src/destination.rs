@@ -1,9 +1,12 @@
 //! The PostgreSQL destination: what the data path calls.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use fullbore_core::destination::{Committed, Destination, Encoder, Lane, Phase, Standing, Writer};
+use fullbore_core::destination::{
+    Committed, Destination, Encoder, Lane, Phase, Retrace, Standing, Writer,
+};
 use fullbore_core::error::Result;
 use fullbore_core::observe::Watch;
 use fullbore_core::plan::Plan;
@@ -36,6 +39,8 @@ pub struct Postgres {
     control: Mutex<Session>,
     targets: OnceLock<Vec<Target>>,
     pub(crate) ledger: OnceLock<Ledger>,
+    /// Rows were sifted after publishing had failed: some of its work is done.
+    pub(crate) sifted: AtomicBool,
     server_version: u32,
     pub(crate) zoneless_is_utc: bool,
     /// The backends of the streams, by number of stream.
@@ -68,6 +73,7 @@ impl Postgres {
             targets: OnceLock::new(),
             ledger: OnceLock::new(),
             backends: Mutex::default(),
+            sifted: AtomicBool::new(false),
         })
     }
 
@@ -202,6 +208,15 @@ impl Destination for Postgres {
 
     fn publish(&self, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {
         publish::publish(self, plan, committed)
+    }
+
+    fn sift(
+        &self,
+        plan: &Plan,
+        committed: &[Committed],
+        retrace: &mut dyn Retrace,
+    ) -> Result<bool> {
+        self.sift_tables(plan, committed, retrace)
     }
 
     fn abort(&self, plan: &Plan) -> Vec<String> {

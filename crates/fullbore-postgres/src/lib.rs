@@ -2,9 +2,10 @@
 //!
 //! [`connection`] talks to servers, [`server`] finds and runs local ones; [`catalog`] reads what a
 //! target is, [`target`] describes it, [`encode_copy`] writes rows in COPY's forms, [`writer`] sends pieces, [`judge`] lets
-//! the server decide on odd rows, [`publish`] shows what was loaded, [`ledger`] knows which pieces are
+//! the server decide on odd rows, [`careful`] on all rows of a piece that was refused, [`publish`] shows what was loaded, [`sift`] takes out what keeps it from being shown, [`ledger`] knows which pieces are
 //! committed, [`orphans`] finds what crashes left.
 
+mod careful;
 pub mod catalog;
 pub mod connection;
 mod cursor;
@@ -19,8 +20,10 @@ pub mod ledger;
 mod naming;
 pub mod orphans;
 pub mod publish;
+mod row_loop;
 pub mod schema;
 pub mod server;
+mod sift;
 pub mod target;
 pub mod types;
 mod watch;

@@ -73,6 +73,17 @@ impl Target {
         }
     }
 
+    /// Whether rows can be refused although their values are of their types, while they are loaded.
+    pub fn is_constrained(&self) -> bool {
+        let columns = &self.relation.columns;
+        self.relation.has_checks || columns.iter().any(|column| column.is_not_null)
+    }
+
+    /// Whether a NULL in a column that can't be NULL is refused whatever comes.
+    pub fn refuses_nulls(&self) -> bool {
+        self.relation.kind != 'f' && !self.relation.is_changed_before
+    }
+
     /// Where pieces that share one staging table go.
     pub fn staging(&self, plan: &Plan) -> Result<QualifiedName> {
         crate::naming::derived(self.name(), &plan.run_id, "new").map_err(failed)
@@ -147,7 +158,8 @@ impl Postgres {
                         "publication {} covers all tables: it would publish staging tables too",
                         publications.join(", ")
                     ),
-                    "load with --publish append, or allow it with --allow-publication",
+                    "load with --publish append (without --atomic and --max-rejects), or allow it with \
+                     --allow-publication",
                 ));
             }
         }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use fullbore_core::constants::JUDGED_ROWS_MAX;
 use fullbore_core::destination::{Portion, Receipt, Refusal, TextRows, Writer};
 use fullbore_core::error::{Error, Result};
 use fullbore_core::job::Publish;
 use fullbore_core::plan::{Plan, PlannedPiece};
 
+use crate::careful::Careful;
 use crate::connection::{ConnectionError, PausedCopy, QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::direct::load::{DirectLoad, range_options};
@@ -29,6 +31,8 @@ struct Work {
     /// The COPY that is open, if one is: of binary rows, or direct.
     copy: Option<PausedCopy>,
     direct: Option<DirectLoad>,
+    /// Every row is judged by all that the table asks.
+    careful: Option<Careful>,
 }
 
 pub struct PostgresWriter<'a> {
@@ -115,10 +119,85 @@ impl<'a> PostgresWriter<'a> {
         if !work.direct.as_ref().is_some_and(DirectLoad::lacks_check) {
             return Ok(());
         }
-        let target = &self.postgres.targets()[work.piece.table];
-        let check = partitions::range_check(target, &work.piece)?;
-        self.session.execute(&format!("ALTER TABLE {} ADD {check}", work.table)).map_err(failed)?;
+        let (table, piece) = (work.table.clone(), work.piece.clone());
+        self.add_check(&table, &piece)
+    }
+
+    fn add_check(&mut self, table: &QualifiedName, piece: &PlannedPiece) -> Result<()> {
+        let check = partitions::range_check(&self.postgres.targets()[piece.table], piece)?;
+        self.session.execute(&format!("ALTER TABLE {table} ADD {check}")).map_err(failed)?;
         Ok(())
+    }
+
+    fn begin_lane(&mut self, piece: &PlannedPiece, because: Option<&str>) -> Result<Work> {
+        let target = &self.postgres.targets()[piece.table];
+        let column_list = target.column_list(&self.plan, piece.table)?;
+        self.begin_transaction(target, piece)?;
+        let (table, freeze) = self.table_of(target, piece)?;
+        let (mut direct, mut careful) = (None, None);
+        match because {
+            Some(because) => {
+                if target.direct.is_some() && piece.bounds.is_some() {
+                    self.add_check(&table, piece)?;
+                }
+                let columns = &self.plan.tables[piece.table];
+                let shown = target.name();
+                careful = Some(Careful::begin(&mut self.session, &table, shown, columns, because)?);
+            }
+            None => direct = self.begin_direct(target, piece, &table, &column_list)?,
+        }
+        Ok(Work {
+            piece: piece.clone(),
+            table,
+            column_list,
+            freeze,
+            rows: 0,
+            bytes: 0,
+            copy: None,
+            direct,
+            careful,
+        })
+    }
+
+    fn begin_piece(&mut self, piece: &PlannedPiece, because: Option<&str>) -> Result<()> {
+        match self.begin_lane(piece, because) {
+            Ok(work) => {
+                self.work = Some(work);
+                Ok(())
+            }
+            Err(error) => {
+                // The first error is the one to tell.
+                let _ = self.session.execute("ROLLBACK");
+                Err(error)
+            }
+        }
+    }
+
+    /// Lets the server judge rows that are few enough for their notices to be kept.
+    fn judge_run(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>> {
+        let work = self.work.as_mut().expect("a piece was begun");
+        let columns = &self.plan.tables[work.piece.table];
+        let target = judge::JudgeTarget {
+            table: &work.table.to_string(),
+            bare_name: work.table.name(),
+            column_list: &work.column_list,
+            freeze: work.freeze,
+            columns,
+            is_numbered: false,
+        };
+        let session = &mut self.session;
+        let judged = match (&work.careful, &mut work.direct) {
+            (Some(careful), _) => careful.judge(session, columns, rows),
+            (None, Some(direct)) => direct.judge(session, &target, rows),
+            (None, None) => judge::judge(session, &target, rows),
+        };
+        match judged {
+            Ok((taken, refusals)) => {
+                work.rows += taken;
+                Ok(refusals)
+            }
+            Err(error) => Err(self.explain(error)),
+        }
     }
 
     /// Puts an error into the words of the load.
@@ -135,33 +214,11 @@ impl<'a> PostgresWriter<'a> {
 
 impl Writer for PostgresWriter<'_> {
     fn begin(&mut self, piece: &PlannedPiece) -> Result<()> {
-        let target = &self.postgres.targets()[piece.table];
-        let column_list = target.column_list(&self.plan, piece.table)?;
-        let begun = self.begin_transaction(target, piece);
-        let begun =
-            begun.and_then(|()| self.table_of(target, piece)).and_then(|(table, freeze)| {
-                let direct = self.begin_direct(target, piece, &table, &column_list)?;
-                Ok((table, freeze, direct))
-            });
-        let (table, freeze, direct) = match begun {
-            Ok(begun) => begun,
-            Err(error) => {
-                // The first error is the one to tell.
-                let _ = self.session.execute("ROLLBACK");
-                return Err(error);
-            }
-        };
-        self.work = Some(Work {
-            piece: piece.clone(),
-            table,
-            column_list,
-            freeze,
-            rows: 0,
-            bytes: 0,
-            copy: None,
-            direct,
-        });
-        Ok(())
+        self.begin_piece(piece, None)
+    }
+
+    fn begin_carefully(&mut self, piece: &PlannedPiece, because: &str) -> Result<()> {
+        self.begin_piece(piece, Some(because))
     }
 
     fn write(&mut self, encoded: &[u8]) -> Result<()> {
@@ -203,24 +260,14 @@ impl Writer for PostgresWriter<'_> {
         self.end_copy()?;
         let work = self.work.as_mut().expect("a piece was begun");
         work.bytes += rows.parts.iter().map(|part| part.len() as u64).sum::<u64>();
-        let target = judge::JudgeTarget {
-            table: &work.table.to_string(),
-            bare_name: work.table.name(),
-            column_list: &work.column_list,
-            freeze: work.freeze,
-            columns: &self.plan.tables[work.piece.table],
-        };
-        let judged = match &mut work.direct {
-            Some(direct) => direct.judge(&mut self.session, &target, rows),
-            None => judge::judge(&mut self.session, &target, rows),
-        };
-        match judged {
-            Ok((taken, refusals)) => {
-                work.rows += taken;
-                Ok(refusals)
-            }
-            Err(error) => Err(self.explain(error)),
+        let mut refusals = Vec::new();
+        for (first, parts) in judge::runs_of(rows, JUDGED_ROWS_MAX) {
+            let lines = |part: &&[u8]| memchr::memchr_iter(b'\n', part).count() as u64;
+            let rows = TextRows { parts: &parts, rows: parts.iter().map(lines).sum() };
+            let refused = self.judge_run(rows)?.into_iter();
+            refusals.extend(refused.map(|refusal| Refusal { row: refusal.row + first, ..refusal }));
         }
+        Ok(refusals)
     }
 
     fn commit(&mut self, portion: &Portion) -> Result<Receipt> {

@@ -83,5 +83,6 @@ fn table_job(args: &LoadArgs) -> TableJob {
         partition_bounds: args.partition_bounds.clone(),
         scan_keys: args.scan_keys,
         as_text: args.as_text,
+        lineage: args.lineage.clone(),
     }
 }

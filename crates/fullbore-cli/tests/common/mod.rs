@@ -5,6 +5,7 @@
 pub mod bad;
 pub mod held;
 pub mod moments;
+pub mod refused;
 pub mod sound;
 pub mod tls;
 pub mod typed;

@@ -71,6 +71,8 @@ pub struct TableJob {
     pub partition_bounds: Vec<String>,
     /// Read all keys beforehand rather than those at the cuts.
     pub scan_keys: bool,
+    /// `value=column`: columns that say of each row which run loaded it, when, and from where.
+    pub lineage: Vec<String>,
     /// Send rows as COPY text although they have a binary form: fewer bytes on a slow network, more
     /// work for the server.
     pub as_text: bool,
@@ -197,6 +199,16 @@ pub enum FormatName {
 pub enum RejectLimit {
     Rows(u64),
     Percent(f64),
+}
+
+impl RejectLimit {
+    /// Whether any row may be rejected.
+    pub fn allows_any(self) -> bool {
+        match self {
+            Self::Rows(rows) => rows > 0,
+            Self::Percent(percent) => percent > 0.0,
+        }
+    }
 }
 
 impl Default for RejectLimit {

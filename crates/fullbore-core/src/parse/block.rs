@@ -17,6 +17,8 @@ pub struct Block {
     /// Line number of the first line, counted from 1, where the feed knows it: one that reads on
     /// leaves the counting to the parser, which sees every line feed anyway.
     pub first_line: Option<u64>,
+    /// The same within the file whatever is read of it, where lines are asked for.
+    pub line_of_file: Option<u64>,
 }
 
 impl Block {

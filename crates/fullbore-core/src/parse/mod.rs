@@ -119,11 +119,37 @@ impl Parser {
         Parsed { batch, faults, odd, lines }
     }
 
+    /// Where the rows of the batch that this block gives stand in its text, line ends included.
+    pub fn records(&mut self, block: &Block) -> Vec<Range<usize>> {
+        self.parse(block);
+        self.parsed_records(block)
+    }
+
+    /// The same of the block that was parsed last.
+    pub fn parsed_records(&self, block: &Block) -> Vec<Range<usize>> {
+        let rows = (0..self.rows.count).filter(|row| !self.odd.contains(*row));
+        rows.map(|row| self.with_line_end(block, row)).collect()
+    }
+
     /// Where the `nth` row of the batch that this block gives stands in its text, line end included.
     pub fn locate(&mut self, block: &Block, nth: usize) -> Option<Range<usize>> {
         self.parse(block);
         let row = (0..self.rows.count).filter(|row| !self.odd.contains(*row)).nth(nth)?;
         Some(self.with_line_end(block, row))
+    }
+
+    /// On which line of the block's text each row of the batch begins that was parsed last, from 0.
+    pub fn lines_of_rows(&self, block: &Block) -> Vec<u64> {
+        let text = block.text();
+        let (mut at, mut line) = (0, 0);
+        let rows = (0..self.rows.count).filter(|row| !self.odd.contains(*row));
+        rows.map(|row| {
+            let start = self.rows.record(&self.index, row).start;
+            line += memchr::memchr_iter(b'\n', &text[at..start]).count() as u64;
+            at = start;
+            line
+        })
+        .collect()
     }
 
     fn with_line_end(&self, block: &Block, row: usize) -> Range<usize> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::lineage;
 use super::look::Sources;
 use crate::destination::{Lane, TargetColumn};
 use crate::error::{Error, Result};
@@ -16,10 +17,18 @@ pub struct Shapes {
     pub text: Arc<ParseShape>,
     pub lane: Lane,
     pub lane_reason: Option<String>,
+    /// What the last columns say, which no field stands behind.
+    pub lineage: Vec<lineage::LineageColumn>,
 }
 
 /// Matches fields and columns: by `--columns`, by the header's names, or by their order.
 pub fn match_columns(job: &TableJob, sources: &Sources, target: &[TargetColumn]) -> Result<Shapes> {
+    let lineage = lineage::columns(job, target)?;
+    let is_lineage = |name: &str| lineage.iter().any(|column| column.name == name);
+    // What is filled in by us is no field of the files.
+    let target: Vec<TargetColumn> =
+        target.iter().filter(|column| !is_lineage(&column.name)).cloned().collect();
+    let target = target.as_slice();
     let loadable: Vec<&TargetColumn> = target.iter().filter(|c| !c.is_generated).collect();
     let fields: Vec<Option<&TargetColumn>> = match (&job.columns, &sources.names) {
         (Some(listed), _) => by_list(listed, target)?,
@@ -58,6 +67,7 @@ pub fn match_columns(job: &TableJob, sources: &Sources, target: &[TargetColumn])
             };
             Some(ParseColumn { name: column.name.clone(), field, field_type })
         });
+        let columns = columns.chain(lineage.iter().map(|column| column.sent(typed)));
         Arc::new(ParseShape {
             fields: fields.len(),
             columns: columns.collect(),
@@ -77,7 +87,7 @@ pub fn match_columns(job: &TableJob, sources: &Sources, target: &[TargetColumn])
     } else {
         (Lane::Binary, None)
     };
-    Ok(Shapes { typed: shape(true), text: shape(false), lane, lane_reason })
+    Ok(Shapes { typed: shape(true), text: shape(false), lane, lane_reason, lineage })
 }
 
 fn by_list<'a>(

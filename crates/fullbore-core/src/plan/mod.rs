@@ -2,12 +2,13 @@
 //!
 //! [`look`] opens the sources far enough to know how they are written; [`columns`] decides what
 //! each field becomes; [`pieces`] cuts the work; [`keys`] reads keys and [`partitions`] makes of them
-//! the pieces that become partitions; [`infer`] proposes a schema; [`recorded`] is what of a plan is
+//! the pieces that become partitions; [`lineage`] says of rows where they came from; [`infer`] proposes a schema; [`recorded`] is what of a plan is
 //! kept so that its run can be resumed.
 
 pub mod columns;
 pub mod infer;
 pub mod keys;
+pub mod lineage;
 pub mod look;
 pub mod partitions;
 pub mod pieces;
@@ -23,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::destination::{Lane, TargetColumn};
 use crate::job::{Method, Publish, RejectLimit};
 use crate::parse::dialect::Dialect;
-use crate::parse::types::ParseShape;
+use crate::parse::types::{ParseColumn, ParseShape};
 use crate::source::SourceFile;
 
 /// What a run will do.
@@ -87,8 +88,15 @@ pub struct TablePlan {
     pub piece_bytes: u64,
     /// The header line, where the source has one.
     pub header_line: Option<Vec<u8>>,
+    /// What its last columns say of its rows; no field stands behind these.
+    pub lineage: lineage::Lineage,
     /// Append in one transaction.
     pub is_atomic: bool,
+    /// Columns that can't be NULL, by their places among those that are sent, in the target's order;
+    /// none where the destination may fill them in.
+    pub not_null: Vec<usize>,
+    /// The target asks something of its rows beyond their types.
+    pub is_constrained: bool,
     /// What the sniffer and the planner want to be known.
     pub notes: Vec<String>,
     /// Why columns were inferred as they were.
@@ -164,7 +172,38 @@ pub struct KeyLimits {
     pub upper: Option<keys::Key>,
 }
 
+impl Plan {
+    /// Why rows of a file that is read on are judged one by one from the beginning, if they are: a
+    /// piece of it that was refused could not be read again.
+    pub fn careful_stream(&self, table: usize, file: usize) -> Option<&'static str> {
+        let table = &self.tables[table];
+        let is_lost = !table.files[file].is_regular || !self.continuity.is_resumable;
+        (table.is_constrained && self.max_rejects.allows_any() && is_lost)
+            .then_some("the source can be read only once, and the table has constraints")
+    }
+}
+
 impl TablePlan {
+    /// What a column says of its rows, where no field stands behind it.
+    pub fn lineage_of(&self, column: &ParseColumn) -> Option<lineage::Says> {
+        let mut its = self.lineage.columns.iter();
+        its.find(|known| known.name == column.name).map(|known| known.says)
+    }
+
+    /// What its sources are read into: what is sent, but for the lineage.
+    pub fn read_shape(&self, lane: Lane) -> Arc<ParseShape> {
+        let shape = match lane {
+            Lane::Binary => &self.shape,
+            Lane::Text => &self.text_shape,
+        };
+        if self.lineage.is_empty() {
+            return shape.clone();
+        }
+        let mut read = ParseShape::clone(shape);
+        read.columns.truncate(shape.columns.len() - self.lineage.columns.len());
+        Arc::new(read)
+    }
+
     /// Whether its pieces are visible as soon as they are committed, and stay if the run fails.
     pub fn is_piecewise(&self) -> bool {
         self.publish == Publish::Append && !self.is_atomic

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::piece::SourceRow;
+use super::source_row::SourceRow;
 use crate::error::{Error, Result};
 use crate::parse::Parser;
 use crate::parse::block::Block;

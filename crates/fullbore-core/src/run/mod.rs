@@ -11,14 +11,20 @@
 
 mod checksum;
 mod key_check;
+mod late_rejects;
 mod lines;
+mod lines_before;
+mod nulls;
 mod parser;
 mod piece;
 mod reject_files;
+mod reject_record;
 pub mod rejects;
+mod retrace;
 mod retry;
 mod rounds;
 mod schedule;
+mod source_row;
 mod spool;
 mod stream;
 mod verdict;

@@ -4,16 +4,21 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use arrow_array::RecordBatch;
+
 use super::checksum;
 use super::key_check::{KeyCheck, check_for};
-use super::piece::SourceRow;
-use super::schedule::{Origin, Schedule, Unit};
+use super::nulls;
+use super::reject_record::Reject;
+use super::schedule::{Job, Origin, Schedule, Unit};
+use super::source_row::SourceRow;
 use crate::destination::{Destination, Encoder, Lane};
 use crate::error::Result;
 use crate::observe::clock::{self, Activity};
 use crate::parse::Parser;
 use crate::parse::block::Block;
 use crate::parse::dialect::Dialect;
+use crate::plan::lineage::Places;
 use crate::plan::{Format, KeyLimits, Plan};
 use crate::source::feed::Fed;
 
@@ -60,10 +65,9 @@ pub fn parse_until_done(
         };
         let mut unit = Unit { encoded: schedule.buffer(), is_text, ..Unit::default() };
         match fed {
-            Fed::Batch(batch) => {
-                unit.rows = batch.num_rows() as u64;
-                unit.source_bytes = batch.get_array_memory_size() as u64;
-                tools.encoder.encode(&batch, &mut unit.encoded)?;
+            Fed::Batch { batch, file, row } => {
+                let at = (file, row);
+                take_batch(plan, destination, &job, tools, batch, at, &mut unit)?;
             }
             _ => {
                 let check = match &job.limits {
@@ -89,6 +93,40 @@ pub fn parse_until_done(
     Ok(())
 }
 
+/// Takes rows that came as a batch, the first of them `at` a row of a file.
+fn take_batch(
+    plan: &Plan,
+    destination: &dyn Destination,
+    job: &Job,
+    tools: &mut Tools,
+    mut batch: RecordBatch,
+    at: (usize, u64),
+    unit: &mut Unit,
+) -> Result<()> {
+    let (file, first) = at;
+    let found = &plan.tables[job.table];
+    unit.first_row = Some(at);
+    unit.source_bytes = batch.get_array_memory_size() as u64;
+    let mut lines: Vec<u64> = (first + 1..).take(batch.num_rows()).collect();
+    let broken = if unit.is_text { Vec::new() } else { nulls::broken(found, &batch) };
+    if !broken.is_empty() {
+        let raw = nulls::as_lines(plan, destination, job.table, &batch, &broken)?;
+        let mut raw = raw.into_iter();
+        unit.faults = nulls::rejects(found, &broken, |row| SourceRow {
+            file,
+            offset: first + row as u64,
+            line: 0,
+            raw: raw.next().unwrap_or_default(),
+        });
+        batch = nulls::without(&batch, &broken, &mut lines)?;
+    }
+    let path = path_of(plan, job.table, file);
+    let places = Places { file: &path, lines: &lines };
+    let batch = found.lineage.extend(&batch, job.lane, &places)?;
+    unit.rows = batch.num_rows() as u64;
+    tools.encoder.encode(&batch, &mut unit.encoded)
+}
+
 fn new_tools(
     plan: &Arc<Plan>,
     destination: &dyn Destination,
@@ -106,11 +144,12 @@ fn new_tools(
 
 /// The parser of a table in a lane.
 pub fn parser_for(table: &crate::plan::TablePlan, dialect: &Dialect, lane: Lane) -> Parser {
-    let shape = match lane {
-        Lane::Binary => &table.shape,
-        Lane::Text => &table.text_shape,
-    };
-    Parser::new(dialect.clone(), shape.clone())
+    Parser::new(dialect.clone(), table.read_shape(lane))
+}
+
+/// The path of a source as lineage and rejects tell it.
+pub fn path_of(plan: &Plan, table: usize, file: usize) -> String {
+    plan.tables[table].files[file].path.display().to_string()
 }
 
 fn parse_block(
@@ -142,17 +181,43 @@ fn parse_block(
         lines: parsed.lines,
         is_last: false,
     });
-    tools.encoder.encode(&parsed.batch, &mut unit.encoded)?;
+    let found = &plan.tables[table];
+    let mut odd = parsed.odd;
+    let mut batch = parsed.batch;
+    let mut lines = Vec::new();
+    if !found.lineage.is_empty() {
+        let parser = tools.parser.as_ref().expect("it was just used");
+        let first = block.line_of_file.unwrap_or(1);
+        lines = parser.lines_of_rows(block).into_iter().map(|line| line + first).collect();
+    }
+    // Of text the destination tells the NULLs, by their places among all rows.
+    let broken = if unit.is_text { Vec::new() } else { nulls::broken(found, &batch) };
+    if !broken.is_empty() {
+        let parser = tools.parser.as_ref().expect("it was just used");
+        let records = parser.parsed_records(block);
+        let place = |row: usize| SourceRow::of(block, records[row].clone());
+        unit.faults = nulls::rejects(found, &broken, place);
+        batch = nulls::without(&batch, &broken, &mut lines)?;
+        unit.rows = batch.num_rows() as u64;
+    }
+    if !found.lineage.is_empty() {
+        let lane = if unit.is_text { Lane::Text } else { Lane::Binary };
+        let path = path_of(plan, table, block.file);
+        let first = block.line_of_file.unwrap_or(1);
+        batch = found.lineage.extend(&batch, lane, &Places { file: &path, lines: &lines })?;
+        for row in &mut odd {
+            let before = memchr::memchr_iter(b'\n', &block.text()[..row.range.start]).count();
+            found.lineage.extend_line(&mut row.copy_text, &path, first + before as u64);
+        }
+    }
+    tools.encoder.encode(&batch, &mut unit.encoded)?;
     let shape = &plan.tables[table].shape;
-    unit.faults = parsed
-        .faults
-        .into_iter()
-        .map(|fault| (SourceRow::of(block, fault.range), fault.reason.message(shape)))
-        .collect();
-    unit.odd = parsed
-        .odd
-        .into_iter()
-        .map(|odd| (SourceRow::of(block, odd.range), odd.copy_text))
-        .collect();
+    unit.faults.extend(
+        parsed.faults.into_iter().map(|fault| {
+            Reject::of(SourceRow::of(block, fault.range), fault.reason.message(shape))
+        }),
+    );
+    unit.odd =
+        odd.into_iter().map(|odd| (SourceRow::of(block, odd.range), odd.copy_text)).collect();
     Ok(())
 }

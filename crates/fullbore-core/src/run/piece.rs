@@ -1,61 +1,24 @@
 //! One piece in work: sent, its odd rows judged, committed or taken back.
 
-use std::ops::Range;
+use std::sync::Arc;
 
 use super::checksum;
 use super::lines::Lines;
 use super::parser::parser_for;
-use super::rejects::{PieceRejects, Reject, Rejects};
+use super::reject_record::Reject;
+use super::rejects::{PieceRejects, Rejects};
 use super::schedule::{Schedule, Unit};
+use super::source_row::SourceRow;
 use super::spool::Spool;
-use crate::constants::{ODD_BYTES_IN_MEMORY, ODD_ROWS_JUDGED_AFTER, ODD_ROWS_PERCENT_MAX};
+use crate::constants::{
+    JUDGED_ROWS_MAX, ODD_BYTES_IN_MEMORY, ODD_ROWS_JUDGED_AFTER, ODD_ROWS_PERCENT_MAX,
+};
 use crate::destination::{Committed, Lane, Portion, Refusal, TextRows, Writer};
 use crate::error::{Error, Result};
-use crate::parse::block::Block;
 use crate::plan::{FileRange, Format, PieceInput, Plan, PlannedPiece};
 
 /// Bytes of text rows sent before the destination's judgement is waited for.
 const TEXT_CHUNK_BYTES: usize = 4 << 20;
-
-/// A record of the source, kept for the reject file.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SourceRow {
-    pub file: usize,
-    /// Byte offset in the (decompressed) file.
-    pub offset: u64,
-    /// Line, from 1; within its range where the file is read in ranges, and within its block until
-    /// its unit's turn has come.
-    pub line: u64,
-    pub raw: Vec<u8>,
-}
-
-impl SourceRow {
-    /// A record of a block.
-    pub fn of(block: &Block, range: Range<usize>) -> Self {
-        let before = memchr::memchr_iter(b'\n', &block.text()[..range.start]).count() as u64;
-        Self {
-            file: block.file,
-            offset: block.offset + range.start as u64,
-            line: block.first_line.unwrap_or(1) + before,
-            raw: block.text()[range].to_vec(),
-        }
-    }
-
-    fn to_bytes(&self) -> [u8; 24] {
-        let mut bytes = [0; 24];
-        bytes[..8].copy_from_slice(&(self.file as u64).to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.offset.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.line.to_le_bytes());
-        bytes
-    }
-
-    fn from_bytes(bytes: &[u8], raw: Vec<u8>) -> Self {
-        let number = |at: usize| {
-            u64::from_le_bytes(bytes[at..at + 8].try_into().expect("24 bytes were written"))
-        };
-        Self { file: number(0) as usize, offset: number(8), line: number(16), raw }
-    }
-}
 
 /// One piece in work.
 pub struct PieceWork<'a> {
@@ -65,6 +28,8 @@ pub struct PieceWork<'a> {
     writer: &'a mut (dyn Writer + 'a),
     piece: &'a PlannedPiece,
     begun: bool,
+    /// Every row is judged by all that the table asks; why.
+    careful: Option<Arc<str>>,
     /// Rows sent typed, and rows set aside for judgement.
     rows_typed: u64,
     rows_odd: u64,
@@ -73,6 +38,7 @@ pub struct PieceWork<'a> {
     /// Units of the text lane that wait for their judgement.
     chunk: Vec<Unit>,
     chunk_bytes: usize,
+    chunk_rows: usize,
     piece_rejects: PieceRejects,
     pub lines: Lines,
     /// Lines of the range, or of the stream, before the next unit.
@@ -88,6 +54,7 @@ impl<'a> PieceWork<'a> {
         rejects: &'a Rejects,
         writer: &'a mut (dyn Writer + 'a),
         piece: &'a PlannedPiece,
+        careful: Option<Arc<str>>,
     ) -> Self {
         Self {
             plan,
@@ -96,12 +63,14 @@ impl<'a> PieceWork<'a> {
             writer,
             piece,
             begun: false,
+            careful,
             rows_typed: 0,
             rows_odd: 0,
             portion: Portion::default(),
             odd: Spool::new(&plan.run_dir, ODD_BYTES_IN_MEMORY),
             chunk: Vec::new(),
             chunk_bytes: 0,
+            chunk_rows: 0,
             piece_rejects: rejects.for_piece(plan, piece),
             lines: Lines::default(),
             lines_before: 0,
@@ -137,7 +106,10 @@ impl<'a> PieceWork<'a> {
 
     fn take(&mut self, mut unit: Unit) -> Result<()> {
         if !self.begun {
-            self.writer.begin(self.piece)?;
+            match &self.careful {
+                Some(because) => self.writer.begin_carefully(self.piece, because)?,
+                None => self.writer.begin(self.piece)?,
+            }
             self.begun = true;
         }
         self.portion.bytes += unit.source_bytes;
@@ -147,8 +119,8 @@ impl<'a> PieceWork<'a> {
         }
         self.note_lines(&mut unit);
         self.schedule.sent(self.piece.table, unit.rows, unit.source_bytes);
-        for (row, reason) in &unit.faults {
-            self.reject(Reject::of(row.clone(), reason.clone()))?;
+        for fault in std::mem::take(&mut unit.faults) {
+            self.reject(fault)?;
         }
         for (row, copy_text) in &unit.odd {
             self.odd.push(&[&row.to_bytes(), &row.raw, copy_text])?;
@@ -156,8 +128,9 @@ impl<'a> PieceWork<'a> {
         self.rows_odd += unit.odd.len() as u64;
         if unit.is_text {
             self.chunk_bytes += unit.encoded.len();
+            self.chunk_rows += unit.rows as usize;
             self.chunk.push(unit);
-            if self.chunk_bytes >= TEXT_CHUNK_BYTES {
+            if self.chunk_bytes >= TEXT_CHUNK_BYTES || self.chunk_rows >= JUDGED_ROWS_MAX {
                 self.judge_chunk()?;
             }
             return Ok(());
@@ -179,8 +152,8 @@ impl<'a> PieceWork<'a> {
     fn note_lines(&mut self, unit: &mut Unit) {
         let Some(origin) = unit.origin else { return };
         if origin.first_line.is_none() {
-            for (row, _) in &mut unit.faults {
-                row.line += self.lines_before;
+            for fault in &mut unit.faults {
+                fault.row.line += self.lines_before;
             }
             for (row, _) in &mut unit.odd {
                 row.line += self.lines_before;
@@ -221,12 +194,12 @@ impl<'a> PieceWork<'a> {
         }
         let chunk = std::mem::take(&mut self.chunk);
         self.chunk_bytes = 0;
+        self.chunk_rows = 0;
         let parts: Vec<&[u8]> = chunk.iter().map(|unit| unit.encoded.as_slice()).collect();
         let rows = chunk.iter().map(|unit| unit.rows).sum();
         if rows > 0 {
             let refusals = self.writer.judge(TextRows { parts: &parts, rows })?;
-            for refusal in refusals {
-                let row = self.locate(&chunk, refusal.row);
+            for (row, refusal) in self.located(&chunk, refusals) {
                 self.reject(Reject::refused(row, refusal))?;
             }
         }
@@ -236,26 +209,39 @@ impl<'a> PieceWork<'a> {
         Ok(())
     }
 
-    /// The record behind a row of a chunk.
-    fn locate(&self, chunk: &[Unit], row: u64) -> SourceRow {
-        let mut left = row;
+    /// The records behind rows of a chunk, in order; a block is parsed once for all of its own.
+    fn located(&self, chunk: &[Unit], mut refusals: Vec<Refusal>) -> Vec<(SourceRow, Refusal)> {
+        refusals.sort_by_key(|refusal| refusal.row);
+        let table = &self.plan.tables[self.piece.table];
+        let mut refusals = refusals.into_iter().peekable();
+        let mut located = Vec::new();
+        let mut begins = 0;
         for unit in chunk {
-            if left >= unit.rows {
-                left -= unit.rows;
+            let mut its = Vec::new();
+            while let Some(refusal) = refusals.next_if(|r| r.row < begins + unit.rows) {
+                its.push(((refusal.row - begins) as usize, refusal));
+            }
+            begins += unit.rows;
+            if its.is_empty() {
                 continue;
             }
-            let table = &self.plan.tables[self.piece.table];
             if let (Some(block), Format::Delimited(dialect)) = (&unit.block, &table.format) {
-                let found = parser_for(table, dialect, Lane::Text).locate(block, left as usize);
-                if let Some(range) = found {
-                    return SourceRow::of(block, range);
-                }
+                let records = parser_for(table, dialect, Lane::Text).records(block);
+                located.extend(its.into_iter().map(|(row, refusal)| {
+                    let record = records.get(row).cloned().unwrap_or(0..0);
+                    (SourceRow::of(block, record), refusal)
+                }));
+                continue;
             }
             // A source without raw rows: what was sent stands for it.
-            let line = unit.encoded.split_inclusive(|b| *b == b'\n').nth(left as usize);
-            return SourceRow { raw: line.unwrap_or_default().to_vec(), ..SourceRow::default() };
+            let lines: Vec<&[u8]> = unit.encoded.split_inclusive(|b| *b == b'\n').collect();
+            let (file, first) = unit.first_row.unwrap_or_default();
+            located.extend(its.into_iter().map(|(row, refusal)| {
+                let raw = table.lineage.stripped(lines.get(row).copied().unwrap_or_default());
+                (SourceRow { file, offset: first + row as u64, line: 0, raw }, refusal)
+            }));
         }
-        SourceRow::default()
+        located
     }
 
     /// Lets the destination judge the odd rows that were set aside.
@@ -266,7 +252,7 @@ impl<'a> PieceWork<'a> {
         loop {
             let mut rows = Vec::new();
             let mut lines = Vec::new();
-            while lines.len() < TEXT_CHUNK_BYTES {
+            while lines.len() < TEXT_CHUNK_BYTES && rows.len() < JUDGED_ROWS_MAX {
                 let Some(mut record) = reader.next()? else { break };
                 lines.append(&mut record[2]);
                 let raw = std::mem::take(&mut record[1]);
@@ -305,16 +291,5 @@ impl<'a> PieceWork<'a> {
             }
         }
         Ok(())
-    }
-}
-
-impl Reject {
-    fn refused(row: SourceRow, refusal: Refusal) -> Self {
-        Self {
-            column: refusal.column,
-            value: refusal.value,
-            code: Some(refusal.code),
-            ..Self::of(row, refusal.reason)
-        }
     }
 }

@@ -16,20 +16,33 @@ pub struct RejectFiles {
 
 impl RejectFiles {
     pub fn create(plan: &Plan, table: usize) -> Result<Self> {
+        Self::open(plan, table, false)
+    }
+
+    /// Goes on with files that were written before, if they were.
+    pub fn append(plan: &Plan, table: usize) -> Result<Self> {
+        Self::open(plan, table, true)
+    }
+
+    fn open(plan: &Plan, table: usize, appends: bool) -> Result<Self> {
         let name: String = plan.tables[table]
             .name
             .chars()
             .map(|c| if c.is_alphanumeric() || matches!(c, '_' | '-' | '.') { c } else { '_' })
             .collect();
         let path = plan.reject_dir.join(format!("{name}.{}.rejected", plan.run_id));
+        let is_begun = appends && path.is_file();
         let create = |path: &PathBuf| {
             std::fs::create_dir_all(&plan.reject_dir)
-                .and_then(|()| std::fs::File::create(path))
+                .and_then(|()| match is_begun {
+                    true => std::fs::File::options().append(true).open(path),
+                    false => std::fs::File::create(path),
+                })
                 .map(BufWriter::new)
                 .map_err(|source| Error::Write { path: path.clone(), source })
         };
         let mut rows = create(&path)?;
-        if let Some(header) = &plan.tables[table].header_line {
+        if let Some(header) = plan.tables[table].header_line.as_ref().filter(|_| !is_begun) {
             rows.write_all(header).map_err(|source| Error::Write { path: path.clone(), source })?;
         }
         let reasons = create(&path.with_extension("rejected.jsonl"))?;

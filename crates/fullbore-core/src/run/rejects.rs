@@ -2,74 +2,29 @@
 //!
 //! A piece's rejects count once the piece is committed; they are written at the end of the run,
 //! when line numbers are known. Where the run can be resumed, a piece that has some is committed
-//! only after they are safe in a file of the run's folder: whoever goes on finds them there.
+//! only after they are safe in a file of the run's folder: whoever goes on finds them there. Its name
+//! says how many they are, as the ledger does: where rows are rejected when all are loaded already, the
+//! piece gets a new file before the ledger says so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::{Deserialize, Serialize};
-
-use super::piece::SourceRow;
 use super::reject_files::RejectFiles;
+pub use super::reject_record::Reason;
+use super::reject_record::{Kept, Reject};
 use super::schedule::Schedule;
+use super::source_row::SourceRow;
 use super::spool::Spool;
-use crate::constants::REJECT_VALUE_BYTES;
 use crate::destination::Committed;
 use crate::error::{Error, Result};
 use crate::job::RejectLimit;
 use crate::plan::infer::option_text;
-use crate::plan::{PieceInput, Plan, PlannedPiece};
+use crate::plan::{Format, PieceInput, Plan, PlannedPiece};
 
 /// Bytes of one piece's rejects kept in memory.
-const MEMORY_PER_PIECE: usize = 256 * 1024;
-
-/// A row refused.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reject {
-    pub row: SourceRow,
-    pub column: Option<String>,
-    pub value: Option<String>,
-    /// The SQLSTATE, where the destination refused it.
-    pub code: Option<String>,
-    pub reason: String,
-}
-
-impl Reject {
-    pub fn of(row: SourceRow, reason: String) -> Self {
-        Self { row, reason, ..Self::default() }
-    }
-}
-
-/// One line of the reason file.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Reason {
-    pub table: String,
-    pub file: String,
-    /// Line of the file, from 1; none for sources without lines.
-    pub line: Option<u64>,
-    pub byte_offset: u64,
-    pub column: Option<String>,
-    pub value: Option<String>,
-    pub code: Option<String>,
-    pub reason: String,
-}
-
-/// What is spooled until line numbers are known.
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    table: usize,
-    file: usize,
-    offset: u64,
-    line: u64,
-    /// Where the range began in which `line` counts; none where it counts in the file.
-    range_start: Option<u64>,
-    column: Option<String>,
-    value: Option<String>,
-    code: Option<String>,
-    reason: String,
-}
+pub const MEMORY_PER_PIECE: usize = 256 * 1024;
 
 /// Rejects of a piece that is not committed yet.
 #[derive(Default)]
@@ -82,9 +37,12 @@ pub struct PieceRejects {
 
 /// All rejects of a run.
 pub struct Rejects {
-    limit: RejectLimit,
-    count: AtomicU64,
+    pub(super) limit: RejectLimit,
+    pub(super) count: AtomicU64,
     committed: Mutex<Option<Spool>>,
+    /// Where the committed ones stand, by table: file and place. Kept where rows may be rejected after
+    /// they were loaded, which must not find these again.
+    pub(super) places: Mutex<HashMap<usize, HashSet<(usize, u64)>>>,
 }
 
 impl Rejects {
@@ -93,6 +51,7 @@ impl Rejects {
             limit: plan.max_rejects,
             count: AtomicU64::new(0),
             committed: Mutex::new(Some(Spool::new(&plan.run_dir, MEMORY_PER_PIECE))),
+            places: Mutex::default(),
         }
     }
 
@@ -105,7 +64,7 @@ impl Rejects {
     pub fn restore(&self, plan: &Plan, committed: &[Committed]) -> Result<()> {
         for piece in committed.iter().filter(|piece| piece.portion.rejected > 0) {
             let count = piece.portion.rejected;
-            let path = saved_path(plan, piece.piece);
+            let path = saved_path(plan, piece.piece, count);
             if !path.is_file() {
                 let number = piece.piece;
                 return Err(Error::usage_with_hint(
@@ -135,7 +94,7 @@ impl Rejects {
             return Ok(());
         }
         let Some(spool) = rejects.spool.take() else { return Ok(()) };
-        let path = saved_path(plan, piece.number);
+        let path = saved_path(plan, piece.number, rejects.count);
         spool.save(&path)?;
         rejects.saved = Some(path);
         Ok(())
@@ -169,7 +128,7 @@ impl Rejects {
             _ => None,
         };
         let table = &plan.tables[piece.table];
-        let mut reason = reject.reason;
+        let mut reason = reject.reason.clone();
         let guessed = reject.column.as_ref().and_then(|name| table.inferred.get_key_value(name));
         if let Some((name, type_name)) = guessed {
             let option = option_text(name);
@@ -179,6 +138,7 @@ impl Rejects {
             "{}{}{}: {reason}",
             table.files[reject.row.file].path.display(),
             match range_start {
+                _ if table.format == Format::Parquet => format!(", row {}", reject.row.offset + 1),
                 Some(start) if start > table.files[reject.row.file].data_start => {
                     format!(", byte {}", reject.row.offset)
                 }
@@ -188,20 +148,10 @@ impl Rejects {
             reject.column.as_ref().map_or(String::new(), |name| format!(", column {name}")),
         );
         tracing::debug!(table = table.name, "reject: {first}");
-        let kept = Kept {
-            table: piece.table,
-            file: reject.row.file,
-            offset: reject.row.offset,
-            line: reject.row.line,
-            range_start,
-            column: reject.column,
-            value: reject.value.map(|value| cut(&value)),
-            code: reject.code,
-            reason,
-        };
+        let (raw, kept) = Kept::of(piece.table, range_start, Reject { reason, ..reject });
         let json = serde_json::to_vec(&kept).expect("plain data becomes JSON");
         if let Some(spool) = &mut rejects.spool {
-            spool.push(&[&reject.row.raw, &json])?;
+            spool.push(&[&raw, &json])?;
         }
         rejects.count += 1;
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
@@ -222,7 +172,12 @@ impl Rejects {
         };
         let mut committed = self.committed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let Some(committed) = committed.as_mut() else { return Ok(()) };
+        let mut places = self.places.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         while let Some(record) = reader.next()? {
+            if self.limit.allows_any() {
+                let kept = Kept::read(&record[1]);
+                places.entry(kept.table).or_default().insert((kept.file, kept.offset));
+            }
             committed.push(&[&record[0], &record[1]])?;
         }
         Ok(())
@@ -258,7 +213,7 @@ impl Rejects {
         let mut reader = spool.into_reader(2)?;
         let mut files: BTreeMap<usize, RejectFiles> = BTreeMap::new();
         while let Some(record) = reader.next()? {
-            let kept: Kept = serde_json::from_slice(&record[1]).expect("written just before");
+            let kept = Kept::read(&record[1]);
             let table = &plan.tables[kept.table];
             let out = match files.entry(kept.table) {
                 std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
@@ -272,17 +227,7 @@ impl Rejects {
                 }
                 None => (kept.line > 0).then_some(kept.line),
             };
-            let reason = Reason {
-                table: table.name.clone(),
-                file: table.files[kept.file].path.display().to_string(),
-                line,
-                byte_offset: kept.offset,
-                column: kept.column,
-                value: kept.value,
-                code: kept.code,
-                reason: kept.reason,
-            };
-            out.write(&record[0], &reason)?;
+            out.write(&record[0], &kept.reason(table, line))?;
         }
         files.into_values().map(RejectFiles::close).collect()
     }
@@ -292,13 +237,13 @@ impl Rejects {
 pub fn remove_saved(plan: &Plan, committed: &[Committed]) {
     for piece in committed.iter().filter(|piece| piece.portion.rejected > 0) {
         // What stays is in nobody's way.
-        let _ = std::fs::remove_file(saved_path(plan, piece.piece));
+        let _ = std::fs::remove_file(saved_path(plan, piece.piece, piece.portion.rejected));
     }
 }
 
-/// Where a piece's rejects wait for the end of the run.
-fn saved_path(plan: &Plan, piece: usize) -> PathBuf {
-    plan.run_dir.join(format!("rejects-{piece:05}.spool"))
+/// Where a piece's rejects, so many, wait for the end of the run.
+pub fn saved_path(plan: &Plan, piece: usize, count: u64) -> PathBuf {
+    plan.run_dir.join(format!("rejects-{piece:05}-{count}.spool"))
 }
 
 fn lines_skipped(plan: &Plan, piece: &PlannedPiece, row: &SourceRow) -> u64 {
@@ -308,10 +253,4 @@ fn lines_skipped(plan: &Plan, piece: &PlannedPiece, row: &SourceRow) -> u64 {
         }
         _ => 0,
     }
-}
-
-/// A value short enough to be shown, cut between characters.
-fn cut(value: &str) -> String {
-    let end = value.floor_char_boundary(REJECT_VALUE_BYTES);
-    value[..end].to_owned()
 }

@@ -9,11 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use super::rejects::{Rejects, remove_saved};
+use super::lines_before;
+use super::rejects::{self, Rejects, remove_saved};
+use super::retrace::{self, Retraced};
 use super::retry::Patience;
-use super::schedule::Schedule;
+use super::schedule::{Refused, Schedule};
 use super::{Outcome, Scene, load};
-use crate::constants::ROUNDS_WITHOUT_PROGRESS_MAX;
+use crate::constants::{ROUNDS_WITHOUT_PROGRESS_MAX, SIFTS_MAX};
 use crate::destination::{Committed, Destination, Phase, Standing};
 use crate::error::{DestinationFailure, Error, Result};
 use crate::observe::{Clocks, Seen};
@@ -36,14 +38,15 @@ impl Rounds<'_> {
         outcome.bytes_before = standing.committed.iter().map(|piece| piece.portion.bytes).sum();
         push_phase(outcome, "prepare", began);
         let mut progress = Progress { committed: standing.committed.len(), rounds_without: 0 };
-        while let Some(lost) = self.round(standing, outcome)? {
+        let mut refused = Refused::default();
+        while let Some(lost) = self.round(standing, &mut refused, outcome)? {
             if self.is_interrupted() {
                 return Err(Error::Interrupted);
             }
             if !progress.goes_on(outcome) {
                 return Err(lost);
             }
-            tracing::warn!("begun anew after a lost connection: {lost}");
+            tracing::warn!("another round is needed: {lost}");
             self.recorder.record(Event::RoundStarted {
                 reason: lost.to_string(),
                 pieces_committed: outcome.pieces,
@@ -87,16 +90,24 @@ impl Rounds<'_> {
     }
 
     /// Loads what is not committed and publishes; the loss that makes another round needed, if any.
-    fn round(&self, standing: Standing, outcome: &mut Outcome) -> Result<Option<Error>> {
+    fn round(
+        &self,
+        standing: Standing,
+        refused: &mut Refused,
+        outcome: &mut Outcome,
+    ) -> Result<Option<Error>> {
         let began = Instant::now();
         let rejects = Rejects::new(self.plan);
         rejects.restore(self.plan, &standing.committed)?;
-        let schedule = Schedule::new(self.plan, self.interrupted, standing.committed);
+        let before = std::mem::take(refused);
+        let schedule = Schedule::new(self.plan, self.interrupted, standing.committed, before)
+            .with_lines(lines_before::count(self.plan)?);
         let loaded = match standing.is_published {
             true => Ok(()),
             false => self.load(&schedule, &rejects, &mut outcome.seen),
         };
         push_phase(outcome, "load", began);
+        *refused = schedule.refused();
         let committed = schedule.committed();
         fill(outcome, &schedule, &committed);
         let lost = schedule.take_lost();
@@ -120,7 +131,8 @@ impl Rounds<'_> {
             return Ok(lost);
         }
         rejects.check_share(outcome.rows)?;
-        match self.publish(&committed, outcome) {
+        let mut committed = committed;
+        match self.publish(&mut committed, &rejects, outcome) {
             Err(error) if error.is_lost() && self.plan.continuity.is_resumable => {
                 return Ok(Some(error));
             }
@@ -135,13 +147,95 @@ impl Rounds<'_> {
         load(&Scene { plan, destination, recorder, schedule, rejects, clocks }, seen)
     }
 
-    fn publish(&self, committed: &[Committed], outcome: &mut Outcome) -> Result<()> {
-        for phase in self.destination.publish(self.plan, committed)? {
+    /// Shows the rows. Where a constraint keeps them from it and rows may be rejected, the ones that
+    /// break it are taken out first.
+    fn publish(
+        &self,
+        committed: &mut [Committed],
+        rejects: &Rejects,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let mut sifted = 0;
+        let phases = loop {
+            match self.destination.publish(self.plan, committed) {
+                Err(error) if sifted < SIFTS_MAX && self.may_sift(&error) => {
+                    tracing::info!("rows are sifted: {error}");
+                    let began = Instant::now();
+                    let removed = self
+                        .sift(committed, rejects, outcome)
+                        .map_err(|sifting| beside(&error, sifting))?;
+                    push_phase(outcome, "sift", began);
+                    if !removed {
+                        return Err(error);
+                    }
+                    sifted += 1;
+                }
+                published => break published?,
+            }
+        };
+        for phase in phases {
             tracing::info!(phase = phase.name, seconds = phase.seconds, "phase finished");
             self.recorder.record(Event::PhaseFinished { phase: phase.clone() });
             outcome.phases.push(phase);
         }
         Ok(())
+    }
+
+    /// Whether it is rows that keep the others from being shown, and they may be rejected.
+    fn may_sift(&self, error: &Error) -> bool {
+        use DestinationFailure::{Constraint, Data};
+        let is_rows = matches!(error, Error::Destination { kind: Constraint | Data, .. });
+        is_rows && self.plan.max_rejects.allows_any() && retrace::is_possible(self.plan)
+    }
+
+    /// Takes rows out that break what the table asks of all its rows; whether there were any.
+    fn sift(
+        &self,
+        committed: &mut [Committed],
+        rejects: &Rejects,
+        outcome: &mut Outcome,
+    ) -> Result<bool> {
+        let (plan, destination) = (self.plan.as_ref(), self.destination);
+        let mut retraced = Retraced::new(plan, destination, rejects, committed);
+        let sifted = destination.sift(plan, committed, &mut retraced);
+        let Retraced { refused, records, .. } = retraced;
+        let count = refused.values().sum();
+        if let Err(error) = sifted {
+            if matches!(error, Error::TooManyRejects { .. }) {
+                // Those that ended the run are what the user wants to see.
+                note_files(outcome, rejects.append(plan, &records)?);
+                outcome.rejected = rejects.count();
+            } else {
+                rejects.forget_late(count);
+            }
+            return Err(error);
+        }
+        for piece in committed.iter_mut() {
+            let Some(count) = refused.get(&piece.piece) else { continue };
+            rejects::remove_saved(plan, std::slice::from_ref(piece));
+            piece.rows -= count;
+            piece.portion.rejected += count;
+            outcome.tables[piece.table].rows -= count;
+            outcome.tables[piece.table].rejected += count;
+        }
+        outcome.rows -= count;
+        outcome.rejected = rejects.count();
+        note_files(outcome, rejects.append(plan, &records)?);
+        Ok(count > 0)
+    }
+}
+
+/// Where rows can't be sifted, why that was tried is what one wants to know first.
+fn beside(first: &Error, sifting: Error) -> Error {
+    match sifting {
+        Error::Destination { message, hint, kind } if kind != DestinationFailure::Lost => {
+            Error::Destination {
+                message: format!("{first}; then: {message}"),
+                hint: hint.or_else(|| first.hint().map(str::to_owned)),
+                kind,
+            }
+        }
+        other => other,
     }
 }
 
@@ -156,6 +250,14 @@ fn caused_by(lost: Option<&Error>, last: Error) -> Error {
             }
         }
         (_, last) => last,
+    }
+}
+
+fn note_files(outcome: &mut Outcome, files: Vec<std::path::PathBuf>) {
+    for file in files {
+        if !outcome.reject_files.contains(&file) {
+            outcome.reject_files.push(file);
+        }
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::piece::PieceWork;
 use super::rejects::Rejects;
 use super::retry::Patience;
-use super::schedule::Schedule;
+use super::schedule::{Claim, Schedule};
 use crate::destination::{Destination, Lane, Portion, Receipt, Refusal, TextRows, Writer};
 use crate::error::{DestinationFailure, Error, Result};
 use crate::observe::clock::{self, Activity};
-use crate::plan::{Plan, PlannedPiece};
+use crate::plan::{PieceInput, Plan, PlannedPiece};
 use crate::record::{Event, Recorder};
 
 pub fn load_until_done(
@@ -21,7 +21,7 @@ pub fn load_until_done(
     number: usize,
 ) -> Result<()> {
     let mut writer: Option<Box<dyn Writer + '_>> = None;
-    while let Some((piece, lane)) = schedule.claim()? {
+    while let Some(Claim { piece, lane, careful }) = schedule.claim()? {
         let session = match &mut writer {
             Some(writer) => writer,
             // Opened with the first piece: a run of one piece needs one session.
@@ -30,7 +30,8 @@ pub fn load_until_done(
         clock::work_for(piece.table);
         let table = plan.tables[piece.table].name.as_str();
         tracing::debug!(table, piece = piece.number, ?lane, input = ?piece.input, "piece started");
-        let mut work = PieceWork::new(plan, schedule, rejects, session.as_mut(), &piece);
+        let is_careful = careful.is_some();
+        let mut work = PieceWork::new(plan, schedule, rejects, session.as_mut(), &piece, careful);
         let error = match work.load() {
             Ok(committed) => {
                 let (rows, bytes) = (committed.rows, committed.portion.bytes);
@@ -53,6 +54,16 @@ pub fn load_until_done(
         let is_data = matches!(error, Error::Destination { kind: DestinationFailure::Data, .. });
         if is_data && lane == Lane::Binary && schedule.repeat_as_text(&piece) {
             tracing::info!(piece = piece.number, %error, "piece is repeated as text");
+        } else if !is_careful && is_broken_rule(&error) {
+            if schedule.repeat_carefully(&piece, &error) {
+                tracing::info!(piece = piece.number, %error, "piece is repeated row by row");
+            } else if is_in_a_file(plan, &piece) && plan.continuity.is_resumable {
+                // The next round reads the file through for what is missing.
+                tracing::info!(piece = piece.number, %error, "piece is left to the next round");
+                schedule.lose(&piece, error);
+            } else {
+                return Err(error);
+            }
         } else if error.is_lost() && plan.continuity.is_resumable {
             // Whether it was committed is for the ledger to say, once all streams have ended.
             tracing::warn!(piece = piece.number, stream = number, "connection lost: {error}");
@@ -63,6 +74,20 @@ pub fn load_until_done(
         }
     }
     Ok(())
+}
+
+/// Whether a row broke what the table asks of its rows, or a type of its values.
+fn is_broken_rule(error: &Error) -> bool {
+    use DestinationFailure::{Constraint, Data};
+    matches!(error, Error::Destination { kind: Constraint | Data, .. })
+}
+
+/// Whether a piece's source can be read through once more.
+fn is_in_a_file(plan: &Plan, piece: &PlannedPiece) -> bool {
+    match &piece.input {
+        PieceInput::Stream { file } => plan.tables[piece.table].files[*file].is_regular,
+        PieceInput::Ranges(_) | PieceInput::Rows(_) => false,
+    }
 }
 
 /// Opens a session; where the server is gone it is waited for.
@@ -91,6 +116,11 @@ impl Writer for Timed<'_> {
     fn begin(&mut self, piece: &PlannedPiece) -> Result<()> {
         clock::enter(Activity::Answering);
         self.0.begin(piece)
+    }
+
+    fn begin_carefully(&mut self, piece: &PlannedPiece, because: &str) -> Result<()> {
+        clock::enter(Activity::Answering);
+        self.0.begin_carefully(piece, because)
     }
 
     fn write(&mut self, encoded: &[u8]) -> Result<()> {

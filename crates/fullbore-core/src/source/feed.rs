@@ -3,6 +3,7 @@
 //! A feed is the narrow place of its input: whoever holds it reads, cuts at a record's end, and
 //! lets go; parsing happens outside.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -55,7 +56,12 @@ impl Feed {
 /// What a feed gave.
 pub enum Fed {
     Block,
-    Batch(RecordBatch),
+    /// Rows of a file, from `row` on, counted from 0.
+    Batch {
+        batch: RecordBatch,
+        file: usize,
+        row: u64,
+    },
     End,
 }
 
@@ -88,7 +94,13 @@ pub struct RangeFeed {
     open: Option<File>,
     stream: Option<StreamFeed>,
     offset: u64,
+    /// Lines before ranges of files, where lines are asked for; and the line that comes next.
+    lines: Option<Arc<LinesBefore>>,
+    line: Option<u64>,
 }
+
+/// Lines before ranges, by file and start.
+pub type LinesBefore = HashMap<(usize, u64), u64>;
 
 impl RangeFeed {
     pub fn new(
@@ -106,7 +118,14 @@ impl RangeFeed {
             open: None,
             stream: None,
             offset: 0,
+            lines: None,
+            line: None,
         }
+    }
+
+    /// Tells each block its line in its file.
+    pub fn with_lines(self, lines: Arc<LinesBefore>) -> Self {
+        Self { lines: Some(lines), ..self }
     }
 
     /// Fills the block with the next records; false at the end of the piece.
@@ -125,6 +144,9 @@ impl RangeFeed {
             if self.open.is_none() {
                 self.open = Some(source.open()?);
                 self.offset = range.start;
+                let before =
+                    self.lines.as_ref().and_then(|lines| lines.get(&(range.file, range.start)));
+                self.line = before.map(|before| before + 1);
             }
             let left = range.end - self.offset;
             let Some(file) = self.open.as_ref().filter(|_| left > 0) else {
@@ -148,6 +170,10 @@ impl RangeFeed {
             block.offset = self.offset;
             // Lines are counted within a range; its later blocks go on from the one before.
             block.first_line = (self.offset == range.start).then_some(1);
+            block.line_of_file = self.line;
+            if let Some(line) = &mut self.line {
+                *line += memchr::memchr_iter(b'\n', block.text()).count() as u64;
+            }
             self.offset += used;
             return Ok(true);
         }

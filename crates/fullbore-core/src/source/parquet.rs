@@ -58,11 +58,18 @@ pub struct ParquetFeed {
     reader: ParquetRecordBatchReader,
     file: File,
     shape: ParseShape,
+    /// The file's place among the table's, and the row that comes next.
+    place: (usize, u64),
 }
 
 impl ParquetFeed {
-    /// Opens a file at some of its rows, counted from 0.
-    pub fn open(source: Arc<SourceFile>, rows: Range<u64>, shape: &ParseShape) -> Result<Self> {
+    /// Opens a file, the table's `number`th, at some of its rows, counted from 0.
+    pub fn open(
+        source: Arc<SourceFile>,
+        number: usize,
+        rows: Range<u64>,
+        shape: &ParseShape,
+    ) -> Result<Self> {
         let file = source.open()?;
         let handle = file
             .try_clone()
@@ -91,7 +98,7 @@ impl ParquetFeed {
             .with_batch_size(BATCH_ROWS)
             .build()
             .map_err(|error| damaged(&source, error))?;
-        Ok(Self { source, reader, file, shape: shape.clone() })
+        Ok(Self { source, reader, file, shape: shape.clone(), place: (number, rows.start) })
     }
 
     /// The next batch, in the target's types or as text.
@@ -101,7 +108,9 @@ impl ParquetFeed {
             return Ok(Fed::End);
         };
         let batch = batch.map_err(|error| damaged(&self.source, error))?;
-        Ok(Fed::Batch(self.cast(&batch, lane)?))
+        let (file, row) = self.place;
+        self.place.1 += batch.num_rows() as u64;
+        Ok(Fed::Batch { batch: self.cast(&batch, lane)?, file, row })
     }
 
     fn cast(&self, batch: &RecordBatch, lane: Lane) -> Result<RecordBatch> {
@@ -162,7 +171,7 @@ impl RowFeed {
                     let Some(range) = self.ranges.pop_front() else { return Ok(Fed::End) };
                     let source = self.files[range.file].clone();
                     let rows = range.start..range.end;
-                    self.open.insert(ParquetFeed::open(source, rows, &self.shape)?)
+                    self.open.insert(ParquetFeed::open(source, range.file, rows, &self.shape)?)
                 }
             };
             match feed.next(lane)? {

@@ -144,6 +144,7 @@ impl StreamFeed {
         block.file = self.file;
         block.offset = self.offset;
         block.first_line = Some(self.lines + 1);
+        block.line_of_file = block.first_line;
         self.lines += memchr::memchr_iter(b'\n', block.text()).count() as u64;
         self.offset += used as u64;
         Ok(used > 0)

@@ -126,6 +126,7 @@ fn skipped(notice: &ServerMessage, target: &JudgeTarget<'_>) -> Option<Refusal> 
         row: line.checked_sub(1)?,
         column,
         value,
+        constraint: None,
         code: notice.code.clone(),
         reason: format!("{}{detail}", notice.message),
     })

@@ -1,6 +1,7 @@
 //! The ledger as the destination uses it: who keeps it, and the session that holds the job's lock.
 
 use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
 
 use fullbore_core::error::Result;
 use fullbore_core::job::Publish;
@@ -30,6 +31,7 @@ impl Postgres {
     /// Whether an earlier attempt may have done some of what is left.
     pub(crate) fn is_later_attempt(&self) -> bool {
         self.ledger().is_some_and(|ledger| ledger.attempt() > 1)
+            || self.sifted.load(Ordering::Relaxed)
     }
 
     /// The control session, opened again where it was lost.

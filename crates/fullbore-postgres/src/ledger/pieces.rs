@@ -77,6 +77,21 @@ pub fn completion(
     ))
 }
 
+/// Rows of pieces that are committed were taken out and rejected, by pieces so many.
+pub fn refuse(session: &mut Session, ledger: &Ledger, by_piece: &[(usize, u64)]) -> Result<()> {
+    let run = quote_literal(&ledger.run_id).map_err(failed)?;
+    for (piece, rows) in by_piece {
+        session
+            .execute(&format!(
+                "UPDATE {}.pieces SET rows = rows - {rows}, rejected = rejected + {rows}
+                  WHERE run = {run} AND piece = {piece}",
+                ledger.schema
+            ))
+            .map_err(|error| failed_while(error, "writing to the ledger"))?;
+    }
+    Ok(())
+}
+
 /// The pieces of a run that are committed.
 pub fn committed(
     session: &mut Session,

@@ -5,17 +5,25 @@
 use fullbore_core::error::Result;
 use fullbore_core::plan::Plan;
 
-use crate::connection::Session;
+use crate::connection::{Session, quote_identifier};
 use crate::error::{failed, failed_while};
 use crate::target::Target;
 
 pub fn prepare(session: &mut Session, plan: &Plan, target: &Target) -> Result<()> {
+    let staging = target.staging(plan)?;
+    // A row that breaks a CHECK is found as it comes, not when all are there; but not before a
+    // trigger of the target had its chance to mend it.
+    let is_mended = target.relation.kind == 'f' || target.relation.is_changed_before;
+    let constraints = if is_mended { "" } else { " INCLUDING CONSTRAINTS" };
     // Unlogged: what a crash takes from it is loaded again anyway.
-    let sql = format!(
-        "CREATE UNLOGGED TABLE {} (LIKE {} INCLUDING DEFAULTS INCLUDING GENERATED)",
-        target.staging(plan)?,
+    let mut sql = format!(
+        "CREATE UNLOGGED TABLE {staging} (LIKE {} INCLUDING DEFAULTS INCLUDING GENERATED{constraints})",
         target.name()
     );
+    for column in target.relation.columns.iter().filter(|c| is_mended && c.is_not_null) {
+        let column = quote_identifier(&column.name).map_err(failed)?;
+        sql.push_str(&format!("; ALTER TABLE {staging} ALTER {column} DROP NOT NULL"));
+    }
     session.execute(&sql).map_err(failed)?;
     Ok(())
 }
@@ -25,7 +33,7 @@ pub fn show(session: &mut Session, plan: &Plan, table: usize, target: &Target) -
     let staging = target.staging(plan)?;
     session
         .execute(&format!(
-            "INSERT INTO {} ({columns}) SELECT {columns} FROM {staging}",
+            "INSERT INTO {} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {staging}",
             target.name()
         ))
         .map_err(|error| failed_while(error, &format!("appending to {}", target.name())))?;

@@ -107,6 +107,9 @@ fn plan(table: &str, columns: &[&str]) -> Plan {
         field_names: columns.iter().map(ToString::to_string).collect(),
     });
     let table = TablePlan {
+        is_constrained: false,
+        not_null: Vec::new(),
+        lineage: Default::default(),
         name: table.to_owned(),
         files: Vec::new(),
         format: Format::Delimited(Dialect::csv()),

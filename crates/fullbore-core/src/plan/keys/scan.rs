@@ -178,7 +178,7 @@ impl Reader {
         let source = scanner.files[range.file].clone();
         let shape = scanner.key.shape.clone();
         let Format::Delimited(dialect) = scanner.format else {
-            let feed = ParquetFeed::open(source, range.start..range.end, &shape)?;
+            let feed = ParquetFeed::open(source, range.file, range.start..range.end, &shape)?;
             return Ok(Self::Rows { feed: Box::new(feed), row: range.start, rows: 0 });
         };
         let parser = Parser::new(dialect.clone(), shape);
@@ -215,7 +215,7 @@ impl Reader {
             }
             Self::Rows { feed, row, rows } => {
                 *row += std::mem::take(rows);
-                let Fed::Batch(batch) = feed.next(Lane::Binary)? else { return Ok(None) };
+                let Fed::Batch { batch, .. } = feed.next(Lane::Binary)? else { return Ok(None) };
                 *rows = batch.num_rows() as u64;
                 Ok(Some(batch.column(0).clone()))
             }

@@ -20,8 +20,9 @@ use crate::error::{Error, Result};
 use crate::parse::block::Block;
 use crate::plan::{KeyLimits, PieceInput, Plan, PlannedPiece};
 use crate::record::{Event, TableTotals};
-use crate::run::piece::SourceRow;
-use crate::source::feed::Feed;
+use crate::run::reject_record::Reject;
+use crate::run::source_row::SourceRow;
+use crate::source::feed::{Feed, LinesBefore};
 use crate::source::gaps;
 
 /// Where a block stood in its source.
@@ -46,8 +47,10 @@ pub struct Unit {
     /// Of the bytes as they were parsed, where the destination keeps a ledger.
     pub checksum: Option<u64>,
     pub origin: Option<Origin>,
+    /// Of a batch that no text was parsed for: its file and its first row in it, from 0.
+    pub first_row: Option<(usize, u64)>,
     /// Records that are no rows: where they came from, and why.
-    pub faults: Vec<(SourceRow, String)>,
+    pub faults: Vec<Reject>,
     /// Rows that the destination must judge, as COPY text.
     pub odd: Vec<(SourceRow, Vec<u8>)>,
     /// The block itself, where its rows may be asked for again (text lane).
@@ -72,6 +75,26 @@ struct Active {
     limits: Option<Arc<KeyLimits>>,
     /// Its stream waits here for its next unit: nobody else is woken for one.
     arrived: Arc<Condvar>,
+}
+
+/// How a piece that was refused as a whole is repeated.
+#[derive(Clone)]
+enum Again {
+    AsText,
+    /// Every row is judged; why.
+    Carefully(Arc<str>),
+}
+
+/// By table, how many pieces were refused as a whole since a row broke something, and why the first
+/// one was.
+pub type Refused = HashMap<usize, (usize, Arc<str>)>;
+
+/// A piece that a stream is to load.
+pub struct Claim {
+    pub piece: PlannedPiece,
+    pub lane: Lane,
+    /// Every row is to be judged; why.
+    pub careful: Option<Arc<str>>,
 }
 
 /// What a parser is to do next.
@@ -100,8 +123,10 @@ struct SharedStream {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<PlannedPiece>,
-    /// Pieces that are to be repeated as text.
-    as_text: HashMap<usize, ()>,
+    /// Pieces that are to be repeated in another way.
+    again: HashMap<usize, Again>,
+    /// Tables of which pieces were refused as a whole: how many, and why the first one was.
+    refused: Refused,
     streams: Vec<SharedStream>,
     active: Vec<Active>,
     next_number: usize,
@@ -140,17 +165,21 @@ pub struct Schedule<'a> {
     /// Streams wait here for a source that is being opened.
     ready: Condvar,
     table_is_text: Vec<AtomicBool>,
+    /// Lines before the ranges of tables that keep them with their rows.
+    lines_before: HashMap<usize, Arc<LinesBefore>>,
 }
 
 impl<'a> Schedule<'a> {
-    /// `committed` pieces are not given out again.
+    /// `committed` pieces are not given out again; `refused` is what earlier rounds have seen.
     pub fn new(
         plan: &'a Arc<Plan>,
         interrupted: &'a AtomicBool,
         committed: Vec<Committed>,
+        refused: Refused,
     ) -> Self {
         let after = committed.iter().map(|piece| piece.piece + 1).max().unwrap_or(0);
-        let mut state = State { next_number: plan.pieces.len().max(after), ..State::default() };
+        let next_number = plan.pieces.len().max(after);
+        let mut state = State { next_number, refused, ..State::default() };
         let done: HashSet<usize> = committed.iter().map(|piece| piece.piece).collect();
         for piece in plan.pieces.iter().filter(|piece| !done.contains(&piece.number)) {
             match &piece.input {
@@ -200,7 +229,13 @@ impl<'a> Schedule<'a> {
             work: Condvar::new(),
             ready: Condvar::new(),
             table_is_text,
+            lines_before: HashMap::new(),
         }
+    }
+
+    /// Knows lines before ranges.
+    pub fn with_lines(self, lines_before: HashMap<usize, Arc<LinesBefore>>) -> Self {
+        Self { lines_before, ..self }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -271,6 +306,11 @@ impl<'a> Schedule<'a> {
     /// Why connections were lost, where some were.
     pub fn take_lost(&self) -> Option<Error> {
         self.lock().lost.take()
+    }
+
+    /// Which tables had pieces that were refused as a whole.
+    pub fn refused(&self) -> Refused {
+        self.lock().refused.clone()
     }
 
     /// The pieces that are committed, as far as is known here.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use super::{Active, Schedule, State, Unit};
-use crate::constants::QUEUE_BLOCKS_PER_STREAM;
+use super::{Active, Again, Claim, Schedule, State, Unit};
+use crate::constants::{CAREFUL_AFTER_PIECES, QUEUE_BLOCKS_PER_STREAM};
 use crate::destination::{Committed, Lane};
 use crate::error::{Error, Result};
 use crate::observe::clock::{self, Activity};
@@ -18,18 +18,23 @@ use crate::source::stream::StreamFeed;
 
 impl Schedule<'_> {
     /// Gives a stream its next piece, or `None` when there is none left.
-    pub fn claim(&self) -> Result<Option<(PlannedPiece, Lane)>> {
+    pub fn claim(&self) -> Result<Option<Claim>> {
         let mut state = self.lock();
         loop {
             if state.closed || state.is_stopping || self.interrupted.load(Ordering::Relaxed) {
                 return Ok(None);
             }
             if let Some(piece) = state.waiting.pop_front() {
-                let text = state.as_text.contains_key(&piece.number);
-                let lane = if text { Lane::Text } else { self.lane(piece.table) };
+                let again = state.again.get(&piece.number);
+                let careful = match again {
+                    Some(Again::Carefully(because)) => Some(because.clone()),
+                    _ => careful_from_the_start(&state, piece.table),
+                };
+                let is_text = again.is_some() || careful.is_some();
+                let lane = if is_text { Lane::Text } else { self.lane(piece.table) };
                 let feed = Arc::new(Mutex::new(self.open_feed(&piece)?));
                 self.activate(&mut state, piece.clone(), lane, feed, u64::MAX);
-                return Ok(Some((piece, lane)));
+                return Ok(Some(Claim { piece, lane, careful }));
             }
             // Shared streams: the one that fewest work on.
             let next = (0..state.streams.len())
@@ -75,9 +80,11 @@ impl Schedule<'_> {
                 bounds: None,
             };
             state.next_number += 1;
-            let lane = self.lane(table);
+            let careful = careful_from_the_start(&state, table)
+                .or_else(|| self.plan.careful_stream(table, file).map(Arc::from));
+            let lane = if careful.is_some() { Lane::Text } else { self.lane(table) };
             self.activate(&mut state, piece.clone(), lane, feed, piece.bytes);
-            return Ok(Some((piece, lane)));
+            return Ok(Some(Claim { piece, lane, careful }));
         }
     }
 
@@ -111,17 +118,21 @@ impl Schedule<'_> {
         let table = &self.plan.tables[piece.table];
         match (&piece.input, &table.format) {
             (PieceInput::Ranges(ranges), Format::Delimited(dialect)) => {
-                Ok(Feed::Ranges(RangeFeed::new(
+                let feed = RangeFeed::new(
                     table.files.clone(),
                     ranges.clone(),
                     dialect.clone(),
                     self.plan.max_field_bytes,
-                )))
+                );
+                Ok(Feed::Ranges(match self.lines_before.get(&piece.table) {
+                    Some(lines) => feed.with_lines(lines.clone()),
+                    None => feed,
+                }))
             }
             (PieceInput::Rows(ranges), _) => Ok(Feed::Rows(RowFeed::new(
                 table.files.clone(),
                 ranges.clone(),
-                table.shape.clone(),
+                table.read_shape(Lane::Binary),
             ))),
             _ => unreachable!("the planner pairs inputs with formats, streams are opened apart"),
         }
@@ -196,18 +207,45 @@ impl Schedule<'_> {
     pub fn repeat_as_text(&self, piece: &PlannedPiece) -> bool {
         let mut state = self.lock();
         self.deactivate(&mut state, piece.number);
+        let is_repeated = !self.is_read_on(piece) && !state.again.contains_key(&piece.number);
+        if is_repeated {
+            state.again.insert(piece.number, Again::AsText);
+            state.waiting.push_front(piece.clone());
+        }
+        is_repeated
+    }
+
+    /// The piece is to be repeated, every row of it judged. False where it was already, or where its
+    /// source can't be read again.
+    pub fn repeat_carefully(&self, piece: &PlannedPiece, because: &Error) -> bool {
+        let mut state = self.lock();
+        self.deactivate(&mut state, piece.number);
+        let because: Arc<str> = because.to_string().into();
+        let refused = state.refused.entry(piece.table).or_insert((0, because.clone()));
+        refused.0 += 1;
+        if self.is_read_on(piece) {
+            // What comes of the stream later need not be refused first.
+            refused.0 = CAREFUL_AFTER_PIECES;
+            return false;
+        }
+        if matches!(state.again.get(&piece.number), Some(Again::Carefully(_))) {
+            return false;
+        }
+        state.again.insert(piece.number, Again::Carefully(because));
+        state.waiting.push_front(piece.clone());
+        true
+    }
+
+    /// Whether a piece is made of what a source gave while it was read on: it can't be read again
+    /// by itself.
+    fn is_read_on(&self, piece: &PlannedPiece) -> bool {
         let files = &self.plan.tables[piece.table].files;
-        let is_read_once = match &piece.input {
+        match &piece.input {
             PieceInput::Stream { .. } => true,
             PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => {
                 ranges.iter().any(|range| !files[range.file].is_regular)
             }
-        };
-        if is_read_once || state.as_text.insert(piece.number, ()).is_some() {
-            return false;
         }
-        state.waiting.push_front(piece.clone());
-        true
     }
 
     fn deactivate(&self, state: &mut State, piece: usize) {
@@ -243,6 +281,12 @@ impl Schedule<'_> {
             }
         }
     }
+}
+
+/// Why a table's pieces are loaded carefully without having been refused: others of them were.
+fn careful_from_the_start(state: &State, table: usize) -> Option<Arc<str>> {
+    let (pieces, because) = state.refused.get(&table)?;
+    (*pieces >= CAREFUL_AFTER_PIECES).then(|| because.clone())
 }
 
 fn find(state: &mut State, piece: usize) -> &mut Active {

@@ -3,12 +3,17 @@
 //! PostgreSQL 17 and later skip bad rows by themselves (`ON_ERROR ignore`) and name their lines in
 //! notices; `pg_input_error_info` then gives the reason. Before that a failing row takes its COPY
 //! with it: each COPY stands under a savepoint, and the error's context names the line to go on
-//! after.
+//! after ([`one_by_one`]). Where many fail, a loop on the server takes the lines one by one
+//! ([`in_a_loop`]).
+
+mod in_a_loop;
+mod one_by_one;
 
 use fullbore_core::destination::{Refusal, TextRows};
 use fullbore_core::plan::TablePlan;
 
 use crate::connection::{ConnectionError, ServerMessage, Session, quote_literal};
+use one_by_one::one_by_one;
 
 /// The first version that skips bad rows and logs them.
 const SKIPS_BAD_ROWS: u32 = 170_000;
@@ -24,12 +29,59 @@ pub struct JudgeTarget<'a> {
     pub column_list: &'a str,
     pub freeze: bool,
     pub columns: &'a TablePlan,
+    /// A number stands before the columns in each line, as the first of the column list.
+    pub is_numbered: bool,
 }
 
 impl JudgeTarget<'_> {
     fn names(&self) -> impl Iterator<Item = &str> {
         self.columns.shape.columns.iter().map(|column| column.name.as_str())
     }
+}
+
+/// Rows in runs of at most so many, each with the place of its first row.
+pub fn runs_of<'a>(rows: TextRows<'a>, rows_max: usize) -> Vec<(u64, Vec<&'a [u8]>)> {
+    if rows.rows as usize <= rows_max {
+        return vec![(0, rows.parts.to_vec())];
+    }
+    let mut runs: Vec<(u64, Vec<&[u8]>)> = vec![(0, Vec::new())];
+    let (mut place, mut left) = (0, rows_max);
+    for part in rows.parts {
+        let mut start = 0;
+        for end in memchr::memchr_iter(b'\n', part).map(|at| at + 1) {
+            place += 1;
+            left -= 1;
+            if left == 0 {
+                runs.last_mut().expect("there is one").1.push(&part[start..end]);
+                runs.push((place, Vec::new()));
+                (start, left) = (end, rows_max);
+            }
+        }
+        if start < part.len() {
+            runs.last_mut().expect("there is one").1.push(&part[start..]);
+        }
+    }
+    runs.retain(|(_, parts)| !parts.is_empty());
+    runs
+}
+
+/// The same as [`judge`], also where a row fails by more than its values: an expression of the table
+/// can raise an error of its own, which no COPY skips.
+pub fn judge_at_any_price(
+    session: &mut Session,
+    target: &JudgeTarget<'_>,
+    rows: TextRows<'_>,
+) -> Result<(u64, Vec<Refusal>), ConnectionError> {
+    session.execute("SAVEPOINT fullbore_judged")?;
+    let judged = match judge(session, target, rows) {
+        Err(ConnectionError::Server(error)) if !error.is_fatal() => {
+            session.execute("ROLLBACK TO SAVEPOINT fullbore_judged")?;
+            one_by_one(session, target, rows)?
+        }
+        judged => judged?,
+    };
+    session.execute("RELEASE SAVEPOINT fullbore_judged")?;
+    Ok(judged)
 }
 
 /// Sends the rows; how many were taken, and those that were refused.
@@ -105,6 +157,7 @@ fn skipped_row(notice: &ServerMessage, target: &JudgeTarget<'_>) -> Option<Refus
         row: line.checked_sub(1)?,
         column,
         value: None,
+        constraint: None,
         code: "22000".into(),
         reason: notice.message.clone(),
     })
@@ -129,10 +182,10 @@ fn explain(
     {
         let mut asked = Vec::new();
         for (at, line) in lines.iter().enumerate() {
-            for (column, value) in target.columns.shape.columns.iter().zip(fields(line)) {
-                let named = refusals[at].column.as_ref();
-                let Some(value) = value else { continue };
-                if named.is_some_and(|name| *name != column.name) {
+            let values = fields(line).into_iter().skip(usize::from(target.is_numbered));
+            for (column, value) in target.columns.shape.columns.iter().zip(values) {
+                let is_named = refusals[at].column.as_ref().map(|name| *name == column.name);
+                if is_named == Some(false) {
                     continue;
                 }
                 let type_name = target
@@ -141,6 +194,15 @@ fn explain(
                     .iter()
                     .find(|candidate| candidate.name == column.name)
                     .map_or("text", |candidate| candidate.type_name.as_str());
+                let Some(value) = value else {
+                    if is_named == Some(true) {
+                        // No type refuses a NULL but a domain.
+                        refusals[at].code = "23502".into();
+                        refusals[at].reason =
+                            format!("domain {type_name} does not allow null values");
+                    }
+                    continue;
+                };
                 asked.push(format!(
                     "({at}, {}, {}, {})",
                     quote_literal(&column.name)?,
@@ -202,87 +264,6 @@ fn fields(line: &[u8]) -> Vec<Option<String>> {
         .collect()
 }
 
-fn one_by_one(
-    session: &mut Session,
-    target: &JudgeTarget<'_>,
-    rows: TextRows<'_>,
-) -> Result<(u64, Vec<Refusal>), ConnectionError> {
-    let lines: Vec<&[u8]> =
-        rows.parts.iter().flat_map(|part| part.split_inclusive(|b| *b == b'\n')).collect();
-    let mut refusals = Vec::new();
-    let (mut taken, mut start) = (0, 0);
-    while start < lines.len() {
-        session.execute("SAVEPOINT fullbore_rows")?;
-        let error = match copy_lines(session, target, &lines[start..]) {
-            Ok(rows) => {
-                session.execute("RELEASE SAVEPOINT fullbore_rows")?;
-                taken += rows;
-                break;
-            }
-            Err(error) => error,
-        };
-        let Some(refusal) = refused_line(&error, target, start, lines.len()) else {
-            return Err(error);
-        };
-        session.execute("ROLLBACK TO SAVEPOINT fullbore_rows")?;
-        let failing = refusal.row as usize;
-        if failing > start {
-            // The rows before it are good: they were converted before it was reached.
-            taken += copy_lines(session, target, &lines[start..failing])?;
-        }
-        session.execute("RELEASE SAVEPOINT fullbore_rows")?;
-        refusals.push(refusal);
-        start = failing + 1;
-    }
-    Ok((taken, refusals))
-}
-
-fn copy_lines(
-    session: &mut Session,
-    target: &JudgeTarget<'_>,
-    lines: &[&[u8]],
-) -> Result<u64, ConnectionError> {
-    // No FREEZE: the table is not new in this subtransaction.
-    let mut copy = session.copy_in(&format!(
-        "COPY {} ({}) FROM STDIN (FORMAT text)",
-        target.table, target.column_list
-    ))?;
-    copy.send(&lines.concat())?;
-    copy.finish()
-}
-
-/// The row that an error is about, where it is about one row's values.
-fn refused_line(
-    error: &ConnectionError,
-    target: &JudgeTarget<'_>,
-    start: usize,
-    lines: usize,
-) -> Option<Refusal> {
-    let message = error.server_message()?;
-    let is_value = message.code.starts_with("22")
-        // A domain's own constraints name the type, a table's the table.
-        || message.code.starts_with("23") && message.data_type.is_some() && message.table.is_none();
-    if !is_value {
-        return None;
-    }
-    // `COPY name, line 3, column a: "x"`: the first number after the name is the line.
-    let context = message.where_.as_deref()?.lines().find(|line| line.starts_with("COPY "))?;
-    let after_name = context.strip_prefix("COPY ")?.strip_prefix(target.bare_name)?;
-    let (line, rest) = first_number(after_name)?;
-    let row = start + usize::try_from(line.checked_sub(1)?).ok()?;
-    if row >= lines {
-        return None;
-    }
-    let (column, value) = column_of(rest, target);
-    Some(Refusal {
-        row: row as u64,
-        column,
-        value,
-        code: message.code.clone(),
-        reason: message.message.clone(),
-    })
-}
-
 /// The column that a context names, `, column a: "x"`, and its value.
 pub fn column_of(context: &str, target: &JudgeTarget<'_>) -> (Option<String>, Option<String>) {
     let column = target
@@ -294,4 +275,26 @@ pub fn column_of(context: &str, target: &JudgeTarget<'_>) -> (Option<String>, Op
     let value = column.and_then(|name| context.split_once(&format!(" {name}: ")));
     let value = value.map(|(_, value)| value.trim_matches('"').to_owned());
     (column.map(str::to_owned), value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_rows_are_judged_a_run_at_a_time() {
+        let parts: [&[u8]; 3] = [b"a\nb\nc\n", b"d\n", b"e\nf\ng\n"];
+        for rows_max in 1..9 {
+            let runs = runs_of(TextRows { parts: &parts, rows: 7 }, rows_max);
+            let mut place = 0;
+            for (first, parts) in &runs {
+                assert_eq!(*first, place);
+                let lines = parts.concat().iter().filter(|byte| **byte == b'\n').count();
+                assert!((1..=rows_max).contains(&lines), "{lines} of {rows_max}");
+                place += lines as u64;
+            }
+            let all: Vec<&[u8]> = runs.into_iter().flat_map(|(_, parts)| parts).collect();
+            assert_eq!(all.concat(), parts.concat());
+        }
+    }
 }

@@ -1,0 +1,304 @@
+//! Lineage: columns that say of each row which run loaded it, when, and from which line of which file.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray, TimestampMicrosecondArray,
+};
+use arrow_schema::{Field, Schema};
+
+use crate::destination::{Lane, TargetColumn};
+use crate::error::{Error, Result};
+use crate::job::TableJob;
+use crate::parse::text::write_copy_text;
+use crate::parse::types::{FieldType, ParseColumn};
+
+/// What a column says of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Says {
+    Run,
+    File,
+    /// The line at which its record begins, from 1; of a Parquet file the row.
+    Line,
+    /// When the load, or its resumption, began.
+    LoadedAt,
+}
+
+impl Says {
+    pub const ALL: [Self; 4] = [Self::Run, Self::File, Self::Line, Self::LoadedAt];
+
+    /// The name of the value in options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::File => "file",
+            Self::Line => "line",
+            Self::LoadedAt => "loaded_at",
+        }
+    }
+
+    /// The type of a column that is made for it.
+    pub fn field_type(self) -> FieldType {
+        match self {
+            Self::Run | Self::File => FieldType::text(),
+            Self::Line => FieldType::Int64,
+            Self::LoadedAt => FieldType::TimestampTz { zoneless_is_utc: true },
+        }
+    }
+
+    fn fits(self, field_type: Option<&FieldType>) -> bool {
+        use FieldType::{Int64, Text, Timestamp, TimestampTz};
+        matches!(
+            (self, field_type),
+            (Self::Run | Self::File, Some(Text { .. }))
+                | (Self::Line, Some(Int64))
+                | (Self::LoadedAt, Some(TimestampTz { .. } | Timestamp))
+        )
+    }
+
+    fn types(self) -> &'static str {
+        match self {
+            Self::Run | Self::File => "text",
+            Self::Line => "bigint",
+            Self::LoadedAt => "timestamptz or timestamp",
+        }
+    }
+}
+
+/// A column of a lineage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineageColumn {
+    pub says: Says,
+    pub name: String,
+    pub field_type: FieldType,
+}
+
+/// The lineage columns of a table: the last ones that are sent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lineage {
+    pub columns: Vec<LineageColumn>,
+    pub run_id: String,
+    /// Microseconds since 1970 UTC.
+    pub loaded_at: i64,
+}
+
+/// `value=column` of the job, read.
+pub fn wanted(job: &TableJob) -> Result<Vec<(Says, String)>> {
+    let mut wanted: Vec<(Says, String)> = Vec::new();
+    for given in &job.lineage {
+        let found = given.split_once('=').and_then(|(value, column)| {
+            let says = Says::ALL.into_iter().find(|says| says.name() == value)?;
+            (!column.is_empty()).then(|| (says, column.to_owned()))
+        });
+        let Some((says, column)) = found else {
+            return Err(Error::usage_with_hint(
+                format!("--lineage {given}: no such value"),
+                "write --lineage run=COLUMN,file=COLUMN,line=COLUMN,loaded_at=COLUMN, or some of them",
+            ));
+        };
+        if wanted.iter().any(|(known, name)| *known == says || *name == column) {
+            return Err(Error::usage_with_hint(
+                format!("--lineage {given}: its value or its column is named twice"),
+                "each value goes into a column of its own",
+            ));
+        }
+        wanted.push((says, column));
+    }
+    Ok(wanted)
+}
+
+/// The columns among those of the target.
+pub fn columns(job: &TableJob, target: &[TargetColumn]) -> Result<Vec<LineageColumn>> {
+    let table = job.name.as_deref().unwrap_or("the table");
+    wanted(job)?
+        .into_iter()
+        .map(|(says, name)| {
+            let option = format!("--lineage {}={name}", says.name());
+            let found = target.iter().find(|column| column.name == name);
+            let Some(column) = found.filter(|column| !column.is_generated) else {
+                return Err(Error::usage_with_hint(
+                    format!("{option}: {table} has no such column that could be loaded"),
+                    format!(
+                        "ALTER TABLE {table} ADD \"{name}\" {}, or make the table with --create",
+                        says.types()
+                    ),
+                ));
+            };
+            if !says.fits(column.field_type.as_ref()) {
+                return Err(Error::usage_with_hint(
+                    format!("{option}: column {name:?} is {}", column.type_name),
+                    format!("it must be {}", says.types()),
+                ));
+            }
+            let field_type = column.field_type.clone().expect("it was looked at");
+            Ok(LineageColumn { says, name, field_type })
+        })
+        .collect()
+}
+
+/// Where the rows of a batch stood.
+pub struct Places<'a> {
+    pub file: &'a str,
+    /// Lines, or rows, from 1.
+    pub lines: &'a [u64],
+}
+
+impl LineageColumn {
+    /// The column as it is sent; no field of the files stands behind it.
+    pub fn sent(&self, typed: bool) -> ParseColumn {
+        let field_type = if typed { self.field_type.clone() } else { FieldType::text() };
+        ParseColumn { name: self.name.clone(), field: usize::MAX, field_type }
+    }
+}
+
+impl Lineage {
+    pub fn is_empty(&self) -> bool {
+        self.columns.is_empty()
+    }
+
+    /// Whether the lines of rows are asked for.
+    pub fn has_lines(&self) -> bool {
+        self.columns.iter().any(|column| column.says == Says::Line)
+    }
+
+    /// A batch with the lineage of its rows.
+    pub fn extend(
+        &self,
+        batch: &RecordBatch,
+        lane: Lane,
+        places: &Places<'_>,
+    ) -> Result<RecordBatch> {
+        if self.is_empty() {
+            return Ok(batch.clone());
+        }
+        let rows = batch.num_rows();
+        let mut fields: Vec<_> = batch.schema().fields().iter().cloned().collect();
+        let mut arrays = batch.columns().to_vec();
+        for LineageColumn { says, name, field_type } in &self.columns {
+            let array: ArrayRef = match (lane, says, field_type) {
+                (Lane::Text, ..) | (_, Says::Run | Says::File, _) => {
+                    let texts =
+                        places.lines.iter().map(|line| self.text(*says, places.file, *line));
+                    Arc::new(StringArray::from_iter_values(texts))
+                }
+                (_, Says::Line, _) => {
+                    let lines = places.lines.iter().map(|line| *line as i64);
+                    Arc::new(Int64Array::from_iter_values(lines))
+                }
+                (_, Says::LoadedAt, field_type) => {
+                    let times = TimestampMicrosecondArray::from_value(self.loaded_at, rows);
+                    match field_type {
+                        FieldType::Timestamp => Arc::new(times),
+                        _ => Arc::new(times.with_timezone("UTC")),
+                    }
+                }
+            };
+            fields.push(Arc::new(Field::new(name, array.data_type().clone(), true)));
+            arrays.push(array);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
+            .map_err(|error| Error::usage(format!("lineage could not be added: {error}")))
+    }
+
+    /// Adds its lineage to a row of COPY text.
+    pub fn extend_line(&self, line: &mut Vec<u8>, file: &str, number: u64) {
+        if self.is_empty() {
+            return;
+        }
+        line.pop();
+        for column in &self.columns {
+            line.push(b'\t');
+            write_copy_text(self.text(column.says, file, number).as_bytes(), line);
+        }
+        line.push(b'\n');
+    }
+
+    /// A line of COPY text as it was before it got its lineage.
+    pub fn stripped(&self, line: &[u8]) -> Vec<u8> {
+        let mut end = line.strip_suffix(b"\n").unwrap_or(line).len();
+        for _ in &self.columns {
+            // A tab inside of a value is escaped.
+            end = memchr::memrchr(b'\t', &line[..end]).unwrap_or(end);
+        }
+        [&line[..end], b"\n"].concat()
+    }
+
+    fn text(&self, says: Says, file: &str, line: u64) -> String {
+        match says {
+            Says::Run => self.run_id.clone(),
+            Says::File => file.to_owned(),
+            Says::Line => line.to_string(),
+            Says::LoadedAt => iso(self.loaded_at),
+        }
+    }
+}
+
+/// Microseconds since 1970 as `2026-11-21 17:45:00.000001+00`; a type without a zone ignores it.
+fn iso(microseconds: i64) -> String {
+    let (days, of_day) =
+        (microseconds.div_euclid(86_400_000_000), microseconds.rem_euclid(86_400_000_000));
+    // Years that begin in March, in eras of 400 years, from the first of March of the year 0.
+    let days = days + 719_468;
+    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (seconds, fraction) = (of_day / 1_000_000, of_day % 1_000_000);
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}.{fraction:06}+00",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_written_as_the_server_reads_them() {
+        assert_eq!(iso(0), "1970-01-01 00:00:00.000000+00");
+        assert_eq!(iso(951_782_399_999_999), "2000-02-28 23:59:59.999999+00");
+        assert_eq!(iso(951_868_800_000_000), "2000-03-01 00:00:00.000000+00");
+        assert_eq!(iso(1_795_283_100_000_001), "2026-11-21 17:45:00.000001+00");
+        assert_eq!(iso(-1), "1969-12-31 23:59:59.999999+00");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let job = |given: &[&str]| TableJob {
+            lineage: given.iter().map(|given| (*given).to_owned()).collect(),
+            ..TableJob::default()
+        };
+        assert_eq!(
+            wanted(&job(&["run=r", "line=l"])).unwrap(),
+            [(Says::Run, "r".into()), (Says::Line, "l".into())]
+        );
+        for wrong in
+            [&["when=w"][..], &["run"], &["run="], &["run=a", "run=b"], &["run=a", "file=a"]]
+        {
+            assert!(wanted(&job(wrong)).unwrap_err().hint().is_some(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_text_gets_its_lineage() {
+        let column = |says: Says| LineageColumn {
+            says,
+            name: says.name().into(),
+            field_type: says.field_type(),
+        };
+        let columns = Says::ALL.map(column).to_vec();
+        let lineage = Lineage { columns, run_id: "ab".into(), loaded_at: 0 };
+        let mut line = b"1\tx\n".to_vec();
+        lineage.extend_line(&mut line, "a\tb.csv", 7);
+        let expected = "1\tx\tab\ta\\tb.csv\t7\t1970-01-01 00:00:00.000000+00\n";
+        assert_eq!(lineage.stripped(&line), b"1\tx\n");
+        assert_eq!(String::from_utf8(line).unwrap(), expected);
+    }
+}

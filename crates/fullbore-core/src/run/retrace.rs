@@ -1,0 +1,312 @@
+//! The way back from rows that were loaded to the records they came from.
+//!
+//! What breaks a unique or a foreign key is found when all rows are there, in one statement; but a
+//! row in a table does not know its file and line. So the sources are read once more, and those
+//! records are kept that may be one of the rows: the destination knows their values, and says which
+//! they are. On the way in nothing has to be carried along, nor kept.
+
+use std::collections::{BTreeMap, HashSet};
+
+use arrow_array::{BooleanArray, RecordBatch};
+
+use super::parser::{parser_for, path_of};
+use super::reject_record::Reject;
+use super::rejects::Rejects;
+use super::source_row::SourceRow;
+use super::spool::{Spool, SpoolReader};
+use crate::constants::{JUDGED_ROWS_MAX, ODD_BYTES_IN_MEMORY};
+use crate::destination::{Committed, Destination, Encoder, Lane, Refusal, Retrace, TextRows};
+use crate::error::{Error, Result};
+use crate::parse::block::Block;
+use crate::parse::dialect::Dialect;
+use crate::plan::lineage::{Lineage, Places};
+use crate::plan::{FileRange, Format, PieceInput, Plan};
+use crate::source::feed::{Fed, RangeFeed};
+use crate::source::parquet::RowFeed;
+
+/// Bytes of rows that are handed on at a time.
+const CHUNK_BYTES: usize = 4 << 20;
+
+/// The sources of a run, read once more.
+pub struct Retraced<'a> {
+    pub plan: &'a Plan,
+    pub destination: &'a dyn Destination,
+    pub rejects: &'a Rejects,
+    pub committed: &'a [Committed],
+    /// Where the rows stood that were given last.
+    given: Option<SpoolReader>,
+    /// What was refused: by piece, how many.
+    pub refused: BTreeMap<usize, u64>,
+    /// The same as records for the reject files.
+    pub records: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Whether all sources of a run can be read again.
+pub fn is_possible(plan: &Plan) -> bool {
+    plan.tables.iter().flat_map(|table| &table.files).all(|file| file.is_regular)
+}
+
+impl<'a> Retraced<'a> {
+    pub fn new(
+        plan: &'a Plan,
+        destination: &'a dyn Destination,
+        rejects: &'a Rejects,
+        committed: &'a [Committed],
+    ) -> Self {
+        let refused = BTreeMap::new();
+        Self { plan, destination, rejects, committed, given: None, refused, records: Vec::new() }
+    }
+
+    /// The piece that a record belongs to. Of a file that is read on, several pieces took what came;
+    /// which one took this record is not known here, and one is as good as another.
+    fn piece_of(&self, table: usize, row: &SourceRow) -> Option<usize> {
+        let holds = |ranges: &[FileRange]| {
+            ranges.iter().any(|range| {
+                range.file == row.file && (range.start..range.end).contains(&row.offset)
+            })
+        };
+        let mut pieces = self.plan.pieces.iter().filter(|piece| piece.table == table);
+        let found = pieces.find(|piece| match &piece.input {
+            PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => holds(ranges),
+            PieceInput::Stream { .. } => false,
+        });
+        let has_rows = |piece: &&Committed| {
+            let taken = self.refused.get(&piece.piece).copied().unwrap_or(0);
+            piece.table == table && piece.rows > taken
+        };
+        let of_stream = || self.committed.iter().find(has_rows).map(|piece| piece.piece);
+        found.map(|piece| piece.number).or_else(of_stream)
+    }
+}
+
+impl Retrace for Retraced<'_> {
+    fn rows(
+        &mut self,
+        table: usize,
+        is_wanted: &mut dyn FnMut(&RecordBatch) -> Result<Vec<bool>>,
+        take: &mut dyn FnMut(TextRows<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut out = Out {
+            encoder: self.destination.encoder(self.plan, table, Lane::Text)?,
+            places: Spool::new(&self.plan.run_dir, ODD_BYTES_IN_MEMORY),
+            lines: Vec::new(),
+            rows: 0,
+            rejected: self.rejects.places_of(table),
+            lineage: &self.plan.tables[table].lineage,
+            take,
+        };
+        match &self.plan.tables[table].format {
+            Format::Delimited(dialect) => {
+                self.text_rows(table, dialect, is_wanted, &mut out)?;
+            }
+            Format::Parquet => self.parquet_rows(table, is_wanted, &mut out)?,
+        }
+        out.flush()?;
+        self.given = Some(out.places.into_reader(2)?);
+        Ok(())
+    }
+
+    fn refuse(&mut self, table: usize, mut refusals: Vec<Refusal>) -> Result<Vec<(usize, u64)>> {
+        refusals.sort_by_key(|refusal| refusal.row);
+        let mut given = self.given.take().expect("rows were given before some are refused");
+        let mut at = 0;
+        let mut pieces: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for refusal in refusals {
+            let record = loop {
+                let record = given.next()?.expect("no more rows are refused than were given");
+                at += 1;
+                if at > refusal.row {
+                    break record;
+                }
+            };
+            let [place, raw] = <[Vec<u8>; 2]>::try_from(record).expect("two parts were written");
+            let row = SourceRow::from_bytes(&place, raw);
+            let piece = self.piece_of(table, &row).ok_or_else(|| {
+                Error::usage("a row that is rejected belongs to no piece of the run")
+            })?;
+            let (record, too_many) =
+                self.rejects.late(self.plan, table, Reject::refused(row, refusal));
+            pieces.entry(piece).or_default().push(self.records.len());
+            self.records.push(record);
+            *self.refused.entry(piece).or_default() += 1;
+            if let Some(error) = too_many {
+                return Err(error);
+            }
+        }
+        let loaded: u64 = self.committed.iter().map(|piece| piece.rows).sum();
+        let refused: u64 = self.refused.values().sum();
+        self.rejects.check_share(loaded.saturating_sub(refused))?;
+        for (piece, records) in &pieces {
+            let its = self.committed.iter().find(|committed| committed.piece == *piece);
+            let before = its.map_or(0, |committed| committed.portion.rejected);
+            // Those of an earlier table of this sifting are in none of its files.
+            let records = records.iter().map(|record| &self.records[*record]);
+            self.rejects.save_more(self.plan, *piece, before, records)?;
+        }
+        Ok(pieces.into_iter().map(|(piece, records)| (piece, records.len() as u64)).collect())
+    }
+}
+
+impl Retraced<'_> {
+    fn text_rows(
+        &self,
+        table: usize,
+        dialect: &Dialect,
+        is_wanted: &mut dyn FnMut(&RecordBatch) -> Result<Vec<bool>>,
+        out: &mut Out<'_>,
+    ) -> Result<()> {
+        let found = &self.plan.tables[table];
+        let mut typed = parser_for(found, dialect, Lane::Binary);
+        let mut as_text = parser_for(found, dialect, Lane::Text);
+        let mut block = Block::default();
+        for (file, source) in found.files.iter().enumerate() {
+            let is_seekable = source.is_seekable();
+            if is_seekable && source.size <= source.data_start {
+                continue;
+            }
+            let end = if is_seekable { source.size } else { u64::MAX };
+            let range = FileRange { file, start: source.data_start, end };
+            let files = found.files.clone();
+            let limit = self.plan.max_field_bytes;
+            let mut feed = RangeFeed::new(files, vec![range], dialect.clone(), limit);
+            // What is read on counts from the file's first line by itself.
+            let skipped = if is_seekable { source.data_start_lines } else { 0 };
+            let mut lines = 0;
+            while feed.next(&mut block)? {
+                let first = block.first_line.unwrap_or(lines + 1);
+                block.first_line = Some(skipped + first);
+                block.line_of_file = block.first_line;
+                let parsed = typed.parse(&block);
+                lines = first - 1 + parsed.lines;
+                let wanted = match parsed.batch.num_rows() {
+                    0 => Vec::new(),
+                    _ => is_wanted(&parsed.batch)?,
+                };
+                if parsed.odd.is_empty() && !wanted.contains(&true) {
+                    continue;
+                }
+                let odd: HashSet<usize> = parsed.odd.iter().map(|odd| odd.range.start).collect();
+                let records = as_text.records(&block);
+                let batch = as_text.parse(&block).batch;
+                let first = skipped + first;
+                let numbers: Vec<u64> =
+                    as_text.lines_of_rows(&block).into_iter().map(|line| line + first).collect();
+                let path = path_of(self.plan, table, file);
+                let places = Places { file: &path, lines: &numbers };
+                let batch = found.lineage.extend(&batch, Lane::Text, &places)?;
+                let mut wanted = wanted.into_iter();
+                let mask: Vec<bool> = records
+                    .iter()
+                    .map(|record| {
+                        let is_odd = odd.contains(&record.start);
+                        // Rows that are not odd come in the order of the typed batch.
+                        let is_wanted = is_odd || wanted.next().unwrap_or(true);
+                        let place = (file, block.offset + record.start as u64);
+                        is_wanted && !out.is_rejected(place)
+                    })
+                    .collect();
+                let kept = records.into_iter().zip(&mask).filter(|(_, kept)| **kept);
+                let kept = kept.map(|(record, _)| SourceRow::of(&block, record));
+                out.give(&batch, mask.clone(), kept)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn parquet_rows(
+        &self,
+        table: usize,
+        is_wanted: &mut dyn FnMut(&RecordBatch) -> Result<Vec<bool>>,
+        out: &mut Out<'_>,
+    ) -> Result<()> {
+        let found = &self.plan.tables[table];
+        let mut ranges: Vec<FileRange> = Vec::new();
+        for piece in self.plan.pieces.iter().filter(|piece| piece.table == table) {
+            if let PieceInput::Rows(its) = &piece.input {
+                ranges.extend_from_slice(its);
+            }
+        }
+        ranges.sort_by_key(|range| (range.file, range.start));
+        let shape = found.read_shape(Lane::Binary);
+        let feed = || RowFeed::new(found.files.clone(), ranges.clone(), shape.clone());
+        let (mut typed, mut as_text) = (feed(), feed());
+        // Both give the same rows at a time.
+        while let (Fed::Batch { batch, file, row }, Fed::Batch { batch: text, .. }) =
+            (typed.next(Lane::Binary)?, as_text.next(Lane::Text)?)
+        {
+            let mut mask = is_wanted(&batch)?;
+            let mut places = Vec::new();
+            for (number, wanted) in mask.iter_mut().enumerate() {
+                let offset = row + number as u64;
+                *wanted &= !out.is_rejected((file, offset));
+                if *wanted {
+                    places.push(SourceRow { file, offset, line: 0, raw: Vec::new() });
+                }
+            }
+            let numbers: Vec<u64> = (row + 1..).take(text.num_rows()).collect();
+            let path = path_of(self.plan, table, file);
+            let from = Places { file: &path, lines: &numbers };
+            let text = found.lineage.extend(&text, Lane::Text, &from)?;
+            out.give(&text, mask, places.into_iter())?;
+        }
+        Ok(())
+    }
+}
+
+/// Where records go that may be wanted.
+struct Out<'a> {
+    encoder: Box<dyn Encoder>,
+    /// Where they stood: place and record each.
+    places: Spool,
+    lines: Vec<u8>,
+    rows: u64,
+    rejected: HashSet<(usize, u64)>,
+    lineage: &'a Lineage,
+    take: &'a mut dyn FnMut(TextRows<'_>) -> Result<()>,
+}
+
+impl Out<'_> {
+    fn is_rejected(&self, place: (usize, u64)) -> bool {
+        self.rejected.contains(&place)
+    }
+
+    /// Gives the rows of a batch of text that the mask holds.
+    fn give(
+        &mut self,
+        batch: &RecordBatch,
+        mask: Vec<bool>,
+        rows: impl Iterator<Item = SourceRow>,
+    ) -> Result<()> {
+        if !mask.contains(&true) {
+            return Ok(());
+        }
+        let kept = arrow_select::filter::filter_record_batch(batch, &BooleanArray::from(mask))
+            .map_err(|error| Error::usage(format!("rows could not be picked: {error}")))?;
+        let before = self.lines.len();
+        self.encoder.encode(&kept, &mut self.lines)?;
+        let mut lines = self.lines[before..].split_inclusive(|byte| *byte == b'\n');
+        for row in rows {
+            let line = lines.next().unwrap_or_default();
+            // A source without raw rows: what is sent stands for it.
+            let raw = match row.raw.is_empty() {
+                true => self.lineage.stripped(line),
+                false => row.raw.clone(),
+            };
+            self.places.push(&[&row.to_bytes(), &raw])?;
+        }
+        self.rows += kept.num_rows() as u64;
+        match self.lines.len() >= CHUNK_BYTES || self.rows as usize >= JUDGED_ROWS_MAX {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.rows > 0 {
+            (self.take)(TextRows { parts: &[&self.lines], rows: self.rows })?;
+        }
+        self.lines.clear();
+        self.rows = 0;
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! Which records of the sources may be rows that were taken out: those that look the same.
+//!
+//! The server sends the rows that were taken out in COPY's binary form, and the encoder writes that
+//! of each record; both are compared by a hash. Only columns take part whose stored form is the one
+//! that is sent. A record too many does no harm, the server looks again.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hasher};
+
+use arrow_array::RecordBatch;
+
+use fullbore_core::destination::{Encoder, TargetColumn};
+use fullbore_core::error::{Error, Result};
+use fullbore_core::parse::types::FieldType;
+
+use super::{REMOVED, Sifted};
+use crate::connection::{ConnectionError, Session};
+use crate::encode_copy::{BINARY_HEADER, BinaryEncoder, SentColumn};
+use crate::error::failed;
+
+/// Picks records by their looks.
+pub struct Picker {
+    /// The places of the columns that are compared.
+    columns: Vec<usize>,
+    encoder: BinaryEncoder,
+    wanted: HashSet<u64>,
+    buffer: Vec<u8>,
+}
+
+/// Whether a value is stored as it is sent: nothing is padded, cut or rounded.
+fn is_comparable(column: &TargetColumn) -> bool {
+    match &column.field_type {
+        Some(
+            FieldType::Boolean
+            | FieldType::Int16
+            | FieldType::Int32
+            | FieldType::Int64
+            | FieldType::Date
+            | FieldType::Uuid
+            | FieldType::Decimal { .. },
+        ) => true,
+        Some(FieldType::Text { .. }) => {
+            column.type_name == "text" || column.type_name.starts_with("character varying")
+        }
+        Some(FieldType::Timestamp) => column.type_name == "timestamp without time zone",
+        Some(FieldType::TimestampTz { .. }) => column.type_name == "timestamp with time zone",
+        _ => false,
+    }
+}
+
+impl Picker {
+    /// Reads what was taken out.
+    pub fn of(session: &mut Session, table: &Sifted<'_>) -> Result<Self> {
+        let plan = table.columns();
+        let mut columns = Vec::new();
+        let mut sent = Vec::new();
+        for (number, column) in plan.shape.columns.iter().enumerate() {
+            let target = plan.columns.iter().find(|target| target.name == column.name);
+            // What records are read for has no lineage yet.
+            if target.is_some_and(is_comparable) && plan.lineage_of(column).is_none() {
+                columns.push(number);
+                sent.push(SentColumn { field_type: column.field_type.clone(), element_oid: 0 });
+            }
+        }
+        let mut picker = Self {
+            encoder: BinaryEncoder::new(sent),
+            columns,
+            wanted: HashSet::new(),
+            buffer: Vec::new(),
+        };
+        if !picker.columns.is_empty() {
+            let names: Vec<&str> =
+                picker.columns.iter().map(|number| table.names[*number].as_str()).collect();
+            let sql = format!(
+                "COPY (SELECT {} FROM {REMOVED}) TO STDOUT (FORMAT binary)",
+                names.join(", ")
+            );
+            picker.read(session, &sql).map_err(failed)?;
+        }
+        Ok(picker)
+    }
+
+    fn read(&mut self, session: &mut Session, sql: &str) -> Result<(), ConnectionError> {
+        let mut left = Vec::new();
+        let mut has_begun = false;
+        let wanted = &mut self.wanted;
+        session.copy_out(sql, &mut |data| {
+            left.extend_from_slice(data);
+            let mut at = 0;
+            if !has_begun {
+                if left.len() < BINARY_HEADER.len() {
+                    return Ok(());
+                }
+                (has_begun, at) = (true, BINARY_HEADER.len());
+            }
+            while let Some(end) = row_end(&left, at) {
+                wanted.insert(hash(&left[at..end]));
+                at = end;
+            }
+            left.drain(..at);
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// Which rows of a batch may be among those that were taken out.
+    pub fn is_wanted(&mut self, batch: &RecordBatch) -> Result<Vec<bool>> {
+        if self.columns.is_empty() {
+            return Ok(vec![true; batch.num_rows()]);
+        }
+        let compared = batch
+            .project(&self.columns)
+            .map_err(|error| Error::usage(format!("columns could not be picked: {error}")))?;
+        self.buffer.clear();
+        self.encoder.encode(&compared, &mut self.buffer)?;
+        let mut at = 0;
+        let mut wanted = Vec::with_capacity(batch.num_rows());
+        while let Some(end) = row_end(&self.buffer, at) {
+            wanted.push(self.wanted.contains(&hash(&self.buffer[at..end])));
+            at = end;
+        }
+        Ok(wanted)
+    }
+}
+
+fn hash(row: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(row);
+    hasher.finish()
+}
+
+/// Where the row that begins at `at` ends, if it is there whole; the trailer is none.
+fn row_end(data: &[u8], at: usize) -> Option<usize> {
+    let fields = u16::from_be_bytes(*data.get(at..)?.first_chunk()?);
+    if fields == u16::MAX {
+        return None;
+    }
+    let mut end = at + 2;
+    for _ in 0..fields {
+        let length = i32::from_be_bytes(*data.get(end..)?.first_chunk()?);
+        end += 4 + usize::try_from(length).unwrap_or(0);
+    }
+    (end <= data.len()).then_some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_end_where_their_fields_do() {
+        let row = b"\0\x02\0\0\0\x01x\xff\xff\xff\xff";
+        let mut data = row.to_vec();
+        data.extend_from_slice(b"\0\x01\0\0\0\0");
+        data.extend_from_slice(b"\xff\xff");
+        assert_eq!(row_end(&data, 0), Some(row.len()));
+        assert_eq!(row_end(&data, row.len()), Some(row.len() + 6));
+        assert_eq!(row_end(&data, row.len() + 6), None);
+        for cut in 0..row.len() {
+            assert_eq!(row_end(&row[..cut], 0), None);
+        }
+    }
+}

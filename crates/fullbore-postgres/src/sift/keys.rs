@@ -1,0 +1,246 @@
+//! Rows that share a unique key, with one another or with rows that were there before; or that exclude
+//! each other, which is the same with other operators.
+
+use fullbore_core::error::Result;
+
+use super::{REMOVED, SHARED_KEY, Sifted};
+use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
+use crate::error::failed;
+use crate::naming::derived;
+
+/// A unique index of the target.
+pub struct UniqueKey {
+    /// Of its constraint, or else of itself.
+    pub name: String,
+    /// Its columns or expressions, as SQL in the names of the table's columns.
+    expressions: Vec<String>,
+    /// The columns as people name them.
+    pub shown: String,
+    predicate: Option<String>,
+    /// Two NULLs are the same.
+    nulls_are_same: bool,
+    /// What two rows compare their keys by, one for each expression.
+    operators: Vec<String>,
+    /// What builds the index, after `ON table `.
+    tail: String,
+    /// Of an exclusion constraint, or of a key WITHOUT OVERLAPS: its definition.
+    exclusion: Option<String>,
+}
+
+/// The unique indexes of the target, and those of its exclusion constraints.
+pub fn unique(session: &mut Session, table: &Sifted<'_>) -> Result<Vec<UniqueKey>> {
+    read(session, table).map_err(failed)
+}
+
+fn read(session: &mut Session, table: &Sifted<'_>) -> Result<Vec<UniqueKey>, ConnectionError> {
+    let name = quote_literal(&table.target.name().to_string())?;
+    let found = session.query(&format!(
+        "SELECT i.indexrelid AS oid, i.indrelid AS relation, pg_get_expr(i.indpred, i.indrelid) AS predicate,
+                to_jsonb(i) ->> 'indnullsnotdistinct' = 'true' AS nulls_are_same,
+                (SELECT string_agg(pg_get_indexdef(i.indexrelid, n, false)
+                        || CASE WHEN i.indcollation[n - 1] <> 0 AND co.oid IS NOT NULL
+                                THEN format(' COLLATE %I.%I', cn.nspname, co.collname) ELSE '' END,
+                        E'\\x01' ORDER BY n)
+                   FROM generate_series(1, i.indnkeyatts) AS n
+                   LEFT JOIN pg_collation co ON co.oid = i.indcollation[n - 1]
+                   LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace) AS expressions,
+                (SELECT string_agg(pg_get_indexdef(i.indexrelid, n, true), ', ' ORDER BY n)
+                   FROM generate_series(1, i.indnkeyatts) AS n) AS shown,
+                i.indisexclusion AS excludes,
+                (SELECT string_agg(format('OPERATOR(%I.%s)', n.nspname, o.oprname), E'\\x01'
+                                   ORDER BY k.place)
+                   FROM pg_constraint con
+                   CROSS JOIN unnest(con.conexclop) WITH ORDINALITY AS k(operator, place)
+                   JOIN pg_operator o ON o.oid = k.operator
+                   JOIN pg_namespace n ON n.oid = o.oprnamespace
+                  WHERE con.conindid = i.indexrelid AND con.conrelid = i.indrelid) AS operators,
+                (SELECT string_agg(DISTINCT a.attname, E'\\x01') FROM pg_attribute a
+                  WHERE a.attrelid = i.indrelid AND a.attnum > 0
+                    AND (a.attnum = ANY (i.indkey[0:i.indnkeyatts - 1])
+                         OR EXISTS (SELECT FROM pg_depend d
+                                     WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
+                                       AND d.refobjid = i.indrelid AND d.refobjsubid = a.attnum))
+                ) AS columns
+           FROM pg_index i
+          WHERE i.indrelid = to_regclass({name}) AND (i.indisunique OR i.indisexclusion)
+            AND i.indislive ORDER BY i.indexrelid"
+    ))?;
+    let Some(relation) = found.first().and_then(|row| row.get("relation")?.parse().ok()) else {
+        return Ok(Vec::new());
+    };
+    let built = crate::catalog::indexes(session, relation)?;
+    let keys = found.iter().filter_map(|row| {
+        let sent = &table.columns().shape.columns;
+        let is_sent = |name: &str| sent.iter().any(|column| column.name == name);
+        if !row.get("columns")?.split('\u{1}').all(is_sent) {
+            // What the table fills in by itself is in no file.
+            return None;
+        }
+        let oid: u32 = row.get("oid")?.parse().ok()?;
+        let index = built.iter().find(|index| index.oid == oid)?;
+        let list = |name: &str| -> Option<Vec<String>> {
+            Some(row.get(name)?.split('\u{1}').map(str::to_owned).collect())
+        };
+        let expressions = list("expressions")?;
+        let exclusion = index.constraint.as_ref().filter(|_| row.get("excludes") == Some("t"));
+        let operators = match &exclusion {
+            Some(_) => list("operators")?,
+            None => vec!["=".to_owned(); expressions.len()],
+        };
+        Some(UniqueKey {
+            name: index.constraint.as_ref().map_or(&index.name, |known| &known.name).clone(),
+            expressions,
+            operators,
+            shown: row.get("shown").unwrap_or_default().to_owned(),
+            predicate: row.get("predicate").map(str::to_owned),
+            nulls_are_same: row.get("nulls_are_same") == Some("t"),
+            tail: index.tail.clone(),
+            exclusion: exclusion.map(|constraint| {
+                let definition = &constraint.definition;
+                // One that waits for the end of a transaction could not say which row it lets in.
+                definition.strip_suffix(&constraint.timing).unwrap_or(definition).to_owned()
+            }),
+        })
+    });
+    Ok(keys.collect())
+}
+
+impl UniqueKey {
+    /// `k0, k1` after a prefix.
+    fn keys(&self, prefix: &str) -> String {
+        let keys = (0..self.expressions.len()).map(|n| format!("{prefix}k{n}"));
+        keys.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The keys of a table's rows that the index holds, `more` of their columns with them.
+    pub fn of(&self, table: &str, more: &str) -> String {
+        let columns: Vec<String> = self
+            .expressions
+            .iter()
+            .enumerate()
+            .map(|(n, expression)| format!("{expression} AS k{n}"))
+            .collect();
+        let mut conditions: Vec<String> =
+            self.predicate.iter().map(|predicate| format!("({predicate})")).collect();
+        if !self.nulls_are_same {
+            conditions.extend(self.expressions.iter().map(|e| format!("({e}) IS NOT NULL")));
+        }
+        let conditions = match conditions.is_empty() {
+            true => String::new(),
+            false => format!(" WHERE {}", conditions.join(" AND ")),
+        };
+        format!("SELECT {}{more} FROM {table}{conditions}", columns.join(", "))
+    }
+
+    /// What is true of the rows `a` and `b` of [`UniqueKey::of`] that share the key.
+    pub fn same(&self) -> String {
+        let each = self.operators.iter().enumerate().map(|(n, operator)| {
+            let operator = if self.nulls_are_same { "IS NOT DISTINCT FROM" } else { operator };
+            format!("a.k{n} {operator} b.k{n}")
+        });
+        each.collect::<Vec<_>>().join(" AND ")
+    }
+
+    /// What makes another table let in only rows that may stand side by side.
+    pub fn build(&self, table: &str) -> String {
+        match &self.exclusion {
+            Some(definition) => format!("ALTER TABLE {table} ADD {definition}"),
+            None => format!("CREATE UNIQUE INDEX ON {table} {}", self.tail),
+        }
+    }
+
+    /// SQLSTATE and words of the refusal, the latter up to the constraint's name.
+    pub fn words(&self) -> (&'static str, &'static str) {
+        match self.exclusion {
+            Some(_) => ("23P01", "conflicting key value violates exclusion constraint"),
+            None => ("23505", "duplicate key value violates unique constraint"),
+        }
+    }
+
+    /// The key of a row as people read it.
+    pub fn text(&self) -> String {
+        format!("concat_ws(', ', {})", self.keys("a."))
+    }
+
+    /// The places (`tid`) of rows in a heap that share their key with another one of it.
+    fn shared_within(&self, heap: &str) -> String {
+        let keys = self.keys("");
+        let all = self.of(heap, ", ctid AS tid");
+        if self.exclusion.is_some() {
+            return format!(
+                "SELECT a.tid FROM ({all}) a
+                  WHERE EXISTS (SELECT FROM ({all}) b WHERE a.tid <> b.tid AND {})",
+                self.same()
+            );
+        }
+        if self.nulls_are_same {
+            // NULLs are the same to a window, but not to a join.
+            return format!(
+                "SELECT tid FROM (SELECT tid, count(*) OVER (PARTITION BY {keys}) AS n FROM ({all}) k) w
+                  WHERE n > 1"
+            );
+        }
+        format!(
+            "SELECT a.tid FROM ({all}) a JOIN (SELECT {keys} FROM ({}) k GROUP BY {keys}
+                                                HAVING count(*) > 1) b ON {}",
+            self.of(heap, ""),
+            self.same()
+        )
+    }
+
+    /// Those that share it with a row of another table.
+    fn shared_with(&self, heap: &str, other: &str) -> String {
+        format!(
+            "SELECT a.tid FROM ({}) a WHERE EXISTS (SELECT FROM ({}) b WHERE {})",
+            self.of(heap, ", ctid AS tid"),
+            self.of(other, ""),
+            self.same()
+        )
+    }
+}
+
+/// Takes out all rows that share a key with another one; how many.
+pub fn take_out(session: &mut Session, table: &Sifted<'_>, unique: &[UniqueKey]) -> Result<u64> {
+    let mut removed = 0;
+    let mut helpers: Vec<QualifiedName> = Vec::new();
+    for (number, heap) in table.heaps.iter().enumerate() {
+        let name = heap.to_string();
+        let mut shared: Vec<String> = unique.iter().map(|key| key.shared_within(&name)).collect();
+        if table.joins_target() {
+            let target = table.target.name().to_string();
+            shared.extend(unique.iter().map(|key| key.shared_with(&name, &target)));
+        }
+        if shared.is_empty() {
+            continue;
+        }
+        // Who excludes whom can be asked of every pair only with an index.
+        for (place, key) in unique.iter().enumerate().filter(|(_, key)| key.exclusion.is_some()) {
+            let index = derived(heap, "sift", &place.to_string()).map_err(failed)?;
+            let name = quote_identifier(index.name()).map_err(failed)?;
+            let sql = format!("CREATE INDEX {name} ON {heap} {}", key.tail);
+            session.execute(&sql).map_err(failed)?;
+            helpers.push(index);
+        }
+        // All are found before any is taken out: what one key takes away, another one still counts.
+        session
+            .execute(&format!(
+                "ANALYZE {heap};
+                 CREATE TEMP TABLE fullbore_shared ON COMMIT DROP AS {}",
+                shared.join(" UNION ")
+            ))
+            .map_err(failed)?;
+        removed += session
+            .execute(&format!(
+                "WITH gone AS (DELETE FROM {heap} h USING pg_temp.fullbore_shared s
+                                WHERE h.ctid = s.tid RETURNING {})
+                 INSERT INTO {REMOVED} SELECT *, {SHARED_KEY}, {number} FROM gone",
+                table.list("h.")
+            ))
+            .map_err(failed)?;
+        session.execute("DROP TABLE pg_temp.fullbore_shared").map_err(failed)?;
+        for index in helpers.drain(..) {
+            session.execute(&format!("DROP INDEX {index}")).map_err(failed)?;
+        }
+    }
+    Ok(removed)
+}

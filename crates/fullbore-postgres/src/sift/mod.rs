@@ -1,0 +1,321 @@
+//! Sifting: rows that break a unique or a foreign key are taken out of what was loaded.
+//!
+//! These keys are about all rows at once, so they are asked when all are there: one statement a key
+//! finds the rows that have no counterpart ([`references`]), one the rows that others share a key with
+//! ([`keys`]). All of the latter are taken out, also the one that may stay: which one that is, the
+//! order of the files says, and the table does not know it. The sources are read once more for the
+//! records that these rows came from ([`image`] picks them, `Retrace` reads), and their rows enter a
+//! temporary table with the same unique indexes in the order of their files and lines; what the indexes
+//! don't let in is rejected, the others go back ([`order`]). So the server's own indexes decide, one row
+//! after the other, as if it had been loaded in that order. What no statement can be asked for is tried
+//! ([`trial`]): by inserting row by row, in a transaction that is taken back.
+//!
+//! All of it is one transaction, which tells the ledger as well. Rows that were taken out but whose
+//! records are not found again end it: nothing is lost unseen.
+
+mod image;
+mod keys;
+mod order;
+mod references;
+mod trial;
+
+use fullbore_core::destination::{Committed, Refusal, Retrace, TextRows};
+use fullbore_core::error::{DestinationFailure, Error, Result};
+use fullbore_core::job::Publish;
+use fullbore_core::plan::lineage::Says;
+use fullbore_core::plan::{Plan, TablePlan};
+
+use crate::connection::{QualifiedName, Row, Session, quote_identifier};
+use crate::destination::Postgres;
+use crate::error::{failed, failed_while};
+use crate::judge::{self, JudgeTarget};
+use crate::ledger::runs;
+use crate::publish::partitions;
+use crate::target::Target;
+
+/// Rows that were taken out, each with why and of which heap.
+const REMOVED: &str = "pg_temp.fullbore_removed";
+/// Records that may be theirs, each with its place in the order of files and lines.
+const CANDIDATES: &str = "pg_temp.fullbore_candidates";
+/// The records that are theirs.
+const MATCHED: &str = "pg_temp.fullbore_matched";
+
+/// What stands for "it shares a key" where a reason has no number of its own.
+const SHARED_KEY: i32 = -1;
+
+/// One table that is sifted.
+struct Sifted<'a> {
+    plan: &'a Plan,
+    number: usize,
+    target: &'a Target,
+    /// Where its rows are now.
+    heaps: Vec<QualifiedName>,
+    /// The quoted names of the columns that are sent.
+    names: Vec<String>,
+    /// Of these, the ones that are the same whenever a record is loaded.
+    lasting: Vec<String>,
+}
+
+impl Sifted<'_> {
+    fn columns(&self) -> &TablePlan {
+        &self.plan.tables[self.number]
+    }
+
+    /// The columns as a list, each after a prefix such as `r.`.
+    fn list(&self, prefix: &str) -> String {
+        let names: Vec<String> = self.names.iter().map(|name| format!("{prefix}{name}")).collect();
+        names.join(", ")
+    }
+
+    /// The whole row as text: what two rows have in common that are the same in all columns.
+    fn image(&self, prefix: &str) -> String {
+        let names: Vec<String> =
+            self.lasting.iter().map(|name| format!("{prefix}{name}")).collect();
+        format!("ROW({})::text", names.join(", "))
+    }
+
+    /// New rows join those of the target, rather than standing alone.
+    fn joins_target(&self) -> bool {
+        self.target.publish == Publish::Append
+    }
+}
+
+/// Why rows are taken out, where it is known at once.
+struct Reason {
+    column: Option<String>,
+    constraint: Option<String>,
+    code: String,
+    /// The columns whose values tell what is wrong with a row, as SQL on the row `m`; none where the
+    /// words are all.
+    key: Option<String>,
+    words: String,
+}
+
+impl Postgres {
+    /// Sifts the tables of a run; whether any row was taken out.
+    pub(crate) fn sift_tables(
+        &self,
+        plan: &Plan,
+        committed: &[Committed],
+        retrace: &mut dyn Retrace,
+    ) -> Result<bool> {
+        self.sifted.store(true, std::sync::atomic::Ordering::Relaxed);
+        let mut session = self.usable_control()?;
+        session.execute("BEGIN").map_err(failed)?;
+        let sifted = self.sift_all(&mut session, plan, committed, retrace);
+        // The first error is the one to tell.
+        let has_removed = matches!(sifted, Ok(true));
+        let ended = session.execute(if has_removed { "COMMIT" } else { "ROLLBACK" });
+        let sifted = sifted?;
+        ended.map_err(failed)?;
+        Ok(sifted)
+    }
+
+    fn sift_all(
+        &self,
+        session: &mut Session,
+        plan: &Plan,
+        committed: &[Committed],
+        retrace: &mut dyn Retrace,
+    ) -> Result<bool> {
+        if let Some(ledger) = self.ledger() {
+            let rows = committed.iter().map(|piece| piece.rows).sum();
+            runs::check(session, ledger, (committed.len() as u64, rows))?;
+        }
+        // Sorting all keys is what this is about.
+        session.execute("SET LOCAL work_mem = '64MB'").map_err(failed)?;
+        let mut has_removed = false;
+        for (number, target) in self.targets().iter().enumerate() {
+            let heaps = match target.publish {
+                Publish::Append if !target.atomic => continue,
+                Publish::Append | Publish::Replace => vec![target.staging(plan)?],
+                Publish::Partitions => {
+                    let loaded = partitions::loaded_pieces(session, plan, number, target)?;
+                    loaded.into_iter().map(|(_, name)| name).collect()
+                }
+            };
+            let found = &plan.tables[number];
+            let (mut names, mut lasting) = (Vec::new(), Vec::new());
+            for column in &found.shape.columns {
+                let name = quote_identifier(&column.name).map_err(failed)?;
+                if found.lineage_of(column) != Some(Says::LoadedAt) {
+                    lasting.push(name.clone());
+                }
+                names.push(name);
+            }
+            let table = Sifted { plan, number, target, heaps, names, lasting };
+            let refused = sift(session, &table, retrace).map_err(|error| match error {
+                Error::Destination { message, hint, kind } => Error::Destination {
+                    message: format!("sifting the rows of {}: {message}", target.name()),
+                    hint,
+                    kind,
+                },
+                other => other,
+            })?;
+            let Some(refused) = refused else { continue };
+            has_removed = true;
+            let by_piece = retrace.refuse(number, refused)?;
+            if let Some(ledger) = self.ledger() {
+                crate::ledger::pieces::refuse(session, ledger, &by_piece)?;
+            }
+            for name in [REMOVED, CANDIDATES, MATCHED] {
+                session.execute(&format!("DROP TABLE {name}")).map_err(failed)?;
+            }
+        }
+        Ok(has_removed)
+    }
+}
+
+/// Sifts one table; what is rejected by its number among the candidates, none where nothing was to be
+/// taken out.
+fn sift(
+    session: &mut Session,
+    table: &Sifted<'_>,
+    retrace: &mut dyn Retrace,
+) -> Result<Option<Vec<Refusal>>> {
+    let Some(first) = table.heaps.first() else { return Ok(None) };
+    if table.names.iter().any(|name| name.starts_with("\"fullbore_")) {
+        // Our own columns go by such names.
+        return Ok(None);
+    }
+    session
+        .execute(&format!(
+            "CREATE TEMP TABLE fullbore_removed ON COMMIT DROP AS
+             SELECT {}, 0 AS fullbore_reason, 0 AS fullbore_heap FROM {first} WITH NO DATA",
+            table.list("")
+        ))
+        .map_err(failed)?;
+    let mut reasons = Vec::new();
+    let mut removed = references::take_out(session, table, &mut reasons)?;
+    let unique = keys::unique(session, table)?;
+    removed += keys::take_out(session, table, &unique)?;
+    if removed == 0 && table.joins_target() {
+        removed = trial::take_out(session, table, &mut reasons)?;
+    }
+    if removed == 0 {
+        session.execute(&format!("DROP TABLE {REMOVED}")).map_err(failed)?;
+        return Ok(None);
+    }
+    tracing::info!(table = %table.target.name(), rows = removed, "rows are looked for in the files");
+    let mut picker = image::Picker::of(session, table)?;
+    make_candidates(session, table)?;
+    let list = format!("fullbore_place, {}", table.list(""));
+    let mut given = 0u64;
+    retrace.rows(table.number, &mut |batch| picker.is_wanted(batch), &mut |rows| {
+        copy_candidates(session, table, &list, rows, given)?;
+        given += rows.rows;
+        Ok(())
+    })?;
+    match_up(session, table, removed)?;
+    let mut refused = known_reasons(session, &reasons)?;
+    refused.extend(order::decide(session, table, &unique)?);
+    Ok(Some(refused))
+}
+
+fn make_candidates(session: &mut Session, table: &Sifted<'_>) -> Result<()> {
+    let made = format!(
+        "CREATE TEMP TABLE fullbore_candidates ON COMMIT DROP AS
+         SELECT 0::bigint AS fullbore_place, {} FROM {} WITH NO DATA",
+        table.list(""),
+        table.heaps[0]
+    );
+    session.execute(&made).map(drop).map_err(failed)
+}
+
+/// Takes candidates in, from number `first` on. What is no row of the table was rejected before.
+fn copy_candidates(
+    session: &mut Session,
+    table: &Sifted<'_>,
+    list: &str,
+    rows: TextRows<'_>,
+    first: u64,
+) -> Result<()> {
+    let numbered = crate::careful::numbered_from(rows, first);
+    let target = JudgeTarget {
+        table: CANDIDATES,
+        bare_name: "fullbore_candidates",
+        column_list: list,
+        freeze: false,
+        columns: table.columns(),
+        is_numbered: true,
+    };
+    let parts = [numbered.as_slice()];
+    let rows = TextRows { parts: &parts, rows: rows.rows };
+    judge::judge_at_any_price(session, &target, rows).map(drop).map_err(failed)
+}
+
+/// Finds the records of the rows that were taken out: those that are the same in every column. Where
+/// only some of several same rows were taken out, these are the last ones.
+fn match_up(session: &mut Session, table: &Sifted<'_>, removed: u64) -> Result<()> {
+    session
+        .execute(&format!(
+            "ANALYZE {REMOVED}, {CANDIDATES};
+             CREATE TEMP TABLE fullbore_matched ON COMMIT DROP AS
+             SELECT c.*, r.fullbore_reason, r.fullbore_heap
+               FROM (SELECT *, {image} AS fullbore_image, row_number()
+                            OVER (PARTITION BY {image} ORDER BY fullbore_place DESC) AS fullbore_nth
+                       FROM {CANDIDATES}) c
+               JOIN (SELECT {image} AS image, count(*) AS n, max(fullbore_reason) AS fullbore_reason,
+                            max(fullbore_heap) AS fullbore_heap
+                       FROM {REMOVED} GROUP BY 1) r
+                 ON r.image = c.fullbore_image AND c.fullbore_nth <= r.n",
+            image = table.image("")
+        ))
+        .map_err(failed)?;
+    let found = session.query(&format!("SELECT count(*) AS n FROM {MATCHED}")).map_err(failed)?;
+    let found: u64 = found.first().and_then(|row| row.get("n")?.parse().ok()).unwrap_or(0);
+    if found == removed {
+        return Ok(());
+    }
+    Err(Error::Destination {
+        message: format!(
+            "{removed} rows break a key, but only {found} of them are found again in the files"
+        ),
+        hint: Some(
+            "a trigger, or somebody else, may have changed the rows; nothing was published".into(),
+        ),
+        kind: DestinationFailure::Other,
+    })
+}
+
+/// The refusals of rows whose reason was known when they were taken out.
+fn known_reasons(session: &mut Session, reasons: &[Reason]) -> Result<Vec<Refusal>> {
+    let keys: Vec<String> = reasons
+        .iter()
+        .enumerate()
+        .filter_map(|(number, reason)| {
+            Some(format!(" WHEN {number} THEN ({})::text", reason.key.as_ref()?))
+        })
+        .collect();
+    let key = match keys.is_empty() {
+        true => "NULL".to_owned(),
+        false => format!("CASE fullbore_reason{} END", keys.concat()),
+    };
+    let rows = session
+        .query(&format!(
+            "SELECT fullbore_place AS place, fullbore_reason AS reason, {key} AS key
+               FROM {MATCHED} m WHERE fullbore_reason <> {SHARED_KEY} ORDER BY 1"
+        ))
+        .map_err(|error| failed_while(error, "telling why rows are rejected"))?;
+    let refused = rows.iter().filter_map(|row| {
+        let reason: usize = row.get("reason")?.parse().ok()?;
+        refusal(row, reasons.get(reason)?)
+    });
+    Ok(refused.collect())
+}
+
+/// The refusal that a row of `place` and `key` tells.
+fn refusal(row: &Row, reason: &Reason) -> Option<Refusal> {
+    let key = row.get("key").map(str::to_owned);
+    Some(Refusal {
+        row: row.get("place")?.parse().ok()?,
+        column: reason.column.clone(),
+        value: key.clone(),
+        constraint: reason.constraint.clone(),
+        code: reason.code.clone(),
+        reason: match key {
+            Some(key) => reason.words.replace("{key}", &key),
+            None => reason.words.clone(),
+        },
+    })
+}

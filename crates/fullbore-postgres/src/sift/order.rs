@@ -1,0 +1,145 @@
+//! Of rows that share a key, the first in the order of the files stays.
+
+use fullbore_core::destination::Refusal;
+use fullbore_core::error::{DestinationFailure, Error, Result};
+
+use super::keys::UniqueKey;
+use super::{MATCHED, Reason, SHARED_KEY, Sifted, refusal};
+use crate::connection::{ConnectionError, Session, quote_identifier};
+use crate::error::failed;
+
+/// The rows that stay.
+const KEPT: &str = "pg_temp.fullbore_kept";
+
+/// Puts the rows back that may stay; the others are refused.
+pub fn decide(
+    session: &mut Session,
+    table: &Sifted<'_>,
+    unique: &[UniqueKey],
+) -> Result<Vec<Refusal>> {
+    let mut refused = Vec::new();
+    if table.joins_target() {
+        for key in unique {
+            refused.extend(shared_with_target(session, table, key).map_err(failed)?);
+        }
+    }
+    make_kept(session, table, unique).map_err(failed)?;
+    let columns = table.list("");
+    session
+        .execute(&format!(
+            "INSERT INTO {KEPT} (fullbore_place, fullbore_heap, {columns}) OVERRIDING SYSTEM VALUE
+             SELECT fullbore_place, fullbore_heap, {columns} FROM {MATCHED}
+              WHERE fullbore_reason = {SHARED_KEY} ORDER BY fullbore_place
+             ON CONFLICT DO NOTHING"
+        ))
+        .map_err(failed)?;
+    session
+        .execute(&format!(
+            "DELETE FROM {MATCHED} m USING {KEPT} k WHERE m.fullbore_place = k.fullbore_place"
+        ))
+        .map_err(failed)?;
+    for key in unique {
+        refused.extend(shared_with_kept(session, table, key).map_err(failed)?);
+    }
+    let left = session
+        .query(&format!("SELECT count(*) AS n FROM {MATCHED} WHERE fullbore_reason = {SHARED_KEY}"))
+        .map_err(failed)?;
+    if left.first().and_then(|row| row.get("n")) != Some("0") {
+        return Err(Error::Destination {
+            message: "a row shares a key, but which one can't be told".into(),
+            hint: Some("load without --max-rejects: the message names the key".into()),
+            kind: DestinationFailure::Other,
+        });
+    }
+    for (number, heap) in table.heaps.iter().enumerate() {
+        session
+            .execute(&format!(
+                "INSERT INTO {heap} ({columns}) OVERRIDING SYSTEM VALUE
+                 SELECT {columns} FROM {KEPT} WHERE fullbore_heap = {number} ORDER BY fullbore_place"
+            ))
+            .map_err(failed)?;
+    }
+    session.execute(&format!("DROP TABLE {KEPT}")).map_err(failed)?;
+    Ok(refused)
+}
+
+/// A table like the one that was loaded, with all its unique indexes, which let in one row after the
+/// other.
+fn make_kept(
+    session: &mut Session,
+    table: &Sifted<'_>,
+    unique: &[UniqueKey],
+) -> Result<(), ConnectionError> {
+    session.execute(&format!(
+        "CREATE TEMP TABLE fullbore_kept (fullbore_place bigint, fullbore_heap int,
+             LIKE {} INCLUDING DEFAULTS INCLUDING GENERATED) ON COMMIT DROP",
+        table.heaps[0]
+    ))?;
+    // An identity column that is not sent is filled by the table itself.
+    for column in table.target.relation.columns.iter().filter(|column| column.is_not_null) {
+        let name = quote_identifier(&column.name)?;
+        session.execute(&format!("ALTER TABLE {KEPT} ALTER {name} DROP NOT NULL"))?;
+    }
+    for key in unique {
+        session.execute(&key.build(KEPT))?;
+    }
+    Ok(())
+}
+
+fn reason(table: &Sifted<'_>, key: &UniqueKey, what: &str) -> Reason {
+    let (code, words) = key.words();
+    let single = table.names.iter().find(|name| {
+        let bare = name.trim_matches('"');
+        bare == key.shown || **name == key.shown
+    });
+    Reason {
+        column: single.map(|name| name.trim_matches('"').replace("\"\"", "\"")),
+        constraint: Some(key.name.clone()),
+        code: code.into(),
+        key: None,
+        words: format!("{words} \"{}\" (Key ({})=({{key}}) {what}.)", key.name, key.shown),
+    }
+}
+
+/// Refuses rows whose key the target holds, which were there first.
+fn shared_with_target(
+    session: &mut Session,
+    table: &Sifted<'_>,
+    key: &UniqueKey,
+) -> Result<Vec<Refusal>, ConnectionError> {
+    let target = table.target.name().to_string();
+    take(session, key, &target, &reason(table, key, "is in the table already"))
+}
+
+/// Refuses rows whose key one of the rows holds that stay.
+fn shared_with_kept(
+    session: &mut Session,
+    table: &Sifted<'_>,
+    key: &UniqueKey,
+) -> Result<Vec<Refusal>, ConnectionError> {
+    take(session, key, KEPT, &reason(table, key, "is in an earlier row of the files"))
+}
+
+fn take(
+    session: &mut Session,
+    key: &UniqueKey,
+    other: &str,
+    reason: &Reason,
+) -> Result<Vec<Refusal>, ConnectionError> {
+    let rows = session.query(&format!(
+        "WITH taken AS (
+             DELETE FROM {MATCHED} m USING ({}) a
+              WHERE m.fullbore_place = a.fullbore_place
+                AND EXISTS (SELECT FROM ({}) b WHERE {})
+          RETURNING m.fullbore_place AS place, {} AS key
+         ) SELECT place, key FROM taken ORDER BY place",
+        key.of(
+            &format!("(SELECT * FROM {MATCHED} WHERE fullbore_reason = {SHARED_KEY}) q"),
+            ", fullbore_place"
+        ),
+        key.of(other, ""),
+        key.same(),
+        key.text()
+    ))?;
+    Ok(rows.iter().filter_map(|row| refusal(row, reason)).collect())
+}
