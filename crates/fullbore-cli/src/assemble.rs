@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use fullbore_core::constants::{MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
 use fullbore_core::error::{Error, Result};
-use fullbore_core::job::{Count, Job, Method, Publish, TableJob};
-use fullbore_core::plan::columns::match_columns;
+use fullbore_core::destination::Lane;
+use fullbore_core::job::{Count, Job, Method, Publish, TableJob, Verify};
+use fullbore_core::parse::types::FieldType;
+use fullbore_core::plan::columns::{Shapes, match_columns};
 use fullbore_core::plan::look::{Sources, look};
 use fullbore_core::plan::pieces::{STREAM_PIECE_BYTES, arrange, cut, joined};
 use fullbore_core::plan::{Continuity, Plan, PlannedPiece, TablePlan};
@@ -71,7 +73,7 @@ pub fn assemble(
         let method = then.map_or(job.method, |then| then.plan.method);
         let wanted = Wanted { method, codec: job.compress, io: job.direct_io };
         let is_cut = recorded.is_some();
-        let made = assemble_table(table_job, number, wanted, postgres, streams, is_cut)?;
+        let made = assemble_table(table_job, number, wanted, job.verify, postgres, streams, is_cut)?;
         if let Some(earlier) = earlier {
             check_resumed(earlier, number, &made.plan, made.target.as_ref())?;
         }
@@ -99,6 +101,7 @@ pub fn assemble(
         reject_dir,
         tables_at_once: job.tables_at_once,
         continuity: Continuity::default(),
+        verify: job.verify,
     };
     Ok(Assembled { plan, targets, statements, not_resumable })
 }
@@ -114,6 +117,7 @@ fn assemble_table(
     job: &TableJob,
     number: usize,
     wanted: Wanted,
+    verify: Verify,
     postgres: Option<&Postgres>,
     streams: usize,
     is_cut: bool,
@@ -135,6 +139,7 @@ fn assemble_table(
                 atomic: job.atomic,
                 create,
                 method: wanted.method,
+                keep_old: job.keep_old,
             })?;
             let statement = target.create.clone();
             if statement.is_none() {
@@ -146,7 +151,10 @@ fn assemble_table(
         None => (inferred_columns(&job, &sources, &mut schema)?, None, None),
     };
     check_partition_options(&job)?;
-    let shapes = match_columns(&job, &sources, &columns)?;
+    let mut shapes = match_columns(&job, &sources, &columns)?;
+    if verify == Verify::Full && postgres.is_some() {
+        sum_by_server(&mut shapes);
+    }
     let (mut pieces, piece_bytes) = match is_cut {
         true => (Vec::new(), STREAM_PIECE_BYTES),
         false => cut(&sources.files, &sources.format, number, streams)?,
@@ -187,11 +195,26 @@ fn assemble_table(
         piece_bytes,
         header_line: sources.header_line,
         is_atomic: job.atomic,
+        keeps_old: target.as_ref().is_some_and(|target| target.keep_old),
         notes: notes.into_iter().chain(partition_notes).collect(),
         schema_notes: schema.notes,
         inferred: schema.inferred,
     };
     Ok(AssembledTable { plan, target, statement, pieces })
+}
+
+/// Rows with values whose stored form only the server knows go as text: it sums them itself then.
+fn sum_by_server(shapes: &mut Shapes) {
+    let is_jsonb = |field_type: &FieldType| match field_type {
+        FieldType::Array(item) => **item == FieldType::Jsonb,
+        other => *other == FieldType::Jsonb,
+    };
+    let column = shapes.typed.columns.iter().find(|column| is_jsonb(&column.field_type));
+    if let (Some(column), Lane::Binary) = (column, shapes.lane) {
+        shapes.lane = Lane::Text;
+        shapes.lane_reason =
+            Some(format!("--verify full: only the server knows how it stores jsonb ({})", column.name));
+    }
 }
 
 /// A table's name from its first file's: `data/orders.2024.csv.gz` gives `orders`.

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use fullbore_core::destination::{Committed, Destination, Encoder, Lane, Phase, Standing, Writer};
+use fullbore_core::destination::{
+    Committed, Destination, Encoder, Lane, Phase, Proven, Standing, Summer, Writer,
+};
 use fullbore_core::error::Result;
 use fullbore_core::plan::Plan;
 
@@ -15,6 +17,7 @@ use crate::ledger::schema;
 use crate::ledger::{Ledger, locks, runs};
 use crate::publish;
 use crate::target::Target;
+use crate::verify;
 use crate::writer::PostgresWriter;
 
 /// Settings of the destination that are the job's.
@@ -33,6 +36,8 @@ pub struct Postgres {
     control: Mutex<Session>,
     targets: OnceLock<Vec<Target>>,
     pub(crate) ledger: OnceLock<Ledger>,
+    /// What the run proves of its rows.
+    pub(crate) verification: verify::State,
     server_version: u32,
     pub(crate) zoneless_is_utc: bool,
 }
@@ -62,6 +67,7 @@ impl Postgres {
             control: Mutex::new(control),
             targets: OnceLock::new(),
             ledger: OnceLock::new(),
+            verification: verify::State::default(),
         })
     }
 
@@ -119,6 +125,7 @@ impl Destination for Postgres {
             schema::make(&mut session, &ledger.schema)?;
             runs::begin(&mut session, ledger, plan, self.targets())?;
         }
+        self.check_verifiable(&mut session, plan)?;
         for (table, target) in self.targets().iter().enumerate() {
             if let Some(create) = &target.create {
                 session.execute(create).map_err(failed)?;
@@ -140,6 +147,7 @@ impl Destination for Postgres {
         }
         if let Some(standing) = runs::attempt(&mut session, ledger)? {
             publish::check_staged(&mut session, plan, self.targets(), &standing)?;
+            self.check_verifiable(&mut session, plan)?;
             return Ok(standing);
         }
         drop(session);
@@ -171,6 +179,10 @@ impl Destination for Postgres {
         })
     }
 
+    fn summer(&self, plan: &Plan, table: usize) -> Result<Option<Box<dyn Summer>>> {
+        self.batch_summer(plan, table)
+    }
+
     fn open<'a>(&'a self, plan: &Arc<Plan>, _: usize) -> Result<Box<dyn Writer + 'a>> {
         let mut session = self.session()?;
         if let Some(ledger) = self.ledger() {
@@ -181,6 +193,10 @@ impl Destination for Postgres {
 
     fn publish(&self, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {
         publish::publish(self, plan, committed)
+    }
+
+    fn verified(&self) -> Proven {
+        self.verification.proven()
     }
 
     fn abort(&self, plan: &Plan) -> Vec<String> {

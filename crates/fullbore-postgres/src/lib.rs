@@ -3,7 +3,7 @@
 //! [`connection`] talks to servers, [`server`] finds and runs local ones; [`catalog`] reads what a
 //! target is, [`target`] describes it, [`encode_copy`] writes rows in COPY's forms, [`writer`] sends pieces, [`judge`] lets
 //! the server decide on odd rows, [`publish`] shows what was loaded, [`ledger`] knows which pieces are
-//! committed, [`orphans`] finds what crashes left.
+//! committed, [`verify`] compares what was loaded with what was read, [`orphans`] finds what crashes left.
 
 pub mod catalog;
 pub mod connection;
@@ -23,6 +23,7 @@ pub mod schema;
 pub mod server;
 pub mod target;
 pub mod types;
+pub mod verify;
 mod writer;
 
 pub use destination::{Postgres, Settings};

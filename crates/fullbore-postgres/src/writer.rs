@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fullbore_core::destination::{Portion, Receipt, Refusal, TextRows, Writer};
-use fullbore_core::error::{Error, Result};
-use fullbore_core::job::Publish;
+use fullbore_core::error::{DestinationFailure, Error, Result};
+use fullbore_core::job::{Publish, Verify};
 use fullbore_core::plan::{Plan, PlannedPiece};
 
 use crate::connection::{ConnectionError, PausedCopy, QualifiedName, Session};
@@ -16,6 +16,7 @@ use crate::judge;
 use crate::ledger::pieces;
 use crate::publish::partitions;
 use crate::target::Target;
+use crate::verify::{self, Beside, PieceProof, store};
 
 /// What a piece in work knows of its table.
 struct Work {
@@ -29,7 +30,16 @@ struct Work {
     /// The COPY that is open, if one is: of binary rows, or direct.
     copy: Option<PausedCopy>,
     direct: Option<DirectLoad>,
+    /// Where rows that go as text are summed, if rows are summed at all.
+    beside: Option<Beside>,
 }
+
+/// How rows are sent as text: how many were taken, and those that were refused.
+type SendText = fn(
+    &mut Session,
+    &judge::JudgeTarget<'_>,
+    TextRows<'_>,
+) -> std::result::Result<(u64, Vec<Refusal>), ConnectionError>;
 
 pub struct PostgresWriter<'a> {
     postgres: &'a Postgres,
@@ -121,6 +131,99 @@ impl<'a> PostgresWriter<'a> {
         Ok(())
     }
 
+    /// Sends rows as text, by a direct load or as it is said; those that were refused come back.
+    fn send_text(&mut self, rows: TextRows<'_>, send: SendText) -> Result<Vec<Refusal>> {
+        let work = self.work.as_mut().expect("a piece was begun");
+        work.bytes += rows.parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        let target = judge::JudgeTarget {
+            table: &work.table.to_string(),
+            bare_name: work.table.name(),
+            column_list: &work.column_list,
+            freeze: work.freeze,
+            columns: &self.plan.tables[work.piece.table],
+        };
+        let judged = match &mut work.direct {
+            Some(direct) => direct.judge(&mut self.session, &target, rows),
+            None => send(&mut self.session, &target, rows),
+        };
+        match judged {
+            Ok((taken, refusals)) => {
+                work.rows += taken;
+                Ok(refusals)
+            }
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    /// The same, and sums of those that were taken: from a temporary table, which takes them first.
+    fn judge_summed(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>> {
+        let work = self.work.as_mut().expect("a piece was begun");
+        let table = work.piece.table;
+        let beside = match &mut work.beside {
+            Some(beside) => beside,
+            None => {
+                let filled = work.table.to_string();
+                let columns = &work.column_list;
+                let session = &mut self.session;
+                let made =
+                    Beside::make(self.postgres, session, &self.plan, table, &filled, columns)?;
+                work.beside.insert(made)
+            }
+        };
+        let judged =
+            beside.judge(&mut self.session, &self.plan, table, &work.column_list, rows);
+        let refusals = judged.map_err(|error| self.explain(error))?;
+        let accepted = verify::accepted(rows, &refusals);
+        let left = rows.rows - refusals.len() as u64;
+        if left > 0 {
+            let accepted = TextRows { parts: &[&accepted], rows: left };
+            let refused = self.send_text(accepted, |session, target, rows| {
+                judge::take(session, target, rows).map(|taken| (taken, Vec::new()))
+            })?;
+            if let Some(refusal) = refused.first() {
+                return Err(verify::changed_its_mind(refusal));
+            }
+        }
+        Ok(refusals)
+    }
+
+    /// What is known of the piece's rows, where they are summed.
+    fn proof(&mut self, portion: &Portion) -> Result<Option<PieceProof>> {
+        if self.plan.verify != Verify::Full {
+            return Ok(None);
+        }
+        let work = self.work.as_ref().expect("a piece was begun");
+        let columns = &self.plan.tables[work.piece.table].shape.columns;
+        let mut sums = portion.sums.clone().unwrap_or_default();
+        if let Some(beside) = &work.beside {
+            sums.merge(beside.sums());
+        }
+        Ok(Some(PieceProof {
+            hash: self.postgres.hash_kind(),
+            columns: columns.iter().map(|column| column.name.clone()).collect(),
+            xids: vec![store::transaction(&mut self.session).map_err(failed)?],
+            sums,
+        }))
+    }
+
+    /// Refuses to commit where the server counted other rows than were sent.
+    fn check_count(&mut self, sent: u64) -> Result<()> {
+        let work = self.work.as_ref().expect("a piece was begun");
+        let (table, counted) = (work.table.to_string(), work.rows);
+        if counted == sent {
+            return Ok(());
+        }
+        if counted < sent && verify::may_keep_rows_out(&mut self.session, &table)? {
+            self.postgres.verification.add_kept_out(sent - counted);
+            return Ok(());
+        }
+        Err(Error::Destination {
+            message: format!("{sent} rows were sent to {table}, the server counted {counted}"),
+            hint: Some("this piece was taken back; report this as a defect".into()),
+            kind: DestinationFailure::Differs,
+        })
+    }
+
     /// Puts an error into the words of the load.
     fn explain(&self, error: ConnectionError) -> Error {
         let Some(work) = &self.work else { return failed(error) };
@@ -160,6 +263,7 @@ impl Writer for PostgresWriter<'_> {
             bytes: 0,
             copy: None,
             direct,
+            beside: None,
         });
         Ok(())
     }
@@ -201,38 +305,28 @@ impl Writer for PostgresWriter<'_> {
 
     fn judge(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>> {
         self.end_copy()?;
-        let work = self.work.as_mut().expect("a piece was begun");
-        work.bytes += rows.parts.iter().map(|part| part.len() as u64).sum::<u64>();
-        let target = judge::JudgeTarget {
-            table: &work.table.to_string(),
-            bare_name: work.table.name(),
-            column_list: &work.column_list,
-            freeze: work.freeze,
-            columns: &self.plan.tables[work.piece.table],
-        };
-        let judged = match &mut work.direct {
-            Some(direct) => direct.judge(&mut self.session, &target, rows),
-            None => judge::judge(&mut self.session, &target, rows),
-        };
-        match judged {
-            Ok((taken, refusals)) => {
-                work.rows += taken;
-                Ok(refusals)
-            }
-            Err(error) => Err(self.explain(error)),
+        if self.plan.verify == Verify::Full {
+            return self.judge_summed(rows);
         }
+        self.send_text(rows, judge::judge)
     }
 
     fn commit(&mut self, portion: &Portion) -> Result<Receipt> {
         self.end_copy()?;
         self.complete_check()?;
+        self.check_count(portion.rows_sent)?;
+        let proof = self.proof(portion)?;
         let work = self.work.as_ref().expect("a piece was begun");
         let committed = match self.postgres.ledger() {
             Some(ledger) => {
                 let target = &self.postgres.targets()[work.piece.table];
                 let (piece, is_unlogged) = (work.piece.number, target.fills_unlogged());
                 let row = pieces::completion(ledger, piece, is_unlogged, work.rows, portion)?;
-                self.session.execute(&format!("{row}; COMMIT"))
+                let sums = match &proof {
+                    Some(proof) => store::statement(ledger, piece, proof)? + "; ",
+                    None => String::new(),
+                };
+                self.session.execute(&format!("{row}; {sums}COMMIT"))
             }
             None => self.session.execute("COMMIT"),
         };
@@ -240,6 +334,9 @@ impl Writer for PostgresWriter<'_> {
             return Err(self.explain(error));
         }
         let work = self.work.take().expect("a piece was begun");
+        if let Some(proof) = proof {
+            self.postgres.verification.add_proof(work.piece.number, proof);
+        }
         Ok(Receipt { rows: work.rows, bytes_sent: work.bytes })
     }
 

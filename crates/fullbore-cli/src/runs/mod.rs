@@ -2,9 +2,11 @@
 //! stopped.
 
 mod list;
+mod recount;
 mod resume;
 mod show;
 mod take_back;
+mod verify;
 
 pub use take_back::LedgerArgs;
 
@@ -25,6 +27,7 @@ pub fn run(args: &RunsArgs) -> Ended {
         RunsAction::Show { run, json, ledger } => {
             show::show(run, *json, ledger).map(|()| Ended::Loaded)
         }
+        RunsAction::Verify(args) => verify::verify(args),
         RunsAction::Resume(args) => resume::resume(args),
         RunsAction::Abort { run, ledger } => take_back::abort(run, ledger),
         RunsAction::Undo { run, ledger } => take_back::undo(run, ledger),

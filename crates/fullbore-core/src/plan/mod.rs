@@ -21,7 +21,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::destination::{Lane, TargetColumn};
-use crate::job::{Method, Publish, RejectLimit};
+use crate::job::{Method, Publish, RejectLimit, Verify};
 use crate::parse::dialect::Dialect;
 use crate::parse::types::ParseShape;
 use crate::source::SourceFile;
@@ -44,6 +44,8 @@ pub struct Plan {
     /// Tables are loaded side by side rather than one after the other.
     pub tables_at_once: bool,
     pub continuity: Continuity,
+    /// How much of what is loaded is compared with what was read.
+    pub verify: Verify,
 }
 
 /// What may end a run and how it goes on then.
@@ -89,6 +91,8 @@ pub struct TablePlan {
     pub header_line: Option<Vec<u8>>,
     /// Append in one transaction.
     pub is_atomic: bool,
+    /// The table that is replaced is kept.
+    pub keeps_old: bool,
     /// What the sniffer and the planner want to be known.
     pub notes: Vec<String>,
     /// Why columns were inferred as they were.

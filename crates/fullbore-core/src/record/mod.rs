@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::job::Method;
 use crate::plan::Plan;
 use crate::run::Outcome;
+use crate::run::verify::Verified;
 
 /// The version of the record's format.
 pub const RECORD_VERSION: u32 = 1;
@@ -90,6 +91,9 @@ pub enum Event {
         seconds: f64,
         phases: Vec<Phase>,
         tables: Vec<TableTotals>,
+        /// What was proved of it; none in records of earlier versions.
+        #[serde(default)]
+        verified: Option<Verified>,
     },
     /// A run that was begun before goes on; moments are counted from here.
     RunResumed {
@@ -144,6 +148,7 @@ impl Event {
             seconds: outcome.seconds,
             phases: outcome.phases.clone(),
             tables: outcome.tables.clone(),
+            verified: outcome.verified.clone(),
         }
     }
 }

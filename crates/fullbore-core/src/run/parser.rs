@@ -8,7 +8,7 @@ use super::checksum;
 use super::key_check::{KeyCheck, check_for};
 use super::piece::SourceRow;
 use super::schedule::{Origin, Schedule, Unit};
-use crate::destination::{Destination, Encoder, Lane};
+use crate::destination::{Destination, Encoder, Lane, Summer};
 use crate::error::Result;
 use crate::parse::Parser;
 use crate::parse::block::Block;
@@ -21,6 +21,8 @@ struct Tools {
     /// None for sources that come as batches.
     parser: Option<Parser>,
     encoder: Box<dyn Encoder>,
+    /// For typed rows whose sums are asked for.
+    summer: Option<Box<dyn Summer>>,
 }
 
 pub fn parse_until_done(
@@ -58,6 +60,7 @@ pub fn parse_until_done(
             Fed::Batch(batch) => {
                 unit.rows = batch.num_rows() as u64;
                 unit.source_bytes = batch.get_array_memory_size() as u64;
+                unit.sums = tools.summer.as_mut().map(|summer| summer.sums(&batch));
                 tools.encoder.encode(&batch, &mut unit.encoded)?;
             }
             _ => {
@@ -91,12 +94,17 @@ fn new_tools(
     lane: Lane,
 ) -> Result<Tools> {
     let encoder = destination.encoder(plan, table, lane)?;
+    let summer = match lane {
+        Lane::Binary => destination.summer(plan, table)?,
+        // What becomes of a text is for the destination to say.
+        Lane::Text => None,
+    };
     let table = &plan.tables[table];
     let parser = match &table.format {
         Format::Delimited(dialect) => Some(parser_for(table, dialect, lane)),
         Format::Parquet => None,
     };
-    Ok(Tools { parser, encoder })
+    Ok(Tools { parser, encoder, summer })
 }
 
 /// The parser of a table in a lane.
@@ -137,6 +145,7 @@ fn parse_block(
         lines: parsed.lines,
         is_last: false,
     });
+    unit.sums = tools.summer.as_mut().map(|summer| summer.sums(&parsed.batch));
     tools.encoder.encode(&parsed.batch, &mut unit.encoded)?;
     let shape = &plan.tables[table].shape;
     unit.faults = parsed

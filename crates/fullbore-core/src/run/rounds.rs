@@ -12,6 +12,7 @@ use std::time::Instant;
 use super::rejects::{Rejects, remove_saved};
 use super::retry::Patience;
 use super::schedule::Schedule;
+use super::verify::{self, Verified};
 use super::{Outcome, load};
 use crate::constants::ROUNDS_WITHOUT_PROGRESS_MAX;
 use crate::destination::{Committed, Destination, Phase, Standing};
@@ -90,7 +91,8 @@ impl Rounds<'_> {
         let rejects = Rejects::new(self.plan);
         rejects.restore(self.plan, &standing.committed)?;
         let schedule = Schedule::new(self.plan, self.interrupted, standing.committed);
-        let loaded = match standing.is_published {
+        let is_published = standing.is_published;
+        let loaded = match is_published {
             true => Ok(()),
             false => load(self.plan, self.destination, self.recorder, &schedule, &rejects),
         };
@@ -114,12 +116,16 @@ impl Rounds<'_> {
             return Ok(lost);
         }
         rejects.check_share(outcome.rows)?;
+        if !is_published {
+            verify::pieces(self.plan, &committed)?;
+        }
         match self.publish(&committed, outcome) {
             Err(error) if error.is_lost() && self.plan.continuity.is_resumable => {
                 return Ok(Some(error));
             }
             published => published?,
         }
+        outcome.verified = Some(Verified::of(&committed, self.destination.verified()));
         remove_saved(self.plan, &committed);
         Ok(None)
     }

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use fullbore_core::destination::{Committed, Phase, Standing};
 use fullbore_core::error::{DestinationFailure, Error, Result};
-use fullbore_core::job::Publish;
+use fullbore_core::job::{Publish, Verify};
 use fullbore_core::plan::Plan;
 
 use crate::catalog::{self, Relation};
@@ -22,6 +22,7 @@ use crate::error::{failed, refuse, refused};
 use crate::ledger::Ledger;
 use crate::ledger::runs::{self, State};
 use crate::target::Target;
+use crate::verify::staged;
 
 /// Refuses, by name, what can't be published the way that is asked. Nothing is touched.
 pub fn check(session: &mut Session, relation: &Relation, publish: Publish) -> Result<()> {
@@ -128,6 +129,10 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
         phases.push(Phase { name: name.into(), seconds: began.elapsed().as_secs_f64() });
         Ok(())
     };
+    if plan.verify == Verify::Full && !is_published {
+        // Before indexes are built in vain.
+        timed("verify", &mut || staged::verify(postgres, plan, committed))?;
+    }
     timed("index", &mut || {
         if is_published {
             return Ok(());

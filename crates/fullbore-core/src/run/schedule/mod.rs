@@ -23,6 +23,7 @@ use crate::record::{Event, TableTotals};
 use crate::run::piece::SourceRow;
 use crate::source::feed::Feed;
 use crate::source::gaps;
+use crate::sums::Sums;
 
 /// Where a block stood in its source.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +46,8 @@ pub struct Unit {
     pub source_bytes: u64,
     /// Of the bytes as they were parsed, where the destination keeps a ledger.
     pub checksum: Option<u64>,
+    /// Of its typed rows, where they are asked for.
+    pub sums: Option<Sums>,
     pub origin: Option<Origin>,
     /// Records that are no rows: where they came from, and why.
     pub faults: Vec<(SourceRow, String)>,
