@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use fullbore_core::constants::{MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
-use fullbore_core::error::{Error, Result};
 use fullbore_core::destination::Lane;
+use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{Count, Job, Method, Publish, TableJob, Verify};
 use fullbore_core::parse::types::FieldType;
 use fullbore_core::plan::columns::{Shapes, match_columns};
@@ -73,7 +73,8 @@ pub fn assemble(
         let method = then.map_or(job.method, |then| then.plan.method);
         let wanted = Wanted { method, codec: job.compress, io: job.direct_io };
         let is_cut = recorded.is_some();
-        let made = assemble_table(table_job, number, wanted, job.verify, postgres, streams, is_cut)?;
+        let made =
+            assemble_table(table_job, number, wanted, job.verify, postgres, streams, is_cut)?;
         if let Some(earlier) = earlier {
             check_resumed(earlier, number, &made.plan, made.target.as_ref())?;
         }
@@ -212,8 +213,10 @@ fn sum_by_server(shapes: &mut Shapes) {
     let column = shapes.typed.columns.iter().find(|column| is_jsonb(&column.field_type));
     if let (Some(column), Lane::Binary) = (column, shapes.lane) {
         shapes.lane = Lane::Text;
-        shapes.lane_reason =
-            Some(format!("--verify full: only the server knows how it stores jsonb ({})", column.name));
+        shapes.lane_reason = Some(format!(
+            "--verify full: only the server knows how it stores jsonb ({})",
+            column.name
+        ));
     }
 }
 

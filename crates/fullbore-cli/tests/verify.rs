@@ -84,7 +84,8 @@ fn rows_that_are_laid_out_here() {
     database.psql("CREATE EXTENSION fullbore");
     make_types(&database);
     let files = Files::new();
-    let columns = TYPED.replace("docb jsonb, ", "").replace(", numbers integer[], words text[]", "");
+    let columns =
+        TYPED.replace("docb jsonb, ", "").replace(", numbers integer[], words text[]", "");
     let names = WITHOUT_JSONB.replace("numbers,words", "-,-");
     for odd_every in [0, 30] {
         let file = files.write("typed.csv", typed_rows(1500, odd_every));
@@ -96,7 +97,9 @@ fn rows_that_are_laid_out_here() {
                 &["--publish", "partitions", "--partition-bounds", "MINVALUE,700,MAXVALUE"],
             ),
         ] {
-            database.psql(&format!("DROP TABLE IF EXISTS {table}; CREATE TABLE {table} ({columns}) {by}"));
+            database.psql(&format!(
+                "DROP TABLE IF EXISTS {table}; CREATE TABLE {table} ({columns}) {by}"
+            ));
             let mut args = vec!["--method", "direct", "--columns", &names];
             args.extend(more);
             loads(&database, &files, &file, table, &args);
@@ -125,9 +128,23 @@ fn values_that_are_written_in_many_ways() {
         );
         let files = Files::new();
         let file = files.write("t.csv", rows);
-        let to = format!("{}{}options=-c%20TimeZone%3D{}", database.url(),
-            if database.url().contains('?') { "&" } else { "?" }, zone.replace('/', "%2F"));
-        let args = ["--format", "csv", "--header", "none", "--verify", "full", "--json", "--publish", "replace"];
+        let to = format!(
+            "{}{}options=-c%20TimeZone%3D{}",
+            database.url(),
+            if database.url().contains('?') { "&" } else { "?" },
+            zone.replace('/', "%2F")
+        );
+        let args = [
+            "--format",
+            "csv",
+            "--header",
+            "none",
+            "--verify",
+            "full",
+            "--json",
+            "--publish",
+            "replace",
+        ];
         let output = files.load_at(&to, &file, "t", &args);
         verified(&files, &output, &[]);
         verified(&files, &output, &["--against", "--to", &to]);
@@ -180,7 +197,9 @@ fn rejects_are_in_no_sum() {
             let output = files.load(&database, &file, "t", &args);
             assert_eq!(output.code, 3, "{}", output.stderr);
             assert!(output.stderr.contains("verified: full"), "{}", output.stderr);
-            for against in [&["runs", "verify", "last"][..], &["runs", "verify", "last", "--against"]] {
+            for against in
+                [&["runs", "verify", "last"][..], &["runs", "verify", "last", "--against"]]
+            {
                 let verified = files.fullbore(against);
                 assert_eq!(verified.code, 0, "{}{}", verified.stdout, verified.stderr);
             }

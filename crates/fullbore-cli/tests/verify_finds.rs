@@ -26,7 +26,8 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
 }
@@ -34,7 +35,11 @@ impl Random {
 fn rows(random: &mut Random) -> String {
     let mut text = String::new();
     for k in 0..ROWS {
-        let note = if k % 5 == 0 { "\"\"".to_owned() } else { format!("note {} of {k}", random.below(1000)) };
+        let note = if k % 5 == 0 {
+            "\"\"".to_owned()
+        } else {
+            format!("note {} of {k}", random.below(1000))
+        };
         text.push_str(&format!(
             "{k},{},{}.{:02},{note},c{},2024-0{}-1{} 1{}:2{}:3{}+00,20{:02}-01-{:02}\n",
             random.below(1_000_000),
@@ -96,7 +101,8 @@ fn damage(database: &TestDatabase<'_>, table: &str, kind: &str, random: &mut Ran
         "two values swapped between rows" => {
             let column = ["n", "note", "moment", "price"][random.below(4) as usize];
             let other = random.below(ROWS);
-            let (one, two) = (value(database, table, column, key), value(database, table, column, other));
+            let (one, two) =
+                (value(database, table, column, key), value(database, table, column, other));
             if one == two {
                 return damage(database, table, kind, random);
             }
@@ -146,7 +152,11 @@ fn report(files: &Files) -> (i32, serde_json::Value) {
 fn piece_of(database: &TestDatabase<'_>, key: u64) -> u64 {
     let partition =
         database.psql(&format!("SELECT tableoid::regclass FROM plain_parts WHERE k = {key}"));
-    partition.rsplit('_').next().and_then(|number| number.trim_matches('"').parse().ok()).expect("a piece")
+    partition
+        .rsplit('_')
+        .next()
+        .and_then(|number| number.trim_matches('"').parse().ok())
+        .expect("a piece")
 }
 
 fn finds(server: TestServer, each: usize) {
@@ -160,8 +170,18 @@ fn finds(server: TestServer, each: usize) {
     database.psql(&format!(
         "CREATE TABLE plain_parts ({COLUMNS}) PARTITION BY RANGE (k); CREATE TABLE kept ({COLUMNS})"
     ));
-    let args = ["--header", "none", "--verify", "full", "--publish", "partitions", "--method", "copy",
-        "--partition-bounds", BOUNDS];
+    let args = [
+        "--header",
+        "none",
+        "--verify",
+        "full",
+        "--publish",
+        "partitions",
+        "--method",
+        "copy",
+        "--partition-bounds",
+        BOUNDS,
+    ];
     let loaded = files.load(&database, &file, "plain_parts", &args);
     assert_eq!(loaded.code, 0, "{}", loaded.stderr);
     database.psql("INSERT INTO kept SELECT * FROM plain_parts");
@@ -187,7 +207,9 @@ fn finds(server: TestServer, each: usize) {
             assert_eq!(found, expected, "{what}");
             for finding in findings {
                 match damage.column {
-                    Some(column) => assert_eq!(finding["columns"], serde_json::json!([column]), "{what}"),
+                    Some(column) => {
+                        assert_eq!(finding["columns"], serde_json::json!([column]), "{what}")
+                    }
                     None => assert_ne!(finding["rows_expected"], finding["rows_found"], "{what}"),
                 }
             }
@@ -256,10 +278,11 @@ fn nothing_is_shown_of_what_differs() {
         args.extend(["--verify", "full"]);
         let child = files.start_load(database.url(), &file, way.name, &args);
         gate.wait();
-        let staged = database.psql(
-            "SELECT min(relname) FROM pg_class WHERE relname ~ '_fb_' AND relkind = 'r'",
-        );
-        database.psql(&format!("UPDATE {staged} SET v = left(v, 5) WHERE k = (SELECT min(k) FROM {staged})"));
+        let staged = database
+            .psql("SELECT min(relname) FROM pg_class WHERE relname ~ '_fb_' AND relkind = 'r'");
+        database.psql(&format!(
+            "UPDATE {staged} SET v = left(v, 5) WHERE k = (SELECT min(k) FROM {staged})"
+        ));
         gate.open(&database);
         let output = common::held::end_of(child);
         assert_eq!(output.code, code, "{}", output.stderr);

@@ -74,11 +74,8 @@ mod tests {
 
     #[test]
     fn parts_make_the_whole_in_any_order() {
-        let parts = [
-            sums(1, u64::MAX, Some((-5, 2))),
-            sums(2, 7, None),
-            sums(3, 1 << 63, Some((0, 9))),
-        ];
+        let parts =
+            [sums(1, u64::MAX, Some((-5, 2))), sums(2, 7, None), sums(3, 1 << 63, Some((0, 9)))];
         let join = |order: [usize; 3]| {
             let mut whole = Sums::default();
             order.iter().for_each(|part| whole.merge(&parts[*part]));

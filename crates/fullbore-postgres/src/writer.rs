@@ -170,8 +170,7 @@ impl<'a> PostgresWriter<'a> {
                 work.beside.insert(made)
             }
         };
-        let judged =
-            beside.judge(&mut self.session, &self.plan, table, &work.column_list, rows);
+        let judged = beside.judge(&mut self.session, &self.plan, table, &work.column_list, rows);
         let refusals = judged.map_err(|error| self.explain(error))?;
         let accepted = verify::accepted(rows, &refusals);
         let left = rows.rows - refusals.len() as u64;

@@ -55,11 +55,8 @@ pub fn pieces(plan: &Plan, committed: &[Committed]) -> Result<()> {
             PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => ranges,
         };
         let Some(piece) = found.get(&planned.number) else {
-            let missing = Committed {
-                piece: planned.number,
-                table: planned.table,
-                ..Committed::default()
-            };
+            let missing =
+                Committed { piece: planned.number, table: planned.table, ..Committed::default() };
             return Err(differs(plan, &missing, "was planned and is not committed"));
         };
         if piece.table != planned.table {
@@ -68,8 +65,7 @@ pub fn pieces(plan: &Plan, committed: &[Committed]) -> Result<()> {
         if let Some(bytes) = bytes_of(plan, planned, ranges)
             && bytes != piece.portion.bytes
         {
-            let how =
-                format!("was read to {} of its {bytes} bytes of source", piece.portion.bytes);
+            let how = format!("was read to {} of its {bytes} bytes of source", piece.portion.bytes);
             return Err(differs(plan, piece, &how));
         }
     }

@@ -8,6 +8,7 @@ use fullbore_core::job::Publish;
 
 use super::locks;
 use super::runs::{LedgerRun, LedgerTable, State};
+use crate::catalog;
 use crate::connection::{QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
@@ -131,9 +132,15 @@ fn put_back(
         found.first().and_then(|row| row.get(name)).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0)
     };
     let (rows, xids) = (number("rows"), (number("xid_from"), number("xid_published")));
-    session
-        .execute(&format!("LOCK TABLE {kept} IN ACCESS EXCLUSIVE MODE"))
-        .map_err(|error| failed_while(error, &format!("locking {kept}, the table that was replaced")))?;
+    if catalog::relation(session, &kept).map_err(failed)?.is_none() {
+        return Err(refuse(
+            format!("the run can't be undone: {kept} is gone, the table that was replaced"),
+            "somebody dropped it",
+        ));
+    }
+    session.execute(&format!("LOCK TABLE {kept} IN ACCESS EXCLUSIVE MODE")).map_err(|error| {
+        failed_while(error, &format!("locking {kept}, the table that was replaced"))
+    })?;
     check_content(session, target, rows, xids)?;
     replace::undo::put_back(session, target, &kept)?;
     replace::undo::drop_schema(session, &kept)?;

@@ -165,7 +165,8 @@ fn not_null<H: Hash>(column: &SummedColumn, array: &dyn Array, hashes: &mut [u32
 
 #[inline(always)]
 fn ranges<H: Hash>(offsets: &[i32], bytes: &[u8], padded: usize, hashes: &mut [u32]) {
-    let is_ascii = padded == 0 || bytes[offsets[0] as usize..offsets[hashes.len()] as usize].is_ascii();
+    let is_ascii =
+        padded == 0 || bytes[offsets[0] as usize..offsets[hashes.len()] as usize].is_ascii();
     for (row, hash) in hashes.iter_mut().enumerate() {
         let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
         // Padding counts characters.

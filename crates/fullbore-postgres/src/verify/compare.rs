@@ -117,7 +117,10 @@ fn explain(
         let difference = rows(then.abs_diff(now));
         let verb = if then.abs_diff(now) == 1 { "is" } else { "are" };
         let how = if now < then { "missing" } else { "too many" };
-        what.insert(0, format!("{difference} {verb} {how}, {then} in the files, {now} in the table"));
+        what.insert(
+            0,
+            format!("{difference} {verb} {how}, {then} in the files, {now} in the table"),
+        );
     }
     if part.rows != super::parts::Rows::All && then > now {
         what.push("(a row that was changed since can't be told from one that is missing)".into());
@@ -177,10 +180,16 @@ fn different_columns(
         .filter(|((then, now), _)| then.without == now.without)
         .map(|(_, name)| name.clone())
         .collect();
-    what.insert(0, match names.as_slice() {
-        [] => "values of several columns are in other rows than in the files".into(),
-        names => format!("values of column {} are in other rows than in the files", names.join(" or ")),
-    });
+    what.insert(
+        0,
+        match names.as_slice() {
+            [] => "values of several columns are in other rows than in the files".into(),
+            names => format!(
+                "values of column {} are in other rows than in the files",
+                names.join(" or ")
+            ),
+        },
+    );
     Ok(names)
 }
 
@@ -196,8 +205,7 @@ fn shown(
         extent::shown_sql(measure, one),
         extent::shown_sql(measure, other)
     ))?;
-    let text = |name: &str| {
-        rows.first().and_then(|row| row.get(name)).unwrap_or_default().to_owned()
-    };
+    let text =
+        |name: &str| rows.first().and_then(|row| row.get(name)).unwrap_or_default().to_owned();
     Ok((text("one"), text("other")))
 }

@@ -74,9 +74,7 @@ pub fn of(column: &SummedColumn, array: &dyn Array) -> Option<(i64, i64)> {
         FieldType::Int32 => ends::<Int32Type>(array).map(|(l, h)| (l.into(), h.into())),
         FieldType::Int64 => ends::<Int64Type>(array),
         FieldType::Decimal { precision, .. } if *precision <= 18 => ends::<Decimal64Type>(array),
-        FieldType::Date => {
-            ends::<Date32Type>(array).map(|(l, h)| (day(l).into(), day(h).into()))
-        }
+        FieldType::Date => ends::<Date32Type>(array).map(|(l, h)| (day(l).into(), day(h).into())),
         FieldType::Time => {
             ends::<Time64MicrosecondType>(array).map(|(l, h)| (time(l, unit), time(h, unit)))
         }
@@ -128,7 +126,9 @@ fn lengths(offsets: &[i32], array: &dyn Array) -> Option<(i64, i64)> {
 pub fn shown_sql(measure: Measure, number: i64) -> String {
     match measure {
         Measure::Number => format!("'{number}'"),
-        Measure::Decimal { scale } => format!("({number}::numeric / 1e{scale})::numeric(38,{scale})::text"),
+        Measure::Decimal { scale } => {
+            format!("({number}::numeric / 1e{scale})::numeric(38,{scale})::text")
+        }
         Measure::Day => format!("(date '2000-01-01' + {number})::text"),
         Measure::Time => format!("(time '00:00' + {number} * interval '1 microsecond')::text"),
         Measure::Moment => {

@@ -37,8 +37,8 @@ use fullbore_core::sums::Sums;
 use serde::{Deserialize, Serialize};
 
 pub use beside::{Beside, accepted, changed_its_mind};
-pub use kept_out::may_keep_rows_out;
 pub use hash::HashKind;
+pub use kept_out::may_keep_rows_out;
 pub use sql::Formula;
 
 use crate::connection::Session;
@@ -135,7 +135,10 @@ impl Postgres {
         }
         if let Some(target) = self.targets().iter().find(|target| target.relation.kind == 'f') {
             return Err(refuse(
-                format!("rows of the foreign table {} can't be told by their transaction", target.name()),
+                format!(
+                    "rows of the foreign table {} can't be told by their transaction",
+                    target.name()
+                ),
                 "leave --verify full away",
             ));
         }

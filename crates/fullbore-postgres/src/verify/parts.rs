@@ -93,8 +93,9 @@ impl Part {
     /// The hash and the columns of its pieces, which must be the same for all.
     fn made_by(&self) -> Result<(HashKind, Vec<String>)> {
         let (_, first) = self.pieces.first().expect("a part has pieces");
-        let is_one =
-            |(_, proof): &(usize, PieceProof)| (proof.hash, &proof.columns) == (first.hash, &first.columns);
+        let is_one = |(_, proof): &(usize, PieceProof)| {
+            (proof.hash, &proof.columns) == (first.hash, &first.columns)
+        };
         if !self.pieces.iter().all(is_one) {
             return Err(refuse(
                 format!("the pieces of {} were summed in several ways", self.holder),

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
 use fullbore_core::destination::{
-    Committed, Destination, Encoder, Lane, Phase, Portion, Receipt, Refusal, Summer, TextRows, Writer,
+    Committed, Destination, Encoder, Lane, Phase, Portion, Receipt, Refusal, Summer, TextRows,
+    Writer,
 };
 use fullbore_core::error::Result;
 use fullbore_core::plan::{Plan, PlannedPiece};

@@ -83,9 +83,8 @@ impl Postgres {
         let mut parts = Vec::new();
         match &anew {
             None => {
-                let lacking = kept.iter().find(|(piece, kept)| {
-                    kept.rows > 0 && !proofs.contains_key(piece)
-                });
+                let lacking =
+                    kept.iter().find(|(piece, kept)| kept.rows > 0 && !proofs.contains_key(piece));
                 if let Some((piece, _)) = lacking {
                     return Err(refuse(
                         format!(
@@ -209,7 +208,9 @@ impl Postgres {
         Ok(match table.publish {
             Publish::Partitions if how.is_cut_anew => {
                 return Err(refuse(
-                    format!("{target} was loaded as partitions, and the files are not cut as they were"),
+                    format!(
+                        "{target} was loaded as partitions, and the files are not cut as they were"
+                    ),
                     "compare with the very files that were loaded: --against without names",
                 ));
             }
@@ -236,7 +237,9 @@ impl Postgres {
             Publish::Append => {
                 if how.lacks_transactions && self.server_version() < SKIPS_BAD_ROWS {
                     return Err(refuse(
-                        format!("the rows that were appended to {target} can't be told from others"),
+                        format!(
+                            "the rows that were appended to {target} can't be told from others"
+                        ),
                         "load with --verify full, which notes all transactions that wrote them",
                     ));
                 }

@@ -123,8 +123,10 @@ impl Formula {
         if detail == Detail::Everything {
             let without = all(
                 &|at, _| {
-                    let rest =
-                        format!("(t - coalesce(h{at}, {NULL_HASH}) * {} & {MARK_MASK})", weight(at));
+                    let rest = format!(
+                        "(t - coalesce(h{at}, {NULL_HASH}) * {} & {MARK_MASK})",
+                        weight(at)
+                    );
                     format!("coalesce(sum({rest} * {rest}), 0) % {MODULUS}")
                 },
                 ", ",
@@ -183,7 +185,7 @@ impl Formula {
             HashKind::Lookup3 => {
                 // Of a row type, IS NOT NULL would ask for its fields.
                 format!("CASE WHEN {} IS DISTINCT FROM NULL THEN {hash} END", column.name)
-            },
+            }
         }
     }
 

@@ -73,7 +73,9 @@ fn proofs(postgres: &Postgres) -> Result<BTreeMap<usize, PieceProof>> {
 fn unproven(plan: &Plan, piece: usize) -> Error {
     let run = &plan.run_id;
     refuse(
-        format!("piece {piece} was committed without checksums, before --verify full was asked for"),
+        format!(
+            "piece {piece} was committed without checksums, before --verify full was asked for"
+        ),
         format!(
             "go on without it (fullbore runs resume {run} --verify quick), then compare with the \
              files: fullbore runs verify {run} --against"

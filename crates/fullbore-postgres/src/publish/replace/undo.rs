@@ -55,9 +55,9 @@ pub fn put_back(session: &mut Session, target: &QualifiedName, kept: &QualifiedN
         statements(session, &old, &new)
     })?;
     for statement in statements {
-        session
-            .execute(&statement)
-            .map_err(|error| failed_while(error, &format!("putting {kept} back by `{statement}`")))?;
+        session.execute(&statement).map_err(|error| {
+            failed_while(error, &format!("putting {kept} back by `{statement}`"))
+        })?;
     }
     Ok(())
 }
@@ -78,14 +78,23 @@ fn unchanged(session: &mut Session, old: &Relation, new: &Relation) -> Result<()
     let indexes = |session: &mut Session, oid| -> Result<Vec<_>> {
         let indexes = catalog::indexes(session, oid).map_err(failed)?;
         let told = |index: IndexDefinition| {
-            (index.name, index.tail, index.is_unique, index.tablespace, index.options, index.constraint)
+            (
+                index.name,
+                index.tail,
+                index.is_unique,
+                index.tablespace,
+                index.options,
+                index.constraint,
+            )
         };
         Ok(indexes.into_iter().map(told).collect())
     };
     if indexes(session, old.oid)? != indexes(session, new.oid)? {
         return Err(changed(name, "its indexes are not those of the old table"));
     }
-    let rights = |session: &mut Session, oid: u32| texts(session, &RIGHTS.replace("{oid}", &oid.to_string()));
+    let rights = |session: &mut Session, oid: u32| {
+        texts(session, &RIGHTS.replace("{oid}", &oid.to_string()))
+    };
     let (then, now) = (rights(session, old.oid), rights(session, new.oid));
     if then.map_err(failed)? != now.map_err(failed)? {
         return Err(changed(name, "its owner, grants or storage parameters were changed"));
