@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fullbore_core::destination::{Portion, Receipt, Refusal, TextRows, Writer};
-use fullbore_core::error::{DestinationFailure, Error, Result};
+use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{Publish, Verify};
 use fullbore_core::plan::{Plan, PlannedPiece};
 
@@ -206,21 +206,12 @@ impl<'a> PostgresWriter<'a> {
     }
 
     /// Refuses to commit where the server counted other rows than were sent.
-    fn check_count(&mut self, sent: u64) -> Result<()> {
+    fn check_count(&mut self, portion: &Portion) -> Result<()> {
         let work = self.work.as_ref().expect("a piece was begun");
         let (table, counted) = (work.table.to_string(), work.rows);
-        if counted == sent {
-            return Ok(());
-        }
-        if counted < sent && verify::may_keep_rows_out(&mut self.session, &table)? {
-            self.postgres.verification.add_kept_out(sent - counted);
-            return Ok(());
-        }
-        Err(Error::Destination {
-            message: format!("{sent} rows were sent to {table}, the server counted {counted}"),
-            hint: Some("this piece was taken back; report this as a defect".into()),
-            kind: DestinationFailure::Differs,
-        })
+        let kept_out = verify::check_count(&mut self.session, &table, portion.rows_sent, counted)?;
+        self.postgres.verification.add_kept_out(kept_out);
+        Ok(())
     }
 
     /// Puts an error into the words of the load.
@@ -313,7 +304,7 @@ impl Writer for PostgresWriter<'_> {
     fn commit(&mut self, portion: &Portion) -> Result<Receipt> {
         self.end_copy()?;
         self.complete_check()?;
-        self.check_count(portion.rows_sent)?;
+        self.check_count(portion)?;
         let proof = self.proof(portion)?;
         let work = self.work.as_ref().expect("a piece was begun");
         let committed = match self.postgres.ledger() {

@@ -186,7 +186,12 @@ fn show(
     }
     for (table, target) in postgres.targets().iter().enumerate() {
         match target.publish {
-            Publish::Append if target.atomic => append::show(session, plan, table, target)?,
+            Publish::Append if target.atomic => {
+                let its = committed.iter().filter(|piece| piece.table == table);
+                let staged = its.map(|piece| piece.rows).sum();
+                let kept_out = append::show(session, plan, table, target, staged)?;
+                postgres.verification.add_kept_out(kept_out);
+            }
             Publish::Append => {}
             Publish::Replace => replace::show(session, plan, target)?,
             Publish::Partitions => {

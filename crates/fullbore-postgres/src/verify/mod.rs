@@ -13,9 +13,9 @@
 mod beside;
 mod column;
 pub mod compare;
+mod counts;
 mod extent;
 mod hash;
-mod kept_out;
 mod numeric;
 mod parts;
 pub mod recount;
@@ -37,8 +37,8 @@ use fullbore_core::sums::Sums;
 use serde::{Deserialize, Serialize};
 
 pub use beside::{Beside, accepted, changed_its_mind};
+pub use counts::check_count;
 pub use hash::HashKind;
-pub use kept_out::may_keep_rows_out;
 pub use sql::Formula;
 
 use crate::connection::Session;
