@@ -22,9 +22,7 @@ def verified(setting: Setting) -> Iterator[Case]:
 
     def partitions(method: str, *options: str) -> Way:
         name = " ".join(("fullbore", method, "partitions", *options[1:]))
-        return Way(
-            name, lambda: ours.load(server, data, *PARTITIONS, *options, method=method)
-        )
+        return Way(name, lambda: ours.load(server, data, *PARTITIONS, *options, method=method))
 
     ways = [
         partitions("direct"),

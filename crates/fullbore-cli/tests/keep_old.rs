@@ -79,15 +79,15 @@ fn round(cluster: &TestCluster, more: &[&str]) {
 #[test]
 fn what_was_replaced_comes_back_as_it_was() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
-    round(&cluster, &["--method", "copy"]);
+    round(cluster, &["--method", "copy"]);
     let cluster = shared_or_skip!(TestServer::Debian15);
-    round(&cluster, &["--method", "copy", "--verify", "full"]);
+    round(cluster, &["--method", "copy", "--verify", "full"]);
 }
 
 #[test]
 fn what_was_replaced_directly_comes_back_too() {
     let cluster = extended_or_skip!(TestServer::Embedded18);
-    round(&cluster, &["--method", "direct", "--verify", "full"]);
+    round(cluster, &["--method", "direct", "--verify", "full"]);
 }
 
 #[test]

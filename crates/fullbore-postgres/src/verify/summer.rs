@@ -57,9 +57,10 @@ impl BatchSummer {
                 && is_x86_feature_detected!("movbe")
                 && is_x86_feature_detected!("sse4.2")
             {
-                // SAFETY: the processor has the instructions.
                 return match self.kind {
+                    // SAFETY: the processor has the instructions.
                     HashKind::Crc32c => unsafe { by_crc(self, batch) },
+                    // SAFETY: it has these, too.
                     HashKind::Lookup3 => unsafe { by_lookup(self, batch) },
                 };
             }
