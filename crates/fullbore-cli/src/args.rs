@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use fullbore_core::job::{Codec, Count, DirectIo, FormatName, Method, Publish, RejectLimit};
+use fullbore_core::job::{
+    Codec, Count, DirectIo, FormatName, Method, Publish, RejectLimit, Verify,
+};
 use fullbore_core::parse::dialect::Header;
 
 use crate::generate::GenArgs;
@@ -83,6 +85,9 @@ pub struct LoadArgs {
     /// Append all rows in one transaction, or none
     #[arg(long)]
     pub atomic: bool,
+    /// Keep the table that is replaced, so that `runs undo` can put it back
+    #[arg(long)]
+    pub keep_old: bool,
     /// Make the table if it is not there
     #[arg(long)]
     pub create: bool,
@@ -146,6 +151,10 @@ pub struct LoadArgs {
     /// Leave gathering statistics to autovacuum
     #[arg(long)]
     pub no_analyze: bool,
+    /// What is compared before rows are shown: quick, the counts of both sides; full, every value, by
+    /// checksums that the server makes too [default: quick]
+    #[arg(long, value_parser = verify, value_name = "quick|full")]
+    pub verify: Option<Verify>,
     /// Go on with the last run of this job where it stopped; begin one where there is none
     #[arg(long)]
     pub resume: bool,
@@ -265,7 +274,10 @@ pub enum RunsAction {
     },
     /// Go on with a run that stopped
     Resume(ResumeArgs),
-    /// Take back a run that has finished, where that can be done exactly: partitions
+    /// Compare what a run has loaded with what it read: every value, by checksums
+    Verify(VerifyArgs),
+    /// Take back a run that has finished, where that can be done exactly: partitions, and a table that
+    /// was replaced and kept
     Undo {
         /// The run's id, or `last`
         run: String,
@@ -282,6 +294,23 @@ pub enum RunsAction {
 }
 
 #[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// The run's id, or `last`
+    pub run: String,
+    /// Read the files again, and compare with these [default: those of the run]
+    #[arg(long, value_name = "FILES", num_args = 0..)]
+    pub against: Option<Vec<String>>,
+    /// Sessions that the server sums with, side by side [default: auto]
+    #[arg(long, value_name = "N|auto", value_parser = count)]
+    pub streams: Option<Count>,
+    /// Print one JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub ledger: LedgerArgs,
+}
+
+#[derive(Debug, Args)]
 pub struct ResumeArgs {
     /// The run's id, or `last`
     pub run: String,
@@ -294,6 +323,9 @@ pub struct ResumeArgs {
     /// Rows, or share of rows, that may be rejected [default: as the run had it]
     #[arg(long, value_name = "N|P%")]
     pub max_rejects: Option<RejectLimit>,
+    /// What is compared before rows are shown [default: as the run had it]
+    #[arg(long, value_parser = verify, value_name = "quick|full")]
+    pub verify: Option<Verify>,
     /// How long to wait for a server that is gone [default: as the run had it]
     #[arg(long, value_name = "SECONDS")]
     pub retry_for: Option<u64>,
@@ -331,6 +363,10 @@ fn publish(text: &str) -> Result<Publish, String> {
 }
 
 fn method(text: &str) -> Result<Method, String> {
+    by_name(text)
+}
+
+fn verify(text: &str) -> Result<Verify, String> {
     by_name(text)
 }
 

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use fullbore_core::constants::{MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
+use fullbore_core::destination::Lane;
 use fullbore_core::error::{Error, Result};
-use fullbore_core::job::{Count, Job, Method, Publish, TableJob};
-use fullbore_core::plan::columns::match_columns;
+use fullbore_core::job::{Count, Job, Method, Publish, TableJob, Verify};
+use fullbore_core::parse::types::FieldType;
+use fullbore_core::plan::columns::{Shapes, match_columns};
 use fullbore_core::plan::lineage::Lineage;
 use fullbore_core::plan::look::{Sources, look};
 use fullbore_core::plan::pieces::{STREAM_PIECE_BYTES, arrange, cut, joined};
@@ -81,7 +83,8 @@ pub fn assemble(
         };
         let table_job = TableJob { atomic, ..table_job.clone() };
         let run = (run_id.as_str(), loaded_at);
-        let made = assemble_table(table_job, number, wanted, postgres, streams, is_cut, run)?;
+        let made =
+            assemble_table(table_job, number, wanted, job.verify, postgres, streams, is_cut, run)?;
         if let Some(earlier) = earlier {
             check_resumed(earlier, number, &made.plan, made.target.as_ref())?;
         }
@@ -109,6 +112,7 @@ pub fn assemble(
         reject_dir,
         tables_at_once: job.tables_at_once,
         continuity: Continuity::default(),
+        verify: job.verify,
     };
     Ok(Assembled { plan, targets, statements, not_resumable })
 }
@@ -124,6 +128,7 @@ fn assemble_table(
     mut job: TableJob,
     number: usize,
     wanted: Wanted,
+    verify: Verify,
     postgres: Option<&Postgres>,
     streams: usize,
     is_cut: bool,
@@ -145,6 +150,7 @@ fn assemble_table(
                 atomic: job.atomic,
                 create,
                 method: wanted.method,
+                keep_old: job.keep_old,
             })?;
             let statement = target.create.clone();
             if statement.is_none() {
@@ -156,7 +162,10 @@ fn assemble_table(
         None => (inferred_columns(&job, &sources, &mut schema)?, None, None),
     };
     check_partition_options(&job)?;
-    let shapes = match_columns(&job, &sources, &columns)?;
+    let mut shapes = match_columns(&job, &sources, &columns)?;
+    if verify == Verify::Full && postgres.is_some() {
+        sum_by_server(&mut shapes);
+    }
     let (mut pieces, piece_bytes) = match is_cut {
         true => (Vec::new(), STREAM_PIECE_BYTES),
         false => cut(&sources.files, &sources.format, number, streams)?,
@@ -207,6 +216,7 @@ fn assemble_table(
         lineage: Lineage { columns: shapes.lineage, run_id: run.0.to_owned(), loaded_at: run.1 },
         is_atomic: job.atomic,
         is_constrained: target.as_ref().is_some_and(Target::is_constrained),
+        keeps_old: target.as_ref().is_some_and(|target| target.keep_old),
         notes: notes.into_iter().chain(partition_notes).collect(),
         schema_notes: schema.notes,
         inferred: schema.inferred,
@@ -218,6 +228,22 @@ fn assemble_table(
 fn now_unix_us() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| since.as_micros() as i64)
+}
+
+/// Rows with values whose stored form only the server knows go as text: it sums them itself then.
+fn sum_by_server(shapes: &mut Shapes) {
+    let is_jsonb = |field_type: &FieldType| match field_type {
+        FieldType::Array(item) => **item == FieldType::Jsonb,
+        other => *other == FieldType::Jsonb,
+    };
+    let column = shapes.typed.columns.iter().find(|column| is_jsonb(&column.field_type));
+    if let (Some(column), Lane::Binary) = (column, shapes.lane) {
+        shapes.lane = Lane::Text;
+        shapes.lane_reason = Some(format!(
+            "--verify full: only the server knows how it stores jsonb ({})",
+            column.name
+        ));
+    }
 }
 
 /// A table's name from its first file's: `data/orders.2024.csv.gz` gives `orders`.

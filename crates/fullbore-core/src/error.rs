@@ -39,6 +39,8 @@ pub enum DestinationFailure {
     Lost,
     /// The sources are not what the plan was made for; no second try can mend that.
     Sources,
+    /// What the destination holds is not what was sent to it.
+    Differs,
     /// Somebody else goes on with the run.
     TakenOver,
     Other,

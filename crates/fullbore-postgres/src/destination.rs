@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use fullbore_core::destination::{
-    Committed, Destination, Encoder, Lane, Phase, Retrace, Standing, Writer,
+    Committed, Destination, Encoder, Lane, Phase, Proven, Retrace, Standing, Summer, Writer,
 };
 use fullbore_core::error::Result;
 use fullbore_core::observe::Watch;
@@ -20,6 +20,7 @@ use crate::ledger::schema;
 use crate::ledger::{Ledger, locks, runs};
 use crate::publish;
 use crate::target::Target;
+use crate::verify;
 use crate::watch::{self, PostgresWatch};
 use crate::writer::PostgresWriter;
 
@@ -41,6 +42,8 @@ pub struct Postgres {
     pub(crate) ledger: OnceLock<Ledger>,
     /// Rows were sifted after publishing had failed: some of its work is done.
     pub(crate) sifted: AtomicBool,
+    /// What the run proves of its rows.
+    pub(crate) verification: verify::State,
     server_version: u32,
     pub(crate) zoneless_is_utc: bool,
     /// The backends of the streams, by number of stream.
@@ -74,6 +77,7 @@ impl Postgres {
             ledger: OnceLock::new(),
             backends: Mutex::default(),
             sifted: AtomicBool::new(false),
+            verification: verify::State::default(),
         })
     }
 
@@ -140,6 +144,7 @@ impl Destination for Postgres {
             schema::make(&mut session, &ledger.schema)?;
             runs::begin(&mut session, ledger, plan, self.targets())?;
         }
+        self.check_verifiable(&mut session, plan)?;
         for (table, target) in self.targets().iter().enumerate() {
             if let Some(create) = &target.create {
                 session.execute(create).map_err(failed)?;
@@ -161,6 +166,7 @@ impl Destination for Postgres {
         }
         if let Some(standing) = runs::attempt(&mut session, ledger)? {
             publish::check_staged(&mut session, plan, self.targets(), &standing)?;
+            self.check_verifiable(&mut session, plan)?;
             return Ok(standing);
         }
         drop(session);
@@ -192,6 +198,10 @@ impl Destination for Postgres {
         })
     }
 
+    fn summer(&self, plan: &Plan, table: usize) -> Result<Option<Box<dyn Summer>>> {
+        self.batch_summer(plan, table)
+    }
+
     fn open<'a>(&'a self, plan: &Arc<Plan>, stream: usize) -> Result<Box<dyn Writer + 'a>> {
         let mut session = self.session()?;
         if let Some(ledger) = self.ledger() {
@@ -217,6 +227,10 @@ impl Destination for Postgres {
         retrace: &mut dyn Retrace,
     ) -> Result<bool> {
         self.sift_tables(plan, committed, retrace)
+    }
+
+    fn verified(&self) -> Proven {
+        self.verification.proven()
     }
 
     fn abort(&self, plan: &Plan) -> Vec<String> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fullbore_core::error::{Error, Result};
-use fullbore_core::job::{Codec, DirectIo, Job, Method, TableJob, read_job_file};
+use fullbore_core::job::{Codec, DirectIo, Job, Method, Publish, TableJob, read_job_file};
 
 use crate::args::LoadArgs;
 
@@ -38,11 +38,13 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     job.no_analyze |= args.no_analyze;
     job.no_ledger |= args.no_ledger;
     job.ledger_schema = args.ledger_schema.clone().or(job.ledger_schema);
+    job.verify = args.verify.unwrap_or(job.verify);
     job.retry_for = args.retry_for.or(job.retry_for);
     if !args.tablespaces.is_empty() {
         job.tablespaces = args.tablespaces.clone();
     }
     check_direct_options(&job)?;
+    check_kept(&job)?;
     if job.tables.is_empty() {
         return Err(Error::usage_with_hint("the job has no table", "add a [[table]] to it"));
     }
@@ -62,6 +64,18 @@ fn check_direct_options(job: &Job) -> Result<()> {
     ))
 }
 
+/// Only a table that is replaced can be kept.
+fn check_kept(job: &Job) -> Result<()> {
+    let other = job.tables.iter().find(|table| table.keep_old && table.publish != Publish::Replace);
+    match other {
+        None => Ok(()),
+        Some(_) => Err(Error::usage_with_hint(
+            "--keep-old is for tables that are replaced",
+            "leave --keep-old out, or load with --publish replace",
+        )),
+    }
+}
+
 fn table_job(args: &LoadArgs) -> TableJob {
     TableJob {
         name: args.table.clone(),
@@ -75,6 +89,7 @@ fn table_job(args: &LoadArgs) -> TableJob {
         encoding: args.encoding.clone(),
         columns: args.columns.clone(),
         publish: args.publish,
+        keep_old: args.keep_old,
         atomic: args.atomic,
         create: args.create,
         schema_file: args.schema.clone(),

@@ -16,6 +16,7 @@ use fullbore_core::job::Job;
 use fullbore_core::plan::Plan;
 use fullbore_core::record::Recorder;
 use fullbore_core::run::{Failure, Outcome};
+use fullbore_postgres::Postgres;
 use fullbore_postgres::ledger::Ledger;
 use fullbore_postgres::ledger::runs::{LedgerRun, State};
 
@@ -191,7 +192,7 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
     listen_for_signals();
     let result = fullbore_core::run::run(&plan, to.as_destination(), &recorder, &INTERRUPTED);
     Ok(match result {
-        Ok(outcome) => finished(manner, &plan, &outcome),
+        Ok(outcome) => finished(manner, &plan, &outcome, kept(&to, &plan)?),
         Err(failure) => failed(manner, &plan, &failure),
     })
 }
@@ -211,12 +212,22 @@ fn check_named(wanted: &str, last: Option<&LedgerRun>) -> Result<()> {
     }
 }
 
-fn finished(manner: &Manner, plan: &Plan, outcome: &Outcome) -> Ended {
+/// Where tables that were replaced are kept.
+fn kept(to: &Destinations, plan: &Plan) -> Result<Vec<String>> {
+    let targets = to.postgres().map_or(&[][..], Postgres::targets);
+    let kept = targets.iter().filter_map(|target| target.kept(&plan.run_id).transpose());
+    kept.map(|name| name.map(|name| name.to_string())).collect()
+}
+
+fn finished(manner: &Manner, plan: &Plan, outcome: &Outcome, kept: Vec<String>) -> Ended {
     if !manner.quiet {
         summary::print(plan, outcome);
+        summary::print_kept(plan, &kept);
     }
     if manner.json {
-        summary::JsonSummary::of(plan, outcome, None).print();
+        let mut summary = summary::JsonSummary::of(plan, outcome, None);
+        summary.kept = kept;
+        summary.print();
     }
     if outcome.rejected > 0 { Ended::LoadedWithRejects } else { Ended::Loaded }
 }

@@ -2,10 +2,12 @@
 //! stopped.
 
 mod list;
+mod recount;
 mod report;
 mod resume;
 mod show;
 mod take_back;
+mod verify;
 
 pub use take_back::LedgerArgs;
 
@@ -27,6 +29,7 @@ pub fn run(args: &RunsArgs) -> Ended {
             show::show(run, *json, ledger).map(|()| Ended::Loaded)
         }
         RunsAction::Report { run, output } => report::report(run, output).map(|()| Ended::Loaded),
+        RunsAction::Verify(args) => verify::verify(args),
         RunsAction::Resume(args) => resume::resume(args),
         RunsAction::Abort { run, ledger } => take_back::abort(run, ledger),
         RunsAction::Undo { run, ledger } => take_back::undo(run, ledger),

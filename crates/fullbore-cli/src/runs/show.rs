@@ -55,12 +55,15 @@ fn show_record(run: &str, json: bool) -> Result<()> {
             Event::PhaseFinished { phase } => {
                 say(format_args!("{at} {} took {}", phase.name, seconds(phase.seconds)));
             }
-            Event::RunFinished { rows, rejected, .. } => {
+            Event::RunFinished { rows, rejected, verified, .. } => {
                 say(format_args!(
                     "{at} loaded {} rows, {} rejected",
                     grouped(rows),
                     grouped(rejected)
                 ));
+                if let Some(verified) = verified {
+                    say(format_args!("{at} verified: {}", verified.level.name()));
+                }
             }
             Event::RunResumed { pieces_committed, rows_committed, .. } => {
                 say(format_args!(

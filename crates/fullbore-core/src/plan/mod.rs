@@ -22,7 +22,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::destination::{Lane, TargetColumn};
-use crate::job::{Method, Publish, RejectLimit};
+use crate::job::{Method, Publish, RejectLimit, Verify};
 use crate::parse::dialect::Dialect;
 use crate::parse::types::{ParseColumn, ParseShape};
 use crate::source::SourceFile;
@@ -45,6 +45,8 @@ pub struct Plan {
     /// Tables are loaded side by side rather than one after the other.
     pub tables_at_once: bool,
     pub continuity: Continuity,
+    /// How much of what is loaded is compared with what was read.
+    pub verify: Verify,
 }
 
 /// What may end a run and how it goes on then.
@@ -97,6 +99,8 @@ pub struct TablePlan {
     pub not_null: Vec<usize>,
     /// The target asks something of its rows beyond their types.
     pub is_constrained: bool,
+    /// The table that is replaced is kept.
+    pub keeps_old: bool,
     /// What the sniffer and the planner want to be known.
     pub notes: Vec<String>,
     /// Why columns were inferred as they were.

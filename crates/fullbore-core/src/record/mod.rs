@@ -23,6 +23,7 @@ use crate::job::Method;
 use crate::observe::{Observation, Settings};
 use crate::plan::Plan;
 use crate::run::Outcome;
+use crate::run::verify::Verified;
 
 use thin::Thinning;
 
@@ -108,6 +109,9 @@ pub enum Event {
         seconds: f64,
         phases: Vec<Phase>,
         tables: Vec<TableTotals>,
+        /// What was proved of it; none in records of earlier versions.
+        #[serde(default)]
+        verified: Option<Verified>,
     },
     /// A run that was begun before goes on; moments are counted from here.
     RunResumed {
@@ -162,6 +166,7 @@ impl Event {
             seconds: outcome.seconds,
             phases: outcome.phases.clone(),
             tables: outcome.tables.clone(),
+            verified: outcome.verified.clone(),
         }
     }
 }

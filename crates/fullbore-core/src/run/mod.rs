@@ -28,6 +28,7 @@ mod source_row;
 mod spool;
 mod stream;
 mod verdict;
+pub mod verify;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,6 +65,8 @@ pub struct Outcome {
     pub seen: Seen,
     /// What held it back, and what to do about that.
     pub verdict: Option<(Verdict, Vec<String>)>,
+    /// What was proved of it.
+    pub verified: Option<verify::Verified>,
     /// Where the rejected rows are, if there are any.
     pub reject_files: Vec<std::path::PathBuf>,
 }
@@ -157,9 +160,14 @@ struct Ending {
 
 /// Whether what is committed is kept, for another try to go on with.
 fn keeps(plan: &Plan, error: &Error, outcome: &Outcome) -> bool {
-    use DestinationFailure::{Constraint, Data, Sources, TakenOver};
+    use DestinationFailure::{Constraint, Data, Differs, Sources, TakenOver};
     if !plan.continuity.is_resumable {
         return false;
+    }
+    let is_shown = || outcome.tables.iter().any(|table| table.kept_on_failure && table.rows > 0);
+    // What is wrong is not gone on with; what is in the table already can't be taken back.
+    if matches!(error, Error::Destination { kind: Differs, .. }) {
+        return is_shown();
     }
     if matches!(error, Error::Destination { kind: TakenOver, .. }) || plan.continuity.resumes {
         return true;
@@ -167,7 +175,7 @@ fn keeps(plan: &Plan, error: &Error, outcome: &Outcome) -> bool {
     if !outcome.has_committed {
         return false;
     }
-    if outcome.tables.iter().any(|table| table.kept_on_failure && table.rows > 0) {
+    if is_shown() {
         return true;
     }
     match error {

@@ -14,6 +14,7 @@ use super::rejects::{self, Rejects, remove_saved};
 use super::retrace::{self, Retraced};
 use super::retry::Patience;
 use super::schedule::{Refused, Schedule};
+use super::verify::{self, Verified};
 use super::{Outcome, Scene, load};
 use crate::constants::{ROUNDS_WITHOUT_PROGRESS_MAX, SIFTS_MAX};
 use crate::destination::{Committed, Destination, Phase, Standing};
@@ -100,9 +101,10 @@ impl Rounds<'_> {
         let rejects = Rejects::new(self.plan);
         rejects.restore(self.plan, &standing.committed)?;
         let before = std::mem::take(refused);
+        let is_published = standing.is_published;
         let schedule = Schedule::new(self.plan, self.interrupted, standing.committed, before)
             .with_lines(lines_before::count(self.plan)?);
-        let loaded = match standing.is_published {
+        let loaded = match is_published {
             true => Ok(()),
             false => self.load(&schedule, &rejects, &mut outcome.seen),
         };
@@ -131,6 +133,9 @@ impl Rounds<'_> {
             return Ok(lost);
         }
         rejects.check_share(outcome.rows)?;
+        if !is_published {
+            verify::pieces(self.plan, &committed)?;
+        }
         let mut committed = committed;
         match self.publish(&mut committed, &rejects, outcome) {
             Err(error) if error.is_lost() && self.plan.continuity.is_resumable => {
@@ -138,6 +143,7 @@ impl Rounds<'_> {
             }
             published => published?,
         }
+        outcome.verified = Some(Verified::of(&committed, self.destination.verified()));
         remove_saved(self.plan, &committed);
         Ok(None)
     }

@@ -20,7 +20,7 @@ pub mod runs;
 pub mod schema;
 pub mod state;
 mod take_back;
-mod undo;
+pub(crate) mod undo;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -79,16 +79,16 @@ fn ascii_json(value: &impl Serialize) -> String {
     ascii
 }
 
-fn tables(plan: &Plan, targets: &[Target], relations: &[Relation]) -> String {
-    let tables: Vec<LedgerTable> = targets
+fn tables(plan: &Plan, targets: &[Target], relations: &[Relation]) -> Result<String> {
+    let tables: Result<Vec<LedgerTable>> = targets
         .iter()
         .zip(relations)
         .zip(&plan.tables)
         .map(|((target, relation), table)| {
-            LedgerTable::of(target, relation, RecordedTable::of(table))
+            LedgerTable::of(target, relation, &plan.run_id, RecordedTable::of(table))
         })
         .collect();
-    ascii_json(&tables)
+    Ok(ascii_json(&tables?))
 }
 
 /// Begins a run, before anything of it is made: whatever it leaves can be found by this row. Nobody
@@ -114,7 +114,7 @@ pub fn begin(
             literal(&plan.run_id)?,
             literal(&ledger.job)?,
             quoted.map_err(failed)?.join(", "),
-            literal(&tables(plan, targets, &relations))?,
+            literal(&tables(plan, targets, &relations)?)?,
             literal(&pieces)?,
             literal(env!("CARGO_PKG_VERSION"))?,
             literal(&host())?,
@@ -145,7 +145,7 @@ pub fn prepared(
         };
         relations.push(found.unwrap_or_else(|| target.relation.clone()));
     }
-    let tables = quote_literal(&tables(plan, targets, &relations)).map_err(failed)?;
+    let tables = quote_literal(&tables(plan, targets, &relations)?).map_err(failed)?;
     let moved = set(
         session,
         ledger,

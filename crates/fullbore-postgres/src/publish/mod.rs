@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use fullbore_core::destination::{Committed, Phase, Standing};
 use fullbore_core::error::{DestinationFailure, Error, Result};
-use fullbore_core::job::Publish;
+use fullbore_core::job::{Publish, Verify};
 use fullbore_core::plan::Plan;
 
 use crate::catalog::{self, Relation};
@@ -22,6 +22,7 @@ use crate::error::{failed, refuse, refused};
 use crate::ledger::Ledger;
 use crate::ledger::runs::{self, State};
 use crate::target::Target;
+use crate::verify::staged;
 
 /// Refuses, by name, what can't be published the way that is asked. Nothing is touched.
 pub fn check(session: &mut Session, relation: &Relation, publish: Publish) -> Result<()> {
@@ -128,6 +129,10 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
         phases.push(Phase { name: name.into(), seconds: began.elapsed().as_secs_f64() });
         Ok(())
     };
+    if plan.verify == Verify::Full && !is_published {
+        // Before indexes are built in vain.
+        timed("verify", &mut || staged::verify(postgres, plan, committed))?;
+    }
     timed("index", &mut || {
         if is_published {
             return Ok(());
@@ -150,12 +155,13 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
         }
         let mut session = postgres.control();
         session.execute(BEGIN).map_err(failed)?;
-        if let Err(error) = show(postgres, &mut session, plan, committed) {
+        let kept_out = show(postgres, &mut session, plan, committed).inspect_err(|_| {
             // The first error is the one to tell.
             let _ = session.execute("ROLLBACK");
-            return Err(error);
-        }
-        commit(&mut session)
+        })?;
+        commit(&mut session)?;
+        postgres.verification.add_kept_out(kept_out);
+        Ok(())
     })?;
     if postgres.settings.analyze {
         timed("analyze", &mut || {
@@ -168,20 +174,26 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
     Ok(phases)
 }
 
-/// Shows the rows of all tables, in the transaction that is open, and says so in the ledger.
+/// Shows the rows of all tables, in the transaction that is open, and says so in the ledger; how many
+/// rows the targets' own triggers kept out.
 fn show(
     postgres: &Postgres,
     session: &mut Session,
     plan: &Plan,
     committed: &[Committed],
-) -> Result<()> {
+) -> Result<u64> {
+    let mut kept_out = 0;
     if let Some(ledger) = postgres.ledger() {
         let rows = committed.iter().map(|piece| piece.rows).sum();
         runs::check(session, ledger, (committed.len() as u64, rows))?;
     }
     for (table, target) in postgres.targets().iter().enumerate() {
         match target.publish {
-            Publish::Append if target.atomic => append::show(session, plan, table, target)?,
+            Publish::Append if target.atomic => {
+                let its = committed.iter().filter(|piece| piece.table == table);
+                let staged = its.map(|piece| piece.rows).sum();
+                kept_out += append::show(session, plan, table, target, staged)?;
+            }
             Publish::Append => {}
             Publish::Replace => replace::show(session, plan, target)?,
             Publish::Partitions => {
@@ -192,9 +204,10 @@ fn show(
         }
     }
     match postgres.ledger() {
-        Some(ledger) => runs::published(session, ledger),
-        None => Ok(()),
+        Some(ledger) => runs::published(session, ledger)?,
+        None => {}
     }
+    Ok(kept_out)
 }
 
 /// The first version that can gather a partitioned table's own statistics without its partitions'.

@@ -24,6 +24,7 @@ use crate::run::reject_record::Reject;
 use crate::run::source_row::SourceRow;
 use crate::source::feed::{Feed, LinesBefore};
 use crate::source::gaps;
+use crate::sums::Sums;
 
 /// Where a block stood in its source.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +47,8 @@ pub struct Unit {
     pub source_bytes: u64,
     /// Of the bytes as they were parsed, where the destination keeps a ledger.
     pub checksum: Option<u64>,
+    /// Of its typed rows, where they are asked for.
+    pub sums: Option<Sums>,
     pub origin: Option<Origin>,
     /// Of a batch that no text was parsed for: its file and its first row in it, from 0.
     pub first_row: Option<(usize, u64)>,
