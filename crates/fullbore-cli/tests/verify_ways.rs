@@ -225,12 +225,8 @@ fn a_role_that_may_make_no_temporary_tables() {
     let output = files.load(&database, &file, "t", &["--header", "none", "--verify", "full"]);
     // The tests' own role may do all.
     assert_loaded(&output);
-    let url = format!("{}", database.url());
-    let as_role = if url.contains('?') {
-        format!("{url}&options=-c%20role%3Dno_temp")
-    } else {
-        format!("{url}?options=-c%20role%3Dno_temp")
-    };
+    let joint = if database.url().contains('?') { '&' } else { '?' };
+    let as_role = format!("{}{joint}options=-c%20role%3Dno_temp", database.url());
     let output = files.load_at(
         &as_role,
         &file,
