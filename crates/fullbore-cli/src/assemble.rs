@@ -82,9 +82,8 @@ pub fn assemble(
             None => table_job.atomic || is_limited && postgres.is_some(),
         };
         let table_job = TableJob { atomic, ..table_job.clone() };
-        let run = (run_id.as_str(), loaded_at);
-        let made =
-            assemble_table(table_job, number, wanted, job.verify, postgres, streams, is_cut, run)?;
+        let run = Run { id: &run_id, loaded_at, verify: job.verify, streams };
+        let made = assemble_table(table_job, number, wanted, postgres, is_cut, run)?;
         if let Some(earlier) = earlier {
             check_resumed(earlier, number, &made.plan, made.target.as_ref())?;
         }
@@ -124,15 +123,23 @@ struct AssembledTable {
     pieces: Vec<PlannedPiece>,
 }
 
+/// What the tables of a run have in common.
+#[derive(Clone, Copy)]
+struct Run<'a> {
+    id: &'a str,
+    /// Microseconds since 1970 UTC.
+    loaded_at: i64,
+    verify: Verify,
+    streams: usize,
+}
+
 fn assemble_table(
     mut job: TableJob,
     number: usize,
     wanted: Wanted,
-    verify: Verify,
     postgres: Option<&Postgres>,
-    streams: usize,
     is_cut: bool,
-    run: (&str, i64),
+    run: Run<'_>,
 ) -> Result<AssembledTable> {
     let sources = look(&job)?;
     let name = match &job.name {
@@ -163,12 +170,12 @@ fn assemble_table(
     };
     check_partition_options(&job)?;
     let mut shapes = match_columns(&job, &sources, &columns)?;
-    if verify == Verify::Full && postgres.is_some() {
+    if run.verify == Verify::Full && postgres.is_some() {
         sum_by_server(&mut shapes);
     }
     let (mut pieces, piece_bytes) = match is_cut {
         true => (Vec::new(), STREAM_PIECE_BYTES),
-        false => cut(&sources.files, &sources.format, number, streams)?,
+        false => cut(&sources.files, &sources.format, number, run.streams)?,
     };
     let choice = match &mut target {
         Some(target) => choose(target, wanted, &shapes)?,
@@ -182,7 +189,8 @@ fn assemble_table(
     if let (Publish::Partitions, Some(postgres), Some(target), false) =
         (job.publish, postgres, &target, is_cut)
     {
-        let to = PartitionTarget { postgres, target, job: &job, table: number, streams };
+        let to =
+            PartitionTarget { postgres, target, job: &job, table: number, streams: run.streams };
         pieces = to.pieces(&sources, &shapes.typed, pieces, &mut partition_notes)?;
     }
     let mut notes = sources.notes.clone();
@@ -213,7 +221,11 @@ fn assemble_table(
         bytes,
         piece_bytes,
         header_line: sources.header_line,
-        lineage: Lineage { columns: shapes.lineage, run_id: run.0.to_owned(), loaded_at: run.1 },
+        lineage: Lineage {
+            columns: shapes.lineage,
+            run_id: run.id.to_owned(),
+            loaded_at: run.loaded_at,
+        },
         is_atomic: job.atomic,
         is_constrained: target.as_ref().is_some_and(Target::is_constrained),
         keeps_old: target.as_ref().is_some_and(|target| target.keep_old),

@@ -10,8 +10,8 @@ use fullbore_core::plan::recorded::RecordedTable;
 use fullbore_core::plan::{PieceInput, Plan, TablePlan};
 use fullbore_core::record::Recorder;
 use fullbore_postgres::ledger::runs::LedgerRun;
+use fullbore_postgres::verify::Anew;
 use fullbore_postgres::verify::recount::Recount;
-use fullbore_postgres::verify::run::Anew;
 
 use super::take_back::Opened;
 use crate::assemble::assemble;

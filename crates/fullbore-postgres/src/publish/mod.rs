@@ -203,9 +203,8 @@ fn show(
             }
         }
     }
-    match postgres.ledger() {
-        Some(ledger) => runs::published(session, ledger)?,
-        None => {}
+    if let Some(ledger) = postgres.ledger() {
+        runs::published(session, ledger)?;
     }
     Ok(kept_out)
 }

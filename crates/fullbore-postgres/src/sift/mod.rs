@@ -120,7 +120,6 @@ impl Postgres {
     }
 
     /// `sums` are those of what was taken out, by a piece of the table it was taken out of.
-
     fn sift_all(
         &self,
         session: &mut Session,
@@ -140,22 +139,15 @@ impl Postgres {
             let (pieces, heaps): (Vec<usize>, Vec<QualifiedName>) = match target.publish {
                 Publish::Append if !target.atomic => continue,
                 Publish::Append | Publish::Replace => {
-                    let filled =
-                        committed.iter().find(|piece| piece.table == number && piece.rows > 0);
-                    (
-                        filled.map(|piece| piece.piece).into_iter().collect(),
-                        vec![target.staging(plan)?],
-                    )
+                    let filled = committed.iter().filter(|p| p.table == number && p.rows > 0);
+                    (filled.map(|piece| piece.piece).take(1).collect(), vec![target.staging(plan)?])
                 }
                 Publish::Partitions => {
                     let loaded = partitions::loaded_pieces(session, plan, number, target)?;
                     loaded.into_iter().map(|(piece, name)| (piece.number, name)).unzip()
                 }
             };
-            let mut its_sums = match heaps.first() {
-                Some(heap) => SiftedSums::of(self, session, plan, number, heap)?,
-                None => None,
-            };
+            let mut its_sums = SiftedSums::of(self, session, plan, number, heaps.first())?;
             let found = &plan.tables[number];
             let (mut names, mut lasting) = (Vec::new(), Vec::new());
             for column in &found.shape.columns {
@@ -181,12 +173,7 @@ impl Postgres {
             if let Some(ledger) = self.ledger() {
                 crate::ledger::pieces::refuse(session, ledger, &by_piece)?;
             }
-            let of_heaps = its_sums.map(SiftedSums::into_sums).unwrap_or_default();
-            let of_pieces =
-                of_heaps.into_iter().filter_map(|(heap, sums)| Some((*pieces.get(heap)?, sums)));
-            let of_pieces: BTreeMap<usize, Sums> = of_pieces.collect();
-            self.keep_sifted(session, &of_pieces)?;
-            sums.extend(of_pieces);
+            sums.extend(self.keep_sifted(session, its_sums, &pieces)?);
             for name in [REMOVED, CANDIDATES, MATCHED] {
                 session.execute(&format!("DROP TABLE {name}")).map_err(failed)?;
             }

@@ -10,6 +10,7 @@
 //! What goes as text only the server understands. It is loaded twice then, once into a temporary
 //! table, whose sums are those of these rows ([`beside`]).
 
+mod anew;
 mod beside;
 mod column;
 pub mod compare;
@@ -37,6 +38,7 @@ use fullbore_core::plan::Plan;
 use fullbore_core::sums::Sums;
 use serde::{Deserialize, Serialize};
 
+pub use anew::Anew;
 pub use beside::{Beside, accepted, changed_its_mind};
 pub use counts::check_count;
 pub use hash::HashKind;

@@ -26,7 +26,7 @@ pub enum Rows {
 }
 
 /// Some pieces and the table that holds their rows.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Part {
     /// The table of the run, by its number.
     pub table: usize,
@@ -54,6 +54,13 @@ impl Part {
             expected.take_out(sifted);
         }
         expected
+    }
+
+    /// The same, as if no row had been sifted.
+    pub fn with_sifted(&self) -> Self {
+        let mut part = self.clone();
+        part.pieces.iter_mut().for_each(|(_, proof)| proof.sifted = None);
+        part
     }
 
     /// The piece whose rows a transaction wrote.

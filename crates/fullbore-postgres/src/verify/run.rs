@@ -7,6 +7,7 @@ use fullbore_core::error::Result;
 use fullbore_core::job::Publish;
 use serde::Serialize;
 
+use super::anew::{Anew, Kept, sift_anew, take_over};
 use super::compare::{Finding, compare};
 use super::parts::{Part, Rows};
 use super::sifted::is_sifted;
@@ -28,20 +29,6 @@ pub struct Report {
     pub not_covered: Vec<String>,
 }
 
-/// Sums to compare with, beside those of the ledger.
-#[derive(Debug, Clone, Default)]
-pub struct Anew {
-    pub proofs: BTreeMap<usize, PieceProof>,
-    /// Pieces that are not those of the run: only whole tables can be compared.
-    pub is_cut_anew: bool,
-    /// The table of each piece.
-    pub tables: BTreeMap<usize, usize>,
-    /// Rows that were rejected this time, by table.
-    pub rejected: Vec<u64>,
-    /// The files were named, and may be others than those that were loaded.
-    pub is_of_other_files: bool,
-}
-
 /// What can be told of a run's rows.
 #[derive(Debug, Clone, Copy)]
 struct How {
@@ -53,14 +40,6 @@ struct How {
 
 /// Before this version each refused row costs a savepoint, which is a transaction of its own.
 const SKIPS_BAD_ROWS: u32 = 170_000;
-
-/// What the ledger knows of a committed piece.
-struct Kept {
-    table: usize,
-    rows: u64,
-    rejected: u64,
-    xid: u32,
-}
 
 /// Transaction numbers in rows have 32 bits.
 const XID_BITS: u64 = 0xffff_ffff;
@@ -103,7 +82,7 @@ impl Postgres {
                 }
             }
             Some(anew) => {
-                let known = self.take_over(&mut proofs, anew, &kept);
+                let known = take_over(&mut proofs, anew, &kept);
                 for number in 0..run.tables.len() {
                     not_covered.extend(sift_anew(run, number, &mut proofs, anew, &known, &kept)?);
                 }
@@ -121,7 +100,15 @@ impl Postgres {
                 .collect();
             parts.extend(self.parts_shown(schema, run, number, pieces, &kept, how)?);
         }
-        let findings = compare(self, sessions, &parts)?;
+        let is_other = anew.as_ref().is_some_and(|anew| anew.is_of_other_files);
+        let mut findings = Vec::new();
+        // Files that are named may have been mended: whether the sifted rows are in them is not known.
+        let mended = parts.iter().map(Part::with_sifted).collect::<Vec<_>>();
+        if !is_other || mended == parts || !compare(self, sessions, &mended)?.is_empty() {
+            findings = compare(self, sessions, &parts)?;
+        } else {
+            parts = mended;
+        }
         let mut report = Report {
             run_id: run.run_id.clone(),
             rows: parts.iter().map(|part| part.expected().rows).sum(),
@@ -137,41 +124,6 @@ impl Postgres {
             report.not_covered.extend(self.left_out(&table.target, &proof.columns)?);
         }
         Ok(report)
-    }
-
-    /// Sums that were made of the files anew, with the transactions that the ledger knows; the ledger's
-    /// own.
-    fn take_over(
-        &self,
-        proofs: &mut BTreeMap<usize, PieceProof>,
-        anew: &Anew,
-        kept: &BTreeMap<usize, Kept>,
-    ) -> BTreeMap<usize, PieceProof> {
-        let known = std::mem::take(proofs);
-        for (piece, proof) in &anew.proofs {
-            let mut proof = proof.clone();
-            if !anew.is_cut_anew {
-                proof.xids = match known.get(piece) {
-                    Some(known) => known.xids.clone(),
-                    None => kept.get(piece).map(|kept| kept.xid).into_iter().collect(),
-                };
-            }
-            proofs.insert(*piece, proof);
-        }
-        if anew.is_cut_anew {
-            return known;
-        }
-        // What the ledger has rows of and the files have not must be compared, too.
-        for (piece, kept) in kept.iter().filter(|(_, kept)| kept.rows > 0) {
-            if let Some(like) = anew.proofs.values().next()
-                && !proofs.contains_key(piece)
-            {
-                let sums = fullbore_core::sums::Sums::of_columns(like.columns.len());
-                let xids = vec![kept.xid];
-                proofs.insert(*piece, PieceProof { sums, xids, ..like.clone() });
-            }
-        }
-        known
     }
 
     fn kept_pieces(&self, schema: &str, run: &LedgerRun) -> Result<BTreeMap<usize, Kept>> {
@@ -302,51 +254,4 @@ impl Postgres {
         let words = || format!("{target}: {} did not come from the files", left.join(", "));
         Ok((!left.is_empty()).then(words))
     }
-}
-
-/// Takes the rows that were sifted out of sums that were made of the files anew; what there is to say of
-/// it. Rows that broke other constraints are rows like any other to the files.
-fn sift_anew(
-    run: &LedgerRun,
-    number: usize,
-    proofs: &mut BTreeMap<usize, PieceProof>,
-    anew: &Anew,
-    known: &BTreeMap<usize, PieceProof>,
-    kept: &BTreeMap<usize, Kept>,
-) -> Result<Option<String>> {
-    let is_its = |piece: &usize| kept.get(piece).is_some_and(|kept| kept.table == number);
-    let then: u64 = kept.values().filter(|k| k.table == number).map(|kept| kept.rejected).sum();
-    let mut rejected = anew.rejected.get(number).copied().unwrap_or(0);
-    let mut rows = 0;
-    for (piece, proof) in known.iter().filter(|(piece, _)| is_its(piece)) {
-        let Some(sifted) = &proof.sifted else { continue };
-        let first = || proofs.keys().find(|piece| anew.tables.get(piece) == Some(&number)).copied();
-        let to = if anew.is_cut_anew { first() } else { Some(*piece) };
-        let Some(made) = to.and_then(|piece| proofs.get_mut(&piece)) else { continue };
-        if (made.hash, &made.columns) == (proof.hash, &proof.columns) {
-            made.sifted.get_or_insert_default().merge(sifted);
-            rows += sifted.rows;
-        }
-    }
-    rejected += rows;
-    let target = &run.tables[number].target;
-    if then > rejected && !anew.is_of_other_files {
-        let broken = then - rejected;
-        return Err(refuse(
-            format!(
-                "{broken} of the {then} rows that run {} rejected of {target} broke constraints, and \
-                 its files do not tell which these are",
-                run.run_id
-            ),
-            "compare with the checksums of a load with --verify full: without --against; or name files \
-             without these rows: --against FILES",
-        ));
-    }
-    Ok((then > 0 && anew.is_of_other_files).then(|| {
-        format!(
-            "{target}: run {} rejected {then} rows; {rejected} are taken to be in the files that are \
-             named",
-            run.run_id
-        )
-    }))
 }

@@ -37,11 +37,9 @@ impl SiftedSums {
         session: &mut Session,
         plan: &Plan,
         table: usize,
-        like: &QualifiedName,
+        like: Option<&QualifiedName>,
     ) -> Result<Option<Self>> {
-        if plan.verify != Verify::Full {
-            return Ok(None);
-        }
+        let Some(like) = like.filter(|_| plan.verify == Verify::Full) else { return Ok(None) };
         let columns = postgres.summed_columns(plan, table)?;
         let formula = Formula::of(session, postgres.hash_kind(), &like.to_string(), &columns)?;
         Ok(Some(Self { formula, columns: columns.len(), taken: BTreeMap::new() }))
@@ -84,7 +82,7 @@ impl SiftedSums {
         found.into_iter().map(read).collect()
     }
 
-    pub fn into_sums(self) -> BTreeMap<usize, Sums> {
+    fn into_sums(self) -> BTreeMap<usize, Sums> {
         // A row that comes back may have another moment of its load.
         let is_any = |(_, sums): &(usize, Sums)| (sums.rows, sums.row) != (0, 0);
         self.taken.into_iter().filter(is_any).collect()
@@ -98,13 +96,22 @@ pub fn is_sifted(pieces: &[(usize, PieceProof)]) -> bool {
 }
 
 impl Postgres {
-    /// Keeps the sums in the ledger, in the transaction that is open.
+    /// Keeps sums in the ledger, in the transaction that is open: by piece, of which each heap has one
+    /// to stand for it.
     pub(crate) fn keep_sifted(
         &self,
         session: &mut Session,
-        sifted: &BTreeMap<usize, Sums>,
-    ) -> Result<()> {
-        let Some(ledger) = self.ledger() else { return Ok(()) };
-        sifted.iter().try_for_each(|(piece, sums)| store::add_sifted(session, ledger, *piece, sums))
+        sums: Option<SiftedSums>,
+        pieces: &[usize],
+    ) -> Result<BTreeMap<usize, Sums>> {
+        let of_heaps = sums.map(SiftedSums::into_sums).unwrap_or_default();
+        let of_piece = |(heap, sums): (usize, Sums)| Some((*pieces.get(heap)?, sums));
+        let of_pieces: BTreeMap<usize, Sums> = of_heaps.into_iter().filter_map(of_piece).collect();
+        if let Some(ledger) = self.ledger() {
+            for (piece, sums) in &of_pieces {
+                store::add_sifted(session, ledger, *piece, sums)?;
+            }
+        }
+        Ok(of_pieces)
     }
 }
