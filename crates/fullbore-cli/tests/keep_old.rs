@@ -108,7 +108,7 @@ fn an_undo_that_would_lose_something_is_refused_by_name() {
         assert_eq!(database.psql("SELECT count(*) FROM t WHERE id = 1000"), "1");
         database.psql(back);
     };
-    refused("CREATE VIEW v AS SELECT * FROM t", "DROP VIEW v", "view v");
+    refused("CREATE VIEW v AS SELECT * FROM t", "DROP VIEW v", "view public.v");
     refused(
         "CREATE TABLE ref (id int REFERENCES t); INSERT INTO ref VALUES (1000)",
         "DROP TABLE ref",
