@@ -13,7 +13,7 @@ use super::reject_record::Reject;
 use super::schedule::{Job, Origin, Schedule, Unit};
 use super::source_row::SourceRow;
 use crate::destination::{Destination, Encoder, Lane, Summer};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::observe::clock::{self, Activity};
 use crate::parse::Parser;
 use crate::parse::block::Block;
@@ -193,9 +193,13 @@ fn parse_block(
     let mut odd = parsed.odd;
     let mut batch = parsed.batch;
     let mut lines = Vec::new();
+    let first = match (block.line_of_file, found.lineage.has_lines()) {
+        (Some(line), _) => line,
+        (None, false) => 1,
+        (None, true) => return Err(Error::usage("a block of rows came without its line")),
+    };
     if !found.lineage.is_empty() {
         let parser = tools.parser.as_ref().expect("it was just used");
-        let first = block.line_of_file.unwrap_or(1);
         lines = parser.lines_of_rows(block).into_iter().map(|line| line + first).collect();
     }
     // Of text the destination tells the NULLs, by their places among all rows.
@@ -211,7 +215,6 @@ fn parse_block(
     if !found.lineage.is_empty() {
         let lane = if unit.is_text { Lane::Text } else { Lane::Binary };
         let path = path_of(plan, table, block.file);
-        let first = block.line_of_file.unwrap_or(1);
         batch = found.lineage.extend(&batch, lane, &Places { file: &path, lines: &lines })?;
         for row in &mut odd {
             let before = memchr::memchr_iter(b'\n', &block.text()[..row.range.start]).count();
