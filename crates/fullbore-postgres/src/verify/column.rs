@@ -63,10 +63,20 @@ pub fn day(value: i32) -> i32 {
     value.wrapping_sub(EPOCH_DAYS)
 }
 
-/// Writes the hash of each value of `array` into `hashes`, which is as long.
+/// Decimals below this many units have their hashes kept: quantities, discounts and rates are often
+/// that small, and taking one apart costs more than anything else here.
+const SMALL_UNITS: usize = 8192;
+
+/// Writes the hash of each value of `array` into `hashes`, which is as long. `small` is the column's own,
+/// for hashes that are kept.
 #[inline(always)]
-pub fn hashes<H: Hash>(column: &SummedColumn, array: &dyn Array, hashes: &mut [u32]) {
-    not_null::<H>(column, array, hashes);
+pub fn hashes<H: Hash>(
+    column: &SummedColumn,
+    small: &mut Vec<u32>,
+    array: &dyn Array,
+    hashes: &mut [u32],
+) {
+    not_null::<H>(column, small, array, hashes);
     if let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) {
         for (row, hash) in hashes.iter_mut().enumerate() {
             if nulls.is_null(row) {
@@ -91,7 +101,12 @@ fn fixed<H: Hash, T: Copy>(
 
 /// As [`hashes`], whatever stands where a value is NULL.
 #[inline(always)]
-fn not_null<H: Hash>(column: &SummedColumn, array: &dyn Array, hashes: &mut [u32]) {
+fn not_null<H: Hash>(
+    column: &SummedColumn,
+    small: &mut Vec<u32>,
+    array: &dyn Array,
+    hashes: &mut [u32],
+) {
     let swapped = |value: u32| u64::from(value.swap_bytes());
     match &column.field_type {
         FieldType::Boolean => {
@@ -141,8 +156,15 @@ fn not_null<H: Hash>(column: &SummedColumn, array: &dyn Array, hashes: &mut [u32
         FieldType::Decimal { precision, scale } if *precision <= 18 => {
             let scale = Scale::new(*scale);
             let values = array.as_primitive::<Decimal64Type>().values();
+            if small.is_empty() && hashes.len() > 100 {
+                let units = 0..SMALL_UNITS as i64;
+                small.extend(units.map(|units| numeric::hash_64::<H>(units, scale)));
+            }
             for (hash, value) in hashes.iter_mut().zip(values) {
-                *hash = numeric::hash_64::<H>(*value, scale);
+                *hash = match small.get(*value as u64 as usize) {
+                    Some(kept) => *kept,
+                    None => numeric::hash_64::<H>(*value, scale),
+                };
             }
         }
         FieldType::Uuid => {
@@ -165,13 +187,18 @@ fn not_null<H: Hash>(column: &SummedColumn, array: &dyn Array, hashes: &mut [u32
 
 #[inline(always)]
 fn ranges<H: Hash>(offsets: &[i32], bytes: &[u8], padded: usize, hashes: &mut [u32]) {
-    let is_ascii =
-        padded == 0 || bytes[offsets[0] as usize..offsets[hashes.len()] as usize].is_ascii();
-    for (row, hash) in hashes.iter_mut().enumerate() {
-        let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
-        // Padding counts characters.
-        let more = if is_ascii { 0 } else { end - start - characters(&bytes[start..end]) };
-        *hash = H::range(bytes, start, end, if padded == 0 { 0 } else { padded + more });
+    let all = offsets[0] as usize..offsets[hashes.len()] as usize;
+    match padded {
+        0 => H::ranges(offsets, bytes, hashes),
+        _ if bytes[all].is_ascii() => H::padded_ranges(offsets, bytes, padded, hashes),
+        _ => {
+            for (ends, hash) in offsets.windows(2).zip(hashes) {
+                let (start, end) = (ends[0] as usize, ends[1] as usize);
+                // Padding counts characters.
+                let more = end - start - characters(&bytes[start..end]);
+                *hash = H::range(bytes, start, end, padded + more);
+            }
+        }
     }
 }
 

@@ -73,12 +73,28 @@ pub trait Hash {
         spaced.resize(padded, b' ');
         Self::bytes(&spaced)
     }
+
+    /// The hashes of all values of a column, each between two offsets.
+    #[inline(always)]
+    fn ranges(offsets: &[i32], values: &[u8], hashes: &mut [u32]) {
+        for (ends, hash) in offsets.windows(2).zip(hashes) {
+            *hash = Self::range(values, ends[0] as usize, ends[1] as usize, 0);
+        }
+    }
+
+    /// The same, each with spaces after it up to `padded` bytes.
+    #[inline(always)]
+    fn padded_ranges(offsets: &[i32], values: &[u8], padded: usize, hashes: &mut [u32]) {
+        for (ends, hash) in offsets.windows(2).zip(hashes) {
+            *hash = Self::range(values, ends[0] as usize, ends[1] as usize, padded);
+        }
+    }
 }
 
 /// CRC-32C by a table.
 pub struct PlainCrc;
 
-const CRC_TABLE: [u32; 256] = {
+pub(super) const CRC_TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
     while byte < 256 {
@@ -97,83 +113,6 @@ const CRC_TABLE: [u32; 256] = {
 impl Hash for PlainCrc {
     fn bytes(value: &[u8]) -> u32 {
         !value.iter().fold(!0, |crc, byte| CRC_TABLE[(crc as u8 ^ byte) as usize] ^ crc >> 8)
-    }
-}
-
-/// CRC-32C by the processor's instruction. Only for code that is compiled for SSE 4.2.
-#[cfg(target_arch = "x86_64")]
-pub struct FastCrc;
-
-#[cfg(target_arch = "x86_64")]
-impl FastCrc {
-    #[inline(always)]
-    fn step(state: u64, word: u64) -> u64 {
-        // SAFETY: who uses this type has asked the processor for SSE 4.2.
-        unsafe { std::arch::x86_64::_mm_crc32_u64(state, word) }
-    }
-
-    /// Goes on with the first `count` bytes, at most 8, of a word. A CRC does not see zeros before
-    /// what is not zero: so the bytes are moved to the end of a whole word, with that part of the
-    /// state that they meet; and no branch depends on how many they are.
-    #[inline(always)]
-    fn rest(state: u64, word: u64, count: usize) -> u64 {
-        let half = 32 - 4 * count;
-        let moved = (word ^ state) << half << half;
-        Self::step(0, moved) ^ state >> (4 * count) >> (4 * count)
-    }
-
-    #[inline(always)]
-    fn load(values: &[u8], at: usize) -> u64 {
-        let bytes = &values[at..at + 8];
-        u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
-    }
-
-    /// The first bytes of what may be shorter than a word.
-    #[inline(always)]
-    fn load_some(values: &[u8], at: usize, count: usize) -> u64 {
-        if at + 8 <= values.len() {
-            return Self::load(values, at);
-        }
-        let mut bytes = [0; 8];
-        bytes[..count].copy_from_slice(&values[at..at + count]);
-        u64::from_le_bytes(bytes)
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-impl Hash for FastCrc {
-    #[inline(always)]
-    fn bytes(value: &[u8]) -> u32 {
-        Self::range(value, 0, value.len(), 0)
-    }
-
-    #[inline(always)]
-    fn word(word: u64, count: usize) -> u32 {
-        !(Self::rest(u64::from(u32::MAX), word, count) as u32)
-    }
-
-    #[inline(always)]
-    fn two_words(first: u64, second: u64, count: usize) -> u32 {
-        !(Self::rest(Self::step(u64::from(u32::MAX), first), second, count) as u32)
-    }
-
-    #[inline(always)]
-    fn range(values: &[u8], start: usize, end: usize, padded: usize) -> u32 {
-        const SPACES: u64 = 0x2020_2020_2020_2020;
-        let mut state = u64::from(u32::MAX);
-        let mut at = start;
-        while end - at >= 8 {
-            state = Self::step(state, Self::load(values, at));
-            at += 8;
-        }
-        state = Self::rest(state, Self::load_some(values, at, end - at), end - at);
-        let mut missing = padded.saturating_sub(end - start);
-        while missing > 0 {
-            let count = missing.min(8);
-            state = Self::rest(state, SPACES, count);
-            missing -= count;
-        }
-        !(state as u32)
     }
 }
 
@@ -275,6 +214,27 @@ mod tests {
                 }
             }
         }
+        // Columns of values of all lengths, of few, and of one.
+        for longest in [0, 1, 7, 8, 9, 25, 64, 65, 150] {
+            let mut offsets = vec![0];
+            for row in 0..60 {
+                let last = offsets[row];
+                offsets.push(last + (row as i32 * 31 % (longest + 1)));
+            }
+            let bytes: Vec<u8> = (0..offsets[60]).map(|at| (at * 11 + at / 251) as u8).collect();
+            let mut hashes = vec![0; 60];
+            H::ranges(&offsets, &bytes, &mut hashes);
+            let expected = |row: usize, padded: usize| {
+                let mut value = bytes[offsets[row] as usize..offsets[row + 1] as usize].to_vec();
+                value.resize(padded.max(value.len()), b' ');
+                kind.of(&value)
+            };
+            (0..60).for_each(|row| assert_eq!(hashes[row], expected(row, 0), "{longest} {row}"));
+            let padded = longest as usize + longest as usize % 3;
+            H::padded_ranges(&offsets, &bytes, padded, &mut hashes);
+            (0..60)
+                .for_each(|row| assert_eq!(hashes[row], expected(row, padded), "{padded} {row}"));
+        }
         let (first, second) = (0x0123_4567_89ab_cdefu64, 0xfedc_ba98_7654_3210u64);
         for count in 0..=8 {
             assert_eq!(H::word(first, count), kind.of(&first.to_le_bytes()[..count]), "{count}");
@@ -289,7 +249,7 @@ mod tests {
         all_ways::<Lookup3>(HashKind::Lookup3);
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("sse4.2") {
-            all_ways::<FastCrc>(HashKind::Crc32c);
+            all_ways::<super::super::fast_crc::FastCrc>(HashKind::Crc32c);
         }
     }
 }

@@ -16,6 +16,8 @@ mod column;
 pub mod compare;
 mod counts;
 mod extent;
+#[cfg(target_arch = "x86_64")]
+mod fast_crc;
 mod hash;
 mod numeric;
 mod parts;

@@ -42,7 +42,7 @@ pub struct Asked {
     pub formula: Formula,
     pub names: Vec<String>,
     froms: Vec<String>,
-    part: &'static str,
+    part: Option<&'static str>,
 }
 
 impl Part {
@@ -96,7 +96,7 @@ impl Part {
             };
             froms.push(format!("{holder}{condition}"));
         }
-        let part = if self.tells_pieces { "xmin" } else { "''" };
+        let part = self.tells_pieces.then_some("xmin");
         Ok(Asked { formula, names, froms, part })
     }
 

@@ -31,6 +31,7 @@ struct ServerColumn {
     name: String,
     /// The function that gives its bytes, with its schema.
     send: Option<String>,
+    is_not_null: bool,
     measure: Option<Measure>,
 }
 
@@ -87,7 +88,7 @@ impl Formula {
     ) -> Result<Self> {
         let rows = session
             .query(&format!(
-                "SELECT a.attname, format('%I.%I', n.nspname, p.proname) AS send
+                "SELECT a.attname, a.attnotnull, format('%I.%I', n.nspname, p.proname) AS send
                    FROM pg_attribute a
                    JOIN pg_type t ON t.oid = a.atttypid
                    JOIN pg_proc p ON p.oid = t.typsend
@@ -101,6 +102,7 @@ impl Formula {
             Ok(ServerColumn {
                 name: quote_identifier(&column.name)?,
                 send: found.and_then(|row| row.get("send")).map(str::to_owned),
+                is_not_null: found.and_then(|row| row.get("attnotnull")) == Some("t"),
                 measure: extent::measure(column),
             })
         });
@@ -108,23 +110,32 @@ impl Formula {
         Ok(Self { kind, columns: columns.map_err(failed)? })
     }
 
-    /// The query for the sums of the rows of `from`, in parts by the expression `part`.
-    pub fn query(&self, from: &str, part: &str, detail: Detail) -> String {
+    /// The query for the sums of the rows of `from`, in parts by the expression `part` if there is one.
+    pub fn query(&self, from: &str, part: Option<&str>, detail: Detail) -> String {
         let all = |item: &dyn Fn(usize, &ServerColumn) -> String, joint: &str| -> String {
             let items = self.columns.iter().enumerate();
             items.map(|(at, column)| item(at, column)).collect::<Vec<_>>().join(joint)
         };
         let inner = all(&|at, column| format!("{} AS h{at}", self.hash(column)), ", ");
-        let mark = all(&|at, _| format!("coalesce(h{at}, {NULL_HASH}) * {}", weight(at)), " + ");
+        // What can't be NULL needs no step to look for it; where it is, all sums are wrong.
+        let hash = |at: usize, column: &ServerColumn| match column.is_not_null {
+            true => format!("h{at}"),
+            false => format!("coalesce(h{at}, {NULL_HASH})"),
+        };
+        let mark = all(&|at, column| format!("{} * {}", hash(at, column), weight(at)), " + ");
         let passed = all(&|at, _| format!("h{at}"), ", ");
         let sums = all(&|at, _| format!("coalesce(sum(h{at}), 0) % {MODULUS}"), ", ");
-        let values = all(&|at, _| format!("count(h{at})"), ", ");
+        let count = |at: usize, column: &ServerColumn| match column.is_not_null {
+            true => "count(*)".to_owned(),
+            false => format!("count(h{at})"),
+        };
+        let values = all(&count, ", ");
         let (mut more, mut measured, mut passed_measures) = Default::default();
         if detail == Detail::Everything {
             let without = all(
                 &|at, _| {
                     let rest = format!(
-                        "(t - coalesce(h{at}, {NULL_HASH}) * {} & {MARK_MASK})",
+                        "(m - coalesce(h{at}, {NULL_HASH}) * {} & {MARK_MASK})",
                         weight(at)
                     );
                     format!("coalesce(sum({rest} * {rest}), 0) % {MODULUS}")
@@ -144,22 +155,25 @@ impl Formula {
             measured = all(&|at, column| format!(", {} AS x{at}", of(column)), "");
             passed_measures = all(&|at, _| format!(", x{at}"), "");
         }
+        let (shown, inner_part, passed_part, grouped) = match part {
+            Some(part) => ("part::text", format!("{part} AS part, "), "part, ", "GROUP BY part"),
+            None => ("''", String::new(), "", ""),
+        };
         format!(
-            "SELECT part, count(*) AS rows, coalesce(sum((t & {MARK_MASK}) * (t & {MARK_MASK})), 0) \
-             % {MODULUS} AS row, ARRAY[{sums}]::text AS sums, ARRAY[{values}]::text AS counts{more}
-               FROM (SELECT part, {mark} AS t, {passed}{passed_measures}
-                       FROM (SELECT ({part})::text AS part, {inner}{measured} FROM {from} OFFSET 0)
-                            AS hashed OFFSET 0) AS marked
-              GROUP BY part ORDER BY part"
+            "SELECT {shown} AS part, count(*) AS rows, coalesce(sum(m * m), 0) % {MODULUS} AS row,
+                    ARRAY[{sums}]::text AS sums, ARRAY[{values}]::text AS counts{more}
+               FROM (SELECT {passed_part}({mark}) & {MARK_MASK} AS m, {passed}{passed_measures}
+                       FROM (SELECT {inner_part}{inner}{measured} FROM {from} OFFSET 0)
+                            AS hashed OFFSET 0) AS marked {grouped}"
         )
     }
 
-    /// Asks for sums; none of a part without rows.
+    /// Asks for sums.
     pub fn ask(
         &self,
         session: &mut Session,
         from: &str,
-        part: &str,
+        part: Option<&str>,
         detail: Detail,
     ) -> Result<Vec<(String, Sums)>, ConnectionError> {
         let rows = session.query(&self.query(from, part, detail))?;
@@ -173,7 +187,7 @@ impl Formula {
         from: &str,
         detail: Detail,
     ) -> Result<Sums, ConnectionError> {
-        let found = self.ask(session, from, "''", detail)?.into_iter().next();
+        let found = self.ask(session, from, None, detail)?.into_iter().next();
         Ok(found.map_or_else(|| Sums::of_columns(self.columns.len()), |(_, sums)| sums))
     }
 

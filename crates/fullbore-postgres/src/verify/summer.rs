@@ -24,7 +24,8 @@ pub const fn weight(column: usize) -> u32 {
 /// Makes the sums of batches of one table.
 pub struct BatchSummer {
     kind: HashKind,
-    columns: Vec<SummedColumn>,
+    /// Each with hashes that are kept.
+    columns: Vec<(SummedColumn, Vec<u32>)>,
     /// Of all columns, one after the other.
     hashes: Vec<u32>,
     marks: Vec<u32>,
@@ -32,13 +33,14 @@ pub struct BatchSummer {
 
 impl BatchSummer {
     pub fn new(kind: HashKind, columns: Vec<SummedColumn>) -> Self {
+        let columns = columns.into_iter().map(|column| (column, Vec::new())).collect();
         Self { kind, columns, hashes: Vec::new(), marks: Vec::new() }
     }
 
     fn dispatch(&mut self, batch: &RecordBatch) -> Sums {
         #[cfg(target_arch = "x86_64")]
         {
-            use super::hash::FastCrc;
+            use super::fast_crc::FastCrc;
 
             /// Compiled for processors of 2013 and later.
             #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,movbe,sse4.2")]
@@ -83,9 +85,11 @@ impl BatchSummer {
         self.hashes.resize(rows * self.columns.len(), 0);
         self.marks.clear();
         self.marks.resize(rows, 0);
-        let columns = self.columns.iter().zip(batch.columns()).enumerate();
-        for ((at, (column, array)), values) in columns.zip(self.hashes.chunks_exact_mut(rows)) {
-            hashes::<H>(column, array.as_ref(), values);
+        let columns = self.columns.iter_mut().zip(batch.columns()).enumerate();
+        for ((at, ((column, small), array)), values) in
+            columns.zip(self.hashes.chunks_exact_mut(rows))
+        {
+            hashes::<H>(column, small, array.as_ref(), values);
             let mut sum = 0u64;
             let weight = weight(at);
             for (mark, hash) in self.marks.iter_mut().zip(&*values) {
