@@ -53,7 +53,7 @@ servers: $(VENV)/.tools
 	@scripts/test_servers.sh
 
 test: build servers
-	cargo test --workspace --quiet
+	cargo test --workspace --quiet --no-fail-fast
 	scripts/test_neon.sh
 	$(BIN)/python -m pytest --quiet python/tests
 	$(BIN)/python -m pytest --quiet extension/test
