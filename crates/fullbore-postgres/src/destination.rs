@@ -12,8 +12,10 @@ use crate::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
 use crate::encode_direct::DirectEncoder;
 use crate::error::{failed, refused};
 use crate::ledger::schema;
-use crate::ledger::{Ledger, locks, runs};
+use crate::ledger::{Ledger, locks, parts, runs};
+use crate::patience;
 use crate::publish;
+use crate::strain::Watch;
 use crate::target::Target;
 use crate::writer::PostgresWriter;
 
@@ -33,6 +35,8 @@ pub struct Postgres {
     control: Mutex<Session>,
     targets: OnceLock<Vec<Target>>,
     pub(crate) ledger: OnceLock<Ledger>,
+    pub(crate) waits_for: Mutex<Vec<String>>,
+    pub(crate) watch: Mutex<Watch>,
     server_version: u32,
     pub(crate) zoneless_is_utc: bool,
 }
@@ -47,6 +51,7 @@ impl Postgres {
                 options.runtime.push((name.to_owned(), value.to_owned()));
             }
         }
+        patience::limit(&mut options);
         let control = Session::connect(&options).map_err(refused)?;
         tracing::info!(
             to = options.redacted(),
@@ -62,6 +67,8 @@ impl Postgres {
             control: Mutex::new(control),
             targets: OnceLock::new(),
             ledger: OnceLock::new(),
+            waits_for: Mutex::default(),
+            watch: Mutex::default(),
         })
     }
 
@@ -80,6 +87,15 @@ impl Postgres {
     /// A further session with the same settings.
     pub(crate) fn session(&self) -> Result<Session> {
         Session::connect(&self.options).map_err(failed)
+    }
+
+    /// A session that works for the run: whoever goes on with it ends what is left of such.
+    pub(crate) fn marked_session(&self) -> Result<Session> {
+        let mut session = self.session()?;
+        if let Some(ledger) = self.ledger() {
+            locks::settle(&mut session, Some(&ledger.run_id)).map_err(failed)?;
+        }
+        Ok(session)
     }
 
     /// Says which targets the plan's tables are, in the plan's order.
@@ -103,6 +119,31 @@ impl Postgres {
         Ok(format!(" TABLESPACE {}", quote_identifier(name).map_err(failed)?))
     }
 
+    /// Begins the run in the ledger, and makes what its pieces need.
+    fn begin(&self, session: &mut Session, plan: &Plan) -> Result<()> {
+        if let Some(ledger) = self.ledger() {
+            runs::begin(session, ledger, plan, self.targets())?;
+            if let Some(part) = &plan.continuity.part {
+                parts::begin(session, &ledger.schema, &ledger.run_id, part)?;
+            }
+        }
+        for (table, target) in self.targets().iter().enumerate() {
+            if let Some(create) = &target.create {
+                session.execute(create).map_err(failed)?;
+            }
+            publish::prepare(self, session, plan, table, target)?;
+        }
+        match self.ledger() {
+            Some(ledger) => runs::prepared(session, ledger, plan, self.targets()),
+            None => Ok(()),
+        }
+    }
+
+    /// The parts of the load that were not loaded when this one was, in words.
+    pub fn waits_for(&self) -> Vec<String> {
+        self.waits_for.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
     fn element_oid(&self, table: usize, column: &str) -> u32 {
         let columns = &self.targets()[table].relation.columns;
         let found = columns.iter().find(|candidate| candidate.name == column);
@@ -117,17 +158,14 @@ impl Destination for Postgres {
             let backend = locks::settle(&mut session, None).map_err(failed)?;
             ledger.set_control(backend);
             schema::make(&mut session, &ledger.schema)?;
-            runs::begin(&mut session, ledger, plan, self.targets())?;
         }
-        for (table, target) in self.targets().iter().enumerate() {
-            if let Some(create) = &target.create {
-                session.execute(create).map_err(failed)?;
+        match (&plan.continuity.part, self.ledger()) {
+            (Some(part), Some(ledger)) => {
+                parts::enter(&mut session, ledger, part, self.targets(), |session| {
+                    self.begin(session, plan)
+                })
             }
-            publish::prepare(self, &mut session, plan, table, target)?;
-        }
-        match self.ledger() {
-            Some(ledger) => runs::prepared(&mut session, ledger, plan, self.targets()),
-            None => Ok(()),
+            _ => self.begin(&mut session, plan),
         }
     }
 
@@ -172,15 +210,19 @@ impl Destination for Postgres {
     }
 
     fn open<'a>(&'a self, plan: &Arc<Plan>, _: usize) -> Result<Box<dyn Writer + 'a>> {
-        let mut session = self.session()?;
-        if let Some(ledger) = self.ledger() {
-            locks::settle(&mut session, Some(&ledger.run_id)).map_err(failed)?;
-        }
+        let session = self.marked_session()?;
         Ok(Box::new(PostgresWriter::new(self, plan.clone(), session)))
     }
 
     fn publish(&self, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {
         publish::publish(self, plan, committed)
+    }
+
+    fn strain(&self, plan: &Plan) -> Result<Vec<String>> {
+        match &plan.continuity.pause_when {
+            Some(limits) => self.look_for_strain(plan, limits),
+            None => Ok(Vec::new()),
+        }
     }
 
     fn abort(&self, plan: &Plan) -> Vec<String> {

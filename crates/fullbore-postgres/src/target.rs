@@ -75,7 +75,7 @@ impl Target {
 
     /// Where pieces that share one staging table go.
     pub fn staging(&self, plan: &Plan) -> Result<QualifiedName> {
-        crate::naming::derived(self.name(), &plan.run_id, "new").map_err(failed)
+        crate::naming::derived(self.name(), plan.shared_id(), "new").map_err(failed)
     }
 
     /// The table of a piece that becomes a partition.

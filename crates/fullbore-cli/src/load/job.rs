@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fullbore_core::error::{Error, Result};
-use fullbore_core::job::{Codec, DirectIo, Job, Method, TableJob, read_job_file};
+use fullbore_core::job::{Codec, DirectIo, Job, Method, Publish, TableJob, read_job_file};
 
 use crate::args::LoadArgs;
 
@@ -39,10 +39,13 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     job.no_ledger |= args.no_ledger;
     job.ledger_schema = args.ledger_schema.clone().or(job.ledger_schema);
     job.retry_for = args.retry_for.or(job.retry_for);
+    job.part = args.part.or(job.part);
+    job.pause_when = args.pause_when.or(job.pause_when);
     if !args.tablespaces.is_empty() {
         job.tablespaces = args.tablespaces.clone();
     }
     check_direct_options(&job)?;
+    check_part(&job)?;
     if job.tables.is_empty() {
         return Err(Error::usage_with_hint("the job has no table", "add a [[table]] to it"));
     }
@@ -60,6 +63,38 @@ fn check_direct_options(job: &Job) -> Result<()> {
         format!("{option} is for the direct method, and --method copy was asked for"),
         format!("leave {option} out, or choose --method auto or direct"),
     ))
+}
+
+/// What hosts can't do together is refused.
+fn check_part(job: &Job) -> Result<()> {
+    let Some(part) = job.part else { return Ok(()) };
+    for table in &job.tables {
+        if table.name.is_none() {
+            return Err(Error::usage_with_hint(
+                format!("--part {part}: the target's name would follow from each host's files"),
+                "name it with --table",
+            ));
+        }
+        if table.create {
+            return Err(Error::usage_with_hint(
+                format!("--part {part}: hosts that begin at once can't all make the table"),
+                "make it before; `fullbore plan` with --create and without --part prints how",
+            ));
+        }
+        if table.publish == Publish::Replace && job.method == Method::Direct {
+            return Err(Error::usage_with_hint(
+                format!("--part {part}: only one session can fill a replacement directly"),
+                "choose --method copy or auto, or --publish partitions",
+            ));
+        }
+    }
+    if job.no_ledger {
+        return Err(Error::usage_with_hint(
+            format!("--part {part}: the ledger is what joins the parts"),
+            "leave --no-ledger away",
+        ));
+    }
+    Ok(())
 }
 
 fn table_job(args: &LoadArgs) -> TableJob {

@@ -2,6 +2,7 @@
 //! stopped.
 
 mod list;
+mod publish;
 mod resume;
 mod show;
 mod take_back;
@@ -26,6 +27,7 @@ pub fn run(args: &RunsArgs) -> Ended {
             show::show(run, *json, ledger).map(|()| Ended::Loaded)
         }
         RunsAction::Resume(args) => resume::resume(args),
+        RunsAction::Publish(args) => publish::publish(args),
         RunsAction::Abort { run, ledger } => take_back::abort(run, ledger),
         RunsAction::Undo { run, ledger } => take_back::undo(run, ledger),
     };

@@ -13,6 +13,7 @@ mod checksum;
 mod key_check;
 mod lines;
 mod parser;
+mod pause;
 mod piece;
 mod reject_files;
 pub mod rejects;
@@ -51,6 +52,8 @@ pub struct Outcome {
     /// Pieces are committed, with rows or without.
     pub has_committed: bool,
     pub tables: Vec<TableTotals>,
+    /// How long it held still, where `--pause-when` made it.
+    pub paused_seconds: f64,
     /// Where the rejected rows are, if there are any.
     pub reject_files: Vec<std::path::PathBuf>,
 }
@@ -156,6 +159,10 @@ fn keeps(plan: &Plan, error: &Error, outcome: &Outcome) -> bool {
     if outcome.tables.iter().any(|table| table.kept_on_failure && table.rows > 0) {
         return true;
     }
+    // Its rows may stand among those of other parts.
+    if plan.continuity.part.is_some() {
+        return true;
+    }
     match error {
         // Other files would be another run.
         Error::Source { .. } | Error::SourceChanged { .. } | Error::Usage { .. } => false,
@@ -173,8 +180,11 @@ fn load(
     recorder: &Recorder,
     schedule: &Schedule<'_>,
     rejects: &Rejects,
+    paused: &mut f64,
 ) -> Result<()> {
     let finished = AtomicBool::new(false);
+    // Nothing is sent before it was looked for the first time.
+    schedule.hold(plan.continuity.pause_when.is_some());
     std::thread::scope(|scope| {
         for number in 0..plan.parsers {
             std::thread::Builder::new()
@@ -211,6 +221,9 @@ fn load(
                 schedule.notice_interrupt(&mut since);
             }
         });
+        let watch = plan.continuity.pause_when.is_some().then(|| {
+            scope.spawn(|| pause::watch(plan, destination, recorder, schedule, &finished))
+        });
         for stream in streams {
             // A panic was turned into a failure by the guard.
             let _ = stream.join();
@@ -218,6 +231,10 @@ fn load(
         schedule.close();
         finished.store(true, Ordering::Relaxed);
         sampler.thread().unpark();
+        if let Some(watch) = watch {
+            watch.thread().unpark();
+            *paused += watch.join().unwrap_or_default().as_secs_f64();
+        }
     });
     recorder.record(schedule.sample());
     schedule.take_failure().map_or(Ok(()), Err)

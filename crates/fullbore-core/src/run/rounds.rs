@@ -92,7 +92,10 @@ impl Rounds<'_> {
         let schedule = Schedule::new(self.plan, self.interrupted, standing.committed);
         let loaded = match standing.is_published {
             true => Ok(()),
-            false => load(self.plan, self.destination, self.recorder, &schedule, &rejects),
+            false => {
+                let paused = &mut outcome.paused_seconds;
+                load(self.plan, self.destination, self.recorder, &schedule, &rejects, paused)
+            }
         };
         push_phase(outcome, "load", began);
         let committed = schedule.committed();
@@ -120,7 +123,10 @@ impl Rounds<'_> {
             }
             published => published?,
         }
-        remove_saved(self.plan, &committed);
+        // A part that waits for others may be gone on with, and its rejects are asked for then.
+        if self.plan.continuity.part.is_none() {
+            remove_saved(self.plan, &committed);
+        }
         Ok(None)
     }
 
