@@ -98,6 +98,29 @@ fn tables_that_are_made_get_the_columns() {
     }
 }
 
+/// A packed file that must be read through once more, since one of its pieces was refused.
+#[test]
+fn lines_are_right_where_a_file_is_read_on() {
+    for server in SERVERS {
+        let cluster = shared_or_skip!(server);
+        let database = cluster.fresh_database();
+        let files = Files::new();
+        let [(_, gzip), ..] = packed(rows(1, 30_000, &"x".repeat(1200)).as_bytes());
+        files.write("a.csv", gzip);
+        database.psql(&format!("CREATE TABLE ours ({COLUMNS}, CHECK (k <> 15001 AND k <> 29001))"));
+        let args = ["--header", "true", "--lineage", LINEAGE, "--json", "--max-rejects", "5"];
+        let output = files.load(&database, "a.csv", "ours", &args);
+        assert_eq!(output.code, REJECTS, "{}", output.stderr);
+        assert_eq!(files.reasons().len(), 2);
+        let wrong = database.psql(
+            "SELECT count(*) FROM ours
+              WHERE load_line::text IS DISTINCT FROM substring(v FROM '^[0-9]+')",
+        );
+        assert_eq!(wrong, "0");
+        assert_eq!(database.psql("SELECT count(*) FROM ours"), "29998");
+    }
+}
+
 #[test]
 fn parquet_rows_have_their_numbers() {
     let cluster = shared_or_skip!(TestServer::Embedded18);

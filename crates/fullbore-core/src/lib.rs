@@ -15,5 +15,6 @@ pub mod record;
 pub mod run;
 pub mod sinks;
 pub mod source;
+pub mod sums;
 
 pub use error::{Error, Result};

@@ -55,12 +55,15 @@ fn show_record(run: &str, json: bool) -> Result<()> {
             Event::PhaseFinished { phase } => {
                 say(format_args!("{at} {} took {}", phase.name, seconds(phase.seconds)));
             }
-            Event::RunFinished { rows, rejected, .. } => {
+            Event::RunFinished { rows, rejected, verified, .. } => {
                 say(format_args!(
                     "{at} loaded {} rows, {} rejected",
                     grouped(rows),
                     grouped(rejected)
                 ));
+                if let Some(verified) = verified {
+                    say(format_args!("{at} verified: {}", verified.level.name()));
+                }
             }
             Event::RunResumed { pieces_committed, rows_committed, .. } => {
                 say(format_args!(
@@ -73,6 +76,10 @@ fn show_record(run: &str, json: bool) -> Result<()> {
                     "{at} begun anew after a lost connection, {pieces_committed} pieces committed: \
                      {reason}"
                 ));
+            }
+            Event::RunPaused { reason } => say(format_args!("{at} paused: {reason}")),
+            Event::RunContinued { seconds: paused } => {
+                say(format_args!("{at} went on after a pause of {}", seconds(paused)));
             }
             Event::RunTakenBack => say(format_args!("{at} taken back")),
             Event::RunFailed { error, is_kept: true, .. } => {

@@ -23,6 +23,7 @@ use crate::job::Method;
 use crate::observe::{Observation, Settings};
 use crate::plan::Plan;
 use crate::run::Outcome;
+use crate::run::verify::Verified;
 
 use thin::Thinning;
 
@@ -108,6 +109,9 @@ pub enum Event {
         seconds: f64,
         phases: Vec<Phase>,
         tables: Vec<TableTotals>,
+        /// What was proved of it; none in records of earlier versions.
+        #[serde(default)]
+        verified: Option<Verified>,
     },
     /// A run that was begun before goes on; moments are counted from here.
     RunResumed {
@@ -119,6 +123,14 @@ pub enum Event {
     RoundStarted {
         reason: String,
         pieces_committed: u64,
+    },
+    /// A limit of `--pause-when` is passed: nothing is sent until it is no longer.
+    RunPaused {
+        reason: String,
+    },
+    /// A pause has ended.
+    RunContinued {
+        seconds: f64,
     },
     /// A run that had stopped, or finished, was taken back.
     RunTakenBack,
@@ -162,6 +174,7 @@ impl Event {
             seconds: outcome.seconds,
             phases: outcome.phases.clone(),
             tables: outcome.tables.clone(),
+            verified: outcome.verified.clone(),
         }
     }
 }

@@ -12,8 +12,8 @@ use super::nulls;
 use super::reject_record::Reject;
 use super::schedule::{Job, Origin, Schedule, Unit};
 use super::source_row::SourceRow;
-use crate::destination::{Destination, Encoder, Lane};
-use crate::error::Result;
+use crate::destination::{Destination, Encoder, Lane, Summer};
+use crate::error::{Error, Result};
 use crate::observe::clock::{self, Activity};
 use crate::parse::Parser;
 use crate::parse::block::Block;
@@ -27,6 +27,8 @@ struct Tools {
     /// None for sources that come as batches.
     parser: Option<Parser>,
     encoder: Box<dyn Encoder>,
+    /// For typed rows whose sums are asked for.
+    summer: Option<Box<dyn Summer>>,
 }
 
 pub fn parse_until_done(
@@ -124,6 +126,7 @@ fn take_batch(
     let places = Places { file: &path, lines: &lines };
     let batch = found.lineage.extend(&batch, job.lane, &places)?;
     unit.rows = batch.num_rows() as u64;
+    unit.sums = tools.summer.as_mut().map(|summer| summer.sums(&batch));
     tools.encoder.encode(&batch, &mut unit.encoded)
 }
 
@@ -134,12 +137,17 @@ fn new_tools(
     lane: Lane,
 ) -> Result<Tools> {
     let encoder = destination.encoder(plan, table, lane)?;
+    let summer = match lane {
+        Lane::Binary => destination.summer(plan, table)?,
+        // What becomes of a text is for the destination to say.
+        Lane::Text => None,
+    };
     let table = &plan.tables[table];
     let parser = match &table.format {
         Format::Delimited(dialect) => Some(parser_for(table, dialect, lane)),
         Format::Parquet => None,
     };
-    Ok(Tools { parser, encoder })
+    Ok(Tools { parser, encoder, summer })
 }
 
 /// The parser of a table in a lane.
@@ -185,9 +193,13 @@ fn parse_block(
     let mut odd = parsed.odd;
     let mut batch = parsed.batch;
     let mut lines = Vec::new();
+    let first = match (block.line_of_file, found.lineage.has_lines()) {
+        (Some(line), _) => line,
+        (None, false) => 1,
+        (None, true) => return Err(Error::usage("a block of rows came without its line")),
+    };
     if !found.lineage.is_empty() {
         let parser = tools.parser.as_ref().expect("it was just used");
-        let first = block.line_of_file.unwrap_or(1);
         lines = parser.lines_of_rows(block).into_iter().map(|line| line + first).collect();
     }
     // Of text the destination tells the NULLs, by their places among all rows.
@@ -203,13 +215,14 @@ fn parse_block(
     if !found.lineage.is_empty() {
         let lane = if unit.is_text { Lane::Text } else { Lane::Binary };
         let path = path_of(plan, table, block.file);
-        let first = block.line_of_file.unwrap_or(1);
         batch = found.lineage.extend(&batch, lane, &Places { file: &path, lines: &lines })?;
         for row in &mut odd {
             let before = memchr::memchr_iter(b'\n', &block.text()[..row.range.start]).count();
             found.lineage.extend_line(&mut row.copy_text, &path, first + before as u64);
         }
     }
+    // Of what is sent: without the rows that were refused, with what was added.
+    unit.sums = tools.summer.as_mut().map(|summer| summer.sums(&batch));
     tools.encoder.encode(&batch, &mut unit.encoded)?;
     let shape = &plan.tables[table].shape;
     unit.faults.extend(

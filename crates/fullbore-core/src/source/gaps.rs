@@ -103,6 +103,7 @@ fn part(block: &Block, offsets: Range<u64>) -> Block {
     made.file = block.file;
     made.offset = offsets.start;
     made.first_line = block.first_line.map(|line| line + lines(before));
+    made.line_of_file = made.first_line;
     made
 }
 
@@ -148,6 +149,7 @@ mod tests {
         while gaps.next(&mut block).expect("read") {
             let before = memchr::memchr_iter(b'\n', &text.as_bytes()[..block.offset as usize]);
             assert_eq!(block.first_line, Some(before.count() as u64 + 1));
+            assert_eq!(block.line_of_file, block.first_line);
             found.extend_from_slice(block.text());
         }
         assert!(gaps.has_ended());
