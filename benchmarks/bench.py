@@ -90,7 +90,6 @@ def run_case(
 def _in_turn(
     name: str, case: Case, server: Server, repeats: int, raw: TextIO
 ) -> tuple[dict[str, list[Measured]], dict[str, str]]:
-    _warm(case.files)
     measured: dict[str, list[Measured]] = {way.name: [] for way in case.ways}
     errors: dict[str, str] = {}
     expected: dict[int | None, int] = {}
@@ -99,6 +98,8 @@ def _in_turn(
             if (way.once and repeat) or way.name in errors:
                 continue
             server.clear()
+            # Before every way: what the one before it wrote may have taken the files' place in memory.
+            _warm(case.files)
             try:
                 result = way.load()
                 if piped := result.notes.get("bytes"):

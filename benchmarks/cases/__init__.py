@@ -15,6 +15,7 @@ from cases.parse import parse_only, parse_wide
 from cases.setting import Setting
 from cases.tables import all_tables
 from cases.texts import text_types
+from cases.verified import verified
 from cases.wide import wide_csv
 
 CASES: dict[str, Callable[[Setting], AbstractContextManager[Case]]] = {
@@ -33,4 +34,5 @@ CASES: dict[str, Callable[[Setting], AbstractContextManager[Case]]] = {
     "direct": direct,
     "direct-replica": direct_replica,
     "direct-network": direct_network,
+    "verified": verified,
 }

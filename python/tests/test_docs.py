@@ -33,6 +33,7 @@ DIFFERS = [
     (r"\b\d+\.\d+ s\b", "TIME"),
     (r"\b[\d.]+ [kMG]?B/s\b", "RATE"),
     (r"^phases: .*$", "PHASES"),
+    (r"^held back by .*\n(?:  advice: .*\n)*", ""),
     (r" +", " "),
 ]
 

@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use fullbore_core::job::{Codec, Count, DirectIo, FormatName, Method, Publish, RejectLimit};
+use fullbore_core::job::{
+    Codec, Count, DirectIo, FormatName, Method, PartSpec, PauseWhen, Publish, RejectLimit, Verify,
+};
 use fullbore_core::parse::dialect::Header;
 
 use crate::generate::GenArgs;
+use crate::preflight::PreflightArgs;
 use crate::runs::LedgerArgs;
 
 /// Loads flat files into PostgreSQL as fast as disks, network and database allow.
@@ -33,6 +36,8 @@ pub enum Command {
     Psql(PsqlArgs),
     /// List runs and show their records
     Runs(RunsArgs),
+    /// Measure what disks and networks can do, before a load
+    Preflight(PreflightArgs),
 }
 
 /// What to load, where to, and how.
@@ -80,6 +85,9 @@ pub struct LoadArgs {
     /// Append all rows in one transaction, or none
     #[arg(long)]
     pub atomic: bool,
+    /// Keep the table that is replaced, so that `runs undo` can put it back
+    #[arg(long)]
+    pub keep_old: bool,
     /// Make the table if it is not there
     #[arg(long)]
     pub create: bool,
@@ -143,6 +151,10 @@ pub struct LoadArgs {
     /// Leave gathering statistics to autovacuum
     #[arg(long)]
     pub no_analyze: bool,
+    /// What is compared before rows are shown: quick, the counts of both sides; full, every value, by
+    /// checksums that the server makes too [default: quick]
+    #[arg(long, value_parser = verify, value_name = "quick|full")]
+    pub verify: Option<Verify>,
     /// Go on with the last run of this job where it stopped; begin one where there is none
     #[arg(long)]
     pub resume: bool,
@@ -155,6 +167,15 @@ pub struct LoadArgs {
     /// How long to wait for a server that is gone [default: 120]
     #[arg(long, value_name = "SECONDS")]
     pub retry_for: Option<u64>,
+    /// This host's share of a load that several hosts make together, each with files of its own:
+    /// 2/3 is the second of three; whoever is last shows the rows of all
+    #[arg(long, value_name = "I/N", value_parser = part, conflicts_with_all = ["create", "no_ledger"])]
+    pub part: Option<PartSpec>,
+    /// Hold still while a limit is passed: a replica's lag, the log that a replication slot keeps or
+    /// that waits for the archive, free room on the client's disks and on the server's where it is
+    /// this machine: replica-lag=10s,slot-backlog=20GB,archive-backlog=1000,free-disk=50GB
+    #[arg(long, value_name = "LIMIT,...", value_parser = pause_when)]
+    pub pause_when: Option<PauseWhen>,
     /// Set a value of the job file
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
@@ -251,22 +272,69 @@ pub enum RunsAction {
         #[command(flatten)]
         ledger: LedgerArgs,
     },
+    /// A page about a run: what it came to, what held it back, and when; one file that needs nothing
+    /// else
+    Report {
+        /// The run's id, or `last`
+        run: String,
+        /// The file to write
+        #[arg(long, short, value_name = "FILE")]
+        output: PathBuf,
+    },
     /// Go on with a run that stopped
     Resume(ResumeArgs),
-    /// Take back a run that has finished, where that can be done exactly: partitions
+    /// Show the rows of a load in parts, all of which are loaded, where the last host could not
+    Publish(PublishArgs),
+    /// Compare what a run has loaded with what it read: every value, by checksums
+    Verify(VerifyArgs),
+    /// Take back a run that has finished, where that can be done exactly: partitions, and a table that
+    /// was replaced and kept
     Undo {
         /// The run's id, or `last`
         run: String,
         #[command(flatten)]
         ledger: LedgerArgs,
     },
-    /// Take back a run that stopped: its tables and its rows in the ledger
+    /// Take back a run that stopped: its tables and its rows in the ledger; of a load in parts, all
+    /// of it
     Abort {
         /// The run's id, or `last`
         run: String,
         #[command(flatten)]
         ledger: LedgerArgs,
     },
+}
+
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// The run's id, or `last`
+    pub run: String,
+    /// Read the files again, and compare with these [default: those of the run]
+    #[arg(long, value_name = "FILES", num_args = 0..)]
+    pub against: Option<Vec<String>>,
+    /// Sessions that the server sums with, side by side [default: auto]
+    #[arg(long, value_name = "N|auto", value_parser = count)]
+    pub streams: Option<Count>,
+    /// Print one JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub ledger: LedgerArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct PublishArgs {
+    /// The id of a part's run that was begun on this machine, or `last`
+    pub run: String,
+    /// The server, with a password or options that were not kept [default: that of the run]
+    #[arg(long, value_name = "URL")]
+    pub to: Option<String>,
+    /// Print one JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+    /// No progress, no summary
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 #[derive(Debug, Args)]
@@ -282,6 +350,9 @@ pub struct ResumeArgs {
     /// Rows, or share of rows, that may be rejected [default: as the run had it]
     #[arg(long, value_name = "N|P%")]
     pub max_rejects: Option<RejectLimit>,
+    /// What is compared before rows are shown [default: as the run had it]
+    #[arg(long, value_parser = verify, value_name = "quick|full")]
+    pub verify: Option<Verify>,
     /// How long to wait for a server that is gone [default: as the run had it]
     #[arg(long, value_name = "SECONDS")]
     pub retry_for: Option<u64>,
@@ -322,12 +393,24 @@ fn method(text: &str) -> Result<Method, String> {
     by_name(text)
 }
 
+fn verify(text: &str) -> Result<Verify, String> {
+    by_name(text)
+}
+
 fn codec(text: &str) -> Result<Codec, String> {
     by_name(text)
 }
 
 fn direct_io(text: &str) -> Result<DirectIo, String> {
     by_name(text)
+}
+
+fn pause_when(text: &str) -> Result<PauseWhen, String> {
+    text.parse()
+}
+
+fn part(text: &str) -> Result<PartSpec, String> {
+    text.parse()
 }
 
 fn count(text: &str) -> Result<Count, String> {

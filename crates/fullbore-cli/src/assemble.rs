@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use fullbore_core::constants::{MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
+use fullbore_core::destination::Lane;
 use fullbore_core::error::{Error, Result};
-use fullbore_core::job::{Count, Job, Method, Publish, TableJob};
-use fullbore_core::plan::columns::match_columns;
+use fullbore_core::job::{Count, Job, Method, Publish, TableJob, Verify};
+use fullbore_core::parse::types::FieldType;
+use fullbore_core::plan::columns::{Shapes, match_columns};
 use fullbore_core::plan::lineage::Lineage;
 use fullbore_core::plan::look::{Sources, look};
-use fullbore_core::plan::pieces::{STREAM_PIECE_BYTES, arrange, cut, joined};
+use fullbore_core::plan::pieces::{STREAM_PIECE_BYTES, arrange, cut as cut_sources, joined};
 use fullbore_core::plan::{Continuity, Plan, PlannedPiece, TablePlan};
 use fullbore_postgres::connection::QualifiedName;
 use fullbore_postgres::direct::choice::{Choice, Wanted, choose};
@@ -70,7 +72,7 @@ pub fn assemble(
     for (number, table_job) in job.tables.iter().enumerate() {
         let then = earlier.and_then(|earlier| earlier.tables.get(number));
         // Another method would need other pieces.
-        let method = then.map_or(job.method, |then| then.plan.method);
+        let method = then.map_or(method_of(job, table_job), |then| then.plan.method);
         let wanted = Wanted { method, codec: job.compress, io: job.direct_io };
         let is_cut = recorded.is_some();
         // A limit is for all rows of a run: none is shown before it is known to hold.
@@ -80,8 +82,9 @@ pub fn assemble(
             None => table_job.atomic || is_limited && postgres.is_some(),
         };
         let table_job = TableJob { atomic, ..table_job.clone() };
-        let run = (run_id.as_str(), loaded_at);
-        let made = assemble_table(table_job, number, wanted, postgres, streams, is_cut, run)?;
+        let run = Run { id: &run_id, loaded_at, verify: job.verify, streams };
+        let cut = Cut { is_made: is_cut, is_part: job.part.is_some() };
+        let made = assemble_table(table_job, number, wanted, postgres, cut, run)?;
         if let Some(earlier) = earlier {
             check_resumed(earlier, number, &made.plan, made.target.as_ref())?;
         }
@@ -109,8 +112,24 @@ pub fn assemble(
         reject_dir,
         tables_at_once: job.tables_at_once,
         continuity: Continuity::default(),
+        verify: job.verify,
     };
     Ok(Assembled { plan, targets, statements, not_resumable })
+}
+
+/// A replacement that several hosts fill can't be filled directly.
+fn method_of(job: &Job, table: &TableJob) -> Method {
+    let is_shared = job.part.is_some() && table.publish == Publish::Replace;
+    if is_shared && job.method == Method::Auto { Method::Copy } else { job.method }
+}
+
+/// What decides how a table's sources are cut.
+#[derive(Clone, Copy)]
+struct Cut {
+    /// They were cut before: the run goes on.
+    is_made: bool,
+    /// Other hosts load other files of the same load.
+    is_part: bool,
 }
 
 struct AssembledTable {
@@ -120,15 +139,25 @@ struct AssembledTable {
     pieces: Vec<PlannedPiece>,
 }
 
+/// What the tables of a run have in common.
+#[derive(Clone, Copy)]
+struct Run<'a> {
+    id: &'a str,
+    /// Microseconds since 1970 UTC.
+    loaded_at: i64,
+    verify: Verify,
+    streams: usize,
+}
+
 fn assemble_table(
     mut job: TableJob,
     number: usize,
     wanted: Wanted,
     postgres: Option<&Postgres>,
-    streams: usize,
-    is_cut: bool,
-    run: (&str, i64),
+    cut: Cut,
+    run: Run<'_>,
 ) -> Result<AssembledTable> {
+    let Cut { is_made: is_cut, is_part } = cut;
     let sources = look(&job)?;
     let name = match &job.name {
         Some(name) => name.clone(),
@@ -145,6 +174,7 @@ fn assemble_table(
                 atomic: job.atomic,
                 create,
                 method: wanted.method,
+                keep_old: job.keep_old,
             })?;
             let statement = target.create.clone();
             if statement.is_none() {
@@ -156,10 +186,13 @@ fn assemble_table(
         None => (inferred_columns(&job, &sources, &mut schema)?, None, None),
     };
     check_partition_options(&job)?;
-    let shapes = match_columns(&job, &sources, &columns)?;
+    let mut shapes = match_columns(&job, &sources, &columns)?;
+    if run.verify == Verify::Full && postgres.is_some() {
+        sum_by_server(&mut shapes);
+    }
     let (mut pieces, piece_bytes) = match is_cut {
         true => (Vec::new(), STREAM_PIECE_BYTES),
-        false => cut(&sources.files, &sources.format, number, streams)?,
+        false => cut_sources(&sources.files, &sources.format, number, run.streams)?,
     };
     let choice = match &mut target {
         Some(target) => choose(target, wanted, &shapes)?,
@@ -173,7 +206,8 @@ fn assemble_table(
     if let (Publish::Partitions, Some(postgres), Some(target), false) =
         (job.publish, postgres, &target, is_cut)
     {
-        let to = PartitionTarget { postgres, target, job: &job, table: number, streams };
+        let streams = run.streams;
+        let to = PartitionTarget { postgres, target, job: &job, table: number, streams, is_part };
         pieces = to.pieces(&sources, &shapes.typed, pieces, &mut partition_notes)?;
     }
     let mut notes = sources.notes.clone();
@@ -204,9 +238,14 @@ fn assemble_table(
         bytes,
         piece_bytes,
         header_line: sources.header_line,
-        lineage: Lineage { columns: shapes.lineage, run_id: run.0.to_owned(), loaded_at: run.1 },
+        lineage: Lineage {
+            columns: shapes.lineage,
+            run_id: run.id.to_owned(),
+            loaded_at: run.loaded_at,
+        },
         is_atomic: job.atomic,
         is_constrained: target.as_ref().is_some_and(Target::is_constrained),
+        keeps_old: target.as_ref().is_some_and(|target| target.keep_old),
         notes: notes.into_iter().chain(partition_notes).collect(),
         schema_notes: schema.notes,
         inferred: schema.inferred,
@@ -218,6 +257,22 @@ fn assemble_table(
 fn now_unix_us() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| since.as_micros() as i64)
+}
+
+/// Rows with values whose stored form only the server knows go as text: it sums them itself then.
+fn sum_by_server(shapes: &mut Shapes) {
+    let is_jsonb = |field_type: &FieldType| match field_type {
+        FieldType::Array(item) => **item == FieldType::Jsonb,
+        other => *other == FieldType::Jsonb,
+    };
+    let column = shapes.typed.columns.iter().find(|column| is_jsonb(&column.field_type));
+    if let (Some(column), Lane::Binary) = (column, shapes.lane) {
+        shapes.lane = Lane::Text;
+        shapes.lane_reason = Some(format!(
+            "--verify full: only the server knows how it stores jsonb ({})",
+            column.name
+        ));
+    }
 }
 
 /// A table's name from its first file's: `data/orders.2024.csv.gz` gives `orders`.

@@ -9,11 +9,13 @@ mod columns;
 mod exit;
 mod extension;
 mod generate;
+mod limit_now;
 mod load;
 mod log_file;
 mod orphans;
 mod partition;
 mod plan_view;
+mod preflight;
 mod progress;
 mod runs;
 mod server;
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Command::Extension(args) => extension::run(&args),
         Command::Psql(args) => server::psql(&args),
         Command::Runs(args) => runs::run(&args),
+        Command::Preflight(args) => preflight::run(&args),
     };
     ended.into()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use fullbore_core::destination::Lane;
-use fullbore_core::job::{Method, Publish};
+use fullbore_core::job::{Method, Publish, Verify};
 use fullbore_core::parse::dialect::{Dialect, Family, Header, LineEnd};
 use fullbore_core::plan::{FileRange, Format, KeyBounds, PieceInput, Plan, TablePlan};
 
@@ -23,12 +23,18 @@ pub fn render(plan: &Plan, statements: &[Option<String>]) -> String {
         method_of(plan),
     );
     let _ = writeln!(text, "{}", continuity(plan));
+    if plan.verify == Verify::Full {
+        let _ = writeln!(text, "{VERIFIED}");
+    }
     for (number, table) in plan.tables.iter().enumerate() {
         let statement = statements.get(number).and_then(Option::as_ref);
         render_table(&mut text, plan, number, table, statement);
     }
     text
 }
+
+const VERIFIED: &str = "verified in full: every value is compared before rows are shown; rows that \
+                        go as text are taken by the server twice, once to sum them";
 
 fn render_table(
     text: &mut String,
@@ -54,6 +60,9 @@ fn render_table(
         false => "",
     };
     let _ = writeln!(text, "  publish: {}{limited}", publish_row(table));
+    if table.keeps_old {
+        let _ = writeln!(text, "  the table that is replaced is kept, in a schema of its own");
+    }
     let _ = writeln!(text, "  method: {}, since {}", table.method.name(), table.method_reason);
     match (table.lane, &table.lane_reason) {
         (Lane::Binary, _) => {
@@ -106,6 +115,10 @@ fn continuity(plan: &Plan) -> String {
         true => format!("goes on with run {}: what is committed is not repeated", plan.run_id),
         false => "resumable: pieces that are committed are not repeated".to_owned(),
     };
+    if let Some(part) = &continuity.part {
+        let _ =
+            write!(words, "; part {} of load {}, shown with its last part", part.spec, part.whole);
+    }
     let repeated =
         |table: &&TablePlan| table.publish == Publish::Replace && table.method == Method::Direct;
     for table in plan.tables.iter().filter(repeated) {

@@ -1,16 +1,22 @@
 //! Progress while a run goes on: one bar a table and one for all, drawn from the record's samples.
 
 use std::io::IsTerminal;
+use std::sync::Mutex;
 
 use fullbore_core::record::{Entry, Event, Listener};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::words::grouped;
+use crate::limit_now::Now;
+use crate::words::{grouped, seconds};
 
-/// A listener that draws the bars; none where nobody looks.
+/// A listener that draws the bars; where nobody looks it only tells of pauses.
 pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listener> {
     if quiet || !std::io::stderr().is_terminal() {
-        return None;
+        return Some(Box::new(|entry: &Entry| {
+            if let Some(words) = of_pause(&entry.event) {
+                eprintln!("{words}");
+            }
+        }));
     }
     let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(5));
     let mut lines = tables.to_vec();
@@ -30,6 +36,14 @@ pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listene
             bar
         })
         .collect();
+    let (now, limit) = (Now::default(), Mutex::new(String::new()));
+    let limit = move |entry: &Entry| {
+        let mut limit = limit.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(words) = now.take(entry) {
+            *limit = format!(", {words}");
+        }
+        limit.clone()
+    };
     Some(Box::new(move |entry: &Entry| match &entry.event {
         Event::Sample { tables, streams_active } => {
             for (bar, table) in bars.iter().zip(tables) {
@@ -40,17 +54,39 @@ pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listene
             if let Some(last) = bars.last() {
                 let rows: u64 = tables.iter().map(|table| table.rows_sent).sum();
                 last.set_position(tables.iter().map(|table| table.bytes_sent).sum());
-                last.set_message(format!("{} rows, {streams_active} streams", grouped(rows)));
+                last.set_message(format!(
+                    "{} rows, {streams_active} streams{}",
+                    grouped(rows),
+                    limit(entry)
+                ));
             }
         }
+        Event::Observed { .. } | Event::ServerSettings { .. } => drop(limit(entry)),
         Event::RunFinished { .. } | Event::RunFailed { .. } => {
             // Each by itself: a bar that is not finished draws itself again when it is dropped.
             bars.iter().for_each(ProgressBar::finish_and_clear);
             let _ = screen.clear();
             screen.set_draw_target(ProgressDrawTarget::hidden());
         }
-        _ => {}
+        event => {
+            if let Some(words) = of_pause(event) {
+                // Above the bars, which are drawn again.
+                let _ = screen.println(words);
+            }
+        }
     }))
+}
+
+/// What is said of a pause, also where nothing else is: a load that holds still looks like one that
+/// hangs.
+fn of_pause(event: &Event) -> Option<String> {
+    match event {
+        Event::RunPaused { reason } => Some(format!("paused: {reason}")),
+        Event::RunContinued { seconds: paused } => {
+            Some(format!("goes on after a pause of {}", seconds(*paused)))
+        }
+        _ => None,
+    }
 }
 
 fn style(has_length: bool) -> ProgressStyle {

@@ -1,12 +1,15 @@
 //! What a run came to: a table for people, or one JSON object.
 
+use fullbore_core::diagnose::{Limit, Verdict};
+use fullbore_core::job::Verify;
 use fullbore_core::plan::Plan;
 use fullbore_core::run::Outcome;
+use fullbore_core::run::verify::Verified;
 use fullbore_postgres::ledger::runs::LedgerRun;
 use serde::Serialize;
 
 use crate::plan_view;
-use crate::words::{bytes, counted, grouped, seconds};
+use crate::words::{bytes, counted, grouped, seconds, sentence};
 
 /// The object that `--json` prints.
 #[derive(Debug, Serialize)]
@@ -24,11 +27,25 @@ pub struct JsonSummary<'a> {
     parsers: usize,
     pieces: u64,
     phases: &'a [fullbore_core::destination::Phase],
+    /// What was proved of the rows; none where the run did not end well.
+    verified: Option<&'a Verified>,
+    /// Tables that were replaced and kept.
+    pub kept: Vec<String>,
     tables: &'a [fullbore_core::record::TableTotals],
     reject_files: &'a [std::path::PathBuf],
+    /// What held it back.
+    verdict: Option<&'a Verdict>,
+    advice: &'a [String],
     error: Option<String>,
     /// It stopped, and can be resumed.
     pub resumable: bool,
+    /// How long it held still, where `--pause-when` made it.
+    paused_seconds: f64,
+    /// Which part of a load of several hosts it is, and the parts that it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waits_for: Vec<String>,
 }
 
 /// What `--json` prints where a run has loaded the same files before: what that came to.
@@ -64,10 +81,17 @@ impl<'a> JsonSummary<'a> {
             parsers: plan.parsers,
             pieces: outcome.pieces,
             phases: &outcome.phases,
+            verified: outcome.verified.as_ref(),
+            kept: Vec::new(),
             tables: &outcome.tables,
             reject_files: &outcome.reject_files,
+            verdict: outcome.verdict.as_ref().map(|(verdict, _)| verdict),
+            advice: outcome.verdict.as_ref().map_or(&[], |(_, advice)| advice.as_slice()),
             error,
             resumable: false,
+            paused_seconds: outcome.paused_seconds,
+            part: plan.continuity.part.as_ref().map(|part| part.spec.to_string()),
+            waits_for: Vec::new(),
         }
     }
 
@@ -79,6 +103,28 @@ impl<'a> JsonSummary<'a> {
 /// Bytes per second of what this process has loaded.
 fn rate(outcome: &Outcome) -> f64 {
     outcome.bytes.saturating_sub(outcome.bytes_before) as f64 / outcome.seconds.max(1e-9)
+}
+
+/// What was proved, in words.
+fn verified_words(verified: &Verified) -> String {
+    let rows = counted(verified.rows, "row");
+    let pieces = counted(verified.pieces, "piece");
+    let mut words = match verified.level {
+        Verify::Quick => format!("verified: quick; {rows} in {pieces}, as both sides count them"),
+        Verify::Full => format!(
+            "verified: full; every value of {rows} in {pieces}, {}",
+            counted(verified.columns, "column")
+        ),
+    };
+    if verified.rows_kept_out > 0 {
+        let kept_out = counted(verified.rows_kept_out, "row");
+        words.push_str(&format!("; {kept_out} more kept out by the table's own triggers"));
+    }
+    if verified.rows_sifted > 0 {
+        let sifted = counted(verified.rows_sifted, "sifted row");
+        words.push_str(&format!(", without {sifted}, as the server sums them"));
+    }
+    words
 }
 
 /// The table at the end of a run.
@@ -108,10 +154,19 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
     if !phases.is_empty() {
         eprintln!("phases: {}", phases.join(", "));
     }
+    if outcome.paused_seconds > 0.0 {
+        eprintln!("held still for {} (--pause-when)", seconds(outcome.paused_seconds));
+    }
     if outcome.rejected > 0 {
         eprintln!("{} rejected:", counted(outcome.rejected, "row"));
         for path in &outcome.reject_files {
             eprintln!("  {} (reasons beside it, .jsonl)", path.display());
+        }
+    }
+    if let Some(verified) = &outcome.verified {
+        eprintln!("{}", verified_words(verified));
+        for left in &verified.not_covered {
+            eprintln!("  not covered: {left}");
         }
     }
     let rate = bytes(rate(outcome) as u64);
@@ -128,4 +183,22 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
         counted(plan.parsers as u64, "parser"),
         plan.run_id
     );
+    if let Some((verdict, advice)) = &outcome.verdict
+        && verdict.limit != Limit::None
+    {
+        eprintln!("{}", sentence(verdict));
+        advice.iter().for_each(|line| eprintln!("  advice: {line}"));
+    }
+}
+
+/// Which tables were kept, and what can be done with them.
+pub fn print_kept(plan: &Plan, kept: &[String]) {
+    for name in kept {
+        let schema = name.split_once("\".\"").map_or("", |(schema, _)| schema);
+        eprintln!("the table that was replaced is kept as {name}");
+        eprintln!(
+            "  `fullbore runs undo {}` puts it back, DROP SCHEMA {schema}\" CASCADE drops it",
+            plan.run_id
+        );
+    }
 }

@@ -38,6 +38,12 @@ pub const ODD_BYTES_IN_MEMORY: usize = 1 << 20;
 /// Odd rows of one piece, in bytes, above which the piece is repeated wholly as COPY text.
 pub const ODD_BYTES_MAX: u64 = 256 << 20;
 
+/// How often it is noted what streams and their backends do, in milliseconds.
+pub const MOMENT_INTERVAL_MS: u64 = 100;
+
+/// How often all counters of a run are read and recorded, in milliseconds.
+pub const OBSERVATION_INTERVAL_MS: u64 = 1_000;
+
 /// Rows sent as text before the destination's judgement is waited for: each may come back with a
 /// notice, and these are kept until the end.
 pub const JUDGED_ROWS_MAX: usize = 16_384;
@@ -85,6 +91,9 @@ pub const RETRY_PAUSE_MAX_MS: u64 = 5_000;
 
 /// Times that a run may go on after lost connections without a piece being committed in between.
 pub const ROUNDS_WITHOUT_PROGRESS_MAX: u32 = 5;
+
+/// How often the limits of `--pause-when` are looked at, in milliseconds.
+pub const PAUSE_LOOK_MS: u64 = 1_000;
 
 const _: () = assert!(RETRY_PAUSE_FIRST_MS <= RETRY_PAUSE_MAX_MS);
 const _: () = assert!(BLOCK_BYTES >= 4096 && BLOCK_BYTES + 2 * BLOCK_PADDING < (1 << 30));

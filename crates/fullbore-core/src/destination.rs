@@ -10,8 +10,10 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 
 use crate::error::Result;
+use crate::observe::Watch;
 use crate::parse::types::FieldType;
 use crate::plan::{FileRange, Plan, PlannedPiece};
+use crate::sums::Sums;
 
 /// A column of the target.
 #[derive(Debug, Clone)]
@@ -41,6 +43,11 @@ pub enum Lane {
 pub trait Encoder: Send {
     /// Appends a batch's rows to `out`. A batch of [`Lane::Text`] has text columns only.
     fn encode(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()>;
+}
+
+/// Makes the sums of batches; one for each parser and table.
+pub trait Summer: Send {
+    fn sums(&mut self, batch: &RecordBatch) -> Sums;
 }
 
 /// Rows for the destination to judge one by one: lines of COPY's text format.
@@ -83,6 +90,10 @@ pub struct Portion {
     /// CRC-64/NVME of these bytes, one stretch after the other, as they were parsed; none for
     /// sources that aren't text.
     pub checksum: Option<u64>,
+    /// Rows that were sent and not refused: what the destination must have counted too.
+    pub rows_sent: u64,
+    /// The sums of the rows that were sent typed, where the destination asked for them.
+    pub sums: Option<Sums>,
 }
 
 /// A piece that the destination says is committed.
@@ -137,6 +148,20 @@ pub trait Retrace {
     fn refuse(&mut self, table: usize, refusals: Vec<Refusal>) -> Result<Vec<(usize, u64)>>;
 }
 
+/// What a destination has proved of a run's rows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Proven {
+    /// Columns of which every value was compared; 0 where only rows were counted.
+    pub columns: u64,
+    /// Rows that the target itself kept out, by its triggers.
+    pub rows_kept_out: u64,
+    /// Rows that were sifted: their own sums, which the destination made, were taken out of those of
+    /// the whole.
+    pub rows_sifted: u64,
+    /// What was not covered, and why.
+    pub not_covered: Vec<String>,
+}
+
 /// A phase of publishing that took time, for the summary.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Phase {
@@ -149,12 +174,20 @@ pub trait Destination: Send + Sync {
     /// Makes what must be there before the first piece.
     fn prepare(&self, plan: &Plan) -> Result<()>;
     fn encoder(&self, plan: &Plan, table: usize, lane: Lane) -> Result<Box<dyn Encoder>>;
+    /// Makes the sums of what is sent typed, where every value is to be verified.
+    fn summer(&self, _: &Plan, _table: usize) -> Result<Option<Box<dyn Summer>>> {
+        Ok(None)
+    }
     fn open<'a>(&'a self, plan: &Arc<Plan>, stream: usize) -> Result<Box<dyn Writer + 'a>>;
     /// Begins another attempt of a run that was begun before: says what is committed, and sees to
     /// it that nothing which an earlier attempt has under way can still be. Only a destination that
     /// keeps a ledger is asked.
     fn attempt(&self, _: &Plan) -> Result<Standing> {
         Ok(Standing::default())
+    }
+    /// Somebody who watches the server while the streams load; `None` where there is nothing to see.
+    fn watch(&self) -> Result<Option<Box<dyn Watch + '_>>> {
+        Ok(None)
     }
     /// Shows the rows of these pieces, which are all; returns the phases it went through.
     fn publish(&self, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>>;
@@ -164,8 +197,16 @@ pub trait Destination: Send + Sync {
     fn sift(&self, _: &Plan, _: &[Committed], _: &mut dyn Retrace) -> Result<bool> {
         Ok(false)
     }
+    /// What it proved while it published, beyond counts.
+    fn verified(&self) -> Proven {
+        Proven::default()
+    }
     /// Takes away every trace of the run; returns what could not be taken away.
     fn abort(&self, plan: &Plan) -> Vec<String>;
+    /// What is past a limit of `--pause-when` now, in words; asked for only where there are limits.
+    fn strain(&self, _: &Plan) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
     /// Leaves the run so that it can be resumed.
     fn leave(&self, _: &Plan) {}
 }

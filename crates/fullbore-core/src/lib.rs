@@ -5,13 +5,16 @@
 
 pub mod constants;
 pub mod destination;
+pub mod diagnose;
 pub mod error;
 pub mod job;
+pub mod observe;
 pub mod parse;
 pub mod plan;
 pub mod record;
 pub mod run;
 pub mod sinks;
 pub mod source;
+pub mod sums;
 
 pub use error::{Error, Result};

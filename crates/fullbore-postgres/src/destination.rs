@@ -1,12 +1,14 @@
 //! The PostgreSQL destination: what the data path calls.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use fullbore_core::destination::{
-    Committed, Destination, Encoder, Lane, Phase, Retrace, Standing, Writer,
+    Committed, Destination, Encoder, Lane, Phase, Proven, Retrace, Standing, Summer, Writer,
 };
 use fullbore_core::error::Result;
+use fullbore_core::observe::Watch;
 use fullbore_core::plan::Plan;
 
 use crate::connection::{ConnectionOptions, Session, quote_identifier};
@@ -15,9 +17,13 @@ use crate::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
 use crate::encode_direct::DirectEncoder;
 use crate::error::{failed, refused};
 use crate::ledger::schema;
-use crate::ledger::{Ledger, locks, runs};
+use crate::ledger::{Ledger, locks, parts, runs};
+use crate::patience;
 use crate::publish;
+use crate::strain;
 use crate::target::Target;
+use crate::verify;
+use crate::watch::{self, PostgresWatch};
 use crate::writer::PostgresWriter;
 
 /// Settings of the destination that are the job's.
@@ -38,8 +44,14 @@ pub struct Postgres {
     pub(crate) ledger: OnceLock<Ledger>,
     /// Rows were sifted after publishing had failed: some of its work is done.
     pub(crate) sifted: AtomicBool,
+    /// What the run proves of its rows.
+    pub(crate) verification: verify::State,
+    pub(crate) waits_for: Mutex<Vec<String>>,
+    pub(crate) watch: Mutex<strain::Watch>,
     server_version: u32,
     pub(crate) zoneless_is_utc: bool,
+    /// The backends of the streams, by number of stream.
+    backends: Mutex<BTreeMap<usize, i32>>,
 }
 
 impl Postgres {
@@ -52,6 +64,7 @@ impl Postgres {
                 options.runtime.push((name.to_owned(), value.to_owned()));
             }
         }
+        patience::limit(&mut options);
         let control = Session::connect(&options).map_err(refused)?;
         tracing::info!(
             to = options.redacted(),
@@ -67,7 +80,11 @@ impl Postgres {
             control: Mutex::new(control),
             targets: OnceLock::new(),
             ledger: OnceLock::new(),
+            backends: Mutex::default(),
             sifted: AtomicBool::new(false),
+            verification: verify::State::default(),
+            waits_for: Mutex::default(),
+            watch: Mutex::default(),
         })
     }
 
@@ -86,6 +103,15 @@ impl Postgres {
     /// A further session with the same settings.
     pub(crate) fn session(&self) -> Result<Session> {
         Session::connect(&self.options).map_err(failed)
+    }
+
+    /// A session that works for the run: whoever goes on with it ends what is left of such.
+    pub(crate) fn marked_session(&self) -> Result<Session> {
+        let mut session = self.session()?;
+        if let Some(ledger) = self.ledger() {
+            locks::settle(&mut session, Some(&ledger.run_id)).map_err(failed)?;
+        }
+        Ok(session)
     }
 
     /// Says which targets the plan's tables are, in the plan's order.
@@ -109,6 +135,41 @@ impl Postgres {
         Ok(format!(" TABLESPACE {}", quote_identifier(name).map_err(failed)?))
     }
 
+    fn lock_backends(&self) -> MutexGuard<'_, BTreeMap<usize, i32>> {
+        self.backends.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The backends of the streams, by number of stream.
+    pub(crate) fn backends(&self) -> BTreeMap<usize, i32> {
+        self.lock_backends().clone()
+    }
+
+    /// Begins the run in the ledger, and makes what its pieces need.
+    fn begin(&self, session: &mut Session, plan: &Plan) -> Result<()> {
+        if let Some(ledger) = self.ledger() {
+            runs::begin(session, ledger, plan, self.targets())?;
+            if let Some(part) = &plan.continuity.part {
+                parts::begin(session, &ledger.schema, &ledger.run_id, part)?;
+            }
+        }
+        self.check_verifiable(session, plan)?;
+        for (table, target) in self.targets().iter().enumerate() {
+            if let Some(create) = &target.create {
+                session.execute(create).map_err(failed)?;
+            }
+            publish::prepare(self, session, plan, table, target)?;
+        }
+        match self.ledger() {
+            Some(ledger) => runs::prepared(session, ledger, plan, self.targets()),
+            None => Ok(()),
+        }
+    }
+
+    /// The parts of the load that were not loaded when this one was, in words.
+    pub fn waits_for(&self) -> Vec<String> {
+        self.waits_for.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
     fn element_oid(&self, table: usize, column: &str) -> u32 {
         let columns = &self.targets()[table].relation.columns;
         let found = columns.iter().find(|candidate| candidate.name == column);
@@ -123,17 +184,14 @@ impl Destination for Postgres {
             let backend = locks::settle(&mut session, None).map_err(failed)?;
             ledger.set_control(backend);
             schema::make(&mut session, &ledger.schema)?;
-            runs::begin(&mut session, ledger, plan, self.targets())?;
         }
-        for (table, target) in self.targets().iter().enumerate() {
-            if let Some(create) = &target.create {
-                session.execute(create).map_err(failed)?;
+        match (&plan.continuity.part, self.ledger()) {
+            (Some(part), Some(ledger)) => {
+                parts::enter(&mut session, ledger, part, self.targets(), |session| {
+                    self.begin(session, plan)
+                })
             }
-            publish::prepare(self, &mut session, plan, table, target)?;
-        }
-        match self.ledger() {
-            Some(ledger) => runs::prepared(&mut session, ledger, plan, self.targets()),
-            None => Ok(()),
+            _ => self.begin(&mut session, plan),
         }
     }
 
@@ -146,6 +204,7 @@ impl Destination for Postgres {
         }
         if let Some(standing) = runs::attempt(&mut session, ledger)? {
             publish::check_staged(&mut session, plan, self.targets(), &standing)?;
+            self.check_verifiable(&mut session, plan)?;
             return Ok(standing);
         }
         drop(session);
@@ -177,12 +236,19 @@ impl Destination for Postgres {
         })
     }
 
-    fn open<'a>(&'a self, plan: &Arc<Plan>, _: usize) -> Result<Box<dyn Writer + 'a>> {
-        let mut session = self.session()?;
-        if let Some(ledger) = self.ledger() {
-            locks::settle(&mut session, Some(&ledger.run_id)).map_err(failed)?;
-        }
+    fn summer(&self, plan: &Plan, table: usize) -> Result<Option<Box<dyn Summer>>> {
+        self.batch_summer(plan, table)
+    }
+
+    fn open<'a>(&'a self, plan: &Arc<Plan>, stream: usize) -> Result<Box<dyn Writer + 'a>> {
+        let mut session = self.marked_session()?;
+        let backend = watch::backend_of(&mut session).map_err(failed)?;
+        self.lock_backends().insert(stream, backend);
         Ok(Box::new(PostgresWriter::new(self, plan.clone(), session)))
+    }
+
+    fn watch(&self) -> Result<Option<Box<dyn Watch + '_>>> {
+        Ok(Some(Box::new(PostgresWatch::open(self)?)))
     }
 
     fn publish(&self, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {
@@ -196,6 +262,17 @@ impl Destination for Postgres {
         retrace: &mut dyn Retrace,
     ) -> Result<bool> {
         self.sift_tables(plan, committed, retrace)
+    }
+
+    fn verified(&self) -> Proven {
+        self.verification.proven()
+    }
+
+    fn strain(&self, plan: &Plan) -> Result<Vec<String>> {
+        match &plan.continuity.pause_when {
+            Some(limits) => self.look_for_strain(plan, limits),
+            None => Ok(Vec::new()),
+        }
     }
 
     fn abort(&self, plan: &Plan) -> Vec<String> {

@@ -2,8 +2,9 @@
 //!
 //! [`connection`] talks to servers, [`server`] finds and runs local ones; [`catalog`] reads what a
 //! target is, [`target`] describes it, [`encode_copy`] writes rows in COPY's forms, [`writer`] sends pieces, [`judge`] lets
-//! the server decide on odd rows, [`careful`] on all rows of a piece that was refused, [`publish`] shows what was loaded, [`sift`] takes out what keeps it from being shown, [`ledger`] knows which pieces are
-//! committed, [`orphans`] finds what crashes left.
+//! the server decide on odd rows, [`careful`] on all rows of a piece that was refused, [`publish`] shows
+//! what was loaded, [`sift`] takes out what keeps it from being shown, [`ledger`] knows which pieces are
+//! committed, [`verify`] compares what was loaded with what was read, [`orphans`] finds what crashes left.
 
 mod careful;
 pub mod catalog;
@@ -19,13 +20,17 @@ mod judge;
 pub mod ledger;
 mod naming;
 pub mod orphans;
+mod patience;
 pub mod publish;
 mod row_loop;
 pub mod schema;
 pub mod server;
 mod sift;
+mod strain;
 pub mod target;
 pub mod types;
+pub mod verify;
+mod watch;
 mod writer;
 
 pub use destination::{Postgres, Settings};

@@ -5,6 +5,8 @@ use fullbore_core::error::Result;
 use fullbore_core::job::{Method, Publish};
 use fullbore_core::plan::Plan;
 
+use sha2::{Digest, Sha256};
+
 use crate::catalog::{self, Relation};
 use crate::connection::{QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
@@ -23,6 +25,8 @@ pub struct TableRequest {
     /// The statement that makes the table, where it is not there yet.
     pub create: Option<String>,
     pub method: Method,
+    /// Keep the table that is replaced.
+    pub keep_old: bool,
 }
 
 /// A target as the destination will load it.
@@ -35,6 +39,8 @@ pub struct Target {
     pub columns: Vec<TargetColumn>,
     pub publish: Publish,
     pub atomic: bool,
+    /// The table that is replaced is kept.
+    pub keep_old: bool,
     /// What is known of loading it directly, before the method is chosen.
     pub probe: Option<Probe>,
     /// How it is loaded directly, if it is.
@@ -86,7 +92,25 @@ impl Target {
 
     /// Where pieces that share one staging table go.
     pub fn staging(&self, plan: &Plan) -> Result<QualifiedName> {
-        crate::naming::derived(self.name(), &plan.run_id, "new").map_err(failed)
+        crate::naming::derived(self.name(), plan.shared_id(), "new").map_err(failed)
+    }
+
+    /// Where the table that it replaces is kept, if it is: under its own name, and with the names of
+    /// all that belongs to it, in a schema of its own.
+    pub fn kept(&self, run_id: &str) -> Result<Option<QualifiedName>> {
+        if !self.keep_old {
+            return Ok(None);
+        }
+        let name = self.name();
+        let schema = match name.schema() {
+            None | Some("public") => format!("fullbore_old_{run_id}"),
+            // Two tables of a run may have one name.
+            Some(schema) => {
+                let hash = Sha256::digest(schema);
+                format!("fullbore_old_{run_id}_{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2])
+            }
+        };
+        QualifiedName::new(Some(&schema), name.name()).map(Some).map_err(failed)
     }
 
     /// The table of a piece that becomes a partition.
@@ -177,12 +201,18 @@ impl Postgres {
                 is_generated: column.is_generated,
             })
             .collect();
+        let is_there = create.is_none();
+        if request.keep_old && is_there {
+            may_keep(session, &relation)?;
+        }
         let mut target = Target {
             relation,
             create,
             columns,
             publish: request.publish,
             atomic: request.atomic,
+            // What a run makes itself is nothing to keep.
+            keep_old: request.keep_old && is_there,
             probe: None,
             direct: None,
         };
@@ -219,4 +249,26 @@ impl Postgres {
     pub fn check_replaceable(&self, target: &Target, partition: &str) -> Result<()> {
         existing::check_replaceable(&mut self.control(), target.relation.oid, partition)
     }
+}
+
+/// Refuses where the schema that a replaced table is kept in can't be made.
+fn may_keep(session: &mut Session, relation: &Relation) -> Result<()> {
+    let rows = session
+        .query(
+            "SELECT has_database_privilege(current_database(), 'CREATE') AS may,
+                    current_database() AS database, current_user AS role",
+        )
+        .map_err(refused)?;
+    let text = |name: &str| rows.first().and_then(|row| row.get(name)).unwrap_or_default();
+    if text("may") == "t" {
+        return Ok(());
+    }
+    let (role, database) = (text("role"), text("database"));
+    Err(refuse(
+        format!(
+            "{} can't be kept: role {role} may not make a schema in database {database}",
+            relation.name
+        ),
+        format!("GRANT CREATE ON DATABASE {database} TO {role}, or leave --keep-old out"),
+    ))
 }

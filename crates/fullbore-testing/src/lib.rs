@@ -25,6 +25,7 @@ pub mod pooler;
 mod reaper;
 pub mod replica;
 mod servers;
+pub mod wan;
 
 pub use cluster::{ClusterBuilder, TestCluster, TestDatabase};
 pub use command::{Output, fullbore_command, output_of, run_fullbore};

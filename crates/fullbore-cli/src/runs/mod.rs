@@ -2,9 +2,13 @@
 //! stopped.
 
 mod list;
+mod publish;
+mod recount;
+mod report;
 mod resume;
 mod show;
 mod take_back;
+mod verify;
 
 pub use take_back::LedgerArgs;
 
@@ -25,7 +29,10 @@ pub fn run(args: &RunsArgs) -> Ended {
         RunsAction::Show { run, json, ledger } => {
             show::show(run, *json, ledger).map(|()| Ended::Loaded)
         }
+        RunsAction::Report { run, output } => report::report(run, output).map(|()| Ended::Loaded),
+        RunsAction::Verify(args) => verify::verify(args),
         RunsAction::Resume(args) => resume::resume(args),
+        RunsAction::Publish(args) => publish::publish(args),
         RunsAction::Abort { run, ledger } => take_back::abort(run, ledger),
         RunsAction::Undo { run, ledger } => take_back::undo(run, ledger),
     };

@@ -14,6 +14,7 @@ pub fn resume(args: &ResumeArgs) -> Result<Ended> {
     job.to = args.to.clone().or(job.to);
     job.streams = args.streams.unwrap_or(job.streams);
     job.max_rejects = args.max_rejects.unwrap_or(job.max_rejects);
+    job.verify = args.verify.unwrap_or(job.verify);
     job.retry_for = args.retry_for.or(job.retry_for);
     let manner = Manner {
         resume: true,

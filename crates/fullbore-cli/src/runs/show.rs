@@ -5,7 +5,7 @@ use fullbore_core::record::{Event, read_events};
 
 use super::take_back::{LedgerArgs, Opened};
 use super::{folder_of, id_of, list, say};
-use crate::words::{grouped, seconds};
+use crate::words::{grouped, seconds, sentence};
 
 pub fn show(run: &str, json: bool, ledger: &LedgerArgs) -> Result<()> {
     if !ledger.is_given() {
@@ -39,7 +39,13 @@ fn show_record(run: &str, json: bool) -> Result<()> {
                     tables.join(", ")
                 ));
             }
-            Event::Sample { .. } => {}
+            Event::Sample { .. } | Event::Observed { .. } | Event::ServerSettings { .. } => {}
+            Event::Verdict { verdict, advice } => {
+                say(format_args!("{at} {}", sentence(&verdict)));
+                for line in advice {
+                    say(format_args!("{:>11} advice: {line}", ""));
+                }
+            }
             Event::PieceCommitted { piece, stream, rows, .. } => {
                 say(format_args!(
                     "{at} piece {piece} committed by stream {stream}: {} rows",
@@ -49,12 +55,15 @@ fn show_record(run: &str, json: bool) -> Result<()> {
             Event::PhaseFinished { phase } => {
                 say(format_args!("{at} {} took {}", phase.name, seconds(phase.seconds)));
             }
-            Event::RunFinished { rows, rejected, .. } => {
+            Event::RunFinished { rows, rejected, verified, .. } => {
                 say(format_args!(
                     "{at} loaded {} rows, {} rejected",
                     grouped(rows),
                     grouped(rejected)
                 ));
+                if let Some(verified) = verified {
+                    say(format_args!("{at} verified: {}", verified.level.name()));
+                }
             }
             Event::RunResumed { pieces_committed, rows_committed, .. } => {
                 say(format_args!(
@@ -67,6 +76,10 @@ fn show_record(run: &str, json: bool) -> Result<()> {
                     "{at} begun anew after a lost connection, {pieces_committed} pieces committed: \
                      {reason}"
                 ));
+            }
+            Event::RunPaused { reason } => say(format_args!("{at} paused: {reason}")),
+            Event::RunContinued { seconds: paused } => {
+                say(format_args!("{at} went on after a pause of {}", seconds(paused)));
             }
             Event::RunTakenBack => say(format_args!("{at} taken back")),
             Event::RunFailed { error, is_kept: true, .. } => {

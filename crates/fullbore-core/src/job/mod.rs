@@ -2,8 +2,12 @@
 
 mod file;
 mod identity;
+mod part;
+mod pause;
 
 pub use file::read_job_file;
+pub use part::PartSpec;
+pub use pause::PauseWhen;
 
 use serde::{Deserialize, Serialize};
 
@@ -35,8 +39,14 @@ pub struct Job {
     pub ledger_schema: Option<String>,
     /// Keeps no ledger: the run can't be resumed.
     pub no_ledger: bool,
+    /// How much of what was loaded is compared with what was read.
+    pub verify: Verify,
     /// Seconds for which a server that is gone is waited for.
     pub retry_for: Option<u64>,
+    /// Which share of the load this host has, where several load together.
+    pub part: Option<PartSpec>,
+    /// Limits at which the load holds still.
+    pub pause_when: Option<PauseWhen>,
     #[serde(rename = "table")]
     pub tables: Vec<TableJob>,
 }
@@ -58,6 +68,9 @@ pub struct TableJob {
     /// The file's fields in order; `-` skips one.
     pub columns: Option<Vec<String>>,
     pub publish: Publish,
+    /// Keep the table that is replaced. (Left out where it is not asked for: it makes another job.)
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub keep_old: bool,
     /// Append in one transaction.
     pub atomic: bool,
     pub create: bool,
@@ -180,6 +193,27 @@ pub enum Publish {
     Append,
     Replace,
     Partitions,
+}
+
+/// How much of what was loaded is compared with what was read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verify {
+    /// Counts that both sides have anyway.
+    #[default]
+    Quick,
+    /// Every value, by sums that the destination makes again of what it holds.
+    Full,
+}
+
+impl Verify {
+    /// Its name, as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Full => "full",
+        }
+    }
 }
 
 /// The formats that can be named.

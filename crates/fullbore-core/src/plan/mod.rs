@@ -22,7 +22,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::destination::{Lane, TargetColumn};
-use crate::job::{Method, Publish, RejectLimit};
+use crate::job::{Method, PartSpec, PauseWhen, Publish, RejectLimit, Verify};
 use crate::parse::dialect::Dialect;
 use crate::parse::types::{ParseColumn, ParseShape};
 use crate::source::SourceFile;
@@ -45,6 +45,15 @@ pub struct Plan {
     /// Tables are loaded side by side rather than one after the other.
     pub tables_at_once: bool,
     pub continuity: Continuity,
+    /// How much of what is loaded is compared with what was read.
+    pub verify: Verify,
+}
+
+impl Plan {
+    /// The id that names what the run shares with the other parts of its load, if there are any.
+    pub fn shared_id(&self) -> &str {
+        self.continuity.part.as_ref().map_or(&self.run_id, |part| &part.whole)
+    }
 }
 
 /// What may end a run and how it goes on then.
@@ -60,6 +69,20 @@ pub struct Continuity {
     pub keeps: bool,
     /// How long a server that is gone is waited for.
     pub patience: Duration,
+    /// Which share of the load this host has, where several load together.
+    pub part: Option<Part>,
+    /// Limits at which it holds still.
+    pub pause_when: Option<PauseWhen>,
+}
+
+/// A share of a load that several hosts have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    pub spec: PartSpec,
+    /// What all parts share in the destination is named by this.
+    pub whole: String,
+    /// The hash of what their jobs have in common.
+    pub identity: String,
 }
 
 /// What happens to one table.
@@ -97,6 +120,8 @@ pub struct TablePlan {
     pub not_null: Vec<usize>,
     /// The target asks something of its rows beyond their types.
     pub is_constrained: bool,
+    /// The table that is replaced is kept.
+    pub keeps_old: bool,
     /// What the sniffer and the planner want to be known.
     pub notes: Vec<String>,
     /// Why columns were inferred as they were.

@@ -4,6 +4,7 @@
 //! of the format.
 
 mod store;
+mod thin;
 
 pub use store::{RunSummary, list_runs, read_events};
 
@@ -16,10 +17,15 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::destination::Phase;
+use crate::diagnose::Verdict;
 use crate::error::{Error, Result};
 use crate::job::Method;
+use crate::observe::{Observation, Settings};
 use crate::plan::Plan;
 use crate::run::Outcome;
+use crate::run::verify::Verified;
+
+use thin::Thinning;
 
 /// The version of the record's format.
 pub const RECORD_VERSION: u32 = 1;
@@ -73,6 +79,19 @@ pub enum Event {
         tables: Vec<TableTotals>,
         streams_active: usize,
     },
+    /// The settings of the server, as far as they matter to advice.
+    ServerSettings {
+        settings: Settings,
+    },
+    /// All counters, about once a second.
+    Observed {
+        observation: Box<Observation>,
+    },
+    /// What held the run back while rows moved.
+    Verdict {
+        verdict: Verdict,
+        advice: Vec<String>,
+    },
     PieceCommitted {
         piece: usize,
         table: usize,
@@ -90,6 +109,9 @@ pub enum Event {
         seconds: f64,
         phases: Vec<Phase>,
         tables: Vec<TableTotals>,
+        /// What was proved of it; none in records of earlier versions.
+        #[serde(default)]
+        verified: Option<Verified>,
     },
     /// A run that was begun before goes on; moments are counted from here.
     RunResumed {
@@ -101,6 +123,14 @@ pub enum Event {
     RoundStarted {
         reason: String,
         pieces_committed: u64,
+    },
+    /// A limit of `--pause-when` is passed: nothing is sent until it is no longer.
+    RunPaused {
+        reason: String,
+    },
+    /// A pause has ended.
+    RunContinued {
+        seconds: f64,
     },
     /// A run that had stopped, or finished, was taken back.
     RunTakenBack,
@@ -144,6 +174,7 @@ impl Event {
             seconds: outcome.seconds,
             phases: outcome.phases.clone(),
             tables: outcome.tables.clone(),
+            verified: outcome.verified.clone(),
         }
     }
 }
@@ -167,7 +198,7 @@ pub type Listener = Box<dyn Fn(&Entry) + Send + Sync>;
 /// Writes the record.
 pub struct Recorder {
     began: Instant,
-    file: Option<Mutex<File>>,
+    file: Option<Mutex<(File, Thinning)>>,
     listener: Option<Listener>,
 }
 
@@ -178,7 +209,11 @@ impl Recorder {
         let file = std::fs::create_dir_all(run_dir)
             .and_then(|()| File::options().append(true).create(true).open(&path))
             .map_err(|source| Error::Write { path, source })?;
-        Ok(Self { began: Instant::now(), file: Some(Mutex::new(file)), listener })
+        Ok(Self {
+            began: Instant::now(),
+            file: Some(Mutex::new((file, Thinning::default()))),
+            listener,
+        })
     }
 
     /// A recorder that writes `record.jsonl` in the run's folder.
@@ -187,7 +222,11 @@ impl Recorder {
         let file = std::fs::create_dir_all(run_dir)
             .and_then(|()| File::create(&path))
             .map_err(|source| Error::Write { path, source })?;
-        Ok(Self { began: Instant::now(), file: Some(Mutex::new(file)), listener })
+        Ok(Self {
+            began: Instant::now(),
+            file: Some(Mutex::new((file, Thinning::default()))),
+            listener,
+        })
     }
 
     /// A recorder that keeps nothing.
@@ -195,7 +234,7 @@ impl Recorder {
         Self { began: Instant::now(), file: None, listener: None }
     }
 
-    /// Records an event. A record that can't be written must not end a load: it is logged.
+    /// Records an event; of those that come often not all are written down. A record that can't be written must not end a load: it is logged.
     pub fn record(&self, event: Event) {
         let entry = Entry { at: self.began.elapsed().as_secs_f64(), event };
         if let Some(listener) = &self.listener {
@@ -205,8 +244,11 @@ impl Recorder {
             let mut line = serde_json::to_vec(&entry).expect("plain data becomes JSON");
             line.push(b'\n');
             let mut file = file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            if let Err(error) = file.write_all(&line) {
-                tracing::warn!(%error, "the run record can't be written");
+            let (file, thinning) = &mut *file;
+            for line in thinning.take(entry.at, &entry.event, line) {
+                if let Err(error) = file.write_all(&line) {
+                    tracing::warn!(%error, "the run record can't be written");
+                }
             }
         }
     }

@@ -16,6 +16,7 @@ mod lines;
 mod lines_before;
 mod nulls;
 mod parser;
+mod pause;
 mod piece;
 mod reject_files;
 mod reject_record;
@@ -27,13 +28,17 @@ mod schedule;
 mod source_row;
 mod spool;
 mod stream;
+mod verdict;
+pub mod verify;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::destination::{Destination, Phase};
+use crate::diagnose::Verdict;
 use crate::error::{DestinationFailure, Error, Result};
+use crate::observe::{Clocks, Seen, observe};
 use crate::plan::Plan;
 use crate::record::{Event, Recorder, TableTotals};
 
@@ -57,6 +62,14 @@ pub struct Outcome {
     /// Pieces are committed, with rows or without.
     pub has_committed: bool,
     pub tables: Vec<TableTotals>,
+    /// What was seen of the threads, the machine and the server while rows moved.
+    pub seen: Seen,
+    /// What held it back, and what to do about that.
+    pub verdict: Option<(Verdict, Vec<String>)>,
+    /// What was proved of it.
+    pub verified: Option<verify::Verified>,
+    /// How long it held still, where `--pause-when` made it.
+    pub paused_seconds: f64,
     /// Where the rejected rows are, if there are any.
     pub reject_files: Vec<std::path::PathBuf>,
 }
@@ -95,7 +108,8 @@ pub fn run(
         parsers = plan.parsers,
         "run started"
     );
-    let rounds = Rounds { plan, destination, recorder, interrupted };
+    let clocks = Clocks::new(plan.streams, plan.parsers);
+    let rounds = Rounds { plan, destination, recorder, interrupted, clocks: &clocks };
     let result = rounds.carry_out(&mut outcome);
     outcome.seconds = began.elapsed().as_secs_f64();
     match result {
@@ -149,9 +163,14 @@ struct Ending {
 
 /// Whether what is committed is kept, for another try to go on with.
 fn keeps(plan: &Plan, error: &Error, outcome: &Outcome) -> bool {
-    use DestinationFailure::{Constraint, Data, Sources, TakenOver};
+    use DestinationFailure::{Constraint, Data, Differs, Sources, TakenOver};
     if !plan.continuity.is_resumable {
         return false;
+    }
+    let is_shown = || outcome.tables.iter().any(|table| table.kept_on_failure && table.rows > 0);
+    // What is wrong is not gone on with; what is in the table already can't be taken back.
+    if matches!(error, Error::Destination { kind: Differs, .. }) {
+        return is_shown();
     }
     if matches!(error, Error::Destination { kind: TakenOver, .. }) || plan.continuity.resumes {
         return true;
@@ -159,7 +178,11 @@ fn keeps(plan: &Plan, error: &Error, outcome: &Outcome) -> bool {
     if !outcome.has_committed {
         return false;
     }
-    if outcome.tables.iter().any(|table| table.kept_on_failure && table.rows > 0) {
+    if is_shown() {
+        return true;
+    }
+    // Its rows may stand among those of other parts.
+    if plan.continuity.part.is_some() {
         return true;
     }
     match error {
@@ -172,50 +195,61 @@ fn keeps(plan: &Plan, error: &Error, outcome: &Outcome) -> bool {
     }
 }
 
+/// What the threads of a round share.
+struct Scene<'a> {
+    plan: &'a Arc<Plan>,
+    destination: &'a dyn Destination,
+    recorder: &'a Recorder,
+    schedule: &'a Schedule<'a>,
+    rejects: &'a Rejects,
+    clocks: &'a Clocks,
+}
+
 /// The phase in which data moves: all threads live and end in here.
-fn load(
-    plan: &Arc<Plan>,
-    destination: &dyn Destination,
-    recorder: &Recorder,
-    schedule: &Schedule<'_>,
-    rejects: &Rejects,
-) -> Result<()> {
+fn load(scene: &Scene<'_>, seen: &mut Seen, paused: &mut f64) -> Result<()> {
+    let Scene { plan, destination, recorder, schedule, rejects, clocks } = *scene;
     let finished = AtomicBool::new(false);
+    let has_ended = || finished.load(Ordering::Relaxed);
+    // Nothing is sent before it was looked for the first time.
+    schedule.hold(plan.continuity.pause_when.is_some());
     std::thread::scope(|scope| {
-        for number in 0..plan.parsers {
-            std::thread::Builder::new()
-                .name(format!("parser-{number}"))
-                .spawn_scoped(scope, || {
-                    schedule.guard(|| parser::parse_until_done(plan, destination, schedule));
+        let thread = |name: String| std::thread::Builder::new().name(name);
+        for (number, clock) in clocks.parsers.iter().enumerate() {
+            thread(format!("parser-{number}"))
+                .spawn_scoped(scope, move || {
+                    clock.time(|| {
+                        schedule.guard(|| parser::parse_until_done(plan, destination, schedule));
+                    });
                 })
                 .expect("a thread can be started");
         }
-        let streams: Vec<_> = (0..plan.streams)
-            .map(|number| {
-                std::thread::Builder::new()
-                    .name(format!("stream-{number}"))
-                    .spawn_scoped(scope, move || {
-                        schedule.guard(|| {
-                            stream::load_until_done(
-                                plan,
-                                destination,
-                                recorder,
-                                schedule,
-                                rejects,
-                                number,
-                            )
-                        });
-                    })
+        let streams: Vec<_> = clocks
+            .streams
+            .iter()
+            .enumerate()
+            .map(|(number, clock)| {
+                let load = move || {
+                    stream::load_until_done(plan, destination, recorder, schedule, rejects, number)
+                };
+                thread(format!("stream-{number}"))
+                    .spawn_scoped(scope, move || clock.time(|| schedule.guard(load)))
                     .expect("a thread can be started")
             })
             .collect();
         let sampler = scope.spawn(|| {
             let mut since = None;
-            while !finished.load(Ordering::Relaxed) {
+            while !has_ended() {
                 recorder.record(schedule.sample());
                 std::thread::park_timeout(SAMPLE_INTERVAL);
                 schedule.notice_interrupt(&mut since);
             }
+        });
+        // Apart from the sampler: a server that doesn't answer must not hold up the progress shown.
+        let observer = thread("observer".into())
+            .spawn_scoped(scope, || observe(clocks, destination, recorder, seen, &has_ended))
+            .expect("a thread can be started");
+        let watch = plan.continuity.pause_when.is_some().then(|| {
+            scope.spawn(|| pause::watch(plan, destination, recorder, schedule, &finished))
         });
         for stream in streams {
             // A panic was turned into a failure by the guard.
@@ -224,6 +258,11 @@ fn load(
         schedule.close();
         finished.store(true, Ordering::Relaxed);
         sampler.thread().unpark();
+        observer.thread().unpark();
+        if let Some(watch) = watch {
+            watch.thread().unpark();
+            *paused += watch.join().unwrap_or_default().as_secs_f64();
+        }
     });
     recorder.record(schedule.sample());
     schedule.take_failure().map_or(Ok(()), Err)

@@ -12,8 +12,9 @@ use super::nulls;
 use super::reject_record::Reject;
 use super::schedule::{Job, Origin, Schedule, Unit};
 use super::source_row::{Records, SourceRow};
-use crate::destination::{Destination, Encoder, Lane};
+use crate::destination::{Destination, Encoder, Lane, Summer};
 use crate::error::{Error, Result};
+use crate::observe::clock::{self, Activity};
 use crate::parse::Parser;
 use crate::parse::block::Block;
 use crate::parse::dialect::Dialect;
@@ -26,6 +27,8 @@ struct Tools {
     /// None for sources that come as batches.
     parser: Option<Parser>,
     encoder: Box<dyn Encoder>,
+    /// For typed rows whose sums are asked for.
+    summer: Option<Box<dyn Summer>>,
 }
 
 pub fn parse_until_done(
@@ -37,8 +40,11 @@ pub fn parse_until_done(
     let mut checks = Vec::new();
     let mut block = Block::default();
     while let Some(job) = schedule.next_job() {
+        clock::work_for(job.table);
         let (fed, sequence, is_last) = {
+            clock::enter(Activity::Queueing);
             let mut feed = job.feed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            clock::enter(Activity::Reading);
             let fed = feed.next(&mut block, job.lane)?;
             let is_last = feed.has_ended();
             let sequence = match fed {
@@ -47,6 +53,7 @@ pub fn parse_until_done(
             };
             (fed, sequence, is_last)
         };
+        clock::enter(Activity::Parsing);
         if matches!(fed, Fed::End) {
             schedule.exhausted(job.activation);
             continue;
@@ -119,6 +126,7 @@ fn take_batch(
     let places = Places { file: &path, lines: &lines };
     let batch = found.lineage.extend(&batch, job.lane, &places)?;
     unit.rows = batch.num_rows() as u64;
+    unit.sums = tools.summer.as_mut().map(|summer| summer.sums(&batch));
     tools.encoder.encode(&batch, &mut unit.encoded)
 }
 
@@ -129,12 +137,17 @@ fn new_tools(
     lane: Lane,
 ) -> Result<Tools> {
     let encoder = destination.encoder(plan, table, lane)?;
+    let summer = match lane {
+        Lane::Binary => destination.summer(plan, table)?,
+        // What becomes of a text is for the destination to say.
+        Lane::Text => None,
+    };
     let table = &plan.tables[table];
     let parser = match &table.format {
         Format::Delimited(dialect) => Some(parser_for(table, dialect, lane)),
         Format::Parquet => None,
     };
-    Ok(Tools { parser, encoder })
+    Ok(Tools { parser, encoder, summer })
 }
 
 /// The parser of a table in a lane.
@@ -209,6 +222,8 @@ fn parse_block(
             found.lineage.extend_line(&mut row.copy_text, &path, first + before as u64);
         }
     }
+    // Of what is sent: without the rows that were refused, with what was added.
+    unit.sums = tools.summer.as_mut().map(|summer| summer.sums(&batch));
     tools.encoder.encode(&batch, &mut unit.encoded)?;
     let shape = &plan.tables[table].shape;
     let mut stood = Records::of(block);

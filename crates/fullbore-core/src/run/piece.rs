@@ -117,6 +117,9 @@ impl<'a> PieceWork<'a> {
             let so_far = self.portion.checksum.unwrap_or(0);
             self.portion.checksum = Some(checksum::joined(so_far, checksum, unit.source_bytes));
         }
+        if let Some(sums) = unit.sums.take() {
+            self.portion.sums.get_or_insert_default().merge(&sums);
+        }
         self.note_lines(&mut unit);
         self.schedule.sent(self.piece.table, unit.rows, unit.source_bytes);
         for fault in std::mem::take(&mut unit.faults) {
@@ -137,6 +140,7 @@ impl<'a> PieceWork<'a> {
         }
         self.judge_chunk()?;
         self.rows_typed += unit.rows;
+        self.portion.rows_sent += unit.rows;
         if unit.rows > 0 {
             self.writer.write(&unit.encoded)?;
         }
@@ -199,6 +203,7 @@ impl<'a> PieceWork<'a> {
         let rows = chunk.iter().map(|unit| unit.rows).sum();
         if rows > 0 {
             let refusals = self.writer.judge(TextRows { parts: &parts, rows })?;
+            self.portion.rows_sent += rows - refusals.len() as u64;
             for (row, refusal) in self.located(&chunk, refusals) {
                 self.reject(Reject::refused(row, refusal))?;
             }
@@ -265,6 +270,7 @@ impl<'a> PieceWork<'a> {
             let parts = [lines.as_slice()];
             let refusals =
                 self.writer.judge(TextRows { parts: &parts, rows: rows.len() as u64 })?;
+            self.portion.rows_sent += (rows.len() - refusals.len()) as u64;
             for refusal in refusals {
                 let row = std::mem::take(&mut rows[refusal.row as usize]);
                 self.reject(Reject::refused(row, refusal))?;

@@ -14,10 +14,12 @@ use super::rejects::{self, Rejects, remove_saved};
 use super::retrace::{self, Retraced};
 use super::retry::Patience;
 use super::schedule::{Refused, Schedule};
-use super::{Outcome, load};
+use super::verify::{self, Verified};
+use super::{Outcome, Scene, load};
 use crate::constants::{ROUNDS_WITHOUT_PROGRESS_MAX, SIFTS_MAX};
 use crate::destination::{Committed, Destination, Phase, Standing};
 use crate::error::{DestinationFailure, Error, Result};
+use crate::observe::Clocks;
 use crate::plan::Plan;
 use crate::record::{Event, Recorder, now_unix_ms};
 
@@ -26,6 +28,7 @@ pub struct Rounds<'a> {
     pub destination: &'a dyn Destination,
     pub recorder: &'a Recorder,
     pub interrupted: &'a AtomicBool,
+    pub clocks: &'a Clocks,
 }
 
 impl Rounds<'_> {
@@ -98,11 +101,12 @@ impl Rounds<'_> {
         let rejects = Rejects::new(self.plan);
         rejects.restore(self.plan, &standing.committed)?;
         let before = std::mem::take(refused);
+        let is_published = standing.is_published;
         let schedule = Schedule::new(self.plan, self.interrupted, standing.committed, before)
             .with_lines(lines_before::count(self.plan)?);
-        let loaded = match standing.is_published {
+        let loaded = match is_published {
             true => Ok(()),
-            false => load(self.plan, self.destination, self.recorder, &schedule, &rejects),
+            false => self.load(&schedule, &rejects, outcome),
         };
         push_phase(outcome, "load", began);
         *refused = schedule.refused();
@@ -111,6 +115,10 @@ impl Rounds<'_> {
         let lost = schedule.take_lost();
         let is_last = loaded.is_err() || lost.is_none();
         if is_last {
+            let (verdict, advice) =
+                outcome.verdict.insert(super::verdict::pronounce(self.plan, &outcome.seen));
+            self.recorder
+                .record(Event::Verdict { verdict: verdict.clone(), advice: advice.clone() });
             let finished = rejects.finish(self.plan, &schedule);
             outcome.rejected = rejects.count();
             // Of a run that failed they are wanted most.
@@ -125,6 +133,9 @@ impl Rounds<'_> {
             return Ok(lost);
         }
         rejects.check_share(outcome.rows)?;
+        if !is_published {
+            verify::pieces(self.plan, &committed)?;
+        }
         let mut committed = committed;
         match self.publish(&mut committed, &rejects, outcome) {
             Err(error) if error.is_lost() && self.plan.continuity.is_resumable => {
@@ -132,8 +143,23 @@ impl Rounds<'_> {
             }
             published => published?,
         }
-        remove_saved(self.plan, &committed);
+        outcome.verified = Some(Verified::of(&committed, self.destination.verified()));
+        // A part that waits for others may be gone on with, and its rejects are asked for then.
+        if self.plan.continuity.part.is_none() {
+            remove_saved(self.plan, &committed);
+        }
         Ok(None)
+    }
+
+    fn load(
+        &self,
+        schedule: &Schedule<'_>,
+        rejects: &Rejects,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let Self { plan, destination, recorder, clocks, .. } = *self;
+        let scene = Scene { plan, destination, recorder, schedule, rejects, clocks };
+        load(&scene, &mut outcome.seen, &mut outcome.paused_seconds)
     }
 
     /// Shows the rows. Where a constraint keeps them from it and rows may be rejected, the ones that
@@ -174,7 +200,9 @@ impl Rounds<'_> {
     fn may_sift(&self, error: &Error) -> bool {
         use DestinationFailure::{Constraint, Data};
         let is_rows = matches!(error, Error::Destination { kind: Constraint | Data, .. });
-        is_rows && self.plan.max_rejects.allows_any() && retrace::is_possible(self.plan)
+        // Of rows in parts, other hosts have the files.
+        let is_whole = self.plan.continuity.part.is_none();
+        is_rows && is_whole && self.plan.max_rejects.allows_any() && retrace::is_possible(self.plan)
     }
 
     /// Takes rows out that break what the table asks of all its rows; whether there were any.

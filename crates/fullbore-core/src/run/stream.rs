@@ -6,8 +6,9 @@ use super::piece::PieceWork;
 use super::rejects::Rejects;
 use super::retry::Patience;
 use super::schedule::{Claim, Schedule};
-use crate::destination::{Destination, Lane, Writer};
+use crate::destination::{Destination, Lane, Portion, Receipt, Refusal, TextRows, Writer};
 use crate::error::{DestinationFailure, Error, Result};
+use crate::observe::clock::{self, Activity};
 use crate::plan::{PieceInput, Plan, PlannedPiece};
 use crate::record::{Event, Recorder};
 
@@ -26,6 +27,7 @@ pub fn load_until_done(
             // Opened with the first piece: a run of one piece needs one session.
             None => writer.insert(open(plan, destination, schedule, number)?),
         };
+        clock::work_for(piece.table);
         let table = plan.tables[piece.table].name.as_str();
         tracing::debug!(table, piece = piece.number, ?lane, input = ?piece.input, "piece started");
         let is_careful = careful.is_some();
@@ -95,9 +97,49 @@ fn open<'a>(
     schedule: &Schedule<'_>,
     number: usize,
 ) -> Result<Box<dyn Writer + 'a>> {
-    if !plan.continuity.is_resumable {
-        return destination.open(plan, number);
+    clock::enter(Activity::Answering);
+    let writer = match plan.continuity.is_resumable {
+        false => destination.open(plan, number),
+        true => {
+            let has_ended = || schedule.has_ended();
+            Patience::new(plan.continuity.patience, &has_ended)
+                .insist(|| destination.open(plan, number))
+        }
+    };
+    Ok(Box::new(Timed(writer?)))
+}
+
+/// A writer whose time counts: as sending what takes rows along, as waiting for an answer the rest.
+struct Timed<'a>(Box<dyn Writer + 'a>);
+
+impl Writer for Timed<'_> {
+    fn begin(&mut self, piece: &PlannedPiece) -> Result<()> {
+        clock::enter(Activity::Answering);
+        self.0.begin(piece)
     }
-    let has_ended = || schedule.has_ended();
-    Patience::new(plan.continuity.patience, &has_ended).insist(|| destination.open(plan, number))
+
+    fn begin_carefully(&mut self, piece: &PlannedPiece, because: &str) -> Result<()> {
+        clock::enter(Activity::Answering);
+        self.0.begin_carefully(piece, because)
+    }
+
+    fn write(&mut self, encoded: &[u8]) -> Result<()> {
+        clock::enter(Activity::Sending);
+        self.0.write(encoded)
+    }
+
+    fn judge(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>> {
+        clock::enter(Activity::Sending);
+        self.0.judge(rows)
+    }
+
+    fn commit(&mut self, portion: &Portion) -> Result<Receipt> {
+        clock::enter(Activity::Answering);
+        self.0.commit(portion)
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        clock::enter(Activity::Answering);
+        self.0.rollback()
+    }
 }

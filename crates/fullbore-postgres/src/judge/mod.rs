@@ -97,6 +97,23 @@ pub fn judge(
     }
 }
 
+/// Sends rows that are known to be good: no savepoint, and so no transaction beside the piece's own.
+pub fn take(
+    session: &mut Session,
+    target: &JudgeTarget<'_>,
+    rows: TextRows<'_>,
+) -> Result<u64, ConnectionError> {
+    let freeze = if target.freeze { ", FREEZE" } else { "" };
+    let mut copy = session.copy_in(&format!(
+        "COPY {} ({}) FROM STDIN (FORMAT text{freeze})",
+        target.table, target.column_list
+    ))?;
+    for part in rows.parts {
+        copy.send(part)?;
+    }
+    copy.finish()
+}
+
 fn skipping(
     session: &mut Session,
     target: &JudgeTarget<'_>,

@@ -129,6 +129,7 @@ fn read(row: &Row) -> Result<Committed, ConnectionError> {
             bytes: number("bytes")?,
             ranges,
             checksum,
+            ..Portion::default()
         },
     })
 }

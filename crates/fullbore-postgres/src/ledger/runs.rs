@@ -79,16 +79,16 @@ fn ascii_json(value: &impl Serialize) -> String {
     ascii
 }
 
-fn tables(plan: &Plan, targets: &[Target], relations: &[Relation]) -> String {
-    let tables: Vec<LedgerTable> = targets
+fn tables(plan: &Plan, targets: &[Target], relations: &[Relation]) -> Result<String> {
+    let tables: Result<Vec<LedgerTable>> = targets
         .iter()
         .zip(relations)
         .zip(&plan.tables)
         .map(|((target, relation), table)| {
-            LedgerTable::of(target, relation, RecordedTable::of(table))
+            LedgerTable::of(target, relation, &plan.run_id, RecordedTable::of(table))
         })
         .collect();
-    ascii_json(&tables)
+    Ok(ascii_json(&tables?))
 }
 
 /// Begins a run, before anything of it is made: whatever it leaves can be found by this row. Nobody
@@ -114,7 +114,7 @@ pub fn begin(
             literal(&plan.run_id)?,
             literal(&ledger.job)?,
             quoted.map_err(failed)?.join(", "),
-            literal(&tables(plan, targets, &relations))?,
+            literal(&tables(plan, targets, &relations)?)?,
             literal(&pieces)?,
             literal(env!("CARGO_PKG_VERSION"))?,
             literal(&host())?,
@@ -145,7 +145,7 @@ pub fn prepared(
         };
         relations.push(found.unwrap_or_else(|| target.relation.clone()));
     }
-    let tables = quote_literal(&tables(plan, targets, &relations)).map_err(failed)?;
+    let tables = quote_literal(&tables(plan, targets, &relations)?).map_err(failed)?;
     let moved = set(
         session,
         ledger,
@@ -214,7 +214,7 @@ fn next_attempt(
 
 /// Begins another attempt; `None` where there is nothing to go on with.
 pub fn attempt(session: &mut Session, ledger: &Ledger) -> Result<Option<Standing>> {
-    locks::end_streams(session, &ledger.run_id);
+    locks::end_sessions(session, &ledger.run_id);
     let found = next_attempt(session, &ledger.schema, &ledger.run_id, "").map_err(|error| {
         failed_while(error, "waiting for the last pieces of an earlier attempt")
     })?;
@@ -293,7 +293,7 @@ pub fn begin_abort(
             return Ok(None);
         }
     }
-    locks::end_streams(session, run_id);
+    locks::end_sessions(session, run_id);
     let change =
         ", state = CASE WHEN state IN ('preparing', 'loading') THEN 'aborting' ELSE state END";
     let found = next_attempt(session, schema, run_id, change)

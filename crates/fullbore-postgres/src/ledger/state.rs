@@ -25,13 +25,21 @@ pub struct LedgerTable {
     pub shape: String,
     /// Where rows go is emptied by a crash of the server.
     pub is_unlogged: bool,
+    /// Where the table that was replaced is kept, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
     #[serde(flatten)]
     pub plan: RecordedTable,
 }
 
 impl LedgerTable {
-    pub(super) fn of(target: &Target, relation: &Relation, plan: RecordedTable) -> Self {
-        Self {
+    pub(super) fn of(
+        target: &Target,
+        relation: &Relation,
+        run_id: &str,
+        plan: RecordedTable,
+    ) -> Result<Self> {
+        Ok(Self {
             target: relation.name.to_string(),
             publish: target.publish,
             atomic: target.atomic,
@@ -39,8 +47,9 @@ impl LedgerTable {
             oid: relation.oid,
             shape: shape(relation),
             is_unlogged: target.fills_unlogged(),
+            kept: target.kept(run_id)?.map(|kept| kept.to_string()),
             plan,
-        }
+        })
     }
 
     /// How a target, as it is now, differs from the one that was recorded.

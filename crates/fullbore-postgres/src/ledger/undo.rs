@@ -1,16 +1,19 @@
-//! Takes back a run that has finished, where that can be done exactly: its partitions, as long as
-//! they hold what was loaded and nothing else.
+//! Takes back a run that has finished, where that can be done exactly: its partitions, and tables that
+//! were replaced and kept, as long as what was loaded is there and nothing else.
+
+use std::collections::BTreeMap;
 
 use fullbore_core::error::{Error, Result};
 use fullbore_core::job::Publish;
 
 use super::locks;
 use super::runs::{LedgerRun, LedgerTable, State};
+use crate::catalog;
 use crate::connection::{QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::naming::derived;
-use crate::publish::existing;
+use crate::publish::{existing, replace};
 
 impl Postgres {
     /// Takes a finished run back in one transaction, or refuses by name; the rows that went.
@@ -51,12 +54,16 @@ fn not_exact(table: &LedgerTable) -> Option<String> {
         Publish::Append => {
             Some(format!("{target} was appended to, and its rows can't be told from others"))
         }
-        Publish::Replace => Some(format!("{target} was replaced, and the old table is gone")),
+        Publish::Replace if table.kept.is_some() => None,
+        Publish::Replace => Some(format!(
+            "{target} was replaced, and the old table is gone (--keep-old would have kept it)"
+        )),
     }
 }
 
 /// A partition that the run showed.
 struct Shown {
+    piece: usize,
     name: QualifiedName,
     lower: String,
     upper: String,
@@ -90,11 +97,53 @@ fn undo(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<u64> {
         session
             .execute(&format!("LOCK TABLE ONLY {target} IN ACCESS EXCLUSIVE MODE"))
             .map_err(|error| failed_while(error, &format!("locking {target}")))?;
+        if let Some(kept) = &table.kept {
+            rows += put_back(session, schema, run, number, &target, kept)?;
+            continue;
+        }
         for shown in shown(session, schema, run, number, &target)? {
             take_away(session, &target, &shown)?;
             rows += shown.rows;
         }
     }
+    Ok(rows)
+}
+
+/// Puts the table back that the run replaced; the rows that went.
+fn put_back(
+    session: &mut Session,
+    schema: &str,
+    run: &LedgerRun,
+    number: usize,
+    target: &QualifiedName,
+    kept: &str,
+) -> Result<u64> {
+    let kept = QualifiedName::parse(kept).map_err(failed)?;
+    let found = session
+        .query(&format!(
+            "SELECT coalesce(sum(p.rows), 0) AS rows, min(p.xid_from::text::bigint) AS xid_from,
+                    r.xid_published
+               FROM {schema}.runs r LEFT JOIN {schema}.pieces p ON p.run = r.run AND p.target = {number}
+              WHERE r.run = {} GROUP BY r.xid_published",
+            quote_literal(&run.run_id).map_err(failed)?
+        ))
+        .map_err(failed)?;
+    let number = |name: &str| {
+        found.first().and_then(|row| row.get(name)).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0)
+    };
+    let (rows, xids) = (number("rows"), (number("xid_from"), number("xid_published")));
+    if catalog::relation(session, &kept).map_err(failed)?.is_none() {
+        return Err(refuse(
+            format!("the run can't be undone: {kept} is gone, the table that was replaced"),
+            "somebody dropped it",
+        ));
+    }
+    session.execute(&format!("LOCK TABLE {kept} IN ACCESS EXCLUSIVE MODE")).map_err(|error| {
+        failed_while(error, &format!("locking {kept}, the table that was replaced"))
+    })?;
+    check_content(session, target, rows, xids)?;
+    replace::undo::put_back(session, target, &kept)?;
+    replace::undo::drop_schema(session, &kept)?;
     Ok(rows)
 }
 
@@ -130,6 +179,7 @@ fn shown(
             None => derived(target, &run.run_id, &format!("{piece:05}")),
         };
         partitions.push(Shown {
+            piece,
             name: name.map_err(failed)?,
             lower: bounds.lower.clone(),
             upper: bounds.upper.clone(),
@@ -141,13 +191,25 @@ fn shown(
     Ok(partitions)
 }
 
-/// What is asked of a partition before it goes. Rows that are frozen when written keep the number of
+/// The partitions that a run showed of a table, by their pieces.
+pub fn shown_names(
+    session: &mut Session,
+    schema: &str,
+    run: &LedgerRun,
+    number: usize,
+    target: &QualifiedName,
+) -> Result<BTreeMap<usize, QualifiedName>> {
+    let shown = shown(session, schema, run, number, target)?;
+    Ok(shown.into_iter().map(|shown| (shown.piece, shown.name)).collect())
+}
+
+/// What is asked of a table before it goes. Rows that are frozen when written keep the number of
 /// their transaction, or have the one that stands for all frozen ones.
 const CONTENT: &str = "
     SELECT count(*) AS rows,
            count(*) FILTER (WHERE xmin::text::bigint NOT BETWEEN {from} AND {to}
                               AND xmin::text <> '2') AS others
-      FROM {partition}";
+      FROM {table}";
 
 /// Transaction numbers in rows have 32 bits.
 const XID_BITS: u64 = 0xffff_ffff;
@@ -165,27 +227,7 @@ fn take_away(session: &mut Session, target: &QualifiedName, shown: &Shown) -> Re
         return Err(changed(&format!("{name} is no partition of {target} any more")));
     }
     session.execute(&format!("LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE")).map_err(failed)?;
-    let (from, to) = (shown.xids.0 & XID_BITS, shown.xids.1 & XID_BITS);
-    if from > to {
-        return Err(changed("transaction numbers began anew during the load"));
-    }
-    let sql = CONTENT
-        .replace("{from}", &from.to_string())
-        .replace("{to}", &to.to_string())
-        .replace("{partition}", &name.to_string());
-    let content = session.query(&sql).map_err(failed)?;
-    let number = |column: &str| {
-        content.first().and_then(|row| row.get(column)).and_then(|n| n.parse::<u64>().ok())
-    };
-    if number("rows") != Some(shown.rows) || number("others") != Some(0) {
-        return Err(changed(&format!(
-            "the rows of {name} were changed since ({} now, {} of them written by others; {} were \
-             loaded)",
-            number("rows").unwrap_or(0),
-            number("others").unwrap_or(0),
-            shown.rows
-        )));
-    }
+    check_content(session, name, shown.rows, shown.xids)?;
     let indexes = existing::index_names(session, &name.to_string()).map_err(failed)?;
     session
         .execute(&format!("ALTER TABLE {target} DETACH PARTITION {name}; DROP TABLE {name}"))
@@ -205,6 +247,37 @@ fn take_away(session: &mut Session, target: &QualifiedName, shown: &Shown) -> Re
             let to = quote_identifier(before).map_err(failed)?;
             session.execute(&format!("ALTER INDEX {index} RENAME TO {to}")).map_err(failed)?;
         }
+    }
+    Ok(())
+}
+
+/// Refuses where a table holds something else than the rows that were loaded into it.
+fn check_content(
+    session: &mut Session,
+    name: &QualifiedName,
+    rows: u64,
+    xids: (u64, u64),
+) -> Result<()> {
+    let (from, to) = (xids.0 & XID_BITS, xids.1 & XID_BITS);
+    if from > to {
+        return Err(changed("transaction numbers began anew during the load"));
+    }
+    let sql = CONTENT
+        .replace("{from}", &from.to_string())
+        .replace("{to}", &to.to_string())
+        .replace("{table}", &name.to_string());
+    let content = session.query(&sql).map_err(failed)?;
+    let number = |column: &str| {
+        content.first().and_then(|row| row.get(column)).and_then(|n| n.parse::<u64>().ok())
+    };
+    if number("rows") != Some(rows) || number("others") != Some(0) {
+        return Err(changed(&format!(
+            "the rows of {name} were changed since ({} now, {} of them written by others; {} were \
+             loaded)",
+            number("rows").unwrap_or(0),
+            number("others").unwrap_or(0),
+            rows
+        )));
     }
     Ok(())
 }

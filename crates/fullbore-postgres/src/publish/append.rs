@@ -8,6 +8,7 @@ use fullbore_core::plan::Plan;
 use crate::connection::{Session, quote_identifier};
 use crate::error::{failed, failed_while};
 use crate::target::Target;
+use crate::verify;
 
 pub fn prepare(session: &mut Session, plan: &Plan, target: &Target) -> Result<()> {
     let staging = target.staging(plan)?;
@@ -28,15 +29,26 @@ pub fn prepare(session: &mut Session, plan: &Plan, target: &Target) -> Result<()
     Ok(())
 }
 
-pub fn show(session: &mut Session, plan: &Plan, table: usize, target: &Target) -> Result<()> {
+/// Inserts what was staged, `staged` rows; how many of them the target's own triggers kept out.
+pub fn show(
+    session: &mut Session,
+    plan: &Plan,
+    table: usize,
+    target: &Target,
+    staged: u64,
+) -> Result<u64> {
     let columns = target.column_list(plan, table)?;
     let staging = target.staging(plan)?;
-    session
+    let inserted = session
         .execute(&format!(
             "INSERT INTO {} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {staging}",
             target.name()
         ))
         .map_err(|error| failed_while(error, &format!("appending to {}", target.name())))?;
-    session.execute(&format!("DROP TABLE {staging}")).map_err(failed)?;
-    Ok(())
+    verify::check_count(session, &target.name().to_string(), staged, inserted).and_then(
+        |kept_out| {
+            session.execute(&format!("DROP TABLE {staging}")).map_err(failed)?;
+            Ok(kept_out)
+        },
+    )
 }

@@ -6,13 +6,14 @@ pub mod append;
 pub mod existing;
 pub mod indexes;
 pub mod partitions;
+pub mod parts;
 pub mod replace;
 
 use std::time::Instant;
 
 use fullbore_core::destination::{Committed, Phase, Standing};
 use fullbore_core::error::{DestinationFailure, Error, Result};
-use fullbore_core::job::Publish;
+use fullbore_core::job::{Publish, Verify};
 use fullbore_core::plan::Plan;
 
 use crate::catalog::{self, Relation};
@@ -22,6 +23,7 @@ use crate::error::{failed, refuse, refused};
 use crate::ledger::Ledger;
 use crate::ledger::runs::{self, State};
 use crate::target::Target;
+use crate::verify::staged;
 
 /// Refuses, by name, what can't be published the way that is asked. Nothing is touched.
 pub fn check(session: &mut Session, relation: &Relation, publish: Publish) -> Result<()> {
@@ -55,6 +57,19 @@ pub fn check(session: &mut Session, relation: &Relation, publish: Publish) -> Re
 
 /// Makes what the pieces of a table need.
 pub fn prepare(
+    postgres: &Postgres,
+    session: &mut Session,
+    plan: &Plan,
+    table: usize,
+    target: &Target,
+) -> Result<()> {
+    match &plan.continuity.part {
+        Some(part) => parts::prepare(postgres, session, plan, table, target, part),
+        None => prepare_alone(postgres, session, plan, table, target),
+    }
+}
+
+fn prepare_alone(
     postgres: &Postgres,
     session: &mut Session,
     plan: &Plan,
@@ -120,6 +135,9 @@ fn not_of_this_plan(piece: &Committed) -> Error {
 /// Builds indexes, shows the rows of all tables in one transaction, gathers statistics. What an
 /// earlier attempt has done of it is not done again.
 pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {
+    if let (Some(part), Some(ledger)) = (&plan.continuity.part, postgres.ledger()) {
+        return parts::phases(postgres, ledger, plan, part, committed);
+    }
     let is_published = postgres.ledger().is_some_and(|ledger| ledger.is_published());
     let mut phases = Vec::new();
     let mut timed = |name: &str, work: &mut dyn FnMut() -> Result<()>| -> Result<()> {
@@ -128,6 +146,10 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
         phases.push(Phase { name: name.into(), seconds: began.elapsed().as_secs_f64() });
         Ok(())
     };
+    if plan.verify == Verify::Full && !is_published {
+        // Before indexes are built in vain.
+        timed("verify", &mut || staged::verify(postgres, plan, committed))?;
+    }
     timed("index", &mut || {
         if is_published {
             return Ok(());
@@ -150,12 +172,13 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
         }
         let mut session = postgres.control();
         session.execute(BEGIN).map_err(failed)?;
-        if let Err(error) = show(postgres, &mut session, plan, committed) {
+        let kept_out = show(postgres, &mut session, plan, committed).inspect_err(|_| {
             // The first error is the one to tell.
             let _ = session.execute("ROLLBACK");
-            return Err(error);
-        }
-        commit(&mut session)
+        })?;
+        commit(&mut session)?;
+        postgres.verification.add_kept_out(kept_out);
+        Ok(())
     })?;
     if postgres.settings.analyze {
         timed("analyze", &mut || {
@@ -168,20 +191,26 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
     Ok(phases)
 }
 
-/// Shows the rows of all tables, in the transaction that is open, and says so in the ledger.
+/// Shows the rows of all tables, in the transaction that is open, and says so in the ledger; how many
+/// rows the targets' own triggers kept out.
 fn show(
     postgres: &Postgres,
     session: &mut Session,
     plan: &Plan,
     committed: &[Committed],
-) -> Result<()> {
+) -> Result<u64> {
+    let mut kept_out = 0;
     if let Some(ledger) = postgres.ledger() {
         let rows = committed.iter().map(|piece| piece.rows).sum();
         runs::check(session, ledger, (committed.len() as u64, rows))?;
     }
     for (table, target) in postgres.targets().iter().enumerate() {
         match target.publish {
-            Publish::Append if target.atomic => append::show(session, plan, table, target)?,
+            Publish::Append if target.atomic => {
+                let its = committed.iter().filter(|piece| piece.table == table);
+                let staged = its.map(|piece| piece.rows).sum();
+                kept_out += append::show(session, plan, table, target, staged)?;
+            }
             Publish::Append => {}
             Publish::Replace => replace::show(session, plan, target)?,
             Publish::Partitions => {
@@ -191,10 +220,10 @@ fn show(
             }
         }
     }
-    match postgres.ledger() {
-        Some(ledger) => runs::published(session, ledger),
-        None => Ok(()),
+    if let Some(ledger) = postgres.ledger() {
+        runs::published(session, ledger)?;
     }
+    Ok(kept_out)
 }
 
 /// The first version that can gather a partitioned table's own statistics without its partitions'.
@@ -243,10 +272,18 @@ pub fn abort(postgres: &Postgres, plan: &Plan) -> Vec<String> {
             }
         }
     }
+    match &plan.continuity.part {
+        None => take_away(postgres, &mut session, plan, true),
+        Some(part) => parts::take_away(postgres, &mut session, plan, part),
+    }
+}
+
+/// Takes away what the run made; `all` of it, or what no other part of the load shares.
+fn take_away(postgres: &Postgres, session: &mut Session, plan: &Plan, all: bool) -> Vec<String> {
     // Pieces of a plain append stay.
-    let _ = session.execute(BEGIN).map_err(failed).and_then(|_| commit(&mut session));
+    let _ = session.execute(BEGIN).map_err(failed).and_then(|_| commit(session));
     let mut left = Vec::new();
-    for name in leftovers(postgres, plan) {
+    for name in leftovers(postgres, plan, all) {
         let dropped = session.execute(&format!("DROP TABLE IF EXISTS {name}"));
         if dropped.is_err() {
             left.push(name);
@@ -259,7 +296,7 @@ pub fn abort(postgres: &Postgres, plan: &Plan) -> Vec<String> {
         }
     }
     if let Some(ledger) = postgres.ledger().filter(|_| left.is_empty())
-        && let Err(error) = runs::remove(&mut session, &ledger.schema, &ledger.run_id)
+        && let Err(error) = runs::remove(session, &ledger.schema, &ledger.run_id)
     {
         tracing::warn!("the ledger still has the run: {error}");
     }
@@ -268,7 +305,7 @@ pub fn abort(postgres: &Postgres, plan: &Plan) -> Vec<String> {
 
 /// All that a run may have made, where the server can't be asked.
 fn left_alone(postgres: &Postgres, plan: &Plan) -> Vec<String> {
-    let mut left = leftovers(postgres, plan);
+    let mut left = leftovers(postgres, plan, plan.continuity.part.is_none());
     let row = postgres.ledger().map(|ledger| format!("run {} in the ledger", ledger.run_id));
     left.extend(row);
     left
@@ -287,12 +324,14 @@ fn is_ours(session: &mut Session, ledger: &Ledger) -> Result<bool> {
     })
 }
 
-/// The names of all tables that the run may have made beside its targets.
-fn leftovers(postgres: &Postgres, plan: &Plan) -> Vec<String> {
+/// The names of all tables that the run may have made beside its targets, with or without those that
+/// parts of a load share.
+fn leftovers(postgres: &Postgres, plan: &Plan, all: bool) -> Vec<String> {
     let mut names: Vec<Result<QualifiedName>> = Vec::new();
     for (table, target) in postgres.targets().iter().enumerate() {
         match target.publish {
             Publish::Append if !target.atomic => {}
+            Publish::Append | Publish::Replace if !all => {}
             Publish::Append | Publish::Replace => names.push(target.staging(plan)),
             Publish::Partitions => {
                 let pieces = plan.pieces.iter().filter(|piece| piece.table == table);

@@ -19,11 +19,14 @@ mod order;
 mod references;
 mod trial;
 
+use std::collections::BTreeMap;
+
 use fullbore_core::destination::{Committed, Refusal, Retrace, TextRows};
 use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::Publish;
 use fullbore_core::plan::lineage::Says;
 use fullbore_core::plan::{Plan, TablePlan};
+use fullbore_core::sums::Sums;
 
 use crate::connection::{QualifiedName, Row, Session, quote_identifier};
 use crate::destination::Postgres;
@@ -32,6 +35,7 @@ use crate::judge::{self, JudgeTarget};
 use crate::ledger::runs;
 use crate::publish::partitions;
 use crate::target::Target;
+use crate::verify::sifted::SiftedSums;
 
 /// Rows that were taken out, each with why and of which heap.
 const REMOVED: &str = "pg_temp.fullbore_removed";
@@ -102,21 +106,27 @@ impl Postgres {
         self.sifted.store(true, std::sync::atomic::Ordering::Relaxed);
         let mut session = self.usable_control()?;
         session.execute("BEGIN").map_err(failed)?;
-        let sifted = self.sift_all(&mut session, plan, committed, retrace);
+        let mut sums = BTreeMap::new();
+        let sifted = self.sift_all(&mut session, plan, committed, retrace, &mut sums);
         // The first error is the one to tell.
         let has_removed = matches!(sifted, Ok(true));
         let ended = session.execute(if has_removed { "COMMIT" } else { "ROLLBACK" });
         let sifted = sifted?;
         ended.map_err(failed)?;
+        for (piece, sums) in &sums {
+            self.verification.add_sifted(*piece, sums);
+        }
         Ok(sifted)
     }
 
+    /// `sums` are those of what was taken out, by a piece of the table it was taken out of.
     fn sift_all(
         &self,
         session: &mut Session,
         plan: &Plan,
         committed: &[Committed],
         retrace: &mut dyn Retrace,
+        sums: &mut BTreeMap<usize, Sums>,
     ) -> Result<bool> {
         if let Some(ledger) = self.ledger() {
             let rows = committed.iter().map(|piece| piece.rows).sum();
@@ -126,14 +136,18 @@ impl Postgres {
         session.execute("SET LOCAL work_mem = '64MB'").map_err(failed)?;
         let mut has_removed = false;
         for (number, target) in self.targets().iter().enumerate() {
-            let heaps = match target.publish {
+            let (pieces, heaps): (Vec<usize>, Vec<QualifiedName>) = match target.publish {
                 Publish::Append if !target.atomic => continue,
-                Publish::Append | Publish::Replace => vec![target.staging(plan)?],
+                Publish::Append | Publish::Replace => {
+                    let filled = committed.iter().filter(|p| p.table == number && p.rows > 0);
+                    (filled.map(|piece| piece.piece).take(1).collect(), vec![target.staging(plan)?])
+                }
                 Publish::Partitions => {
                     let loaded = partitions::loaded_pieces(session, plan, number, target)?;
-                    loaded.into_iter().map(|(_, name)| name).collect()
+                    loaded.into_iter().map(|(piece, name)| (piece.number, name)).unzip()
                 }
             };
+            let mut its_sums = SiftedSums::of(self, session, plan, number, heaps.first())?;
             let found = &plan.tables[number];
             let (mut names, mut lasting) = (Vec::new(), Vec::new());
             for column in &found.shape.columns {
@@ -144,20 +158,22 @@ impl Postgres {
                 names.push(name);
             }
             let table = Sifted { plan, number, target, heaps, names, lasting };
-            let refused = sift(session, &table, retrace).map_err(|error| match error {
-                Error::Destination { message, hint, kind } => Error::Destination {
-                    message: format!("sifting the rows of {}: {message}", target.name()),
-                    hint,
-                    kind,
-                },
-                other => other,
-            })?;
+            let refused =
+                sift(session, &table, retrace, its_sums.as_mut()).map_err(|error| match error {
+                    Error::Destination { message, hint, kind } => Error::Destination {
+                        message: format!("sifting the rows of {}: {message}", target.name()),
+                        hint,
+                        kind,
+                    },
+                    other => other,
+                })?;
             let Some(refused) = refused else { continue };
             has_removed = true;
             let by_piece = retrace.refuse(number, refused)?;
             if let Some(ledger) = self.ledger() {
                 crate::ledger::pieces::refuse(session, ledger, &by_piece)?;
             }
+            sums.extend(self.keep_sifted(session, its_sums, &pieces)?);
             for name in [REMOVED, CANDIDATES, MATCHED] {
                 session.execute(&format!("DROP TABLE {name}")).map_err(failed)?;
             }
@@ -172,6 +188,7 @@ fn sift(
     session: &mut Session,
     table: &Sifted<'_>,
     retrace: &mut dyn Retrace,
+    mut sums: Option<&mut SiftedSums>,
 ) -> Result<Option<Vec<Refusal>>> {
     let Some(first) = table.heaps.first() else { return Ok(None) };
     if table.names.iter().any(|name| name.starts_with("\"fullbore_")) {
@@ -207,8 +224,13 @@ fn sift(
         Ok(())
     })?;
     match_up(session, table, removed)?;
+    if let Some(sums) = &mut sums {
+        // A moment of loading may be that of an earlier attempt, which only the rows know.
+        let is_lasting = table.lasting.len() == table.names.len();
+        sums.taken_out(session, if is_lasting { MATCHED } else { REMOVED })?;
+    }
     let mut refused = known_reasons(session, &reasons)?;
-    refused.extend(order::decide(session, table, &unique)?);
+    refused.extend(order::decide(session, table, &unique, sums)?);
     Ok(Some(refused))
 }
 

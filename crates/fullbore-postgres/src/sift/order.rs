@@ -7,6 +7,7 @@ use super::keys::UniqueKey;
 use super::{MATCHED, Reason, SHARED_KEY, Sifted, refusal};
 use crate::connection::{ConnectionError, Session, quote_identifier};
 use crate::error::failed;
+use crate::verify::sifted::SiftedSums;
 
 /// The rows that stay.
 const KEPT: &str = "pg_temp.fullbore_kept";
@@ -16,6 +17,7 @@ pub fn decide(
     session: &mut Session,
     table: &Sifted<'_>,
     unique: &[UniqueKey],
+    sums: Option<&mut SiftedSums>,
 ) -> Result<Vec<Refusal>> {
     let mut refused = Vec::new();
     if table.joins_target() {
@@ -50,6 +52,9 @@ pub fn decide(
             hint: Some("load without --max-rejects: the message names the key".into()),
             kind: DestinationFailure::Other,
         });
+    }
+    if let Some(sums) = sums {
+        sums.put_back(session, KEPT)?;
     }
     for (number, heap) in table.heaps.iter().enumerate() {
         session

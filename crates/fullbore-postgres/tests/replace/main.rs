@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use fullbore_core::destination::{Destination, Lane, Portion, TextRows};
 use fullbore_core::error::Result;
-use fullbore_core::job::{Method, Publish, RejectLimit};
+use fullbore_core::job::{Method, Publish, RejectLimit, Verify};
 use fullbore_core::parse::dialect::Dialect;
 use fullbore_core::parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_core::plan::{Continuity, Format, PieceInput, Plan, PlannedPiece, TablePlan};
@@ -72,6 +72,7 @@ impl<'a> Replacement<'a> {
             atomic: false,
             create: self.create.map(str::to_owned),
             method: Method::Copy,
+            keep_old: false,
         })?;
         postgres.adopt(vec![target]);
         let plan = Arc::new(plan(self.table, self.columns));
@@ -90,7 +91,7 @@ impl<'a> Replacement<'a> {
         let rows = TextRows { parts: &parts, rows: self.rows.lines().count() as u64 };
         let refused = writer.judge(rows)?;
         assert!(refused.is_empty(), "{refused:?}");
-        writer.commit(&Portion::default())?;
+        writer.commit(&Portion { rows_sent: rows.rows, ..Portion::default() })?;
         Ok(())
     }
 }
@@ -125,6 +126,7 @@ fn plan(table: &str, columns: &[&str]) -> Plan {
         piece_bytes: 1,
         header_line: None,
         is_atomic: false,
+        keeps_old: false,
         notes: Vec::new(),
         schema_notes: Vec::new(),
         inferred: std::collections::BTreeMap::new(),
@@ -142,5 +144,6 @@ fn plan(table: &str, columns: &[&str]) -> Plan {
         reject_dir: PathBuf::new(),
         tables_at_once: false,
         continuity: Continuity::default(),
+        verify: Verify::Quick,
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Job, Schedule, Unit};
 use crate::constants::QUEUE_BLOCKS_PER_STREAM;
+use crate::observe::clock::{self, Activity};
 use crate::parse::block::Block;
 use crate::plan::PieceInput;
 
@@ -33,6 +34,9 @@ impl Schedule<'_> {
                     limits: active.limits.clone(),
                 });
             }
+            // Either all queues are full, or no piece is there with something left to parse.
+            let is_full = state.active.iter().any(|active| !active.exhausted);
+            clock::enter(if is_full { Activity::Blocked } else { Activity::Idle });
             state = self.work.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
     }

@@ -8,6 +8,7 @@ use super::{Active, Again, Claim, Schedule, State, Unit};
 use crate::constants::{CAREFUL_AFTER_PIECES, QUEUE_BLOCKS_PER_STREAM};
 use crate::destination::{Committed, Lane};
 use crate::error::{Error, Result};
+use crate::observe::clock::{self, Activity};
 use crate::plan::{Format, PieceInput, PlannedPiece};
 use crate::run::lines::Lines;
 use crate::source::feed::{Feed, RangeFeed};
@@ -20,6 +21,7 @@ impl Schedule<'_> {
     pub fn claim(&self) -> Result<Option<Claim>> {
         let mut state = self.lock();
         loop {
+            state = self.wait_if_held(state);
             if state.closed || state.is_stopping || self.interrupted.load(Ordering::Relaxed) {
                 return Ok(None);
             }
@@ -54,6 +56,7 @@ impl Schedule<'_> {
                     state.streams[stream].opening = true;
                     let gaps = std::mem::take(&mut state.streams[stream].gaps);
                     drop(state);
+                    clock::enter(Activity::Starved);
                     let opened = self.open_stream(table, file)?;
                     state = self.lock();
                     state.streams[stream].opening = false;
@@ -154,6 +157,7 @@ impl Schedule<'_> {
         let mut state = self.lock();
         let arrived = find(&mut state, piece).arrived.clone();
         loop {
+            state = self.wait_if_held(state);
             if state.failure.is_some() {
                 // The cause is kept in the schedule; this stream only has to stop.
                 return Err(Error::Interrupted);
@@ -167,6 +171,7 @@ impl Schedule<'_> {
             if active.exhausted && active.in_flight == 0 && active.ready.is_empty() {
                 return Ok(None);
             }
+            clock::enter(Activity::Starved);
             state = arrived.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
     }

@@ -126,6 +126,22 @@ pub struct Identity {
     range: String,
 }
 
+impl Identity {
+    /// The statement that lets the new one go on after the furthest of both: each may have given out
+    /// values since the new one was made.
+    pub fn goes_on(&self) -> Result<String> {
+        let order = if self.is_descending { "ASC" } else { "DESC" };
+        Ok(format!(
+            "SELECT setval({new}, last_value, is_called) FROM (
+                 SELECT last_value, is_called FROM {old} UNION ALL
+                 SELECT last_value, is_called FROM {} ORDER BY 1 {order}, 2 DESC LIMIT 1) AS furthest",
+            self.new_name,
+            new = literal(&self.new_name)?,
+            old = self.old_name,
+        ))
+    }
+}
+
 /// The identity columns' sequences of both tables, column by column.
 pub fn identities(
     session: &mut Session,
@@ -208,16 +224,7 @@ pub fn sequences(
     .map_err(failed)?;
     let mut after = Vec::new();
     for identity in identities(session, old, new.oid).map_err(failed)? {
-        // Both may have given out values since the new one was made: go on after the furthest.
-        let order = if identity.is_descending { "ASC" } else { "DESC" };
-        before.push(format!(
-            "SELECT setval({new}, last_value, is_called) FROM (
-                 SELECT last_value, is_called FROM {old} UNION ALL
-                 SELECT last_value, is_called FROM {} ORDER BY 1 {order}, 2 DESC LIMIT 1) AS furthest",
-            identity.new_name,
-            new = literal(&identity.new_name)?,
-            old = identity.old_name,
-        ));
+        before.push(identity.goes_on()?);
         after.push(format!(
             "ALTER SEQUENCE {} RENAME TO {}",
             identity.new_name,

@@ -64,15 +64,26 @@ fn definition(
     Ok(definition)
 }
 
-/// Refuses to go on where the old table's definition is not the new one's.
-pub fn equal(session: &mut Session, old: &Relation, new: u32, with: With) -> Result<()> {
-    let wanted = definition(session, old.oid, with).map_err(failed)?;
-    let made = definition(session, new, with).map_err(failed)?;
+/// What of two tables' definitions differs.
+pub fn differences(
+    session: &mut Session,
+    old: u32,
+    new: u32,
+    with: With,
+) -> Result<Vec<String>, ConnectionError> {
+    let wanted = definition(session, old, with)?;
+    let made = definition(session, new, with)?;
     let names = wanted.keys().chain(made.keys());
-    let mut differ: Vec<&str> =
-        names.filter(|name| wanted.get(*name) != made.get(*name)).map(String::as_str).collect();
+    let mut differ: Vec<String> =
+        names.filter(|name| wanted.get(*name) != made.get(*name)).cloned().collect();
     differ.sort_unstable();
     differ.dedup();
+    Ok(differ)
+}
+
+/// Refuses to go on where the old table's definition is not the new one's.
+pub fn equal(session: &mut Session, old: &Relation, new: u32, with: With) -> Result<()> {
+    let differ = differences(session, old.oid, new, with).map_err(failed)?;
     if differ.is_empty() {
         return Ok(());
     }

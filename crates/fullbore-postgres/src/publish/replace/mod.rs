@@ -6,6 +6,9 @@
 //! the old table as `carry` and `grants` tell it. Nothing is ever dropped by CASCADE: what was
 //! overlooked makes the swap fail, and the old table stays as it was.
 //!
+//! With `--keep-old` the old table is not dropped but moved into a schema of its own, with all that
+//! belongs to it under its own name, so that [`undo`] can put it back as it was.
+//!
 //! Comes along: columns with defaults, generated and identity columns, storage, compression,
 //! statistics targets and options; constraints, indexes, outgoing foreign keys; owner, grants,
 //! comments, storage parameters, persistence, access method, tablespace; owned and identity
@@ -18,6 +21,7 @@ mod grants;
 mod obstacles;
 mod rebuild;
 pub mod staging;
+pub mod undo;
 
 use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::plan::Plan;
@@ -48,8 +52,18 @@ pub fn prepare(
 
 /// The old table's indexes and foreign keys on the new one.
 pub fn index_jobs(postgres: &Postgres, plan: &Plan, target: &Target) -> Result<Vec<Job>> {
+    index_jobs_by(postgres, &mut postgres.control(), plan, target)
+}
+
+/// The same by a session that the caller has.
+pub fn index_jobs_by(
+    postgres: &Postgres,
+    session: &mut Session,
+    plan: &Plan,
+    target: &Target,
+) -> Result<Vec<Job>> {
     let staging = target.staging(plan)?;
-    in_transaction(&mut postgres.control(), |session| {
+    in_transaction(session, |session| {
         let old = unchanged(session, target)?;
         let jobs =
             with_full_names(session, |session| rebuild::jobs(session, plan, &old, &staging))?;
@@ -69,7 +83,9 @@ pub fn show(session: &mut Session, plan: &Plan, target: &Target) -> Result<()> {
         .map_err(|error| failed_while(error, &format!("replacing {name}")))?;
     let old = unchanged(session, target)?;
     obstacles::none(session, &old)?;
-    let statements = with_full_names(session, |session| swap(session, &old, &staging))?;
+    let kept = target.kept(&plan.run_id)?;
+    let statements =
+        with_full_names(session, |session| swap(session, &old, &staging, kept.as_ref()))?;
     for statement in statements {
         session
             .execute(&statement)
@@ -80,7 +96,12 @@ pub fn show(session: &mut Session, plan: &Plan, target: &Target) -> Result<()> {
 
 /// The statements that swap the tables, if they are still alike. What is done after the rename
 /// is told from the old table, in names that are the new one's by then.
-fn swap(session: &mut Session, old: &Relation, staging: &QualifiedName) -> Result<Vec<String>> {
+fn swap(
+    session: &mut Session,
+    old: &Relation,
+    staging: &QualifiedName,
+    kept: Option<&QualifiedName>,
+) -> Result<Vec<String>> {
     let new = known(session, staging)?;
     let name = &old.name;
     definition::equal(session, old, new.oid, definition::With::ForeignKeys)?;
@@ -90,7 +111,10 @@ fn swap(session: &mut Session, old: &Relation, staging: &QualifiedName) -> Resul
     carried.extend(carry::everything_else(session, old, new.oid)?);
 
     let mut statements = moved_sequences;
-    statements.push(format!("DROP TABLE {name} RESTRICT"));
+    match kept {
+        Some(kept) => statements.extend(undo::put_away(session, old, kept)?),
+        None => statements.push(format!("DROP TABLE {name} RESTRICT")),
+    }
     statements.push(format!("ALTER TABLE {staging} RENAME TO {}", quote(name.name())?));
     statements.extend(renamed_indexes);
     statements.extend(renamed_sequences);

@@ -135,7 +135,7 @@ const PERMISSIONS: &str = "
                         AND has_schema_privilege(s.stxowner, n.oid, 'CREATE')))
     ORDER BY 1";
 
-fn found(session: &mut Session, oid: u32) -> Result<Vec<String>, ConnectionError> {
+pub(super) fn found(session: &mut Session, oid: u32) -> Result<Vec<String>, ConnectionError> {
     let of_schemas = if session.server_version_num() >= PUBLISHES_SCHEMAS {
         PUBLICATIONS_OF_SCHEMAS
     } else {

@@ -1,5 +1,7 @@
 //! A stream's session: pieces as transactions, rows as COPY, ordinary or direct.
 
+mod judged;
+
 use std::sync::Arc;
 
 use fullbore_core::constants::JUDGED_ROWS_MAX;
@@ -18,6 +20,7 @@ use crate::judge;
 use crate::ledger::pieces;
 use crate::publish::partitions;
 use crate::target::Target;
+use crate::verify::{Beside, store};
 
 /// What a piece in work knows of its table.
 struct Work {
@@ -33,6 +36,8 @@ struct Work {
     direct: Option<DirectLoad>,
     /// Every row is judged by all that the table asks.
     careful: Option<Careful>,
+    /// Where rows that go as text are summed, if rows are summed at all.
+    beside: Option<Beside>,
 }
 
 pub struct PostgresWriter<'a> {
@@ -156,6 +161,7 @@ impl<'a> PostgresWriter<'a> {
             copy: None,
             direct,
             careful,
+            beside: None,
         })
     }
 
@@ -170,33 +176,6 @@ impl<'a> PostgresWriter<'a> {
                 let _ = self.session.execute("ROLLBACK");
                 Err(error)
             }
-        }
-    }
-
-    /// Lets the server judge rows that are few enough for their notices to be kept.
-    fn judge_run(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>> {
-        let work = self.work.as_mut().expect("a piece was begun");
-        let columns = &self.plan.tables[work.piece.table];
-        let target = judge::JudgeTarget {
-            table: &work.table.to_string(),
-            bare_name: work.table.name(),
-            column_list: &work.column_list,
-            freeze: work.freeze,
-            columns,
-            is_numbered: false,
-        };
-        let session = &mut self.session;
-        let judged = match (&work.careful, &mut work.direct) {
-            (Some(careful), _) => careful.judge(session, columns, rows),
-            (None, Some(direct)) => direct.judge(session, &target, rows),
-            (None, None) => judge::judge(session, &target, rows),
-        };
-        match judged {
-            Ok((taken, refusals)) => {
-                work.rows += taken;
-                Ok(refusals)
-            }
-            Err(error) => Err(self.explain(error)),
         }
     }
 
@@ -273,13 +252,19 @@ impl Writer for PostgresWriter<'_> {
     fn commit(&mut self, portion: &Portion) -> Result<Receipt> {
         self.end_copy()?;
         self.complete_check()?;
+        self.check_count(portion)?;
+        let proof = self.proof(portion)?;
         let work = self.work.as_ref().expect("a piece was begun");
         let committed = match self.postgres.ledger() {
             Some(ledger) => {
                 let target = &self.postgres.targets()[work.piece.table];
                 let (piece, is_unlogged) = (work.piece.number, target.fills_unlogged());
                 let row = pieces::completion(ledger, piece, is_unlogged, work.rows, portion)?;
-                self.session.execute(&format!("{row}; COMMIT"))
+                let sums = match &proof {
+                    Some(proof) => store::statement(ledger, piece, proof)? + "; ",
+                    None => String::new(),
+                };
+                self.session.execute(&format!("{row}; {sums}COMMIT"))
             }
             None => self.session.execute("COMMIT"),
         };
@@ -287,6 +272,9 @@ impl Writer for PostgresWriter<'_> {
             return Err(self.explain(error));
         }
         let work = self.work.take().expect("a piece was begun");
+        if let Some(proof) = proof {
+            self.postgres.verification.add_proof(work.piece.number, proof);
+        }
         Ok(Receipt { rows: work.rows, bytes_sent: work.bytes })
     }
 

@@ -1,0 +1,243 @@
+"""`fullbore preflight net` beside iperf3 over a veth pair, and its prediction over the WAN lab."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from lab import FULLBORE, ROOT, Failed, Missing, environment, run_text
+from namespaces import BURST, LATENCY
+
+MEGABYTE = 1e6
+MESSAGE = 128 << 10
+PORT = 5201
+TOKEN = "a token for two namespaces of ours"
+ADDRESSES = ("10.213.78.1", "10.213.78.2")
+RATES = [None, "1gbit", "100mbit"]
+STREAMS = [1, 4]
+ROUND_TRIPS_MS = [10, 90, 180]
+# The kernel's own window, and one that is the limit at short round trips too.
+WINDOWS = ["auto", "256k", "1M"]
+
+Keep = Callable[[dict[str, object]], None]
+Figures = dict[str, float]
+
+
+def veth(args: argparse.Namespace, keep: Keep) -> list[str]:
+    """Both over one pair, shaped and not."""
+    if shutil.which("iperf3") is None:
+        raise Missing("iperf3 is not installed (Debian: apt-get install iperf3)")
+    lines = [
+        "CPU is of both ends together, in s/GB.\n",
+        "| link | streams | ours MB/s | iperf3 MB/s | ours / iperf3 | ours CPU | iperf3 CPU |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for rate in RATES:
+        with pair(rate) as (host, client):
+            for streams in STREAMS:
+                lines.append(_beside(args, keep, rate, host, client, streams))
+                print(lines[-1], flush=True)
+    return lines
+
+
+def _beside(
+    args: argparse.Namespace, keep: Keep, rate: str | None, host: str, client: str, streams: int
+) -> str:
+    ours: list[Figures] = []
+    theirs: list[Figures] = []
+    for repeat in range(args.repeats):
+        ours.append(our_rate(args, host, client, streams))
+        theirs.append(iperf3(args, host, client, streams))
+        keep(
+            {"part": "net", "link": rate, "streams": streams, "repeat": repeat}
+            | {"ours": ours[-1], "iperf3": theirs[-1]}
+        )
+    ratios = [our["rate"] / their["rate"] for our, their in zip(ours, theirs, strict=True)]
+    cells = [
+        f"{_median(ours, 'rate') / MEGABYTE:.1f}",
+        f"{_median(theirs, 'rate') / MEGABYTE:.1f}",
+        f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})",
+        f"{_median(ours, 'cpu'):.3f}",
+        f"{_median(theirs, 'cpu'):.3f}",
+    ]
+    return f"| {rate or 'unshaped'} | {streams} | {' | '.join(cells)} |"
+
+
+def _median(runs: list[Figures], figure: str) -> float:
+    return statistics.median(run[figure] for run in runs)
+
+
+def our_rate(args: argparse.Namespace, host: str, client: str, streams: int) -> Figures:
+    """The steady rate and CPU of both ends by ours."""
+    options = ["--streams", str(streams), "--message", str(MESSAGE)]
+    report = measure(args, host, client, ADDRESSES[0], options)
+    cell = report["cells"][0]
+    cpu = cell["send_cpu_seconds_per_gigabyte"] + cell["receive_cpu_seconds_per_gigabyte"]
+    return {"rate": cell["bytes_per_second"], "cpu": cpu}
+
+
+def measure(
+    args: argparse.Namespace, host: str, client: str, address: str, options: list[str]
+) -> dict:
+    """One report of ours: a listener in one namespace, and who sends in the other."""
+    env = environment(FULLBORE_PREFLIGHT_TOKEN=TOKEN)
+    base = [str(FULLBORE), "preflight", "net"]
+    listen = [*inside(host), *base, "--listen", f"{address}:{PORT}", "--once", "--for", "300"]
+    listener = subprocess.Popen(
+        [*listen, "--json"], env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert listener.stdout is not None
+        if not listener.stdout.readline():
+            raise Failed("the listener does not listen")
+        send = [*inside(client), *base, f"{address}:{PORT}", "--json"]
+        return json.loads(run_text([*send, "--seconds", str(args.seconds), *options], env=env))
+    finally:
+        with suppress(subprocess.TimeoutExpired):
+            listener.wait(10)
+        if listener.returncode is None:
+            listener.kill()
+            listener.wait()
+
+
+def iperf3(args: argparse.Namespace, host: str, client: str, streams: int) -> Figures:
+    """The same by iperf3: what was received, and CPU of both ends."""
+    server = subprocess.Popen(
+        [*inside(host), "iperf3", "-s", "-1", "-B", ADDRESSES[0], "--forceflush"],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        while line := server.stdout.readline():
+            if "listening" in line:
+                break
+        command = [*inside(client), "iperf3", "-c", ADDRESSES[0], "-J", "-P", str(streams)]
+        command += ["-t", str(round(args.seconds)), "-l", str(MESSAGE)]
+        end = json.loads(run_text(command))["end"]
+    finally:
+        # It ends after one client; if that failed, it has to be ended.
+        with suppress(subprocess.TimeoutExpired):
+            server.communicate(timeout=10)
+        if server.returncode is None:
+            server.kill()
+            server.wait()
+    received = end["sum_received"]
+    gigabytes = received["bytes"] / 1e9
+    percent = end["cpu_utilization_percent"]
+    seconds = end["sum_sent"]["seconds"]
+    return {
+        "rate": received["bits_per_second"] / 8,
+        "cpu": (percent["host_total"] + percent["remote_total"]) / 100 * seconds / gigabytes,
+    }
+
+
+def inside(namespace: str) -> list[str]:
+    """What stands before a command of this namespace."""
+    return ["ip", "netns", "exec", namespace]
+
+
+@contextmanager
+def pair(rate: str | None) -> Iterator[tuple[str, str]]:
+    """Two namespaces and a veth pair, shaped at both ends; gone afterwards."""
+    if os.geteuid() != 0:
+        raise Missing("network namespaces need root")
+    names = (f"fb-host-{os.getpid()}", f"fb-peer-{os.getpid()}")
+    links = (f"fbh{os.getpid()}", f"fbp{os.getpid()}")
+    try:
+        try:
+            for name in names:
+                run_text(["ip", "netns", "add", name])
+            link = ["ip", "link", "add", links[0], "netns", names[0], "type", "veth"]
+            run_text([*link, "peer", "name", links[1], "netns", names[1]])
+            for name, link_name, address in zip(names, links, ADDRESSES, strict=True):
+                end = ["ip", "-n", name]
+                run_text([*end, "address", "add", f"{address}/30", "dev", link_name])
+                run_text([*end, "link", "set", link_name, "up"])
+                if rate is not None:
+                    shape = ["tbf", "rate", rate, "burst", BURST, "latency", LATENCY]
+                    run_text(["tc", "-n", name, "qdisc", "add", "dev", link_name, "root", *shape])
+        except Failed as error:
+            raise Missing(f"no network namespaces here: {error}") from error
+        yield names
+    finally:
+        for name in names:
+            with suppress(Failed):
+                run_text(["ip", "netns", "del", name])
+
+
+def wan(args: argparse.Namespace, keep: Keep) -> list[str]:
+    """The cap that is predicted for one stream beside what it does."""
+    build = ["cargo", "build", "--release", "--quiet", "-p", "fullbore-testing"]
+    run_text([*build, "--manifest-path", str(ROOT / "Cargo.toml"), "--bin", "fullbore-wan"])
+    lines = [
+        "One stream, the link without a limit of its own.\n",
+        "| round trip ms | window | control | predicted MB/s | measured MB/s | measured / predicted"
+        " | window used MB | limit |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for rtt in ROUND_TRIPS_MS:
+        for window in WINDOWS:
+            lines.append(_predicted(args, keep, rtt, window))
+            print(lines[-1], flush=True)
+    return lines
+
+
+def _predicted(args: argparse.Namespace, keep: Keep, rtt: int, window: str) -> str:
+    cells = []
+    for repeat in range(args.repeats):
+        with lab(rtt) as hosts:
+            options = ["--streams", "1", "--window", window, "--congestion", "cubic"]
+            # Long enough that the ramp is over: it takes ten round trips and more.
+            seconds = max(args.seconds, 40 * rtt / 1e3)
+            longer = argparse.Namespace(**(vars(args) | {"seconds": seconds}))
+            report = measure(longer, hosts["far"], hosts["near"], hosts["far_address"], options)
+        cells.append(report["cells"][0])
+        keep(
+            {"part": "wan", "rtt_ms": rtt, "window": window, "repeat": repeat}
+            | {"lines": hosts["lines"], "report": report}
+        )
+    measured = [cell["bytes_per_second"] for cell in cells]
+    predicted = [cell["predicted_stream_bytes_per_second"] for cell in cells]
+    ratios = [has / should for has, should in zip(measured, predicted, strict=True)]
+    stream = cells[-1]["each"][0]
+    figures = [
+        f"{statistics.median(predicted) / MEGABYTE:.2f}",
+        f"{statistics.median(measured) / MEGABYTE:.2f}",
+        f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})",
+        f"{stream['window_used_bytes'] / MEGABYTE:.2f}",
+        stream["limit"],
+    ]
+    return f"| {rtt} | {window} | {cells[-1]['congestion']} | {' | '.join(figures)} |"
+
+
+@contextmanager
+def lab(rtt_ms: float) -> Iterator[dict]:
+    """A WAN lab: its hosts, and once it is left what its lines have counted."""
+    program = ROOT / "target" / "release" / "fullbore-wan"
+    process = subprocess.Popen(
+        [str(program), str(rtt_ms)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin and process.stdout and process.stderr
+    said = process.stdout.readline()
+    if not said:
+        raise Missing(process.stderr.read().strip())
+    hosts = json.loads(said)
+    hosts["lines"] = []
+    try:
+        yield hosts
+    finally:
+        process.stdin.close()
+        hosts["lines"] += [json.loads(line) for line in process.stdout]
+        process.wait()

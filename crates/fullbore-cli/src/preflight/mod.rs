@@ -1,0 +1,46 @@
+//! `fullbore preflight`: what disks, networks and servers can do, before a load.
+
+mod args;
+mod db;
+mod disk;
+mod net;
+mod rate;
+mod sizes;
+mod table;
+
+pub use args::PreflightArgs;
+
+use fullbore_preflight::Error;
+
+use crate::exit::Ended;
+use crate::words::complain;
+use args::PreflightAction;
+
+pub fn run(args: &PreflightArgs) -> Ended {
+    let result = match &args.action {
+        PreflightAction::Disk(args) => disk::run(args),
+        PreflightAction::Net(args) => net::run(args),
+        PreflightAction::Db(args) => db::run(args),
+    };
+    match result {
+        Ok(()) => Ended::Loaded,
+        Err(error) => {
+            complain(&error.to_string(), error.hint());
+            if error.is_usage() { Ended::Usage } else { Ended::Failed }
+        }
+    }
+}
+
+/// Prints a report as one JSON object; a reader that has gone away is no error.
+fn print_json(report: &impl serde::Serialize) -> Result<(), Error> {
+    use std::io::Write;
+    let text = serde_json::to_string(report).expect("plain data becomes JSON");
+    let _ = writeln!(std::io::stdout(), "{text}");
+    Ok(())
+}
+
+/// An error of the load's own parts, which say what is wrong with the job or the server.
+fn usage_of(error: fullbore_core::Error) -> Error {
+    let hint = error.hint().map(str::to_owned);
+    Error::Server { message: error.to_string(), hint }
+}

@@ -1,0 +1,104 @@
+//! The scratch schema: made, filled anew for each measurement, and dropped on every way out.
+//!
+//! A process that is killed can't drop anything. So each schema is named after a number whose advisory
+//! lock its session holds, and whoever comes next drops those that nobody holds any more.
+
+use std::cell::RefCell;
+
+use fullbore_postgres::connection::{ConnectionError, QualifiedName, Session, quote_identifier};
+use fullbore_preflight::Error;
+
+use super::rows::Shape;
+use crate::state::new_run_id;
+use crate::words::complain;
+
+const PREFIX: &str = "fullbore_preflight_";
+
+pub struct Scratch {
+    session: RefCell<Session>,
+    schema: String,
+    /// What a table in it is made like.
+    like: QualifiedName,
+    pub notes: Vec<String>,
+}
+
+pub fn failed(error: ConnectionError) -> Error {
+    Error::Server { message: error.to_string(), hint: error.hint().map(str::to_owned) }
+}
+
+impl Scratch {
+    pub fn make(mut session: Session, shape: &Shape) -> Result<Self, Error> {
+        let notes = drop_abandoned(&mut session).map_err(failed)?;
+        let id = new_run_id();
+        let schema = format!("{PREFIX}{id}");
+        let key = i64::from_str_radix(&id, 16).expect("it is hexadecimal");
+        session
+            .execute(&format!(
+                "SET statement_timeout = 0; SET idle_session_timeout = 0; \
+                 SELECT pg_catalog.pg_advisory_lock({key}); CREATE SCHEMA {schema}"
+            ))
+            .map_err(|error| Error::Server {
+                hint: error
+                    .hint()
+                    .map(str::to_owned)
+                    .or(Some("grant the role CREATE on the database, or leave --table out".into())),
+                message: format!("there can be no scratch schema: {error}"),
+            })?;
+        Ok(Self { session: RefCell::new(session), schema, like: shape.name.clone(), notes })
+    }
+
+    /// So many new tables of the shape, and no others.
+    pub fn tables(&self, count: usize) -> Result<Vec<String>, Error> {
+        let mut session = self.session.borrow_mut();
+        let tables: Vec<String> =
+            (1..=count).map(|number| format!("{}.rows_{number}", self.schema)).collect();
+        let made: Vec<String> = tables
+            .iter()
+            .map(|table| format!("CREATE TABLE {table} (LIKE {})", self.like))
+            .collect();
+        let Self { schema, .. } = self;
+        session
+            .execute(&format!(
+                "BEGIN; DROP SCHEMA {schema} CASCADE; CREATE SCHEMA {schema}; {}; COMMIT",
+                made.join("; ")
+            ))
+            .or_else(|error| session.execute("ROLLBACK").and(Err(error)))
+            .map_err(failed)?;
+        Ok(tables)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let mut session = self.session.borrow_mut();
+        if let Err(error) = session.execute(&format!("DROP SCHEMA {} CASCADE", self.schema)) {
+            let hint = "run preflight db with --table again, which drops it, or drop it by hand";
+            complain(&format!("schema {} is left behind: {error}", self.schema), Some(hint));
+        }
+    }
+}
+
+/// Drops schemas of probes that were killed; says which.
+fn drop_abandoned(session: &mut Session) -> Result<Vec<String>, ConnectionError> {
+    let found = session.query(&format!(
+        "SELECT nspname FROM pg_catalog.pg_namespace
+          WHERE nspname ~ '^{PREFIX}[0-9a-f]{{12}}$'
+            AND pg_catalog.pg_has_role(nspowner, 'USAGE')"
+    ))?;
+    let mut notes = Vec::new();
+    for name in found.iter().filter_map(|row| row.get(0)) {
+        let Ok(key) = i64::from_str_radix(&name[PREFIX.len()..], 16) else { continue };
+        let locked = session
+            .query(&format!("SELECT pg_catalog.pg_try_advisory_lock({key}) AS locked"))?
+            .first()
+            .is_some_and(|row| row.get("locked") == Some("t"));
+        if locked {
+            session.execute(&format!(
+                "DROP SCHEMA IF EXISTS {} CASCADE; SELECT pg_catalog.pg_advisory_unlock({key})",
+                quote_identifier(name)?
+            ))?;
+            notes.push(format!("schema {name}, left by a probe that was killed, was dropped"));
+        }
+    }
+    Ok(notes)
+}

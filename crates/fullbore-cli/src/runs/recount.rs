@@ -1,0 +1,125 @@
+//! Reads the files of a run once more, for the sums of their rows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fullbore_core::error::{Error, Result};
+use fullbore_core::job::{Job, Method, Publish, RejectLimit, TableJob, Verify};
+use fullbore_core::plan::recorded::RecordedTable;
+use fullbore_core::plan::{PieceInput, Plan, TablePlan};
+use fullbore_core::record::Recorder;
+use fullbore_postgres::ledger::runs::LedgerRun;
+use fullbore_postgres::verify::Anew;
+use fullbore_postgres::verify::recount::Recount;
+
+use super::take_back::Opened;
+use crate::assemble::assemble;
+use crate::load::saved;
+use crate::state::runs_dir;
+
+/// The sums of a run's files, or of those that are named.
+pub fn recount(opened: &Opened, run: &LedgerRun, files: &[String]) -> Result<Anew> {
+    let saved = saved::read(&runs_dir()?.join(&run.run_id)).map_err(|_| {
+        Error::usage_with_hint(
+            format!("the job of run {} is not kept on this machine", run.run_id),
+            "how its files are read is known where the load was begun; without --against the run is \
+             compared with the checksums in the ledger",
+        )
+    })?;
+    let job = read_only(saved.job, run, files)?;
+    let mut plan = assemble(&job, Some(&opened.postgres), "".into(), None)?;
+    // Nothing of it is to stay: neither spools nor rejects, which the run has written already.
+    plan.plan.reject_dir = plan.plan.run_dir.join("rejects");
+    let is_cut_anew = !takes_cuts(&mut plan.plan, run, files.is_empty())?;
+    plan.plan.tables.iter_mut().for_each(leave_lineage_out);
+    opened.postgres.adopt(plan.targets);
+    let plan = Arc::new(plan.plan);
+    let destination = Recount::new(&opened.postgres);
+    let result =
+        fullbore_core::run::run(&plan, &destination, &Recorder::nowhere(), &AtomicBool::new(false));
+    let _ = std::fs::remove_dir_all(&plan.run_dir);
+    let outcome = result.map_err(|failure| failure.error)?;
+    let (mut proofs, mut tables) = (BTreeMap::new(), BTreeMap::new());
+    for (piece, (table, proof)) in destination.into_proofs() {
+        proofs.insert(piece, proof);
+        tables.insert(piece, table);
+    }
+    let rejected = outcome.tables.iter().map(|table| table.rejected).collect();
+    Ok(Anew { proofs, is_cut_anew, tables, rejected, is_of_other_files: !files.is_empty() })
+}
+
+/// What marks rows with their origin is in no file, and may be other with every load.
+fn leave_lineage_out(table: &mut TablePlan) {
+    for shape in [&mut table.shape, &mut table.text_shape] {
+        let shape = Arc::make_mut(shape);
+        shape.columns.truncate(shape.columns.len() - table.lineage.columns.len());
+    }
+    table.lineage.columns.clear();
+}
+
+/// The run's job, as one that only reads: its tables are there, and nothing is refused for their sake.
+fn read_only(job: Job, run: &LedgerRun, files: &[String]) -> Result<Job> {
+    if !files.is_empty() && job.tables.len() > 1 {
+        return Err(Error::usage_with_hint(
+            format!("run {} loaded {} tables", run.run_id, job.tables.len()),
+            "give --against without files: those of the job are read",
+        ));
+    }
+    let tables = job.tables.into_iter().zip(&run.tables).map(|(table, known)| TableJob {
+        name: Some(known.target.clone()),
+        sources: if files.is_empty() { table.sources } else { files.to_vec() },
+        format: table.format,
+        delimiter: table.delimiter,
+        quote: table.quote,
+        escape: table.escape,
+        null: table.null,
+        header: table.header,
+        encoding: table.encoding,
+        columns: table.columns,
+        lineage: table.lineage,
+        publish: Publish::Append,
+        as_text: table.as_text,
+        ..TableJob::default()
+    });
+    Ok(Job {
+        tables: tables.collect(),
+        method: Method::Copy,
+        verify: Verify::Full,
+        // What was refused then is refused again, and no reason to stop.
+        max_rejects: RejectLimit::Percent(100.0),
+        no_ledger: true,
+        allow_publication: true,
+        streams: job.streams,
+        parsers: job.parsers,
+        max_field_bytes: job.max_field_bytes,
+        ..Job::default()
+    })
+}
+
+/// Cuts the files as the run had them cut, so that pieces can be compared; false where they are other
+/// files, or were cut as they were read.
+fn takes_cuts(plan: &mut Plan, run: &LedgerRun, must_be_same: bool) -> Result<bool> {
+    let recorded = run.recorded();
+    for (number, table) in plan.tables.iter().enumerate() {
+        let now = RecordedTable::of(table);
+        if let Some(change) = recorded.source_change(number, &now.files) {
+            if must_be_same {
+                return Err(Error::usage_with_hint(
+                    format!("the files of run {} are no longer the same: {change}", run.run_id),
+                    "name the files to compare with: --against FILES",
+                ));
+            }
+            return Ok(false);
+        }
+        if recorded.check(number, table).is_err() {
+            return Ok(false);
+        }
+    }
+    let is_cut_beforehand =
+        run.pieces.iter().all(|piece| !matches!(piece.input, PieceInput::Stream { .. }));
+    if is_cut_beforehand {
+        plan.pieces.clone_from(&run.pieces);
+    }
+    Ok(is_cut_beforehand)
+}

@@ -1,0 +1,13 @@
+//! `fullbore runs report`: a run's record as a page.
+
+use std::path::Path;
+
+use fullbore_core::error::{Error, Result};
+use fullbore_core::record::read_events;
+
+use super::folder_of;
+
+pub fn report(run: &str, output: &Path) -> Result<()> {
+    let page = fullbore_report::render(&read_events(&folder_of(run)?)?);
+    std::fs::write(output, page).map_err(|source| Error::Write { path: output.to_owned(), source })
+}

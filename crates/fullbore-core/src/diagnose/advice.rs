@@ -1,0 +1,200 @@
+//! What to do about a limit, given the settings in use. Each line is one thing to try.
+
+use super::Limit;
+use crate::job::{Method, Publish};
+use crate::observe::{Observation, Settings};
+
+/// What advice must know of the run.
+#[derive(Debug, Clone)]
+pub struct InUse {
+    pub streams: usize,
+    pub parsers: usize,
+    /// Processors of this machine.
+    pub cores: usize,
+    pub method: Method,
+    pub publish: Publish,
+    /// A compressed file, or a pipe, is read by one thread.
+    pub is_read_by_one: bool,
+    pub settings: Settings,
+}
+
+impl InUse {
+    fn setting(&self, name: &str) -> &str {
+        self.settings.values.get(name).map_or("", String::as_str)
+    }
+
+    fn version(&self) -> u32 {
+        self.setting("server_version_num").parse().unwrap_or_default()
+    }
+}
+
+/// Advice on a limit of a run of which so much was seen.
+pub fn advise(limit: Limit, seen: &Observation, used: &InUse) -> Vec<String> {
+    match limit {
+        Limit::SourceDisk | Limit::ReadDepth => source(used),
+        Limit::ClientCpu => client_cpu(used),
+        Limit::TooFewStreams => too_few_streams(used),
+        Limit::DatabaseCpu => database_cpu(used),
+        Limit::Wal => wal(seen, used),
+        Limit::DatabaseDisk => database_disk(seen, used),
+        Limit::ExtensionLock => extension_lock(used),
+        Limit::LockWait => lock_wait(seen),
+        Limit::LongTail => vec![
+            "cut the data more evenly: one large file that can't be cut (compressed, a pipe) keeps \
+             one stream busy when the others are done"
+                .into(),
+        ],
+        Limit::Neighbour => vec![
+            "other processes take this machine's processors: load when they are done, or elsewhere"
+                .into(),
+        ],
+        Limit::Congestion => vec![
+            "the way to the server holds the bytes back: `fullbore preflight net` says whether the \
+             link is full or more streams would help"
+                .into(),
+        ],
+        Limit::SendWindow => vec![format!(
+            "raise net.ipv4.tcp_wmem (its third value) on this machine, or take more streams: \
+                 --streams {}",
+            used.streams * 2
+        )],
+        Limit::ReceiveCap => vec![format!(
+            "raise net.ipv4.tcp_rmem (its third value) on the server, or take more streams: \
+                 --streams {}",
+            used.streams * 2
+        )],
+        Limit::FlowCap => {
+            vec![format!("one connection gets no more: --streams {}", used.streams * 2)]
+        }
+        Limit::Mixed | Limit::None => Vec::new(),
+    }
+}
+
+fn source(used: &InUse) -> Vec<String> {
+    let mut lines = vec![
+        "lay the files on a faster disk, or on several: `fullbore preflight disk PATH` measures them"
+            .to_owned(),
+    ];
+    if !used.is_read_by_one {
+        lines.push("compressed files (zstd) are fewer bytes to read".into());
+    }
+    lines
+}
+
+fn client_cpu(used: &InUse) -> Vec<String> {
+    let mut lines = Vec::new();
+    if used.is_read_by_one {
+        lines.push(
+            "a compressed file, or a pipe, is read by one thread: several files are read side by side"
+                .into(),
+        );
+    }
+    if used.parsers < used.cores {
+        lines.push(format!("parse with all processors: --parsers {}", used.cores));
+    } else {
+        lines.push("load from a machine with more processors".into());
+    }
+    lines
+}
+
+fn too_few_streams(used: &InUse) -> Vec<String> {
+    let mut lines = Vec::new();
+    if used.is_read_by_one {
+        lines.push(
+            "one compressed file, or one pipe, is read by one thread: cut it into several files"
+                .into(),
+        );
+    }
+    let takes_one = used.publish == Publish::Replace && used.method == Method::Direct;
+    if takes_one {
+        lines.push("replace by direct fills its table by one session: --publish partitions, or --method copy, uses several".into());
+    } else {
+        lines.push(format!("processors are free: --streams {}", used.streams * 2));
+    }
+    if used.parsers < used.cores {
+        lines.push(format!("--parsers {}", used.cores));
+    }
+    lines
+}
+
+fn database_cpu(used: &InUse) -> Vec<String> {
+    let mut lines = Vec::new();
+    if used.method == Method::Copy {
+        lines.push(
+            "--method direct costs the server far less, where its extension can be installed: \
+             `fullbore extension check URL` says"
+                .into(),
+        );
+    }
+    if !used.settings.is_here {
+        lines.push(format!(
+            "more sessions, if the server has processors free: --streams {}",
+            used.streams * 2
+        ));
+    }
+    if used.publish == Publish::Append {
+        lines.push("indexes of the table are kept up row by row: --publish replace or partitions builds them afterwards".into());
+    }
+    lines
+}
+
+fn wal(seen: &Observation, used: &InUse) -> Vec<String> {
+    let mut lines = Vec::new();
+    let level = used.setting("wal_level");
+    let skips = used.publish == Publish::Partitions
+        || (used.publish == Publish::Replace && used.method == Method::Direct);
+    match (level, skips) {
+        ("minimal", true) => {}
+        ("minimal", false) => lines.push(
+            "wal_level is minimal, and rows of --publish partitions then need no log".into(),
+        ),
+        _ => lines.push(format!(
+            "wal_level={level} logs every row: with wal_level=minimal and max_wal_senders=0 for the \
+             first load, --publish partitions logs none (replicas and archives must be made anew)"
+        )),
+    }
+    if seen.waits.keys().any(|name| name.eq_ignore_ascii_case("IPC:SyncRep")) {
+        lines.push(format!(
+            "commits wait for standbys (synchronous_standby_names = '{}')",
+            used.setting("synchronous_standby_names")
+        ));
+    }
+    lines.extend(max_wal_size(seen, used));
+    lines.push("put pg_wal on a device of its own".into());
+    lines
+}
+
+/// Checkpoints that the log's size asks for write pages again and again.
+fn max_wal_size(seen: &Observation, used: &InUse) -> Option<String> {
+    let requested = seen.server.as_ref().map_or(0, |server| server.checkpoints_requested);
+    (requested > 0).then(|| {
+        format!(
+            "{requested} checkpoints were asked for by the size of the log: raise max_wal_size, now {}",
+            used.setting("max_wal_size")
+        )
+    })
+}
+
+fn database_disk(seen: &Observation, used: &InUse) -> Vec<String> {
+    let mut lines: Vec<String> = max_wal_size(seen, used).into_iter().collect();
+    lines.push("spread the tables over several disks: --tablespaces A,B".into());
+    lines
+}
+
+fn extension_lock(used: &InUse) -> Vec<String> {
+    let mut lines =
+        vec!["a table for each piece needs no such lock: --publish partitions".to_owned()];
+    if used.version() < 160_000 {
+        lines.push("PostgreSQL 16 and later extend tables by many pages at a time".into());
+    }
+    lines
+}
+
+fn lock_wait(seen: &Observation) -> Vec<String> {
+    match seen.blockers.is_empty() {
+        true => vec!["pg_blocking_pids() names who holds the lock".into()],
+        false => {
+            seen.blockers.iter().map(|blocker| format!("the lock was held by {blocker}")).collect()
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Whose time it was: the time of streams, shared out among what they waited for.
+//!
+//! A stream's time is followed to its cause, downstream first, since whatever is slow down the way
+//! makes everything above it wait. A stream that is held up while it sends waits for what its backend
+//! waits for; if the backend waits for us, the bytes are on their way. A stream that has nothing to
+//! send waits for what the parsers do, unless its backend still works on what it was sent.
+
+use std::collections::BTreeMap;
+
+use super::{Circumstances, Limit};
+use crate::observe::clock::{Activity, Spent};
+use crate::observe::{Moment, Observation, ThreadTimes, WaitClass};
+
+/// Time by what it was lost to, in milliseconds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Pie(pub BTreeMap<Limit, f64>);
+
+impl Pie {
+    pub fn add(&mut self, limit: Limit, ms: f64) {
+        if ms > 0.0 {
+            *self.0.entry(limit).or_default() += ms;
+        }
+    }
+
+    pub fn add_all(&mut self, other: &Self) {
+        for (limit, ms) in &other.0 {
+            self.add(*limit, *ms);
+        }
+    }
+
+    /// Moves a share of one slice to another.
+    pub fn shift(&mut self, from: Limit, to: Limit, share: f64) {
+        let moved = self.0.get(&from).copied().unwrap_or_default() * share;
+        if moved > 0.0 {
+            self.add(from, 0.0);
+            self.0.entry(from).and_modify(|ms| *ms -= moved);
+            self.add(to, moved);
+        }
+    }
+
+    pub fn total(&self) -> f64 {
+        self.0.values().sum()
+    }
+
+    /// Shares of the whole, the largest first.
+    pub fn shares(&self) -> Vec<(Limit, f64)> {
+        let total = self.total().max(1.0);
+        let mut shares: Vec<_> = self
+            .0
+            .iter()
+            .filter(|(_, ms)| **ms > 0.0)
+            .map(|(limit, ms)| (*limit, ms / total))
+            .collect();
+        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+        shares
+    }
+}
+
+/// What the parsers do while streams wait for them, as shares of one.
+#[derive(Debug, Clone, Copy)]
+pub struct Upstream {
+    source: f64,
+    client: f64,
+}
+
+impl Upstream {
+    pub fn of(parsers: &[ThreadTimes]) -> Self {
+        let sum = |activity| {
+            parsers.iter().fold(Spent::default(), |sum, parser| {
+                let spent = parser.times.of(activity);
+                Spent { ms: sum.ms + spent.ms, cpu_ms: sum.cpu_ms + spent.cpu_ms }
+            })
+        };
+        let waited = |spent: Spent| spent.ms.saturating_sub(spent.cpu_ms) as f64;
+        let (reading, parsing) = (sum(Activity::Reading), sum(Activity::Parsing));
+        // Waiting for a processor is no waiting for a disk. Parsing waits for nothing else.
+        let run_queue: u64 = parsers.iter().map(|parser| parser.run_queue_ms).sum();
+        let beyond_parsing = (run_queue as f64 - waited(parsing)).max(0.0);
+        let source = (waited(reading) - beyond_parsing).max(0.0);
+        let reading_work = (reading.ms as f64 - source).max(0.0);
+        // Who queues for a source waits for the one who reads it.
+        let queueing = sum(Activity::Queueing).ms as f64;
+        let read_share = source / (source + reading_work).max(1.0);
+        let source = source + queueing * read_share;
+        let client = reading_work + parsing.ms as f64 + queueing * (1.0 - read_share);
+        let all = source + client;
+        if all < 1.0 {
+            // Nobody even began: the source is not there yet.
+            return Self { source: 1.0, client: 0.0 };
+        }
+        Self { source: source / all, client: client / all }
+    }
+}
+
+/// The time of one stream while it had work.
+pub fn of_stream(stream: &ThreadTimes, upstream: Upstream, about: &Circumstances) -> Pie {
+    let mut pie = Pie::default();
+    for (activity, spent) in &stream.times.0 {
+        if is_time_of_work(*activity) {
+            let moments: Vec<&Moment> =
+                stream.moments.iter().filter(|moment| moment.activity == *activity).collect();
+            share_out(&mut pie, *activity, *spent, &moments, upstream, about);
+        }
+    }
+    pie
+}
+
+/// The time that streams spent on one table, as far as moments tell.
+pub fn of_table(
+    seen: &Observation,
+    table: usize,
+    upstream: Upstream,
+    about: &Circumstances,
+) -> Pie {
+    let mut pie = Pie::default();
+    for stream in &seen.streams {
+        for (activity, spent) in &stream.times.0 {
+            let of_activity = |moment: &&Moment| moment.activity == *activity;
+            let all: u64 = stream.moments.iter().filter(of_activity).map(|m| m.count).sum();
+            let moments: Vec<&Moment> =
+                stream.moments.iter().filter(of_activity).filter(|m| m.table == table).collect();
+            let share = moments.iter().map(|m| m.count).sum::<u64>() as f64 / all.max(1) as f64;
+            let part = |ms: u64| (ms as f64 * share) as u64;
+            let spent = Spent { ms: part(spent.ms), cpu_ms: part(spent.cpu_ms) };
+            if is_time_of_work(*activity) {
+                share_out(&mut pie, *activity, spent, &moments, upstream, about);
+            }
+        }
+    }
+    pie
+}
+
+/// A stream that has nothing to do, or is told to hold still, loses no time to anything.
+fn is_time_of_work(activity: Activity) -> bool {
+    !matches!(activity, Activity::Idle | Activity::Held)
+}
+
+fn share_out(
+    pie: &mut Pie,
+    activity: Activity,
+    spent: Spent,
+    moments: &[&Moment],
+    upstream: Upstream,
+    about: &Circumstances,
+) {
+    // What it did itself, and what it was held up.
+    pie.add(Limit::ClientCpu, spent.cpu_ms as f64);
+    let held_up = spent.ms.saturating_sub(spent.cpu_ms) as f64;
+    let asked = || moments.iter().filter_map(|moment| Some((moment.wait?, moment.count)));
+    let all: u64 = asked().map(|(_, count)| count).sum();
+    let is_starved = activity == Activity::Starved;
+    if all == 0 && !is_starved {
+        // The server could not be asked: all that is known is that it is waited for.
+        pie.add(Limit::DatabaseCpu, held_up);
+        return;
+    }
+    let starve = |pie: &mut Pie, ms: f64| {
+        pie.add(Limit::SourceDisk, ms * upstream.source);
+        pie.add(Limit::ClientCpu, ms * upstream.client);
+    };
+    if all == 0 {
+        starve(pie, held_up);
+    }
+    for (wait, count) in asked() {
+        let ms = held_up * count as f64 / all as f64;
+        let limit = match wait {
+            // The backend has nothing to do either.
+            WaitClass::Client if is_starved => {
+                starve(pie, ms);
+                continue;
+            }
+            WaitClass::Cpu | WaitClass::Other => Limit::DatabaseCpu,
+            WaitClass::Wal => Limit::Wal,
+            WaitClass::DataFile => Limit::DatabaseDisk,
+            WaitClass::Extension => Limit::ExtensionLock,
+            WaitClass::Lock => Limit::LockWait,
+            // Without a network in between it is only a moment until somebody is woken.
+            WaitClass::Client if about.server_is_here => Limit::ClientCpu,
+            WaitClass::Client => Limit::Congestion,
+        };
+        pie.add(limit, ms);
+    }
+}

@@ -1,0 +1,81 @@
+//! What a destination's server can be asked about a run that goes on.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+
+/// What a backend waits for, in the words of the verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitClass {
+    /// For nothing: it works.
+    Cpu,
+    /// For us.
+    Client,
+    Wal,
+    DataFile,
+    /// To make its table longer.
+    Extension,
+    Lock,
+    Other,
+}
+
+/// What a stream's backend does at a moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wait {
+    pub stream: usize,
+    pub class: WaitClass,
+    /// The server's own name of it; empty while it works.
+    pub name: String,
+    /// Who holds what it waits for, where that is a lock.
+    pub blocker: Option<String>,
+    /// Its process, where that is on this machine.
+    pub local_pid: Option<i32>,
+}
+
+/// Counters of the whole server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerTimes {
+    /// Bytes of write-ahead log made.
+    pub wal_bytes: u64,
+    pub checkpoints_timed: u64,
+    pub checkpoints_requested: u64,
+    /// Bytes of data files written, by whomever; 0 where the server does not say.
+    pub written_bytes: u64,
+    /// CPU time of its own processes, where they are on this machine; backends are not among them.
+    #[serde(default)]
+    pub cpu_ms: u64,
+}
+
+impl ServerTimes {
+    /// What was added since an earlier reading. A crash sets counters back.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            wal_bytes: self.wal_bytes.saturating_sub(earlier.wal_bytes),
+            checkpoints_timed: self.checkpoints_timed.saturating_sub(earlier.checkpoints_timed),
+            checkpoints_requested: self
+                .checkpoints_requested
+                .saturating_sub(earlier.checkpoints_requested),
+            cpu_ms: self.cpu_ms.saturating_sub(earlier.cpu_ms),
+            written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
+        }
+    }
+}
+
+/// Settings of the server that matter to advice, by name, as the server shows them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    pub values: BTreeMap<String, String>,
+    /// The server runs on this machine and shares its processors.
+    pub is_here: bool,
+}
+
+/// Watches what a server does for the streams of a run.
+pub trait Watch: Send {
+    fn settings(&mut self) -> Result<Settings>;
+    /// What the streams' backends do now. Asked about ten times a second: it must be cheap.
+    fn waits(&mut self) -> Result<Vec<Wait>>;
+    fn counters(&mut self) -> Result<ServerTimes>;
+}

@@ -1,0 +1,141 @@
+//! The observer's loop, on a thread of its own. A server that can't be asked is done without.
+
+use std::time::{Duration, Instant};
+
+use super::clock::Activity;
+use super::host::{self, HostTimes};
+use super::{Clocks, Observation, Seen, ThreadTimes, Watch};
+use crate::constants::{MOMENT_INTERVAL_MS, OBSERVATION_INTERVAL_MS};
+use crate::destination::Destination;
+use crate::error::Result;
+use crate::record::{Event, Recorder};
+
+/// How long a server that did not answer is left alone.
+const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(30);
+
+/// Blockers are named, not listed without end.
+const BLOCKERS_MAX: usize = 8;
+
+/// Looks at the run until `has_ended`, and records what it sees.
+pub fn observe(
+    clocks: &Clocks,
+    destination: &dyn Destination,
+    recorder: &Recorder,
+    so_far: &mut Seen,
+    has_ended: &dyn Fn() -> bool,
+) {
+    let mut watcher = Watcher {
+        clocks,
+        destination,
+        watch: None,
+        asks_from: Instant::now(),
+        seen: std::mem::take(&mut so_far.until_now),
+    };
+    if let Some(settings) = watcher.ask(|watch| watch.settings()) {
+        so_far.settings = Some(settings.clone());
+        recorder.record(Event::ServerSettings { settings });
+    }
+    watcher.look(recorder);
+    so_far.at_first.get_or_insert_with(|| watcher.seen.clone());
+    let mut last = Instant::now();
+    while !has_ended() {
+        std::thread::park_timeout(Duration::from_millis(MOMENT_INTERVAL_MS));
+        watcher.note_moment();
+        if last.elapsed() >= Duration::from_millis(OBSERVATION_INTERVAL_MS) {
+            last = Instant::now();
+            watcher.look(recorder);
+        }
+    }
+    watcher.look(recorder);
+    so_far.until_now = watcher.seen;
+}
+
+struct Watcher<'a> {
+    clocks: &'a Clocks,
+    destination: &'a dyn Destination,
+    watch: Option<Box<dyn Watch + 'a>>,
+    /// The server is not bothered before.
+    asks_from: Instant,
+    seen: Observation,
+}
+
+impl Watcher<'_> {
+    /// Asks the server. One that does not answer is left alone for a while.
+    fn ask<T>(&mut self, question: impl FnOnce(&mut dyn Watch) -> Result<T>) -> Option<T> {
+        if Instant::now() < self.asks_from {
+            return None;
+        }
+        match self.try_ask(question) {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::info!("the server is not observed: {error}");
+                self.watch = None;
+                self.asks_from = Instant::now() + ASKED_AGAIN_AFTER;
+                None
+            }
+        }
+    }
+
+    fn try_ask<T>(
+        &mut self,
+        question: impl FnOnce(&mut dyn Watch) -> Result<T>,
+    ) -> Result<Option<T>> {
+        if self.watch.is_none() {
+            self.watch = self.destination.watch()?;
+        }
+        match &mut self.watch {
+            Some(watch) => question(watch.as_mut()).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// What the streams do at this moment, each with its backend.
+    fn note_moment(&mut self) {
+        let waits = self.ask(|watch| watch.waits());
+        let count = self.clocks.streams.len();
+        self.seen.streams.resize_with(count, ThreadTimes::default);
+        for (number, clock) in self.clocks.streams.iter().enumerate() {
+            let activity = clock.activity();
+            if matches!(activity, Activity::Idle | Activity::Held) {
+                continue;
+            }
+            let wait = waits.iter().flatten().find(|wait| wait.stream == number);
+            let stream = &mut self.seen.streams[number];
+            stream.note(clock.table(), activity, wait.map(|wait| wait.class));
+            if let Some(pid) = wait.and_then(|wait| wait.local_pid) {
+                stream.backend_cpu_ms = host::process_cpu_ms(pid).or(stream.backend_cpu_ms);
+            }
+        }
+        for wait in waits.into_iter().flatten().filter(|wait| !wait.name.is_empty()) {
+            *self.seen.waits.entry(wait.name).or_default() += 1;
+            let blockers = &mut self.seen.blockers;
+            if let Some(blocker) = wait.blocker
+                && blockers.len() < BLOCKERS_MAX
+                && !blockers.contains(&blocker)
+            {
+                blockers.push(blocker);
+            }
+        }
+    }
+
+    /// Reads all counters and records them.
+    fn look(&mut self, recorder: &Recorder) {
+        if let Some(counters) = self.ask(|watch| watch.counters()) {
+            self.seen.server = Some(counters);
+        }
+        let Clocks { streams, parsers } = self.clocks;
+        for (clocks, seen) in [(streams, &mut self.seen.streams), (parsers, &mut self.seen.parsers)]
+        {
+            seen.resize_with(clocks.len(), ThreadTimes::default);
+            for (clock, thread) in clocks.iter().zip(seen) {
+                thread.times = clock.times();
+                if let Some(number) = clock.thread() {
+                    // A thread that has ended can't be asked any more.
+                    thread.run_queue_ms = thread.run_queue_ms.max(host::run_queue_ms(number));
+                }
+            }
+        }
+        self.seen.host = HostTimes::read();
+        recorder.record(Event::Observed { observation: Box::new(self.seen.clone()) });
+    }
+}

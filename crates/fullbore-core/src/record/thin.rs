@@ -1,0 +1,82 @@
+//! Which samples of a long run are written down.
+//!
+//! Samples are counters that only grow, so that any of them can be left out. The first minutes are
+//! kept in full, later ever fewer, at least one in ten seconds: ten hours make some 10,000 entries.
+
+use super::Event;
+
+/// The longest time between two that are written, in seconds.
+const GAP_MAX_S: f64 = 10.0;
+
+/// Of a run's age so far, the part that may lie between two.
+const GAP_PART: f64 = 1.0 / 500.0;
+
+/// Entries that come often, by kind.
+#[derive(Debug, Default)]
+pub struct Thinning {
+    samples: Kind,
+    observations: Kind,
+}
+
+/// One kind of them.
+#[derive(Debug, Default)]
+struct Kind {
+    written_at: Option<f64>,
+    /// The last one, where it was left out.
+    left_out: Option<Vec<u8>>,
+}
+
+impl Thinning {
+    /// The lines to write for an event, in their order.
+    pub fn take(&mut self, at: f64, event: &Event, line: Vec<u8>) -> Vec<Vec<u8>> {
+        let kind = match event {
+            Event::Sample { .. } => &mut self.samples,
+            Event::Observed { .. } => &mut self.observations,
+            // What ends a stretch of the run is seen together with how it stood then.
+            Event::Verdict { .. }
+            | Event::RoundStarted { .. }
+            | Event::RunFinished { .. }
+            | Event::RunFailed { .. } => {
+                let kinds = [&mut self.samples, &mut self.observations];
+                let mut lines: Vec<_> =
+                    kinds.into_iter().filter_map(|kind| kind.left_out.take()).collect();
+                lines.push(line);
+                return lines;
+            }
+            _ => return vec![line],
+        };
+        let gap = (at * GAP_PART).min(GAP_MAX_S);
+        if kind.written_at.is_some_and(|last| at - last < gap) {
+            kind.left_out = Some(line);
+            return Vec::new();
+        }
+        kind.written_at = Some(at);
+        kind.left_out = None;
+        vec![line]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_hours_are_some_thousand_samples_and_the_last_is_kept() {
+        let mut thinning = Thinning::default();
+        let sample = Event::Sample { tables: Vec::new(), streams_active: 1 };
+        let (mut written, mut first_minute) = (0, 0);
+        for tick in 0..10 * 3600 * 5 {
+            let at = f64::from(tick) * 0.2;
+            let lines = thinning.take(at, &sample, tick.to_string().into_bytes()).len();
+            written += lines;
+            first_minute += if at < 60.0 { lines } else { 0 };
+        }
+        assert_eq!(first_minute, 300, "nothing is left out in the first minute");
+        assert!((4_000..8_000).contains(&written), "{written}");
+        let end = Event::RunTakenBack;
+        assert_eq!(thinning.take(36_000.0, &end, Vec::new()).len(), 1);
+        let end = Event::RoundStarted { reason: String::new(), pieces_committed: 0 };
+        let lines = thinning.take(36_000.0, &end, b"end".to_vec());
+        assert_eq!(lines, [b"179999".to_vec(), b"end".to_vec()]);
+    }
+}

@@ -1,0 +1,34 @@
+//! What held a run back: the verdict on what was seen of it, with advice for the settings in use.
+
+use crate::diagnose::{Circumstances, InUse, Limit, Verdict, advise, verdict};
+use crate::job::{Method, Publish};
+use crate::observe::Seen;
+use crate::plan::{PieceInput, Plan};
+
+/// The verdict on the time in which rows moved, and what to do about it.
+pub fn pronounce(plan: &Plan, seen: &Seen) -> (Verdict, Vec<String>) {
+    let settings = seen.settings.clone().unwrap_or_default();
+    let about = Circumstances { server_is_here: settings.is_here, tables: plan.tables.len() };
+    let whole = seen.whole();
+    let verdict = verdict(&whole, &about);
+    let main = plan.tables.iter().max_by_key(|table| table.bytes);
+    let used = InUse {
+        streams: plan.streams,
+        parsers: plan.parsers,
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        method: main.map_or(Method::Copy, |table| table.method),
+        publish: main.map_or(Publish::Append, |table| table.publish),
+        is_read_by_one: plan
+            .pieces
+            .iter()
+            .any(|piece| matches!(piece.input, PieceInput::Stream { .. })),
+        settings,
+    };
+    let limits: Vec<Limit> = match verdict.limit {
+        // Both that lead.
+        Limit::Mixed => verdict.shares.iter().take(2).map(|share| share.limit).collect(),
+        limit => vec![limit],
+    };
+    let lines = limits.into_iter().flat_map(|limit| advise(limit, &whole, &used));
+    (verdict, lines.collect())
+}

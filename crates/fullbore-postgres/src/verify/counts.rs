@@ -1,0 +1,40 @@
+//! The server's count of rows against ours. A table may keep rows out that are copied into it, without
+//! a word: then the server counts fewer than were sent, and nothing is wrong.
+
+use fullbore_core::error::{DestinationFailure, Error, Result};
+
+use crate::connection::{Session, quote_literal};
+use crate::error::failed;
+
+/// A trigger that is called for each row before it is inserted, may return nothing; so may the server
+/// behind a foreign table. Bits of `tgtype`: 1 for each row, 2 before, 4 insert.
+const MAY: &str = "
+    SELECT EXISTS (
+        SELECT FROM (SELECT {table}::regclass AS oid
+                     UNION SELECT relid FROM pg_partition_tree({table}::regclass)) AS tree
+          JOIN pg_class c ON c.oid = tree.oid
+         WHERE c.relkind = 'f'
+            OR EXISTS (SELECT FROM pg_trigger t
+                        WHERE t.tgrelid = c.oid AND t.tgtype & 7 = 7 AND t.tgenabled <> 'D')) AS may";
+
+/// Refuses a count that is not that of the rows which were sent; how many the table kept out.
+pub fn check_count(session: &mut Session, table: &str, sent: u64, counted: u64) -> Result<u64> {
+    if counted == sent {
+        return Ok(0);
+    }
+    if counted < sent && may_keep_rows_out(session, table)? {
+        return Ok(sent - counted);
+    }
+    Err(Error::Destination {
+        message: format!("{sent} rows were sent to {table}, the server counted {counted}"),
+        hint: Some("nothing of them is kept; report this as a defect".into()),
+        kind: DestinationFailure::Differs,
+    })
+}
+
+/// Asked only where a count is short.
+fn may_keep_rows_out(session: &mut Session, table: &str) -> Result<bool> {
+    let sql = MAY.replace("{table}", &quote_literal(table).map_err(failed)?);
+    let rows = session.query(&sql).map_err(failed)?;
+    Ok(rows.first().and_then(|row| row.get("may")) == Some("t"))
+}

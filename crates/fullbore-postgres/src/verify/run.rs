@@ -1,0 +1,257 @@
+//! A run that is finished, compared with its sums once more, or with sums that were made of its files
+//! anew.
+
+use std::collections::BTreeMap;
+
+use fullbore_core::error::Result;
+use fullbore_core::job::Publish;
+use serde::Serialize;
+
+use super::anew::{Anew, Kept, sift_anew, take_over};
+use super::compare::{Finding, compare};
+use super::parts::{Part, Rows};
+use super::sifted::is_sifted;
+use super::{PieceProof, store};
+use crate::connection::{QualifiedName, quote_literal};
+use crate::destination::Postgres;
+use crate::error::{failed, refuse};
+use crate::ledger::runs::{LedgerRun, State};
+use crate::ledger::undo;
+
+/// What came of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    pub run_id: String,
+    pub rows: u64,
+    pub pieces: u64,
+    pub columns: u64,
+    pub findings: Vec<Finding>,
+    pub not_covered: Vec<String>,
+}
+
+/// What can be told of a run's rows.
+#[derive(Debug, Clone, Copy)]
+struct How {
+    /// The pieces are not those of the run.
+    is_cut_anew: bool,
+    /// Only the first transaction of each piece is known, not those of its savepoints.
+    lacks_transactions: bool,
+}
+
+/// Before this version each refused row costs a savepoint, which is a transaction of its own.
+const SKIPS_BAD_ROWS: u32 = 170_000;
+
+/// Transaction numbers in rows have 32 bits.
+const XID_BITS: u64 = 0xffff_ffff;
+
+impl Postgres {
+    /// Compares a run's rows, as they are in its tables now.
+    pub fn verify_run(
+        &self,
+        schema: &str,
+        run: &LedgerRun,
+        anew: Option<Anew>,
+        sessions: usize,
+    ) -> Result<Report> {
+        if !matches!(run.state, State::Published | State::Finished) {
+            return Err(refuse(
+                format!("run {} is {}: its rows are not all shown", run.run_id, run.state.name()),
+                "only a run that has finished can be compared",
+            ));
+        }
+        let kept = self.kept_pieces(schema, run)?;
+        let mut proofs = store::read(&mut self.control(), schema, &run.run_id)?;
+        let how = How {
+            is_cut_anew: anew.as_ref().is_some_and(|anew| anew.is_cut_anew),
+            lacks_transactions: proofs.is_empty(),
+        };
+        let mut parts = Vec::new();
+        let mut not_covered = Vec::new();
+        match &anew {
+            None => {
+                let lacking =
+                    kept.iter().find(|(piece, kept)| kept.rows > 0 && !proofs.contains_key(piece));
+                if let Some((piece, _)) = lacking {
+                    return Err(refuse(
+                        format!(
+                            "run {} was loaded without checksums (piece {piece} has none)",
+                            run.run_id
+                        ),
+                        "compare with its files: --against; load with --verify full to keep checksums",
+                    ));
+                }
+            }
+            Some(anew) => {
+                let known = take_over(&mut proofs, anew, &kept);
+                for number in 0..run.tables.len() {
+                    not_covered.extend(sift_anew(run, number, &mut proofs, anew, &known, &kept)?);
+                }
+            }
+        }
+        for number in 0..run.tables.len() {
+            let of_table = |piece: &usize| match &anew {
+                Some(anew) => anew.tables.get(piece) == Some(&number),
+                None => kept.get(piece).is_some_and(|kept| kept.table == number),
+            };
+            let pieces: Vec<(usize, PieceProof)> = proofs
+                .iter()
+                .filter(|(piece, _)| of_table(piece))
+                .map(|(piece, proof)| (*piece, proof.clone()))
+                .collect();
+            parts.extend(self.parts_shown(schema, run, number, pieces, &kept, how)?);
+        }
+        let is_other = anew.as_ref().is_some_and(|anew| anew.is_of_other_files);
+        let mut findings = Vec::new();
+        // Files that are named may have been mended: whether the sifted rows are in them is not known.
+        let mended = parts.iter().map(Part::with_sifted).collect::<Vec<_>>();
+        if !is_other || mended == parts || !compare(self, sessions, &mended)?.is_empty() {
+            findings = compare(self, sessions, &parts)?;
+        } else {
+            parts = mended;
+        }
+        let mut report = Report {
+            run_id: run.run_id.clone(),
+            rows: parts.iter().map(|part| part.expected().rows).sum(),
+            pieces: parts.iter().map(|part| part.pieces.len() as u64).sum(),
+            columns: 0,
+            findings,
+            not_covered,
+        };
+        for (number, table) in run.tables.iter().enumerate() {
+            let its = parts.iter().find(|part| part.table == number);
+            let Some((_, proof)) = its.and_then(|part| part.pieces.first()) else { continue };
+            report.columns += proof.columns.len() as u64;
+            report.not_covered.extend(self.left_out(&table.target, &proof.columns)?);
+        }
+        Ok(report)
+    }
+
+    fn kept_pieces(&self, schema: &str, run: &LedgerRun) -> Result<BTreeMap<usize, Kept>> {
+        let rows = self
+            .control()
+            .query(&format!(
+                "SELECT piece, target, rows, rejected, xid_from FROM {schema}.pieces WHERE run = {}",
+                quote_literal(&run.run_id).map_err(failed)?
+            ))
+            .map_err(failed)?;
+        let number =
+            |row: &crate::connection::Row, name: &str| row.get(name).and_then(|n| n.parse().ok());
+        Ok(rows
+            .iter()
+            .filter_map(|row| {
+                let kept = Kept {
+                    table: number(row, "target")? as usize,
+                    rows: number(row, "rows")?,
+                    rejected: number(row, "rejected")?,
+                    xid: (number(row, "xid_from")? & XID_BITS) as u32,
+                };
+                Some((number(row, "piece")? as usize, kept))
+            })
+            .collect())
+    }
+
+    /// Where the rows of a table of the run are now.
+    fn parts_shown(
+        &self,
+        schema: &str,
+        run: &LedgerRun,
+        number: usize,
+        pieces: Vec<(usize, PieceProof)>,
+        kept: &BTreeMap<usize, Kept>,
+        how: How,
+    ) -> Result<Vec<Part>> {
+        let table = &run.tables[number];
+        let target = QualifiedName::parse(&table.target).map_err(failed)?;
+        if pieces.is_empty() {
+            return Ok(Vec::new());
+        }
+        let whole = |rows, tells: bool| Part {
+            table: number,
+            holder: target.clone(),
+            rows,
+            tells_pieces: tells && !how.is_cut_anew && pieces.len() > 1 && !is_sifted(&pieces),
+            pieces: pieces.clone(),
+        };
+        Ok(match table.publish {
+            Publish::Partitions if how.is_cut_anew => {
+                return Err(refuse(
+                    format!(
+                        "{target} was loaded as partitions, and the files are not cut as they were"
+                    ),
+                    "compare with the very files that were loaded: --against without names",
+                ));
+            }
+            Publish::Partitions => {
+                let shown = undo::shown_names(&mut self.control(), schema, run, number, &target)?;
+                let mut parts = Vec::new();
+                for (piece, proof) in pieces {
+                    let Some(holder) = shown.get(&piece) else { continue };
+                    parts.push(Part {
+                        table: number,
+                        holder: holder.clone(),
+                        rows: Rows::All,
+                        tells_pieces: false,
+                        pieces: vec![(piece, proof)],
+                    });
+                }
+                parts
+            }
+            Publish::Replace => vec![whole(Rows::All, true)],
+            Publish::Append if table.atomic => {
+                let xid = self.xid_published(schema, run)?;
+                vec![whole(Rows::OfTransactions(vec![xid]), false)]
+            }
+            Publish::Append => {
+                let is_rejected = |kept: &Kept| kept.table == number && kept.rejected > 0;
+                let has_savepoints =
+                    self.server_version() < SKIPS_BAD_ROWS || kept.values().any(is_rejected);
+                if how.lacks_transactions && has_savepoints {
+                    return Err(refuse(
+                        format!(
+                            "the rows that were appended to {target} can't be told from others"
+                        ),
+                        "load with --verify full, which notes all transactions that wrote them",
+                    ));
+                }
+                let mut xids: Vec<u32> =
+                    pieces.iter().flat_map(|(_, proof)| proof.xids.clone()).collect();
+                if how.is_cut_anew {
+                    let its = kept.values().filter(|kept| kept.table == number);
+                    xids = its.map(|kept| kept.xid).collect();
+                }
+                vec![whole(Rows::OfTransactions(xids), true)]
+            }
+        })
+    }
+
+    /// The transaction that showed the run's rows.
+    fn xid_published(&self, schema: &str, run: &LedgerRun) -> Result<u32> {
+        let rows = self
+            .control()
+            .query(&format!(
+                "SELECT xid_published FROM {schema}.runs WHERE run = {}",
+                quote_literal(&run.run_id).map_err(failed)?
+            ))
+            .map_err(failed)?;
+        let xid = rows.first().and_then(|row| row.get("xid_published"));
+        let xid = xid.and_then(|xid| xid.parse::<u64>().ok()).ok_or_else(|| {
+            refuse(
+                format!("the ledger does not tell how run {} was shown", run.run_id),
+                "somebody changed the ledger",
+            )
+        })?;
+        Ok((xid & XID_BITS) as u32)
+    }
+
+    /// Columns of a table that did not come from files.
+    fn left_out(&self, target: &str, sent: &[String]) -> Result<Option<String>> {
+        let name = QualifiedName::parse(target).map_err(failed)?;
+        let found = crate::catalog::relation(&mut self.control(), &name).map_err(failed)?;
+        let Some(relation) = found else { return Ok(None) };
+        let columns = relation.columns.iter().map(|column| &column.name);
+        let left: Vec<&str> =
+            columns.filter(|name| !sent.contains(name)).map(String::as_str).collect();
+        let words = || format!("{target}: {} did not come from the files", left.join(", "));
+        Ok((!left.is_empty()).then(words))
+    }
+}

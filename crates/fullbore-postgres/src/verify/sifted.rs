@@ -1,0 +1,117 @@
+//! Rows that are sifted leave the sums of their table, too.
+//!
+//! A row that breaks a unique or a foreign key is found when the sums of its piece are long made. Sums
+//! can be subtracted, and the sift reads the files once more for the records behind the rows it takes
+//! out: the server sums those of them that it rejects, which is what it takes out less what it puts
+//! back. So what is expected of the table still comes from the files alone, and what became of the
+//! table itself can still differ from it. Only where rows are marked with the moment of their load,
+//! which another attempt of the run may have had otherwise, the rows are summed that are taken out.
+
+use std::collections::BTreeMap;
+
+use fullbore_core::error::Result;
+use fullbore_core::job::Verify;
+use fullbore_core::plan::Plan;
+use fullbore_core::sums::Sums;
+
+use super::sql::Detail;
+use super::{Formula, PieceProof, store};
+use crate::connection::{QualifiedName, Session};
+use crate::destination::Postgres;
+use crate::error::{failed, failed_while};
+
+/// The column that tells the heap of a row, in every table of a sift.
+const HEAP: &str = "fullbore_heap";
+
+/// The sums of what a sift takes out of a table, by the number of the heap.
+pub struct SiftedSums {
+    formula: Formula,
+    columns: usize,
+    taken: BTreeMap<usize, Sums>,
+}
+
+impl SiftedSums {
+    /// None where nothing is summed.
+    pub fn of(
+        postgres: &Postgres,
+        session: &mut Session,
+        plan: &Plan,
+        table: usize,
+        like: Option<&QualifiedName>,
+    ) -> Result<Option<Self>> {
+        let Some(like) = like.filter(|_| plan.verify == Verify::Full) else { return Ok(None) };
+        let columns = postgres.summed_columns(plan, table)?;
+        let formula = Formula::of(session, postgres.hash_kind(), &like.to_string(), &columns)?;
+        Ok(Some(Self { formula, columns: columns.len(), taken: BTreeMap::new() }))
+    }
+
+    /// Rows that leave the table.
+    pub fn taken_out(&mut self, session: &mut Session, rows: &str) -> Result<()> {
+        self.taken = self.ask(session, rows)?;
+        Ok(())
+    }
+
+    /// Of these, the ones that come back.
+    pub fn put_back(&mut self, session: &mut Session, rows: &str) -> Result<()> {
+        for (heap, sums) in self.ask(session, rows)? {
+            let columns = self.columns;
+            let taken = self.taken.entry(heap).or_insert_with(|| Sums::of_columns(columns));
+            // Values that may have been taken out are as good as those that were.
+            let extents: Vec<_> = taken.columns.iter().map(|column| column.extent).collect();
+            taken.take_out(&sums);
+            for (column, extent) in taken.columns.iter_mut().zip(extents) {
+                column.extent = extent;
+            }
+        }
+        Ok(())
+    }
+
+    fn ask(&self, session: &mut Session, rows: &str) -> Result<BTreeMap<usize, Sums>> {
+        let found = self
+            .formula
+            .ask(session, rows, HEAP, Detail::Everything)
+            .map_err(|error| failed_while(error, "summing the rows that are sifted"))?;
+        let read = |(heap, sums): (String, Sums)| {
+            let heap = heap.parse().map_err(|_| {
+                failed(crate::connection::ConnectionError::protocol(
+                    "a sifted row does not tell where it was",
+                ))
+            })?;
+            Ok((heap, sums))
+        };
+        found.into_iter().map(read).collect()
+    }
+
+    fn into_sums(self) -> BTreeMap<usize, Sums> {
+        // A row that comes back may have another moment of its load.
+        let is_any = |(_, sums): &(usize, Sums)| (sums.rows, sums.row) != (0, 0);
+        self.taken.into_iter().filter(is_any).collect()
+    }
+}
+
+/// Whether rows were taken out of the table of these pieces. Those that were put back were written by
+/// the sift, and no longer tell their piece.
+pub fn is_sifted(pieces: &[(usize, PieceProof)]) -> bool {
+    pieces.iter().any(|(_, proof)| proof.sifted.is_some())
+}
+
+impl Postgres {
+    /// Keeps sums in the ledger, in the transaction that is open: by piece, of which each heap has one
+    /// to stand for it.
+    pub(crate) fn keep_sifted(
+        &self,
+        session: &mut Session,
+        sums: Option<SiftedSums>,
+        pieces: &[usize],
+    ) -> Result<BTreeMap<usize, Sums>> {
+        let of_heaps = sums.map(SiftedSums::into_sums).unwrap_or_default();
+        let of_piece = |(heap, sums): (usize, Sums)| Some((*pieces.get(heap)?, sums));
+        let of_pieces: BTreeMap<usize, Sums> = of_heaps.into_iter().filter_map(of_piece).collect();
+        if let Some(ledger) = self.ledger() {
+            for (piece, sums) in &of_pieces {
+                store::add_sifted(session, ledger, *piece, sums)?;
+            }
+        }
+        Ok(of_pieces)
+    }
+}

@@ -1,0 +1,140 @@
+//! Full verification within a load: after the last piece is committed and before anything is shown.
+//!
+//! What is looked at is where the rows are then: each partition's table, the replacement, the staging
+//! table of `append --atomic`, or for plain `append`, which has no such place, the rows of the target
+//! that the pieces' transactions wrote.
+
+use std::collections::BTreeMap;
+
+use fullbore_core::destination::Committed;
+use fullbore_core::error::{DestinationFailure, Error, Result};
+use fullbore_core::job::{Publish, Verify};
+use fullbore_core::plan::Plan;
+
+use super::compare::{Finding, compare};
+use super::parts::{Part, Rows};
+use super::sifted::is_sifted;
+use super::{Compared, PieceProof, sent_columns, store};
+use crate::destination::Postgres;
+use crate::error::refuse;
+use crate::target::Target;
+
+/// Differences that are told one by one.
+const TOLD_MAX: usize = 10;
+
+/// Fails where what was loaded is not what was read.
+pub fn verify(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Result<()> {
+    if plan.verify != Verify::Full {
+        return Ok(());
+    }
+    let proofs = proofs(postgres)?;
+    let mut parts = Vec::new();
+    for (table, target) in postgres.targets().iter().enumerate() {
+        let its = committed.iter().filter(|piece| piece.table == table);
+        let mut pieces = Vec::new();
+        for piece in its {
+            match proofs.get(&piece.piece) {
+                Some(proof) => pieces.push((piece.piece, proof.clone())),
+                // A piece without rows has none.
+                None if piece.rows == 0 => {}
+                None => return Err(unproven(plan, piece.piece)),
+            }
+        }
+        parts.extend(parts_of(plan, table, target, pieces)?);
+    }
+    let findings = compare(postgres, plan.streams, &parts)?;
+    if !findings.is_empty() {
+        return Err(differs(&findings));
+    }
+    let mut compared = Compared::default();
+    let sifted =
+        parts.iter().flat_map(|part| &part.pieces).filter_map(|(_, its)| its.sifted.as_ref());
+    compared.rows_sifted = sifted.map(|sums| sums.rows).sum();
+    for (table, target) in postgres.targets().iter().enumerate() {
+        let sent = sent_columns(plan, table);
+        let left: Vec<&str> = target
+            .relation
+            .columns
+            .iter()
+            .filter(|column| !sent.contains(&column.name))
+            .map(|column| column.name.as_str())
+            .collect();
+        compared.columns += sent.len() as u64;
+        compared.not_covered.extend((!left.is_empty()).then(|| {
+            format!("{}: {} did not come from the files", plan.tables[table].name, left.join(", "))
+        }));
+    }
+    postgres.verification.set_compared(compared);
+    Ok(())
+}
+
+/// The proofs of all committed pieces: those of the ledger, where there is one.
+fn proofs(postgres: &Postgres) -> Result<BTreeMap<usize, PieceProof>> {
+    match postgres.ledger() {
+        Some(ledger) => store::read(&mut postgres.control(), &ledger.schema, &ledger.run_id),
+        None => Ok(postgres.verification.proofs()),
+    }
+}
+
+fn unproven(plan: &Plan, piece: usize) -> Error {
+    let run = &plan.run_id;
+    refuse(
+        format!(
+            "piece {piece} was committed without checksums, before --verify full was asked for"
+        ),
+        format!(
+            "go on without it (fullbore runs resume {run} --verify quick), then compare with the \
+             files: fullbore runs verify {run} --against"
+        ),
+    )
+}
+
+fn parts_of(
+    plan: &Plan,
+    table: usize,
+    target: &Target,
+    pieces: Vec<(usize, PieceProof)>,
+) -> Result<Vec<Part>> {
+    if pieces.is_empty() {
+        return Ok(Vec::new());
+    }
+    let whole = |holder, rows, pieces: Vec<(usize, PieceProof)>| Part {
+        table,
+        holder,
+        rows,
+        tells_pieces: pieces.len() > 1 && !is_sifted(&pieces),
+        pieces,
+    };
+    Ok(match target.publish {
+        Publish::Partitions => {
+            let mut parts = Vec::new();
+            for piece in pieces {
+                let holder = target.piece(plan, piece.0)?;
+                parts.push(whole(holder, Rows::All, vec![piece]));
+            }
+            parts
+        }
+        Publish::Append if !target.atomic => {
+            let xids = pieces.iter().flat_map(|(_, proof)| proof.xids.clone()).collect();
+            vec![whole(target.name().clone(), Rows::OfTransactions(xids), pieces)]
+        }
+        Publish::Append | Publish::Replace => {
+            vec![whole(target.staging(plan)?, Rows::All, pieces)]
+        }
+    })
+}
+
+fn differs(findings: &[Finding]) -> Error {
+    let told: Vec<String> = findings.iter().take(TOLD_MAX).map(Finding::to_string).collect();
+    let more = findings.len().saturating_sub(TOLD_MAX);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    Error::Destination {
+        message: format!("what was loaded is not what was read: {}{more}", told.join("; ")),
+        hint: Some(
+            "triggers of the table may change rows on their way, which is no fault; otherwise look \
+             at the machines' memory and disks before you load again"
+                .into(),
+        ),
+        kind: DestinationFailure::Differs,
+    }
+}

@@ -1,0 +1,139 @@
+//! Where the sums of committed pieces are kept: a table of the ledger's schema, made by the first run
+//! that is to be verified in full.
+//!
+//! It is a table of its own, so that ledgers that were made before need no change. A piece's row is
+//! written in the transaction of the piece; one without its piece, as a crash leaves it of pieces in
+//! unlogged tables, means nothing and is written over.
+
+use std::collections::BTreeMap;
+
+use fullbore_core::error::{DestinationFailure, Error, Result};
+use fullbore_core::sums::Sums;
+
+use super::PieceProof;
+use crate::connection::{ConnectionError, Session, quote_literal};
+use crate::error::{failed, refuse};
+use crate::ledger::Ledger;
+
+const TABLE: &str = "
+    CREATE TABLE IF NOT EXISTS {s}.checksums (
+        run text NOT NULL REFERENCES {s}.runs ON DELETE CASCADE,
+        piece integer NOT NULL,
+        proof text NOT NULL,
+        PRIMARY KEY (run, piece)
+    );
+    COMMENT ON TABLE {s}.checksums IS
+        'Fullbore: the sums of each committed piece; docs/guides/verify.md';";
+
+/// Makes the table, where it is not there.
+pub fn make(session: &mut Session, schema: &str) -> Result<()> {
+    if exists(session, schema).map_err(failed)? {
+        return Ok(());
+    }
+    let made = session.execute(&TABLE.replace("{s}", schema));
+    session.take_notices();
+    if let Err(error) = made {
+        // Two first runs may come at once.
+        if exists(session, schema).map_err(failed)? {
+            return Ok(());
+        }
+        return Err(Error::Destination {
+            message: format!("the ledger in schema {schema} has no room for checksums: {error}"),
+            hint: Some(
+                "load once with --verify full as the owner of the ledger, and grant SELECT, INSERT, \
+                 UPDATE, DELETE on its table checksums; or leave --verify full away"
+                    .into(),
+            ),
+            kind: DestinationFailure::Refused,
+        });
+    }
+    Ok(())
+}
+
+fn exists(session: &mut Session, schema: &str) -> Result<bool, ConnectionError> {
+    let rows = session.query(&format!(
+        "SELECT to_regclass({}) IS NOT NULL AS known",
+        quote_literal(&format!("{schema}.checksums"))?
+    ))?;
+    Ok(rows.first().and_then(|row| row.get("known")) == Some("t"))
+}
+
+/// The statement that keeps a piece's proof.
+pub fn statement(ledger: &Ledger, piece: usize, proof: &PieceProof) -> Result<String> {
+    let text = serde_json::to_string(&proof).expect("plain data becomes JSON");
+    Ok(format!(
+        "INSERT INTO {}.checksums (run, piece, proof) VALUES ({}, {piece}, {})
+             ON CONFLICT (run, piece) DO UPDATE SET proof = excluded.proof",
+        ledger.schema,
+        quote_literal(&ledger.run_id).map_err(failed)?,
+        quote_literal(&ascii(&text)).map_err(failed)?
+    ))
+}
+
+/// Keeps what was taken out of the table of a piece, in the transaction that takes it out.
+pub fn add_sifted(
+    session: &mut Session,
+    ledger: &Ledger,
+    piece: usize,
+    sifted: &Sums,
+) -> Result<()> {
+    let Some(mut proof) = read(session, &ledger.schema, &ledger.run_id)?.remove(&piece) else {
+        return Err(refuse(
+            format!("the ledger has no checksums of piece {piece}"),
+            "somebody changed the ledger",
+        ));
+    };
+    proof.sifted.get_or_insert_default().merge(sifted);
+    session.execute(&statement(ledger, piece, &proof)?).map(drop).map_err(failed)
+}
+
+/// JSON in ASCII alone, which a database of any encoding can hold.
+fn ascii(json: &str) -> String {
+    let mut ascii = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character.is_ascii() {
+            true => ascii.push(character),
+            false => {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    ascii.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+        }
+    }
+    ascii
+}
+
+/// The proofs of a run's committed pieces; empty where it was loaded without.
+pub fn read(session: &mut Session, schema: &str, run: &str) -> Result<BTreeMap<usize, PieceProof>> {
+    if !exists(session, schema).map_err(failed)? {
+        return Ok(BTreeMap::new());
+    }
+    let rows = session
+        .query(&format!(
+            "SELECT c.piece, c.proof FROM {schema}.checksums c
+               JOIN {schema}.pieces p ON p.run = c.run AND p.piece = c.piece
+              WHERE c.run = {}",
+            quote_literal(run).map_err(failed)?
+        ))
+        .map_err(failed)?;
+    rows.iter()
+        .map(|row| {
+            let piece = row.get("piece").and_then(|piece| piece.parse().ok());
+            let proof = row.get("proof").and_then(|proof| serde_json::from_str(proof).ok());
+            piece.zip(proof).ok_or_else(|| {
+                refuse(
+                    format!("the ledger's checksums of run {run} can't be read"),
+                    "they were written by another version of Fullbore, or somebody changed them",
+                )
+            })
+        })
+        .collect()
+}
+
+/// The transaction that is open, as rows tell it. All rows of a piece that is summed are written by it
+/// alone: savepoints would be transactions of their own, whose numbers nobody could ask for afterwards.
+pub fn transaction(session: &mut Session) -> Result<u32, ConnectionError> {
+    let rows = session.query("SELECT pg_current_xact_id()::xid AS xid")?;
+    let xid = rows.first().and_then(|row| row.get("xid")).and_then(|xid| xid.parse().ok());
+    xid.ok_or_else(|| ConnectionError::protocol("the server did not tell its transaction"))
+}

@@ -1,0 +1,201 @@
+//! Watching the server while streams load: one more session, asked about ten times a second what our
+//! backends wait for, and about once a second for counters.
+//!
+//! Only statistics views that every role may read are asked; what a role may not see of a view is
+//! NULL and counts as nothing.
+
+mod class;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fullbore_core::error::Result;
+use fullbore_core::observe::host::process_cpu_ms;
+use fullbore_core::observe::{ServerTimes, Settings, Wait, Watch};
+
+use crate::connection::{ConnectionError, Row, Session};
+use crate::destination::Postgres;
+use crate::error::failed;
+
+/// Settings that advice looks at.
+const SETTINGS: [&str; 16] = [
+    "archive_mode",
+    "autovacuum",
+    "checkpoint_timeout",
+    "data_checksums",
+    "fsync",
+    "full_page_writes",
+    "maintenance_work_mem",
+    "max_connections",
+    "max_wal_senders",
+    "max_wal_size",
+    "server_version_num",
+    "shared_buffers",
+    "synchronous_commit",
+    "synchronous_standby_names",
+    "wal_compression",
+    "wal_level",
+];
+
+/// How long the server may take to answer. A load whose server is gone must not wait for its observer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A session that watches the backends of a run's streams.
+pub struct PostgresWatch<'a> {
+    postgres: &'a Postgres,
+    session: Session,
+    is_here: bool,
+    /// CPU time of the server's processes when last looked at, and of all of them since the beginning.
+    processes: BTreeMap<i32, u64>,
+    cpu_ms: u64,
+}
+
+/// The backend that a stream's session has: asked for, since what a pooler says is not it.
+pub fn backend_of(session: &mut Session) -> std::result::Result<i32, ConnectionError> {
+    let rows = session.query("SELECT pg_backend_pid() AS pid")?;
+    Ok(rows.first().and_then(|row| number(row, "pid")).unwrap_or_default())
+}
+
+impl<'a> PostgresWatch<'a> {
+    pub fn open(postgres: &'a Postgres) -> Result<Self> {
+        let mut options = postgres.options().clone();
+        let patience = options.connect_timeout.map_or(PATIENCE, |timeout| timeout.min(PATIENCE));
+        options.connect_timeout = Some(patience);
+        let mut session = Session::connect(&options).map_err(failed)?;
+        session.set_read_timeout(Some(PATIENCE));
+        let rows = session
+            .query(
+                "SELECT pg_backend_pid() AS pid, inet_server_addr() IS NULL
+                     OR inet_server_addr() <<= '127.0.0.0/8' OR inet_server_addr() = '::1'
+                     OR inet_server_addr() = inet_client_addr() AS is_near",
+            )
+            .map_err(failed)?;
+        let row = rows.first();
+        let is_near = row.and_then(|row| row.get("is_near")) == Some("t");
+        let pid = row.and_then(|row| number(row, "pid")).unwrap_or_default();
+        Ok(Self {
+            postgres,
+            session,
+            is_here: is_near && is_backend(pid),
+            processes: BTreeMap::new(),
+            cpu_ms: 0,
+        })
+    }
+}
+
+impl PostgresWatch<'_> {
+    /// Adds the CPU time that the server's own processes took since the last look. The sessions of
+    /// others are not the server's work for us, and our streams' are counted with their moments.
+    fn count_cpu(&mut self) -> Result<()> {
+        let sql = "SELECT pid FROM pg_stat_activity WHERE backend_type <> 'client backend'";
+        let rows = self.session.query(sql).map_err(failed)?;
+        let pids = rows.iter().filter_map(|row| number::<i32>(row, "pid"));
+        let now: BTreeMap<i32, u64> =
+            pids.filter_map(|pid| Some((pid, process_cpu_ms(pid)?))).collect();
+        for (pid, ms) in &now {
+            // What it did before it was first seen is not counted.
+            let before = self.processes.get(pid).unwrap_or(ms);
+            self.cpu_ms += ms.saturating_sub(*before);
+        }
+        self.processes = now;
+        Ok(())
+    }
+}
+
+/// Whether a process of this machine is a backend; in a container it would have another number here.
+fn is_backend(pid: i32) -> bool {
+    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|name| name.starts_with(b"postgres:"))
+}
+
+fn number<T: std::str::FromStr>(row: &Row, column: &str) -> Option<T> {
+    row.get(column)?.parse().ok()
+}
+
+impl Watch for PostgresWatch<'_> {
+    fn settings(&mut self) -> Result<Settings> {
+        let names = SETTINGS.map(|name| format!("('{name}')")).join(", ");
+        let sql = format!(
+            "SELECT name, current_setting(name, true) AS value FROM (VALUES {names}) AS s (name)"
+        );
+        let rows = self.session.query(&sql).map_err(failed)?;
+        let values = rows
+            .iter()
+            .filter_map(|row| Some((row.get("name")?.to_owned(), row.get("value")?.to_owned())));
+        Ok(Settings { values: values.collect(), is_here: self.is_here })
+    }
+
+    fn waits(&mut self) -> Result<Vec<Wait>> {
+        let streams = self.postgres.backends();
+        if streams.is_empty() {
+            return Ok(Vec::new());
+        }
+        // The function behind pg_stat_activity: the view adds names nobody needs here, ten times a
+        // second.
+        let sql = format!(
+            "SELECT pid, wait_event_type AS kind, wait_event AS event,
+                    CASE wait_event_type WHEN 'Lock' THEN (
+                        SELECT format('process %s, %s, %s, begun %s', b.pid, b.usename,
+                                      coalesce(nullif(b.application_name, ''), 'no application name'),
+                                      b.xact_start)
+                          FROM pg_stat_activity b
+                         WHERE b.pid = ANY (pg_blocking_pids(a.pid)) LIMIT 1
+                    ) END AS blocker
+               FROM pg_stat_get_activity(NULL) a WHERE pid IN ({})",
+            streams.values().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        );
+        let rows = self.session.query(&sql).map_err(failed)?;
+        let by_pid: BTreeMap<i32, usize> = streams.into_iter().map(|(n, pid)| (pid, n)).collect();
+        let waits = rows.iter().filter_map(|row| {
+            let pid = number(row, "pid")?;
+            let (kind, event) = (row.get("kind"), row.get("event"));
+            let name = kind.map(|kind| format!("{kind}:{}", event.unwrap_or_default()));
+            Some(Wait {
+                stream: *by_pid.get(&pid)?,
+                class: class::of(kind, event),
+                name: name.unwrap_or_default(),
+                blocker: row.get("blocker").map(str::to_owned),
+                local_pid: self.is_here.then_some(pid),
+            })
+        });
+        Ok(waits.collect())
+    }
+
+    fn counters(&mut self) -> Result<ServerTimes> {
+        let version = self.postgres.server_version();
+        let checkpoints = match version {
+            170_000.. => {
+                "SELECT num_timed AS timed, num_requested AS requested, buffers_written FROM pg_stat_checkpointer"
+            }
+            _ => {
+                "SELECT checkpoints_timed AS timed, checkpoints_req AS requested, buffers_checkpoint + buffers_clean + buffers_backend AS buffers_written FROM pg_stat_bgwriter"
+            }
+        };
+        // Of 16 and later all writers are known; before, blocks are counted, of the usual size.
+        let written = match version {
+            180_000.. => {
+                "(SELECT sum(coalesce(write_bytes, 0) + coalesce(extend_bytes, 0)) FROM pg_stat_io WHERE object = 'relation')"
+            }
+            160_000.. => {
+                "(SELECT sum((coalesce(writes, 0) + coalesce(extends, 0)) * op_bytes) FROM pg_stat_io WHERE object = 'relation')"
+            }
+            _ => "buffers_written * 8192",
+        };
+        let sql = format!(
+            "SELECT timed, requested, {written}::bigint AS written,
+                    (pg_current_wal_insert_lsn() - '0/0')::bigint AS wal
+               FROM ({checkpoints}) c"
+        );
+        if self.is_here {
+            self.count_cpu()?;
+        }
+        let rows = self.session.query(&sql).map_err(failed)?;
+        let value = |name| rows.first().and_then(|row| number(row, name)).unwrap_or_default();
+        Ok(ServerTimes {
+            wal_bytes: value("wal"),
+            checkpoints_timed: value("timed"),
+            checkpoints_requested: value("requested"),
+            written_bytes: value("written"),
+            cpu_ms: self.cpu_ms,
+        })
+    }
+}

@@ -1,0 +1,183 @@
+//! What a server is asked about itself.
+
+use std::collections::BTreeMap;
+
+use fullbore_postgres::connection::{ConnectionError, Row, Session};
+use fullbore_postgres::direct::check;
+use serde::Serialize;
+
+use super::place::{Place, place};
+
+/// Settings that matter to a load; those that a version does not have are left out.
+const SETTINGS: &str = "'wal_level', 'max_wal_size', 'min_wal_size', 'checkpoint_timeout',
+    'shared_buffers', 'maintenance_work_mem', 'synchronous_commit', 'synchronous_standby_names',
+    'full_page_writes', 'fsync', 'data_checksums', 'archive_mode', 'max_connections',
+    'superuser_reserved_connections', 'reserved_connections', 'autovacuum', 'max_wal_senders',
+    'max_locks_per_transaction', 'wal_buffers', 'max_parallel_maintenance_workers'";
+
+/// Nobody's function or table is to stand in for the server's.
+const ONLY_THE_SERVERS: &str = "SET search_path = pg_catalog, pg_temp";
+
+/// A setting in effect.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Setting {
+    /// As SHOW prints it.
+    pub value: String,
+    /// In bytes or seconds, where it is of those; the plain number where it is one.
+    pub number: Option<f64>,
+    /// When a change takes effect: `postmaster` at the next start, `sighup` when told to reload ...
+    pub context: String,
+    /// Where it was set: `default`, `configuration file`, `command line` ...
+    pub source: String,
+    /// Another value is written down and waits for a restart.
+    pub pending_restart: bool,
+}
+
+/// A tablespace, with its size where that may be known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Tablespace {
+    pub name: String,
+    pub bytes: Option<u64>,
+}
+
+/// What is known of a server.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Facts {
+    pub target: String,
+    pub version: String,
+    pub version_num: u32,
+    pub database: String,
+    pub role: String,
+    pub is_superuser: bool,
+    pub is_standby: bool,
+    /// Somebody is between us and the server.
+    pub is_pooled: bool,
+    pub settings: BTreeMap<String, Setting>,
+    /// Standbys that stream just now, and slots that wait for somebody; `None`: the role may not know.
+    pub standbys: Option<u64>,
+    pub slots: Option<u64>,
+    /// Sessions of all databases.
+    pub sessions: u64,
+    pub tablespaces: Vec<Tablespace>,
+    /// What direct loads lack, with the remedy; empty where they can be done.
+    pub direct_lacks: Vec<(String, String)>,
+    /// Where its files are, if that is this machine.
+    pub place: Option<Place>,
+}
+
+/// Collects them; nothing is touched.
+pub fn facts(session: &mut Session) -> Result<Facts, ConnectionError> {
+    session.execute(ONLY_THE_SERVERS)?;
+    let mut facts = Facts {
+        target: session.target().to_owned(),
+        version_num: session.server_version_num(),
+        ..Facts::default()
+    };
+    let backend_pid = session.backend_pid().to_string();
+    for row in session.query(
+        "SELECT current_setting('server_version') AS version, current_database() AS database,
+                current_user AS role, pg_is_in_recovery() AS is_standby,
+                pg_backend_pid() AS pid, (SELECT rolsuper FROM pg_roles
+                  WHERE rolname = current_user) AS is_superuser,
+                (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')
+                  AS sessions,
+                CASE WHEN pg_has_role('pg_read_all_stats', 'USAGE')
+                     THEN (SELECT count(*) FROM pg_stat_replication) END AS standbys,
+                (SELECT count(*) FROM pg_replication_slots) AS slots",
+    )? {
+        facts.version = text(&row, "version");
+        facts.database = text(&row, "database");
+        facts.role = text(&row, "role");
+        facts.is_superuser = row.get("is_superuser") == Some("t");
+        facts.is_standby = row.get("is_standby") == Some("t");
+        // A pooler tells its own number for the process that serves us.
+        facts.is_pooled = row.get("pid") != Some(&backend_pid);
+        facts.sessions = number(&row, "sessions").unwrap_or(0);
+        facts.standbys = number(&row, "standbys");
+        facts.slots = number(&row, "slots");
+    }
+    facts.settings = settings(session)?;
+    facts.tablespaces = session
+        .query(
+            "SELECT spcname AS name,
+                    CASE WHEN has_tablespace_privilege(oid, 'CREATE')
+                           OR pg_has_role('pg_read_all_stats', 'USAGE')
+                         THEN pg_tablespace_size(oid) END AS bytes
+               FROM pg_tablespace WHERE spcname <> 'pg_global' ORDER BY spcname",
+        )?
+        .iter()
+        .map(|row| Tablespace { name: text(row, "name"), bytes: number(row, "bytes") })
+        .collect();
+    facts.direct_lacks = check::missing(session)?
+        .into_iter()
+        .map(|missing| (missing.what, missing.remedy))
+        .collect();
+    facts.place = place(session)?;
+    Ok(facts)
+}
+
+fn settings(session: &mut Session) -> Result<BTreeMap<String, Setting>, ConnectionError> {
+    let rows = session.query(&format!(
+        "SELECT name, current_setting(name) AS value, setting, unit, context, source,
+                pending_restart
+           FROM pg_settings WHERE name IN ({SETTINGS})"
+    ))?;
+    Ok(rows
+        .iter()
+        .map(|row| {
+            let setting = Setting {
+                value: text(row, "value"),
+                number: row.get("setting").and_then(|text| in_units(text, row.get("unit"))),
+                context: text(row, "context"),
+                source: text(row, "source"),
+                pending_restart: row.get("pending_restart") == Some("t"),
+            };
+            (text(row, "name"), setting)
+        })
+        .collect())
+}
+
+/// A setting's number in bytes or seconds: units are like `8kB`, `MB`, `ms`.
+fn in_units(setting: &str, unit: Option<&str>) -> Option<f64> {
+    let number: f64 = setting.parse().ok()?;
+    let unit = unit.unwrap_or_default();
+    let digits = unit.find(|c: char| !c.is_ascii_digit()).unwrap_or(unit.len());
+    let count: f64 = unit[..digits].parse().unwrap_or(1.0);
+    let scale = match &unit[digits..] {
+        "" | "B" | "s" => 1.0,
+        "kB" => 1024.0,
+        "MB" => 1024.0 * 1024.0,
+        "GB" => 1024.0 * 1024.0 * 1024.0,
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86400.0,
+        _ => return None,
+    };
+    Some(number * count * scale)
+}
+
+fn text(row: &Row, name: &str) -> String {
+    row.get(name).unwrap_or_default().to_owned()
+}
+
+fn number(row: &Row, name: &str) -> Option<u64> {
+    row.get(name)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units() {
+        assert_eq!(in_units("16384", Some("8kB")), Some(134_217_728.0));
+        assert_eq!(in_units("1024", Some("MB")), Some(1_073_741_824.0));
+        assert_eq!(in_units("300", Some("s")), Some(300.0));
+        assert_eq!(in_units("5", Some("min")), Some(300.0));
+        assert_eq!(in_units("100", None), Some(100.0));
+        assert_eq!(in_units("on", None), None);
+        assert_eq!(in_units("1", Some("parsecs")), None);
+    }
+}

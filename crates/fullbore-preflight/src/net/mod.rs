@@ -1,0 +1,31 @@
+//! `preflight net`: what the way between two hosts carries, and what limits it.
+//!
+//! One host listens, the other sends, as a load does. The way of a measurement, a module per step:
+//!
+//! - [`listen`], [`client`]: the two sides; `session` is the listener's view of one who measures;
+//! - [`handshake`], [`token`], `control`: who is there; nothing goes on without the token;
+//! - [`message`]: what the two tell each other, within limits;
+//! - `send`, `receive`, `socket`, `tcp_info`, `kernel`: streams and what the kernels know of them;
+//! - [`predict`], [`limit`], [`advice`], [`report`]: pure, from figures to what they mean.
+
+pub mod advice;
+pub mod client;
+mod control;
+pub mod handshake;
+mod kernel;
+pub mod limit;
+pub mod listen;
+pub mod message;
+pub mod predict;
+mod receive;
+pub mod report;
+mod send;
+mod session;
+mod socket;
+pub mod tcp_info;
+pub mod token;
+
+pub use client::{Request, run};
+pub use listen::{Event, ListenOptions, Listener};
+pub use report::Report;
+pub use token::Token;

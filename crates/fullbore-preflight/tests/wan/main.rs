@@ -1,0 +1,235 @@
+//! The WAN lab is what it says it is: five checks, without which nothing measured over it counts.
+//!
+//! They are about time by their nature. So each looks at what noise can't improve: the smallest round
+//! trip, a rate that a window forbids to be exceeded, counts.
+
+mod icmp;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fullbore_preflight::net::tcp_info::{TcpInfo, tcp_info};
+use fullbore_testing::skip;
+use fullbore_testing::wan::{Counted, Wan, WanOptions};
+use socket2::{Domain, SockRef, Socket, Type};
+
+macro_rules! wan_or_skip {
+    ($options:expr) => {
+        match Wan::start(&$options) {
+            Ok(wan) => wan,
+            Err(reason) => skip!("{reason}"),
+        }
+    };
+}
+
+const PORT: u16 = 5300;
+
+/// What a sender saw at one moment.
+struct Sample {
+    at: Duration,
+    info: TcpInfo,
+}
+
+/// What came of a transfer from the near host to the far one.
+struct Transfer {
+    samples: Vec<Sample>,
+    /// Bytes received at the end of each interval.
+    received: Vec<(Duration, u64)>,
+}
+
+/// Sends as fast as it goes for a time; looks at it at each interval.
+fn transfer(
+    wan: &Wan,
+    time: Duration,
+    every: Duration,
+    control: &str,
+    buffer: Option<usize>,
+) -> Transfer {
+    let listener = wan.far.inside(|| {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        if let Some(bytes) = buffer {
+            socket.set_recv_buffer_size(bytes).expect("set");
+        }
+        let address = std::net::SocketAddr::from((wan.far.address, PORT));
+        socket.bind(&address.into()).expect("a port of its own");
+        socket.listen(1).expect("listening");
+        TcpListener::from(socket)
+    });
+    let stream = wan.near.inside(|| {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.set_tcp_congestion(control.as_bytes()).expect("this kernel has it");
+        let address = std::net::SocketAddr::from((wan.far.address, PORT));
+        socket.connect(&address.into()).expect("it listens");
+        TcpStream::from(socket)
+    });
+    let (accepted, _) = listener.accept().expect("connected");
+    let began = Instant::now();
+    thread::scope(|scope| {
+        let reader = scope.spawn(move || read_all(accepted, began, every));
+        let writer = scope.spawn(|| {
+            let mut stream = &stream;
+            stream.set_write_timeout(Some(Duration::from_millis(50))).expect("a time");
+            let buffer = vec![0; 256 << 10];
+            while began.elapsed() < time {
+                // A timeout is a full window, and no error.
+                let _ = stream.write(&buffer);
+            }
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+        });
+        let mut samples = Vec::new();
+        while began.elapsed() < time {
+            samples.push(Sample { at: began.elapsed(), info: tcp_info(&stream).expect("told") });
+            thread::sleep(every);
+        }
+        writer.join().expect("it wrote");
+        Transfer { samples, received: reader.join().expect("it read") }
+    })
+}
+
+fn read_all(mut stream: TcpStream, began: Instant, every: Duration) -> Vec<(Duration, u64)> {
+    let (mut total, mut received) = (0, Vec::new());
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        let count = stream.read(&mut buffer).expect("data or its end");
+        if count == 0 {
+            return received;
+        }
+        total += count as u64;
+        let now = began.elapsed();
+        match received.last_mut() {
+            Some((at, bytes)) if now < *at + every => *bytes = total,
+            _ => received.push((now, total)),
+        }
+    }
+}
+
+/// Everything that a line took has come out again, or it says where it is.
+fn adds_up(wan: &Wan) {
+    for line in [wan.there(), wan.back()] {
+        let get = Counted::get;
+        let (taken, out) =
+            (get(&line.taken), get(&line.delivered) + get(&line.dropped) + get(&line.lost));
+        assert!(out <= taken, "{out} of {taken}");
+        assert_eq!(get(&line.refused), 0, "a device did not take a packet");
+    }
+    for host in [&wan.near, &wan.far] {
+        assert_eq!(host.device_drops(), 0, "{} dropped by itself", host.namespace);
+    }
+}
+
+#[test]
+fn a_ping_takes_the_round_trip() {
+    for rtt_ms in [10.0, 90.0, 180.0] {
+        let wan = wan_or_skip!(WanOptions { rtt_ms, ..WanOptions::default() });
+        let times = wan.near.inside(|| icmp::ping(wan.far.address, 5));
+        let least = times.iter().min().expect("five of them").as_secs_f64() * 1e3;
+        assert!((least - rtt_ms).abs() <= 1.0, "{least} ms for {rtt_ms} ms: {times:?}");
+        adds_up(&wan);
+    }
+}
+
+#[test]
+fn a_window_of_a_fixed_size_is_what_one_round_trip_carries() {
+    let rtt = 0.09;
+    let wan = wan_or_skip!(WanOptions { rtt_ms: rtt * 1e3, ..WanOptions::default() });
+    let time = Duration::from_secs(4);
+    // Of a buffer of 64 KiB the kernel makes one of 128, and offers a part of that.
+    let done = transfer(&wan, time, Duration::from_millis(50), "cubic", Some(64 << 10));
+    let steady = |at: Duration| at > Duration::from_secs(1) && at < time * 15 / 16;
+    let samples = done.samples.iter().filter(|sample| steady(sample.at));
+    let offered: Vec<u32> = samples.map(|sample| sample.info.snd_wnd).collect();
+    let window = offered[0];
+    assert!(offered.iter().all(|other| *other == window), "it is fixed: {offered:?}");
+    assert!((32 << 10..=128 << 10).contains(&window), "{window}");
+    let part: Vec<_> = done.received.iter().filter(|(at, _)| steady(*at)).collect();
+    let (first, last) = (part.first().expect("data"), part.last().expect("data"));
+    let rate = (last.1 - first.1) as f64 / (last.0 - first.0).as_secs_f64();
+    let share = rate / (f64::from(window) / rtt);
+    assert!((0.9..1.05).contains(&share), "{share} of the window's rate, offered {window}");
+    adds_up(&wan);
+}
+
+#[test]
+fn slow_start_doubles_with_each_round_trip() {
+    let rtt = Duration::from_millis(180);
+    let wan = wan_or_skip!(WanOptions { rtt_ms: 180.0, ..WanOptions::default() });
+    let done = transfer(&wan, rtt * 7, Duration::from_millis(5), "reno", None);
+    // In the middle between two bursts of acknowledgements.
+    let at = |trips: f64| {
+        let moment = rtt.mul_f64(trips);
+        let sample = done.samples.iter().find(|sample| sample.at >= moment).expect("a sample");
+        f64::from(sample.info.snd_cwnd)
+    };
+    for trips in 1..5 {
+        let growth = at(f64::from(trips) + 0.7) / at(f64::from(trips) - 0.3);
+        assert!((1.7..2.3).contains(&growth), "{growth} in round trip {trips}");
+    }
+    adds_up(&wan);
+}
+
+#[test]
+fn what_is_dropped_is_what_its_queue_had_no_room_for() {
+    let options = WanOptions {
+        rtt_ms: 20.0,
+        rate_mbit: Some(50.0),
+        queue_bytes: 100_000,
+        ..WanOptions::default()
+    };
+    let wan = wan_or_skip!(options);
+    let done = transfer(&wan, Duration::from_secs(3), Duration::from_millis(50), "reno", None);
+    let dropped = Counted::get(&wan.there().dropped);
+    assert!(dropped > 0, "a queue of two round trips' worth overflows");
+    assert_eq!(Counted::get(&wan.there().lost) + Counted::get(&wan.back().dropped), 0);
+    let last = &done.samples.last().expect("samples").info;
+    // A dropped packet is one segment or several, and the sender has sent each of them again.
+    assert!(u64::from(last.total_retrans) >= dropped / 2, "{} of {dropped}", last.total_retrans);
+    // The link never carries more than its rate, headers included.
+    let (at, bytes) = done.received.last().expect("data");
+    assert!(*bytes as f64 <= 50e6 / 8.0 * at.as_secs_f64(), "{bytes} in {at:?}");
+    adds_up(&wan);
+    // Without an overflow nothing is sent twice.
+    let wide = wan_or_skip!(WanOptions { queue_bytes: 64 << 20, ..options });
+    let done = transfer(&wide, Duration::from_secs(1), Duration::from_millis(50), "reno", None);
+    assert_eq!(Counted::get(&wide.there().dropped), 0);
+    assert_eq!(done.samples.last().expect("samples").info.bytes_retrans, 0);
+}
+
+#[test]
+fn its_own_thread_is_mostly_idle() {
+    let options = WanOptions { rtt_ms: 10.0, rate_mbit: Some(1000.0), ..WanOptions::default() };
+    let wan = wan_or_skip!(options);
+    transfer(&wan, Duration::from_secs(2), Duration::from_millis(50), "cubic", None);
+    for line in [wan.there(), wan.back()] {
+        let busy = Counted::get(&line.busy_us) as f64 / Counted::get(&line.wall_us).max(1) as f64;
+        assert!(busy < 0.7, "{busy}");
+    }
+    adds_up(&wan);
+}
+
+#[test]
+fn losses_are_those_that_were_asked_for() {
+    let options = WanOptions { rtt_ms: 10.0, loss: 0.01, seed: 3, ..WanOptions::default() };
+    let wan = wan_or_skip!(options);
+    let done = transfer(&wan, Duration::from_secs(2), Duration::from_millis(50), "cubic", None);
+    let (lost, taken) = (Counted::get(&wan.there().lost), Counted::get(&wan.there().taken));
+    let share = lost as f64 / taken as f64;
+    assert!((0.005..0.02).contains(&share), "{lost} of {taken}, seed {}", options.seed);
+    assert!(done.samples.last().expect("samples").info.total_retrans > 0);
+    adds_up(&wan);
+}
+
+#[test]
+fn the_namespaces_go_with_it() {
+    let wan = wan_or_skip!(WanOptions::default());
+    let paths = [&wan.near, &wan.far].map(|host| format!("/run/netns/{}", host.namespace));
+    assert!(paths.iter().all(|path| std::path::Path::new(path).exists()));
+    let address = wan.near.inside(|| {
+        let socket = TcpListener::bind((wan.near.address, 0)).expect("its own address");
+        SockRef::from(&socket).local_addr().expect("bound")
+    });
+    assert!(address.as_socket().is_some());
+    drop(wan);
+    assert!(!paths.iter().any(|path| std::path::Path::new(path).exists()));
+}

@@ -1,0 +1,130 @@
+//! A strip for each stream, coloured by what it waited for: a long tail is seen at once.
+
+use fullbore_core::diagnose::{Circumstances, Limit, verdict};
+use fullbore_core::observe::clock::Activity;
+use maud::{Markup, html};
+
+use crate::page::Page;
+
+/// A stretch of a strip, in seconds since the run began.
+#[derive(Debug, Clone, PartialEq)]
+struct Stretch {
+    from: f64,
+    to: f64,
+    /// None where the stream had nothing to do.
+    limit: Option<Limit>,
+    share: f64,
+}
+
+/// Narrower stretches can't be seen; what lies in them is put together.
+const STRETCHES_MAX: usize = 400;
+
+const WIDTH: f64 = 1000.0;
+const HEIGHT: f64 = 18.0;
+
+/// The strips of all streams, each an image with words for those who can't see it.
+pub fn strips(page: &Page) -> Markup {
+    let streams = page.observations.last().map_or(0, |(_, seen)| seen.streams.len());
+    let (Some(begin), Some(end)) =
+        (page.observations.first().map(|o| o.0), page.observations.last().map(|o| o.0))
+    else {
+        return html! {};
+    };
+    let rows: Vec<Vec<Stretch>> = (0..streams).map(|stream| of_stream(page, stream)).collect();
+    let mut limits: Vec<Limit> = rows.iter().flatten().filter_map(|s| s.limit).collect();
+    limits.sort();
+    limits.dedup();
+    let x = |at: f64| (at - begin) / (end - begin).max(1e-9) * WIDTH;
+    html! {
+        div .strips {
+            @for (stream, stretches) in rows.iter().enumerate() {
+                div .strip {
+                    span .name { "stream " (stream) }
+                    svg role="img" aria-label=(in_words(stream, stretches))
+                        viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" {
+                        @for stretch in stretches {
+                            rect class=(class_of(stretch.limit)) y="0" height=(HEIGHT)
+                                x=(format!("{:.2}", x(stretch.from)))
+                                width=(format!("{:.2}", x(stretch.to) - x(stretch.from) + 0.3)) {
+                                title { (title(stretch)) }
+                            }
+                        }
+                    }
+                }
+            }
+            p .legend {
+                @for limit in limits {
+                    span { i class=(class_of(Some(limit))) {} (limit.words()) }
+                }
+                span { i class=(class_of(None)) {} "nothing to do" }
+            }
+        }
+    }
+}
+
+fn title(stretch: &Stretch) -> String {
+    let Stretch { from, to, share, .. } = stretch;
+    match stretch.limit {
+        Some(limit) => {
+            format!("{from:.1} s to {to:.1} s: {} ({:.0}%)", limit.words(), share * 100.0)
+        }
+        None => format!("{from:.1} s to {to:.1} s: nothing to do"),
+    }
+}
+
+fn class_of(limit: Option<Limit>) -> String {
+    limit.map_or("l-idle".into(), |limit| format!("l-{}", limit.name()))
+}
+
+fn in_words(stream: usize, stretches: &[Stretch]) -> String {
+    let all: f64 = stretches.iter().map(|s| s.to - s.from).sum();
+    let mut shares: Vec<(String, f64)> = Vec::new();
+    for stretch in stretches {
+        let name = stretch.limit.map_or("nothing to do", Limit::words).to_owned();
+        let length = stretch.to - stretch.from;
+        match shares.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sum)) => *sum += length,
+            None => shares.push((name, length)),
+        }
+    }
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let shares: Vec<String> = shares
+        .iter()
+        .map(|(name, length)| format!("{name} {:.0}%", length / all.max(1e-9) * 100.0))
+        .collect();
+    format!("stream {stream} waited for: {}", shares.join(", "))
+}
+
+fn of_stream(page: &Page, stream: usize) -> Vec<Stretch> {
+    let about = Circumstances {
+        server_is_here: page.settings.as_ref().is_some_and(|settings| settings.is_here),
+        tables: 0,
+    };
+    let step = page.observations.len().div_ceil(STRETCHES_MAX).max(1);
+    let mut points: Vec<usize> = (0..page.observations.len()).step_by(step).collect();
+    if points.last() != Some(&(page.observations.len().saturating_sub(1))) {
+        points.push(page.observations.len() - 1);
+    }
+    points
+        .windows(2)
+        .filter_map(|pair| {
+            let ((from, before), (to, now)) =
+                (&page.observations[pair[0]], &page.observations[pair[1]]);
+            if to <= from {
+                // A resumed run counts time anew.
+                return None;
+            }
+            let window = now.since(before);
+            let times = &window.streams.get(stream)?.times;
+            let idle = times.of(Activity::Idle).ms as f64 / times.total_ms().max(1) as f64;
+            let share = verdict(&window, &about).streams.get(stream).copied().flatten();
+            let share = share.filter(|_| idle < 0.5);
+            Some(Stretch {
+                from: *from,
+                to: *to,
+                limit: share.map(|share| share.limit),
+                share: share.map_or(idle, |share| share.share),
+            })
+        })
+        .collect()
+}

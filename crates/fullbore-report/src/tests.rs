@@ -1,0 +1,100 @@
+//! Pages of records made by hand.
+
+use fullbore_core::record::{Entry, Event, TableTotals};
+
+use crate::page::{Page, State};
+use crate::render;
+
+fn totals(name: &str, rows: u64) -> TableTotals {
+    TableTotals {
+        name: name.into(),
+        rows,
+        rows_sent: rows,
+        bytes: rows * 100,
+        bytes_sent: rows * 100,
+        ..TableTotals::default()
+    }
+}
+
+/// A run of so many seconds that loads a thousand rows a second.
+fn record(name: &str, seconds: u32) -> Vec<Entry> {
+    let started = Event::RunStarted {
+        version: 1,
+        run_id: "abc".into(),
+        fullbore: "0.1.0".into(),
+        started_unix_ms: 0,
+        streams: 2,
+        parsers: 2,
+        pieces: 3,
+        tables: vec![name.into()],
+        methods: Vec::new(),
+    };
+    let mut entries = vec![Entry { at: 0.0, event: started }];
+    for second in 0..=seconds {
+        let tables = vec![totals(name, u64::from(second) * 1000)];
+        let event = Event::Sample { tables, streams_active: 2 };
+        entries.push(Entry { at: f64::from(second), event });
+    }
+    entries
+}
+
+fn finished(name: &str, seconds: u32) -> Vec<Entry> {
+    let mut entries = record(name, seconds);
+    let table = totals(name, u64::from(seconds) * 1000);
+    entries.push(Entry {
+        at: f64::from(seconds),
+        event: Event::RunFinished {
+            rows: table.rows,
+            rejected: 0,
+            bytes: table.bytes,
+            seconds: f64::from(seconds),
+            phases: Vec::new(),
+            tables: vec![table],
+            verified: None,
+        },
+    });
+    entries
+}
+
+#[test]
+fn the_curves_are_the_rates_of_the_record() {
+    let page = Page::of(&finished("lines", 30));
+    assert_eq!(page.state, Some(State::Loaded));
+    assert_eq!(page.rows, 30_000);
+    assert_eq!(page.curves.at.len(), 30);
+    assert!(page.curves.kilorows[0].iter().all(|rate| *rate == Some(1.0)), "{:?}", page.curves);
+    assert!(page.curves.megabytes[0].iter().all(|rate| *rate == Some(0.1)));
+    assert!(render(&finished("lines", 30)).contains("Loaded 30,000 rows, 3.00 MB in 30.00 s"));
+}
+
+#[test]
+fn a_record_that_just_ends_is_a_page_too() {
+    let page = Page::of(&record("lines", 7));
+    assert_eq!((page.state, page.rows), (Some(State::Unfinished), 7000));
+    assert!(render(&record("lines", 7)).contains("Not finished: 7,000 rows"));
+    assert!(render(&record("lines", 0)).contains("no rate to draw") || !render(&[]).is_empty());
+}
+
+#[test]
+fn names_of_a_record_are_text_and_nothing_else() {
+    let evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u{2028}\"'";
+    let mut entries = finished(evil, 3);
+    entries.push(Entry {
+        at: 3.0,
+        event: Event::RunFailed {
+            error: evil.into(),
+            is_kept: false,
+            rows_kept: 0,
+            left_behind: vec![evil.into()],
+        },
+    });
+    let page = render(&entries);
+    assert!(!page.contains("<script>alert"), "it would run");
+    assert!(!page.contains("<img src=x"), "it would be a tag");
+    // Our own scripts: three of data, two of code.
+    assert_eq!(page.matches("<script").count(), 5);
+    assert_eq!(page.matches("</script>").count(), 5);
+    let data = page.split("id=\"names\">").nth(1).and_then(|rest| rest.split('<').next());
+    let names: Vec<String> = serde_json::from_str(data.expect("data")).expect("JSON");
+    assert_eq!(names, [evil], "what the script reads is what the record says");
+}

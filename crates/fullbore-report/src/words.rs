@@ -1,0 +1,102 @@
+//! How numbers, times and verdicts are put to people.
+
+use fullbore_core::diagnose::{Limit, Sureness, Verdict};
+
+/// 1234567 as 1,234,567.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// 1 row, 2 rows.
+pub fn counted(number: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
+/// Bytes to the power of ten that suits them.
+pub fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{bytes} B"),
+        _ if value < 9.995 => format!("{value:.2} {}", UNITS[unit]),
+        _ if value < 99.95 => format!("{value:.1} {}", UNITS[unit]),
+        _ => format!("{value:.0} {}", UNITS[unit]),
+    }
+}
+
+/// Seconds as people say them.
+pub fn seconds(seconds: f64) -> String {
+    match seconds {
+        s if s < 60.0 => format!("{s:.2} s"),
+        s if s < 3600.0 => format!("{}:{:02} min", s as u64 / 60, s as u64 % 60),
+        s => format!("{}:{:02} h", s as u64 / 3600, s as u64 % 3600 / 60),
+    }
+}
+
+/// What held a run back, how much, and how sure that is.
+pub fn sentence(verdict: &Verdict) -> String {
+    let percent = |share: f64| format!("{:.0}%", share * 100.0);
+    let shares: Vec<String> = verdict
+        .shares
+        .iter()
+        .filter(|share| share.share >= 0.005)
+        .take(3)
+        .map(|share| format!("{} {}", share.limit.name(), percent(share.share)))
+        .collect();
+    let words = verdict.limit.words();
+    if verdict.limit == Limit::None {
+        return format!("held back by {words}");
+    }
+    let sure = match verdict.sure {
+        Sureness::Low => ", not sure",
+        Sureness::Medium => "",
+        Sureness::High => ", sure",
+    };
+    let bound = match verdict.at_most_times {
+        Some(times) if verdict.limit != Limit::Mixed => {
+            format!("; mended, the rows would move at most {} faster", gain(times))
+        }
+        _ => String::new(),
+    };
+    format!("held back by {words} ({}{sure}){bound}", shares.join(", "))
+}
+
+/// How much faster so many times is.
+fn gain(times: f64) -> String {
+    match times {
+        ..3.0 => format!("{:.0}%", (times - 1.0) * 100.0),
+        ..100.0 => format!("{times:.0} times"),
+        _ => "100 times".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_put_to_people() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(counted(1, "row"), "1 row");
+        assert_eq!(counted(1000, "row"), "1,000 rows");
+        assert_eq!(bytes(999), "999 B");
+        assert_eq!(bytes(1_520_000_000), "1.52 GB");
+        assert_eq!(seconds(61.0), "1:01 min");
+        assert_eq!(seconds(7_322.0), "2:02 h");
+    }
+}
