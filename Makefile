@@ -9,7 +9,7 @@ RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml
 	$(shell find extension -name '*.[ch]') extension/Makefile
 PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*.pyi python/fullbore/py.typed)
 
-.PHONY: help build wheel demo test lint bench fuzz clean servers
+.PHONY: help build wheel demo test lint bench fuzz faults soak clean servers
 
 help:
 	@echo "make demo    build, load TPC-H into the embedded PostgreSQL, prove it equal to COPY"
@@ -19,6 +19,8 @@ help:
 	@echo "make lint    formatting and lints"
 	@echo "make bench   every peer beside us, raw figures under benchmarks/runs"
 	@echo "make fuzz    the fuzz targets, SECONDS=60 each"
+	@echo "make faults  loads struck at random moments and gone on with: kept under benchmarks/runs"
+	@echo "make soak    loads, resumes and aborts for MINUTES=90, and whether anything grows"
 
 $(VENV)/.tools: pyproject.toml requirements-dev.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -53,10 +55,12 @@ servers: $(VENV)/.tools
 	@scripts/test_servers.sh
 
 test: build servers
-	cargo test --workspace --quiet
+	cargo test --workspace --quiet --no-fail-fast
 	scripts/test_neon.sh
 	$(BIN)/python -m pytest --quiet python/tests
 	$(BIN)/python -m pytest --quiet extension/test
+	$(BIN)/python scripts/faults/run.py --short
+	$(BIN)/python scripts/faults/hosts.py
 
 lint: $(VENV)/.tools
 	cargo fmt --all --check
@@ -71,6 +75,16 @@ SECONDS ?= 60
 fuzz:
 	scripts/fuzz.sh $(SECONDS)
 	$(MAKE) -C extension/fuzz run SECONDS=$(SECONDS) PYTHON=$(PYTHON)
+
+# Goes on where it was stopped; FAULTS="--minutes 8" for a part of it, "--only kill --count 5" to
+# look into something.
+FAULTS ?=
+faults: build
+	$(BIN)/python scripts/faults/run.py $(FAULTS)
+
+MINUTES ?= 90
+soak: build
+	$(BIN)/python scripts/faults/soak.py --minutes $(MINUTES)
 
 clean:
 	rm -rf target $(VENV) .cache dist python/fullbore/extension

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use fullbore_core::job::{
-    Codec, Count, DirectIo, FormatName, Method, Publish, RejectLimit, Verify,
+    Codec, Count, DirectIo, FormatName, Method, PartSpec, PauseWhen, Publish, RejectLimit, Verify,
 };
 use fullbore_core::parse::dialect::Header;
 
@@ -167,6 +167,15 @@ pub struct LoadArgs {
     /// How long to wait for a server that is gone [default: 120]
     #[arg(long, value_name = "SECONDS")]
     pub retry_for: Option<u64>,
+    /// This host's share of a load that several hosts make together, each with files of its own:
+    /// 2/3 is the second of three; whoever is last shows the rows of all
+    #[arg(long, value_name = "I/N", value_parser = part, conflicts_with_all = ["create", "no_ledger"])]
+    pub part: Option<PartSpec>,
+    /// Hold still while a limit is passed: a replica's lag, the log that a replication slot keeps or
+    /// that waits for the archive, free room on the client's disks and on the server's where it is
+    /// this machine: replica-lag=10s,slot-backlog=20GB,archive-backlog=1000,free-disk=50GB
+    #[arg(long, value_name = "LIMIT,...", value_parser = pause_when)]
+    pub pause_when: Option<PauseWhen>,
     /// Set a value of the job file
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
@@ -274,6 +283,8 @@ pub enum RunsAction {
     },
     /// Go on with a run that stopped
     Resume(ResumeArgs),
+    /// Show the rows of a load in parts, all of which are loaded, where the last host could not
+    Publish(PublishArgs),
     /// Compare what a run has loaded with what it read: every value, by checksums
     Verify(VerifyArgs),
     /// Take back a run that has finished, where that can be done exactly: partitions, and a table that
@@ -284,7 +295,8 @@ pub enum RunsAction {
         #[command(flatten)]
         ledger: LedgerArgs,
     },
-    /// Take back a run that stopped: its tables and its rows in the ledger
+    /// Take back a run that stopped: its tables and its rows in the ledger; of a load in parts, all
+    /// of it
     Abort {
         /// The run's id, or `last`
         run: String,
@@ -308,6 +320,21 @@ pub struct VerifyArgs {
     pub json: bool,
     #[command(flatten)]
     pub ledger: LedgerArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct PublishArgs {
+    /// The id of a part's run that was begun on this machine, or `last`
+    pub run: String,
+    /// The server, with a password or options that were not kept [default: that of the run]
+    #[arg(long, value_name = "URL")]
+    pub to: Option<String>,
+    /// Print one JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+    /// No progress, no summary
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 #[derive(Debug, Args)]
@@ -376,6 +403,14 @@ fn codec(text: &str) -> Result<Codec, String> {
 
 fn direct_io(text: &str) -> Result<DirectIo, String> {
     by_name(text)
+}
+
+fn pause_when(text: &str) -> Result<PauseWhen, String> {
+    text.parse()
+}
+
+fn part(text: &str) -> Result<PartSpec, String> {
+    text.parse()
 }
 
 fn count(text: &str) -> Result<Count, String> {

@@ -10,7 +10,7 @@ use fullbore_core::parse::types::FieldType;
 use fullbore_core::plan::columns::{Shapes, match_columns};
 use fullbore_core::plan::lineage::Lineage;
 use fullbore_core::plan::look::{Sources, look};
-use fullbore_core::plan::pieces::{STREAM_PIECE_BYTES, arrange, cut, joined};
+use fullbore_core::plan::pieces::{STREAM_PIECE_BYTES, arrange, cut as cut_sources, joined};
 use fullbore_core::plan::{Continuity, Plan, PlannedPiece, TablePlan};
 use fullbore_postgres::connection::QualifiedName;
 use fullbore_postgres::direct::choice::{Choice, Wanted, choose};
@@ -72,7 +72,7 @@ pub fn assemble(
     for (number, table_job) in job.tables.iter().enumerate() {
         let then = earlier.and_then(|earlier| earlier.tables.get(number));
         // Another method would need other pieces.
-        let method = then.map_or(job.method, |then| then.plan.method);
+        let method = then.map_or(method_of(job, table_job), |then| then.plan.method);
         let wanted = Wanted { method, codec: job.compress, io: job.direct_io };
         let is_cut = recorded.is_some();
         // A limit is for all rows of a run: none is shown before it is known to hold.
@@ -83,7 +83,8 @@ pub fn assemble(
         };
         let table_job = TableJob { atomic, ..table_job.clone() };
         let run = Run { id: &run_id, loaded_at, verify: job.verify, streams };
-        let made = assemble_table(table_job, number, wanted, postgres, is_cut, run)?;
+        let cut = Cut { is_made: is_cut, is_part: job.part.is_some() };
+        let made = assemble_table(table_job, number, wanted, postgres, cut, run)?;
         if let Some(earlier) = earlier {
             check_resumed(earlier, number, &made.plan, made.target.as_ref())?;
         }
@@ -116,6 +117,21 @@ pub fn assemble(
     Ok(Assembled { plan, targets, statements, not_resumable })
 }
 
+/// A replacement that several hosts fill can't be filled directly.
+fn method_of(job: &Job, table: &TableJob) -> Method {
+    let is_shared = job.part.is_some() && table.publish == Publish::Replace;
+    if is_shared && job.method == Method::Auto { Method::Copy } else { job.method }
+}
+
+/// What decides how a table's sources are cut.
+#[derive(Clone, Copy)]
+struct Cut {
+    /// They were cut before: the run goes on.
+    is_made: bool,
+    /// Other hosts load other files of the same load.
+    is_part: bool,
+}
+
 struct AssembledTable {
     plan: TablePlan,
     target: Option<Target>,
@@ -138,9 +154,10 @@ fn assemble_table(
     number: usize,
     wanted: Wanted,
     postgres: Option<&Postgres>,
-    is_cut: bool,
+    cut: Cut,
     run: Run<'_>,
 ) -> Result<AssembledTable> {
+    let Cut { is_made: is_cut, is_part } = cut;
     let sources = look(&job)?;
     let name = match &job.name {
         Some(name) => name.clone(),
@@ -175,7 +192,7 @@ fn assemble_table(
     }
     let (mut pieces, piece_bytes) = match is_cut {
         true => (Vec::new(), STREAM_PIECE_BYTES),
-        false => cut(&sources.files, &sources.format, number, run.streams)?,
+        false => cut_sources(&sources.files, &sources.format, number, run.streams)?,
     };
     let choice = match &mut target {
         Some(target) => choose(target, wanted, &shapes)?,
@@ -189,8 +206,8 @@ fn assemble_table(
     if let (Publish::Partitions, Some(postgres), Some(target), false) =
         (job.publish, postgres, &target, is_cut)
     {
-        let to =
-            PartitionTarget { postgres, target, job: &job, table: number, streams: run.streams };
+        let streams = run.streams;
+        let to = PartitionTarget { postgres, target, job: &job, table: number, streams, is_part };
         pieces = to.pieces(&sources, &shapes.typed, pieces, &mut partition_notes)?;
     }
     let mut notes = sources.notes.clone();

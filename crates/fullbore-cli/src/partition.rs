@@ -37,6 +37,8 @@ pub struct PartitionTarget<'a> {
     pub job: &'a TableJob,
     pub table: usize,
     pub streams: usize,
+    /// Other hosts may have keys between those of our files.
+    pub is_part: bool,
 }
 
 /// What the plan says of empty partitions that give their place to loaded ones.
@@ -75,7 +77,11 @@ impl PartitionTarget<'_> {
             slots_only: from_job,
             scan: self.job.scan_keys,
             threads: self.streams,
-            piece_bytes: piece_bytes(&sources.files, self.streams),
+            // Small neighbours are put together, unless somebody else's rows may stand between them.
+            piece_bytes: match self.is_part {
+                true => 0,
+                false => piece_bytes(&sources.files, self.streams),
+            },
         };
         let partitions = request.partitions(stretches(sources, pieces))?;
         let mut pieces = Vec::with_capacity(partitions.len());

@@ -115,6 +115,10 @@ fn continuity(plan: &Plan) -> String {
         true => format!("goes on with run {}: what is committed is not repeated", plan.run_id),
         false => "resumable: pieces that are committed are not repeated".to_owned(),
     };
+    if let Some(part) = &continuity.part {
+        let _ =
+            write!(words, "; part {} of load {}, shown with its last part", part.spec, part.whole);
+    }
     let repeated =
         |table: &&TablePlan| table.publish == Publish::Replace && table.method == Method::Direct;
     for table in plan.tables.iter().filter(repeated) {

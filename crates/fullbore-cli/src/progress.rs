@@ -7,12 +7,16 @@ use fullbore_core::record::{Entry, Event, Listener};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::limit_now::Now;
-use crate::words::grouped;
+use crate::words::{grouped, seconds};
 
-/// A listener that draws the bars; none where nobody looks.
+/// A listener that draws the bars; where nobody looks it only tells of pauses.
 pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listener> {
     if quiet || !std::io::stderr().is_terminal() {
-        return None;
+        return Some(Box::new(|entry: &Entry| {
+            if let Some(words) = of_pause(&entry.event) {
+                eprintln!("{words}");
+            }
+        }));
     }
     let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(5));
     let mut lines = tables.to_vec();
@@ -64,8 +68,25 @@ pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listene
             let _ = screen.clear();
             screen.set_draw_target(ProgressDrawTarget::hidden());
         }
-        _ => {}
+        event => {
+            if let Some(words) = of_pause(event) {
+                // Above the bars, which are drawn again.
+                let _ = screen.println(words);
+            }
+        }
     }))
+}
+
+/// What is said of a pause, also where nothing else is: a load that holds still looks like one that
+/// hangs.
+fn of_pause(event: &Event) -> Option<String> {
+    match event {
+        Event::RunPaused { reason } => Some(format!("paused: {reason}")),
+        Event::RunContinued { seconds: paused } => {
+            Some(format!("goes on after a pause of {}", seconds(*paused)))
+        }
+        _ => None,
+    }
 }
 
 fn style(has_length: bool) -> ProgressStyle {

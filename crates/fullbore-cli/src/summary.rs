@@ -39,6 +39,13 @@ pub struct JsonSummary<'a> {
     error: Option<String>,
     /// It stopped, and can be resumed.
     pub resumable: bool,
+    /// How long it held still, where `--pause-when` made it.
+    paused_seconds: f64,
+    /// Which part of a load of several hosts it is, and the parts that it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waits_for: Vec<String>,
 }
 
 /// What `--json` prints where a run has loaded the same files before: what that came to.
@@ -82,6 +89,9 @@ impl<'a> JsonSummary<'a> {
             advice: outcome.verdict.as_ref().map_or(&[], |(_, advice)| advice.as_slice()),
             error,
             resumable: false,
+            paused_seconds: outcome.paused_seconds,
+            part: plan.continuity.part.as_ref().map(|part| part.spec.to_string()),
+            waits_for: Vec::new(),
         }
     }
 
@@ -143,6 +153,9 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
         .collect();
     if !phases.is_empty() {
         eprintln!("phases: {}", phases.join(", "));
+    }
+    if outcome.paused_seconds > 0.0 {
+        eprintln!("held still for {} (--pause-when)", seconds(outcome.paused_seconds));
     }
     if outcome.rejected > 0 {
         eprintln!("{} rejected:", counted(outcome.rejected, "row"));

@@ -92,6 +92,9 @@ pub const RETRY_PAUSE_MAX_MS: u64 = 5_000;
 /// Times that a run may go on after lost connections without a piece being committed in between.
 pub const ROUNDS_WITHOUT_PROGRESS_MAX: u32 = 5;
 
+/// How often the limits of `--pause-when` are looked at, in milliseconds.
+pub const PAUSE_LOOK_MS: u64 = 1_000;
+
 const _: () = assert!(RETRY_PAUSE_FIRST_MS <= RETRY_PAUSE_MAX_MS);
 const _: () = assert!(BLOCK_BYTES >= 4096 && BLOCK_BYTES + 2 * BLOCK_PADDING < (1 << 30));
 const _: () = assert!(MAX_FIELD_BYTES_DEFAULT <= MAX_FIELD_BYTES_LIMIT);

@@ -203,6 +203,10 @@ pub trait Destination: Send + Sync {
     }
     /// Takes away every trace of the run; returns what could not be taken away.
     fn abort(&self, plan: &Plan) -> Vec<String>;
+    /// What is past a limit of `--pause-when` now, in words; asked for only where there are limits.
+    fn strain(&self, _: &Plan) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
     /// Leaves the run so that it can be resumed.
     fn leave(&self, _: &Plan) {}
 }

@@ -1,5 +1,6 @@
 //! What can go wrong on the way, as data; the words for people are in `Display` and `hint`.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 /// An error of the data path.
@@ -70,9 +71,28 @@ impl Error {
                 Some("mend the rows in the reject file, or allow more with --max-rejects N or P%")
             }
             Self::SourceChanged { .. } => Some("load again when nobody writes to the file"),
+            Self::Write { source, .. } => hint_for_writing(source.kind()),
+            Self::Read { source, .. } if source.kind() == ErrorKind::NotFound => {
+                Some("check the path; a load needs its files where they were until it has ended")
+            }
             _ => None,
         }
     }
+}
+
+/// What can be done where a file of the client's own can't be written.
+fn hint_for_writing(kind: ErrorKind) -> Option<&'static str> {
+    Some(match kind {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            "make room there, or name folders on another disk: FULLBORE_HOME for the state of runs, \
+             --reject-dir for rejected rows"
+        }
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            "let this user write there, or name other folders: FULLBORE_HOME for the state of runs, \
+             --reject-dir for rejected rows"
+        }
+        _ => return None,
+    })
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;

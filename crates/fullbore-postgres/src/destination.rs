@@ -17,8 +17,10 @@ use crate::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
 use crate::encode_direct::DirectEncoder;
 use crate::error::{failed, refused};
 use crate::ledger::schema;
-use crate::ledger::{Ledger, locks, runs};
+use crate::ledger::{Ledger, locks, parts, runs};
+use crate::patience;
 use crate::publish;
+use crate::strain;
 use crate::target::Target;
 use crate::verify;
 use crate::watch::{self, PostgresWatch};
@@ -44,6 +46,8 @@ pub struct Postgres {
     pub(crate) sifted: AtomicBool,
     /// What the run proves of its rows.
     pub(crate) verification: verify::State,
+    pub(crate) waits_for: Mutex<Vec<String>>,
+    pub(crate) watch: Mutex<strain::Watch>,
     server_version: u32,
     pub(crate) zoneless_is_utc: bool,
     /// The backends of the streams, by number of stream.
@@ -60,6 +64,7 @@ impl Postgres {
                 options.runtime.push((name.to_owned(), value.to_owned()));
             }
         }
+        patience::limit(&mut options);
         let control = Session::connect(&options).map_err(refused)?;
         tracing::info!(
             to = options.redacted(),
@@ -78,6 +83,8 @@ impl Postgres {
             backends: Mutex::default(),
             sifted: AtomicBool::new(false),
             verification: verify::State::default(),
+            waits_for: Mutex::default(),
+            watch: Mutex::default(),
         })
     }
 
@@ -96,6 +103,15 @@ impl Postgres {
     /// A further session with the same settings.
     pub(crate) fn session(&self) -> Result<Session> {
         Session::connect(&self.options).map_err(failed)
+    }
+
+    /// A session that works for the run: whoever goes on with it ends what is left of such.
+    pub(crate) fn marked_session(&self) -> Result<Session> {
+        let mut session = self.session()?;
+        if let Some(ledger) = self.ledger() {
+            locks::settle(&mut session, Some(&ledger.run_id)).map_err(failed)?;
+        }
+        Ok(session)
     }
 
     /// Says which targets the plan's tables are, in the plan's order.
@@ -128,6 +144,32 @@ impl Postgres {
         self.lock_backends().clone()
     }
 
+    /// Begins the run in the ledger, and makes what its pieces need.
+    fn begin(&self, session: &mut Session, plan: &Plan) -> Result<()> {
+        if let Some(ledger) = self.ledger() {
+            runs::begin(session, ledger, plan, self.targets())?;
+            if let Some(part) = &plan.continuity.part {
+                parts::begin(session, &ledger.schema, &ledger.run_id, part)?;
+            }
+        }
+        self.check_verifiable(session, plan)?;
+        for (table, target) in self.targets().iter().enumerate() {
+            if let Some(create) = &target.create {
+                session.execute(create).map_err(failed)?;
+            }
+            publish::prepare(self, session, plan, table, target)?;
+        }
+        match self.ledger() {
+            Some(ledger) => runs::prepared(session, ledger, plan, self.targets()),
+            None => Ok(()),
+        }
+    }
+
+    /// The parts of the load that were not loaded when this one was, in words.
+    pub fn waits_for(&self) -> Vec<String> {
+        self.waits_for.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
     fn element_oid(&self, table: usize, column: &str) -> u32 {
         let columns = &self.targets()[table].relation.columns;
         let found = columns.iter().find(|candidate| candidate.name == column);
@@ -142,18 +184,14 @@ impl Destination for Postgres {
             let backend = locks::settle(&mut session, None).map_err(failed)?;
             ledger.set_control(backend);
             schema::make(&mut session, &ledger.schema)?;
-            runs::begin(&mut session, ledger, plan, self.targets())?;
         }
-        self.check_verifiable(&mut session, plan)?;
-        for (table, target) in self.targets().iter().enumerate() {
-            if let Some(create) = &target.create {
-                session.execute(create).map_err(failed)?;
+        match (&plan.continuity.part, self.ledger()) {
+            (Some(part), Some(ledger)) => {
+                parts::enter(&mut session, ledger, part, self.targets(), |session| {
+                    self.begin(session, plan)
+                })
             }
-            publish::prepare(self, &mut session, plan, table, target)?;
-        }
-        match self.ledger() {
-            Some(ledger) => runs::prepared(&mut session, ledger, plan, self.targets()),
-            None => Ok(()),
+            _ => self.begin(&mut session, plan),
         }
     }
 
@@ -203,10 +241,7 @@ impl Destination for Postgres {
     }
 
     fn open<'a>(&'a self, plan: &Arc<Plan>, stream: usize) -> Result<Box<dyn Writer + 'a>> {
-        let mut session = self.session()?;
-        if let Some(ledger) = self.ledger() {
-            locks::settle(&mut session, Some(&ledger.run_id)).map_err(failed)?;
-        }
+        let mut session = self.marked_session()?;
         let backend = watch::backend_of(&mut session).map_err(failed)?;
         self.lock_backends().insert(stream, backend);
         Ok(Box::new(PostgresWriter::new(self, plan.clone(), session)))
@@ -231,6 +266,13 @@ impl Destination for Postgres {
 
     fn verified(&self) -> Proven {
         self.verification.proven()
+    }
+
+    fn strain(&self, plan: &Plan) -> Result<Vec<String>> {
+        match &plan.continuity.pause_when {
+            Some(limits) => self.look_for_strain(plan, limits),
+            None => Ok(Vec::new()),
+        }
     }
 
     fn abort(&self, plan: &Plan) -> Vec<String> {

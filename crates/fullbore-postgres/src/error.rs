@@ -65,7 +65,10 @@ fn hint_for(error: &ConnectionError) -> Option<String> {
             }
             "42501" => "grant the role what is missing, or load as the table's owner",
             "53300" => "lower --streams, or raise max_connections",
-            "53100" => "free space on the server's disk, then load again",
+            "53100" => {
+                "make room on the server's disk; then go on with --resume, or load again where \
+                 nothing was kept"
+            }
             "3D000" => "create the database first, or check the name in the URL",
             code if code.starts_with("23") => {
                 "the new rows break a constraint of the table; nothing of this piece was kept"

@@ -92,7 +92,7 @@ impl Target {
 
     /// Where pieces that share one staging table go.
     pub fn staging(&self, plan: &Plan) -> Result<QualifiedName> {
-        crate::naming::derived(self.name(), &plan.run_id, "new").map_err(failed)
+        crate::naming::derived(self.name(), plan.shared_id(), "new").map_err(failed)
     }
 
     /// Where the table that it replaces is kept, if it is: under its own name, and with the names of

@@ -138,6 +138,8 @@ impl Page {
             Event::RoundStarted { reason, .. } => {
                 self.events.push((at, format!("begun anew after a lost connection: {reason}")));
             }
+            Event::RunPaused { reason } => self.events.push((at, format!("held still: {reason}"))),
+            Event::RunContinued { .. } => self.events.push((at, "went on".into())),
             Event::RunTakenBack => self.state = Some(State::TakenBack),
             Event::RunFailed { error, is_kept, .. } => {
                 self.state = Some(if *is_kept { State::Stopped } else { State::Failed });

@@ -40,11 +40,14 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     job.ledger_schema = args.ledger_schema.clone().or(job.ledger_schema);
     job.verify = args.verify.unwrap_or(job.verify);
     job.retry_for = args.retry_for.or(job.retry_for);
+    job.part = args.part.or(job.part);
+    job.pause_when = args.pause_when.or(job.pause_when);
     if !args.tablespaces.is_empty() {
         job.tablespaces = args.tablespaces.clone();
     }
     check_direct_options(&job)?;
     check_kept(&job)?;
+    check_part(&job)?;
     if job.tables.is_empty() {
         return Err(Error::usage_with_hint("the job has no table", "add a [[table]] to it"));
     }
@@ -74,6 +77,46 @@ fn check_kept(job: &Job) -> Result<()> {
             "leave --keep-old out, or load with --publish replace",
         )),
     }
+}
+
+/// What hosts can't do together is refused.
+fn check_part(job: &Job) -> Result<()> {
+    let Some(part) = job.part else { return Ok(()) };
+    for table in &job.tables {
+        if table.name.is_none() {
+            return Err(Error::usage_with_hint(
+                format!("--part {part}: the target's name would follow from each host's files"),
+                "name it with --table",
+            ));
+        }
+        if table.create {
+            return Err(Error::usage_with_hint(
+                format!("--part {part}: hosts that begin at once can't all make the table"),
+                "make it before; `fullbore plan` with --create and without --part prints how",
+            ));
+        }
+        if table.publish == Publish::Replace && job.method == Method::Direct {
+            return Err(Error::usage_with_hint(
+                format!("--part {part}: only one session can fill a replacement directly"),
+                "choose --method copy or auto, or --publish partitions",
+            ));
+        }
+    }
+    if job.tables.iter().any(|table| table.keep_old) {
+        return Err(Error::usage_with_hint(
+            format!(
+                "--part {part}: what is kept is one run's to put back, and this is a run of each host"
+            ),
+            "leave --keep-old away",
+        ));
+    }
+    if job.no_ledger {
+        return Err(Error::usage_with_hint(
+            format!("--part {part}: the ledger is what joins the parts"),
+            "leave --no-ledger away",
+        ));
+    }
+    Ok(())
 }
 
 fn table_job(args: &LoadArgs) -> TableJob {

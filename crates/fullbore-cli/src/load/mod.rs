@@ -2,6 +2,7 @@
 
 pub mod destinations;
 mod job;
+mod parts;
 pub mod saved;
 pub mod signals;
 mod standing;
@@ -114,10 +115,15 @@ fn planned(
     let mut assembled = assemble(job, to.postgres(), manner.reject_dir.clone(), recorded)?;
     if let Some((table, reason)) = assembled.not_resumable.take() {
         let hint = Some("leave --resume away, or load into ordinary tables".to_owned());
-        standing.refuse(&format!("{table}: {reason}"), hint, manner.resume)?;
+        standing.refuse(
+            &format!("{table}: {reason}"),
+            hint,
+            manner.resume || job.part.is_some(),
+        )?;
     }
     let mut continuity = standing.continuity.clone();
     continuity.resumes = recorded.is_some();
+    continuity.part = parts::part_of(job, to.postgres(), standing, recorded, &assembled.targets)?;
     assembled.plan.continuity = continuity;
     if let (Some(note), Some(table)) = (note, assembled.plan.tables.first_mut()) {
         table.notes.push(note);
@@ -167,7 +173,8 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
     if let Destinations::Postgres(postgres) = &to {
         postgres.adopt(targets);
         if plan.continuity.is_resumable {
-            postgres.keep_ledger(Ledger::new(&standing.schema, &standing.job, &plan.run_id));
+            let ledger = Ledger::new(&standing.schema, &standing.job, &plan.run_id);
+            postgres.keep_ledger(ledger.of_a_part(plan.continuity.part.is_some()));
         }
     }
     if !manner.quiet {
@@ -192,7 +199,7 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
     listen_for_signals();
     let result = fullbore_core::run::run(&plan, to.as_destination(), &recorder, &INTERRUPTED);
     Ok(match result {
-        Ok(outcome) => finished(manner, &plan, &outcome, kept(&to, &plan)?),
+        Ok(outcome) => finished(manner, &plan, &outcome, Shown::of(&to, &plan)?),
         Err(failure) => failed(manner, &plan, &failure),
     })
 }
@@ -212,21 +219,36 @@ fn check_named(wanted: &str, last: Option<&LedgerRun>) -> Result<()> {
     }
 }
 
-/// Where tables that were replaced are kept.
-fn kept(to: &Destinations, plan: &Plan) -> Result<Vec<String>> {
-    let targets = to.postgres().map_or(&[][..], Postgres::targets);
-    let kept = targets.iter().filter_map(|target| target.kept(&plan.run_id).transpose());
-    kept.map(|name| name.map(|name| name.to_string())).collect()
+/// What publishing left to be told.
+struct Shown {
+    /// Where tables that were replaced are kept.
+    kept: Vec<String>,
+    /// The parts of the load that were not loaded when this one was.
+    waits_for: Vec<String>,
 }
 
-fn finished(manner: &Manner, plan: &Plan, outcome: &Outcome, kept: Vec<String>) -> Ended {
+impl Shown {
+    fn of(to: &Destinations, plan: &Plan) -> Result<Self> {
+        let targets = to.postgres().map_or(&[][..], Postgres::targets);
+        let kept = targets.iter().filter_map(|target| target.kept(&plan.run_id).transpose());
+        Ok(Self {
+            kept: kept.map(|name| name.map(|name| name.to_string())).collect::<Result<_>>()?,
+            waits_for: to.postgres().map(Postgres::waits_for).unwrap_or_default(),
+        })
+    }
+}
+
+fn finished(manner: &Manner, plan: &Plan, outcome: &Outcome, shown: Shown) -> Ended {
+    let Shown { kept, waits_for } = shown;
     if !manner.quiet {
         summary::print(plan, outcome);
         summary::print_kept(plan, &kept);
+        parts::tell(plan, &waits_for);
     }
     if manner.json {
         let mut summary = summary::JsonSummary::of(plan, outcome, None);
         summary.kept = kept;
+        summary.waits_for = waits_for;
         summary.print();
     }
     if outcome.rejected > 0 { Ended::LoadedWithRejects } else { Ended::Loaded }

@@ -43,12 +43,30 @@ impl Standing {
         let schema = quote_identifier(bare)
             .map_err(|error| Error::usage(format!("--ledger-schema: {error}")))?;
         let patience = Duration::from_secs(job.retry_for.unwrap_or(RETRY_FOR_DEFAULT_S));
+        // Parts of a load are joined by the ledger.
+        let resume = resume || job.part.is_some();
         let mut standing = Self {
             schema,
             job: job.identity()?,
-            continuity: Continuity { keeps: resume, patience, ..Continuity::default() },
+            continuity: Continuity {
+                keeps: resume,
+                patience,
+                pause_when: job.pause_when,
+                ..Continuity::default()
+            },
             earlier: None,
         };
+        if let Some(limits) = &job.pause_when {
+            match postgres {
+                Some(postgres) => postgres.check_limits(limits)?,
+                None => {
+                    return Err(Error::usage_with_hint(
+                        "--pause-when needs a PostgreSQL server to ask",
+                        "leave it out, or name a server with --to URL",
+                    ));
+                }
+            }
+        }
         let Some(postgres) = postgres else {
             standing.refuse("the destination keeps no ledger", None, resume)?;
             return Ok(standing);
@@ -64,7 +82,7 @@ impl Standing {
     /// Not resumable: a refusal where that is asked for.
     pub fn refuse(&mut self, reason: &str, hint: Option<String>, resume: bool) -> Result<()> {
         if resume {
-            return Err(Error::Usage { message: format!("--resume: {reason}"), hint });
+            return Err(Error::Usage { message: format!("--resume or --part: {reason}"), hint });
         }
         self.continuity.is_resumable = false;
         self.continuity.reason = reason.to_owned();

@@ -42,6 +42,8 @@ fn list_of_ledger(json: bool, ledger: &LedgerArgs) -> Result<()> {
 pub fn say_run(opened: &Opened, run: &LedgerRun, json: bool) -> Result<()> {
     let state = state(opened, run)?;
     let tables: Vec<&str> = run.tables.iter().map(|table| table.target.as_str()).collect();
+    let part = opened.postgres.part_of(&opened.schema, &run.run_id)?;
+    let part = part.map(|part| format!("{}/{}", part.number, part.of));
     if json {
         say(format_args!(
             "{}",
@@ -49,13 +51,13 @@ pub fn say_run(opened: &Opened, run: &LedgerRun, json: bool) -> Result<()> {
                 "run_id": run.run_id, "state": state, "rows": run.rows_committed,
                 "rejected": run.rejected, "bytes": run.bytes_committed,
                 "pieces": run.pieces_committed, "pieces_planned": run.pieces.len(),
-                "tables": tables, "host": run.host, "started": run.started,
+                "tables": tables, "host": run.host, "started": run.started, "part": part,
             })
         ));
         return Ok(());
     }
     say(format_args!(
-        "{}  {state:<10} {:>15} rows in {} of {} pieces  {}  {}  {}",
+        "{}  {state:<10} {:>15} rows in {} of {} pieces  {}  {}  {}{}",
         run.run_id,
         grouped(run.rows_committed),
         run.pieces_committed,
@@ -63,7 +65,8 @@ pub fn say_run(opened: &Opened, run: &LedgerRun, json: bool) -> Result<()> {
         (run.pieces.len() as u64).max(run.pieces_committed),
         run.started,
         run.host,
-        tables.join(", ")
+        tables.join(", "),
+        part.map_or(String::new(), |part| format!("  part {part}"))
     ));
     Ok(())
 }

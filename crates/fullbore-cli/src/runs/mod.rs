@@ -2,6 +2,7 @@
 //! stopped.
 
 mod list;
+mod publish;
 mod recount;
 mod report;
 mod resume;
@@ -31,6 +32,7 @@ pub fn run(args: &RunsArgs) -> Ended {
         RunsAction::Report { run, output } => report::report(run, output).map(|()| Ended::Loaded),
         RunsAction::Verify(args) => verify::verify(args),
         RunsAction::Resume(args) => resume::resume(args),
+        RunsAction::Publish(args) => publish::publish(args),
         RunsAction::Abort { run, ledger } => take_back::abort(run, ledger),
         RunsAction::Undo { run, ledger } => take_back::undo(run, ledger),
     };

@@ -77,6 +77,10 @@ fn show_record(run: &str, json: bool) -> Result<()> {
                      {reason}"
                 ));
             }
+            Event::RunPaused { reason } => say(format_args!("{at} paused: {reason}")),
+            Event::RunContinued { seconds: paused } => {
+                say(format_args!("{at} went on after a pause of {}", seconds(paused)));
+            }
             Event::RunTakenBack => say(format_args!("{at} taken back")),
             Event::RunFailed { error, is_kept: true, .. } => {
                 say(format_args!("{at} stopped, can be resumed: {error}"));

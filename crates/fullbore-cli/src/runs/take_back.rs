@@ -75,7 +75,7 @@ pub fn abort(run: &str, ledger: &LedgerArgs) -> Result<Ended> {
     let id = id_of(run)?;
     let opened = Opened::at(ledger, Some(&id))?;
     let run = opened.run(&id)?;
-    let taken = opened.postgres.take_back(&opened.schema, &run)?;
+    let taken = opened.postgres.take_back_all(&opened.schema, &run)?;
     tell_record(&id);
     for name in &taken.left_behind {
         complain(&format!("{name} can't be dropped"), Some("drop it by hand, then abort again"));
@@ -99,6 +99,12 @@ pub fn undo(run: &str, ledger: &LedgerArgs) -> Result<Ended> {
     let id = id_of(run)?;
     let opened = Opened::at(ledger, Some(&id))?;
     let run = opened.run(&id)?;
+    if let Some(part) = opened.postgres.part_of(&opened.schema, &id)? {
+        return Err(Error::usage_with_hint(
+            format!("run {id} is {}, and one part of a load can't be undone", part.words()),
+            "delete its rows by hand, by something that tells them from others",
+        ));
+    }
     let rows = opened.postgres.undo(&opened.schema, &run)?;
     tell_record(&id);
     eprintln!("run {id} is undone: {} rows are gone", grouped(rows));

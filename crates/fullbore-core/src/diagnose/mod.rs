@@ -105,9 +105,10 @@ pub fn verdict(window: &Observation, about: &Circumstances) -> Verdict {
     Verdict { streams, tables, ..judge(&pie, moments, is_asked(&worked)) }
 }
 
-/// Time in which a stream had a piece.
+/// Time in which a stream had a piece, and was let.
 fn work_ms(stream: &ThreadTimes) -> u64 {
-    stream.times.total_ms() - stream.times.of(Activity::Idle).ms
+    let idle = stream.times.of(Activity::Idle).ms + stream.times.of(Activity::Held).ms;
+    stream.times.total_ms().saturating_sub(idle)
 }
 
 fn is_asked(streams: &[&ThreadTimes]) -> bool {

@@ -96,7 +96,7 @@ impl Upstream {
 pub fn of_stream(stream: &ThreadTimes, upstream: Upstream, about: &Circumstances) -> Pie {
     let mut pie = Pie::default();
     for (activity, spent) in &stream.times.0 {
-        if *activity != Activity::Idle {
+        if is_time_of_work(*activity) {
             let moments: Vec<&Moment> =
                 stream.moments.iter().filter(|moment| moment.activity == *activity).collect();
             share_out(&mut pie, *activity, *spent, &moments, upstream, about);
@@ -122,12 +122,17 @@ pub fn of_table(
             let share = moments.iter().map(|m| m.count).sum::<u64>() as f64 / all.max(1) as f64;
             let part = |ms: u64| (ms as f64 * share) as u64;
             let spent = Spent { ms: part(spent.ms), cpu_ms: part(spent.cpu_ms) };
-            if *activity != Activity::Idle {
+            if is_time_of_work(*activity) {
                 share_out(&mut pie, *activity, spent, &moments, upstream, about);
             }
         }
     }
     pie
+}
+
+/// A stream that has nothing to do, or is told to hold still, loses no time to anything.
+fn is_time_of_work(activity: Activity) -> bool {
+    !matches!(activity, Activity::Idle | Activity::Held)
 }
 
 fn share_out(

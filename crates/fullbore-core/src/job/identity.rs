@@ -23,12 +23,26 @@ impl Job {
     /// out is what may change when a run is resumed: streams and parsers, the method, limits, and
     /// the way to the server, where the ledger itself is. Two jobs that differ in nothing else are
     /// one. Sources count with their absolute paths.
+    ///
+    /// A part of a load is told by its number: which files it has is compared when it is resumed.
     pub fn identity(&self) -> Result<String> {
+        if let Some(part) = self.part {
+            return Ok(hash_of(format!("{} part {part}", self.shared_identity()).as_bytes()));
+        }
         let job = self.clone().with_absolute_paths()?;
-        let text = serde_json::to_vec(&job.tables).expect("plain data becomes JSON");
-        let hash = Sha256::digest(&text);
-        Ok(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(hash_of(&serde_json::to_vec(&job.tables).expect("plain data becomes JSON")))
     }
+
+    /// What all parts of a load have in common: everything but their files.
+    pub fn shared_identity(&self) -> String {
+        let mut tables = self.tables.clone();
+        tables.iter_mut().for_each(|table| table.sources.clear());
+        hash_of(&serde_json::to_vec(&tables).expect("plain data becomes JSON"))
+    }
+}
+
+fn hash_of(text: &[u8]) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn absolute(path: &str) -> Result<String> {
@@ -60,5 +74,19 @@ mod tests {
         let mut other = one.clone();
         other.tables[0].publish = Publish::Replace;
         assert_ne!(identity(&other), identity(&one));
+    }
+
+    #[test]
+    fn parts_have_all_but_their_files_in_common() {
+        let part = |source: &str, part: &str| Job {
+            part: Some(part.parse().expect("a part")),
+            ..job(source)
+        };
+        let (one, two) = (part("a.csv", "1/2"), part("b.csv", "2/2"));
+        assert_eq!(one.shared_identity(), two.shared_identity());
+        let identity = |job: &Job| job.identity().expect("the folder is known");
+        assert_ne!(identity(&one), identity(&two));
+        assert_eq!(identity(&one), identity(&part("c.csv", "1/2")));
+        assert_ne!(identity(&one), identity(&part("a.csv", "1/3")));
     }
 }

@@ -2,8 +2,12 @@
 
 mod file;
 mod identity;
+mod part;
+mod pause;
 
 pub use file::read_job_file;
+pub use part::PartSpec;
+pub use pause::PauseWhen;
 
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +43,10 @@ pub struct Job {
     pub verify: Verify,
     /// Seconds for which a server that is gone is waited for.
     pub retry_for: Option<u64>,
+    /// Which share of the load this host has, where several load together.
+    pub part: Option<PartSpec>,
+    /// Limits at which the load holds still.
+    pub pause_when: Option<PauseWhen>,
     #[serde(rename = "table")]
     pub tables: Vec<TableJob>,
 }

@@ -35,10 +35,12 @@ pub enum Activity {
     Sending,
     /// A stream: waits for the server's answer, at the begin and the end of a piece among others.
     Answering,
+    /// A stream: holds still, since a limit of `--pause-when` is passed.
+    Held,
 }
 
 impl Activity {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Idle,
         Self::Queueing,
         Self::Reading,
@@ -47,6 +49,7 @@ impl Activity {
         Self::Starved,
         Self::Sending,
         Self::Answering,
+        Self::Held,
     ];
 }
 

@@ -96,7 +96,7 @@ impl Watcher<'_> {
         self.seen.streams.resize_with(count, ThreadTimes::default);
         for (number, clock) in self.clocks.streams.iter().enumerate() {
             let activity = clock.activity();
-            if activity == Activity::Idle {
+            if matches!(activity, Activity::Idle | Activity::Held) {
                 continue;
             }
             let wait = waits.iter().flatten().find(|wait| wait.stream == number);

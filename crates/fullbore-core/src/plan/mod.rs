@@ -22,7 +22,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::destination::{Lane, TargetColumn};
-use crate::job::{Method, Publish, RejectLimit, Verify};
+use crate::job::{Method, PartSpec, PauseWhen, Publish, RejectLimit, Verify};
 use crate::parse::dialect::Dialect;
 use crate::parse::types::{ParseColumn, ParseShape};
 use crate::source::SourceFile;
@@ -49,6 +49,13 @@ pub struct Plan {
     pub verify: Verify,
 }
 
+impl Plan {
+    /// The id that names what the run shares with the other parts of its load, if there are any.
+    pub fn shared_id(&self) -> &str {
+        self.continuity.part.as_ref().map_or(&self.run_id, |part| &part.whole)
+    }
+}
+
 /// What may end a run and how it goes on then.
 #[derive(Debug, Clone, Default)]
 pub struct Continuity {
@@ -62,6 +69,20 @@ pub struct Continuity {
     pub keeps: bool,
     /// How long a server that is gone is waited for.
     pub patience: Duration,
+    /// Which share of the load this host has, where several load together.
+    pub part: Option<Part>,
+    /// Limits at which it holds still.
+    pub pause_when: Option<PauseWhen>,
+}
+
+/// A share of a load that several hosts have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    pub spec: PartSpec,
+    /// What all parts share in the destination is named by this.
+    pub whole: String,
+    /// The hash of what their jobs have in common.
+    pub identity: String,
 }
 
 /// What happens to one table.

@@ -124,6 +124,14 @@ pub enum Event {
         reason: String,
         pieces_committed: u64,
     },
+    /// A limit of `--pause-when` is passed: nothing is sent until it is no longer.
+    RunPaused {
+        reason: String,
+    },
+    /// A pause has ended.
+    RunContinued {
+        seconds: f64,
+    },
     /// A run that had stopped, or finished, was taken back.
     RunTakenBack,
     RunFailed {

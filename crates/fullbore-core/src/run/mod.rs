@@ -16,6 +16,7 @@ mod lines;
 mod lines_before;
 mod nulls;
 mod parser;
+mod pause;
 mod piece;
 mod reject_files;
 mod reject_record;
@@ -67,6 +68,8 @@ pub struct Outcome {
     pub verdict: Option<(Verdict, Vec<String>)>,
     /// What was proved of it.
     pub verified: Option<verify::Verified>,
+    /// How long it held still, where `--pause-when` made it.
+    pub paused_seconds: f64,
     /// Where the rejected rows are, if there are any.
     pub reject_files: Vec<std::path::PathBuf>,
 }
@@ -178,6 +181,10 @@ fn keeps(plan: &Plan, error: &Error, outcome: &Outcome) -> bool {
     if is_shown() {
         return true;
     }
+    // Its rows may stand among those of other parts.
+    if plan.continuity.part.is_some() {
+        return true;
+    }
     match error {
         // Other files would be another run.
         Error::Source { .. } | Error::SourceChanged { .. } | Error::Usage { .. } => false,
@@ -199,10 +206,12 @@ struct Scene<'a> {
 }
 
 /// The phase in which data moves: all threads live and end in here.
-fn load(scene: &Scene<'_>, seen: &mut Seen) -> Result<()> {
+fn load(scene: &Scene<'_>, seen: &mut Seen, paused: &mut f64) -> Result<()> {
     let Scene { plan, destination, recorder, schedule, rejects, clocks } = *scene;
     let finished = AtomicBool::new(false);
     let has_ended = || finished.load(Ordering::Relaxed);
+    // Nothing is sent before it was looked for the first time.
+    schedule.hold(plan.continuity.pause_when.is_some());
     std::thread::scope(|scope| {
         let thread = |name: String| std::thread::Builder::new().name(name);
         for (number, clock) in clocks.parsers.iter().enumerate() {
@@ -239,6 +248,9 @@ fn load(scene: &Scene<'_>, seen: &mut Seen) -> Result<()> {
         let observer = thread("observer".into())
             .spawn_scoped(scope, || observe(clocks, destination, recorder, seen, &has_ended))
             .expect("a thread can be started");
+        let watch = plan.continuity.pause_when.is_some().then(|| {
+            scope.spawn(|| pause::watch(plan, destination, recorder, schedule, &finished))
+        });
         for stream in streams {
             // A panic was turned into a failure by the guard.
             let _ = stream.join();
@@ -247,6 +259,10 @@ fn load(scene: &Scene<'_>, seen: &mut Seen) -> Result<()> {
         finished.store(true, Ordering::Relaxed);
         sampler.thread().unpark();
         observer.thread().unpark();
+        if let Some(watch) = watch {
+            watch.thread().unpark();
+            *paused += watch.join().unwrap_or_default().as_secs_f64();
+        }
     });
     recorder.record(schedule.sample());
     schedule.take_failure().map_or(Ok(()), Err)

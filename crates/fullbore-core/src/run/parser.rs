@@ -11,7 +11,7 @@ use super::key_check::{KeyCheck, check_for};
 use super::nulls;
 use super::reject_record::Reject;
 use super::schedule::{Job, Origin, Schedule, Unit};
-use super::source_row::SourceRow;
+use super::source_row::{Records, SourceRow};
 use crate::destination::{Destination, Encoder, Lane, Summer};
 use crate::error::{Error, Result};
 use crate::observe::clock::{self, Activity};
@@ -207,7 +207,8 @@ fn parse_block(
     if !broken.is_empty() {
         let parser = tools.parser.as_ref().expect("it was just used");
         let records = parser.parsed_records(block);
-        let place = |row: usize| SourceRow::of(block, records[row].clone());
+        let mut stood = Records::of(block);
+        let place = |row: usize| stood.at(records[row].clone());
         unit.faults = nulls::rejects(found, &broken, place);
         batch = nulls::without(&batch, &broken, &mut lines)?;
         unit.rows = batch.num_rows() as u64;
@@ -225,12 +226,14 @@ fn parse_block(
     unit.sums = tools.summer.as_mut().map(|summer| summer.sums(&batch));
     tools.encoder.encode(&batch, &mut unit.encoded)?;
     let shape = &plan.tables[table].shape;
+    let mut stood = Records::of(block);
     unit.faults.extend(
-        parsed.faults.into_iter().map(|fault| {
-            Reject::of(SourceRow::of(block, fault.range), fault.reason.message(shape))
-        }),
+        parsed
+            .faults
+            .into_iter()
+            .map(|fault| Reject::of(stood.at(fault.range), fault.reason.message(shape))),
     );
-    unit.odd =
-        odd.into_iter().map(|odd| (SourceRow::of(block, odd.range), odd.copy_text)).collect();
+    let mut stood = Records::of(block);
+    unit.odd = odd.into_iter().map(|odd| (stood.at(odd.range), odd.copy_text)).collect();
     Ok(())
 }

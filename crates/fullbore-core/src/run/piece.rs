@@ -8,7 +8,7 @@ use super::parser::parser_for;
 use super::reject_record::Reject;
 use super::rejects::{PieceRejects, Rejects};
 use super::schedule::{Schedule, Unit};
-use super::source_row::SourceRow;
+use super::source_row::{Records, SourceRow};
 use super::spool::Spool;
 use crate::constants::{
     JUDGED_ROWS_MAX, ODD_BYTES_IN_MEMORY, ODD_ROWS_JUDGED_AFTER, ODD_ROWS_PERCENT_MAX,
@@ -232,9 +232,10 @@ impl<'a> PieceWork<'a> {
             }
             if let (Some(block), Format::Delimited(dialect)) = (&unit.block, &table.format) {
                 let records = parser_for(table, dialect, Lane::Text).records(block);
+                let mut stood = Records::of(block);
                 located.extend(its.into_iter().map(|(row, refusal)| {
                     let record = records.get(row).cloned().unwrap_or(0..0);
-                    (SourceRow::of(block, record), refusal)
+                    (stood.at(record), refusal)
                 }));
                 continue;
             }

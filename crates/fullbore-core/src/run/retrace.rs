@@ -12,7 +12,7 @@ use arrow_array::{BooleanArray, RecordBatch};
 use super::parser::{parser_for, path_of};
 use super::reject_record::Reject;
 use super::rejects::Rejects;
-use super::source_row::SourceRow;
+use super::source_row::{Records, SourceRow};
 use super::spool::{Spool, SpoolReader};
 use crate::constants::{JUDGED_ROWS_MAX, ODD_BYTES_IN_MEMORY};
 use crate::destination::{Committed, Destination, Encoder, Lane, Refusal, Retrace, TextRows};
@@ -206,7 +206,8 @@ impl Retraced<'_> {
                     })
                     .collect();
                 let kept = records.into_iter().zip(&mask).filter(|(_, kept)| **kept);
-                let kept = kept.map(|(record, _)| SourceRow::of(&block, record));
+                let mut stood = Records::of(&block);
+                let kept = kept.map(|(record, _)| stood.at(record));
                 out.give(&batch, mask.clone(), kept)?;
             }
         }

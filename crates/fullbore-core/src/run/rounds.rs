@@ -19,7 +19,7 @@ use super::{Outcome, Scene, load};
 use crate::constants::{ROUNDS_WITHOUT_PROGRESS_MAX, SIFTS_MAX};
 use crate::destination::{Committed, Destination, Phase, Standing};
 use crate::error::{DestinationFailure, Error, Result};
-use crate::observe::{Clocks, Seen};
+use crate::observe::Clocks;
 use crate::plan::Plan;
 use crate::record::{Event, Recorder, now_unix_ms};
 
@@ -106,7 +106,7 @@ impl Rounds<'_> {
             .with_lines(lines_before::count(self.plan)?);
         let loaded = match is_published {
             true => Ok(()),
-            false => self.load(&schedule, &rejects, &mut outcome.seen),
+            false => self.load(&schedule, &rejects, outcome),
         };
         push_phase(outcome, "load", began);
         *refused = schedule.refused();
@@ -144,13 +144,22 @@ impl Rounds<'_> {
             published => published?,
         }
         outcome.verified = Some(Verified::of(&committed, self.destination.verified()));
-        remove_saved(self.plan, &committed);
+        // A part that waits for others may be gone on with, and its rejects are asked for then.
+        if self.plan.continuity.part.is_none() {
+            remove_saved(self.plan, &committed);
+        }
         Ok(None)
     }
 
-    fn load(&self, schedule: &Schedule<'_>, rejects: &Rejects, seen: &mut Seen) -> Result<()> {
+    fn load(
+        &self,
+        schedule: &Schedule<'_>,
+        rejects: &Rejects,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
         let Self { plan, destination, recorder, clocks, .. } = *self;
-        load(&Scene { plan, destination, recorder, schedule, rejects, clocks }, seen)
+        let scene = Scene { plan, destination, recorder, schedule, rejects, clocks };
+        load(&scene, &mut outcome.seen, &mut outcome.paused_seconds)
     }
 
     /// Shows the rows. Where a constraint keeps them from it and rows may be rejected, the ones that
@@ -191,7 +200,9 @@ impl Rounds<'_> {
     fn may_sift(&self, error: &Error) -> bool {
         use DestinationFailure::{Constraint, Data};
         let is_rows = matches!(error, Error::Destination { kind: Constraint | Data, .. });
-        is_rows && self.plan.max_rejects.allows_any() && retrace::is_possible(self.plan)
+        // Of rows in parts, other hosts have the files.
+        let is_whole = self.plan.continuity.part.is_none();
+        is_rows && is_whole && self.plan.max_rejects.allows_any() && retrace::is_possible(self.plan)
     }
 
     /// Takes rows out that break what the table asks of all its rows; whether there were any.

@@ -16,16 +16,38 @@ pub struct SourceRow {
     pub raw: Vec<u8>,
 }
 
+/// Records of one block. Where they come in their order, each line feed is counted once.
+pub struct Records<'a> {
+    block: &'a Block,
+    at: usize,
+    lines: u64,
+}
+
+impl<'a> Records<'a> {
+    pub fn of(block: &'a Block) -> Self {
+        Self { block, at: 0, lines: 0 }
+    }
+
+    pub fn at(&mut self, range: Range<usize>) -> SourceRow {
+        let text = self.block.text();
+        if range.start < self.at {
+            (self.at, self.lines) = (0, 0);
+        }
+        self.lines += memchr::memchr_iter(b'\n', &text[self.at..range.start]).count() as u64;
+        self.at = range.start;
+        SourceRow {
+            file: self.block.file,
+            offset: self.block.offset + range.start as u64,
+            line: self.block.first_line.unwrap_or(1) + self.lines,
+            raw: text[range].to_vec(),
+        }
+    }
+}
+
 impl SourceRow {
     /// A record of a block.
     pub fn of(block: &Block, range: Range<usize>) -> Self {
-        let before = memchr::memchr_iter(b'\n', &block.text()[..range.start]).count() as u64;
-        Self {
-            file: block.file,
-            offset: block.offset + range.start as u64,
-            line: block.first_line.unwrap_or(1) + before,
-            raw: block.text()[range].to_vec(),
-        }
+        Records::of(block).at(range)
     }
 
     pub fn to_bytes(&self) -> [u8; 24] {
@@ -41,5 +63,24 @@ impl SourceRow {
             u64::from_le_bytes(bytes[at..at + 8].try_into().expect("24 bytes were written"))
         };
         Self { file: number(0) as usize, offset: number(8), line: number(16), raw }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_in_any_order() {
+        let mut block = Block::of(b"a\n\"b\nb\"\nc\nd\n");
+        block.first_line = Some(10);
+        let mut records = Records::of(&block);
+        let lines = [(0..2, 10), (2..8, 11), (10..12, 14), (8..10, 13), (0..2, 10)];
+        for (range, line) in lines {
+            let row = records.at(range.clone());
+            assert_eq!((row.line, row.offset), (line, range.start as u64));
+            assert_eq!(row.raw, block.text()[range.clone()]);
+            assert_eq!(SourceRow::of(&block, range), row);
+        }
     }
 }

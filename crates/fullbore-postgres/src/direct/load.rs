@@ -10,7 +10,10 @@ use super::probe::descriptor;
 use crate::connection::{ConnectionError, QualifiedName, ServerMessage, Session, quote_literal};
 use crate::encode_direct::{Kind, header};
 use crate::error::failed;
-use crate::judge::{JudgeTarget, column_of, first_number, refusals_told};
+use crate::judge::{
+    JudgeTarget, SKIPS_BAD_ROWS, column_of, first_number, judge_at_any_price, refusals_told,
+    runs_of,
+};
 use crate::publish::partitions::RANGE_CHECK;
 
 /// The hint of the NOTICE that tells of a skipped row, and of no other.
@@ -22,7 +25,20 @@ pub struct DirectLoad {
     /// The options that hold rows to their range; the first COPY makes a CHECK of them, which holds
     /// those after it.
     range: Option<String>,
+    /// So many of the lines sent as text were refused that others find them first.
+    refuses_many: bool,
+    /// The table for that is made.
+    has_sieve: bool,
 }
+
+/// Lines sent as text before it is known whether many are refused, ...
+const LINES_TRIED: usize = 500;
+
+/// ... which they are from this share on, in percent.
+const MANY_PERCENT: usize = 10;
+
+/// A table that lines are sent to before, which asks nothing of them but their types.
+const SIEVE: &str = "pg_temp.fullbore_sieve";
 
 impl DirectLoad {
     /// Begins on a table that was just made or truncated.
@@ -52,7 +68,7 @@ impl DirectLoad {
         if direct.io != DirectIo::Auto {
             copy.push_str(&format!(", IO '{}'", direct.io.name()));
         }
-        Ok(Self { copy, range })
+        Ok(Self { copy, range, refuses_many: false, has_sieve: false })
     }
 
     /// The statement that opens a COPY.
@@ -71,12 +87,92 @@ impl DirectLoad {
     }
 
     /// Sends rows as text; how many were taken, and those that were refused.
+    ///
+    /// A line that is refused costs the extension a subtransaction. Servers that skip bad rows by
+    /// themselves do it for much less, so where many are bad, COPY into a temporary table finds them
+    /// first, and only the others are sent.
     pub fn judge(
         &mut self,
         session: &mut Session,
         target: &JudgeTarget<'_>,
         rows: TextRows<'_>,
     ) -> Result<(u64, Vec<Refusal>), ConnectionError> {
+        if session.server_version_num() < SKIPS_BAD_ROWS {
+            return self.send(session, target, rows);
+        }
+        if self.refuses_many {
+            return self.sieve(session, target, rows);
+        }
+        if rows.rows as usize <= LINES_TRIED {
+            return self.send(session, target, rows);
+        }
+        let mut runs = runs_of(rows, LINES_TRIED).into_iter();
+        let (_, tried) = runs.next().expect("there are rows");
+        let first = TextRows { parts: &tried, rows: LINES_TRIED as u64 };
+        let (mut taken, mut refusals) = self.send(session, target, first)?;
+        self.refuses_many = refusals.len() * 100 >= LINES_TRIED * MANY_PERCENT;
+        let parts: Vec<&[u8]> = runs.flat_map(|(_, parts)| parts).collect();
+        let others = TextRows { parts: &parts, rows: rows.rows - first.rows };
+        let (more, refused) = match self.refuses_many {
+            true => self.sieve(session, target, others)?,
+            false => self.send(session, target, others)?,
+        };
+        taken += more;
+        refusals.extend(refused.into_iter().map(|r| Refusal { row: r.row + first.rows, ..r }));
+        Ok((taken, refusals))
+    }
+
+    /// Lets COPY find the bad rows, and sends the others.
+    fn sieve(
+        &mut self,
+        session: &mut Session,
+        target: &JudgeTarget<'_>,
+        rows: TextRows<'_>,
+    ) -> Result<(u64, Vec<Refusal>), ConnectionError> {
+        let made = match self.has_sieve {
+            true => format!("TRUNCATE {SIEVE}"),
+            false => format!(
+                "CREATE TEMP TABLE fullbore_sieve ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA",
+                target.column_list, target.table
+            ),
+        };
+        session.execute(&made)?;
+        self.has_sieve = true;
+        let sieve = JudgeTarget {
+            table: SIEVE,
+            bare_name: "fullbore_sieve",
+            freeze: false,
+            is_numbered: false,
+            ..*target
+        };
+        let (_, mut refusals) = judge_at_any_price(session, &sieve, rows)?;
+        let mut bad = refusals.iter().map(|refusal| refusal.row).peekable();
+        let (mut good, mut places) = (Vec::new(), Vec::new());
+        let lines = rows.parts.iter().flat_map(|part| part.split_inclusive(|byte| *byte == b'\n'));
+        for (place, line) in (0u64..).zip(lines) {
+            if bad.next_if_eq(&place).is_none() {
+                good.extend_from_slice(line);
+                places.push(place);
+            }
+        }
+        let parts = [good.as_slice()];
+        let sent = TextRows { parts: &parts, rows: places.len() as u64 };
+        let (taken, refused) = self.send(session, target, sent)?;
+        let place = |row: u64| places.get(row as usize).copied().unwrap_or_default();
+        refusals.extend(refused.into_iter().map(|r| Refusal { row: place(r.row), ..r }));
+        refusals.sort_by_key(|refusal| refusal.row);
+        Ok((taken, refusals))
+    }
+
+    fn send(
+        &mut self,
+        session: &mut Session,
+        target: &JudgeTarget<'_>,
+        rows: TextRows<'_>,
+    ) -> Result<(u64, Vec<Refusal>), ConnectionError> {
+        if rows.rows == 0 {
+            return Ok((0, Vec::new()));
+        }
         session.take_notices();
         session.set_notice_limit(rows.rows as usize + 100);
         let mut copy = session.copy_in(&self.copy_sql())?;

@@ -16,10 +16,10 @@ use crate::connection::{ConnectionError, ServerMessage, Session, quote_literal};
 use one_by_one::one_by_one;
 
 /// The first version that skips bad rows and logs them.
-const SKIPS_BAD_ROWS: u32 = 170_000;
+pub const SKIPS_BAD_ROWS: u32 = 170_000;
 
 /// Reasons asked for in one statement.
-const REASONS_PER_QUERY: usize = 100;
+const REASONS_PER_QUERY: usize = 500;
 
 /// Where the rows go.
 pub struct JudgeTarget<'a> {

@@ -30,7 +30,7 @@ impl Postgres {
 
     /// Whether an earlier attempt may have done some of what is left.
     pub(crate) fn is_later_attempt(&self) -> bool {
-        self.ledger().is_some_and(|ledger| ledger.attempt() > 1)
+        self.ledger().is_some_and(|ledger| ledger.attempt() > 1 || ledger.has_parts)
             || self.sifted.load(Ordering::Relaxed)
     }
 
@@ -74,6 +74,8 @@ impl Postgres {
                 hint: "connect to the server itself".into(),
             });
         }
+        // From here on the server notices within a minute when we are gone, also while we plan.
+        locks::settle(&mut session, None).map_err(refused)?;
         if !self.settings.allow_publication {
             let all = catalog::publications_for_all_tables(&mut session).map_err(refused)?;
             if let Some(publication) = all.first() {

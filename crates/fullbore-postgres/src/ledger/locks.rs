@@ -1,8 +1,8 @@
 //! Who works on what: advisory locks, which go with the sessions that hold them.
 //!
 //! A job is locked by the control session of the run that loads it; a second run of the same job is
-//! refused. The sessions of streams share a lock of their run, by which those are found, and ended,
-//! whose client is gone.
+//! refused. The sessions of streams, and those that build indexes, share a lock of their run, by which
+//! those are found, and ended, whose client is gone.
 
 use std::time::Duration;
 
@@ -14,6 +14,9 @@ use crate::error::{failed, refuse};
 
 /// How long the end of a run that was killed just now is waited for.
 const JUST_ENDED: Duration = Duration::from_secs(3);
+
+/// How long the end of a session is waited for: it comes once its statement looks for a signal.
+const SESSION_ENDS: Duration = Duration::from_secs(20);
 
 /// The server's word for a lock that was not had in time.
 const LOCK_NOT_AVAILABLE: &str = "55P03";
@@ -50,7 +53,7 @@ pub fn settle(session: &mut Session, stream_of: Option<&str>) -> Result<Backend,
 }
 
 /// A lock's key out of what it stands for.
-fn key(kind: &str, name: &str) -> i64 {
+pub(super) fn key(kind: &str, name: &str) -> i64 {
     let hash = Sha256::digest(format!("fullbore {kind} {name}"));
     i64::from_be_bytes(*hash.first_chunk().expect("a hash is longer"))
 }
@@ -113,11 +116,14 @@ pub fn is_locked(session: &mut Session, job: &str) -> Result<bool, ConnectionErr
     Ok(rows.first().and_then(|row| row.get("held")) == Some("t"))
 }
 
-/// Ends what is left of a run's streams. Where the role may not, the attempt has to wait for them.
-pub fn end_streams(session: &mut Session, run_id: &str) {
+/// Ends what is left of a run's sessions, and waits for that: one that still builds an index would
+/// have it ready just after somebody looked for it. Where the role may not, the attempt has to wait for
+/// the pieces of streams.
+pub fn end_sessions(session: &mut Session, run_id: &str) {
     let ended = session.execute(&format!(
-        "SELECT pg_terminate_backend(l.pid) FROM pg_locks l
+        "SELECT pg_terminate_backend(l.pid, {}) FROM pg_locks l
           WHERE {} AND l.pid <> pg_backend_pid()",
+        SESSION_ENDS.as_millis(),
         is_about(key("run", run_id))
     ));
     if let Err(error) = ended {

@@ -11,10 +11,12 @@
 //! What is loaded into unlogged tables has its rows in an unlogged table too: a crash takes both, or
 //! none.
 //!
-//! Who works on a run is told by advisory locks ([`locks`]), which go with their sessions.
+//! Who works on a run is told by advisory locks ([`locks`]), which go with their sessions. Runs that are
+//! the parts of one load are joined by a further table ([`parts`]).
 
 mod control;
 pub mod locks;
+pub mod parts;
 pub mod pieces;
 pub mod runs;
 pub mod schema;
@@ -39,6 +41,8 @@ pub struct Ledger {
     pub(crate) schema: String,
     pub(crate) job: String,
     pub(crate) run_id: String,
+    /// The run is a part of a load: other hosts may have done some of what is left.
+    pub(crate) has_parts: bool,
     /// Which attempt this process makes.
     attempt: AtomicU32,
     is_published: AtomicBool,
@@ -53,10 +57,18 @@ impl Ledger {
             schema: schema.to_owned(),
             job: job.to_owned(),
             run_id: run_id.to_owned(),
+            has_parts: false,
             attempt: AtomicU32::new(1),
             is_published: AtomicBool::new(false),
             control: Mutex::new(None),
         }
+    }
+
+    /// The same of a run that is a part of a load.
+    #[must_use]
+    pub fn of_a_part(mut self, is_one: bool) -> Self {
+        self.has_parts = is_one;
+        self
     }
 
     pub(crate) fn attempt(&self) -> u32 {

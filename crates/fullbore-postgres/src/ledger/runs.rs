@@ -214,7 +214,7 @@ fn next_attempt(
 
 /// Begins another attempt; `None` where there is nothing to go on with.
 pub fn attempt(session: &mut Session, ledger: &Ledger) -> Result<Option<Standing>> {
-    locks::end_streams(session, &ledger.run_id);
+    locks::end_sessions(session, &ledger.run_id);
     let found = next_attempt(session, &ledger.schema, &ledger.run_id, "").map_err(|error| {
         failed_while(error, "waiting for the last pieces of an earlier attempt")
     })?;
@@ -293,7 +293,7 @@ pub fn begin_abort(
             return Ok(None);
         }
     }
-    locks::end_streams(session, run_id);
+    locks::end_sessions(session, run_id);
     let change =
         ", state = CASE WHEN state IN ('preparing', 'loading') THEN 'aborting' ELSE state END";
     let found = next_attempt(session, schema, run_id, change)

@@ -142,7 +142,7 @@ const TABLES: &str = "
     COMMENT ON TABLE {s}.pieces_unlogged IS 'Fullbore: the same of pieces in unlogged tables';";
 
 /// A lock for making the tables: two first loads may come at once.
-const MAKING: i64 = 0x6675_6c6c_626f_7265;
+pub(super) const MAKING: i64 = 0x6675_6c6c_626f_7265;
 
 /// Makes the ledger if it is not there.
 pub fn make(session: &mut Session, schema: &str) -> Result<()> {

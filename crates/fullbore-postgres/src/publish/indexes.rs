@@ -48,7 +48,7 @@ fn work<T>(
         };
         let session = match &mut session {
             Some(session) => session,
-            None => session.insert(postgres.session()?),
+            None => session.insert(postgres.marked_session()?),
         };
         for sql in &job.statements {
             session.execute(sql).map_err(|error| failed_while(error, &job.what))?;

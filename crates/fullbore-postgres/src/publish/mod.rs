@@ -6,6 +6,7 @@ pub mod append;
 pub mod existing;
 pub mod indexes;
 pub mod partitions;
+pub mod parts;
 pub mod replace;
 
 use std::time::Instant;
@@ -56,6 +57,19 @@ pub fn check(session: &mut Session, relation: &Relation, publish: Publish) -> Re
 
 /// Makes what the pieces of a table need.
 pub fn prepare(
+    postgres: &Postgres,
+    session: &mut Session,
+    plan: &Plan,
+    table: usize,
+    target: &Target,
+) -> Result<()> {
+    match &plan.continuity.part {
+        Some(part) => parts::prepare(postgres, session, plan, table, target, part),
+        None => prepare_alone(postgres, session, plan, table, target),
+    }
+}
+
+fn prepare_alone(
     postgres: &Postgres,
     session: &mut Session,
     plan: &Plan,
@@ -121,6 +135,9 @@ fn not_of_this_plan(piece: &Committed) -> Error {
 /// Builds indexes, shows the rows of all tables in one transaction, gathers statistics. What an
 /// earlier attempt has done of it is not done again.
 pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {
+    if let (Some(part), Some(ledger)) = (&plan.continuity.part, postgres.ledger()) {
+        return parts::phases(postgres, ledger, plan, part, committed);
+    }
     let is_published = postgres.ledger().is_some_and(|ledger| ledger.is_published());
     let mut phases = Vec::new();
     let mut timed = |name: &str, work: &mut dyn FnMut() -> Result<()>| -> Result<()> {
@@ -255,10 +272,18 @@ pub fn abort(postgres: &Postgres, plan: &Plan) -> Vec<String> {
             }
         }
     }
+    match &plan.continuity.part {
+        None => take_away(postgres, &mut session, plan, true),
+        Some(part) => parts::take_away(postgres, &mut session, plan, part),
+    }
+}
+
+/// Takes away what the run made; `all` of it, or what no other part of the load shares.
+fn take_away(postgres: &Postgres, session: &mut Session, plan: &Plan, all: bool) -> Vec<String> {
     // Pieces of a plain append stay.
-    let _ = session.execute(BEGIN).map_err(failed).and_then(|_| commit(&mut session));
+    let _ = session.execute(BEGIN).map_err(failed).and_then(|_| commit(session));
     let mut left = Vec::new();
-    for name in leftovers(postgres, plan) {
+    for name in leftovers(postgres, plan, all) {
         let dropped = session.execute(&format!("DROP TABLE IF EXISTS {name}"));
         if dropped.is_err() {
             left.push(name);
@@ -271,7 +296,7 @@ pub fn abort(postgres: &Postgres, plan: &Plan) -> Vec<String> {
         }
     }
     if let Some(ledger) = postgres.ledger().filter(|_| left.is_empty())
-        && let Err(error) = runs::remove(&mut session, &ledger.schema, &ledger.run_id)
+        && let Err(error) = runs::remove(session, &ledger.schema, &ledger.run_id)
     {
         tracing::warn!("the ledger still has the run: {error}");
     }
@@ -280,7 +305,7 @@ pub fn abort(postgres: &Postgres, plan: &Plan) -> Vec<String> {
 
 /// All that a run may have made, where the server can't be asked.
 fn left_alone(postgres: &Postgres, plan: &Plan) -> Vec<String> {
-    let mut left = leftovers(postgres, plan);
+    let mut left = leftovers(postgres, plan, plan.continuity.part.is_none());
     let row = postgres.ledger().map(|ledger| format!("run {} in the ledger", ledger.run_id));
     left.extend(row);
     left
@@ -299,12 +324,14 @@ fn is_ours(session: &mut Session, ledger: &Ledger) -> Result<bool> {
     })
 }
 
-/// The names of all tables that the run may have made beside its targets.
-fn leftovers(postgres: &Postgres, plan: &Plan) -> Vec<String> {
+/// The names of all tables that the run may have made beside its targets, with or without those that
+/// parts of a load share.
+fn leftovers(postgres: &Postgres, plan: &Plan, all: bool) -> Vec<String> {
     let mut names: Vec<Result<QualifiedName>> = Vec::new();
     for (table, target) in postgres.targets().iter().enumerate() {
         match target.publish {
             Publish::Append if !target.atomic => {}
+            Publish::Append | Publish::Replace if !all => {}
             Publish::Append | Publish::Replace => names.push(target.staging(plan)),
             Publish::Partitions => {
                 let pieces = plan.pieces.iter().filter(|piece| piece.table == table);

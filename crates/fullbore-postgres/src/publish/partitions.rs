@@ -13,6 +13,7 @@ use crate::catalog::{self, IndexDefinition, Relation};
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
+use crate::naming::derived;
 use crate::target::Target;
 
 /// The name of the CHECK that holds a piece to its key range.
@@ -55,12 +56,24 @@ pub fn bounds(piece: &PlannedPiece) -> &KeyBounds {
 /// Lets the server judge the planned ranges before a row moves: each is attached, empty, in a
 /// transaction that is taken back.
 pub fn prepare(session: &mut Session, plan: &Plan, table: usize, target: &Target) -> Result<()> {
+    try_ranges(session, &[plan], table, target)
+}
+
+/// The same for the plans of all parts of a load together.
+pub fn try_ranges(
+    session: &mut Session,
+    plans: &[&Plan],
+    table: usize,
+    target: &Target,
+) -> Result<()> {
     session.execute("BEGIN").map_err(failed)?;
     let mut result = Ok(());
-    for piece in plan.pieces.iter().filter(|piece| piece.table == table) {
-        result = try_range(session, plan, target, piece);
-        if result.is_err() {
-            break;
+    'all: for plan in plans {
+        for piece in plan.pieces.iter().filter(|piece| piece.table == table) {
+            result = try_range(session, plan, target, piece);
+            if result.is_err() {
+                break 'all;
+            }
         }
     }
     session.execute("ROLLBACK").map_err(failed)?;
@@ -77,7 +90,9 @@ fn try_range(
     if let Some(partition) = replaces {
         existing::vacate(session, target, partition)?;
     }
-    let name = target.piece(plan, piece.number)?;
+    // Not the piece's own name: that of another part of the load may be there already.
+    let name = derived(target.name(), &plan.run_id, &format!("range{:05}", piece.number));
+    let name = name.map_err(failed)?;
     session
         .execute(&format!(
             "CREATE TABLE {name} PARTITION OF {} FOR VALUES FROM ({lower}) TO ({upper})",

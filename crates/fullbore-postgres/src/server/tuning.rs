@@ -108,7 +108,8 @@ fn parse_meminfo(text: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-fn free_bytes(folder: &Path) -> Option<u64> {
+/// Bytes that an ordinary user may still write on the disk that holds a folder.
+pub(crate) fn free_bytes(folder: &Path) -> Option<u64> {
     let path = CString::new(folder.as_os_str().as_bytes()).ok()?;
     // SAFETY: an all-zero statvfs is a valid value of that plain C struct.
     let mut stats: libc::statvfs = unsafe { std::mem::zeroed() };

@@ -17,6 +17,7 @@ use super::lines::Lines;
 use crate::constants::INTERRUPT_GRACE_S;
 use crate::destination::{Committed, Lane};
 use crate::error::{Error, Result};
+use crate::observe::clock::{self, Activity};
 use crate::parse::block::Block;
 use crate::plan::{KeyLimits, PieceInput, Plan, PlannedPiece};
 use crate::record::{Event, TableTotals};
@@ -145,6 +146,8 @@ struct State {
     lost: Option<Error>,
     /// No piece is given out any more.
     is_stopping: bool,
+    /// Nothing is given out until a limit is no longer passed.
+    is_held: bool,
     lines: Lines,
 }
 
@@ -167,6 +170,8 @@ pub struct Schedule<'a> {
     work: Condvar,
     /// Streams wait here for a source that is being opened.
     ready: Condvar,
+    /// Streams wait here while a limit is passed.
+    released: Condvar,
     table_is_text: Vec<AtomicBool>,
     /// Lines before the ranges of tables that keep them with their rows.
     lines_before: HashMap<usize, Arc<LinesBefore>>,
@@ -231,6 +236,7 @@ impl<'a> Schedule<'a> {
             state: Mutex::new(state),
             work: Condvar::new(),
             ready: Condvar::new(),
+            released: Condvar::new(),
             table_is_text,
             lines_before: HashMap::new(),
         }
@@ -276,6 +282,7 @@ impl<'a> Schedule<'a> {
         }
         let since = since.get_or_insert_with(Instant::now);
         self.lock().is_stopping = true;
+        self.released.notify_all();
         // What is not kept needn't be waited for.
         let grace = Duration::from_secs(INTERRUPT_GRACE_S);
         if !self.plan.continuity.is_resumable || since.elapsed() >= grace {
@@ -300,6 +307,22 @@ impl<'a> Schedule<'a> {
         drop(state);
         self.work.notify_all();
         self.ready.notify_all();
+        self.released.notify_all();
+    }
+
+    /// Lets streams wait, or go on.
+    pub fn hold(&self, is_held: bool) {
+        self.lock().is_held = is_held;
+        self.released.notify_all();
+    }
+
+    /// Waits while a limit is passed, unless the run is to end.
+    fn wait_if_held<'s>(&self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        while state.is_held && !state.closed && !state.is_stopping {
+            clock::enter(Activity::Held);
+            state = self.released.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+        state
     }
 
     pub fn take_failure(&self) -> Option<Error> {

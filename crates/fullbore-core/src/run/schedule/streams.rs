@@ -21,6 +21,7 @@ impl Schedule<'_> {
     pub fn claim(&self) -> Result<Option<Claim>> {
         let mut state = self.lock();
         loop {
+            state = self.wait_if_held(state);
             if state.closed || state.is_stopping || self.interrupted.load(Ordering::Relaxed) {
                 return Ok(None);
             }
@@ -156,6 +157,7 @@ impl Schedule<'_> {
         let mut state = self.lock();
         let arrived = find(&mut state, piece).arrived.clone();
         loop {
+            state = self.wait_if_held(state);
             if state.failure.is_some() {
                 // The cause is kept in the schedule; this stream only has to stop.
                 return Err(Error::Interrupted);

@@ -189,6 +189,17 @@ impl ConnectionOptions {
         build::options(&settings, environment)
     }
 
+    /// Whether the server is surely on this machine, whichever host answers.
+    pub fn is_this_machine(&self) -> bool {
+        self.hosts.iter().all(|host| match &host.host {
+            Host::Unix { .. } => true,
+            Host::Tcp { address: Some(address), .. } => address.is_loopback(),
+            Host::Tcp { name, .. } => {
+                name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+            }
+        })
+    }
+
     /// The connection as a URL, without its password: for logs and records.
     pub fn redacted(&self) -> String {
         let hosts: Vec<String> = self

@@ -52,8 +52,18 @@ pub fn prepare(
 
 /// The old table's indexes and foreign keys on the new one.
 pub fn index_jobs(postgres: &Postgres, plan: &Plan, target: &Target) -> Result<Vec<Job>> {
+    index_jobs_by(postgres, &mut postgres.control(), plan, target)
+}
+
+/// The same by a session that the caller has.
+pub fn index_jobs_by(
+    postgres: &Postgres,
+    session: &mut Session,
+    plan: &Plan,
+    target: &Target,
+) -> Result<Vec<Job>> {
     let staging = target.staging(plan)?;
-    in_transaction(&mut postgres.control(), |session| {
+    in_transaction(session, |session| {
         let old = unchanged(session, target)?;
         let jobs =
             with_full_names(session, |session| rebuild::jobs(session, plan, &old, &staging))?;

@@ -96,7 +96,7 @@ pub fn jobs(
     let mut shared = Vec::new();
     let mut alone = Vec::new();
     for (number, index) in wanted.iter().enumerate() {
-        let name = derived(&old.name, &plan.run_id, &format!("i{number}")).map_err(failed)?;
+        let name = derived(&old.name, plan.shared_id(), &format!("i{number}")).map_err(failed)?;
         let known = index.constraint.as_ref().map_or(&index.name, |constraint| &constraint.name);
         let mut job = Job {
             what: format!("building {known} of {}", old.name),

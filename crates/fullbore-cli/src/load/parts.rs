@@ -1,0 +1,43 @@
+//! A load that several hosts make together: which part this host has, and what it waits for.
+
+use fullbore_core::error::{Error, Result};
+use fullbore_core::job::Job;
+use fullbore_core::plan::{Part, Plan};
+use fullbore_postgres::ledger::runs::LedgerRun;
+use fullbore_postgres::{Postgres, Target};
+
+use super::standing::Standing;
+
+/// The part that this run is: the one that it was, or one that joins its load.
+pub fn part_of(
+    job: &Job,
+    postgres: Option<&Postgres>,
+    standing: &Standing,
+    earlier: Option<&LedgerRun>,
+    targets: &[Target],
+) -> Result<Option<Part>> {
+    let (Some(spec), Some(postgres)) = (job.part, postgres) else { return Ok(None) };
+    let schema = &standing.schema;
+    let Some(earlier) = earlier else {
+        let names: Vec<String> = targets.iter().map(|target| target.name().to_string()).collect();
+        return postgres.join_parts(schema, &job.shared_identity(), spec, &names).map(Some);
+    };
+    let known = postgres.part_of(schema, &earlier.run_id)?.ok_or_else(|| {
+        Error::usage_with_hint(
+            format!("the ledger does not know what run {} is a part of", earlier.run_id),
+            "somebody changed the ledger; take the run back with `fullbore runs abort`",
+        )
+    })?;
+    Ok(Some(Part { spec, whole: known.whole, identity: known.identity }))
+}
+
+/// Says what a part that is loaded waits for.
+pub fn tell(plan: &Plan, waits_for: &[String]) {
+    let Some(part) = plan.continuity.part.as_ref().filter(|_| !waits_for.is_empty()) else {
+        return;
+    };
+    eprintln!("part {} is loaded; the last part to be loaded shows the rows of all:", part.spec);
+    for words in waits_for {
+        eprintln!("  {words}");
+    }
+}

@@ -1,0 +1,45 @@
+//! `fullbore runs publish`: shows the rows of a load in parts whose last host could not.
+
+use fullbore_core::error::{Error, Result};
+use fullbore_core::plan::Part;
+
+use super::resume;
+use super::take_back::{LedgerArgs, Opened};
+use crate::args::{PublishArgs, ResumeArgs};
+use crate::exit::Ended;
+
+pub fn publish(args: &PublishArgs) -> Result<Ended> {
+    let id = super::id_of(&args.run)?;
+    {
+        let ledger = LedgerArgs { to: args.to.clone(), ledger_schema: None };
+        let opened = Opened::at(&ledger, Some(&id))?;
+        let known = opened.postgres.part_of(&opened.schema, &opened.run(&id)?.run_id)?;
+        let known = known.ok_or_else(|| {
+            Error::usage_with_hint(
+                format!("run {id} is no part of a load that several hosts make"),
+                format!("`fullbore runs resume {id}` goes on with it and publishes it"),
+            )
+        })?;
+        let spec = format!("{}/{}", known.number, known.of).parse().map_err(Error::usage)?;
+        let part = Part { spec, whole: known.whole, identity: known.identity };
+        let missing = opened.postgres.parts_missing(&opened.schema, &part)?;
+        if !missing.is_empty() {
+            return Err(Error::usage_with_hint(
+                format!("not all parts are loaded: {}", missing.join("; ")),
+                "load them, or go on with them by `fullbore runs resume` where they were begun",
+            ));
+        }
+    }
+    // What is left of any part is to publish them all.
+    resume::resume(&ResumeArgs {
+        run: id,
+        to: args.to.clone(),
+        streams: None,
+        max_rejects: None,
+        retry_for: None,
+        verify: None,
+        json: args.json,
+        log_file: None,
+        quiet: args.quiet,
+    })
+}

@@ -1,0 +1,147 @@
+//! `--pause-when`: a load holds still while a limit is passed, and goes on after it.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::process::Child;
+
+use common::moments::{Gate, Moment, assert_loaded, signal};
+use common::ways::{REPLACE, prepared};
+use common::{Files, assert_same};
+use fullbore_testing::replica::Copied;
+use fullbore_testing::{TestDatabase, TestServer, shared_or_skip, start_or_skip};
+
+/// A load that says when it pauses.
+struct Paused {
+    child: Child,
+    said: BufReader<std::process::ChildStderr>,
+}
+
+impl Paused {
+    fn begin(database: &TestDatabase<'_>, files: &Files, file: &str, limit: &str) -> Self {
+        let mut args = REPLACE.args();
+        args.extend(["--pause-when", limit, "--json"]);
+        let mut child = files.start_load(database.url(), file, "replaced", &args);
+        let said = BufReader::new(child.stderr.take().expect("piped"));
+        Self { child, said }
+    }
+
+    /// Returns once it says so; fails if it ends before.
+    fn wait_for(&mut self, words: &str) -> String {
+        let mut all = String::new();
+        loop {
+            let mut line = String::new();
+            let read = self.said.read_line(&mut line).expect("read");
+            assert!(read > 0, "it never said {words:?}, but: {all}");
+            all += &line;
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
+    /// The end of a load that went on, having stood still.
+    fn end(mut self) {
+        self.wait_for("goes on after a pause");
+        let output = self.child.wait_with_output().expect("fullbore ends");
+        assert!(output.status.success());
+        let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert!(said["paused_seconds"].as_f64().is_some_and(|s| s > 0.0), "{said}");
+    }
+}
+
+#[test]
+fn a_replica_that_lags_holds_a_load_up() {
+    let settings = [("wal_level", "replica")];
+    let primary = start_or_skip!(TestServer::Embedded18, &settings);
+    let standby = primary.begin_backup(&["--wal-method=stream"]).start(&Copied::Standby);
+    let database = primary.fresh_database();
+    let files = Files::new();
+    let file = prepared(&database, &files);
+    REPLACE.make(&database);
+    standby.psql("SELECT pg_wal_replay_pause()");
+    // Half of it is sent, so that there is something to be behind with.
+    let mut gate = Gate::at(&database, Moment::PieceBegins(1));
+    let mut load = Paused::begin(&database, &files, &file, "replica-lag=100ms");
+    gate.wait();
+    let line = load.wait_for("paused: ");
+    assert!(line.contains("a replica is"), "{line}");
+    gate.release();
+    assert_eq!(database.psql("SELECT count(*) FROM replaced"), "0");
+    standby.psql("SELECT pg_wal_replay_resume()");
+    load.end();
+    assert_same(&database, "replaced", "plain");
+    let shown = files.fullbore(&["runs", "show", "last"]).stdout;
+    assert!(shown.contains("went on after a pause"), "{shown}");
+    gate.open(&database);
+}
+
+#[test]
+fn a_slot_and_an_archive_that_are_behind_hold_a_load_up() {
+    let settings =
+        [("wal_level", "replica"), ("archive_mode", "on"), ("archive_command", "/bin/false")];
+    let cluster = start_or_skip!(TestServer::Embedded18, &settings);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = prepared(&database, &files);
+    REPLACE.make(&database);
+    database.psql("SELECT pg_create_physical_replication_slot('behind', true)");
+    let mut load = Paused::begin(&database, &files, &file, "slot-backlog=1kB");
+    let line = load.wait_for("paused: ");
+    assert!(line.contains("a replication slot keeps"), "{line}");
+    database.psql("SELECT pg_drop_replication_slot('behind')");
+    load.end();
+    assert_same(&database, "replaced", "plain");
+
+    REPLACE.make(&database);
+    database.psql("SELECT pg_switch_wal()");
+    let mut load = Paused::begin(&database, &files, &file, "archive-backlog=0");
+    let line = load.wait_for("paused: ");
+    assert!(line.contains("wait for the archive"), "{line}");
+    database.psql("ALTER SYSTEM SET archive_command = '/bin/true'");
+    database.psql("SELECT pg_reload_conf()");
+    load.end();
+    assert_same(&database, "replaced", "plain");
+}
+
+#[test]
+fn a_disk_without_room_holds_a_load_up_until_a_signal() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = prepared(&database, &files);
+    REPLACE.make(&database);
+    let mut load = Paused::begin(&database, &files, &file, "free-disk=9000PB");
+    let line = load.wait_for("paused: ");
+    assert!(line.contains("the disk of") && line.contains("free, under"), "{line}");
+    signal(&load.child, "-INT");
+    let output = load.child.wait_with_output().expect("fullbore ends");
+    assert!(matches!(output.status.code(), Some(1 | 4)), "{:?}", output.status);
+    assert_loaded(&files.load(&database, &file, "replaced", &REPLACE.args()));
+    assert_same(&database, "replaced", "plain");
+}
+
+#[test]
+fn limits_that_can_not_be_seen_are_refused() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = files.write("few.csv", "1,2\n");
+    database.psql(
+        "DROP ROLE IF EXISTS blind; CREATE ROLE blind LOGIN;
+         CREATE TABLE t (a int, b int); ALTER TABLE t OWNER TO blind;",
+    );
+    let url = database.url().replace("postgres@", "blind@");
+    let args = ["--header", "none", "--pause-when", "replica-lag=1s"];
+    let output = files.load_at(&url, &file, "t", &args);
+    assert_eq!(output.code, 2, "{}", output.stderr);
+    assert!(output.stderr.contains("GRANT pg_monitor"), "{}", output.stderr);
+    let args =
+        ["load", &file, "--to", "null:", "--header", "none", "--pause-when", "free-disk=1GB"];
+    let output = files.fullbore(&args);
+    assert_eq!(output.code, 2, "{}", output.stderr);
+    let args = ["--header", "none", "--pause-when", "lag=1"];
+    let output = files.load(&database, &file, "t", &args);
+    assert_eq!(output.code, 2, "{}", output.stderr);
+    assert!(output.stderr.contains("replica-lag=10s"), "{}", output.stderr);
+}

@@ -1,0 +1,67 @@
+//! Holding still while a limit of `--pause-when` is passed.
+//!
+//! A thread of its own asks the destination how things are, once in a while. While something is past
+//! its limit no stream gets a piece, or the next block of the piece that it has: transactions stay
+//! open, queues fill, and parsers wait. A signal lets pieces under way end all the same.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::schedule::Schedule;
+use crate::constants::PAUSE_LOOK_MS;
+use crate::destination::Destination;
+use crate::plan::Plan;
+use crate::record::{Event, Recorder};
+
+/// Watches until the load has ended; the time that it stood still.
+pub fn watch(
+    plan: &Plan,
+    destination: &dyn Destination,
+    recorder: &Recorder,
+    schedule: &Schedule<'_>,
+    finished: &AtomicBool,
+) -> Duration {
+    let mut total = Duration::ZERO;
+    let mut since: Option<Instant> = None;
+    while !finished.load(Ordering::Relaxed) {
+        match destination.strain(plan) {
+            Ok(reasons) => {
+                let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
+                tell(recorder, reason.as_deref(), &mut since, &mut total);
+                schedule.hold(reason.is_some());
+            }
+            // What can't be asked now stays as it was; a server that is gone ends the load by itself.
+            Err(error) => {
+                tracing::warn!("--pause-when: {error}");
+                schedule.hold(since.is_some());
+            }
+        }
+        std::thread::park_timeout(Duration::from_millis(PAUSE_LOOK_MS));
+    }
+    schedule.hold(false);
+    tell(recorder, None, &mut since, &mut total);
+    total
+}
+
+/// Records where a pause begins and ends.
+fn tell(
+    recorder: &Recorder,
+    reason: Option<&str>,
+    since: &mut Option<Instant>,
+    total: &mut Duration,
+) {
+    match (reason, since.take()) {
+        (Some(reason), None) => {
+            tracing::warn!("paused: {reason}");
+            recorder.record(Event::RunPaused { reason: reason.to_owned() });
+            *since = Some(Instant::now());
+        }
+        (None, Some(began)) => {
+            let seconds = began.elapsed().as_secs_f64();
+            tracing::info!(seconds, "goes on after a pause");
+            recorder.record(Event::RunContinued { seconds });
+            *total += began.elapsed();
+        }
+        (_, unchanged) => *since = unchanged,
+    }
+}

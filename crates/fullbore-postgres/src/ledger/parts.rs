@@ -1,0 +1,363 @@
+//! Loads that several hosts have in common: each part is a run of its own, and a further table says
+//! which of them belong together.
+//!
+//! A part has its own files, pieces, attempts and lock; what all share is named by the id of the
+//! *whole*, which follows from the job and from how many loads of it have ended, so that hosts which
+//! begin at once come to the same one. A part that has loaded all of its pieces says so, with what
+//! they came to; whoever finds that all have said so shows all rows (`publish/parts.rs`).
+
+use fullbore_core::destination::Committed;
+use fullbore_core::error::Result;
+use fullbore_core::job::PartSpec;
+use fullbore_core::plan::Part;
+use sha2::{Digest, Sha256};
+
+use super::runs::{self, LedgerRun};
+use super::{Ledger, TakenBack, locks};
+use crate::connection::{Row, Session, quote_literal};
+use crate::destination::Postgres;
+use crate::error::{failed, failed_while, refuse};
+use crate::target::Target;
+
+/// `{s}` is the quoted schema.
+const TABLE: &str = "
+    CREATE TABLE IF NOT EXISTS {s}.parts (
+        run text PRIMARY KEY REFERENCES {s}.runs ON DELETE CASCADE,
+        whole text NOT NULL,
+        identity text NOT NULL,
+        part integer NOT NULL,
+        parts integer NOT NULL CHECK (part BETWEEN 1 AND parts),
+        pieces bigint,
+        rows bigint,
+        loaded timestamptz,
+        UNIQUE (whole, part)
+    );
+    COMMENT ON TABLE {s}.parts IS 'Fullbore: loads of several hosts; docs/guides/hosts.md'";
+
+/// How long another host is waited for that makes or publishes what all parts share.
+const OTHERS_S: u32 = 3600;
+
+/// A part as the ledger has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownPart {
+    pub run_id: String,
+    pub whole: String,
+    pub identity: String,
+    pub number: u32,
+    pub of: u32,
+    /// The state of its run.
+    pub state: String,
+    pub host: String,
+    pub is_loaded: bool,
+    /// What it said that it had committed, and what the ledger has of it now.
+    pub said: (u64, u64),
+    pub found: (u64, u64),
+}
+
+impl KnownPart {
+    fn of(row: &Row) -> Self {
+        let text = |name: &str| row.get(name).unwrap_or_default().to_owned();
+        let number = |name: &str| row.get(name).and_then(|n| n.parse().ok()).unwrap_or(0);
+        Self {
+            run_id: text("run"),
+            whole: text("whole"),
+            identity: text("identity"),
+            number: number("part") as u32,
+            of: number("parts") as u32,
+            state: text("state"),
+            host: text("host"),
+            is_loaded: row.get("loaded") == Some("t"),
+            said: (number("pieces_said"), number("rows_said")),
+            found: (number("pieces_found"), number("rows_found")),
+        }
+    }
+
+    /// Loaded, and still so: a crash of the server may have taken what was only staged.
+    pub fn is_ready(&self) -> bool {
+        self.is_loaded && self.said == self.found
+    }
+
+    /// What it is and where it stands, in words.
+    pub fn words(&self) -> String {
+        let Self { number, of, run_id, host, .. } = self;
+        let stands = match (self.is_loaded, self.is_ready()) {
+            (_, true) => "loaded",
+            (true, false) => "lost in a crash of the server",
+            (false, _) => "not loaded yet",
+        };
+        format!("part {number}/{of}: {stands} (run {run_id} of {host})")
+    }
+}
+
+/// Makes the table if it is not there.
+pub fn make(session: &mut Session, schema: &str) -> Result<()> {
+    // Hosts that begin at once would all make it.
+    session
+        .execute(&format!(
+            "BEGIN; SELECT pg_advisory_xact_lock({}); {}; COMMIT",
+            super::schema::MAKING,
+            TABLE.replace("{s}", schema)
+        ))
+        .map_err(|error| {
+            // The first error is the one to tell.
+            let _ = session.execute("ROLLBACK");
+            failed_while(error, "making the ledger's table of parts")
+        })?;
+    session.take_notices();
+    Ok(())
+}
+
+fn exists(session: &mut Session, schema: &str) -> Result<bool> {
+    let name = quote_literal(&format!("{schema}.parts")).map_err(failed)?;
+    let known = session
+        .query(&format!("SELECT to_regclass({name}) IS NOT NULL AS known"))
+        .map_err(failed)?;
+    Ok(known.first().and_then(|row| row.get("known")) == Some("t"))
+}
+
+/// Parts for which a condition on `p` (the part) and `r` (its run) holds, in their order.
+fn find(session: &mut Session, schema: &str, condition: &str) -> Result<Vec<KnownPart>> {
+    if !exists(session, schema)? {
+        return Ok(Vec::new());
+    }
+    let rows = session
+        .query(&format!(
+            "SELECT p.run, p.whole, p.identity, p.part, p.parts, r.state, r.host,
+                    p.loaded IS NOT NULL AS loaded,
+                    p.pieces AS pieces_said, p.rows AS rows_said,
+                    c.pieces AS pieces_found, c.rows AS rows_found
+               FROM {schema}.parts p JOIN {schema}.runs r USING (run)
+               LEFT JOIN LATERAL (SELECT count(*) AS pieces, coalesce(sum(rows), 0) AS rows
+                                    FROM {schema}.pieces c WHERE c.run = p.run) c ON true
+              WHERE {condition} ORDER BY p.part"
+        ))
+        .map_err(failed)?;
+    Ok(rows.iter().map(KnownPart::of).collect())
+}
+
+/// The part that a run is, if it is one.
+pub fn of_run(session: &mut Session, schema: &str, run_id: &str) -> Result<Option<KnownPart>> {
+    let run = quote_literal(run_id).map_err(failed)?;
+    Ok(find(session, schema, &format!("p.run = {run}"))?.into_iter().next())
+}
+
+/// All parts of a whole.
+pub fn of_whole(session: &mut Session, schema: &str, whole: &str) -> Result<Vec<KnownPart>> {
+    let whole = quote_literal(whole).map_err(failed)?;
+    find(session, schema, &format!("p.whole = {whole}"))
+}
+
+/// The whole that a new part belongs to: the one under way, or the next. Refuses what does not fit.
+/// `targets` are their names, as the ledger has them.
+pub fn join(
+    session: &mut Session,
+    schema: &str,
+    identity: &str,
+    spec: PartSpec,
+    targets: &[String],
+) -> Result<Part> {
+    let names: Result<Vec<String>, _> = targets.iter().map(|name| quote_literal(name)).collect();
+    let names = names.map_err(failed)?.join(", ");
+    let known = quote_literal(identity).map_err(failed)?;
+    let under_way = find(
+        session,
+        schema,
+        &format!(
+            "r.state NOT IN ('finished', 'undone')
+             AND (p.identity = {known} OR r.targets && ARRAY[{names}]::text[])"
+        ),
+    )?;
+    if let Some(other) = under_way.iter().find(|part| part.identity != identity) {
+        return Err(refuse(
+            format!(
+                "another load in parts is under way into {}: {}",
+                targets.join(", "),
+                other.words()
+            ),
+            format!(
+                "give all hosts the same options and targets, only other files; or take that load \
+                 back with `fullbore runs abort {}`",
+                other.run_id
+            ),
+        ));
+    }
+    if let Some(other) = under_way.iter().find(|part| part.of != spec.of) {
+        return Err(refuse(
+            format!("--part {spec}: this load has {} parts: {}", other.of, other.words()),
+            format!("give --part {}/{}, or end that load first", spec.number, other.of),
+        ));
+    }
+    if let Some(same) = under_way.iter().find(|part| part.number == spec.number) {
+        return Err(refuse(
+            format!("--part {spec} is there already: {}", same.words()),
+            format!(
+                "--resume goes on with it where its files are; `fullbore runs abort {}` takes all \
+                 parts back",
+                same.run_id
+            ),
+        ));
+    }
+    let whole = match under_way.first() {
+        Some(part) => part.whole.clone(),
+        None => {
+            let ended = find(session, schema, &format!("p.identity = {known}"))?.len();
+            let hash = Sha256::digest(format!("fullbore whole {identity} {ended}"));
+            // As long as a run's id, since it stands in names as one.
+            hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+        }
+    };
+    Ok(Part { spec, whole, identity: identity.to_owned() })
+}
+
+/// Begins a part, alone among the hosts of its whole, if it still is what it was planned to be.
+pub fn enter(
+    session: &mut Session,
+    ledger: &Ledger,
+    part: &Part,
+    targets: &[Target],
+    work: impl FnOnce(&mut Session) -> Result<()>,
+) -> Result<()> {
+    make(session, &ledger.schema)?;
+    alone(session, &part.whole, |session| {
+        let names: Vec<String> = targets.iter().map(|target| target.name().to_string()).collect();
+        let now = join(session, &ledger.schema, &part.identity, part.spec, &names)?;
+        if now != *part {
+            return Err(refuse(
+                "the load that this part was to join has ended meanwhile",
+                "begin the part again",
+            ));
+        }
+        work(session)
+    })
+}
+
+/// Begins a part: its run has its row already.
+pub fn begin(session: &mut Session, schema: &str, run_id: &str, part: &Part) -> Result<()> {
+    let literal = |text: &str| quote_literal(text).map_err(failed);
+    session
+        .execute(&format!(
+            "INSERT INTO {schema}.parts (run, whole, identity, part, parts)
+             VALUES ({}, {}, {}, {}, {})",
+            literal(run_id)?,
+            literal(&part.whole)?,
+            literal(&part.identity)?,
+            part.spec.number,
+            part.spec.of
+        ))
+        .map_err(|error| failed_while(error, "writing to the ledger"))?;
+    Ok(())
+}
+
+/// In the transaction that is open: the part has loaded all of its pieces.
+pub fn loaded(session: &mut Session, schema: &str, run_id: &str, all: &[Committed]) -> Result<()> {
+    let run = quote_literal(run_id).map_err(failed)?;
+    let (pieces, rows) = (all.len(), all.iter().map(|piece| piece.rows).sum::<u64>());
+    session
+        .execute(&format!(
+            "UPDATE {schema}.parts SET pieces = {pieces}, rows = {rows}, loaded = clock_timestamp()
+              WHERE run = {run}"
+        ))
+        .map_err(|error| failed_while(error, "writing to the ledger"))?;
+    Ok(())
+}
+
+/// In the transaction that is open: nobody begins another attempt of any part until it ends.
+pub fn lock_rows(session: &mut Session, schema: &str, whole: &str) -> Result<()> {
+    let whole = quote_literal(whole).map_err(failed)?;
+    session
+        .query(&format!(
+            "SELECT r.run FROM {schema}.parts p JOIN {schema}.runs r USING (run)
+              WHERE p.whole = {whole} ORDER BY p.part FOR UPDATE OF r"
+        ))
+        .map_err(failed)?;
+    Ok(())
+}
+
+/// Moves the runs of all parts from one state to the next.
+pub fn move_all(
+    session: &mut Session,
+    schema: &str,
+    whole: &str,
+    change: &str,
+    from: &str,
+) -> Result<u64> {
+    let whole = quote_literal(whole).map_err(failed)?;
+    session
+        .execute(&format!(
+            "UPDATE {schema}.runs SET {change}, changed = clock_timestamp()
+              WHERE run IN (SELECT run FROM {schema}.parts WHERE whole = {whole}) AND state = '{from}'"
+        ))
+        .map_err(|error| failed_while(error, "writing to the ledger"))
+}
+
+/// Does something that only one of a whole's hosts may do at a time.
+pub fn alone<T>(
+    session: &mut Session,
+    whole: &str,
+    work: impl FnOnce(&mut Session) -> Result<T>,
+) -> Result<T> {
+    let key = locks::key("whole", whole);
+    session
+        .execute(&format!("SET LOCAL lock_timeout = '{OTHERS_S}s'; SELECT pg_advisory_lock({key})"))
+        .map_err(|error| failed_while(error, "waiting for another host of this load"))?;
+    let result = work(session);
+    // With a session that was lost the lock went too.
+    let _ = session.execute(&format!("SELECT pg_advisory_unlock({key})"));
+    result
+}
+
+impl Postgres {
+    /// What a run is a part of, if it is one.
+    pub fn part_of(&self, schema: &str, run_id: &str) -> Result<Option<KnownPart>> {
+        of_run(&mut self.control(), schema, run_id)
+    }
+
+    /// The parts of a whole that are not loaded, in words.
+    pub fn parts_missing(&self, schema: &str, part: &Part) -> Result<Vec<String>> {
+        let known = of_whole(&mut self.control(), schema, &part.whole)?;
+        Ok(crate::publish::parts::missing(&known, part))
+    }
+
+    /// The whole that a new part is to join.
+    pub fn join_parts(
+        &self,
+        schema: &str,
+        identity: &str,
+        spec: PartSpec,
+        targets: &[String],
+    ) -> Result<Part> {
+        join(&mut self.control(), schema, identity, spec, targets)
+    }
+
+    /// Takes a run back; of a load in parts, all of it.
+    pub fn take_back_all(&self, schema: &str, run: &LedgerRun) -> Result<TakenBack> {
+        let mut all = TakenBack::default();
+        let Some(part) = self.part_of(schema, &run.run_id)? else {
+            return self.take_back(schema, run);
+        };
+        let mut members = Vec::new();
+        {
+            let mut session = self.control();
+            for member in of_whole(&mut session, schema, &part.whole)? {
+                let which = runs::Which::Run(&member.run_id);
+                members.extend(runs::find(&mut session, schema, &which)?);
+            }
+            // Before anything is touched: nobody works on any of them.
+            for member in &members {
+                locks::lock_job(&mut session, &member.job)?;
+            }
+        }
+        for member in &members {
+            let taken = self.take_back(schema, member)?;
+            all.rows_kept += taken.rows_kept;
+            all.left_behind.extend(taken.left_behind);
+        }
+        let mut session = self.control();
+        for name in runs::leftovers(&mut session, &part.whole)? {
+            if session.execute(&format!("DROP TABLE {name}")).is_err() {
+                all.left_behind.push(name.to_string());
+            }
+        }
+        Ok(all)
+    }
+}

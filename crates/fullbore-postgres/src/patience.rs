@@ -1,0 +1,58 @@
+//! How long a network may be silent before a connection counts as lost.
+//!
+//! Left to itself, a kernel sends to a machine that is gone for a quarter of an hour, and waits for
+//! its answer for hours. A load notices within a minute, tries again and tells; whoever needs other
+//! figures writes them into the URL.
+
+use std::time::Duration;
+
+use crate::connection::ConnectionOptions;
+
+/// Silence before the first probe, between probes, and probes that are not answered: the figures that
+/// the server is given for its end (`ledger/locks.rs`).
+const IDLE: Duration = Duration::from_secs(20);
+const INTERVAL: Duration = Duration::from_secs(10);
+const COUNT: u32 = 3;
+
+/// How long what was sent may stay without an acknowledgement.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(60);
+
+/// How long connecting and logging in may take.
+const CONNECTING: Duration = Duration::from_secs(30);
+
+/// Sets what the URL and the environment left to the system.
+pub fn limit(options: &mut ConnectionOptions) {
+    let keepalive = &mut options.keepalive;
+    if keepalive.enabled {
+        keepalive.idle.get_or_insert(IDLE);
+        keepalive.interval.get_or_insert(INTERVAL);
+        keepalive.count.get_or_insert(COUNT);
+        keepalive.user_timeout.get_or_insert(UNACKNOWLEDGED);
+    }
+    options.connect_timeout.get_or_insert(CONNECTING);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::Environment;
+
+    fn limited(url: &str) -> ConnectionOptions {
+        let mut options =
+            ConnectionOptions::resolve(Some(url), &Environment::empty()).expect("a URL");
+        limit(&mut options);
+        options
+    }
+
+    #[test]
+    fn what_the_url_says_holds_and_what_it_leaves_open_is_limited() {
+        let options = limited("postgresql://u@h/d?keepalives_idle=7&connect_timeout=3");
+        assert_eq!(options.keepalive.idle, Some(Duration::from_secs(7)));
+        assert_eq!(options.keepalive.interval, Some(INTERVAL));
+        assert_eq!(options.keepalive.user_timeout, Some(UNACKNOWLEDGED));
+        assert_eq!(options.connect_timeout, Some(Duration::from_secs(3)));
+        let options = limited("postgresql://u@h/d?keepalives=0");
+        assert_eq!(options.keepalive.user_timeout, None);
+        assert_eq!(options.connect_timeout, Some(CONNECTING));
+    }
+}

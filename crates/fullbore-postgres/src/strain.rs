@@ -1,0 +1,200 @@
+//! What `--pause-when` asks of a server: how far replicas, slots and the archive are behind, and what is
+//! free on the disks that can be seen from here.
+//!
+//! The lag of a replica is how long ago the server stood where the replica stands now: its own view
+//! (`replay_lag`) is told only as often as the replica reports, and not at all once it is idle.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use fullbore_core::error::{DestinationFailure, Error, Result};
+use fullbore_core::job::PauseWhen;
+use fullbore_core::plan::Plan;
+
+use crate::connection::{Row, Session};
+use crate::destination::Postgres;
+use crate::error::{failed_while, refuse};
+use crate::ledger::locks;
+use crate::server::tuning::free_bytes;
+
+/// Places of the log that are remembered: those of an hour, a second apart.
+const PLACES_MAX: usize = 3600;
+
+/// What is kept between two looks.
+#[derive(Default)]
+pub struct Watch {
+    session: Option<Session>,
+    /// When the server's log had come how far.
+    places: VecDeque<(Instant, u64)>,
+    /// Folders of the server, where it runs on this machine.
+    folders: Option<Vec<PathBuf>>,
+}
+
+/// Everything at once: the end of the log, the slowest replica, the slot that keeps most, and files
+/// that wait for the archive.
+const STATE: &str = "
+    SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') AS log,
+           (SELECT pg_wal_lsn_diff(min(replay_lsn), '0/0') FROM pg_stat_replication) AS replayed,
+           (SELECT max(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn))
+              FROM pg_replication_slots) AS kept";
+
+const ARCHIVE: &str =
+    "SELECT count(*) AS n FROM pg_ls_archive_statusdir() WHERE name LIKE '%.ready'";
+
+/// Folders that rows and log are written to.
+const FOLDERS: &str = "
+    SELECT setting AS folder FROM pg_settings WHERE name = 'data_directory'
+    UNION ALL
+    SELECT setting || '/pg_wal' FROM pg_settings WHERE name = 'data_directory'
+    UNION ALL
+    SELECT pg_tablespace_location(oid) FROM pg_tablespace WHERE pg_tablespace_location(oid) <> ''";
+
+impl Postgres {
+    /// Refuses limits that this role could not see passed. Nothing is touched.
+    pub fn check_limits(&self, limits: &PauseWhen) -> Result<()> {
+        let sees_all = limits.replica_lag.is_some() || limits.archive_backlog.is_some();
+        let mut session = self.control();
+        let asked =
+            session.query("SELECT pg_has_role('pg_monitor', 'USAGE') AS may, current_user AS role");
+        let rows = asked.map_err(|error| failed_while(error, "--pause-when"))?;
+        let is = |name: &str| rows.first().and_then(|row| row.get(name)) == Some("t");
+        if sees_all && !is("may") {
+            let role = rows.first().and_then(|row| row.get("role")).unwrap_or("?").to_owned();
+            return Err(refuse(
+                format!(
+                    "--pause-when: role {role} may not see how far replicas and archive are behind"
+                ),
+                format!("as a superuser: GRANT pg_monitor TO \"{role}\""),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The limits that are passed, in words.
+    pub(crate) fn look_for_strain(&self, plan: &Plan, limits: &PauseWhen) -> Result<Vec<String>> {
+        let mut watch = self.watch.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let looked = watch.look(self, plan, limits);
+        if looked.is_err() {
+            watch.session = None;
+        }
+        looked
+    }
+}
+
+impl Watch {
+    fn look(
+        &mut self,
+        postgres: &Postgres,
+        plan: &Plan,
+        limits: &PauseWhen,
+    ) -> Result<Vec<String>> {
+        let mut passed = Vec::new();
+        if let Some(least) = limits.free_disk {
+            passed.extend(full(&plan.run_dir, least, "of this machine"));
+            passed.extend(full(&plan.reject_dir, least, "of this machine"));
+        }
+        let doing = |error| failed_while(error, "asking for what --pause-when is about");
+        let session = match &mut self.session {
+            Some(session) => session,
+            None => {
+                let mut session = postgres.session()?;
+                locks::settle(&mut session, None).map_err(doing)?;
+                self.session.insert(session)
+            }
+        };
+        if limits.replica_lag.is_some() || limits.slot_backlog.is_some() {
+            let rows = session.query(STATE).map_err(doing)?;
+            let row = rows.first().ok_or_else(no_answer)?;
+            passed.extend(behind(&mut self.places, row, limits));
+        }
+        if let Some(most) = limits.archive_backlog {
+            let rows = session.query(ARCHIVE).map_err(doing)?;
+            let waiting = rows.first().and_then(|row| number(row, "n")).ok_or_else(no_answer)?;
+            if waiting > most {
+                passed.push(format!("{waiting} segments of log wait for the archive, over {most}"));
+            }
+        }
+        if let Some(least) = limits.free_disk {
+            if self.folders.is_none() {
+                self.folders = Some(folders_here(postgres, session));
+            }
+            for folder in self.folders.iter().flatten() {
+                passed.extend(full(folder, least, "of the server"));
+            }
+        }
+        passed.sort();
+        passed.dedup();
+        Ok(passed)
+    }
+}
+
+fn number(row: &Row, name: &str) -> Option<u64> {
+    row.get(name)?.parse().ok()
+}
+
+fn no_answer() -> Error {
+    Error::Destination {
+        message: "the server does not say how far its log is".into(),
+        hint: None,
+        kind: DestinationFailure::Other,
+    }
+}
+
+/// Replicas and slots that are too far behind.
+fn behind(places: &mut VecDeque<(Instant, u64)>, row: &Row, limits: &PauseWhen) -> Vec<String> {
+    let mut passed = Vec::new();
+    let now = Instant::now();
+    if let Some(log) = number(row, "log") {
+        places.push_back((now, log));
+        if places.len() > PLACES_MAX {
+            places.pop_front();
+        }
+    }
+    if let (Some(most), Some(replayed)) = (limits.replica_lag, number(row, "replayed")) {
+        // The first place that it has not reached: it is behind since then.
+        let since = places.iter().find(|(_, place)| *place > replayed).map(|(at, _)| *at);
+        let lag = since.map_or_else(Default::default, |at| now.duration_since(at));
+        if lag > most {
+            passed.push(format!(
+                "a replica is {:.1} s behind, over {:.1} s",
+                lag.as_secs_f64(),
+                most.as_secs_f64()
+            ));
+        }
+    }
+    if let (Some(most), Some(kept)) = (limits.slot_backlog, number(row, "kept"))
+        && kept > most
+    {
+        passed.push(format!("a replication slot keeps {} of log, over {}", size(kept), size(most)));
+    }
+    passed
+}
+
+fn size(bytes: u64) -> String {
+    format!("{:.2} GB", bytes as f64 / 1e9)
+}
+
+/// What is wrong with a folder's disk, if it can be seen and has too little room.
+fn full(folder: &Path, least: u64, whose: &str) -> Option<String> {
+    let free = free_bytes(folder)?;
+    (free < least).then(|| {
+        format!(
+            "the disk {whose} that holds {} has {} free, under {}",
+            folder.display(),
+            size(free),
+            size(least)
+        )
+    })
+}
+
+/// The server's folders, where it is this machine that has them.
+fn folders_here(postgres: &Postgres, session: &mut Session) -> Vec<PathBuf> {
+    if !postgres.options().is_this_machine() {
+        return Vec::new();
+    }
+    let rows = session.query(FOLDERS).unwrap_or_default();
+    let folders: Vec<PathBuf> =
+        rows.iter().filter_map(|row| row.get("folder").map(PathBuf::from)).collect();
+    folders.into_iter().filter(|folder| free_bytes(folder).is_some()).collect()
+}
