@@ -69,7 +69,7 @@ impl SiftedSums {
     fn ask(&self, session: &mut Session, rows: &str) -> Result<BTreeMap<usize, Sums>> {
         let found = self
             .formula
-            .ask(session, rows, HEAP, Detail::Everything)
+            .ask(session, rows, Some(HEAP), Detail::Everything)
             .map_err(|error| failed_while(error, "summing the rows that are sifted"))?;
         let read = |(heap, sums): (String, Sums)| {
             let heap = heap.parse().map_err(|_| {
