@@ -339,3 +339,27 @@ fn a_run_that_was_gone_on_with_is_sifted() {
         }
     }
 }
+
+#[test]
+fn parts_of_several_hosts_are_counted() {
+    let cluster = shared_or_skip!(SERVERS[0]);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    database.psql("CREATE TABLE ours (k int, v text)");
+    let sources = [files.write("1.csv", "1,one\n"), files.write("2.csv", "2,two\n3,three\n")];
+    for (source, part) in sources.iter().zip(["1/2", "2/2"]) {
+        let mut args = vec!["--header", "none", "--format", "csv", "--publish", "replace"];
+        args.extend(["--part", part]);
+        let full = [args.clone(), vec!["--verify", "full"]].concat();
+        let refused = files.load(&database, source, "ours", &full);
+        assert_eq!(refused.code, REFUSED, "{}", refused.stderr);
+        assert!(refused.stderr.contains("loads of one host"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("hint:"), "{}", refused.stderr);
+        let loaded = files.load(&database, source, "ours", &args);
+        assert_eq!(loaded.code, 0, "{}", loaded.stderr);
+    }
+    assert_eq!(database.psql("SELECT count(*) FROM ours"), "3");
+    let (code, _, error) = verify(&files, &["--against"]);
+    assert_eq!(code, REFUSED, "{error}");
+    assert!(error.contains("the rows of all parts"), "{error}");
+}

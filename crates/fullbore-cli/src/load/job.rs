@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fullbore_core::error::{Error, Result};
-use fullbore_core::job::{Codec, DirectIo, Job, Method, Publish, TableJob, read_job_file};
+use fullbore_core::job::{Codec, DirectIo, Job, Method, Publish, TableJob, Verify, read_job_file};
 
 use crate::args::LoadArgs;
 
@@ -108,6 +108,12 @@ fn check_part(job: &Job) -> Result<()> {
                 "--part {part}: what is kept is one run's to put back, and this is a run of each host"
             ),
             "leave --keep-old away",
+        ));
+    }
+    if job.verify == Verify::Full {
+        return Err(Error::usage_with_hint(
+            format!("--part {part}: --verify full is for loads of one host"),
+            "leave --verify full away: rows are counted on both sides all the same",
         ));
     }
     if job.no_ledger {

@@ -156,6 +156,12 @@ impl Postgres {
         if plan.verify != Verify::Full {
             return Ok(());
         }
+        if plan.continuity.part.is_some() {
+            return Err(refuse(
+                "--verify full is for loads of one host, and this is a part of one of several",
+                "leave --verify full away: rows are counted on both sides all the same",
+            ));
+        }
         if let Some(target) = self.targets().iter().find(|target| target.relation.kind == 'f') {
             return Err(refuse(
                 format!(

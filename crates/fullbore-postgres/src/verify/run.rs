@@ -15,7 +15,7 @@ use super::{PieceProof, store};
 use crate::connection::{QualifiedName, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse};
-use crate::ledger::runs::{LedgerRun, State};
+use crate::ledger::runs::{LedgerRun, LedgerTable, State};
 use crate::ledger::undo;
 
 /// What came of it.
@@ -59,6 +59,7 @@ impl Postgres {
                 "only a run that has finished can be compared",
             ));
         }
+        self.check_alone(schema, run)?;
         let kept = self.kept_pieces(schema, run)?;
         let mut proofs = store::read(&mut self.control(), schema, &run.run_id)?;
         let how = How {
@@ -124,6 +125,28 @@ impl Postgres {
             report.not_covered.extend(self.left_out(&table.target, &proof.columns)?);
         }
         Ok(report)
+    }
+
+    /// Refuses a part of a load of several hosts, where its rows can't be told from the others'.
+    fn check_alone(&self, schema: &str, run: &LedgerRun) -> Result<()> {
+        let is_shared = |table: &LedgerTable| match table.publish {
+            Publish::Replace => true,
+            Publish::Append => table.atomic,
+            Publish::Partitions => false,
+        };
+        let Some(table) = run.tables.iter().find(|table| is_shared(table)) else { return Ok(()) };
+        match self.part_of(schema, &run.run_id)? {
+            None => Ok(()),
+            Some(part) => Err(refuse(
+                format!(
+                    "{} holds the rows of all parts of a load, and which of them are those of {} can't \
+                     be told",
+                    table.target,
+                    part.words()
+                ),
+                "a part can be compared that was loaded with --publish partitions",
+            )),
+        }
     }
 
     fn kept_pieces(&self, schema: &str, run: &LedgerRun) -> Result<BTreeMap<usize, Kept>> {
