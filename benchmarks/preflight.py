@@ -116,8 +116,14 @@ def _disk(args: argparse.Namespace, keep: Keep, place: Path, file: Path) -> list
             ours: list[dict[str, float]] = []
             theirs: list[dict[str, float]] = []
             for repeat in range(args.repeats):
-                ours.append(our_disk(place, file, operation, block, depth, args))
-                theirs.append(fio(file, operation, block, depth, args, *timed))
+                setting = (operation, block, depth, args)
+                # Who comes second finds what the first one did to the device.
+                if repeat % 2:
+                    theirs.append(fio(file, *setting, *timed))
+                    ours.append(our_disk(place, file, *setting))
+                else:
+                    ours.append(our_disk(place, file, *setting))
+                    theirs.append(fio(file, *setting, *timed))
                 keep(
                     {"part": "disk", "operation": operation, "block": block, "depth": depth}
                     | {"repeat": repeat, "ours": ours[-1], "fio": theirs[-1]}

@@ -52,8 +52,12 @@ def _beside(
     ours: list[Figures] = []
     theirs: list[Figures] = []
     for repeat in range(args.repeats):
-        ours.append(our_rate(args, host, client, streams))
-        theirs.append(iperf3(args, host, client, streams))
+        if repeat % 2:
+            theirs.append(iperf3(args, host, client, streams))
+            ours.append(our_rate(args, host, client, streams))
+        else:
+            ours.append(our_rate(args, host, client, streams))
+            theirs.append(iperf3(args, host, client, streams))
         keep(
             {"part": "net", "link": rate, "streams": streams, "repeat": repeat}
             | {"ours": ours[-1], "iperf3": theirs[-1]}

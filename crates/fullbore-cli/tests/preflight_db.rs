@@ -82,7 +82,7 @@ fn what_is_in_effect_is_told() {
     let settings = [
         ("archive_mode", "on"),
         ("archive_command", "true"),
-        ("max_connections", "20"),
+        ("max_connections", "18"),
         ("max_wal_size", "20GB"),
         ("synchronous_standby_names", "elsewhere"),
     ];
@@ -92,13 +92,13 @@ fn what_is_in_effect_is_told() {
     assert!(line(&report, "wal_level")["advised"].is_null());
     assert!(line(&report, "wal_level")["why"].as_str().expect("why").contains("the archive"));
     assert_eq!(line(&report, "archive_mode")["value"], "on");
-    assert_eq!(line(&report, "max_connections")["advised"], "52");
+    assert_eq!(line(&report, "max_connections")["advised"], "50");
     assert!(line(&report, "max_wal_size")["advised"].is_null());
     let why = line(&report, "synchronous_commit")["why"].as_str().expect("why").to_owned();
     assert!(why.contains("standbys"), "{why}");
     let text = files.fullbore(&["preflight", "db", &cluster.url()]);
     assert_eq!(text.code, 0, "{}", text.stderr);
-    for word in ["better otherwise", "as it is", "price: ", "undo: ", "max_connections is 20"] {
+    for word in ["better otherwise", "as it is", "price: ", "undo: ", "max_connections is 18"] {
         assert!(text.stdout.contains(word), "{word}: {}", text.stdout);
     }
 }

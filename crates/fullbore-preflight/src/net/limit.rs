@@ -29,6 +29,9 @@ pub struct Signals {
     pub path_share: f64,
     pub receive_window_share: f64,
     pub send_buffer_share: f64,
+    /// What was on its way at the most, against the send buffer: kernels don't count all of the time
+    /// for which a full one was in the way.
+    pub send_buffer_used: f64,
     /// Share of bytes that were sent again.
     pub retransmitted_share: f64,
     /// Round trip now against the smallest one seen.
@@ -46,6 +49,7 @@ const QUEUEING: f64 = 1.5;
 const PATH: f64 = 0.6;
 const CPU: f64 = 0.8;
 const QUEUE_FULL: f64 = 0.2;
+const BUFFER_FULL: f64 = 0.9;
 
 /// Downstream first: what stands in the way there makes all before it look slow.
 pub fn limit(signals: &Signals) -> Limit {
@@ -64,7 +68,7 @@ pub fn limit(signals: &Signals) -> Limit {
     if signals.retransmitted_share > RETRANSMITTED || signals.queueing > QUEUEING {
         return Limit::Congestion;
     }
-    if send_buffer_share > LIMITED {
+    if send_buffer_share > LIMITED || signals.send_buffer_used > BUFFER_FULL {
         return Limit::SendWindow;
     }
     if path_share > PATH { Limit::FlowCap } else { Limit::None }
@@ -84,6 +88,7 @@ mod tests {
             (Signals { path_share: 0.9, queueing: 3.0, ..quiet }, Limit::Congestion),
             (Signals { send_buffer_share: 0.6, queueing: 3.0, ..quiet }, Limit::Congestion),
             (Signals { send_buffer_share: 0.6, ..quiet }, Limit::SendWindow),
+            (Signals { path_share: 0.9, send_buffer_used: 0.99, ..quiet }, Limit::SendWindow),
             (Signals { receive_window_share: 0.6, ..quiet }, Limit::ReceiveCap),
             (
                 Signals { receive_window_share: 0.6, receive_queue_share: 0.9, ..quiet },

@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 
 use super::control::{Control, answer, hear};
 use super::handshake::{Answer, Purpose, Verdict};
+use super::message::Measurement;
 use super::session;
+use super::socket::set_window;
 use super::token::Token;
 use crate::error::{Error, Result};
 use crate::limits::{STRANGERS_MAX, STREAMS_MAX};
@@ -64,6 +66,9 @@ struct Expected {
 /// What the threads of one listener share.
 pub(super) struct Shared {
     token: Token,
+    /// The listening socket itself: what it is set to, those that it accepts have from their first
+    /// packet on.
+    socket: TcpListener,
     expected: Mutex<Option<Expected>>,
     strangers: AtomicUsize,
     busy: AtomicBool,
@@ -96,6 +101,7 @@ impl Listener {
         self.socket.set_nonblocking(true).map_err(failed)?;
         let shared = Arc::new(Shared {
             token: self.token.clone(),
+            socket: self.socket.try_clone().map_err(failed)?,
             expected: Mutex::new(None),
             strangers: AtomicUsize::new(0),
             busy: AtomicBool::new(false),
@@ -202,14 +208,22 @@ impl Shared {
     }
 
     /// From now on streams of this measurement are expected, so many of them.
-    pub(super) fn expect(&self, session: u64, cell: u32, streams: usize) -> Receiver<TcpStream> {
-        let (sender, receiver) = sync_channel(streams);
-        *locked(&self.expected) = Some(Expected { session, cell, streams: sender });
-        receiver
+    pub(super) fn expect(
+        &self,
+        session: u64,
+        measurement: &Measurement,
+    ) -> io::Result<Receiver<TcpStream>> {
+        // A window that is set later is not used to the full: its limit was laid down already.
+        set_window(&self.socket, measurement.window_bytes)?;
+        let (sender, receiver) = sync_channel(measurement.streams);
+        *locked(&self.expected) =
+            Some(Expected { session, cell: measurement.cell, streams: sender });
+        Ok(receiver)
     }
 
     pub(super) fn expect_nothing(&self) {
         *locked(&self.expected) = None;
+        let _ = set_window(&self.socket, None);
     }
 
     pub(super) fn tell(&self, event: Event) {

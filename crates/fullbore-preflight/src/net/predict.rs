@@ -25,8 +25,9 @@ pub struct Cap {
     pub bytes_per_second: f64,
 }
 
-/// Share of a send buffer that is data: the rest is the kernel's own account of each packet.
-const SEND_SHARE: f64 = 0.97;
+/// Share of a full send buffer that is on its way in the mean: who waits for room in it is woken only
+/// when a third is free. (Measured over the WAN lab: 0.82 to 0.90 at round trips of 10 to 180 ms.)
+const SEND_SHARE: f64 = 0.85;
 
 /// The largest window that the two kernels let one stream have; `None` where they don't tell.
 /// `receive_share`: how much of a receive buffer was offered as a window on this path.

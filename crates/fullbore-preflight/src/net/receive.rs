@@ -34,6 +34,7 @@ struct Ended {
 /// Begins to read.
 pub fn begin(stream: TcpStream, window_bytes: Option<usize>) -> std::io::Result<Receiving> {
     if let Some(window) = window_bytes {
+        // It has it from the listening socket, but for kernels where that can't be done.
         SockRef::from(&stream).set_recv_buffer_size(window)?;
     }
     stream.set_read_timeout(None)?;

@@ -107,10 +107,12 @@ pub fn stream(sent: &Sent, received: &StreamReceived, whole: &Received) -> Strea
     let busy = difference(|info| info.busy_time).max(1.0);
     let receive_window_share = (difference(|info| info.rwnd_limited) / busy).min(1.0);
     let send_buffer_share = (difference(|info| info.sndbuf_limited) / busy).min(1.0);
+    let window_used = most(|info| u64::from(info.unacked) * u64::from(info.snd_mss));
     let signals = Signals {
         path_share: (1.0 - receive_window_share - send_buffer_share).max(0.0),
         receive_window_share,
         send_buffer_share,
+        send_buffer_used: window_used as f64 / sent.send_buffer_bytes.max(1) as f64,
         retransmitted_share: difference(|info| info.bytes_retrans)
             / difference(|info| info.bytes_sent).max(1.0),
         queueing: if rtt_min > 0.0 { mean_rtt / rtt_min } else { 1.0 },
@@ -126,7 +128,7 @@ pub fn stream(sent: &Sent, received: &StreamReceived, whole: &Received) -> Strea
         rtt_min_us: rtt_min,
         path_mtu: last.map_or(0, |info| info.pmtu),
         mss_bytes: last.map_or(0, |info| info.snd_mss),
-        window_used_bytes: most(|info| u64::from(info.unacked) * u64::from(info.snd_mss)),
+        window_used_bytes: window_used,
         congestion_window_bytes: most(|info| u64::from(info.snd_cwnd) * u64::from(info.snd_mss)),
         offered_window_bytes: most(|info| info.snd_wnd.into()),
         send_buffer_bytes: sent.send_buffer_bytes,

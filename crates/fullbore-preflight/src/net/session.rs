@@ -9,7 +9,7 @@ use super::kernel::this_side;
 use super::listen::{Event, Shared};
 use super::message::{FromClient, FromListener, Measurement, Received};
 use super::receive;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Until it says goodbye, does something wrong, or the listener's time is over.
 pub(super) fn serve(shared: &Shared, mut control: Control, peer: SocketAddr) {
@@ -75,7 +75,8 @@ fn measure(
     session: u64,
     measurement: &Measurement,
 ) -> Result<Received> {
-    let coming = shared.expect(session, measurement.cell, measurement.streams);
+    let system = |source| Error::System { what: "receive", source };
+    let coming = shared.expect(session, measurement).map_err(system)?;
     control.send(&FromListener::Ready)?;
     // The other side says so when all its streams were welcomed, so all of them are here then.
     let said = control.receive::<FromClient>(Duration::ZERO);
@@ -87,6 +88,6 @@ fn measure(
         .try_iter()
         .map(|stream| receive::begin(stream, measurement.window_bytes))
         .collect::<std::io::Result<Vec<_>>>()
-        .map_err(|source| crate::error::Error::System { what: "receive", source })?;
+        .map_err(system)?;
     Ok(receive::watch(streams, measurement))
 }

@@ -1,7 +1,8 @@
 //! Making the sockets of streams, with the options under test set before they connect.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
@@ -57,6 +58,62 @@ fn connect_one(address: &SocketAddr, options: &SocketOptions) -> io::Result<TcpS
     }
     socket.connect_timeout(&(*address).into(), CONNECT_TIME_MAX)?;
     Ok(socket.into())
+}
+
+/// Sets the receive buffer of a listening socket, and so of those that it accepts from now on; `None`
+/// gives it back to the kernel's own care. Kernels before 5.14 can't do the latter, so it is left alone
+/// there.
+pub fn set_window(socket: &TcpListener, window_bytes: Option<usize>) -> io::Result<()> {
+    let Some(locks) = locks(socket) else { return Ok(()) };
+    let is_locked = locks & RECEIVE_LOCK != 0;
+    let buffer = SockRef::from(socket);
+    match window_bytes {
+        Some(bytes) => buffer.set_recv_buffer_size(bytes),
+        None if is_locked => {
+            buffer.set_recv_buffer_size(first_buffer().unwrap_or(1 << 17) / 2)?;
+            set_locks(socket, locks & !RECEIVE_LOCK)
+        }
+        None => Ok(()),
+    }
+}
+
+/// What the system gives a socket to begin with.
+fn first_buffer() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").ok()?;
+    text.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// In `SO_BUF_LOCK`: the receive buffer has a size that was asked for.
+const RECEIVE_LOCK: libc::c_int = 2;
+
+fn locks(socket: &TcpListener) -> Option<libc::c_int> {
+    let mut locks: libc::c_int = 0;
+    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: a number of ours, and its size.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_BUF_LOCK,
+            (&raw mut locks).cast(),
+            &raw mut length,
+        )
+    };
+    (done == 0).then_some(locks)
+}
+
+fn set_locks(socket: &TcpListener, locks: libc::c_int) -> io::Result<()> {
+    // SAFETY: a number of ours, and its size.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_BUF_LOCK,
+            (&raw const locks).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The congestion control that a connection has.

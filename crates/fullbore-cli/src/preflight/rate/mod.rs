@@ -204,15 +204,14 @@ fn measure(
 ) -> Result<Result<RateCell, String>, Error> {
     let job = job(args, scratch, sample, method, sessions)?;
     let to = Destinations::open(&job).map_err(usage_of)?;
-    let reject_dir = sample.file.parent().unwrap_or(Path::new(".")).to_path_buf();
-    let assembled = match assemble(&job, to.postgres(), reject_dir, None) {
+    // A run of nobody's: it leaves no record, and no rejects either.
+    let folder = tempfile::TempDir::new()
+        .map_err(|source| Error::System { what: "make a folder for a run", source })?;
+    let assembled = match assemble(&job, to.postgres(), folder.path().to_path_buf(), None) {
         Ok(assembled) => assembled,
         Err(error) => return Ok(Err(error.to_string())),
     };
     let Assembled { mut plan, targets, .. } = assembled;
-    // A run of nobody's: it leaves no record.
-    let folder = tempfile::TempDir::new()
-        .map_err(|source| Error::System { what: "make a folder for a run", source })?;
     plan.run_dir = folder.path().to_path_buf();
     if let Some(postgres) = to.postgres() {
         postgres.adopt(targets);
