@@ -7,6 +7,7 @@ mod resume;
 mod show;
 mod take_back;
 
+pub use publish::PublishArgs;
 pub use take_back::LedgerArgs;
 
 use std::io::Write;
