@@ -10,7 +10,7 @@ use fullbore_core::parse::dialect::Header;
 
 use crate::generate::GenArgs;
 use crate::preflight::PreflightArgs;
-use crate::runs::LedgerArgs;
+use crate::runs::{LedgerArgs, PublishArgs};
 
 /// Loads flat files into PostgreSQL as fast as disks, network and database allow.
 #[derive(Debug, Parser)]
@@ -169,12 +169,12 @@ pub struct LoadArgs {
     pub retry_for: Option<u64>,
     /// This host's share of a load that several hosts make together, each with files of its own:
     /// 2/3 is the second of three; whoever is last shows the rows of all
-    #[arg(long, value_name = "I/N", value_parser = part, conflicts_with_all = ["create", "no_ledger"])]
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["create", "no_ledger"])]
     pub part: Option<PartSpec>,
     /// Hold still while a limit is passed: a replica's lag, the log that a replication slot keeps or
     /// that waits for the archive, free room on the client's disks and on the server's where it is
     /// this machine: replica-lag=10s,slot-backlog=20GB,archive-backlog=1000,free-disk=50GB
-    #[arg(long, value_name = "LIMIT,...", value_parser = pause_when)]
+    #[arg(long, value_name = "LIMIT,...")]
     pub pause_when: Option<PauseWhen>,
     /// Set a value of the job file
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -323,21 +323,6 @@ pub struct VerifyArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct PublishArgs {
-    /// The id of a part's run that was begun on this machine, or `last`
-    pub run: String,
-    /// The server, with a password or options that were not kept [default: that of the run]
-    #[arg(long, value_name = "URL")]
-    pub to: Option<String>,
-    /// Print one JSON object on stdout
-    #[arg(long)]
-    pub json: bool,
-    /// No progress, no summary
-    #[arg(long, short)]
-    pub quiet: bool,
-}
-
-#[derive(Debug, Args)]
 pub struct ResumeArgs {
     /// The run's id, or `last`
     pub run: String,
@@ -403,14 +388,6 @@ fn codec(text: &str) -> Result<Codec, String> {
 
 fn direct_io(text: &str) -> Result<DirectIo, String> {
     by_name(text)
-}
-
-fn pause_when(text: &str) -> Result<PauseWhen, String> {
-    text.parse()
-}
-
-fn part(text: &str) -> Result<PartSpec, String> {
-    text.parse()
 }
 
 fn count(text: &str) -> Result<Count, String> {

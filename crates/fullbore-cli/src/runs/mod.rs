@@ -10,6 +10,7 @@ mod show;
 mod take_back;
 mod verify;
 
+pub use publish::PublishArgs;
 pub use take_back::LedgerArgs;
 
 use std::io::Write;

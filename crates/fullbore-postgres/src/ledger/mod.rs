@@ -23,6 +23,7 @@ pub mod schema;
 pub mod state;
 mod take_back;
 pub(crate) mod undo;
+mod whole;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
