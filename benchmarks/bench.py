@@ -98,7 +98,7 @@ def _in_turn(
             if (way.once and repeat) or way.name in errors:
                 continue
             server.clear()
-            # Before every way: what the one before it wrote may have taken the files' place in memory.
+            # Before every way: what the last one wrote may have taken the files' place in memory.
             _warm(case.files)
             try:
                 result = way.load()
