@@ -156,7 +156,8 @@ impl Hash for FastCrc {
 
     #[inline(always)]
     fn ranges(offsets: &[i32], values: &[u8], hashes: &mut [u32]) {
-        let longest = offsets.windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0) as usize;
+        let lengths = offsets[1..].iter().zip(offsets).map(|(end, start)| end - start);
+        let longest = lengths.fold(0, i32::max) as usize;
         let all = (offsets[offsets.len() - 1] - offsets[0]) as usize;
         // Not where most values are much shorter than the longest.
         let is_even = longest * hashes.len() <= 4 * all + 8 * hashes.len();
