@@ -215,7 +215,7 @@ mod tests {
             }
         }
         // Columns of values of all lengths, of few, and of one.
-        for longest in [0, 1, 7, 8, 9, 25, 64, 65, 150] {
+        for longest in [0, 1, 7, 8, 9, 16, 20, 25, 33, 41, 48, 49, 64, 65, 150] {
             let mut offsets = vec![0];
             for row in 0..60 {
                 let last = offsets[row];
