@@ -220,7 +220,9 @@ fn packets(client: &Side, listener: &Side, goal: &Goal, advice: &mut Vec<Advice>
             });
         }
     }
-    if path < ours.min(theirs) && number(client, "net.ipv4.tcp_mtu_probing") == Some(0) {
+    // A packet of IPv4 is no longer than that, whatever the device would take.
+    let both = ours.min(theirs).min(65535);
+    if path < both && number(client, "net.ipv4.tcp_mtu_probing") == Some(0) {
         let why =
             format!("the path takes packets of {path} only, less than either end's interface");
         let price = "a few probes that are lost on purpose";
@@ -295,5 +297,7 @@ mod tests {
         let advice = advise(&narrow, &narrow, &Goal { path_mtu: Some(1400), ..GOAL });
         let expected = ["mtu of eth0", "mtu of eth0", "net.ipv4.tcp_mtu_probing"];
         assert_eq!(settings_of(&advice), expected);
+        let loopback = Side { mtu: Some(65536), ..narrow };
+        assert!(advise(&loopback, &loopback, &Goal { path_mtu: Some(65535), ..GOAL }).is_empty());
     }
 }

@@ -34,8 +34,9 @@ pub struct Signals {
     pub send_buffer_used: f64,
     /// Share of bytes that were sent again.
     pub retransmitted_share: f64,
-    /// Round trip now against the smallest one seen.
+    /// Round trip now against the smallest one seen, and by how much it is longer.
     pub queueing: f64,
+    pub queue_us: f64,
     /// How full the receiver's queue was.
     pub receive_queue_share: f64,
     /// Cores' worth of CPU of the two threads.
@@ -46,6 +47,8 @@ pub struct Signals {
 const LIMITED: f64 = 0.2;
 const RETRANSMITTED: f64 = 0.001;
 const QUEUEING: f64 = 1.5;
+/// Below this a longer round trip is a host that was busy, not a queue in the network.
+const QUEUE_US: f64 = 1000.0;
 const PATH: f64 = 0.6;
 const CPU: f64 = 0.8;
 const QUEUE_FULL: f64 = 0.2;
@@ -65,7 +68,8 @@ pub fn limit(signals: &Signals) -> Limit {
         return Limit::ClientCpu;
     }
     // A queue on the path grows until something stops it, be it loss or the send buffer.
-    if signals.retransmitted_share > RETRANSMITTED || signals.queueing > QUEUEING {
+    let has_queue = signals.queueing > QUEUEING && signals.queue_us > QUEUE_US;
+    if signals.retransmitted_share > RETRANSMITTED || has_queue {
         return Limit::Congestion;
     }
     if send_buffer_share > LIMITED || signals.send_buffer_used > BUFFER_FULL {
@@ -81,12 +85,15 @@ mod tests {
     #[test]
     fn each_sign_has_its_name() {
         let quiet = Signals { path_share: 0.5, queueing: 1.0, ..Signals::default() };
+        let queued = Signals { queueing: 3.0, queue_us: 20e3, ..quiet };
         let cases = [
             (quiet, Limit::None),
             (Signals { path_share: 0.9, ..quiet }, Limit::FlowCap),
             (Signals { path_share: 0.9, retransmitted_share: 0.01, ..quiet }, Limit::Congestion),
-            (Signals { path_share: 0.9, queueing: 3.0, ..quiet }, Limit::Congestion),
-            (Signals { send_buffer_share: 0.6, queueing: 3.0, ..quiet }, Limit::Congestion),
+            (Signals { path_share: 0.9, ..queued }, Limit::Congestion),
+            // Microseconds on a loopback device.
+            (Signals { path_share: 0.9, queueing: 30.0, queue_us: 90.0, ..quiet }, Limit::FlowCap),
+            (Signals { send_buffer_share: 0.6, ..queued }, Limit::Congestion),
             (Signals { send_buffer_share: 0.6, ..quiet }, Limit::SendWindow),
             (Signals { path_share: 0.9, send_buffer_used: 0.99, ..quiet }, Limit::SendWindow),
             (Signals { receive_window_share: 0.6, ..quiet }, Limit::ReceiveCap),
@@ -95,7 +102,7 @@ mod tests {
                 Limit::SlowReceiver,
             ),
             (Signals { receive_cpu: 0.95, send_cpu: 0.95, ..quiet }, Limit::SlowReceiver),
-            (Signals { send_cpu: 0.95, queueing: 3.0, ..quiet }, Limit::ClientCpu),
+            (Signals { send_cpu: 0.95, ..queued }, Limit::ClientCpu),
         ];
         for (signals, expected) in cases {
             assert_eq!(limit(&signals), expected, "{signals:?}");

@@ -116,6 +116,7 @@ pub fn stream(sent: &Sent, received: &StreamReceived, whole: &Received) -> Strea
         retransmitted_share: difference(|info| info.bytes_retrans)
             / difference(|info| info.bytes_sent).max(1.0),
         queueing: if rtt_min > 0.0 { mean_rtt / rtt_min } else { 1.0 },
+        queue_us: if rtt_min > 0.0 { (mean_rtt - rtt_min).max(0.0) } else { 0.0 },
         receive_queue_share: received.queue_share,
         send_cpu: sent.cpu_seconds / all_seconds.max(1e-9),
         receive_cpu: received.cpu_seconds / all_seconds.max(1e-9),
