@@ -138,8 +138,12 @@ mod tests {
     fn sums(kind: HashKind, numbers: [Option<i64>; 3], texts: [&str; 3]) -> Sums {
         let numbers: ArrayRef = Arc::new(Int64Array::from(numbers.to_vec()));
         let texts: ArrayRef = Arc::new(StringArray::from(texts.to_vec()));
-        let batch = RecordBatch::try_from_iter([("n", numbers), ("t", texts)]).expect("a batch");
-        let columns = vec![column(FieldType::Int64), column(FieldType::text())];
+        // Of two columns alone nobody could say which one's values moved.
+        let batch =
+            RecordBatch::try_from_iter([("n", numbers.clone()), ("t", texts), ("m", numbers)]);
+        let batch = batch.expect("a batch");
+        let number = || column(FieldType::Int64);
+        let columns = vec![number(), column(FieldType::text()), number()];
         BatchSummer::new(kind, columns).sums(&batch)
     }
 
@@ -153,6 +157,7 @@ mod tests {
             assert_ne!(swapped.row, whole.row);
             assert_eq!(swapped.columns[1].without, whole.columns[1].without);
             assert_ne!(swapped.columns[0].without, whole.columns[0].without);
+            assert_ne!(swapped.columns[2].without, whole.columns[2].without);
             let other = sums(kind, [Some(1), None, Some(4)], ["a", "b", "c"]);
             assert_ne!(other.columns[0].sum, whole.columns[0].sum);
             assert_eq!(other.columns[1].sum, whole.columns[1].sum);
