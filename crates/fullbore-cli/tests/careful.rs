@@ -48,6 +48,31 @@ fn bad_rows_are_found_however_they_are_loaded() {
     }
 }
 
+/// Lines that are sent as text beside rows that are laid out: many of them bad, and some only odd.
+#[test]
+fn many_bad_lines_among_rows_that_go_directly() {
+    const PLAIN: &str = "k bigint, n int, day date, s varchar(5)";
+    let lines: Vec<Line> = (1..=30_000)
+        .map(|k| match k % 100 {
+            7 => (format!("{k},one,2024-01-01,abc"), Some("22P02")),
+            27 => (format!("{k},1,2024-02-30,abc"), Some("22008")),
+            47 => (format!("{k},1,2024-01-01,too long"), Some("22001")),
+            67 => (format!("{k}, {k} ,\"Jan 5, 2020\",abc"), None),
+            _ => (format!("{k},{k},2024-01-{:02},{}", k % 28 + 1, k % 1000), None),
+        })
+        .collect();
+    for server in [TestServer::Embedded18, TestServer::Pg17, TestServer::Debian15] {
+        let cluster = extended_or_skip!(server);
+        for way in WAYS.iter().filter(|way| way.options.contains(&"direct")) {
+            let database = fresh(cluster);
+            let files = Files::new();
+            database.psql(&format!("CREATE TABLE ours ({PLAIN}) {}", way.tail));
+            make_plain(&database, &files, PLAIN, &lines);
+            loads(&database, &files, &lines, way.options);
+        }
+    }
+}
+
 #[test]
 fn reasons_name_column_and_constraint() {
     for server in SERVERS {
