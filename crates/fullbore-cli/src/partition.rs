@@ -77,11 +77,8 @@ impl PartitionTarget<'_> {
             slots_only: from_job,
             scan: self.job.scan_keys,
             threads: self.streams,
-            // Small neighbours are put together, unless somebody else's rows may stand between them.
-            piece_bytes: match self.is_part {
-                true => 0,
-                false => piece_bytes(&sources.files, self.streams),
-            },
+            piece_bytes: piece_bytes(&sources.files, self.streams),
+            is_part: self.is_part,
         };
         let partitions = request.partitions(stretches(sources, pieces))?;
         let mut pieces = Vec::with_capacity(partitions.len());

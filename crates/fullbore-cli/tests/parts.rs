@@ -241,6 +241,30 @@ fn ranges_that_overlap_are_refused_before_a_row_moves() {
 }
 
 #[test]
+fn hosts_whose_keys_take_turns_make_partitions() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql("CREATE TABLE plain (k bigint, n int, v text)");
+    make(&database, PARTITIONS);
+    let hosts = [Files::new(), Files::new()];
+    // Small files, which one host alone would put together.
+    for turn in 0..6 {
+        let rows: String = (turn * 100..(turn + 1) * 100).map(|k| format!("{k},1,x\n")).collect();
+        let file = hosts[turn % 2].write(&format!("rows{turn}.csv"), rows);
+        database.psql(&format!("COPY plain FROM '{file}' (FORMAT csv)"));
+    }
+    for (files, part) in hosts.iter().zip(["1/2", "2/2"]) {
+        let all = files.path("rows*.csv").display().to_string();
+        let mut args = vec!["--header", "none", "--part", part];
+        args.extend(PARTITIONS);
+        assert_loaded(&files.load(&database, &all, "together", &args));
+    }
+    assert_same(&database, "together", "plain");
+    assert_eq!(database.psql("SELECT count(*) FROM fullbore.pieces"), "6");
+    assert_no_leftovers(&database);
+}
+
+#[test]
 fn an_abort_takes_all_parts_back() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
     let database = cluster.fresh_database();

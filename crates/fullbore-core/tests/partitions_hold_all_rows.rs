@@ -103,6 +103,7 @@ impl Case {
             scan,
             threads: 2,
             piece_bytes: 1,
+            is_part: false,
         };
         request.partitions(self.stretches.clone())
     }

@@ -36,6 +36,8 @@ pub struct Request<'a> {
     pub scan: bool,
     pub threads: usize,
     pub piece_bytes: u64,
+    /// Other hosts load other keys into the same gaps: no range may reach beyond our own keys.
+    pub is_part: bool,
 }
 
 /// A partition to be: its rows and its range.
@@ -177,11 +179,15 @@ impl Request<'_> {
         Partition { input: self.input(ranges), bytes, slot: Some(slot), lower: 0, upper: 0 }
     }
 
-    /// Partitions one after the other, without a gap between them.
+    /// Partitions one after the other, without a gap between them unless other hosts may fill it.
     fn in_gap(&self, parts: Vec<Part>) -> Result<Vec<Partition>> {
-        let groups = self.put_together(self.without_overlap(parts)?);
+        let groups = self.without_overlap(parts)?;
+        let groups = if self.is_part { groups } else { self.put_together(groups) };
         let uppers: Vec<Key> = (0..groups.len())
-            .map(|at| groups.get(at + 1).map_or(groups[at].last + 1, |next| next.first))
+            .map(|at| match groups.get(at + 1).filter(|_| !self.is_part) {
+                Some(next) => next.first,
+                None => groups[at].last + 1,
+            })
             .collect();
         Ok(groups
             .into_iter()
