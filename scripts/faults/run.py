@@ -66,8 +66,8 @@ def planned(counts: dict[str, int]) -> list[Planned]:
     """All trials, faults mixed, each fault's spread evenly over the ways."""
     trials = []
     for fault, count in counts.items():
-        # Each fault begins with another way, so that few trials are not all of one; always the same,
-        # so that a trial can be repeated alone.
+        # Each fault begins with another way, so that few trials are not all of one; always with
+        # the same, so that a trial can be repeated alone.
         at = list(COUNTS).index(fault)
         for number in range(count):
             trials.append(Planned(fault, number, WAYS[(number + at) % len(WAYS)]))
