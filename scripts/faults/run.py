@@ -65,9 +65,11 @@ class Planned:
 def planned(counts: dict[str, int]) -> list[Planned]:
     """All trials, faults mixed, each fault's spread evenly over the ways."""
     trials = []
-    for at, (fault, count) in enumerate(counts.items()):
+    for fault, count in counts.items():
+        # Each fault begins with another way, so that few trials are not all of one; always with
+        # the same, so that a trial can be repeated alone.
+        at = list(COUNTS).index(fault)
         for number in range(count):
-            # Each fault begins with another way, so that few trials are not all of one.
             trials.append(Planned(fault, number, WAYS[(number + at) % len(WAYS)]))
     # In the order of their share done, so that a run that is cut off has seen all faults.
     return sorted(trials, key=lambda t: (t.number + 0.5) / counts[t.fault])

@@ -69,6 +69,10 @@ fn hint_for(error: &ConnectionError) -> Option<String> {
                 "make room on the server's disk; then go on with --resume, or load again where \
                  nothing was kept"
             }
+            "57P01" | "57P02" | "57P03" => {
+                "somebody ended the session, or the server stops or starts: its log says which; then \
+                 give the command once more"
+            }
             "3D000" => "create the database first, or check the name in the URL",
             code if code.starts_with("23") => {
                 "the new rows break a constraint of the table; nothing of this piece was kept"

@@ -198,7 +198,9 @@ pub fn join(
     let whole = match under_way.first() {
         Some(part) => part.whole.clone(),
         None => {
-            let ended = find(session, schema, &format!("p.identity = {known}"))?.len();
+            // Not those of a host that began just now.
+            let ended = "r.state IN ('finished', 'undone')";
+            let ended = find(session, schema, &format!("p.identity = {known} AND {ended}"))?.len();
             let hash = Sha256::digest(format!("fullbore whole {identity} {ended}"));
             // As long as a run's id, since it stands in names as one.
             hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
