@@ -78,12 +78,6 @@ impl Page {
             page.seconds = entries.last().map_or(0.0, |entry| entry.at);
             page.add_up();
         }
-        // The last sample may be older than what the run came to.
-        for entry in entries {
-            if let Event::RunFinished { tables, .. } = &entry.event {
-                page.tables.clone_from(tables);
-            }
-        }
         page.curves = curves_of(&samples, &page.observations);
         page
     }
@@ -123,7 +117,9 @@ impl Page {
             Event::PhaseFinished { phase } => {
                 self.events.push((at, format!("{} took {:.2} s", phase.name, phase.seconds)));
             }
-            Event::RunFinished { rows, rejected, bytes, seconds, phases, .. } => {
+            Event::RunFinished { rows, rejected, bytes, seconds, phases, tables, .. } => {
+                // The last sample may be older.
+                self.tables.clone_from(tables);
                 self.state = Some(State::Loaded);
                 (self.rows, self.rejected, self.bytes) = (*rows, *rejected, *bytes);
                 self.seconds = *seconds;

@@ -30,7 +30,7 @@ pub fn strips(page: &Page) -> Markup {
     else {
         return html! {};
     };
-    let rows: Vec<Vec<Stretch>> = (0..streams).map(|stream| of_stream(page, stream)).collect();
+    let rows = of_streams(page, streams);
     let mut limits: Vec<Limit> = rows.iter().flatten().filter_map(|s| s.limit).collect();
     limits.sort();
     limits.dedup();
@@ -95,7 +95,8 @@ fn in_words(stream: usize, stretches: &[Stretch]) -> String {
     format!("stream {stream} waited for: {}", shares.join(", "))
 }
 
-fn of_stream(page: &Page, stream: usize) -> Vec<Stretch> {
+/// The stretches of each stream, each window looked at once for all of them.
+fn of_streams(page: &Page, streams: usize) -> Vec<Vec<Stretch>> {
     let about = Circumstances {
         server_is_here: page.settings.as_ref().is_some_and(|settings| settings.is_here),
         tables: 0,
@@ -105,26 +106,27 @@ fn of_stream(page: &Page, stream: usize) -> Vec<Stretch> {
     if points.last() != Some(&(page.observations.len().saturating_sub(1))) {
         points.push(page.observations.len() - 1);
     }
-    points
-        .windows(2)
-        .filter_map(|pair| {
-            let ((from, before), (to, now)) =
-                (&page.observations[pair[0]], &page.observations[pair[1]]);
-            if to <= from {
-                // A resumed run counts time anew.
-                return None;
-            }
-            let window = now.since(before);
-            let times = &window.streams.get(stream)?.times;
+    let mut rows = vec![Vec::new(); streams];
+    for pair in points.windows(2) {
+        let ((from, before), (to, now)) =
+            (&page.observations[pair[0]], &page.observations[pair[1]]);
+        if to <= from {
+            // A resumed run counts time anew.
+            continue;
+        }
+        let window = now.since(before);
+        let shares = verdict(&window, &about).streams;
+        for ((row, stream), share) in rows.iter_mut().zip(&window.streams).zip(shares) {
+            let times = &stream.times;
             let idle = times.of(Activity::Idle).ms as f64 / times.total_ms().max(1) as f64;
-            let share = verdict(&window, &about).streams.get(stream).copied().flatten();
             let share = share.filter(|_| idle < 0.5);
-            Some(Stretch {
+            row.push(Stretch {
                 from: *from,
                 to: *to,
                 limit: share.map(|share| share.limit),
                 share: share.map_or(idle, |share| share.share),
-            })
-        })
-        .collect()
+            });
+        }
+    }
+    rows
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::args::DbArgs;
 use super::rate::{self, Rates};
-use super::{print_json, usage_of};
+use super::{show, usage_of};
 use crate::load::destinations::connection;
 use crate::words::{bytes, grouped};
 
@@ -20,12 +20,8 @@ pub fn run(args: &DbArgs) -> Result<(), Error> {
         Some(table) => Some(rate::run(args, table, &options, &report.facts)?),
         None => None,
     };
-    if args.json {
-        return print_json(&json!({ "server": report, "rates": rates }));
-    }
-    // A reader that has gone away is no error.
-    let _ = print(&report, rates.as_ref());
-    Ok(())
+    let both = json!({ "server": report, "rates": rates });
+    show(args.json, &both, |_| print(&report, rates.as_ref()))
 }
 
 fn print(report: &Report, rates: Option<&Rates>) -> io::Result<()> {

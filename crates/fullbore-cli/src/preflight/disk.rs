@@ -9,7 +9,7 @@ use fullbore_preflight::disk::{
 };
 
 use super::args::{DiskArgs, Engine};
-use super::print_json;
+use super::show;
 use super::sizes::short;
 use super::table::Table;
 use crate::words::{bytes, counted, grouped};
@@ -43,12 +43,7 @@ pub fn run(args: &DiskArgs) -> Result<(), Error> {
             bytes(cell.bytes_per_second as u64)
         );
     })?;
-    if args.json {
-        return print_json(&report);
-    }
-    // A reader that has gone away is no error.
-    let _ = print(&report);
-    Ok(())
+    show(args.json, &report, print)
 }
 
 fn word(operation: Operation) -> &'static str {

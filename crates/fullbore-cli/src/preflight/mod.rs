@@ -31,6 +31,19 @@ pub fn run(args: &PreflightArgs) -> Ended {
     }
 }
 
+/// Prints a report, as one JSON object or for people; a reader that has gone away is no error.
+fn show<R: serde::Serialize>(
+    as_json: bool,
+    report: &R,
+    print: impl FnOnce(&R) -> std::io::Result<()>,
+) -> Result<(), Error> {
+    if as_json {
+        return print_json(report);
+    }
+    let _ = print(report);
+    Ok(())
+}
+
 /// Prints a report as one JSON object; a reader that has gone away is no error.
 fn print_json(report: &impl serde::Serialize) -> Result<(), Error> {
     use std::io::Write;

@@ -14,9 +14,9 @@ use fullbore_preflight::net::{
 };
 
 use super::args::NetArgs;
-use super::print_json;
 use super::sizes::short;
 use super::table::Table;
+use super::{print_json, show};
 use crate::words::{bytes, counted};
 
 const TOKEN_VARIABLE: &str = "FULLBORE_PREFLIGHT_TOKEN";
@@ -105,12 +105,7 @@ fn send(args: &NetArgs, peer: &str, token: Option<Token>) -> Result<(), Error> {
             bytes(cell.bytes_per_second as u64)
         );
     })?;
-    if args.json {
-        return print_json(&report);
-    }
-    // A reader that has gone away is no error.
-    let _ = print(&report);
-    Ok(())
+    show(args.json, &report, print)
 }
 
 fn window(bytes: Option<usize>) -> String {
