@@ -25,12 +25,16 @@ macro_rules! wan_or_skip {
     };
 }
 
-const PORT: u16 = 5300;
-
 /// One lab at a time: they would take each other's cores.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whatever had to wait for a core at the wrong moment gets three tries.
+fn one_of_three(mut attempt: impl FnMut() -> Result<(), String>) {
+    let said: Vec<_> = (0..3).map_while(|_| attempt().err()).collect();
+    assert!(said.len() < 3, "{said:?}");
 }
 
 /// What a sender saw at one moment.
@@ -59,15 +63,16 @@ fn transfer(
         if let Some(bytes) = buffer {
             socket.set_recv_buffer_size(bytes).expect("set");
         }
-        let address = std::net::SocketAddr::from((wan.far.address, PORT));
-        socket.bind(&address.into()).expect("a port of its own");
+        // Any port: that of the transfer before may not be free yet.
+        let address = std::net::SocketAddr::from((wan.far.address, 0));
+        socket.bind(&address.into()).expect("an address of its own");
         socket.listen(1).expect("listening");
         TcpListener::from(socket)
     });
+    let address = listener.local_addr().expect("bound");
     let stream = wan.near.inside(|| {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
         socket.set_tcp_congestion(control.as_bytes()).expect("this kernel has it");
-        let address = std::net::SocketAddr::from((wan.far.address, PORT));
         socket.connect(&address.into()).expect("it listens");
         TcpStream::from(socket)
     });
@@ -145,9 +150,7 @@ fn a_window_of_a_fixed_size_is_what_one_round_trip_carries() {
     let wan = wan_or_skip!(WanOptions { rtt_ms: rtt * 1e3, ..WanOptions::default() });
     let time = Duration::from_secs(4);
     let steady = |at: Duration| at > Duration::from_secs(1) && at < time * 15 / 16;
-    // A reader that had to wait for a core offers less for a while: it gets three tries.
-    let mut shares = Vec::new();
-    while shares.len() < 3 && shares.last().is_none_or(|share| *share < 0.9) {
+    one_of_three(|| {
         // Of a buffer of 64 KiB the kernel makes one of 128, and offers a part of that.
         let done = transfer(&wan, time, Duration::from_millis(50), "cubic", Some(64 << 10));
         let offered = done.samples.iter().map(|sample| sample.info.snd_wnd).max();
@@ -156,10 +159,11 @@ fn a_window_of_a_fixed_size_is_what_one_round_trip_carries() {
         let part: Vec<_> = done.received.iter().filter(|(at, _)| steady(*at)).collect();
         let (first, last) = (part.first().expect("data"), part.last().expect("data"));
         let rate = (last.1 - first.1) as f64 / (last.0 - first.0).as_secs_f64();
-        shares.push(rate / (f64::from(window) / rtt));
-        assert!(shares.iter().all(|share| *share < 1.05), "{shares:?} of the window's rate");
-    }
-    assert!(shares.iter().any(|share| *share >= 0.9), "{shares:?} of the window's rate");
+        let share = rate / (f64::from(window) / rtt);
+        assert!(share < 1.05, "{share} of the window's rate");
+        // A reader that waits offers less for a while.
+        if share >= 0.9 { Ok(()) } else { Err(format!("{share} of the window's rate")) }
+    });
     adds_up(&wan);
 }
 
@@ -168,17 +172,18 @@ fn slow_start_doubles_with_each_round_trip() {
     let _alone = alone();
     let rtt = Duration::from_millis(180);
     let wan = wan_or_skip!(WanOptions { rtt_ms: 180.0, ..WanOptions::default() });
-    let done = transfer(&wan, rtt * 7, Duration::from_millis(5), "reno", None);
-    // In the middle between two bursts of acknowledgements.
-    let at = |trips: f64| {
-        let moment = rtt.mul_f64(trips);
-        let sample = done.samples.iter().find(|sample| sample.at >= moment).expect("a sample");
-        f64::from(sample.info.snd_cwnd)
-    };
-    for trips in 1..5 {
-        let growth = at(f64::from(trips) + 0.7) / at(f64::from(trips) - 0.3);
-        assert!((1.7..2.3).contains(&growth), "{growth} in round trip {trips}");
-    }
+    one_of_three(|| {
+        let done = transfer(&wan, rtt * 7, Duration::from_millis(5), "reno", None);
+        // In the middle between two bursts of acknowledgements.
+        let at = |trips: f64| {
+            let moment = rtt.mul_f64(trips);
+            let sample = done.samples.iter().find(|sample| sample.at >= moment);
+            f64::from(sample.expect("a sample").info.snd_cwnd)
+        };
+        let growths = [1.0, 2.0, 3.0, 4.0].map(|trips| at(trips + 0.7) / at(trips - 0.3));
+        let doubles = growths.iter().all(|growth| (1.7..2.3).contains(growth));
+        if doubles { Ok(()) } else { Err(format!("growth by round trip: {growths:?}")) }
+    });
     adds_up(&wan);
 }
 
@@ -205,22 +210,31 @@ fn what_is_dropped_is_what_its_queue_had_no_room_for() {
     adds_up(&wan);
     // Without an overflow nothing is sent twice.
     let wide = wan_or_skip!(WanOptions { queue_bytes: 64 << 20, ..options });
-    let done = transfer(&wide, Duration::from_secs(1), Duration::from_millis(50), "reno", None);
-    assert_eq!(Counted::get(&wide.there().dropped), 0);
-    assert_eq!(done.samples.last().expect("samples").info.bytes_retrans, 0);
+    one_of_three(|| {
+        let done = transfer(&wide, Duration::from_secs(1), Duration::from_millis(50), "reno", None);
+        assert_eq!(Counted::get(&wide.there().dropped), 0);
+        // A sender whose timer ran out while the line had no core sends again.
+        let again = done.samples.last().expect("samples").info.bytes_retrans;
+        if again == 0 { Ok(()) } else { Err(format!("{again} bytes sent again")) }
+    });
 }
 
 #[test]
 fn its_own_thread_is_mostly_idle() {
     let _alone = alone();
     let options = WanOptions { rtt_ms: 10.0, rate_mbit: Some(1000.0), ..WanOptions::default() };
-    let wan = wan_or_skip!(options);
-    transfer(&wan, Duration::from_secs(2), Duration::from_millis(50), "cubic", None);
-    for line in [wan.there(), wan.back()] {
-        let busy = Counted::get(&line.busy_us) as f64 / Counted::get(&line.wall_us).max(1) as f64;
-        assert!(busy < 0.7, "{busy}");
-    }
-    adds_up(&wan);
+    // A lab that is had once is had again.
+    drop(wan_or_skip!(options));
+    one_of_three(|| {
+        let wan = Wan::start(&options).expect("a second lab");
+        transfer(&wan, Duration::from_secs(2), Duration::from_millis(50), "cubic", None);
+        adds_up(&wan);
+        let share = |line: &Counted| {
+            Counted::get(&line.busy_us) as f64 / Counted::get(&line.wall_us).max(1) as f64
+        };
+        let busy = [wan.there(), wan.back()].map(share);
+        if busy.iter().all(|share| *share < 0.7) { Ok(()) } else { Err(format!("{busy:?} busy")) }
+    });
 }
 
 #[test]
