@@ -4,6 +4,18 @@
 /// index and its columns stay in a core's second-level cache (measured flat from 256 to 512 KiB).
 pub const BLOCK_BYTES: usize = 256 * 1024;
 
+/// Reads in flight for one piece that is read past the page cache.
+pub const READ_DEPTH: u64 = 2;
+
+/// What such reads are multiples of, in the file and in memory: the largest that devices ask for.
+pub const READ_ALIGNMENT: usize = 4096;
+
+/// Room kept before what such a read fills, for the part of a record that the one before ended with.
+pub const READ_ROOM_BYTES: usize = 16 << 10;
+
+/// After so many bytes it is looked again whether the page cache holds what comes.
+pub const READ_AHEAD_BYTES: u64 = 64 << 20;
+
 /// Readable bytes kept before and after a block's text, so that wide loads near either end stay
 /// inside the buffer.
 pub const BLOCK_PADDING: usize = 64;
@@ -97,5 +109,6 @@ pub const PAUSE_LOOK_MS: u64 = 1_000;
 
 const _: () = assert!(RETRY_PAUSE_FIRST_MS <= RETRY_PAUSE_MAX_MS);
 const _: () = assert!(BLOCK_BYTES >= 4096 && BLOCK_BYTES + 2 * BLOCK_PADDING < (1 << 30));
+const _: () = assert!(BLOCK_BYTES.is_multiple_of(READ_ALIGNMENT) && READ_DEPTH > 0);
 const _: () = assert!(MAX_FIELD_BYTES_DEFAULT <= MAX_FIELD_BYTES_LIMIT);
 const _: () = assert!(PIECE_BYTES_MIN <= PIECE_BYTES_MAX);

@@ -7,8 +7,10 @@ use crate::constants::BLOCK_PADDING;
 /// The buffer is kept when the block is refilled, so that a parser's loop allocates nothing.
 #[derive(Debug, Default)]
 pub struct Block {
-    /// `[padding][text][padding]`
+    /// `[unused][padding][text][padding]`
     buffer: Vec<u8>,
+    /// Where the text begins; 0 as long as there is no buffer.
+    begin: usize,
     text_bytes: usize,
     /// Where the text stands: which file of the table's sources, and the byte offset in it (after
     /// decompression).
@@ -32,11 +34,32 @@ impl Block {
 
     /// Makes room for `bytes` bytes and returns them all for writing; what was there stays.
     pub fn space(&mut self, bytes: usize) -> &mut [u8] {
-        let needed = bytes + 2 * BLOCK_PADDING;
+        self.begin = self.begin.max(BLOCK_PADDING);
+        self.space_from(self.begin, bytes)
+    }
+
+    /// Makes room for `bytes` bytes at a multiple of `alignment` in memory, with `room_before` bytes
+    /// before them for [`Block::prepend`]; what was there is lost.
+    pub fn aligned_space(
+        &mut self,
+        bytes: usize,
+        alignment: usize,
+        room_before: usize,
+    ) -> &mut [u8] {
+        let begin = BLOCK_PADDING + room_before;
+        self.space_from(begin, alignment + bytes);
+        // Where memory can't tell its address there is no alignment, and the read says so.
+        let unaligned = self.buffer[begin..].as_ptr().align_offset(alignment).min(alignment);
+        self.space_from(begin + unaligned, bytes)
+    }
+
+    fn space_from(&mut self, begin: usize, bytes: usize) -> &mut [u8] {
+        self.begin = begin;
+        let needed = begin + bytes + BLOCK_PADDING;
         if self.buffer.len() < needed {
             self.buffer.resize(needed, 0);
         }
-        &mut self.buffer[BLOCK_PADDING..BLOCK_PADDING + bytes]
+        &mut self.buffer[begin..begin + bytes]
     }
 
     /// Says how many of the bytes last written are text.
@@ -44,11 +67,36 @@ impl Block {
     /// # Panics
     /// If there was no such space.
     pub fn set_len(&mut self, bytes: usize) {
-        assert!(bytes + 2 * BLOCK_PADDING <= self.buffer.len().max(2 * BLOCK_PADDING));
         if self.buffer.is_empty() {
-            self.buffer.resize(2 * BLOCK_PADDING, 0);
+            self.space(0);
         }
+        assert!(self.begin + bytes + BLOCK_PADDING <= self.buffer.len());
         self.text_bytes = bytes;
+    }
+
+    /// Leaves the first bytes of the text out.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn skip(&mut self, bytes: usize) {
+        assert!(bytes <= self.text_bytes);
+        self.begin += bytes;
+        self.text_bytes -= bytes;
+    }
+
+    /// Puts this before the text.
+    pub fn prepend(&mut self, before: &[u8]) {
+        let text = self.begin..self.begin + self.text_bytes;
+        if before.len() + BLOCK_PADDING > self.begin {
+            // Longer than the room that was left: rare, and then all of it moves.
+            let needed = before.len() + self.text_bytes + 2 * BLOCK_PADDING;
+            self.buffer.resize(needed.max(self.buffer.len()), 0);
+            self.buffer.copy_within(text, BLOCK_PADDING + before.len());
+            self.begin = BLOCK_PADDING + before.len();
+        }
+        self.begin -= before.len();
+        self.text_bytes += before.len();
+        self.buffer[self.begin..self.begin + before.len()].copy_from_slice(before);
     }
 
     /// Appends a line end where the last record has none.
@@ -61,15 +109,13 @@ impl Block {
     }
 
     pub fn text(&self) -> &[u8] {
-        if self.buffer.is_empty() {
-            return &[];
-        }
-        &self.buffer[BLOCK_PADDING..BLOCK_PADDING + self.text_bytes]
+        &self.buffer[self.begin..self.begin + self.text_bytes]
     }
 
-    /// The whole buffer: the text begins at [`BLOCK_PADDING`], and as many bytes follow it.
+    /// The text with what is around it: it begins at [`BLOCK_PADDING`], and at least as many bytes
+    /// follow it.
     pub fn padded(&self) -> &[u8] {
-        &self.buffer
+        &self.buffer[self.begin.saturating_sub(BLOCK_PADDING)..]
     }
 
     /// Bytes of text.
@@ -79,5 +125,30 @@ impl Block {
 
     pub fn is_empty(&self) -> bool {
         self.text_bytes == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_prepended_stands_before_the_text_however_long_it_is() {
+        for room in [0, 3, 100] {
+            let mut block = Block::default();
+            block.aligned_space(8, 4096, room).copy_from_slice(b"\0\0second");
+            assert!(block.buffer[block.begin..].as_ptr().addr().is_multiple_of(4096));
+            block.set_len(8);
+            block.skip(2);
+            block.prepend(b"the first and the ");
+            assert_eq!(block.text(), b"the first and the second");
+            assert_eq!(&block.padded()[BLOCK_PADDING..][..block.len()], block.text());
+            assert!(block.padded().len() >= block.len() + 2 * BLOCK_PADDING);
+            // Used again, for less and for more.
+            block.space(3).copy_from_slice(b"new");
+            block.set_len(3);
+            block.end_last_line(b"\n");
+            assert_eq!(block.text(), b"new\n");
+        }
     }
 }

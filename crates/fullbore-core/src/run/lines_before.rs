@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Error, Result};
 use crate::plan::{PieceInput, Plan};
-use crate::source::feed::LinesBefore;
 use crate::source::lines;
+use crate::source::ranges::LinesBefore;
 
 /// A stretch of a file without another range's start in it.
 struct Stretch {

@@ -21,8 +21,9 @@ use crate::parse::block::Block;
 use crate::parse::dialect::Dialect;
 use crate::plan::lineage::{Lineage, Places};
 use crate::plan::{FileRange, Format, PieceInput, Plan};
-use crate::source::feed::{Fed, RangeFeed};
+use crate::source::feed::Fed;
 use crate::source::parquet::RowFeed;
+use crate::source::ranges::RangeFeed;
 
 /// Bytes of rows that are handed on at a time.
 const CHUNK_BYTES: usize = 4 << 20;

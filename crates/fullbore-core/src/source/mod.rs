@@ -1,9 +1,12 @@
 //! Source: from paths to blocks of whole records.
 //!
 //! [`discover`] finds files behind paths and globs; [`decompress`] opens what can only be read
-//! from its beginning, [`pipe`] looks at what can be read only once; [`boundary`] knows where records end; [`split`] cuts a file into pieces;
-//! [`feed`] hands out blocks, [`gaps`] those that are not loaded yet; [`sniff`] proposes a dialect.
+//! from its beginning, [`pipe`] looks at what can be read only once; [`boundary`] knows where
+//! records end; [`split`] cuts a file into pieces; [`feed`] hands out blocks: of [`ranges`] (`ahead`
+//! of the parsers), of a [`stream`], of its [`gaps`] that are not loaded yet; [`sniff`] proposes a
+//! dialect.
 
+mod ahead;
 pub mod boundary;
 pub mod decompress;
 pub mod discover;
@@ -12,12 +15,13 @@ pub mod gaps;
 pub mod lines;
 pub mod parquet;
 pub mod pipe;
+pub mod ranges;
 pub mod sniff;
 pub mod split;
 pub mod stream;
 
-use std::fs::{File, Metadata};
-use std::os::unix::fs::MetadataExt;
+use std::fs::{File, Metadata, OpenOptions};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 use pipe::Peeked;
@@ -73,6 +77,25 @@ impl SourceFile {
             .map_err(|source| Error::Read { path: self.path.clone(), source })?;
         self.check_unchanged(&file)?;
         Ok(file)
+    }
+
+    /// Opens the same file for reading past the page cache; `None` where its file system has no such
+    /// way.
+    fn open_past_cache(&self, opened: &File) -> Result<Option<File>> {
+        let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
+        let options = OpenOptions::new().read(true).custom_flags(flags).open(&self.path);
+        let failed = |source| Error::Read { path: self.path.clone(), source };
+        let file = match options {
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => return Ok(None),
+            file => file.map_err(failed)?,
+        };
+        let identity =
+            |file: &File| file.metadata().map(|found| (found.dev(), found.ino())).map_err(failed);
+        if identity(&file)? != identity(opened)? {
+            let what = "another file is in its place".into();
+            return Err(Error::SourceChanged { path: self.path.clone(), what });
+        }
+        Ok(Some(file))
     }
 
     /// Refuses if the open file's size or time differs from the plan's.

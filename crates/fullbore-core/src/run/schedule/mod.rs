@@ -23,8 +23,9 @@ use crate::plan::{KeyLimits, PieceInput, Plan, PlannedPiece};
 use crate::record::{Event, TableTotals};
 use crate::run::reject_record::Reject;
 use crate::run::source_row::SourceRow;
-use crate::source::feed::{Feed, LinesBefore};
+use crate::source::feed::Feed;
 use crate::source::gaps;
+use crate::source::ranges::LinesBefore;
 use crate::sums::Sums;
 
 /// Where a block stood in its source.

@@ -11,9 +11,10 @@ use crate::error::{Error, Result};
 use crate::observe::clock::{self, Activity};
 use crate::plan::{Format, PieceInput, PlannedPiece};
 use crate::run::lines::Lines;
-use crate::source::feed::{Feed, RangeFeed};
+use crate::source::feed::Feed;
 use crate::source::gaps::GapFeed;
 use crate::source::parquet::RowFeed;
+use crate::source::ranges::RangeFeed;
 use crate::source::stream::StreamFeed;
 
 impl Schedule<'_> {

@@ -1,0 +1,246 @@
+//! The feed of ranges of files.
+//!
+//! What the page cache holds is read from there. What it does not hold is read past it, ahead of the
+//! parsers: a large file is read once, and to bring it into the cache costs more than to parse it.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::IoSliceMut;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use rustix::fs::{Advice, fadvise};
+use rustix::io::{ReadWriteFlags, preadv2};
+
+use super::SourceFile;
+use super::ahead::Ahead;
+use super::boundary::last_record_end;
+use super::feed::{line_end, too_long};
+use super::stream::StreamFeed;
+use crate::constants::{BLOCK_BYTES, READ_AHEAD_BYTES};
+use crate::error::{Error, Result};
+use crate::parse::block::Block;
+use crate::parse::dialect::Dialect;
+use crate::plan::FileRange;
+
+/// Reads ranges of files; those that can only be read from their beginning are read up to them.
+pub struct RangeFeed {
+    files: Vec<Arc<SourceFile>>,
+    ranges: Vec<FileRange>,
+    dialect: Dialect,
+    record_bytes_max: usize,
+    current: usize,
+    open: Option<OpenFile>,
+    stream: Option<StreamFeed>,
+    offset: u64,
+    /// Lines before ranges of files, where lines are asked for; and the line that comes next.
+    lines: Option<Arc<LinesBefore>>,
+    line: Option<u64>,
+}
+
+/// Lines before ranges, by file and start.
+pub type LinesBefore = HashMap<(usize, u64), u64>;
+
+impl RangeFeed {
+    pub fn new(
+        files: Vec<Arc<SourceFile>>,
+        ranges: Vec<FileRange>,
+        dialect: Dialect,
+        record_bytes_max: usize,
+    ) -> Self {
+        Self {
+            files,
+            ranges,
+            dialect,
+            record_bytes_max,
+            current: 0,
+            open: None,
+            stream: None,
+            offset: 0,
+            lines: None,
+            line: None,
+        }
+    }
+
+    /// Tells each block its line in its file.
+    pub fn with_lines(self, lines: Arc<LinesBefore>) -> Self {
+        Self { lines: Some(lines), ..self }
+    }
+
+    /// Fills the block with the next records; false at the end of the piece.
+    pub fn next(&mut self, block: &mut Block) -> Result<bool> {
+        loop {
+            let Some(range) = self.ranges.get(self.current) else { return Ok(false) };
+            let source = self.files[range.file].clone();
+            if !source.is_seekable() {
+                if self.next_of_stream(block)? {
+                    return Ok(true);
+                }
+                self.stream = None;
+                self.current += 1;
+                continue;
+            }
+            if self.open.is_none() {
+                self.open = Some(OpenFile::new(&source)?);
+                self.offset = range.start;
+                let before =
+                    self.lines.as_ref().and_then(|lines| lines.get(&(range.file, range.start)));
+                self.line = before.map(|before| before + 1);
+            }
+            let Some(open) = self.open.as_mut().filter(|_| self.offset < range.end) else {
+                // Written to while we read: the last rows may be torn, so the piece must not count.
+                if let Some(open) = self.open.take() {
+                    source.check_unchanged(&open.through)?;
+                }
+                self.current += 1;
+                continue;
+            };
+            let (dialect, limit) = (&self.dialect, self.record_bytes_max);
+            let used = open.records(&source, self.offset..range.end, dialect, limit, block)?;
+            block.file = range.file;
+            block.offset = self.offset;
+            // Lines are counted within a range; its later blocks go on from the one before.
+            block.first_line = (self.offset == range.start).then_some(1);
+            block.line_of_file = self.line;
+            if let Some(line) = &mut self.line {
+                *line += memchr::memchr_iter(b'\n', block.text()).count() as u64;
+            }
+            self.offset += used;
+            return Ok(true);
+        }
+    }
+
+    fn next_of_stream(&mut self, block: &mut Block) -> Result<bool> {
+        let range = &self.ranges[self.current];
+        let feed = match &mut self.stream {
+            Some(feed) => feed,
+            None => self.stream.insert(StreamFeed::open_at(
+                self.files[range.file].clone(),
+                range.file,
+                self.dialect.clone(),
+                self.record_bytes_max,
+                range.start,
+            )?),
+        };
+        if feed.offset() >= range.end || !feed.next(block)? {
+            return Ok(false);
+        }
+        feed.keep_before(range.end, block);
+        Ok(true)
+    }
+}
+
+/// A file that is read in ranges.
+struct OpenFile {
+    /// Through the page cache.
+    through: Arc<File>,
+    /// Past it, where the file system has such a way.
+    past: Option<Arc<File>>,
+    ahead: Option<Ahead>,
+}
+
+impl OpenFile {
+    fn new(source: &SourceFile) -> Result<Self> {
+        let through = source.open()?;
+        let past = source.open_past_cache(&through)?;
+        if past.is_some() {
+            // The kernel's own reading ahead would bring into the cache what is read past it. Where
+            // it takes no advice, the file is read through the cache.
+            let _ = fadvise(&through, 0, None, Advice::Random);
+        }
+        Ok(Self { through: Arc::new(through), past: past.map(Arc::new), ahead: None })
+    }
+
+    /// Reads whole records from a place on, about a block's worth, up to the range's end; the bytes
+    /// of the file they took.
+    fn records(
+        &mut self,
+        source: &SourceFile,
+        range: Range<u64>,
+        dialect: &Dialect,
+        record_bytes_max: usize,
+        block: &mut Block,
+    ) -> Result<u64> {
+        let want = (BLOCK_BYTES as u64).min(range.end - range.start) as usize;
+        let mut have = 0;
+        if let (Some(past), None) = (&self.past, &self.ahead) {
+            match read_cached(&self.through, block.space(want), range.start) {
+                Some(cached) if cached == want => have = cached,
+                Some(_) => {
+                    // For a while; then the cache is asked again.
+                    let stop = range.end.min(range.start + READ_AHEAD_BYTES);
+                    let ahead = Ahead::start(source, past, &self.through, range.start, stop)?;
+                    self.ahead = Some(ahead);
+                }
+                None => {
+                    self.past = None;
+                    let _ = fadvise(&self.through, 0, None, Advice::Normal);
+                }
+            }
+        }
+        if let Some(ahead) = &mut self.ahead {
+            if let Some(used) = ahead.next(source, range.end, dialect, block)? {
+                return Ok(used);
+            }
+            (self.ahead, have) = (None, 0);
+        }
+        read_records(&self.through, source, &range, dialect, record_bytes_max, block, have)
+    }
+}
+
+/// Reads what the page cache holds, without waiting for more; `None` where it can't be asked.
+fn read_cached(file: &File, space: &mut [u8], offset: u64) -> Option<usize> {
+    match preadv2(file, &mut [IoSliceMut::new(space)], offset, ReadWriteFlags::NOWAIT) {
+        Ok(read) => Some(read),
+        Err(rustix::io::Errno::AGAIN) => Some(0),
+        Err(_) => None,
+    }
+}
+
+/// Reads whole records through the page cache; `have` bytes of them are in the block already.
+fn read_records(
+    file: &File,
+    source: &SourceFile,
+    range: &Range<u64>,
+    dialect: &Dialect,
+    record_bytes_max: usize,
+    block: &mut Block,
+    mut have: usize,
+) -> Result<u64> {
+    let (offset, left) = (range.start, range.end - range.start);
+    let mut want = (BLOCK_BYTES as u64).min(left) as usize;
+    loop {
+        while have < want {
+            let space = &mut block.space(want)[have..];
+            let read = file.read_at(space, offset + have as u64).map_err(|source_error| {
+                Error::Read { path: source.path.clone(), source: source_error }
+            })?;
+            if read == 0 {
+                return Err(Error::SourceChanged {
+                    path: source.path.clone(),
+                    what: format!(
+                        "it ends at byte {}, not at {}",
+                        offset + have as u64,
+                        source.size
+                    ),
+                });
+            }
+            have += read;
+        }
+        block.set_len(have);
+        if have as u64 == left {
+            // The range ends where a record does, or the file without a line end.
+            block.end_last_line(line_end(dialect));
+            return Ok(left);
+        }
+        if let Some(end) = last_record_end(block.text(), dialect) {
+            block.set_len(end);
+            return Ok(end as u64);
+        }
+        if have > record_bytes_max {
+            return Err(too_long(source, offset, record_bytes_max));
+        }
+        want = (have * 2).min(left as usize);
+    }
+}
