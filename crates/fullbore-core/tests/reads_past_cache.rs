@@ -1,7 +1,6 @@
 //! Ranges of files that the page cache does not hold are read past it, and are the same bytes.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::IoSliceMut;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,10 +9,10 @@ use fullbore_core::constants::{BLOCK_BYTES, READ_AHEAD_BYTES};
 use fullbore_core::parse::block::Block;
 use fullbore_core::parse::dialect::Dialect;
 use fullbore_core::plan::FileRange;
+use fullbore_core::source::cached::holds;
 use fullbore_core::source::ranges::RangeFeed;
 use fullbore_core::source::{Packing, SourceFile};
 use rustix::fs::{Advice, fadvise};
-use rustix::io::{ReadWriteFlags, preadv2};
 
 fn source(path: &Path) -> Arc<SourceFile> {
     let found = fs::metadata(path).expect("it is there");
@@ -45,12 +44,11 @@ fn forget(path: &Path) {
     fadvise(&file, 0, None, Advice::DontNeed).expect("forgotten");
 }
 
-/// Whether the cache holds the byte at a place; to ask may bring it there.
+/// Whether the cache holds the byte at a place.
 fn is_cached(path: &Path, at: usize) -> bool {
     let file = File::open(path).expect("it is there");
-    let mut byte = [0; 1];
-    let asked = &mut [IoSliceMut::new(&mut byte)];
-    preadv2(&file, asked, at as u64, ReadWriteFlags::NOWAIT) == Ok(1)
+    // A kernel that does not say has nothing to be judged by.
+    holds(&file, at as u64, 1).unwrap_or(false)
 }
 
 /// Whether this file system reads past its cache, and forgets what it is told to forget.

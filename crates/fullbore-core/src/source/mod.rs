@@ -2,12 +2,13 @@
 //!
 //! [`discover`] finds files behind paths and globs; [`decompress`] opens what can only be read
 //! from its beginning, [`pipe`] looks at what can be read only once; [`boundary`] knows where
-//! records end; [`split`] cuts a file into pieces; [`feed`] hands out blocks: of [`ranges`] (`ahead`
-//! of the parsers), of a [`stream`], of its [`gaps`] that are not loaded yet; [`sniff`] proposes a
-//! dialect.
+//! records end; [`split`] cuts a file into pieces; [`feed`] hands out blocks: of [`ranges`], be they
+//! [`cached`] or read `ahead` of the parsers, of a [`stream`], of its [`gaps`] that are not loaded
+//! yet; [`sniff`] proposes a dialect.
 
 mod ahead;
 pub mod boundary;
+pub mod cached;
 pub mod decompress;
 pub mod discover;
 pub mod feed;

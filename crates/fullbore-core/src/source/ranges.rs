@@ -5,17 +5,16 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::IoSliceMut;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use rustix::fs::{Advice, fadvise};
-use rustix::io::{ReadWriteFlags, preadv2};
 
 use super::SourceFile;
 use super::ahead::Ahead;
 use super::boundary::last_record_end;
+use super::cached::{FromCache, read_cached};
 use super::feed::{line_end, too_long};
 use super::stream::StreamFeed;
 use crate::constants::{BLOCK_BYTES, READ_AHEAD_BYTES};
@@ -166,14 +165,14 @@ impl OpenFile {
         let mut have = 0;
         if let (Some(past), None) = (&self.past, &self.ahead) {
             match read_cached(&self.through, block.space(want), range.start) {
-                Some(cached) if cached == want => have = cached,
-                Some(_) => {
+                FromCache::Read(read) => have = read,
+                FromCache::Missing => {
                     // For a while; then the cache is asked again.
                     let stop = range.end.min(range.start + READ_AHEAD_BYTES);
                     let ahead = Ahead::start(source, past, &self.through, range.start, stop)?;
                     self.ahead = Some(ahead);
                 }
-                None => {
+                FromCache::Unknown => {
                     self.past = None;
                     let _ = fadvise(&self.through, 0, None, Advice::Normal);
                 }
@@ -186,15 +185,6 @@ impl OpenFile {
             (self.ahead, have) = (None, 0);
         }
         read_records(&self.through, source, &range, dialect, record_bytes_max, block, have)
-    }
-}
-
-/// Reads what the page cache holds, without waiting for more; `None` where it can't be asked.
-fn read_cached(file: &File, space: &mut [u8], offset: u64) -> Option<usize> {
-    match preadv2(file, &mut [IoSliceMut::new(space)], offset, ReadWriteFlags::NOWAIT) {
-        Ok(read) => Some(read),
-        Err(rustix::io::Errno::AGAIN) => Some(0),
-        Err(_) => None,
     }
 }
 
