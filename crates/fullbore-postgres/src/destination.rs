@@ -65,7 +65,7 @@ impl Postgres {
             }
         }
         patience::limit(&mut options);
-        let control = Session::connect(&options).map_err(refused)?;
+        let control = patience::connect(&options).map_err(refused)?;
         tracing::info!(
             to = options.redacted(),
             version = control.server_version_num(),
@@ -102,7 +102,7 @@ impl Postgres {
 
     /// A further session with the same settings.
     pub(crate) fn session(&self) -> Result<Session> {
-        Session::connect(&self.options).map_err(failed)
+        patience::connect(&self.options).map_err(failed)
     }
 
     /// A session that works for the run: whoever goes on with it ends what is left of such.

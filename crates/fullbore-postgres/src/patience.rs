@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use crate::connection::ConnectionOptions;
+use crate::connection::{ConnectionError, ConnectionOptions, Session};
 
 /// Silence before the first probe, between probes, and probes that are not answered: the figures that
-/// the server is given for its end (`ledger/locks.rs`).
+/// the server is given for its end, too.
 const IDLE: Duration = Duration::from_secs(20);
 const INTERVAL: Duration = Duration::from_secs(10);
 const COUNT: u32 = 3;
@@ -19,6 +19,18 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(60);
 
 /// How long connecting and logging in may take.
 const CONNECTING: Duration = Duration::from_secs(30);
+
+/// The server's end of it: a client whose machine is gone is noticed within a minute rather than
+/// hours, by probes where nobody speaks, by a limit where what the server said is not acknowledged.
+pub const ON_SERVER: &str = "SET tcp_keepalives_idle = 20; SET tcp_keepalives_interval = 10; \
+    SET tcp_keepalives_count = 3; SET tcp_user_timeout = '60s'; ";
+
+/// A session of which neither end waits for ever.
+pub fn connect(options: &ConnectionOptions) -> Result<Session, ConnectionError> {
+    let mut session = Session::connect(options)?;
+    session.query(ON_SERVER)?;
+    Ok(session)
+}
 
 /// Sets what the URL and the environment left to the system.
 pub fn limit(options: &mut ConnectionOptions) {

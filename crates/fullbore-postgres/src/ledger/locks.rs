@@ -29,11 +29,9 @@ pub struct Backend {
 }
 
 /// Settings of a run's sessions: nothing but the run decides when its statements and pauses are too
-/// long; and a client whose machine is gone is noticed within a minute rather than hours: by probes
-/// where nobody speaks, by a limit where what the server said is not acknowledged.
+/// long.
 const SETTINGS: &str = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; \
-    SET idle_session_timeout = 0; SET tcp_keepalives_idle = 20; SET tcp_keepalives_interval = 10; \
-    SET tcp_keepalives_count = 3; SET tcp_user_timeout = '60s'; ";
+    SET idle_session_timeout = 0; ";
 
 /// The first version that ends long transactions where it is told to.
 const TRANSACTION_TIMEOUT: u32 = 170_000;

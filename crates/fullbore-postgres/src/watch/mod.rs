@@ -16,6 +16,7 @@ use fullbore_core::observe::{ServerTimes, Settings, Wait, Watch};
 use crate::connection::{ConnectionError, Row, Session};
 use crate::destination::Postgres;
 use crate::error::failed;
+use crate::patience;
 
 /// Settings that advice looks at.
 const SETTINGS: [&str; 16] = [
@@ -61,7 +62,7 @@ impl<'a> PostgresWatch<'a> {
         let mut options = postgres.options().clone();
         let patience = options.connect_timeout.map_or(PATIENCE, |timeout| timeout.min(PATIENCE));
         options.connect_timeout = Some(patience);
-        let mut session = Session::connect(&options).map_err(failed)?;
+        let mut session = patience::connect(&options).map_err(failed)?;
         session.set_read_timeout(Some(PATIENCE));
         let rows = session
             .query(
