@@ -9,7 +9,7 @@ use fullbore_core::constants::{BLOCK_BYTES, READ_AHEAD_BYTES};
 use fullbore_core::parse::block::Block;
 use fullbore_core::parse::dialect::Dialect;
 use fullbore_core::plan::FileRange;
-use fullbore_core::source::cached::holds;
+use fullbore_core::source::cached::cached_share;
 use fullbore_core::source::ranges::RangeFeed;
 use fullbore_core::source::{Packing, SourceFile};
 use rustix::fs::{Advice, fadvise};
@@ -47,8 +47,7 @@ fn forget(path: &Path) {
 /// Whether the cache holds the byte at a place.
 fn is_cached(path: &Path, at: usize) -> bool {
     let file = File::open(path).expect("it is there");
-    // A kernel that does not say has nothing to be judged by.
-    holds(&file, at as u64, 1).unwrap_or(false)
+    cached_share(&file, &(at as u64..at as u64 + 1)) == Some(1.0)
 }
 
 /// Whether this file system reads past its cache, and forgets what it is told to forget.

@@ -32,6 +32,16 @@ pub(super) struct Ahead {
     carried: Vec<u8>,
 }
 
+/// What came of the next chunk.
+pub(super) enum Read {
+    /// The block has records; their bytes in the file.
+    Records(u64),
+    /// There is no next chunk.
+    Done,
+    /// No record ends in it.
+    TooLong,
+}
+
 struct Reader {
     ready: Option<Receiver<io::Result<Block>>>,
     free: Option<Sender<Block>>,
@@ -69,19 +79,17 @@ impl Ahead {
         Ok(Self { readers, turn: 0, chunk: first, stop, offset, carried: Vec::new() })
     }
 
-    /// Fills the block with the records that end in the next chunk, and returns their bytes in the
-    /// file; `None` where it has come to its end, or no record ends in that chunk.
-    ///
-    /// `end` is the range's end, where a record ends too.
+    /// Fills the block with the records that end in the next chunk. `end` is the range's end, where a
+    /// record ends too.
     pub fn next(
         &mut self,
         source: &SourceFile,
         end: u64,
         dialect: &Dialect,
         block: &mut Block,
-    ) -> Result<Option<u64>> {
+    ) -> Result<Read> {
         if self.chunk >= self.stop {
-            return Ok(None);
+            return Ok(Read::Done);
         }
         self.take(source, block)?;
         let chunk_end = (self.chunk + BLOCK_BYTES as u64).min(self.stop);
@@ -107,13 +115,15 @@ impl Ahead {
             block.end_last_line(line_end(dialect));
             used
         } else {
-            let Some(cut) = last_record_end(block.text(), dialect) else { return Ok(None) };
+            let Some(cut) = last_record_end(block.text(), dialect) else {
+                return Ok(Read::TooLong);
+            };
             self.carried.extend_from_slice(&block.text()[cut..]);
             block.set_len(cut);
             cut
         };
         self.offset += used as u64;
-        Ok(Some(used as u64))
+        Ok(Read::Records(used as u64))
     }
 
     /// Takes the next chunk in exchange for an empty block.

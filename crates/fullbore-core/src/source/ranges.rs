@@ -9,12 +9,10 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use rustix::fs::{Advice, fadvise};
-
 use super::SourceFile;
-use super::ahead::Ahead;
+use super::ahead::{Ahead, Read};
 use super::boundary::last_record_end;
-use super::cached::{FromCache, read_cached};
+use super::cached::cached_share;
 use super::feed::{line_end, too_long};
 use super::stream::StreamFeed;
 use crate::constants::{BLOCK_BYTES, READ_AHEAD_BYTES};
@@ -136,6 +134,8 @@ struct OpenFile {
     through: Arc<File>,
     /// Past it, where the file system has such a way.
     past: Option<Arc<File>>,
+    /// Up to here the cache is the way.
+    cached_until: u64,
     ahead: Option<Ahead>,
 }
 
@@ -143,12 +143,12 @@ impl OpenFile {
     fn new(source: &SourceFile) -> Result<Self> {
         let through = source.open()?;
         let past = source.open_past_cache(&through)?;
-        if past.is_some() {
-            // The kernel's own reading ahead would bring into the cache what is read past it. Where
-            // it takes no advice, the file is read through the cache.
-            let _ = fadvise(&through, 0, None, Advice::Random);
-        }
-        Ok(Self { through: Arc::new(through), past: past.map(Arc::new), ahead: None })
+        Ok(Self {
+            through: Arc::new(through),
+            past: past.map(Arc::new),
+            cached_until: 0,
+            ahead: None,
+        })
     }
 
     /// Reads whole records from a place on, about a block's worth, up to the range's end; the bytes
@@ -161,34 +161,40 @@ impl OpenFile {
         record_bytes_max: usize,
         block: &mut Block,
     ) -> Result<u64> {
-        let want = (BLOCK_BYTES as u64).min(range.end - range.start) as usize;
-        let mut have = 0;
-        if let (Some(past), None) = (&self.past, &self.ahead) {
-            match read_cached(&self.through, block.space(want), range.start) {
-                FromCache::Read(read) => have = read,
-                FromCache::Missing => {
-                    // For a while; then the cache is asked again.
-                    let stop = range.end.min(range.start + READ_AHEAD_BYTES);
-                    let ahead = Ahead::start(source, past, &self.through, range.start, stop)?;
-                    self.ahead = Some(ahead);
-                }
-                FromCache::Unknown => {
-                    self.past = None;
-                    let _ = fadvise(&self.through, 0, None, Advice::Normal);
+        loop {
+            if self.ahead.is_none() && self.cached_until <= range.start {
+                self.choose(source, &range)?;
+            }
+            let Some(ahead) = &mut self.ahead else { break };
+            match ahead.next(source, range.end, dialect, block)? {
+                Read::Records(bytes) => return Ok(bytes),
+                Read::Done => self.ahead = None,
+                Read::TooLong => {
+                    self.ahead = None;
+                    break;
                 }
             }
         }
-        if let Some(ahead) = &mut self.ahead {
-            if let Some(used) = ahead.next(source, range.end, dialect, block)? {
-                return Ok(used);
+        read_records(&self.through, source, &range, dialect, record_bytes_max, block)
+    }
+
+    /// Chooses the way for the next stretch: what is mostly in the cache comes from there. Not block
+    /// by block: to read a cached one makes the kernel bring in those after it.
+    fn choose(&mut self, source: &SourceFile, range: &Range<u64>) -> Result<()> {
+        let stretch = range.start..range.end.min(range.start + READ_AHEAD_BYTES);
+        let share = cached_share(&self.through, &stretch);
+        match &self.past {
+            Some(past) if share.is_some_and(|share| share < 0.5) => {
+                let (through, stop) = (&self.through, stretch.end);
+                self.ahead = Some(Ahead::start(source, past, through, range.start, stop)?);
             }
-            (self.ahead, have) = (None, 0);
+            _ => self.cached_until = stretch.end,
         }
-        read_records(&self.through, source, &range, dialect, record_bytes_max, block, have)
+        Ok(())
     }
 }
 
-/// Reads whole records through the page cache; `have` bytes of them are in the block already.
+/// Reads whole records through the page cache.
 fn read_records(
     file: &File,
     source: &SourceFile,
@@ -196,9 +202,9 @@ fn read_records(
     dialect: &Dialect,
     record_bytes_max: usize,
     block: &mut Block,
-    mut have: usize,
 ) -> Result<u64> {
     let (offset, left) = (range.start, range.end - range.start);
+    let mut have = 0;
     let mut want = (BLOCK_BYTES as u64).min(left) as usize;
     loop {
         while have < want {
