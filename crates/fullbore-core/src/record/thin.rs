@@ -54,6 +54,14 @@ impl Thinning {
         kind.left_out = None;
         vec![line]
     }
+
+    /// The newest lines that are not written.
+    pub fn left_out(&self) -> Vec<&[u8]> {
+        [&self.samples, &self.observations]
+            .into_iter()
+            .filter_map(|kind| kind.left_out.as_deref())
+            .collect()
+    }
 }
 
 #[cfg(test)]
