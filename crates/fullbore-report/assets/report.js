@@ -45,7 +45,7 @@
   };
 
   const duration = (s) => {
-    if (s < 120) return `${+s.toFixed(1)} s`;
+    if (s < 120) return `${+s.toFixed(s < 10 ? 2 : 1)} s`;
     const minutes = Math.floor(s / 60);
     const pad = (n) => String(n).padStart(2, "0");
     if (minutes < 120) return `${minutes}:${pad(Math.round(s) % 60)} min`;
@@ -90,7 +90,7 @@
             label,
             stroke: () => colour(`--line-${n % 8}`),
             width: 2,
-            points: { show: at.length < 3 },
+            points: { show: false },
             value: (_, v) => (v == null ? "" : `${number(v)} ${unit}`),
           })),
         ],

@@ -41,14 +41,20 @@ impl Curves {
         let samples: Vec<_> = samples.iter().map(|(at, tables)| (*at, tables)).collect();
         for ((before_at, before), (at, now)) in steps(&samples) {
             let seconds = at - before_at;
+            // The first rate was there from the begin of its stretch on.
+            let is_first = self.at.is_empty();
+            self.at.extend(is_first.then(|| rounded(before_at)));
             self.at.push(rounded(at));
             for table in 0..tables {
                 let rate = |count: fn(&TableTotals) -> u64, unit: f64| {
                     let (now, before) = (now.get(table).map(count)?, before.get(table).map(count)?);
                     Some(rounded(now.saturating_sub(before) as f64 / seconds / unit))
                 };
-                self.megabytes[table].push(rate(|totals| totals.bytes_sent, 1e6));
-                self.kilorows[table].push(rate(|totals| totals.rows_sent, 1e3));
+                let megabytes = rate(|totals| totals.bytes_sent, 1e6);
+                let kilorows = rate(|totals| totals.rows_sent, 1e3);
+                let count = if is_first { 2 } else { 1 };
+                self.megabytes[table].extend(std::iter::repeat_n(megabytes, count));
+                self.kilorows[table].extend(std::iter::repeat_n(kilorows, count));
             }
         }
     }
@@ -60,9 +66,16 @@ impl Curves {
             .collect();
         for ((before_at, before), (at, now)) in steps(&of_server) {
             let (seconds, added) = (at - before_at, now.since(before));
+            let is_first = self.server_at.is_empty();
+            self.server_at.extend(is_first.then(|| rounded(before_at)));
             self.server_at.push(rounded(at));
-            self.wal.push(rounded(added.wal_bytes as f64 / seconds / 1e6));
-            self.written.push(rounded(added.written_bytes as f64 / seconds / 1e6));
+            let count = if is_first { 2 } else { 1 };
+            for (line, bytes) in
+                [(&mut self.wal, added.wal_bytes), (&mut self.written, added.written_bytes)]
+            {
+                let rate = rounded(bytes as f64 / seconds / 1e6);
+                line.extend(std::iter::repeat_n(rate, count));
+            }
             if added.checkpoints_timed + added.checkpoints_requested > 0 {
                 self.checkpoints.push(rounded(at));
             }

@@ -62,7 +62,7 @@ fn the_curves_are_the_rates_of_the_record() {
     assert_eq!(page.state, State::Loaded);
     assert_eq!(page.rows, 30_000);
     let curves = page.curves();
-    assert_eq!(curves.at.len(), 30);
+    assert_eq!(curves.at.len(), 31, "from the begin on");
     assert!(curves.kilorows[0].iter().all(|rate| *rate == Some(1.0)), "{curves:?}");
     assert!(curves.megabytes[0].iter().all(|rate| *rate == Some(0.1)));
     assert!(render(&finished("lines", 30)).contains("Loaded 30,000 rows, 3.00 MB in 30.00 s"));

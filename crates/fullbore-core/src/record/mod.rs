@@ -259,7 +259,12 @@ impl Recorder {
     /// Records an event; of those that come often not all are written down. A record that can't be
     /// written must not end a load: it is logged.
     pub fn record(&self, event: Event) {
-        let entry = Entry { at: self.began.elapsed().as_secs_f64(), event };
+        self.record_at(self.began.elapsed().as_secs_f64(), event);
+    }
+
+    /// Records an event by another clock, in seconds since the run began.
+    pub fn record_at(&self, at: f64, event: Event) {
+        let entry = Entry { at, event };
         if let Some(listener) = &self.listener {
             listener(&entry);
         }

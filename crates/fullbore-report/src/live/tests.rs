@@ -275,8 +275,7 @@ fn who_does_not_read_is_forgotten_and_holds_nobody_up() {
     others.iter_mut().for_each(|other| other.hear("event: picture"));
     // They read while it ends.
     let listeners = others.into_iter().chain([listener]);
-    let ends: Vec<_> =
-        listeners.map(|it| std::thread::spawn(move || it.hear_the_end())).collect();
+    let ends: Vec<_> = listeners.map(|it| std::thread::spawn(move || it.hear_the_end())).collect();
     live.finish();
     for end in ends {
         assert!(end.join().expect("heard").contains("event: end"));
