@@ -11,6 +11,7 @@ use fullbore_core::parse::dialect::Header;
 use crate::generate::GenArgs;
 use crate::preflight::PreflightArgs;
 use crate::runs::{LedgerArgs, PublishArgs};
+use crate::watch::{HERE, WatchArgs};
 
 /// Loads flat files into PostgreSQL as fast as disks, network and database allow.
 #[derive(Debug, Parser)]
@@ -36,6 +37,8 @@ pub enum Command {
     Psql(PsqlArgs),
     /// List runs and show their records
     Runs(RunsArgs),
+    /// Show a run on a live page: one that goes on, or is over
+    Watch(WatchArgs),
     /// Measure what disks and networks can do, before a load
     Preflight(PreflightArgs),
 }
@@ -188,6 +191,11 @@ pub struct LoadArgs {
     /// Append what is done, line by line with its time, to a file
     #[arg(long, value_name = "FILE")]
     pub log_file: Option<PathBuf>,
+    /// Show the load on a page while it goes on, for browsers of this machine or, with an address,
+    /// of others; its URL is printed on stderr [without an address: 127.0.0.1 and a free port]
+    #[arg(long, value_name = "ADDRESS[:PORT]", num_args = 0..=1, require_equals = true,
+          default_missing_value = HERE)]
+    pub live: Option<String>,
     /// No progress, no summary
     #[arg(long, short)]
     pub quiet: bool,
@@ -347,6 +355,10 @@ pub struct ResumeArgs {
     /// Append what is done, line by line with its time, to a file
     #[arg(long, value_name = "FILE")]
     pub log_file: Option<PathBuf>,
+    /// Show it on a page while it goes on [without an address: 127.0.0.1 and a free port]
+    #[arg(long, value_name = "ADDRESS[:PORT]", num_args = 0..=1, require_equals = true,
+          default_missing_value = HERE)]
+    pub live: Option<String>,
     /// No progress, no summary
     #[arg(long, short)]
     pub quiet: bool,

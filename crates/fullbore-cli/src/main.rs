@@ -21,6 +21,7 @@ mod runs;
 mod server;
 mod state;
 mod summary;
+mod watch;
 mod words;
 
 use std::process::ExitCode;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Command::Extension(args) => extension::run(&args),
         Command::Psql(args) => server::psql(&args),
         Command::Runs(args) => runs::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Preflight(args) => preflight::run(&args),
     };
     ended.into()

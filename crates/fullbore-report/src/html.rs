@@ -1,232 +1,128 @@
-//! The page itself.
+//! The page itself: a report, or the live page, which has the same parts and grows.
 
+use base64::Engine;
 use fullbore_core::record::Entry;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest, Sha256};
 
-use crate::page::{Page, State};
-use crate::strips::strips;
-use crate::words::{bytes, counted, grouped, seconds, sentence};
+use crate::page::Page;
+use crate::parts::{self, Part};
 
 const CHARTS: &str = include_str!("../assets/uPlot.iife.min.js");
 const CHARTS_STYLE: &str = include_str!("../assets/uPlot.min.css");
 const SCRIPT: &str = include_str!("../assets/report.js");
 const STYLE: &str = include_str!("../assets/report.css");
 
-/// Waits of backends that are listed.
-const WAITS_SHOWN: usize = 8;
+/// The script of the live page, beside the others.
+const LIVE: &str = include_str!("../assets/live.js");
 
 /// The record as a page that stands alone.
 pub fn render(entries: &[Entry]) -> String {
     let page = Page::of(entries);
+    let record = html! {
+        section .downloads {
+            h2 { "Raw data" }
+            p { "This page holds the whole record of the run: " (entries.len()) " entries." }
+            p { button type="button" #download { "Download the record (JSON lines)" } }
+        }
+    };
+    let data = data("record", &entries);
+    document(&page, &record, &data, &[CHARTS, SCRIPT])
+}
+
+/// The page of a run that goes on, as it stands now. Its script asks for more.
+pub fn live(page: &Page) -> String {
+    let state = html! {
+        section .downloads {
+            h2 { "This page" }
+            p #link-state role="status" { "Connecting ..." }
+            p {
+                "It shows the run's record as it grows. " code { "fullbore runs report " (page.run_id) " -o report.html" }
+                " makes a file of it that stands alone."
+            }
+        }
+    };
+    document(page, &state, &html! {}, &[CHARTS, SCRIPT, LIVE])
+}
+
+/// What may run on a page, and what it may ask for: the very scripts that are in it, and nothing from
+/// elsewhere. They are named by their hashes, so that nothing a record holds could run, even if it
+/// came to stand in the page as a tag.
+pub fn policy(is_live: bool) -> String {
+    let scripts: &[&str] = if is_live { &[CHARTS, SCRIPT, LIVE] } else { &[CHARTS, SCRIPT] };
+    let scripts: Vec<String> = scripts.iter().map(|script| hash(script)).collect();
+    let ask = if is_live { "'self'" } else { "'none'" };
+    format!(
+        "default-src 'none'; script-src {}; style-src {} {}; connect-src {ask}; img-src data:; \
+         base-uri 'none'; form-action 'none'",
+        scripts.join(" "),
+        hash(CHARTS_STYLE),
+        hash(STYLE),
+    )
+}
+
+fn hash(text: &str) -> String {
+    let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(text));
+    format!("'sha256-{hash}'")
+}
+
+fn document(page: &Page, last: &Markup, more: &Markup, scripts: &[&str]) -> String {
     let title = format!("fullbore run {}", page.run_id);
+    let is_live = scripts.contains(&LIVE);
+    let (parts, curves, charts) = (parts::all(page), page.curves(), parts::charts(page));
+    let part = |name: &str| {
+        let part: Option<&Part> = parts.iter().find(|part| part.name == name);
+        html! { div id=(name) { @if let Some(part) = part { (part.markup) } } }
+    };
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                // Whatever a record holds, nothing is asked for and no script runs but these.
-                meta http-equiv="Content-Security-Policy"
-                    content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:";
+                meta name="referrer" content="no-referrer";
+                meta http-equiv="Content-Security-Policy" content=(policy(is_live));
                 title { (title) }
-                style { (PreEscaped(CHARTS_STYLE)) (PreEscaped(STYLE)) }
+                // An icon of its own: browsers would ask a server for one.
+                link rel="icon" href="data:,";
+                style { (PreEscaped(CHARTS_STYLE)) }
+                style { (PreEscaped(STYLE)) }
             }
             body {
                 header {
                     h1 { (title) }
-                    p .sentence { (summary_of(&page)) }
-                    @if let Some(verdict) = &page.verdict {
-                        p .sentence { (capital(&sentence(verdict))) "." }
-                    }
-                    @if let Some(error) = &page.error { p .error role="alert" { (error) } }
+                    (part("summary"))
                 }
                 main {
-                    (tables(&page))
-                    (rates(&page))
-                    (waits(&page))
-                    (advice(&page))
-                    (facts(&page))
-                    (downloads())
+                    // What the run could have done at most stands here, where the record says it.
+                    (part("tables"))
+                    section {
+                        h2 { "Rate" }
+                        p #no-rate hidden[!curves.at.is_empty()] { "There is no rate to draw yet." }
+                        @for (id, _) in &charts {
+                            figure .chart id=(id) role="group" {}
+                        }
+                    }
+                    @for name in ["waits", "rejects", "advice", "plan", "facts"] { (part(name)) }
+                    (last)
                 }
-                (data("curves", &page.curves))
-                (data("names", &page.tables.iter().map(|table| &table.name).collect::<Vec<_>>()))
-                (data("record", &entries))
-                script { (PreEscaped(CHARTS)) }
-                script { (PreEscaped(SCRIPT)) }
+                (data("curves", &curves))
+                (data("names", &page.names()))
+                (data("labels", &charts))
+                (more)
+                @for script in scripts { script { (PreEscaped(script)) } }
             }
         }
     };
     markup.into_string()
 }
 
-/// Data for the script. The parser of HTML must not find a tag in it.
 fn data(name: &str, value: &impl serde::Serialize) -> Markup {
+    html! { script type="application/json" id=(name) { (PreEscaped(json(value))) } }
+}
+
+/// Data for the script. A parser of HTML would find no tag in it.
+pub fn json(value: &impl serde::Serialize) -> String {
     let json = serde_json::to_string(value).expect("plain data becomes JSON");
-    let json = json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
-    html! { script type="application/json" id=(name) { (PreEscaped(json)) } }
-}
-
-fn summary_of(page: &Page) -> String {
-    let rate = bytes((page.bytes as f64 / page.seconds.max(1e-9)) as u64);
-    let moved = format!(
-        "{}, {} in {} = {rate}/s",
-        counted(page.rows, "row"),
-        bytes(page.bytes),
-        seconds(page.seconds)
-    );
-    let rejected = match page.rejected {
-        0 => String::new(),
-        count => format!(", {} rejected", counted(count, "row")),
-    };
-    match page.state {
-        Some(State::Loaded) => format!("Loaded {moved}{rejected}."),
-        Some(State::Stopped) => {
-            format!("Stopped, and can be resumed: {moved} committed{rejected}.")
-        }
-        Some(State::Failed) => format!("Failed after {}.", seconds(page.seconds)),
-        Some(State::TakenBack) => "Taken back.".into(),
-        Some(State::Unfinished) | None => format!("Not finished: {moved} committed{rejected}."),
-    }
-}
-
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
-}
-
-fn tables(page: &Page) -> Markup {
-    let limit =
-        |table: usize| page.verdict.as_ref().and_then(|v| v.tables.get(table).copied().flatten());
-    html! {
-        section {
-            h2 { "Tables" }
-            div .scrolls tabindex="0" role="region" aria-label="Tables" {
-                table {
-                    thead { tr {
-                        th scope="col" { "table" }
-                        th scope="col" { "method" }
-                        th scope="col" .number { "rows" }
-                        th scope="col" .number { "rejects" }
-                        th scope="col" .number { "bytes" }
-                        th scope="col" .number { "pieces" }
-                        th scope="col" { "held back by" }
-                    } }
-                    tbody { @for (at, table) in page.tables.iter().enumerate() { tr {
-                        th scope="row" { (table.name) }
-                        td { @if let Some(method) = page.methods.get(at) {
-                            span title=(method.reason) { (format!("{:?}", method.method).to_lowercase()) }
-                        } }
-                        td .number { (grouped(table.rows)) }
-                        td .number { (grouped(table.rejected)) }
-                        td .number { (bytes(table.bytes)) }
-                        td .number { (grouped(table.pieces)) }
-                        td { @if let Some(share) = limit(at) {
-                            (share.limit.words()) " (" (format!("{:.0}%", share.share * 100.0)) ")"
-                        } }
-                    } } }
-                }
-            }
-        }
-    }
-}
-
-fn rates(page: &Page) -> Markup {
-    html! {
-        section {
-            h2 { "Rate" }
-            @if page.curves.at.is_empty() {
-                p { "The run was over before there was a rate to draw." }
-            } @else {
-                div .chart #chart-bytes role="img" aria-label="Million bytes of source a second, by table" {}
-                div .chart #chart-rows role="img" aria-label="Thousand rows a second, by table" {}
-            }
-            @if !page.curves.server_at.is_empty() {
-                div .chart #chart-server role="img"
-                    aria-label="Of the server: write-ahead log and data files, million bytes a second" {}
-            }
-        }
-    }
-}
-
-fn waits(page: &Page) -> Markup {
-    let waits = page.waits();
-    html! {
-        @if page.observations.len() > 1 {
-            section {
-                h2 { "What each stream waited for" }
-                (strips(page))
-                @if let Some(verdict) = &page.verdict {
-                    h3 { "All streams together" }
-                    (bars(verdict.shares.iter().map(|share| (share.limit.words().to_owned(), share.share))))
-                }
-                @if !waits.is_empty() {
-                    h3 { "What the server's own names for it were" }
-                    (bars(waits.into_iter().take(WAITS_SHOWN)))
-                }
-            }
-        }
-    }
-}
-
-/// Shares as bars with their words and figures.
-fn bars(shares: impl Iterator<Item = (String, f64)>) -> Markup {
-    html! {
-        ul .bars {
-            @for (name, share) in shares.filter(|(_, share)| *share >= 0.005) {
-                li {
-                    span .name { (name) }
-                    span .bar { i style=(format!("width:{:.1}%", share * 100.0)) {} }
-                    span .number { (format!("{:.0}%", share * 100.0)) }
-                }
-            }
-        }
-    }
-}
-
-fn advice(page: &Page) -> Markup {
-    html! {
-        @if !page.advice.is_empty() {
-            section {
-                h2 { "Advice" }
-                ul { @for line in &page.advice { li { (line) } } }
-            }
-        }
-    }
-}
-
-fn facts(page: &Page) -> Markup {
-    let settings = page.settings.iter().flat_map(|settings| &settings.values);
-    html! {
-        section {
-            h2 { "The run" }
-            div .columns {
-                dl {
-                    dt { "run" } dd { (page.run_id) }
-                    dt { "begun" } dd { time data-unix-ms=(page.started_unix_ms) { (page.started_unix_ms) " ms since 1970" } }
-                    dt { "fullbore" } dd { (page.fullbore) }
-                    dt { "streams, parsers" } dd { (page.streams) ", " (page.parsers) }
-                    dt { "planned pieces" } dd { (grouped(page.pieces as u64)) }
-                    @for phase in page.phases.iter().filter(|phase| phase.seconds >= 0.005) {
-                        dt { (phase.name) } dd { (seconds(phase.seconds)) }
-                    }
-                }
-                dl {
-                    @for (name, value) in settings { dt { (name) } dd { (value) } }
-                }
-            }
-            @if !page.events.is_empty() {
-                h3 { "Events" }
-                ul { @for (at, event) in &page.events { li { (format!("{at:.2} s: ")) (event) } } }
-            }
-        }
-    }
-}
-
-fn downloads() -> Markup {
-    html! {
-        section .downloads {
-            h2 { "Raw data" }
-            p { button type="button" #download { "Download the record (JSON lines)" } }
-        }
-    }
+    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }

@@ -1,29 +1,23 @@
-//! What a page shows, out of a record's entries.
+//! What a page shows, out of a record's entries, one after the other.
+//!
+//! A report takes all of them at once, a live page as they are written; the latter keeps a bounded
+//! number of samples, of which any can be left out, since they are counters that only grow.
 
 use fullbore_core::destination::Phase;
-use fullbore_core::diagnose::Verdict;
+use fullbore_core::diagnose::{Circumstances, Limit, Verdict, verdict};
 use fullbore_core::observe::{Observation, Settings};
-use fullbore_core::record::{Entry, Event, TableMethod, TableTotals};
-use serde::Serialize;
+use fullbore_core::record::{Entry, Event, TableMethod, TableTotals, ToldPlan, ToldRejects};
 
-/// The curves: one value for each moment of `at`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Curves {
-    /// Seconds since the run began.
-    pub at: Vec<f64>,
-    /// Of each table, million bytes of source and thousand rows a second.
-    pub megabytes: Vec<Vec<Option<f64>>>,
-    pub kilorows: Vec<Vec<Option<f64>>>,
-    /// Of the server, million bytes a second: write-ahead log made, data files written.
-    pub server_at: Vec<f64>,
-    pub wal: Vec<f64>,
-    pub written: Vec<f64>,
-    /// When checkpoints were counted.
-    pub checkpoints: Vec<f64>,
-}
+use crate::curves::Curves;
+
+/// The time that "now" looks back on, in seconds.
+const NOW_S: f64 = 10.0;
+
+/// Events that are kept for the list of them.
+const EVENTS_MAX: usize = 200;
 
 /// What became of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     Loaded,
     /// It stopped and can be resumed.
@@ -34,62 +28,119 @@ pub enum State {
     Unfinished,
 }
 
+impl State {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Loaded => "loaded",
+            Self::Stopped => "stopped",
+            Self::Failed => "failed",
+            Self::TakenBack => "taken back",
+            Self::Unfinished => "unfinished",
+        }
+    }
+}
+
 /// Everything that a page shows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Page {
     pub run_id: String,
     pub fullbore: String,
     pub started_unix_ms: u64,
-    pub state: Option<State>,
+    pub state: State,
     pub error: Option<String>,
+    pub left_behind: Vec<String>,
     pub streams: usize,
     pub parsers: usize,
     pub pieces: usize,
+    pub plan: Option<ToldPlan>,
     pub methods: Vec<TableMethod>,
     pub tables: Vec<TableTotals>,
+    pub rejects: Option<ToldRejects>,
+    pub streams_active: usize,
     pub rows: u64,
     pub rejected: u64,
     pub bytes: u64,
     pub seconds: f64,
     pub phases: Vec<Phase>,
+    /// The one that the record holds; none before rows have ceased to move.
     pub verdict: Option<Verdict>,
     pub advice: Vec<String>,
     pub settings: Option<Settings>,
-    pub curves: Curves,
+    /// Why it holds still, while it does.
+    pub paused: Option<String>,
+    /// Samples with their moments, in seconds.
+    samples: Vec<(f64, Vec<TableTotals>)>,
     /// Observations with their moments, in seconds.
     pub observations: Vec<(f64, Observation)>,
+    /// The first one since the run was begun, or gone on with.
+    first: Option<Observation>,
     /// What happened, beside pieces and samples.
     pub events: Vec<(f64, String)>,
+    /// Of samples and of observations no more are kept.
+    kept_max: usize,
+    /// A run that goes on counts its moments anew: they are shown after those before.
+    offset: f64,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self::keeping(usize::MAX)
+    }
 }
 
 impl Page {
+    /// The page of a whole record.
     pub fn of(entries: &[Entry]) -> Self {
         let mut page = Self::default();
-        let mut samples = Vec::new();
-        for Entry { at, event } in entries {
-            page.take(*at, event);
-            if let Event::Sample { tables, .. } = event {
-                samples.push((*at, tables));
-                page.tables.clone_from(tables);
-            }
-        }
-        if page.state.is_none() {
-            page.state = Some(State::Unfinished);
-            page.seconds = entries.last().map_or(0.0, |entry| entry.at);
-            page.add_up();
-        }
-        page.curves = curves_of(&samples, &page.observations);
+        entries.iter().for_each(|entry| page.take(entry));
         page
     }
 
-    fn add_up(&mut self) {
-        self.rows = self.tables.iter().map(|table| table.rows).sum();
-        self.rejected = self.tables.iter().map(|table| table.rejected).sum();
-        self.bytes = self.tables.iter().map(|table| table.bytes).sum();
+    /// A page that keeps so many samples at most, however many come.
+    pub fn keeping(kept_max: usize) -> Self {
+        Self {
+            run_id: String::new(),
+            fullbore: String::new(),
+            started_unix_ms: 0,
+            state: State::Unfinished,
+            error: None,
+            left_behind: Vec::new(),
+            streams: 0,
+            parsers: 0,
+            pieces: 0,
+            plan: None,
+            methods: Vec::new(),
+            tables: Vec::new(),
+            rejects: None,
+            streams_active: 0,
+            rows: 0,
+            rejected: 0,
+            bytes: 0,
+            seconds: 0.0,
+            phases: Vec::new(),
+            verdict: None,
+            advice: Vec::new(),
+            settings: None,
+            paused: None,
+            samples: Vec::new(),
+            observations: Vec::new(),
+            first: None,
+            events: Vec::new(),
+            kept_max,
+            offset: 0.0,
+        }
     }
 
-    fn take(&mut self, at: f64, event: &Event) {
-        match event {
+    /// Takes the next entry of the record.
+    pub fn take(&mut self, entry: &Entry) {
+        if let Event::RunResumed { rows_committed, .. } = &entry.event {
+            self.resume(*rows_committed);
+        }
+        let at = self.offset + entry.at;
+        // What was left out of the record comes late.
+        let last = self.seconds;
+        self.seconds = self.seconds.max(at);
+        match &entry.event {
             Event::RunStarted {
                 run_id,
                 fullbore,
@@ -106,45 +157,135 @@ impl Page {
                 (self.streams, self.parsers, self.pieces) = (*streams, *parsers, *pieces);
                 self.methods.clone_from(methods);
             }
+            Event::Planned { plan } => self.plan = Some(plan.as_ref().clone()),
             Event::ServerSettings { settings } => self.settings = Some(settings.clone()),
+            Event::Sample { tables, streams_active } => {
+                self.tables.clone_from(tables);
+                self.streams_active = *streams_active;
+                keep(&mut self.samples, (at, tables.clone()), self.kept_max);
+                self.add_up();
+            }
             Event::Observed { observation } => {
-                self.observations.push((at, observation.as_ref().clone()));
+                self.first.get_or_insert_with(|| observation.as_ref().clone());
+                let observation = (at, observation.as_ref().clone());
+                keep(&mut self.observations, observation, self.kept_max);
             }
             Event::Verdict { verdict, advice } => {
                 self.verdict = Some(verdict.clone());
                 self.advice.clone_from(advice);
             }
             Event::PhaseFinished { phase } => {
-                self.events.push((at, format!("{} took {:.2} s", phase.name, phase.seconds)));
+                self.note(at, format!("{} took {:.2} s", phase.name, phase.seconds));
             }
+            Event::Rejected { rejects } => self.rejects = Some(rejects.clone()),
             Event::RunFinished { rows, rejected, bytes, seconds, phases, tables, .. } => {
                 // The last sample may be older.
                 self.tables.clone_from(tables);
-                self.state = Some(State::Loaded);
+                self.state = State::Loaded;
                 (self.rows, self.rejected, self.bytes) = (*rows, *rejected, *bytes);
-                self.seconds = *seconds;
+                self.seconds = self.offset + *seconds;
                 self.phases.clone_from(phases);
-            }
-            Event::RunResumed { rows_committed, .. } => {
-                self.state = None;
-                self.error = None;
-                let committed = format!("resumed, {rows_committed} rows being committed");
-                self.events.push((at, committed));
+                self.note(at, "finished".into());
             }
             Event::RoundStarted { reason, .. } => {
-                self.events.push((at, format!("begun anew after a lost connection: {reason}")));
+                self.note(at, format!("begun anew after a lost connection: {reason}"));
             }
-            Event::RunPaused { reason } => self.events.push((at, format!("held still: {reason}"))),
-            Event::RunContinued { .. } => self.events.push((at, "went on".into())),
-            Event::RunTakenBack => self.state = Some(State::TakenBack),
-            Event::RunFailed { error, is_kept, .. } => {
-                self.state = Some(if *is_kept { State::Stopped } else { State::Failed });
+            Event::RunPaused { reason } => {
+                self.paused = Some(reason.clone());
+                self.note(at, format!("held still: {reason}"));
+            }
+            Event::RunContinued { seconds } => {
+                self.paused = None;
+                self.note(at, format!("went on after {seconds:.1} s"));
+            }
+            Event::RunTakenBack => {
+                self.state = State::TakenBack;
+                // It was done at another time, which the record does not count.
+                self.seconds = last;
+                self.note(last, "taken back".into());
+            }
+            Event::RunFailed { error, is_kept, left_behind, .. } => {
+                self.state = if *is_kept { State::Stopped } else { State::Failed };
                 self.error = Some(error.clone());
-                self.seconds = at;
-                self.add_up();
+                self.left_behind.clone_from(left_behind);
+                self.note(at, self.state.name().into());
             }
-            Event::Sample { .. } | Event::PieceCommitted { .. } => {}
+            Event::RunResumed { .. } | Event::PieceCommitted { .. } => {}
         }
+    }
+
+    fn resume(&mut self, rows_committed: u64) {
+        self.offset = self.seconds;
+        self.state = State::Unfinished;
+        (self.error, self.first, self.verdict, self.paused) = (None, None, None, None);
+        self.advice.clear();
+        self.note(self.offset, format!("resumed, {rows_committed} rows being committed"));
+    }
+
+    fn note(&mut self, at: f64, event: String) {
+        if self.events.len() >= EVENTS_MAX {
+            self.events.remove(0);
+        }
+        self.events.push((at, event));
+    }
+
+    fn add_up(&mut self) {
+        self.rows = self.tables.iter().map(|table| table.rows).sum();
+        self.rejected = self.tables.iter().map(|table| table.rejected).sum();
+        self.bytes = self.tables.iter().map(|table| table.bytes).sum();
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.state != State::Unfinished
+    }
+
+    pub fn curves(&self) -> Curves {
+        Curves::of(&self.samples, &self.observations)
+    }
+
+    pub fn names(&self) -> Vec<&str> {
+        self.tables.iter().map(|table| table.name.as_str()).collect()
+    }
+
+    fn circumstances(&self) -> Circumstances {
+        Circumstances {
+            server_is_here: self.settings.as_ref().is_some_and(|settings| settings.is_here),
+            tables: self.tables.len(),
+        }
+    }
+
+    /// The record's verdict, or that on what was seen until now.
+    pub fn verdict_so_far(&self) -> Option<Verdict> {
+        if self.verdict.is_some() {
+            return self.verdict.clone();
+        }
+        let (_, last) = self.observations.last()?;
+        Some(verdict(&last.since(self.first.as_ref()?), &self.circumstances()))
+    }
+
+    /// What holds the run back now, while rows move.
+    pub fn limit_now(&self) -> Option<(Limit, f64)> {
+        if self.is_over() || self.verdict.is_some() {
+            return None;
+        }
+        let (_, last) = self.observations.last()?;
+        let verdict = verdict(&last.since(recent(&self.observations)?), &self.circumstances());
+        (verdict.limit != Limit::None).then_some((verdict.limit, verdict.share))
+    }
+
+    /// Bytes of source that were sent, and those that there are, where that is known.
+    pub fn sent(&self) -> (u64, Option<u64>) {
+        let sent = self.tables.iter().map(|table| table.bytes_sent).sum();
+        (sent, self.tables.iter().map(|table| table.bytes_expected).sum())
+    }
+
+    /// Bytes of source a second, now.
+    pub fn rate_now(&self) -> Option<f64> {
+        let before = recent(&self.samples)?;
+        let (at, now) = self.samples.last()?;
+        let from = self.samples.iter().find(|(_, tables)| std::ptr::eq(tables, before))?.0;
+        let sum = |tables: &[TableTotals]| tables.iter().map(|t| t.bytes_sent).sum::<u64>();
+        (*at > from).then(|| sum(now).saturating_sub(sum(before)) as f64 / (at - from))
     }
 
     /// Names of what backends were seen waiting for, the most frequent first, with their shares.
@@ -161,57 +302,21 @@ impl Page {
     }
 }
 
-/// Rates between one sample and the next. A resumed run begins to count time again: what goes back in
-/// time is left out.
-fn curves_of(samples: &[(f64, &Vec<TableTotals>)], observations: &[(f64, Observation)]) -> Curves {
-    let mut curves = Curves::default();
-    let tables = samples.first().map_or(0, |(_, tables)| tables.len());
-    curves.megabytes = vec![Vec::new(); tables];
-    curves.kilorows = vec![Vec::new(); tables];
-    for ((before_at, before), (at, now)) in steps(samples, 0.9) {
-        let seconds = at - before_at;
-        curves.at.push(at);
-        for table in 0..tables {
-            let rate = |count: fn(&TableTotals) -> u64, unit: f64| {
-                let (now, before) = (now.get(table).map(count)?, before.get(table).map(count)?);
-                Some(now.saturating_sub(before) as f64 / seconds / unit)
-            };
-            curves.megabytes[table].push(rate(|totals| totals.bytes_sent, 1e6));
-            curves.kilorows[table].push(rate(|totals| totals.rows_sent, 1e3));
-        }
+/// Adds to a list; where it grows too long every other one is left out, but not the first.
+fn keep<T>(list: &mut Vec<(f64, T)>, entry: (f64, T), kept_max: usize) {
+    if list.len() >= kept_max {
+        let mut is_kept = false;
+        list.retain(|_| {
+            is_kept = !is_kept;
+            is_kept
+        });
     }
-    let of_server: Vec<(f64, &Observation)> = observations
-        .iter()
-        .filter(|(_, seen)| seen.server.is_some())
-        .map(|(at, seen)| (*at, seen))
-        .collect();
-    for ((before_at, before), (at, now)) in steps(&of_server, 0.9) {
-        let (Some(before), Some(now)) = (&before.server, &now.server) else { continue };
-        let (seconds, added) = (at - before_at, now.since(before));
-        curves.server_at.push(at);
-        curves.wal.push(added.wal_bytes as f64 / seconds / 1e6);
-        curves.written.push(added.written_bytes as f64 / seconds / 1e6);
-        if added.checkpoints_timed + added.checkpoints_requested > 0 {
-            curves.checkpoints.push(at);
-        }
-    }
-    curves
+    list.push(entry);
 }
 
-/// Pairs that lie at least so many seconds apart, in the order of time.
-fn steps<T: Copy>(entries: &[(f64, T)], apart: f64) -> Vec<((f64, T), (f64, T))> {
-    let mut steps = Vec::new();
-    let Some(mut last) = entries.first().copied() else { return steps };
-    // A run of less than a second still has a rate.
-    let end = entries.last().map_or(0.0, |(at, _)| *at);
-    let apart = apart.min((end - last.0) / 4.0).max(1e-3);
-    for entry in entries {
-        if entry.0 < last.0 {
-            last = *entry;
-        } else if entry.0 - last.0 >= apart {
-            steps.push((last, *entry));
-            last = *entry;
-        }
-    }
-    steps
+/// What the last ten seconds began with.
+fn recent<T>(list: &[(f64, T)]) -> Option<&T> {
+    let (end, _) = list.last()?;
+    let before = list.iter().rev().skip(1).find(|(at, _)| end - at >= NOW_S);
+    before.or(list.first().filter(|(at, _)| at < end)).map(|(_, entry)| entry)
 }

@@ -17,7 +17,7 @@ struct Stretch {
 }
 
 /// Narrower stretches can't be seen; what lies in them is put together.
-const STRETCHES_MAX: usize = 400;
+const WINDOWS_MAX: usize = 400;
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 18.0;
@@ -40,7 +40,7 @@ pub fn strips(page: &Page) -> Markup {
             @for (stream, stretches) in rows.iter().enumerate() {
                 div .strip {
                     span .name { "stream " (stream) }
-                    svg role="img" aria-label=(in_words(stream, stretches))
+                    svg .track role="img" aria-label=(in_words(stream, stretches))
                         viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" {
                         @for stretch in stretches {
                             rect class=(class_of(stretch.limit)) y="0" height=(HEIGHT)
@@ -101,7 +101,7 @@ fn of_streams(page: &Page, streams: usize) -> Vec<Vec<Stretch>> {
         server_is_here: page.settings.as_ref().is_some_and(|settings| settings.is_here),
         tables: 0,
     };
-    let step = page.observations.len().div_ceil(STRETCHES_MAX).max(1);
+    let step = page.observations.len().div_ceil(WINDOWS_MAX).max(1);
     let mut points: Vec<usize> = (0..page.observations.len()).step_by(step).collect();
     if points.last() != Some(&(page.observations.len().saturating_sub(1))) {
         points.push(page.observations.len() - 1);
@@ -120,13 +120,26 @@ fn of_streams(page: &Page, streams: usize) -> Vec<Vec<Stretch>> {
             let times = &stream.times;
             let idle = times.of(Activity::Idle).ms as f64 / times.total_ms().max(1) as f64;
             let share = share.filter(|_| idle < 0.5);
-            row.push(Stretch {
+            let stretch = Stretch {
                 from: *from,
                 to: *to,
                 limit: share.map(|share| share.limit),
                 share: share.map_or(idle, |share| share.share),
-            });
+            };
+            push(row, stretch);
         }
     }
     rows
+}
+
+/// Adds a stretch to a strip; one that goes on with the last makes that one longer.
+fn push(row: &mut Vec<Stretch>, stretch: Stretch) {
+    match row.last_mut() {
+        Some(last) if last.limit == stretch.limit && last.to == stretch.from => {
+            let (before, added) = (last.to - last.from, stretch.to - stretch.from);
+            last.share = (last.share * before + stretch.share * added) / (before + added);
+            last.to = stretch.to;
+        }
+        _ => row.push(stretch),
+    }
 }

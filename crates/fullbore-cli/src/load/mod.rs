@@ -20,12 +20,13 @@ use fullbore_core::run::{Failure, Outcome};
 use fullbore_postgres::Postgres;
 use fullbore_postgres::ledger::Ledger;
 use fullbore_postgres::ledger::runs::{LedgerRun, State};
+use fullbore_report::live::Live;
 
 use crate::args::LoadArgs;
 use crate::assemble::{Assembled, assemble};
 use crate::exit::Ended;
 use crate::words::{complain, counted, grouped};
-use crate::{log_file, plan_view, progress, summary};
+use crate::{log_file, plan_view, progress, summary, watch};
 
 use destinations::Destinations;
 use job::job_of;
@@ -42,6 +43,8 @@ pub struct Manner {
     pub json: bool,
     pub quiet: bool,
     pub log_file: Option<PathBuf>,
+    /// Where it is shown while it goes on.
+    pub live: Option<String>,
 }
 
 impl Manner {
@@ -53,6 +56,7 @@ impl Manner {
             json: args.json,
             quiet: args.quiet,
             log_file: args.log_file.clone(),
+            live: args.live.clone(),
         }
     }
 }
@@ -196,8 +200,10 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
         tracing::debug!("plan: {line}");
     }
     let plan = Arc::new(plan);
+    let live = manner.live.as_deref().map(|at| watch::open(at, &plan.run_dir)).transpose()?;
     listen_for_signals();
     let result = fullbore_core::run::run(&plan, to.as_destination(), &recorder, &INTERRUPTED);
+    live.into_iter().for_each(Live::finish);
     Ok(match result {
         Ok(outcome) => finished(manner, &plan, &outcome, Shown::of(&to, &plan)?),
         Err(failure) => failed(manner, &plan, &failure),

@@ -61,7 +61,7 @@ fn id_of(run: &str) -> Result<String> {
 }
 
 /// The folder of a run whose record is on this machine.
-fn folder_of(run: &str) -> Result<PathBuf> {
+pub fn folder_of(run: &str) -> Result<PathBuf> {
     let folder = runs_dir()?.join(id_of(run)?);
     if folder.is_dir() { Ok(folder) } else { Err(missing(run)) }
 }

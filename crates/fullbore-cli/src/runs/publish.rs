@@ -55,6 +55,7 @@ pub fn publish(args: &PublishArgs) -> Result<Ended> {
         verify: None,
         json: args.json,
         log_file: None,
+        live: None,
         quiet: args.quiet,
     })
 }

@@ -5,7 +5,7 @@ use fullbore_core::record::{Event, read_events};
 
 use super::take_back::{LedgerArgs, Opened};
 use super::{folder_of, id_of, list, say};
-use crate::words::{grouped, seconds, sentence};
+use crate::words::{counted, grouped, seconds, sentence};
 
 pub fn show(run: &str, json: bool, ledger: &LedgerArgs) -> Result<()> {
     if !ledger.is_given() {
@@ -39,7 +39,19 @@ fn show_record(run: &str, json: bool) -> Result<()> {
                     tables.join(", ")
                 ));
             }
-            Event::Sample { .. } | Event::Observed { .. } | Event::ServerSettings { .. } => {}
+            Event::Sample { .. }
+            | Event::Planned { .. }
+            | Event::Observed { .. }
+            | Event::ServerSettings { .. } => {}
+            Event::Rejected { rejects } => {
+                for kind in rejects.kinds {
+                    say(format_args!(
+                        "{at} rejected: {}, the first {}",
+                        counted(kind.count, "row"),
+                        kind.first
+                    ));
+                }
+            }
             Event::Verdict { verdict, advice } => {
                 say(format_args!("{at} {}", sentence(&verdict)));
                 for line in advice {

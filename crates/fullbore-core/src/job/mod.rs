@@ -195,6 +195,17 @@ pub enum Publish {
     Partitions,
 }
 
+impl Publish {
+    /// Its name, as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Append => "append",
+            Self::Replace => "replace",
+            Self::Partitions => "partitions",
+        }
+    }
+}
+
 /// How much of what was loaded is compared with what was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -6,6 +6,7 @@
 
 pub mod clock;
 pub mod host;
+mod moments;
 mod server;
 mod watcher;
 
@@ -51,7 +52,7 @@ pub struct ThreadTimes {
     /// Time in which it could have run, and had no processor.
     pub run_queue_ms: u64,
     /// Of a stream.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "moments")]
     pub moments: Vec<Moment>,
     /// CPU time of its backend, where the server is on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]

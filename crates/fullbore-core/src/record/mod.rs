@@ -1,14 +1,18 @@
 //! The run record: events and samples, one JSON object a line, written once and read by all.
 //!
-//! Progress, summary, `runs show` and tests read nothing else. The first line names the version
-//! of the format.
+//! Progress, summary, report, live page, `runs show` and tests read nothing else. The first line names
+//! the version of the format.
 
+mod follow;
+mod latest;
 mod store;
 mod thin;
+mod told;
 
+pub use follow::Follower;
 pub use store::{RunSummary, list_runs, read_events};
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Mutex;
@@ -25,7 +29,9 @@ use crate::plan::Plan;
 use crate::run::Outcome;
 use crate::run::verify::Verified;
 
+use latest::Latest;
 use thin::Thinning;
+pub use told::{RejectKind, ToldPlan, ToldRejects, ToldTable};
 
 /// The version of the record's format.
 pub const RECORD_VERSION: u32 = 1;
@@ -75,6 +81,10 @@ pub enum Event {
         #[serde(default)]
         methods: Vec<TableMethod>,
     },
+    /// What is told of the plan.
+    Planned {
+        plan: Box<ToldPlan>,
+    },
     Sample {
         tables: Vec<TableTotals>,
         streams_active: usize,
@@ -101,6 +111,10 @@ pub enum Event {
     },
     PhaseFinished {
         phase: Phase,
+    },
+    /// Rows were refused; where they are, and of which kinds.
+    Rejected {
+        rejects: ToldRejects,
     },
     RunFinished {
         rows: u64,
@@ -198,33 +212,41 @@ pub type Listener = Box<dyn Fn(&Entry) + Send + Sync>;
 /// Writes the record.
 pub struct Recorder {
     began: Instant,
-    file: Option<Mutex<(File, Thinning)>>,
+    file: Option<Mutex<RecordFile>>,
     listener: Option<Listener>,
+}
+
+/// The file of a record, and what is left out of it.
+struct RecordFile {
+    file: File,
+    thinning: Thinning,
+    latest: Latest,
 }
 
 impl Recorder {
     /// A recorder that goes on with the record in the run's folder, or begins one.
     pub fn append(run_dir: &Path, listener: Option<Listener>) -> Result<Self> {
-        let path = run_dir.join("record.jsonl");
-        let file = std::fs::create_dir_all(run_dir)
-            .and_then(|()| File::options().append(true).create(true).open(&path))
-            .map_err(|source| Error::Write { path, source })?;
-        Ok(Self {
-            began: Instant::now(),
-            file: Some(Mutex::new((file, Thinning::default()))),
-            listener,
-        })
+        Self::open(run_dir, File::options().append(true).create(true), listener)
     }
 
     /// A recorder that writes `record.jsonl` in the run's folder.
     pub fn create(run_dir: &Path, listener: Option<Listener>) -> Result<Self> {
+        Self::open(run_dir, File::options().write(true).create(true).truncate(true), listener)
+    }
+
+    fn open(run_dir: &Path, how: &OpenOptions, listener: Option<Listener>) -> Result<Self> {
         let path = run_dir.join("record.jsonl");
-        let file = std::fs::create_dir_all(run_dir)
-            .and_then(|()| File::create(&path))
-            .map_err(|source| Error::Write { path, source })?;
+        let opened = || {
+            std::fs::create_dir_all(run_dir)?;
+            let mut file = how.open(&path)?;
+            latest::settle(run_dir, &mut file)?;
+            Ok(file)
+        };
+        let file = opened().map_err(|source| Error::Write { path, source })?;
+        let latest = Latest::of(run_dir);
         Ok(Self {
             began: Instant::now(),
-            file: Some(Mutex::new((file, Thinning::default()))),
+            file: Some(Mutex::new(RecordFile { file, thinning: Thinning::default(), latest })),
             listener,
         })
     }
@@ -234,22 +256,38 @@ impl Recorder {
         Self { began: Instant::now(), file: None, listener: None }
     }
 
-    /// Records an event; of those that come often not all are written down. A record that can't be written must not end a load: it is logged.
+    /// Records an event; of those that come often not all are written down. A record that can't be
+    /// written must not end a load: it is logged.
     pub fn record(&self, event: Event) {
-        let entry = Entry { at: self.began.elapsed().as_secs_f64(), event };
+        self.record_at(self.began.elapsed().as_secs_f64(), event);
+    }
+
+    /// Records an event by another clock, in seconds since the run began.
+    pub fn record_at(&self, at: f64, event: Event) {
+        let entry = Entry { at, event };
         if let Some(listener) = &self.listener {
             listener(&entry);
         }
         if let Some(file) = &self.file {
-            let mut line = serde_json::to_vec(&entry).expect("plain data becomes JSON");
-            line.push(b'\n');
             let mut file = file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            let (file, thinning) = &mut *file;
-            for line in thinning.take(entry.at, &entry.event, line) {
-                if let Err(error) = file.write_all(&line) {
-                    tracing::warn!(%error, "the run record can't be written");
-                }
+            if let Err(error) = file.write(&entry) {
+                tracing::warn!(%error, "the run record can't be written");
             }
+        }
+    }
+}
+
+impl RecordFile {
+    fn write(&mut self, entry: &Entry) -> std::io::Result<()> {
+        let mut line = serde_json::to_vec(entry).expect("plain data becomes JSON");
+        line.push(b'\n');
+        for line in self.thinning.take(entry.at, &entry.event, line) {
+            self.file.write_all(&line)?;
+        }
+        // Once a second is enough for those who watch; and after the last one nothing is left out.
+        match entry.event {
+            Event::Sample { .. } | Event::PieceCommitted { .. } => Ok(()),
+            _ => self.latest.replace(&self.thinning.left_out()),
         }
     }
 }

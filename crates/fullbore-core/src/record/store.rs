@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Entry, Event};
+use super::{Entry, Event, latest};
 use crate::error::{Error, Result};
 
 /// A run as `runs list` shows it.
@@ -43,7 +43,10 @@ pub fn read_events(run_dir: &Path) -> Result<Vec<Entry>> {
     let path = run_dir.join("record.jsonl");
     let text = std::fs::read_to_string(&path)
         .map_err(|source| Error::Read { path: path.clone(), source })?;
-    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    let mut entries: Vec<Entry> =
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    entries.extend(latest::read(run_dir));
+    Ok(entries)
 }
 
 fn summarise(entries: &[Entry]) -> Option<RunSummary> {

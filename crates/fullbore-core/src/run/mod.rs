@@ -40,7 +40,7 @@ use crate::diagnose::Verdict;
 use crate::error::{DestinationFailure, Error, Result};
 use crate::observe::{Clocks, Seen, observe};
 use crate::plan::Plan;
-use crate::record::{Event, Recorder, TableTotals};
+use crate::record::{Event, Recorder, TableTotals, ToldPlan, ToldRejects};
 
 use rejects::Rejects;
 use rounds::Rounds;
@@ -102,6 +102,7 @@ pub fn run(
     if !plan.continuity.resumes {
         recorder.record(Event::run_started(plan));
     }
+    recorder.record(Event::Planned { plan: Box::new(ToldPlan::of(plan)) });
     tracing::info!(
         run = plan.run_id,
         streams = plan.streams,
@@ -112,6 +113,9 @@ pub fn run(
     let rounds = Rounds { plan, destination, recorder, interrupted, clocks: &clocks };
     let result = rounds.carry_out(&mut outcome);
     outcome.seconds = began.elapsed().as_secs_f64();
+    if !outcome.reject_files.is_empty() {
+        recorder.record(Event::Rejected { rejects: ToldRejects::of(&outcome.reject_files) });
+    }
     match result {
         Ok(()) => {
             recorder.record(Event::run_finished(&outcome));

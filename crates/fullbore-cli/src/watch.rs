@@ -1,0 +1,63 @@
+//! The live page: `fullbore watch`, and `--live` of a load.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use clap::Args;
+use fullbore_core::error::{Error, Result};
+use fullbore_report::live::{self, Live};
+
+use crate::exit::Ended;
+use crate::load::signals::{INTERRUPTED, listen_for_signals};
+use crate::runs::folder_of;
+use crate::words::complain;
+
+/// A free port that only this machine reaches.
+pub const HERE: &str = "127.0.0.1";
+
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// The run's id [default: the newest run]
+    #[arg(default_value = "last", hide_default_value = true)]
+    run: String,
+    /// Where to serve the page: an address of this machine, with a port or a free one
+    #[arg(long, value_name = "ADDRESS[:PORT]", default_value = HERE)]
+    listen: String,
+}
+
+/// Shows a run until it is interrupted.
+pub fn run(args: &WatchArgs) -> Ended {
+    let opened = folder_of(&args.run).and_then(|folder| open(&args.listen, &folder));
+    match opened {
+        Ok(live) => {
+            eprintln!("ends with Ctrl-C");
+            listen_for_signals();
+            live.serve_until(|| INTERRUPTED.load(Ordering::Relaxed));
+            Ended::Loaded
+        }
+        Err(error) => {
+            complain(&error.to_string(), error.hint());
+            Ended::Usage
+        }
+    }
+}
+
+/// Begins to serve a run's page, and says where.
+pub fn open(listen: &str, run_dir: &Path) -> Result<Live> {
+    let live = Live::start(listen, run_dir).map_err(refusal)?;
+    // Also where nothing else is to be said: without it the page can't be found.
+    eprintln!("live: {}", live.url());
+    if live.is_open() {
+        eprintln!(
+            "  whoever has this URL sees names, settings and messages of the run; they travel in the clear"
+        );
+    }
+    Ok(live)
+}
+
+fn refusal(error: live::Error) -> Error {
+    match error {
+        live::Error::Record(error) => error,
+        error => Error::Usage { message: error.to_string(), hint: error.hint().map(str::to_owned) },
+    }
+}

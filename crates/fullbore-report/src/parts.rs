@@ -1,0 +1,244 @@
+//! The parts of a page. Each is drawn whole, so that a live page can exchange one for a newer one.
+
+use maud::{Markup, html};
+
+use crate::facts;
+use crate::page::{Page, State};
+use crate::strips::strips;
+use crate::words::{bytes, counted, grouped, seconds, sentence};
+
+/// Waits of backends that are listed.
+const WAITS_SHOWN: usize = 8;
+
+/// A part and the place where it stands.
+pub struct Part {
+    pub name: &'static str,
+    pub markup: Markup,
+}
+
+/// All parts but the charts, which the page's script draws.
+pub fn all(page: &Page) -> Vec<Part> {
+    vec![
+        Part { name: "summary", markup: summary(page) },
+        Part { name: "tables", markup: tables(page) },
+        Part { name: "waits", markup: waits(page) },
+        Part { name: "rejects", markup: facts::rejects(page) },
+        Part { name: "advice", markup: advice(page) },
+        Part { name: "plan", markup: facts::plan(page) },
+        Part { name: "facts", markup: facts::facts(page) },
+    ]
+}
+
+/// The charts, each with what it shows in words for those who can't see it.
+pub fn charts(page: &Page) -> Vec<(&'static str, String)> {
+    let curves = page.curves();
+    let names = page.names();
+    let by_table = |what: &str, lines: &[Vec<Option<f64>>]| {
+        let tables = lines.iter().zip(&names).filter_map(|(line, name)| {
+            let values: Vec<f64> = line.iter().flatten().copied().collect();
+            Some(format!("{name} {}", in_words(&values)?))
+        });
+        format!("{what}, by table: {}", tables.collect::<Vec<_>>().join("; "))
+    };
+    let server = |line: &[f64]| in_words(line).unwrap_or_else(|| "nothing".into());
+    vec![
+        ("chart-bytes", by_table("Million bytes of source a second", &curves.megabytes)),
+        ("chart-rows", by_table("Thousand rows a second", &curves.kilorows)),
+        (
+            "chart-server",
+            format!(
+                "Of the server, million bytes a second: write-ahead log {}; data files {}; {}",
+                server(&curves.wal),
+                server(&curves.written),
+                counted(curves.checkpoints.len() as u64, "checkpoint")
+            ),
+        ),
+    ]
+}
+
+fn in_words(values: &[f64]) -> Option<String> {
+    let most = values.iter().copied().reduce(f64::max)?;
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    Some(format!("{mean:.1} on average, {most:.1} at most"))
+}
+
+/// What the run came to, or how far it is, and what held it back, each in a sentence.
+fn summary(page: &Page) -> Markup {
+    html! {
+        p .sentence #state data-state=(page.state.name()) { (summary_of(page)) }
+        @if let Some(reason) = &page.paused { p .error { "It holds still: " (reason) } }
+        @if let Some(verdict) = page.verdict_so_far() {
+            p .sentence { (capital(&sentence(&verdict))) "." }
+        }
+        @if let Some((limit, share)) = page.limit_now() {
+            p { "Now: " (limit.words()) " (" (format!("{:.0}%", share * 100.0)) ")." }
+        }
+        @if let Some(error) = &page.error { p .error { (error) } }
+        @if !page.left_behind.is_empty() {
+            p .error { "Left behind, to be dropped by hand: " (page.left_behind.join(", ")) }
+        }
+        @if !page.is_over() { (progress(page)) }
+    }
+}
+
+fn summary_of(page: &Page) -> String {
+    let rate = bytes((page.bytes as f64 / page.seconds.max(1e-9)) as u64);
+    let moved = format!(
+        "{}, {} in {} = {rate}/s",
+        counted(page.rows, "row"),
+        bytes(page.bytes),
+        seconds(page.seconds)
+    );
+    let rejected = match page.rejected {
+        0 => String::new(),
+        count => format!(", {} rejected", counted(count, "row")),
+    };
+    match page.state {
+        State::Loaded => format!("Loaded {moved}{rejected}."),
+        State::Stopped => format!("Stopped, and can be resumed: {moved} committed{rejected}."),
+        State::Failed => format!("Failed after {}.", seconds(page.seconds)),
+        State::TakenBack => "Taken back.".into(),
+        State::Unfinished => format!("Not finished: {moved} committed{rejected}."),
+    }
+}
+
+/// How far a run is that goes on.
+fn progress(page: &Page) -> Markup {
+    let (sent, expected) = page.sent();
+    let sent = match (&page.verdict, expected) {
+        (Some(_), _) => {
+            "All rows are sent; what follows is indexes, publishing and statistics.".to_owned()
+        }
+        (None, Some(expected)) if expected > 0 => {
+            let rate = page.rate_now().filter(|rate| *rate > 0.0);
+            let left = rate.map(|rate| {
+                let left = seconds(expected.saturating_sub(sent) as f64 / rate);
+                format!(", {}/s now, about {left} left", bytes(rate as u64))
+            });
+            format!(
+                "Sent {} of {} ({:.0}%){}; {} at work.",
+                bytes(sent),
+                bytes(expected),
+                (sent as f64 / expected as f64 * 100.0).min(100.0),
+                left.unwrap_or_default(),
+                counted(page.streams_active as u64, "piece")
+            )
+        }
+        (None, _) => format!(
+            "Sent {}; {} at work.",
+            bytes(sent),
+            counted(page.streams_active as u64, "piece")
+        ),
+    };
+    html! {
+        p { (sent) }
+        @if let (_, Some(expected)) = page.sent() {
+            progress aria-label="Bytes of source that were sent" max=(expected.max(1)) value=(page.sent().0.min(expected)) {}
+        }
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}
+
+fn tables(page: &Page) -> Markup {
+    let verdict = page.verdict_so_far();
+    let limit =
+        |table: usize| verdict.as_ref().and_then(|v| v.tables.get(table).copied().flatten());
+    let row = |name: Markup, method: Markup, counts: [u64; 4], held: Markup| {
+        let [rows, rejected, size, pieces] = counts;
+        html! { tr {
+            th scope="row" { (name) }
+            td { (method) }
+            td .number { (grouped(rows)) }
+            td .number { (grouped(rejected)) }
+            td .number { (bytes(size)) }
+            td .number { (grouped(pieces)) }
+            td { (held) }
+        } }
+    };
+    let pieces = page.tables.iter().map(|table| table.pieces).sum();
+    html! {
+        section {
+            h2 { "Tables" }
+            div .scrolls #scrolls-tables tabindex="0" role="region" aria-label="Tables" {
+                table {
+                    thead { tr {
+                        th scope="col" { "table" }
+                        th scope="col" { "method" }
+                        th scope="col" .number { "rows" }
+                        th scope="col" .number { "rejects" }
+                        th scope="col" .number { "bytes" }
+                        th scope="col" .number { "pieces" }
+                        th scope="col" { "held back by" }
+                    } }
+                    tbody {
+                        @for (at, table) in page.tables.iter().enumerate() {
+                            (row(
+                                html! { (table.name) },
+                                html! { @if let Some(method) = page.methods.get(at) { (method.method.name()) } },
+                                [table.rows, table.rejected, table.bytes, table.pieces],
+                                html! { @if let Some(share) = limit(at) {
+                                    (share.limit.words()) " (" (format!("{:.0}%", share.share * 100.0)) ")"
+                                } },
+                            ))
+                        }
+                    }
+                    @if page.tables.len() > 1 { tfoot {
+                        (row(html! { "all" }, html! {}, [page.rows, page.rejected, page.bytes, pieces], html! {}))
+                    } }
+                }
+            }
+        }
+    }
+}
+
+fn waits(page: &Page) -> Markup {
+    let waits = page.waits();
+    html! {
+        @if page.observations.len() > 1 {
+            section {
+                h2 { "What each stream waited for" }
+                (strips(page))
+                @if let Some(verdict) = page.verdict_so_far().filter(|verdict| !verdict.shares.is_empty()) {
+                    h3 { "All streams together" }
+                    (bars(verdict.shares.iter().map(|share| (share.limit.words().to_owned(), share.share))))
+                }
+                @if !waits.is_empty() {
+                    h3 { "What the server's own names for it were" }
+                    (bars(waits.into_iter().take(WAITS_SHOWN)))
+                }
+            }
+        }
+    }
+}
+
+/// Shares as bars with their words and figures.
+fn bars(shares: impl Iterator<Item = (String, f64)>) -> Markup {
+    html! {
+        ul .bars {
+            @for (name, share) in shares.filter(|(_, share)| *share >= 0.005) {
+                li {
+                    span .name { (name) }
+                    svg .bar aria-hidden="true" viewBox="0 0 100 10" preserveAspectRatio="none" {
+                        rect width=(format!("{:.1}", share * 100.0)) height="10" {}
+                    }
+                    span .number { (format!("{:.0}%", share * 100.0)) }
+                }
+            }
+        }
+    }
+}
+
+fn advice(page: &Page) -> Markup {
+    html! {
+        @if !page.advice.is_empty() {
+            section {
+                h2 { "Advice" }
+                ul { @for line in &page.advice { li { (line) } } }
+            }
+        }
+    }
+}
