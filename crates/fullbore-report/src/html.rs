@@ -35,12 +35,16 @@ pub fn render(entries: &[Entry]) -> String {
                 header {
                     h1 { (title) }
                     p .sentence { (summary_of(&page)) }
+                    @if let Some(achieved) = &page.achieved {
+                        p .sentence { (capital(&crate::words::achieved(achieved))) "." }
+                    }
                     @if let Some(verdict) = &page.verdict {
                         p .sentence { (capital(&sentence(verdict))) "." }
                     }
                     @if let Some(error) = &page.error { p .error role="alert" { (error) } }
                 }
                 main {
+                    (crate::ceilings::ceilings(&page))
                     (tables(&page))
                     (rates(&page))
                     (waits(&page))

@@ -4,6 +4,7 @@
 //! everything but the curves is drawn here too, so that the page can be read, and printed, without a
 //! script. Names and messages of a record may come from anywhere: they reach the page as text only.
 
+mod ceilings;
 mod html;
 pub mod page;
 mod strips;

@@ -1,5 +1,6 @@
 //! What a page shows, out of a record's entries.
 
+use fullbore_core::ceilings::{Achieved, Ceilings};
 use fullbore_core::destination::Phase;
 use fullbore_core::diagnose::Verdict;
 use fullbore_core::observe::{Observation, Settings};
@@ -53,6 +54,8 @@ pub struct Page {
     pub seconds: f64,
     pub phases: Vec<Phase>,
     pub verdict: Option<Verdict>,
+    pub ceilings: Option<Ceilings>,
+    pub achieved: Option<Achieved>,
     pub advice: Vec<String>,
     pub settings: Option<Settings>,
     pub curves: Curves,
@@ -136,6 +139,8 @@ impl Page {
             }
             Event::RunPaused { reason } => self.events.push((at, format!("held still: {reason}"))),
             Event::RunContinued { .. } => self.events.push((at, "went on".into())),
+            Event::Ceilings { ceilings } => self.ceilings = Some(ceilings.as_ref().clone()),
+            Event::Achieved { achieved } => self.achieved = Some(*achieved),
             Event::RunTakenBack => self.state = Some(State::TakenBack),
             Event::RunFailed { error, is_kept, .. } => {
                 self.state = Some(if *is_kept { State::Stopped } else { State::Failed });

@@ -23,6 +23,7 @@ pub fn resume(args: &ResumeArgs) -> Result<Ended> {
         json: args.json,
         quiet: args.quiet,
         log_file: args.log_file.clone(),
+        ceilings: None,
     };
     load::load(&job, &manner).or_else(|error| Ok(load::fail(&manner, &error)))
 }
