@@ -79,19 +79,16 @@ pub fn of(
     }
     let Ok(text) = std::fs::read(path_of(&job.identity()?)?) else { return Ok(None) };
     let all: Vec<Ceilings> = serde_json::from_slice(&text).unwrap_or_default();
-    let here = Ceilings {
-        target: target_of(job, postgres),
-        machine: machine(),
-        ..Ceilings::default()
-    };
+    let here =
+        Ceilings { target: target_of(job, postgres), machine: machine(), ..Ceilings::default() };
     let found = all.into_iter().find(|known| is_same_place(known, &here));
     Ok(found.filter(|known| known.cores == cores() && difference(known, plan).is_none()))
 }
 
 /// Reads ceilings, or the report that has them in it.
 fn read(file: &Path) -> Result<Ceilings> {
-    let text = std::fs::read(file)
-        .map_err(|source| Error::Read { path: file.to_path_buf(), source })?;
+    let text =
+        std::fs::read(file).map_err(|source| Error::Read { path: file.to_path_buf(), source })?;
     let wrong = |error: serde_json::Error| {
         Error::usage_with_hint(
             format!("--ceilings {}: {error}", file.display()),
@@ -113,12 +110,15 @@ fn difference(ceilings: &Ceilings, plan: &Plan) -> Option<String> {
         ));
     }
     let pairs = ceilings.tables.iter().zip(&plan.tables);
-    pairs.filter(|(then, now)| then.method != now.method).map(|(then, now)| {
-        format!(
-            "they were measured by method {}, and {} is loaded by {}",
-            then.method.name(),
-            now.name,
-            now.method.name()
-        )
-    }).next()
+    pairs
+        .filter(|(then, now)| then.method != now.method)
+        .map(|(then, now)| {
+            format!(
+                "they were measured by method {}, and {} is loaded by {}",
+                then.method.name(),
+                now.name,
+                now.method.name()
+            )
+        })
+        .next()
 }

@@ -6,17 +6,22 @@ use maud::{Markup, html};
 use crate::page::Page;
 use crate::words::bytes;
 
+/// The longest bar is at most so many times the shortest; what is more is only written.
+const LONGEST: f64 = 5.0;
+
 /// Nothing where no ceilings were known.
 pub fn ceilings(page: &Page) -> Markup {
     let all = page.ceilings.as_ref().map(|known| known.all()).unwrap_or_default();
     let achieved = page.achieved.map(|achieved| achieved.bytes_per_second);
-    let rates = all.iter().map(|ceiling| ceiling.bytes_per_second).chain(achieved);
-    let most = rates.fold(0.0, f64::max);
+    let rates = || all.iter().map(|ceiling| ceiling.bytes_per_second).chain(achieved);
+    // Files in the page cache are read so fast that beside it all else would look the same.
+    let lowest = rates().fold(f64::MAX, f64::min);
+    let most = rates().fold(0.0, f64::max).min(lowest * LONGEST);
     let bar = |name: &str, rate: f64| {
         html! {
             li {
                 span .name { (name) }
-                span .bar { i style=(format!("width:{:.1}%", rate / most * 100.0)) {} }
+                span .bar { i style=(format!("width:{:.1}%", (rate / most).min(1.0) * 100.0)) {} }
                 span .number { (bytes(rate as u64)) "/s" }
             }
         }
@@ -54,8 +59,10 @@ mod tests {
             over_ceiling: 0.25,
         };
         let of = |event| Entry { at: 0.0, event };
-        let entries =
-            [of(Event::Ceilings { ceilings: Box::new(ceilings) }), of(Event::Achieved { achieved })];
+        let entries = [
+            of(Event::Ceilings { ceilings: Box::new(ceilings) }),
+            of(Event::Achieved { achieved }),
+        ];
         let page = render(&entries);
         assert!(page.contains("Achieved 0.25 of the ceiling: 100 MB/s of 400 MB/s"), "{page}");
         assert!(page.contains("width:25.0%") && page.contains("reading the source"));

@@ -79,7 +79,7 @@ pub fn sentence(verdict: &Verdict) -> String {
 pub fn achieved(achieved: &Achieved) -> String {
     let rate = |bytes_per_second: f64| bytes(bytes_per_second as u64);
     format!(
-        "achieved {:.2} of the ceiling: {}/s of {}/s, which {} allows",
+        "achieved {:.2} of the ceiling: {}/s of {}/s, set by {}",
         achieved.over_ceiling,
         rate(achieved.bytes_per_second),
         rate(achieved.ceiling.bytes_per_second),

@@ -49,7 +49,7 @@ fn show_record(run: &str, json: bool) -> Result<()> {
             Event::Ceilings { ceilings } => {
                 if let Some(ceiling) = ceilings.lowest() {
                     say(format_args!(
-                        "{at} ceiling {}/s, which {} allows",
+                        "{at} ceiling {}/s, set by {}",
                         bytes(ceiling.bytes_per_second as u64),
                         ceiling.resource.words()
                     ));

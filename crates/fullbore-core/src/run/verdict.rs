@@ -1,9 +1,9 @@
 //! What held a run back: the verdict on what was seen of it, with advice for the settings in use.
 
+use crate::ceilings::rate_of;
 use crate::diagnose::{Circumstances, InUse, Limit, Verdict, advise, verdict};
 use crate::job::{Method, Publish};
 use crate::observe::Seen;
-use crate::ceilings::rate_of;
 use crate::plan::{PieceInput, Plan};
 
 use super::Outcome;
@@ -49,8 +49,8 @@ pub fn bound(verdict: &mut Verdict, plan: &Plan, outcome: &Outcome) {
 mod tests {
     use super::*;
     use crate::ceilings::{Ceilings, Stage};
-    use crate::diagnose::Sureness;
     use crate::destination::Phase;
+    use crate::diagnose::Sureness;
     use crate::plan::Continuity;
 
     fn plan(ceilings: Option<Ceilings>) -> Plan {

@@ -16,27 +16,38 @@ const ABOUT: &str = "
            EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'f')
              AS has_references,
            c.reltuples > 0 AS has_rows,
-           EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid) AS has_indexes
+           EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid) AS has_indexes,
+           EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid
+                     AND (i.indisunique OR i.indisexclusion)) AS is_unique
       FROM pg_class c WHERE c.oid = ";
 
-/// Makes the copies, one for each target, in their order; returns what they lack.
-pub fn make(scratch: &Scratch, targets: &[Target]) -> Result<Vec<String>, Error> {
+/// What is to be known of the copies.
+#[derive(Default)]
+pub struct Copies {
+    /// What they lack.
+    pub notes: Vec<String>,
+    /// The same rows can't be in one of them twice.
+    pub are_unique: bool,
+}
+
+/// Makes the copies, one for each target, in their order.
+pub fn make(scratch: &Scratch, targets: &[Target]) -> Result<Copies, Error> {
     let mut session = scratch.session();
-    let mut notes = Vec::new();
+    let mut copies = Copies::default();
     session.execute("BEGIN").map_err(failed)?;
     let made = targets.iter().enumerate().try_for_each(|(at, target)| {
-        copy(&mut session, target, &scratch.name(at + 1), &mut notes)
+        copy(&mut session, target, &scratch.name(at + 1), &mut copies)
     });
     let ended = made.and_then(|()| session.execute("COMMIT").map(drop));
     ended.or_else(|error| session.execute("ROLLBACK").and(Err(error))).map_err(failed)?;
-    Ok(notes)
+    Ok(copies)
 }
 
 fn copy(
     session: &mut Session,
     target: &Target,
     name: &str,
-    notes: &mut Vec<String>,
+    copies: &mut Copies,
 ) -> Result<(), ConnectionError> {
     let like = target.name();
     if let Some(create) = &target.create {
@@ -60,9 +71,10 @@ fn copy(
     if target.create.is_some() {
         session.execute(&format!("DROP TABLE {like}"))?;
     }
+    copies.are_unique |= is("is_unique");
     let mut lacks = |is: bool, what: &str| {
         if is {
-            notes.push(format!("{like}: measured without {what}"));
+            copies.notes.push(format!("{like}: measured without {what}"));
         }
     };
     lacks(is("has_triggers"), "its triggers");

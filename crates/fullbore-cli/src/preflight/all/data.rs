@@ -9,8 +9,8 @@ use fullbore_core::parse::Parser;
 use fullbore_core::parse::block::Block;
 use fullbore_core::plan::{FileRange, Format, PieceInput, Plan, TablePlan};
 use fullbore_core::source::feed::RangeFeed;
-use fullbore_core::source::stream::StreamFeed;
 use fullbore_core::source::lines::line_at;
+use fullbore_core::source::stream::StreamFeed;
 use serde::Serialize;
 
 /// Places of a file that are looked at, and blocks (of 256 KiB) at each.

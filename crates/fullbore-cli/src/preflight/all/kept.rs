@@ -14,9 +14,15 @@ use fullbore_core::plan::{Plan, PlannedPiece};
 
 /// Rows as they are sent.
 pub enum Rows {
-    Typed { encoded: Vec<u8>, rows: u64 },
+    Typed {
+        encoded: Vec<u8>,
+        rows: u64,
+    },
     /// Lines of COPY text, for the server to judge.
-    Text { lines: Vec<u8>, rows: u64 },
+    Text {
+        lines: Vec<u8>,
+        rows: u64,
+    },
 }
 
 impl Rows {

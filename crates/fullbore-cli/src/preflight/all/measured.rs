@@ -56,7 +56,11 @@ pub fn run(
     let recorder = {
         let (seen, stop, server) = (seen.clone(), stop.clone(), server.cloned());
         Recorder::told_to(Box::new(move |entry| {
-            let Event::Sample { tables, .. } = &entry.event else { return };
+            let tables: &[TableTotals] = match &entry.event {
+                Event::RunStarted { .. } => &[],
+                Event::Sample { tables, .. } => tables,
+                _ => return,
+            };
             if stop.load(Ordering::Relaxed) {
                 // What comes after it is no part of what is measured.
                 return;
@@ -68,11 +72,16 @@ pub fn run(
                 client_cpu: process_seconds(),
                 server_cpu: server.as_ref().map(ServerCpu::seconds),
             };
+            // It begins when the first rows can move, not when the target is made ready; but what is
+            // small may be over before the first sample.
+            if point.bytes == 0 {
+                seen.points.clear();
+            }
             let first = seen.points.first().unwrap_or(&point);
             let is_enough = point.at.duration_since(first.at).as_secs_f64() >= bounds.seconds
                 || point.bytes >= bounds.bytes;
             seen.points.push(point);
-            seen.tables.clone_from(tables);
+            seen.tables = tables.to_vec();
             if is_enough || INTERRUPTED.load(Ordering::Relaxed) {
                 stop.store(true, Ordering::Relaxed);
             }

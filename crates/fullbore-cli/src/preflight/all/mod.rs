@@ -114,7 +114,10 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
         }
         None => {
             report.notes.push("there is no server to measure".into());
-            encode(&plan, to.as_destination(), bounds)?
+            let encode = encode(&plan, to.as_destination(), bounds)?;
+            say("encode", &encode.stage);
+            report.ceilings.encode = Some(encode.stage.clone());
+            encode
         }
     };
     report.total = total_bytes(&plan, &read, &encode.tables);
@@ -147,7 +150,10 @@ fn check(args: &AllArgs) -> Result<()> {
         ));
     }
     if !(args.time > 0.0 && args.time <= 3600.0) {
-        return Err(Error::usage_with_hint("--time must be more than 0 and at most 3600", "--time 5"));
+        return Err(Error::usage_with_hint(
+            "--time must be more than 0 and at most 3600",
+            "--time 5",
+        ));
     }
     Ok(())
 }
@@ -207,9 +213,7 @@ fn total_bytes(plan: &Plan, read: &read::Read, sampled: &[TableTotals]) -> u64 {
     };
     let of_piece = |piece: &fullbore_core::plan::PlannedPiece| match &piece.input {
         PieceInput::Ranges(_) => piece.bytes as f64,
-        PieceInput::Stream { file } => {
-            plan.tables[piece.table].files[*file].size as f64 * unpacked
-        }
+        PieceInput::Stream { file } => plan.tables[piece.table].files[*file].size as f64 * unpacked,
         PieceInput::Rows(ranges) => {
             let rows: u64 = ranges.iter().map(|range| range.end - range.start).sum();
             rows as f64 * sampled.get(piece.table).map_or(0.0, per_row)

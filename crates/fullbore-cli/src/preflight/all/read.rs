@@ -89,12 +89,14 @@ fn feed_of(plan: &Plan, piece: &PlannedPiece) -> Result<Feed> {
             dialect.clone(),
             plan.max_field_bytes,
         )),
-        (PieceInput::Stream { file }, Format::Delimited(dialect)) => Feed::Stream(StreamFeed::open(
-            table.files[*file].clone(),
-            *file,
-            dialect.clone(),
-            plan.max_field_bytes,
-        )?),
+        (PieceInput::Stream { file }, Format::Delimited(dialect)) => {
+            Feed::Stream(StreamFeed::open(
+                table.files[*file].clone(),
+                *file,
+                dialect.clone(),
+                plan.max_field_bytes,
+            )?)
+        }
         (PieceInput::Rows(ranges), _) => Feed::Rows(RowFeed::new(
             table.files.clone(),
             ranges.clone(),

@@ -161,22 +161,25 @@ impl Report {
                 stage.sessions.map_or_else(String::new, |sessions| sessions.to_string()),
                 grouped((stage.bytes_per_second / 1e6).round() as u64),
                 format!("{:.2}", stage.client_cpu),
-                stage.server_cpu.map_or_else(|| "not seen".into(), |cpu| format!("{cpu:.2}")),
+                match (stage.sessions, stage.server_cpu) {
+                    // The server has no part in it.
+                    (None, _) => String::new(),
+                    (Some(_), None) => "not seen".into(),
+                    (Some(_), Some(cpu)) => format!("{cpu:.2}"),
+                },
                 said,
             ]);
         };
-        // What has no server has no CPU of a server.
-        let alone = |stage: &Stage| Stage { server_cpu: Some(0.0), ..stage.clone() };
         let ceilings = &self.ceilings;
         if let Some(read) = &ceilings.read {
             let cached = self.cached.map_or_else(String::new, |share| {
                 format!("{:.0}% of it from the page cache", share * 100.0)
             });
-            add("read", &alone(read), cached);
+            add("read", read, cached);
         }
         for (name, stage) in [("parse", &ceilings.parse), ("encode", &ceilings.encode)] {
             if let Some(stage) = stage {
-                add(name, &alone(stage), String::new());
+                add(name, stage, String::new());
             }
         }
         for (name, stages) in [("send", &self.send), ("database", &self.database)] {
@@ -196,9 +199,11 @@ impl Report {
         ceilings.sort_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second));
         let rate = |ceiling: &Ceiling| bytes(ceiling.bytes_per_second as u64);
         let [lowest, others @ ..] = ceilings.as_slice() else { return Ok(()) };
-        writeln!(out, "ceiling: {}/s, which {} allows", rate(lowest), lowest.resource.words())?;
-        let others: Vec<String> =
-            others.iter().map(|other| format!("{} {}/s", other.resource.name(), rate(other))).collect();
+        writeln!(out, "ceiling: {}/s, set by {}", rate(lowest), lowest.resource.words())?;
+        let others: Vec<String> = others
+            .iter()
+            .map(|other| format!("{} {}/s", other.resource.name(), rate(other)))
+            .collect();
         if !others.is_empty() {
             writeln!(out, "the others: {}", others.join(", "))?;
         }

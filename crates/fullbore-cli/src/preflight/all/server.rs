@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use fullbore_core::ceilings::Stage;
 use fullbore_core::destination::Destination;
 use fullbore_core::error::{DestinationFailure, Error, Result};
-use fullbore_core::job::{Job, TableJob, Verify};
+use fullbore_core::job::{Job, Publish, TableJob, Verify};
 use fullbore_core::plan::{PieceInput, Plan};
 use fullbore_postgres::connection::Session;
 use fullbore_postgres::{Postgres, Settings, Target};
@@ -17,9 +17,10 @@ use fullbore_preflight::db::place::place;
 use super::data::Finding;
 use super::kept::{Encoded, KeptPiece, Room, Rows};
 use super::measured::{self, Bounds, Measured};
+use super::replay::Replay;
 use super::report::Report;
 use super::space::Space;
-use super::{copies, per_row, ready, replay, send};
+use super::{copies, per_row, ready, send};
 use crate::assemble::{Assembled, assemble};
 use crate::preflight::rate::scratch::Scratch;
 use crate::words::counted;
@@ -57,7 +58,8 @@ impl Scene<'_> {
         report.is_network = is_network;
         let scratch = Scratch::make(session).map_err(of_preflight)?;
         report.notes.extend(scratch.notes.iter().cloned());
-        report.notes.extend(copies::make(&scratch, targets).map_err(of_preflight)?);
+        let copies = copies::make(&scratch, targets).map_err(of_preflight)?;
+        report.notes.extend(copies.notes.iter().cloned());
         let settings = Settings {
             tablespaces: self.job.tablespaces.clone(),
             // Rows of the scratch schema must not reach anybody's subscriber.
@@ -75,8 +77,18 @@ impl Scene<'_> {
         say("encode", &encode.stage);
         report.ceilings.encode = Some(encode.stage.clone());
         let space = place.map(|place| Space::at(&place));
-        let rest = Rest { scene: self, plan: &plan, postgres: &postgres, server: server.as_ref() };
-        let outcome = rest.measure(&scratch, &encode, is_network, space, say, report);
+        // A partition is made with its piece; a unique index takes no row twice.
+        let is_once = copies.are_unique
+            || plan.tables.iter().any(|table| table.publish == Publish::Partitions);
+        let rest = Rest {
+            scene: self,
+            plan: &plan,
+            postgres: &postgres,
+            server: server.as_ref(),
+            scratch: &scratch,
+            is_once,
+        };
+        let outcome = rest.measure(&encode, is_network, space, say, report);
         // What a measurement left goes before the schema does.
         postgres.abort(&plan);
         Ok((encode, outcome))
@@ -112,19 +124,21 @@ struct Rest<'a> {
     plan: &'a Arc<Plan>,
     postgres: &'a Postgres,
     server: Option<&'a ServerCpu>,
+    scratch: &'a Scratch,
+    /// The same rows can't be sent twice.
+    is_once: bool,
 }
 
 impl Rest<'_> {
     fn measure(
         &self,
-        scratch: &Scratch,
         encode: &Measured,
         is_network: bool,
         mut space: Option<Space>,
         say: &dyn Fn(&str, &Stage),
         report: &mut Report,
     ) -> Result<()> {
-        let Self { scene, plan, postgres, server } = *self;
+        let Self { scene, plan, postgres, server, scratch, is_once } = *self;
         let bounds = scene.bounds;
         let bytes_per_row: Vec<f64> = encode.tables.iter().map(per_row).collect();
         let kept = self.keep()?;
@@ -148,14 +162,22 @@ impl Rest<'_> {
             keep_best(&mut report.ceilings.send, &sent);
             report.send.push(sent);
         }
+        let empty = || self.empty();
+        let replay = Replay {
+            plan,
+            destination: postgres,
+            kept: &kept,
+            bytes_per_row: &bytes_per_row,
+            bounds,
+            server,
+            empty: is_once.then_some(&empty),
+        };
         for (at, sessions) in self.sessions(kept.len()).into_iter().enumerate() {
             if at > 0 {
-                self.empty(scratch)?;
+                self.empty()?;
             }
-            let stage =
-                replay::run(plan, postgres, &kept, sessions, &bytes_per_row, bounds, server);
-            let stage = match stage {
-                Ok(stage) => stage,
+            let (stage, there) = match replay.run(sessions) {
+                Ok(replayed) => replayed,
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 Err(error) => {
                     report.notes.push(format!("the server alone was not measured: {error}"));
@@ -164,14 +186,14 @@ impl Rest<'_> {
             };
             say(&format!("database, {}", counted(sessions as u64, "session")), &stage);
             if let Some(space) = &mut space {
-                space.sampled(copies::size(scratch).map_err(of_preflight)?, stage.bytes);
+                space.sampled(copies::size(scratch).map_err(of_preflight)?, there);
             }
             keep_best(&mut report.ceilings.database, &stage);
             report.database.push(stage);
         }
         report.space = space;
         drop(kept);
-        self.empty(scratch)?;
+        self.empty()?;
         // What the prediction rests on is measured longest.
         let longer = Bounds { seconds: bounds.seconds * 2.0, ..bounds };
         match measured::run(plan, postgres, longer, server, &Arc::default()) {
@@ -213,9 +235,9 @@ impl Rest<'_> {
     }
 
     /// Takes away what was loaded, so that the next measurement begins like the first.
-    fn empty(&self, scratch: &Scratch) -> Result<()> {
+    fn empty(&self) -> Result<()> {
         self.postgres.abort(self.plan);
-        copies::empty(scratch, self.plan.tables.len()).map_err(of_preflight)
+        copies::empty(self.scratch, self.plan.tables.len()).map_err(of_preflight)
     }
 }
 
