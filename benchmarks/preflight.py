@@ -44,14 +44,16 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=1 << 30, help="of the file for disks, in bytes")
     parser.add_argument("--scale", default="2", help="of TPC-H, for jobs")
     parser.add_argument("--name", default=f"{platform.node()}-preflight")
+    parser.add_argument("--job", type=int, action="append", help="only this job, from 1")
+    parser.add_argument("--into", type=Path, help="go on with the part `all` of this folder")
     args = parser.parse_args()
     # So that whatever was set up is taken down again on a polite kill too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
-    folder = new_folder(args.name)
+    args.folder = folder = args.into or new_folder(args.name)
     lines = [f"# {folder.name}\n", *about()]
     whole = True
-    with (folder / "raw.jsonl").open("w") as raw:
+    with (folder / "raw.jsonl").open("a") as raw:
 
         def keep(figures: dict[str, object]) -> None:
             raw.write(json.dumps(figures) + "\n")

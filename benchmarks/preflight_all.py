@@ -28,7 +28,8 @@ from server import Server, psql_command
 
 Keep = Callable[[dict[str, object]], None]
 
-NARROW_ROWS = 12_000_000
+MEGABYTE = 1e6
+NARROW_ROWS = 8_000_000
 PARTITIONS = ["--publish", "partitions", "--partition-by", "l_orderkey"]
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 
@@ -211,36 +212,53 @@ def jobs(scale: str) -> list[Job]:
 
 
 def part(args: argparse.Namespace, keep: Keep) -> list[str]:
-    """Each job measured, then loaded; the table of both."""
+    """Each job measured, then loaded; the table of both, and of the folder's earlier turns."""
+    missing = {}
+    for number, job in enumerate(jobs(args.scale), start=1):
+        if args.job and number not in args.job:
+            continue
+        try:
+            measure(job, args.repeats, keep)
+        except Missing as reason:
+            missing[job.name] = str(reason)
+    raw = [json.loads(line) for line in (args.folder / "raw.jsonl").read_text().splitlines()]
+    return summary([line for line in raw if line["part"] == "all"], missing)
+
+
+def summary(raw: list[dict], missing: dict[str, str]) -> list[str]:
+    """The table of what was measured; of a job that was measured again the last turn counts."""
     lines = [
         "| job | ceiling MB/s | set by | predicted MB/s | achieved MB/s | predicted / achieved |"
         " achieved / ceiling |",
         "|---|---|---|---|---|---|---|",
     ]
-    within, all_jobs = 0, 0
-    for job in jobs(args.scale):
-        try:
-            figures = measure(job, args.repeats, keep)
-        except Missing as reason:
-            lines.append(f"| {job.name} | not available: {reason} | | | | | |")
-            continue
-        all_jobs += 1
-        within += abs(figures["predicted"] / figures["achieved"] - 1) <= 0.2
-        low, high = figures["range"]
+    turns: dict[str, dict] = {}
+    for line in raw:
+        if "preflight" in line:
+            turns[line["job"]] = {"report": line["preflight"], "rates": []}
+        else:
+            rate = line["load"]["achieved"]["bytes_per_second"]
+            turns[line["job"]]["rates"].append(rate / MEGABYTE)
+    within = 0
+    for name, turn in turns.items():
+        report, rates = turn["report"], turn["rates"]
+        ceiling = report["ceiling"]["bytes_per_second"] / MEGABYTE
+        predicted = report["predicted"]["bytes_per_second"] / MEGABYTE
+        achieved = statistics.median(rates)
+        within += abs(predicted / achieved - 1) <= 0.2
         lines.append(
-            f"| {job.name} ({figures['version']}) | {figures['ceiling']:.0f}"
-            f" | {figures['resource']} | {figures['predicted']:.0f}"
-            f" | {figures['achieved']:.0f} ({low:.0f}-{high:.0f})"
-            f" | {figures['predicted'] / figures['achieved']:.2f}"
-            f" | {figures['achieved'] / figures['ceiling']:.2f} |"
+            f"| {name} ({report['ceilings']['server'].split()[0]}) | {ceiling:.0f}"
+            f" | {report['ceiling']['resource']} | {predicted:.0f}"
+            f" | {achieved:.0f} ({min(rates):.0f}-{max(rates):.0f})"
+            f" | {predicted / achieved:.2f} | {achieved / ceiling:.2f} |"
         )
-        print(lines[-1], flush=True)
-    lines += ["", f"Predicted within 20% of achieved: {within} of {all_jobs} jobs."]
+    lines += [f"| {name} | not available: {reason} | | | | | |" for name, reason in missing.items()]
+    lines += ["", f"Predicted within 20% of achieved: {within} of {len(turns)} jobs."]
     lines += ["Achieved: the median of the loads, while rows move; in parentheses the range."]
     return lines
 
 
-def measure(job: Job, repeats: int, keep: Keep) -> dict[str, object]:
+def measure(job: Job, repeats: int, keep: Keep) -> None:
     """One preflight and some loads of a job."""
     env = environment(FULLBORE_HOME=str(DATA / "home-ceilings-state"))
     files = job.files()
@@ -263,19 +281,9 @@ def measure(job: Job, repeats: int, keep: Keep) -> dict[str, object]:
         report = json.loads(run_text([str(FULLBORE), "preflight", "all", *what], env=env))
         took = time.monotonic() - began
         keep({"part": "all", "job": job.name, "seconds": took, "preflight": report})
-        rates = []
         for repeat in range(repeats):
             clear()
             load = [str(FULLBORE), "load", *what, "--no-analyze"]
-            summary = json.loads(run_text(load, env=env))
-            keep({"part": "all", "job": job.name, "repeat": repeat, "load": summary})
-            rates.append(summary["achieved"]["bytes_per_second"] / 1e6)
+            done = json.loads(run_text(load, env=env))
+            keep({"part": "all", "job": job.name, "repeat": repeat, "load": done})
         place.sql(f"DROP TABLE IF EXISTS {job.table}")
-        return {
-            "version": place.version,
-            "ceiling": report["ceiling"]["bytes_per_second"] / 1e6,
-            "resource": report["ceiling"]["resource"],
-            "predicted": report["predicted"]["bytes_per_second"] / 1e6,
-            "achieved": statistics.median(rates),
-            "range": (min(rates), max(rates)),
-        }

@@ -248,6 +248,28 @@ fn packed_files_several_tables_and_no_server_at_all() {
 }
 
 #[test]
+fn a_role_that_may_make_no_schema_learns_the_client_s_half() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let role = format!("only_inserts_{}", database.name());
+    database.psql(&format!(
+        "CREATE ROLE {role} LOGIN; CREATE TABLE t (id int, note text, price numeric);
+         GRANT INSERT ON t TO {role}"
+    ));
+    let file = files.write("t.csv", rows(1000));
+    let url = database.url().replace("postgres@", &format!("{role}@"));
+    let job = [file.as_str(), "--to", &url, "--table", "t", "--header", "none"];
+    let (report, output) = measure(&files, &job);
+    database.psql(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
+    assert_eq!(output.code, 0, "{report:#}\n{}", output.stderr);
+    assert!(rate(&report["ceilings"]["encode"]) > 0.0);
+    assert!(report["ceilings"]["database"].is_null());
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("the server was not measured") && notes.contains("CREATE"), "{notes}");
+}
+
+#[test]
 fn over_tcp_the_way_to_the_server_is_measured_too() {
     let password = "s3cret-w0rd";
     let cluster = match TestCluster::builder(TestServer::Embedded18).tcp(password).start() {

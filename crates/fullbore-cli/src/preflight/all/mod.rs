@@ -105,15 +105,21 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
         parse: Some(parse.stage),
         ..Ceilings::default()
     };
-    let encode = match to.postgres() {
+    let measured = match to.postgres() {
         Some(postgres) => {
             let scene = server::Scene { job: &job, postgres, bounds, reject_dir: &reject_dir };
-            let (encode, outcome) = scene.measure(&targets, &say, report)?;
-            outcome?;
-            encode
+            let measured = scene.measure(&targets, &say, report)?;
+            postgres.adopt(targets);
+            measured
         }
         None => {
             report.notes.push("there is no server to measure".into());
+            None
+        }
+    };
+    let encode = match measured {
+        Some(encode) => encode,
+        None => {
             let encode = encode(&plan, to.as_destination(), bounds)?;
             say("encode", &encode.stage);
             report.ceilings.encode = Some(encode.stage.clone());

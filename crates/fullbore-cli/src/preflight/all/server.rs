@@ -40,13 +40,14 @@ pub struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Measures into the report. The encoding is known also where the rest failed.
+    /// Measures into the report; the encoding comes back. `None` where the role may make nothing to
+    /// measure with, which a load need not.
     pub fn measure(
         &self,
         targets: &[Target],
         say: &dyn Fn(&str, &Stage),
         report: &mut Report,
-    ) -> Result<(Measured, Result<()>)> {
+    ) -> Result<Option<Measured>> {
         let options = self.postgres.options();
         let connect = || Session::connect(options).map_err(of_connection);
         let mut session = connect()?;
@@ -56,10 +57,19 @@ impl Scene<'_> {
         report.ceilings.server = session.parameter("server_version").map(str::to_owned);
         report.ceilings.server_is_here = server.is_some();
         report.is_network = is_network;
-        let scratch = Scratch::make(session).map_err(of_preflight)?;
-        report.notes.extend(scratch.notes.iter().cloned());
-        let copies = copies::make(&scratch, targets).map_err(of_preflight)?;
-        report.notes.extend(copies.notes.iter().cloned());
+        let made = Scratch::make(session).and_then(|scratch| {
+            let copies = copies::make(&scratch, targets)?;
+            Ok((scratch, copies))
+        });
+        let (scratch, copies) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                let hint = error.hint().map_or(String::new(), |hint| format!("; {hint}"));
+                report.notes.push(format!("the server was not measured: {error}{hint}"));
+                return Ok(None);
+            }
+        };
+        report.notes.extend(scratch.notes.iter().chain(&copies.notes).cloned());
         let settings = Settings {
             tablespaces: self.job.tablespaces.clone(),
             // Rows of the scratch schema must not reach anybody's subscriber.
@@ -91,7 +101,7 @@ impl Scene<'_> {
         let outcome = rest.measure(&encode, is_network, space, say, report);
         // What a measurement left goes before the schema does.
         postgres.abort(&plan);
-        Ok((encode, outcome))
+        outcome.map(|()| Some(encode))
     }
 
     /// The same job into the copies.
