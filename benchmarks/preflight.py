@@ -1,4 +1,5 @@
-"""`fullbore preflight` beside fio and iperf3, in turn, on the same machine and the same settings.
+"""`fullbore preflight` beside fio and iperf3, in turn, on the same machine and the same settings;
+and beside loads, what it predicts of them.
 
 Raw figures, the peers' own output among them, are kept under runs/ like those of bench.py.
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import preflight_all
 import preflight_net
 from lab import DATA, FULLBORE, HERE, Failed, Missing, run_text
 
@@ -34,20 +36,24 @@ def main() -> int:
         "disk": disk,
         "net": preflight_net.veth,
         "wan": preflight_net.wan,
+        "all": preflight_all.part,
     }
     parser.add_argument("--part", action="append", choices=parts, help="only this part")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement")
     parser.add_argument("--size", type=int, default=1 << 30, help="of the file for disks, in bytes")
+    parser.add_argument("--scale", default="2", help="of TPC-H, for jobs")
     parser.add_argument("--name", default=f"{platform.node()}-preflight")
+    parser.add_argument("--job", type=int, action="append", help="only this job, from 1")
+    parser.add_argument("--into", type=Path, help="go on with the part `all` of this folder")
     args = parser.parse_args()
     # So that whatever was set up is taken down again on a polite kill too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
-    folder = new_folder(args.name)
+    args.folder = folder = args.into or new_folder(args.name)
     lines = [f"# {folder.name}\n", *about()]
     whole = True
-    with (folder / "raw.jsonl").open("w") as raw:
+    with (folder / "raw.jsonl").open("a") as raw:
 
         def keep(figures: dict[str, object]) -> None:
             raw.write(json.dumps(figures) + "\n")

@@ -45,6 +45,11 @@ class LoadResult:
         """Source bytes per second, over all phases."""
         return self.bytes / self.seconds if self.seconds else 0.0
 
+    @property
+    def achieved_over_ceiling(self) -> float | None:
+        """The rate while rows moved, as a share of the ceiling; None where none is known."""
+        return self.raw.get("achieved_over_ceiling")
+
 
 def find_command() -> Path:
     """The installed ``fullbore`` command.

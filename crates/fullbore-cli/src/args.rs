@@ -39,7 +39,7 @@ pub enum Command {
     Runs(RunsArgs),
     /// Show a run on a live page: one that goes on, or is over
     Watch(WatchArgs),
-    /// Measure what disks and networks can do, before a load
+    /// Measure what disks, networks, servers and a whole job's way can do, before a load
     Preflight(PreflightArgs),
 }
 
@@ -179,6 +179,10 @@ pub struct LoadArgs {
     /// this machine: replica-lag=10s,slot-backlog=20GB,archive-backlog=1000,free-disk=50GB
     #[arg(long, value_name = "LIMIT,...")]
     pub pause_when: Option<PauseWhen>,
+    /// Ceilings to compare with, as `preflight all --json` printed them [default: those that it
+    /// measured last for this job]
+    #[arg(long, value_name = "FILE")]
+    pub ceilings: Option<PathBuf>,
     /// Set a value of the job file
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,

@@ -113,6 +113,7 @@ pub fn assemble(
         tables_at_once: job.tables_at_once,
         continuity: Continuity::default(),
         verify: job.verify,
+        ceilings: None,
     };
     Ok(Assembled { plan, targets, statements, not_resumable })
 }

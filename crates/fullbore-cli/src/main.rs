@@ -5,6 +5,7 @@
 
 mod args;
 mod assemble;
+mod ceilings;
 mod columns;
 mod exit;
 mod extension;

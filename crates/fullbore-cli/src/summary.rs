@@ -1,5 +1,6 @@
 //! What a run came to: a table for people, or one JSON object.
 
+use fullbore_core::ceilings::Achieved;
 use fullbore_core::diagnose::{Limit, Verdict};
 use fullbore_core::job::Verify;
 use fullbore_core::plan::Plan;
@@ -9,12 +10,16 @@ use fullbore_postgres::ledger::runs::LedgerRun;
 use serde::Serialize;
 
 use crate::plan_view;
-use crate::words::{bytes, counted, grouped, seconds, sentence};
+use crate::words::{achieved, bytes, counted, grouped, seconds, sentence};
 
 /// The object that `--json` prints.
 #[derive(Debug, Serialize)]
 pub struct JsonSummary<'a> {
     run_id: &'a str,
+    /// How much of the ceiling it achieved while rows moved; none where no ceiling is known.
+    achieved_over_ceiling: Option<f64>,
+    /// The ceiling, and the rate beside it.
+    achieved: Option<Achieved>,
     rows: u64,
     rejected: u64,
     bytes: u64,
@@ -70,6 +75,8 @@ impl<'a> JsonSummary<'a> {
     pub fn of(plan: &'a Plan, outcome: &'a Outcome, error: Option<String>) -> Self {
         Self {
             run_id: &plan.run_id,
+            achieved_over_ceiling: outcome.achieved.map(|achieved| achieved.over_ceiling),
+            achieved: outcome.achieved,
             rows: outcome.rows,
             rejected: outcome.rejected,
             bytes: outcome.bytes,
@@ -129,6 +136,9 @@ fn verified_words(verified: &Verified) -> String {
 
 /// The table at the end of a run.
 pub fn print(plan: &Plan, outcome: &Outcome) {
+    if let Some(figures) = &outcome.achieved {
+        eprintln!("{}", achieved(figures));
+    }
     let name_width =
         outcome.tables.iter().map(|t| t.name.chars().count()).max().unwrap_or(0).max(5);
     let line = |cells: [&str; 5]| {
@@ -188,6 +198,12 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
     {
         eprintln!("{}", sentence(verdict));
         advice.iter().for_each(|line| eprintln!("  advice: {line}"));
+    }
+    if plan.ceilings.is_none() {
+        eprintln!(
+            "achieved / ceiling: not known; `fullbore preflight all`, with the arguments of this load, \
+             measures the ceiling"
+        );
     }
 }
 

@@ -3,6 +3,7 @@
 //! This crate knows no database, prints nothing and makes no HTML. Between parse and encode there
 //! is only Arrow's `RecordBatch`; where batches go is behind [`destination`].
 
+pub mod ceilings;
 pub mod constants;
 pub mod destination;
 pub mod diagnose;

@@ -94,7 +94,7 @@ fn document(page: &Page, last: &Markup, more: &Markup, scripts: &[&str]) -> Stri
                     (part("summary"))
                 }
                 main {
-                    // What the run could have done at most stands here, where the record says it.
+                    (part("ceilings"))
                     (part("tables"))
                     section {
                         h2 { "Rate" }

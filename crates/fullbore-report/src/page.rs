@@ -3,6 +3,7 @@
 //! A report takes all of them at once, a live page as they are written; the latter keeps a bounded
 //! number of samples, of which any can be left out, since they are counters that only grow.
 
+use fullbore_core::ceilings::{Achieved, Ceilings};
 use fullbore_core::destination::Phase;
 use fullbore_core::diagnose::{Circumstances, Limit, Verdict, verdict};
 use fullbore_core::observe::{Observation, Settings};
@@ -64,6 +65,8 @@ pub struct Page {
     pub phases: Vec<Phase>,
     /// The one that the record holds; none before rows have ceased to move.
     pub verdict: Option<Verdict>,
+    pub ceilings: Option<Ceilings>,
+    pub achieved: Option<Achieved>,
     pub advice: Vec<String>,
     pub settings: Option<Settings>,
     /// Why it holds still, while it does.
@@ -119,6 +122,8 @@ impl Page {
             seconds: 0.0,
             phases: Vec::new(),
             verdict: None,
+            ceilings: None,
+            achieved: None,
             advice: Vec::new(),
             settings: None,
             paused: None,
@@ -198,6 +203,8 @@ impl Page {
                 self.paused = None;
                 self.note(at, format!("went on after {seconds:.1} s"));
             }
+            Event::Ceilings { ceilings } => self.ceilings = Some(ceilings.as_ref().clone()),
+            Event::Achieved { achieved } => self.achieved = Some(*achieved),
             Event::RunTakenBack => {
                 self.state = State::TakenBack;
                 // It was done at another time, which the record does not count.

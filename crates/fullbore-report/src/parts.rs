@@ -2,10 +2,11 @@
 
 use maud::{Markup, html};
 
+use crate::ceilings;
 use crate::facts;
 use crate::page::{Page, State};
 use crate::strips::strips;
-use crate::words::{bytes, counted, grouped, seconds, sentence};
+use crate::words::{achieved, bytes, counted, grouped, seconds, sentence};
 
 /// Waits of backends that are listed.
 const WAITS_SHOWN: usize = 8;
@@ -20,6 +21,7 @@ pub struct Part {
 pub fn all(page: &Page) -> Vec<Part> {
     vec![
         Part { name: "summary", markup: summary(page) },
+        Part { name: "ceilings", markup: ceilings::ceilings(page) },
         Part { name: "tables", markup: tables(page) },
         Part { name: "waits", markup: waits(page) },
         Part { name: "rejects", markup: facts::rejects(page) },
@@ -67,6 +69,9 @@ fn summary(page: &Page) -> Markup {
     html! {
         p .sentence #state data-state=(page.state.name()) { (summary_of(page)) }
         @if let Some(reason) = &page.paused { p .error { "It holds still: " (reason) } }
+        @if let Some(of_ceiling) = &page.achieved {
+            p .sentence { (capital(&achieved(of_ceiling))) "." }
+        }
         @if let Some(verdict) = page.verdict_so_far() {
             p .sentence { (capital(&sentence(&verdict))) "." }
         }

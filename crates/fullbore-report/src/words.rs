@@ -1,5 +1,6 @@
 //! How numbers, times and verdicts are put to people.
 
+use fullbore_core::ceilings::Achieved;
 use fullbore_core::diagnose::{Limit, Sureness, Verdict};
 
 /// 1234567 as 1,234,567.
@@ -72,6 +73,18 @@ pub fn sentence(verdict: &Verdict) -> String {
         _ => String::new(),
     };
     format!("held back by {words} ({}{sure}){bound}", shares.join(", "))
+}
+
+/// How much of its ceiling a run achieved.
+pub fn achieved(achieved: &Achieved) -> String {
+    let rate = |bytes_per_second: f64| bytes(bytes_per_second as u64);
+    format!(
+        "achieved {:.2} of the ceiling: {}/s of {}/s, set by {}",
+        achieved.over_ceiling,
+        rate(achieved.bytes_per_second),
+        rate(achieved.ceiling.bytes_per_second),
+        achieved.ceiling.resource.words()
+    )
 }
 
 /// How much faster so many times is.

@@ -32,9 +32,7 @@ impl Destinations {
         }
         match job.to.as_deref() {
             Some("null:") => Ok(Self::Null(Null { encoder_of: Box::new(copy_encoder) })),
-            Some("null:batches") => {
-                Ok(Self::Null(Null { encoder_of: Box::new(|_, _, _| Box::new(Discard)) }))
-            }
+            Some("null:batches") => Ok(Self::Null(parsed_only())),
             Some(to) if to.starts_with("parquet:") => {
                 let folder = to.trim_start_matches("parquet:").into();
                 Ok(Self::Parquet(ParquetFiles { folder }))
@@ -68,6 +66,11 @@ impl Destinations {
             Self::Parquet(files) => files,
         }
     }
+}
+
+/// A destination for which nothing is even encoded.
+pub fn parsed_only() -> Null {
+    Null { encoder_of: Box::new(|_, _, _| Box::new(Discard)) }
 }
 
 /// Encodes nothing: what `null:batches` measures ends with the parser.

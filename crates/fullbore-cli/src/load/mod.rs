@@ -1,7 +1,7 @@
 //! `fullbore load` and `fullbore plan`.
 
 pub mod destinations;
-mod job;
+pub mod job;
 mod parts;
 pub mod saved;
 pub mod signals;
@@ -26,7 +26,7 @@ use crate::args::LoadArgs;
 use crate::assemble::{Assembled, assemble};
 use crate::exit::Ended;
 use crate::words::{complain, counted, grouped};
-use crate::{log_file, plan_view, progress, summary, watch};
+use crate::{ceilings, log_file, plan_view, progress, summary, watch};
 
 use destinations::Destinations;
 use job::job_of;
@@ -45,6 +45,8 @@ pub struct Manner {
     pub log_file: Option<PathBuf>,
     /// Where it is shown while it goes on.
     pub live: Option<String>,
+    /// Ceilings to compare with, where a file of them is named.
+    pub ceilings: Option<PathBuf>,
 }
 
 impl Manner {
@@ -57,6 +59,7 @@ impl Manner {
             quiet: args.quiet,
             log_file: args.log_file.clone(),
             live: args.live.clone(),
+            ceilings: args.ceilings.clone(),
         }
     }
 }
@@ -172,8 +175,9 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
         }
         return Ok(Ended::Loaded);
     }
-    let Assembled { plan, targets, statements, .. } =
+    let Assembled { mut plan, targets, statements, .. } =
         planned(job, &to, manner, &mut standing, &course)?;
+    plan.ceilings = ceilings::of(job, to.postgres(), &plan, manner.ceilings.as_deref())?;
     if let Destinations::Postgres(postgres) = &to {
         postgres.adopt(targets);
         if plan.continuity.is_resumable {

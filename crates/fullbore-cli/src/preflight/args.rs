@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::args::LoadArgs;
+
 use super::sizes::{Window, memory_size, rate, size, window};
 
 /// What the machines can do before a load
@@ -23,6 +25,9 @@ pub enum PreflightAction {
     /// How a server is set for a load, with advice; with --table also how fast it takes rows of that
     /// shape
     Db(DbArgs),
+    /// What limits this very job: its files looked through for errors, each part of its way measured
+    /// alone, and how long the whole will take; takes the arguments of `load`
+    All(Box<AllArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -158,6 +163,18 @@ pub struct DbArgs {
     /// Print one JSON object on stdout
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct AllArgs {
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// Longest time for each measurement, in seconds
+    #[arg(long, default_value_t = 5.0, value_name = "SECONDS")]
+    pub time: f64,
+    /// Most bytes of source for each measurement
+    #[arg(long, value_parser = size, value_name = "SIZE", default_value = "2G")]
+    pub bytes: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -1,5 +1,6 @@
 //! `fullbore preflight`: what disks, networks and servers can do, before a load.
 
+mod all;
 mod args;
 mod db;
 mod disk;
@@ -21,6 +22,7 @@ pub fn run(args: &PreflightArgs) -> Ended {
         PreflightAction::Disk(args) => disk::run(args),
         PreflightAction::Net(args) => net::run(args),
         PreflightAction::Db(args) => db::run(args),
+        PreflightAction::All(args) => return all::run(args),
     };
     match result {
         Ok(()) => Ended::Loaded,

@@ -24,6 +24,7 @@ pub fn resume(args: &ResumeArgs) -> Result<Ended> {
         quiet: args.quiet,
         log_file: args.log_file.clone(),
         live: args.live.clone(),
+        ceilings: None,
     };
     load::load(&job, &manner).or_else(|error| Ok(load::fail(&manner, &error)))
 }

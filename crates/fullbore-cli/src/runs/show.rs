@@ -5,7 +5,7 @@ use fullbore_core::record::{Event, read_events};
 
 use super::take_back::{LedgerArgs, Opened};
 use super::{folder_of, id_of, list, say};
-use crate::words::{counted, grouped, seconds, sentence};
+use crate::words::{achieved, bytes, counted, grouped, seconds, sentence};
 
 pub fn show(run: &str, json: bool, ledger: &LedgerArgs) -> Result<()> {
     if !ledger.is_given() {
@@ -57,6 +57,18 @@ fn show_record(run: &str, json: bool) -> Result<()> {
                 for line in advice {
                     say(format_args!("{:>11} advice: {line}", ""));
                 }
+            }
+            Event::Ceilings { ceilings } => {
+                if let Some(ceiling) = ceilings.lowest() {
+                    say(format_args!(
+                        "{at} ceiling {}/s, set by {}",
+                        bytes(ceiling.bytes_per_second as u64),
+                        ceiling.resource.words()
+                    ));
+                }
+            }
+            Event::Achieved { achieved: figures } => {
+                say(format_args!("{at} {}", achieved(&figures)));
             }
             Event::PieceCommitted { piece, stream, rows, .. } => {
                 say(format_args!(

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ceilings::Ceilings;
 use crate::destination::{Lane, TargetColumn};
 use crate::job::{Method, PartSpec, PauseWhen, Publish, RejectLimit, Verify};
 use crate::parse::dialect::Dialect;
@@ -47,6 +48,8 @@ pub struct Plan {
     pub continuity: Continuity,
     /// How much of what is loaded is compared with what was read.
     pub verify: Verify,
+    /// What its way can do, where that was measured before.
+    pub ceilings: Option<Ceilings>,
 }
 
 impl Plan {

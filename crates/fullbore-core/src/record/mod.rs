@@ -20,6 +20,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use crate::ceilings::{Achieved, Ceilings};
 use crate::destination::Phase;
 use crate::diagnose::Verdict;
 use crate::error::{Error, Result};
@@ -101,6 +102,14 @@ pub enum Event {
     Verdict {
         verdict: Verdict,
         advice: Vec<String>,
+    },
+    /// What the run's way can do, as it was measured before.
+    Ceilings {
+        ceilings: Box<Ceilings>,
+    },
+    /// How much of its ceiling the run achieved.
+    Achieved {
+        achieved: Achieved,
     },
     PieceCommitted {
         piece: usize,
@@ -249,6 +258,11 @@ impl Recorder {
             file: Some(Mutex::new(RecordFile { file, thinning: Thinning::default(), latest })),
             listener,
         })
+    }
+
+    /// A recorder that keeps nothing, and tells.
+    pub fn told_to(listener: Listener) -> Self {
+        Self { began: Instant::now(), file: None, listener: Some(listener) }
     }
 
     /// A recorder that keeps nothing.

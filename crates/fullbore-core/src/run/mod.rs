@@ -35,6 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::ceilings::Achieved;
 use crate::destination::{Destination, Phase};
 use crate::diagnose::Verdict;
 use crate::error::{DestinationFailure, Error, Result};
@@ -66,6 +67,8 @@ pub struct Outcome {
     pub seen: Seen,
     /// What held it back, and what to do about that.
     pub verdict: Option<(Verdict, Vec<String>)>,
+    /// How much of its ceiling it achieved, where that is known.
+    pub achieved: Option<Achieved>,
     /// What was proved of it.
     pub verified: Option<verify::Verified>,
     /// How long it held still, where `--pause-when` made it.
@@ -103,6 +106,9 @@ pub fn run(
         recorder.record(Event::run_started(plan));
     }
     recorder.record(Event::Planned { plan: Box::new(ToldPlan::of(plan)) });
+    if let Some(ceilings) = &plan.ceilings {
+        recorder.record(Event::Ceilings { ceilings: Box::new(ceilings.clone()) });
+    }
     tracing::info!(
         run = plan.run_id,
         streams = plan.streams,
@@ -118,6 +124,10 @@ pub fn run(
     }
     match result {
         Ok(()) => {
+            outcome.achieved = plan.ceilings.as_ref().and_then(|known| known.achieved(&outcome));
+            if let Some(achieved) = outcome.achieved {
+                recorder.record(Event::Achieved { achieved });
+            }
             recorder.record(Event::run_finished(&outcome));
             let Outcome { rows, rejected, seconds, .. } = outcome;
             tracing::info!(run = plan.run_id, rows, rejected, seconds, "run finished");

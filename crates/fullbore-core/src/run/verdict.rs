@@ -1,9 +1,12 @@
 //! What held a run back: the verdict on what was seen of it, with advice for the settings in use.
 
+use crate::ceilings::rate_of;
 use crate::diagnose::{Circumstances, InUse, Limit, Verdict, advise, verdict};
 use crate::job::{Method, Publish};
 use crate::observe::Seen;
 use crate::plan::{PieceInput, Plan};
+
+use super::Outcome;
 
 /// The verdict on the time in which rows moved, and what to do about it.
 pub fn pronounce(plan: &Plan, seen: &Seen) -> (Verdict, Vec<String>) {
@@ -31,4 +34,75 @@ pub fn pronounce(plan: &Plan, seen: &Seen) -> (Verdict, Vec<String>) {
     };
     let lines = limits.into_iter().flat_map(|limit| advise(limit, &whole, &used));
     (verdict, lines.collect())
+}
+
+/// What mending the limit could bring at most, where ceilings are known: the next one holds the run
+/// back then, whatever time was lost to this one.
+pub fn bound(verdict: &mut Verdict, plan: &Plan, outcome: &Outcome) {
+    let Some(rate) = rate_of(outcome).filter(|_| verdict.limit != Limit::None) else { return };
+    let next = plan.ceilings.as_ref().and_then(|ceilings| ceilings.without(verdict.limit));
+    let Some(times) = next.map(|next| (next.bytes_per_second / rate).max(1.0)) else { return };
+    verdict.at_most_times = Some(verdict.at_most_times.map_or(times, |most| most.min(times)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ceilings::{Ceilings, Stage};
+    use crate::destination::Phase;
+    use crate::diagnose::Sureness;
+    use crate::plan::Continuity;
+
+    fn plan(ceilings: Option<Ceilings>) -> Plan {
+        Plan {
+            run_id: "0123abcd".into(),
+            tables: Vec::new(),
+            pieces: Vec::new(),
+            streams: 1,
+            parsers: 1,
+            max_rejects: Default::default(),
+            max_field_bytes: 1 << 20,
+            run_dir: Default::default(),
+            reject_dir: Default::default(),
+            tables_at_once: false,
+            continuity: Continuity::default(),
+            verify: Default::default(),
+            ceilings,
+        }
+    }
+
+    #[test]
+    fn the_next_ceiling_bounds_what_mending_can_bring() {
+        let stage = |megabytes: f64| {
+            let bytes_per_second = megabytes * 1e6;
+            Some(Stage { bytes_per_second, ..Stage::default() })
+        };
+        let ceilings =
+            Ceilings { encode: stage(600.0), database: stage(250.0), ..Ceilings::default() };
+        let outcome = Outcome {
+            bytes: 400_000_000,
+            phases: vec![Phase { name: "load".into(), seconds: 2.0 }],
+            ..Outcome::default()
+        };
+        let bounded = |limit, ceilings: Option<Ceilings>| {
+            let mut verdict = Verdict {
+                limit,
+                share: 0.8,
+                runner_up: None,
+                sure: Sureness::High,
+                shares: Vec::new(),
+                at_most_times: Some(5.0),
+                streams: Vec::new(),
+                tables: Vec::new(),
+            };
+            bound(&mut verdict, &plan(ceilings), &outcome);
+            verdict.at_most_times
+        };
+        // 200 MB/s now: without the database's 250 the encoder's 600 are next.
+        assert_eq!(bounded(Limit::DatabaseCpu, Some(ceilings.clone())), Some(3.0));
+        // More streams leave all ceilings where they are.
+        assert_eq!(bounded(Limit::TooFewStreams, Some(ceilings.clone())), Some(1.25));
+        assert_eq!(bounded(Limit::DatabaseCpu, None), Some(5.0), "the lost time's own bound");
+        assert_eq!(bounded(Limit::None, Some(ceilings)), Some(5.0));
+    }
 }

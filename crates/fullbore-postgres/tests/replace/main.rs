@@ -145,5 +145,6 @@ fn plan(table: &str, columns: &[&str]) -> Plan {
         tables_at_once: false,
         continuity: Continuity::default(),
         verify: Verify::Quick,
+        ceilings: None,
     }
 }

@@ -2,10 +2,11 @@
 //! that costs later, and the way back.
 //!
 //! [`ask`] collects facts, only by reading; [`advice`] judges them and is pure; [`place`] finds out
-//! about the server's disks where the server is this machine.
+//! about the server's disks, and [`cpu`] about its CPU time, where the server is this machine.
 
 pub mod advice;
 pub mod ask;
+pub mod cpu;
 pub mod place;
 
 use fullbore_postgres::connection::{ConnectionError, ConnectionOptions, Session};

@@ -59,6 +59,11 @@ fn look(folder: &Path) -> Option<Place> {
     Some(Place { data: folder_at(folder)?, wal: folder_at(&folder.join("pg_wal")) })
 }
 
+/// Bytes that may still be written to the disk of a folder.
+pub fn free_bytes(path: &Path) -> Option<u64> {
+    folder_at(path).map(|folder| folder.free_bytes)
+}
+
 fn folder_at(path: &Path) -> Option<Folder> {
     let path = path.canonicalize().ok()?;
     let device = fs::metadata(&path).ok()?.dev();

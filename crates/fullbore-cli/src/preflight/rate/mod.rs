@@ -5,7 +5,7 @@
 //! session can write a new heap.
 
 mod rows;
-mod scratch;
+pub mod scratch;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -108,7 +108,7 @@ pub fn run(
         ));
     }
     listen_for_signals();
-    let scratch = Scratch::make(session, &shape)?;
+    let scratch = Scratch::make(session)?;
     let mut rates = Rates {
         table: shape.name.to_string(),
         rows_from: sample.said.clone(),
@@ -118,7 +118,7 @@ pub fn run(
     for method in methods {
         let first = rates.cells.len();
         for sessions in &args.sessions {
-            match measure(args, &scratch, &sample, method, *sessions)? {
+            match measure(args, (&scratch, &shape), &sample, method, *sessions)? {
                 Ok(cell) => {
                     eprintln!(
                         "{}, {}: {} rows/s",
@@ -197,12 +197,12 @@ fn path_error(path: &Path, source: std::io::Error) -> Error {
 /// One load; the inner error is a reason why this one can't be measured.
 fn measure(
     args: &DbArgs,
-    scratch: &Scratch,
+    (scratch, shape): (&Scratch, &rows::Shape),
     sample: &Sample,
     method: RateMethod,
     sessions: usize,
 ) -> Result<Result<RateCell, String>, Error> {
-    let job = job(args, scratch, sample, method, sessions)?;
+    let job = job(args, (scratch, shape), sample, method, sessions)?;
     let to = Destinations::open(&job).map_err(usage_of)?;
     // A run of nobody's: it leaves no record, and no rejects either.
     let folder = tempfile::TempDir::new()
@@ -262,7 +262,7 @@ fn measure(
 
 fn job(
     args: &DbArgs,
-    scratch: &Scratch,
+    (scratch, shape): (&Scratch, &rows::Shape),
     sample: &Sample,
     method: RateMethod,
     sessions: usize,
@@ -280,11 +280,11 @@ fn job(
     };
     let (method, tables) = match method {
         RateMethod::Copy => {
-            let tables = scratch.tables(1)?.into_iter();
+            let tables = scratch.tables(1, &shape.name)?.into_iter();
             (Method::Copy, tables.map(|name| table(name, sessions, Publish::Append)).collect())
         }
         RateMethod::Direct => {
-            let tables = scratch.tables(sessions)?.into_iter();
+            let tables = scratch.tables(sessions, &shape.name)?.into_iter();
             (Method::Direct, tables.map(|name| table(name, 1, Publish::Replace)).collect())
         }
     };

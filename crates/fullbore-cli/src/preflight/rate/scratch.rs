@@ -3,12 +3,11 @@
 //! A process that is killed can't drop anything. So each schema is named after a number whose advisory
 //! lock its session holds, and whoever comes next drops those that nobody holds any more.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 
 use fullbore_postgres::connection::{ConnectionError, QualifiedName, Session, quote_identifier};
 use fullbore_preflight::Error;
 
-use super::rows::Shape;
 use crate::state::new_run_id;
 use crate::words::complain;
 
@@ -17,8 +16,6 @@ const PREFIX: &str = "fullbore_preflight_";
 pub struct Scratch {
     session: RefCell<Session>,
     schema: String,
-    /// What a table in it is made like.
-    like: QualifiedName,
     pub notes: Vec<String>,
 }
 
@@ -27,7 +24,7 @@ pub fn failed(error: ConnectionError) -> Error {
 }
 
 impl Scratch {
-    pub fn make(mut session: Session, shape: &Shape) -> Result<Self, Error> {
+    pub fn make(mut session: Session) -> Result<Self, Error> {
         let notes = drop_abandoned(&mut session).map_err(failed)?;
         let id = new_run_id();
         let schema = format!("{PREFIX}{id}");
@@ -44,18 +41,29 @@ impl Scratch {
                     .or(Some("grant the role CREATE on the database, or leave --table out".into())),
                 message: format!("there can be no scratch schema: {error}"),
             })?;
-        Ok(Self { session: RefCell::new(session), schema, like: shape.name.clone(), notes })
+        Ok(Self { session: RefCell::new(session), schema, notes })
     }
 
-    /// So many new tables of the shape, and no others.
-    pub fn tables(&self, count: usize) -> Result<Vec<String>, Error> {
+    /// The name of the n-th table in it, from 1.
+    pub fn name(&self, number: usize) -> String {
+        format!("{}.rows_{number}", self.schema)
+    }
+
+    pub fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    /// The session that holds it.
+    pub fn session(&self) -> RefMut<'_, Session> {
+        self.session.borrow_mut()
+    }
+
+    /// So many new tables like another one, and no others.
+    pub fn tables(&self, count: usize, like: &QualifiedName) -> Result<Vec<String>, Error> {
         let mut session = self.session.borrow_mut();
-        let tables: Vec<String> =
-            (1..=count).map(|number| format!("{}.rows_{number}", self.schema)).collect();
-        let made: Vec<String> = tables
-            .iter()
-            .map(|table| format!("CREATE TABLE {table} (LIKE {})", self.like))
-            .collect();
+        let tables: Vec<String> = (1..=count).map(|number| self.name(number)).collect();
+        let made: Vec<String> =
+            tables.iter().map(|table| format!("CREATE TABLE {table} (LIKE {like})")).collect();
         let Self { schema, .. } = self;
         session
             .execute(&format!(

@@ -1,0 +1,124 @@
+//! The ceilings of jobs, kept in the state folder until they are measured again: a file for each job,
+//! in it one entry for each server and machine.
+
+use std::path::{Path, PathBuf};
+
+use fullbore_core::ceilings::Ceilings;
+use fullbore_core::error::{Error, Result};
+use fullbore_core::job::Job;
+use fullbore_core::plan::Plan;
+use fullbore_postgres::Postgres;
+
+use crate::state::runs_dir;
+
+/// The way to the server without a password, or the other destination.
+pub fn target_of(job: &Job, postgres: Option<&Postgres>) -> String {
+    match postgres {
+        Some(postgres) => postgres.options().redacted(),
+        None => job.to.clone().unwrap_or_default(),
+    }
+}
+
+/// This machine's name.
+pub fn machine() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// Its processors, as far as this process may use them.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn path_of(job: &str) -> Result<PathBuf> {
+    let runs = runs_dir()?;
+    let folder = runs.parent().unwrap_or(&runs).join("ceilings");
+    Ok(folder.join(format!("{job}.json")))
+}
+
+fn is_same_place(a: &Ceilings, b: &Ceilings) -> bool {
+    (&a.target, &a.machine) == (&b.target, &b.machine)
+}
+
+/// Keeps what was measured in place of what was measured there before; where.
+pub fn keep(measured: &Ceilings) -> Result<PathBuf> {
+    let path = path_of(&measured.job)?;
+    let mut all: Vec<Ceilings> = match std::fs::read(&path) {
+        // What can't be read any more is measured anew.
+        Ok(text) => serde_json::from_slice(&text).unwrap_or_default(),
+        Err(_) => Vec::new(),
+    };
+    all.retain(|known| !is_same_place(known, measured));
+    all.push(measured.clone());
+    let text = serde_json::to_vec_pretty(&all).expect("plain data becomes JSON");
+    let part = path.with_extension(format!("{}.tmp", std::process::id()));
+    std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))
+        .and_then(|()| std::fs::write(&part, text))
+        .and_then(|()| std::fs::rename(&part, &path))
+        .map_err(|source| Error::Write { path: path.clone(), source })?;
+    Ok(path)
+}
+
+/// The ceilings of a load: those of a file that is named, else those that were measured last for this
+/// job, server and machine. They hold only for the methods that they were measured with.
+pub fn of(
+    job: &Job,
+    postgres: Option<&Postgres>,
+    plan: &Plan,
+    named: Option<&Path>,
+) -> Result<Option<Ceilings>> {
+    if let Some(file) = named {
+        let ceilings = read(file)?;
+        if let Some(difference) = difference(&ceilings, plan) {
+            return Err(Error::usage_with_hint(
+                format!("--ceilings {}: {difference}", file.display()),
+                "measure this job with `fullbore preflight all`, or leave --ceilings out",
+            ));
+        }
+        return Ok(Some(ceilings));
+    }
+    let Ok(text) = std::fs::read(path_of(&job.identity()?)?) else { return Ok(None) };
+    let all: Vec<Ceilings> = serde_json::from_slice(&text).unwrap_or_default();
+    let here =
+        Ceilings { target: target_of(job, postgres), machine: machine(), ..Ceilings::default() };
+    let found = all.into_iter().find(|known| is_same_place(known, &here));
+    Ok(found.filter(|known| known.cores == cores() && difference(known, plan).is_none()))
+}
+
+/// Reads ceilings, or the report that has them in it.
+fn read(file: &Path) -> Result<Ceilings> {
+    let text =
+        std::fs::read(file).map_err(|source| Error::Read { path: file.to_path_buf(), source })?;
+    let wrong = |error: serde_json::Error| {
+        Error::usage_with_hint(
+            format!("--ceilings {}: {error}", file.display()),
+            "name a file that `fullbore preflight all ... --json` wrote",
+        )
+    };
+    let mut value: serde_json::Value = serde_json::from_slice(&text).map_err(wrong)?;
+    let inner = value.get_mut("ceilings").map(serde_json::Value::take);
+    serde_json::from_value(inner.unwrap_or(value)).map_err(wrong)
+}
+
+/// Why ceilings don't hold for a plan.
+fn difference(ceilings: &Ceilings, plan: &Plan) -> Option<String> {
+    if ceilings.tables.len() != plan.tables.len() {
+        return Some(format!(
+            "they are of {} tables, and the job has {}",
+            ceilings.tables.len(),
+            plan.tables.len()
+        ));
+    }
+    let pairs = ceilings.tables.iter().zip(&plan.tables);
+    pairs
+        .filter(|(then, now)| then.method != now.method)
+        .map(|(then, now)| {
+            format!(
+                "they were measured by method {}, and {} is loaded by {}",
+                then.method.name(),
+                now.name,
+                now.method.name()
+            )
+        })
+        .next()
+}

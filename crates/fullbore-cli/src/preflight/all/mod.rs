@@ -1,0 +1,234 @@
+//! `fullbore preflight all`: what limits this very job, and how long it will take.
+//!
+//! [`data`] looks through the files; [`read`], [`kept`] (parse, encode), [`send`] and [`replay`] (the
+//! database) measure each part of the way alone; a trial by [`measured`] loads a part of the job in
+//! earnest. Everything that is written goes into a scratch schema, which holds [`copies`] of the
+//! job's tables.
+
+mod copies;
+mod data;
+mod kept;
+mod measured;
+mod read;
+mod replay;
+mod report;
+mod send;
+mod server;
+mod space;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fullbore_core::ceilings::{Ceilings, MeasuredTable, Stage};
+use fullbore_core::destination::Destination;
+use fullbore_core::error::{Error, Result};
+use fullbore_core::job::Job;
+use fullbore_core::plan::{PieceInput, Plan};
+use fullbore_core::record::{TableTotals, now_unix_ms};
+use fullbore_core::source::discover::discover;
+
+use super::args::AllArgs;
+use crate::assemble::{Assembled, assemble};
+use crate::ceilings;
+use crate::exit::Ended;
+use crate::load::destinations::{Destinations, parsed_only};
+use crate::load::job::job_of;
+use crate::load::signals::listen_for_signals;
+use crate::words::{bytes, complain};
+use data::Finding;
+use kept::Encoded;
+use measured::{Bounds, Measured};
+use report::Report;
+
+pub fn run(args: &AllArgs) -> Ended {
+    let mut report = Report::default();
+    let ended = match measure_all(args, &mut report) {
+        Ok(()) if report.stops() => Ended::Usage,
+        Ok(()) => Ended::Loaded,
+        Err(Error::Interrupted) => {
+            complain(&Error::Interrupted.to_string(), None);
+            return Ended::Stopped;
+        }
+        // What a load would end with, too.
+        Err(error) => {
+            report.findings.push(Finding::of_error(&error));
+            Ended::Usage
+        }
+    };
+    report.print(args.load.json);
+    ended
+}
+
+fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
+    check(args)?;
+    let job = job_of(&args.load)?;
+    check_sources(&job)?;
+    listen_for_signals();
+    let folder = tempfile::TempDir::new()
+        .map_err(|source| Error::Write { path: std::env::temp_dir(), source })?;
+    let bounds = Bounds { seconds: args.time, bytes: args.bytes };
+    let to = Destinations::open(&job)?;
+    let reject_dir = folder.path().to_path_buf();
+    let Assembled { mut plan, targets, .. } =
+        assemble(&job, to.postgres(), reject_dir.clone(), None)?;
+    ready(&mut plan, &reject_dir);
+    report.describe(&job, &plan, to.postgres());
+    report.scan = data::scan(&plan)?;
+    report.findings.append(&mut report.scan.findings);
+    report.findings.extend(space::of_client()?);
+    if report.stops() {
+        return Ok(());
+    }
+    let say = |what: &str, stage: &Stage| {
+        if !args.load.quiet {
+            eprintln!("{what}: {}/s", bytes(stage.bytes_per_second as u64));
+        }
+    };
+    let read = read::run(&plan, bounds)?;
+    say("read", &read.stage);
+    // Bad rows that are allowed must not end a measurement.
+    plan.max_rejects = fullbore_core::job::RejectLimit::Percent(100.0);
+    let plan = Arc::new(plan);
+    let parse = measured::run(&plan, &parsed_only(), bounds, None, &Arc::default())?;
+    say("parse", &parse.stage);
+    report.ceilings = Ceilings {
+        measured_unix_ms: now_unix_ms(),
+        fullbore: env!("CARGO_PKG_VERSION").into(),
+        job: job.identity()?,
+        target: ceilings::target_of(&job, to.postgres()),
+        machine: ceilings::machine(),
+        server: None,
+        tables: methods_of(&plan),
+        cores: ceilings::cores(),
+        server_is_here: false,
+        read: Some(read.stage.clone()),
+        parse: Some(parse.stage),
+        ..Ceilings::default()
+    };
+    let measured = match to.postgres() {
+        Some(postgres) => {
+            let scene = server::Scene { job: &job, postgres, bounds, reject_dir: &reject_dir };
+            let measured = scene.measure(&targets, &say, report)?;
+            postgres.adopt(targets);
+            measured
+        }
+        None => {
+            report.notes.push("there is no server to measure".into());
+            None
+        }
+    };
+    let encode = match measured {
+        Some(encode) => encode,
+        None => {
+            let encode = encode(&plan, to.as_destination(), bounds)?;
+            say("encode", &encode.stage);
+            report.ceilings.encode = Some(encode.stage.clone());
+            encode
+        }
+    };
+    report.total = total_bytes(&plan, &read, &encode.tables);
+    report.cached = read.cached;
+    if let Some(space) = &mut report.space {
+        report.findings.extend(space.judge(report.total));
+    }
+    if !report.stops() {
+        report.kept_in = ceilings::keep(&report.ceilings)
+            .map_err(|error| report.notes.push(format!("the ceilings are not kept: {error}")))
+            .ok();
+    }
+    Ok(())
+}
+
+/// Options of a load that mean nothing to a measurement are refused, not passed over.
+fn check(args: &AllArgs) -> Result<()> {
+    let load = &args.load;
+    let refused = [
+        (load.resume, "--resume"),
+        (load.dry_run, "--dry-run"),
+        (load.ceilings.is_some(), "--ceilings"),
+        (load.log_file.is_some(), "--log-file"),
+        (load.reject_dir.is_some(), "--reject-dir"),
+    ];
+    if let Some((_, option)) = refused.iter().find(|(is_given, _)| *is_given) {
+        return Err(Error::usage_with_hint(
+            format!("{option} is for `fullbore load`: nothing is loaded here"),
+            format!("leave {option} out"),
+        ));
+    }
+    if !(args.time > 0.0 && args.time <= 3600.0) {
+        return Err(Error::usage_with_hint(
+            "--time must be more than 0 and at most 3600",
+            "--time 5",
+        ));
+    }
+    Ok(())
+}
+
+/// What can be read only once is for the load.
+fn check_sources(job: &Job) -> Result<()> {
+    for source in job.tables.iter().flat_map(|table| &table.sources) {
+        if let Some(file) = discover(source)?.iter().find(|file| !file.is_regular) {
+            return Err(Error::usage_with_hint(
+                format!("{} can be read only once, and the load needs it", file.path.display()),
+                "measure with a file of the same kind, part of it for instance",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A plan of which any beginning is like the whole: the pieces of all tables side by side.
+fn ready(plan: &mut Plan, folder: &std::path::Path) {
+    let mut done = vec![0_u64; plan.tables.len()];
+    let mut whole = vec![0_u64; plan.tables.len()];
+    for piece in &plan.pieces {
+        whole[piece.table] += piece.bytes.max(1);
+    }
+    let mut placed: Vec<_> = std::mem::take(&mut plan.pieces)
+        .into_iter()
+        .map(|piece| {
+            let size = piece.bytes.max(1);
+            done[piece.table] += size;
+            let middle = done[piece.table] as f64 - size as f64 / 2.0;
+            (middle / whole[piece.table] as f64, piece)
+        })
+        .collect();
+    placed.sort_by(|a, b| a.0.total_cmp(&b.0));
+    plan.pieces = placed.into_iter().map(|(_, piece)| piece).collect();
+    plan.tables_at_once = true;
+    plan.run_dir = folder.to_path_buf();
+    plan.reject_dir = folder.to_path_buf();
+}
+
+fn methods_of(plan: &Plan) -> Vec<MeasuredTable> {
+    let tables = plan.tables.iter();
+    tables.map(|table| MeasuredTable { name: table.name.clone(), method: table.method }).collect()
+}
+
+/// Reading, parsing and encoding, the encoded rows thrown away.
+fn encode(plan: &Arc<Plan>, destination: &dyn Destination, bounds: Bounds) -> Result<Measured> {
+    let stop: Arc<AtomicBool> = Arc::default();
+    measured::run(plan, &Encoded::thrown_away(destination), bounds, None, &stop)
+}
+
+/// Source bytes of the whole job, after decompression; what is packed is reckoned from what was read.
+fn total_bytes(plan: &Plan, read: &read::Read, sampled: &[TableTotals]) -> u64 {
+    let unpacked = match read.file_bytes {
+        0 => 1.0,
+        packed => read.stage.bytes as f64 / packed as f64,
+    };
+    let of_piece = |piece: &fullbore_core::plan::PlannedPiece| match &piece.input {
+        PieceInput::Ranges(_) => piece.bytes as f64,
+        PieceInput::Stream { file } => plan.tables[piece.table].files[*file].size as f64 * unpacked,
+        PieceInput::Rows(ranges) => {
+            let rows: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+            rows as f64 * sampled.get(piece.table).map_or(0.0, per_row)
+        }
+    };
+    plan.pieces.iter().map(of_piece).sum::<f64>() as u64
+}
+
+/// Source bytes of a row of a table.
+fn per_row(totals: &TableTotals) -> f64 {
+    totals.bytes_sent as f64 / totals.rows_sent.max(1) as f64
+}

@@ -1,0 +1,285 @@
+//! Everything that is measured with the job's own server: encoding for it, sending to it, its work.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fullbore_core::ceilings::Stage;
+use fullbore_core::destination::Destination;
+use fullbore_core::error::{DestinationFailure, Error, Result};
+use fullbore_core::job::{Job, Publish, TableJob, Verify};
+use fullbore_core::plan::{PieceInput, Plan};
+use fullbore_postgres::connection::Session;
+use fullbore_postgres::{Postgres, Settings, Target};
+use fullbore_preflight::db::cpu::ServerCpu;
+use fullbore_preflight::db::place::place;
+
+use super::data::Finding;
+use super::kept::{Encoded, KeptPiece, Room, Rows};
+use super::measured::{self, Bounds, Measured};
+use super::replay::Replay;
+use super::report::Report;
+use super::space::Space;
+use super::{copies, per_row, ready, send};
+use crate::assemble::{Assembled, assemble};
+use crate::preflight::rate::scratch::Scratch;
+use crate::words::counted;
+
+/// Encoded rows that are kept in memory at most, and of what is free.
+const KEPT_BYTES_MAX: usize = 512 << 20;
+const KEPT_PART_OF_MEMORY: u64 = 8;
+/// Pieces to keep for each session, so that all sessions end together.
+const PIECES_PER_SESSION: usize = 8;
+
+/// The job, and where it goes.
+pub struct Scene<'a> {
+    pub job: &'a Job,
+    pub postgres: &'a Postgres,
+    pub bounds: Bounds,
+    pub reject_dir: &'a Path,
+}
+
+impl Scene<'_> {
+    /// Measures into the report; the encoding comes back. `None` where the role may make nothing to
+    /// measure with, which a load need not.
+    pub fn measure(
+        &self,
+        targets: &[Target],
+        say: &dyn Fn(&str, &Stage),
+        report: &mut Report,
+    ) -> Result<Option<Measured>> {
+        let options = self.postgres.options();
+        let connect = || Session::connect(options).map_err(of_connection);
+        let mut session = connect()?;
+        let server = ServerCpu::find(&mut session).map_err(of_connection)?;
+        let is_network = send::is_network(&mut session).map_err(of_connection)?;
+        let place = place(&mut session).map_err(of_connection)?;
+        report.ceilings.server = session.parameter("server_version").map(str::to_owned);
+        report.ceilings.server_is_here = server.is_some();
+        report.is_network = is_network;
+        let made = Scratch::make(session).and_then(|scratch| {
+            let copies = copies::make(&scratch, targets)?;
+            Ok((scratch, copies))
+        });
+        let (scratch, copies) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                let hint = error.hint().map_or(String::new(), |hint| format!("; {hint}"));
+                report.notes.push(format!("the server was not measured: {error}{hint}"));
+                return Ok(None);
+            }
+        };
+        report.notes.extend(scratch.notes.iter().chain(&copies.notes).cloned());
+        let settings = Settings {
+            tablespaces: self.job.tablespaces.clone(),
+            // Rows of the scratch schema must not reach anybody's subscriber.
+            allow_publication: false,
+            analyze: false,
+        };
+        let postgres = Postgres::connect(options.clone(), settings)?;
+        let job = self.job_into(&scratch);
+        let Assembled { mut plan, targets, .. } =
+            assemble(&job, Some(&postgres), self.reject_dir.to_path_buf(), None)?;
+        ready(&mut plan, self.reject_dir);
+        postgres.adopt(targets);
+        let plan = Arc::new(plan);
+        let encode = super::encode(&plan, &postgres, self.bounds)?;
+        say("encode", &encode.stage);
+        report.ceilings.encode = Some(encode.stage.clone());
+        let space = place.map(|place| Space::at(&place));
+        // A partition is made with its piece; a unique index takes no row twice.
+        let is_once = copies.are_unique
+            || plan.tables.iter().any(|table| table.publish == Publish::Partitions);
+        let rest = Rest {
+            scene: self,
+            plan: &plan,
+            postgres: &postgres,
+            server: server.as_ref(),
+            scratch: &scratch,
+            is_once,
+        };
+        let outcome = rest.measure(&encode, is_network, space, say, report);
+        // What a measurement left goes before the schema does.
+        postgres.abort(&plan);
+        outcome.map(|()| Some(encode))
+    }
+
+    /// The same job into the copies.
+    fn job_into(&self, scratch: &Scratch) -> Job {
+        let tables = self.job.tables.iter().enumerate().map(|(at, table)| TableJob {
+            name: Some(scratch.name(at + 1)),
+            keep_old: false,
+            create: false,
+            schema_file: None,
+            types: Vec::new(),
+            partition_by: None,
+            ..table.clone()
+        });
+        Job {
+            tables: tables.collect(),
+            no_analyze: true,
+            no_ledger: true,
+            ledger_schema: None,
+            verify: Verify::Quick,
+            part: None,
+            pause_when: None,
+            ..self.job.clone()
+        }
+    }
+}
+
+/// What is left once rows are encoded.
+struct Rest<'a> {
+    scene: &'a Scene<'a>,
+    plan: &'a Arc<Plan>,
+    postgres: &'a Postgres,
+    server: Option<&'a ServerCpu>,
+    scratch: &'a Scratch,
+    /// The same rows can't be sent twice.
+    is_once: bool,
+}
+
+impl Rest<'_> {
+    fn measure(
+        &self,
+        encode: &Measured,
+        is_network: bool,
+        mut space: Option<Space>,
+        say: &dyn Fn(&str, &Stage),
+        report: &mut Report,
+    ) -> Result<()> {
+        let Self { scene, plan, postgres, server, scratch, is_once } = *self;
+        let bounds = scene.bounds;
+        let bytes_per_row: Vec<f64> = encode.tables.iter().map(per_row).collect();
+        let kept = self.keep()?;
+        let rows = |kept: &KeptPiece| kept.rows.iter().map(Rows::count).sum::<u64>();
+        let source: f64 =
+            kept.iter().map(|kept| rows(kept) as f64 * bytes_per_row[kept.piece.table]).sum();
+        let encoded: usize = kept.iter().flat_map(|kept| &kept.rows).map(Rows::bytes).sum();
+        if source <= 0.0 {
+            report.notes.push("there are no rows to measure the server with".into());
+            return Ok(());
+        }
+        let on_the_way = encoded as f64 / source;
+        for sessions in self.sessions(usize::MAX) {
+            if !is_network {
+                break;
+            }
+            let options = scene.postgres.options();
+            let sent = send::run(options, sessions, on_the_way, bounds, server);
+            let sent = sent.map_err(of_connection)?;
+            say(&format!("send, {}", counted(sessions as u64, "session")), &sent);
+            keep_best(&mut report.ceilings.send, &sent);
+            report.send.push(sent);
+        }
+        let empty = || self.empty();
+        let replay = Replay {
+            plan,
+            destination: postgres,
+            kept: &kept,
+            bytes_per_row: &bytes_per_row,
+            bounds,
+            server,
+            empty: is_once.then_some(&empty),
+        };
+        for (at, sessions) in self.sessions(kept.len()).into_iter().enumerate() {
+            if at > 0 {
+                self.empty()?;
+            }
+            let (stage, there) = match replay.run(sessions) {
+                Ok(replayed) => replayed,
+                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                Err(error) => {
+                    report.notes.push(format!("the server alone was not measured: {error}"));
+                    break;
+                }
+            };
+            say(&format!("database, {}", counted(sessions as u64, "session")), &stage);
+            if let Some(space) = &mut space {
+                space.sampled(copies::size(scratch).map_err(of_preflight)?, there);
+            }
+            keep_best(&mut report.ceilings.database, &stage);
+            report.database.push(stage);
+        }
+        report.space = space;
+        drop(kept);
+        self.empty()?;
+        // What the prediction rests on is measured longest.
+        let longer = Bounds { seconds: bounds.seconds * 2.0, ..bounds };
+        match measured::run(plan, postgres, longer, server, &Arc::default()) {
+            Ok(Measured { stage, .. }) => {
+                say("trial", &stage);
+                report.ceilings.trial = Some(Stage { sessions: Some(plan.streams), ..stage });
+            }
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error) if is_of_data(&error) => {
+                report.findings.push(Finding::of_error(&error));
+            }
+            Err(error) => report.notes.push(format!("the trial was not made: {error}")),
+        }
+        Ok(())
+    }
+
+    /// Encoded rows of many pieces, in memory.
+    fn keep(&self) -> Result<Vec<KeptPiece>> {
+        let most = available_bytes().map_or(u64::MAX, |free| free / KEPT_PART_OF_MEMORY);
+        let bytes = KEPT_BYTES_MAX.min(usize::try_from(most).unwrap_or(usize::MAX));
+        let wanted = self.plan.streams * PIECES_PER_SESSION;
+        let is_stream = |input: &PieceInput| matches!(input, PieceInput::Stream { .. });
+        let pieces = match self.plan.pieces.iter().any(|piece| is_stream(&piece.input)) {
+            true => wanted,
+            false => wanted.min(self.plan.pieces.len()).max(1),
+        };
+        let full: Arc<AtomicBool> = Arc::default();
+        let room = Room { bytes, piece_bytes: bytes / pieces };
+        let destination = Encoded::kept(self.postgres, room, &full);
+        measured::run(self.plan, &destination, self.scene.bounds, None, &full)?;
+        Ok(destination.into_pieces())
+    }
+
+    /// 1, 2, 4 ... and those that the job has, as far as there is something for each.
+    fn sessions(&self, most: usize) -> Vec<usize> {
+        let streams = self.plan.streams;
+        let powers = std::iter::successors(Some(1), |n| Some(n * 2)).take_while(|n| *n < streams);
+        powers.chain([streams]).filter(|sessions| *sessions <= most).collect()
+    }
+
+    /// Takes away what was loaded, so that the next measurement begins like the first.
+    fn empty(&self) -> Result<()> {
+        self.postgres.abort(self.plan);
+        copies::empty(self.scratch, self.plan.tables.len()).map_err(of_preflight)
+    }
+}
+
+/// Whether a load would fail for what its files hold.
+fn is_of_data(error: &Error) -> bool {
+    use DestinationFailure::{Constraint, Data, Sources};
+    match error {
+        Error::TooManyRejects { .. } | Error::Source { .. } | Error::Read { .. } => true,
+        Error::Destination { kind, .. } => matches!(kind, Constraint | Data | Sources),
+        _ => false,
+    }
+}
+
+fn keep_best(best: &mut Option<Stage>, stage: &Stage) {
+    if best.as_ref().is_none_or(|best| best.bytes_per_second < stage.bytes_per_second) {
+        *best = Some(stage.clone());
+    }
+}
+
+/// Memory that may still be taken, as the kernel reckons it.
+fn available_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kb| kb * 1024)
+}
+
+fn of_connection(error: fullbore_postgres::connection::ConnectionError) -> Error {
+    let hint = error.hint().map(str::to_owned);
+    Error::Destination { message: error.to_string(), hint, kind: DestinationFailure::Other }
+}
+
+fn of_preflight(error: fullbore_preflight::Error) -> Error {
+    let hint = error.hint().map(str::to_owned);
+    Error::Destination { message: error.to_string(), hint, kind: DestinationFailure::Other }
+}
