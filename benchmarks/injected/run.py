@@ -79,7 +79,7 @@ def _trial(stage: Stage, seed: int, kind: str, repeat: int, accept: list[str]) -
     try:
         with KINDS[kind](stage, draw) as load:
             line |= {"notes": load.notes, "options": _without_paths(load.options)}
-            line |= _loaded(load)
+            line |= loaded(load)
     except Missing as reason:
         line["missing"] = str(reason)
     except (Failed, subprocess.SubprocessError) as error:
@@ -101,7 +101,7 @@ def _without_paths(options: list[str]) -> list[str]:
     return [option.replace(f"{ROOT}/", "") for option in options]
 
 
-def _loaded(load: Load) -> dict:
+def loaded(load: Load) -> dict:
     """Loads, and says what was made of it."""
     command = [
         *load.prefix,

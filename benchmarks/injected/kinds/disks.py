@@ -20,7 +20,7 @@ TARGET_SECONDS = 9.0
 
 
 @contextmanager
-def _limit(group: Group, disk: Disk, way: str, per_second: int) -> Iterator[None]:
+def limit(group: Group, disk: Disk, way: str, per_second: int) -> Iterator[None]:
     group.disk(disk.device, way, per_second)
     try:
         yield
@@ -39,7 +39,7 @@ def source_throttled(stage: Stage, draw: Random) -> Iterator[Load]:
     client = stage.client()
     load = Load(server, files, drawn(draw), {"megabytes_per_second": rate})
     load.prefix = client.prefix()
-    load.during = _limit(client, disk, "read_bps", round(rate * MEGABYTE))
+    load.during = limit(client, disk, "read_bps", round(rate * MEGABYTE))
     yield load
 
 
@@ -57,7 +57,7 @@ def one_slow_file(stage: Stage, draw: Random) -> Iterator[Load]:
     load = Load(server, [*files[:at], *slow, *files[at + 1 :]], drawn(draw), {})
     load.notes = {"megabytes_per_second": rate, "file": slow[0].name}
     load.prefix = client.prefix()
-    load.during = _limit(client, disk, "read_bps", round(rate * MEGABYTE))
+    load.during = limit(client, disk, "read_bps", round(rate * MEGABYTE))
     yield load
 
 
@@ -112,7 +112,7 @@ def wal_throttled(stage: Stage, draw: Random) -> Iterator[Load]:
     # The log of lineitem is about as long as its text.
     files = stage.files(rate * TARGET_SECONDS)
     load = Load(server, files, drawn(draw), {"megabytes_per_second": rate})
-    load.during = _limit(server.group, disk, "write_bps", round(rate * MEGABYTE))
+    load.during = limit(server.group, disk, "write_bps", round(rate * MEGABYTE))
     yield load
 
 
@@ -125,5 +125,5 @@ def data_throttled(stage: Stage, draw: Random) -> Iterator[Load]:
     files = stage.files(rate * TARGET_SECONDS)
     options = ["--streams", str(draw.choice((2, 3, 4))), "--parsers", str(draw.choice((1, 2)))]
     load = Load(server, files, [*options, *PARTITIONS], {"megabytes_per_second": rate})
-    load.during = _limit(server.group, disk, "write_bps", round(rate * MEGABYTE))
+    load.during = limit(server.group, disk, "write_bps", round(rate * MEGABYTE))
     yield load

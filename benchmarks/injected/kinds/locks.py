@@ -20,12 +20,12 @@ def held_lock(stage: Stage, draw: Random) -> Iterator[Load]:
     seconds = draw.uniform(6, 10)
     mode = draw.choice(("SHARE", "SHARE ROW EXCLUSIVE", "ACCESS EXCLUSIVE"))
     load = Load(server, stage.files(150), drawn(draw), {"seconds": seconds, "mode": mode})
-    load.during = _held(server, mode, seconds)
+    load.during = held(server, mode, seconds)
     yield load
 
 
 @contextmanager
-def _held(server: Server, mode: str, seconds: float) -> Iterator[None]:
+def held(server: Server, mode: str, seconds: float) -> Iterator[None]:
     # The load reads the catalog first, and an exclusive lock would stop it there already.
     text = (
         "DO $$ BEGIN FOR i IN 1..400 LOOP PERFORM pg_sleep(0.02);"
@@ -65,12 +65,12 @@ def extension_lock(stage: Stage, draw: Random) -> Iterator[Load]:
     server.sql(f"CREATE TABLE long (id bigint, {columns})")
     length = draw.randint(450, 480) * 4
     streams = draw.choice((8, 12, 16))
-    files = _long_rows(length)
+    files = write_long_rows(length)
     options = ["--streams", str(streams), "--table", "long", "--format", "csv", "--header", "none"]
     yield Load(server, files, options, {"streams": streams, "length": length})
 
 
-def _long_rows(length: int) -> list:
+def write_long_rows(length: int) -> list:
     """Files of rows of which four fill a page."""
     files = []
     for number in range(16):

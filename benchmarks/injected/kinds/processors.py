@@ -18,7 +18,7 @@ TARGET_SECONDS = 9.0
 
 
 @contextmanager
-def _quota(group: object, cores: float) -> Iterator[None]:
+def quota(group: object, cores: float) -> Iterator[None]:
     group.cores(cores)  # type: ignore[attr-defined]
     try:
         yield
@@ -34,7 +34,7 @@ def server_quota(stage: Stage, draw: Random) -> Iterator[Load]:
     cores = draw.uniform(0.4, 0.9)
     files = stage.files(cores / SERVER_SECONDS * TARGET_SECONDS * 1000)
     notes = {"server_cores": cores}
-    yield Load(server, files, drawn(draw), notes, during=_quota(server.group, cores))
+    yield Load(server, files, drawn(draw), notes, during=quota(server.group, cores))
 
 
 @kind
@@ -71,7 +71,7 @@ def client_quota(stage: Stage, draw: Random) -> Iterator[Load]:
     options = ["--streams", str(draw.choice((2, 3, 4))), "--parsers", str(draw.choice((1, 2)))]
     load = Load(server, files, [*options, *PARTITIONS, *DIRECT], {"client_cores": cores})
     load.prefix = client.prefix()
-    load.during = _quota(client, cores)
+    load.during = quota(client, cores)
     yield load
 
 
@@ -82,12 +82,12 @@ def busy_neighbour(stage: Stage, draw: Random) -> Iterator[Load]:
     table(server)
     count = draw.randint(6, 10)
     load = Load(server, stage.files(380), drawn(draw), {"programs": count})
-    load.during = _busy(count)
+    load.during = busy(count)
     yield load
 
 
 @contextmanager
-def _busy(count: int) -> Iterator[None]:
+def busy(count: int) -> Iterator[None]:
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
         yield
@@ -104,7 +104,7 @@ def many_indexes(stage: Stage, draw: Random) -> Iterator[Load]:
     columns = ["l_orderkey", "l_partkey", "l_suppkey", "l_comment", "l_shipdate", "l_extendedprice"]
     chosen = draw.sample(columns, draw.randint(3, 5))
     table(server, "; ".join(f"CREATE INDEX ON lineitem ({column})" for column in chosen))
-    files = stage.files(240 / len(chosen))
+    files = stage.files(600 / len(chosen))
     yield Load(server, files, drawn(draw, (3, 4, 6)), {"indexes": chosen})
 
 
@@ -119,5 +119,5 @@ def slow_trigger(stage: Stage, draw: Random) -> Iterator[Load]:
         f" FOR i IN 1..{rounds} LOOP n := n + i; END LOOP; RETURN new; END $$;"
         " CREATE TRIGGER slow BEFORE INSERT ON lineitem FOR EACH ROW EXECUTE FUNCTION slow()",
     )
-    files = stage.files(90)
+    files = stage.files(300)
     yield Load(server, files, drawn(draw, (3, 4, 6)), {"rounds": rounds})

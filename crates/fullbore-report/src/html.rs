@@ -5,7 +5,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::page::{Page, State};
 use crate::strips::strips;
-use crate::words::{bytes, counted, grouped, seconds, sentence};
+use crate::words::{bytes, counted, details, grouped, seconds, sentence};
 
 const CHARTS: &str = include_str!("../assets/uPlot.iife.min.js");
 const CHARTS_STYLE: &str = include_str!("../assets/uPlot.min.css");
@@ -38,6 +38,7 @@ pub fn render(entries: &[Entry]) -> String {
                     @if let Some(verdict) = &page.verdict {
                         p .sentence { (capital(&sentence(verdict))) "." }
                     }
+                    (details_of(&page))
                     @if let Some(error) = &page.error { p .error role="alert" { (error) } }
                 }
                 main {
@@ -164,6 +165,17 @@ fn waits(page: &Page) -> Markup {
                     (bars(waits.into_iter().take(WAITS_SHOWN)))
                 }
             }
+        }
+    }
+}
+
+/// Tables that something else held back, and pieces that were waited for.
+fn details_of(page: &Page) -> Markup {
+    let names: Vec<&str> = page.tables.iter().map(|table| table.name.as_str()).collect();
+    let lines = page.verdict.as_ref().map(|verdict| details(verdict, &names)).unwrap_or_default();
+    html! {
+        @if !lines.is_empty() {
+            ul .details { @for line in lines { li { (line) } } }
         }
     }
 }

@@ -74,6 +74,46 @@ pub fn sentence(verdict: &Verdict) -> String {
     format!("held back by {words} ({}{sure}){bound}", shares.join(", "))
 }
 
+/// What the verdict says beside its sentence: tables that something else held back, and pieces that
+/// were waited for.
+pub fn details(verdict: &Verdict, tables: &[&str]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (name, share) in tables.iter().zip(&verdict.tables) {
+        // Of a single table all has been said.
+        if let Some(share) = share.filter(|share| tables.len() > 1 && share.limit != verdict.limit)
+        {
+            let percent = share.share * 100.0;
+            lines.push(format!(
+                "table {name}: {} ({} {percent:.0}%)",
+                share.limit.words(),
+                share.limit.name()
+            ));
+        }
+    }
+    lines.truncate(TABLES_TOLD_MAX);
+    for straggler in &verdict.stragglers {
+        let mut reasons = Vec::new();
+        if let Some(times) = straggler.times_slower {
+            reasons.push(format!("{times:.1} times as long per byte as the others"));
+        }
+        if let Some(alone) = straggler.alone_seconds {
+            reasons.push(format!("the last {} of it alone", seconds(alone)));
+        }
+        lines.push(format!(
+            "straggler: piece {} of {} ({}) took {}: {}",
+            straggler.piece,
+            straggler.file,
+            bytes(straggler.bytes),
+            seconds(straggler.seconds),
+            reasons.join(", ")
+        ));
+    }
+    lines
+}
+
+/// Tables that something else held back are told, not listed without end.
+const TABLES_TOLD_MAX: usize = 8;
+
 /// How much faster so many times is.
 fn gain(times: f64) -> String {
     match times {

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::clock::Activity;
 use super::host::{self, HostTimes};
-use super::{Clocks, Observation, Seen, ThreadTimes, Watch};
+use super::socket::SocketSeen;
+use super::{Clocks, Moment, Observation, Seen, ThreadTimes, Watch};
 use crate::constants::{MOMENT_INTERVAL_MS, OBSERVATION_INTERVAL_MS};
 use crate::destination::Destination;
 use crate::error::Result;
@@ -24,9 +25,14 @@ pub fn observe(
     so_far: &mut Seen,
     has_ended: &dyn Fn() -> bool,
 ) {
+    clocks.count_as_observing();
     let mut watcher = Watcher {
         clocks,
         destination,
+        sockets: (0..clocks.streams.len())
+            .map(|number| so_far.until_now.streams.get(number).and_then(|stream| stream.socket))
+            .map(|ended| SocketSeen::after(ended.unwrap_or_default()))
+            .collect(),
         watch: None,
         asks_from: Instant::now(),
         seen: std::mem::take(&mut so_far.until_now),
@@ -54,6 +60,8 @@ struct Watcher<'a> {
     clocks: &'a Clocks,
     destination: &'a dyn Destination,
     watch: Option<Box<dyn Watch + 'a>>,
+    /// The streams' connections, by number of stream.
+    sockets: Vec<SocketSeen>,
     /// The server is not bothered before.
     asks_from: Instant,
     seen: Observation,
@@ -92,16 +100,29 @@ impl Watcher<'_> {
     /// What the streams do at this moment, each with its backend.
     fn note_moment(&mut self) {
         let waits = self.ask(|watch| watch.waits());
+        let looks = self.destination.sockets();
         let count = self.clocks.streams.len();
         self.seen.streams.resize_with(count, ThreadTimes::default);
         for (number, clock) in self.clocks.streams.iter().enumerate() {
             let activity = clock.activity();
+            let look = looks.iter().find(|(stream, _)| *stream == number);
+            let held = look.map(|(_, now)| self.sockets[number].look(*now));
             if matches!(activity, Activity::Idle | Activity::Held) {
                 continue;
             }
             let wait = waits.iter().flatten().find(|wait| wait.stream == number);
             let stream = &mut self.seen.streams[number];
-            stream.note(clock.table(), activity, wait.map(|wait| wait.class));
+            let wait_class = wait.map(|wait| wait.class);
+            stream.note(Moment {
+                table: clock.table(),
+                activity,
+                wait: wait_class,
+                held,
+                count: 1,
+            });
+            if held.is_some() {
+                stream.socket = Some(self.sockets[number].times());
+            }
             if let Some(pid) = wait.and_then(|wait| wait.local_pid) {
                 stream.backend_cpu_ms = host::process_cpu_ms(pid).or(stream.backend_cpu_ms);
             }
@@ -123,7 +144,7 @@ impl Watcher<'_> {
         if let Some(counters) = self.ask(|watch| watch.counters()) {
             self.seen.server = Some(counters);
         }
-        let Clocks { streams, parsers } = self.clocks;
+        let Clocks { streams, parsers, .. } = self.clocks;
         for (clocks, seen) in [(streams, &mut self.seen.streams), (parsers, &mut self.seen.parsers)]
         {
             seen.resize_with(clocks.len(), ThreadTimes::default);
@@ -136,6 +157,7 @@ impl Watcher<'_> {
             }
         }
         self.seen.host = HostTimes::read();
+        self.seen.observing_ms = self.clocks.observing_ms();
         recorder.record(Event::Observed { observation: Box::new(self.seen.clone()) });
     }
 }

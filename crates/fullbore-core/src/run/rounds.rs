@@ -115,8 +115,12 @@ impl Rounds<'_> {
         let lost = schedule.take_lost();
         let is_last = loaded.is_err() || lost.is_none();
         if is_last {
-            let (verdict, advice) =
-                outcome.verdict.insert(super::verdict::pronounce(self.plan, &outcome.seen));
+            let pieces = self.clocks.pieces();
+            let (verdict, advice) = outcome.verdict.insert(super::verdict::pronounce(
+                self.plan,
+                &outcome.seen,
+                &pieces,
+            ));
             self.recorder
                 .record(Event::Verdict { verdict: verdict.clone(), advice: advice.clone() });
             let finished = rejects.finish(self.plan, &schedule);
