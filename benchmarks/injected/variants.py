@@ -58,7 +58,7 @@ def plain(stage: Stage, options: list[str], busy: int = 0, lock_s: float = 0) ->
     table(server)
     load = Load(server, stage.files(300), options, {})
     if busy:
-        load.during = busy(busy)
+        load.during = busy_programs(busy)
     if lock_s:
         load.during = held(server, "SHARE", lock_s)
     yield load

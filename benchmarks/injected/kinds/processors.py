@@ -82,12 +82,12 @@ def busy_neighbour(stage: Stage, draw: Random) -> Iterator[Load]:
     table(server)
     count = draw.randint(6, 10)
     load = Load(server, stage.files(380), drawn(draw), {"programs": count})
-    load.during = busy(count)
+    load.during = busy_programs(count)
     yield load
 
 
 @contextmanager
-def busy(count: int) -> Iterator[None]:
+def busy_programs(count: int) -> Iterator[None]:
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
         yield

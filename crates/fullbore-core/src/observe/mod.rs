@@ -6,6 +6,7 @@
 
 pub mod clock;
 pub mod host;
+mod pace;
 pub mod pieces;
 mod quota;
 mod server;

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use super::clock::Activity;
 use super::host::{self, HostTimes};
+use super::pace::Pace;
 use super::socket::SocketSeen;
 use super::{Clocks, Moment, Observation, Seen, ThreadTimes, Watch};
-use crate::constants::{MOMENT_INTERVAL_MS, OBSERVATION_INTERVAL_MS};
+use crate::constants::OBSERVATION_INTERVAL_MS;
 use crate::destination::Destination;
 use crate::error::Result;
 use crate::record::{Event, Recorder};
@@ -44,12 +45,16 @@ pub fn observe(
     watcher.look(recorder);
     so_far.at_first.get_or_insert_with(|| watcher.seen.clone());
     let mut last = Instant::now();
+    let mut pace = Pace::default();
     while !has_ended() {
-        std::thread::park_timeout(Duration::from_millis(MOMENT_INTERVAL_MS));
-        watcher.note_moment();
+        std::thread::park_timeout(pace.interval());
+        watcher.note_moment(pace.weight());
         if last.elapsed() >= Duration::from_millis(OBSERVATION_INTERVAL_MS) {
             last = Instant::now();
             watcher.look(recorder);
+            if let Some(first) = &so_far.at_first {
+                pace.adapt(&watcher.seen.since(first));
+            }
         }
     }
     watcher.look(recorder);
@@ -97,8 +102,8 @@ impl Watcher<'_> {
         }
     }
 
-    /// What the streams do at this moment, each with its backend.
-    fn note_moment(&mut self) {
+    /// What the streams do at this moment, each with its backend. It stands for the time since the last.
+    fn note_moment(&mut self, weight: u64) {
         let waits = self.ask(|watch| watch.waits());
         let looks = self.destination.sockets();
         let count = self.clocks.streams.len();
@@ -118,7 +123,7 @@ impl Watcher<'_> {
                 activity,
                 wait: wait_class,
                 held,
-                count: 1,
+                count: weight,
             });
             if held.is_some() {
                 stream.socket = Some(self.sockets[number].times());
@@ -128,7 +133,7 @@ impl Watcher<'_> {
             }
         }
         for wait in waits.into_iter().flatten().filter(|wait| !wait.name.is_empty()) {
-            *self.seen.waits.entry(wait.name).or_default() += 1;
+            *self.seen.waits.entry(wait.name).or_default() += weight;
             let blockers = &mut self.seen.blockers;
             if let Some(blocker) = wait.blocker
                 && blockers.len() < BLOCKERS_MAX

@@ -8,7 +8,7 @@ mod class;
 pub mod sockets;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fullbore_core::error::Result;
 use fullbore_core::observe::host::process_cpu_ms;
@@ -41,6 +41,8 @@ const SETTINGS: [&str; 16] = [
 /// How long the server may take to answer. A load whose server is gone must not wait for its observer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+const BLOCKER_INTERVAL: Duration = Duration::from_secs(1);
+
 /// A session that watches the backends of a run's streams.
 pub struct PostgresWatch<'a> {
     postgres: &'a Postgres,
@@ -48,6 +50,8 @@ pub struct PostgresWatch<'a> {
     is_here: bool,
     /// The backend of this session, where it is on this machine.
     own_pid: Option<i32>,
+    /// When it was last asked who blocks a backend.
+    blocker_asked: Option<Instant>,
     /// CPU time of the server's processes when last looked at, and of all of them since the beginning.
     processes: BTreeMap<i32, u64>,
     cpu_ms: u64,
@@ -82,6 +86,7 @@ impl<'a> PostgresWatch<'a> {
             session,
             is_here,
             own_pid: is_here.then_some(pid),
+            blocker_asked: None,
             processes: BTreeMap::new(),
             cpu_ms: 0,
         })
@@ -91,6 +96,11 @@ impl<'a> PostgresWatch<'a> {
 impl PostgresWatch<'_> {
     /// Who holds what a backend of ours waits for.
     fn blocker_of(&mut self, pid: i32) -> Result<Option<String>> {
+        // It takes the lock manager's own locks: once a second is enough to know who it is.
+        if self.blocker_asked.is_some_and(|asked| asked.elapsed() < BLOCKER_INTERVAL) {
+            return Ok(None);
+        }
+        self.blocker_asked = Some(Instant::now());
         let sql = format!(
             "SELECT format('process %s, %s, %s, begun %s', pid, usename,
                            coalesce(nullif(application_name, ''), 'no application name'),
