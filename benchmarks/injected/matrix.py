@@ -18,7 +18,8 @@ def write(folder: Path) -> None:
 
 
 def _matrix(lines: list[dict]) -> list[str]:
-    judged = [line for line in lines if "limit" in line]
+    judged = [line for line in lines if "limit" in line and not line.get("disturbed")]
+    disturbed = [line for line in lines if "limit" in line and line.get("disturbed")]
     right = sum(line["limit"] in line["accept"] for line in judged)
     kinds = {line["kind"] for line in judged}
     share = right / len(judged) if judged else 0.0
@@ -42,6 +43,17 @@ def _matrix(lines: list[dict]) -> list[str]:
     for line in wrong:
         shares = ", ".join(f"{s['limit']} {s['share']:.2f}" for s in line["shares"][:4])
         said.append(f"- {line['kind']} {line['repeat']}: {line['limit']} ({shares})")
+    if disturbed:
+        good = sum(line["limit"] in line["accept"] for line in disturbed)
+        named = Counter(line["limit"] for line in disturbed)
+        names = ", ".join(f"{name} {count}" for name, count in named.most_common())
+        said += [
+            "",
+            f"{len(disturbed)} more trials were disturbed: other programs of this machine took",
+        ]
+        said += [
+            f"more than a quarter of it. They were made again. Of them {good} were right: {names}."
+        ]
     lost = [line for line in lines if "limit" not in line]
     if lost:
         said += ["", "Not judged:", ""]

@@ -23,6 +23,9 @@ from lab import FULLBORE, ROOT, SCRATCH, Failed, Missing, environment, windows
 from trial import Load, Stage
 
 LOAD_TIMEOUT_S = 120
+# A trial that somebody else disturbed is made again, so often. It is kept, and not judged.
+ATTEMPTS_MAX = 3
+OTHERS_MAX = 0.25
 
 
 def main() -> int:
@@ -51,7 +54,10 @@ def main() -> int:
 def _trials(args: argparse.Namespace) -> int:
     raw = args.out / "raw.jsonl"
     lines = raw.read_text().splitlines() if raw.exists() else []
-    done = {(line["kind"], line["repeat"]) for line in map(json.loads, lines)}
+    tried = [(line["kind"], line["repeat"]) for line in map(json.loads, lines)]
+    good = [line for line in map(json.loads, lines) if not line.get("disturbed")]
+    done = {(line["kind"], line["repeat"]) for line in good}
+    done |= {trial for trial in tried if tried.count(trial) >= ATTEMPTS_MAX}
     # Complete blocks, each in an order of its own: what changes with time meets all kinds alike.
     order = []
     for repeat in range(args.repeats):
@@ -80,6 +86,7 @@ def _trial(stage: Stage, seed: int, kind: str, repeat: int, accept: list[str]) -
         with KINDS[kind](stage, draw) as load:
             line |= {"notes": load.notes, "options": _without_paths(load.options)}
             line |= loaded(load)
+        line["disturbed"] = disturbed(kind, line["window"])
     except Missing as reason:
         line["missing"] = str(reason)
     except (Failed, subprocess.SubprocessError) as error:
@@ -137,6 +144,24 @@ def loaded(load: Load) -> dict:
         "bytes": summary["bytes"],
         "window": windows(record),
     }
+
+
+def disturbed(kind: str, window: dict) -> bool:
+    """Whether somebody who is no part of the trial took much of the machine.
+
+    Known from the machine's counters, whatever the verdict: CPU of all, less the client's and the
+    server's. Of a server on another host it is not known, and little matters.
+    """
+    settings = window.get("settings")
+    if kind == "busy_neighbour" or not settings or not settings["is_here"]:
+        return False
+    first, last = window["first"], window["last"]
+    host = {name: last["host"][name] - first["host"].get(name, 0) for name in last["host"]}
+    counted = ("cpu_ms", "watch_cpu_ms")
+    server = sum(last["server"][name] - first["server"].get(name, 0) for name in counted)
+    backends = sum(stream.get("backend_cpu_ms") or 0 for stream in last["streams"])
+    others = host["all_ms"] - host["idle_ms"] - host["own_cpu_ms"] - server - backends
+    return others > OTHERS_MAX * host["all_ms"]
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kinds.disks import MEGABYTE, limit
 from kinds.locks import held, write_long_rows
-from kinds.processors import quota
+from kinds.processors import busy_programs, quota
 from lab import run
 from links import Hosts
 from servers import MINIMAL, Server

@@ -125,7 +125,44 @@ fn gain(times: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fullbore_core::diagnose::{Share, Straggler};
+
     use super::*;
+
+    #[test]
+    fn details_name_tables_and_files() {
+        let share = |limit, share| Some(Share { limit, share });
+        let straggler = Straggler {
+            table: 1,
+            piece: 7,
+            stream: 0,
+            file: "slow.csv".into(),
+            bytes: 48_000_000,
+            seconds: 12.0,
+            times_slower: Some(4.13),
+            alone_seconds: Some(3.5),
+        };
+        let verdict = Verdict {
+            limit: Limit::DatabaseCpu,
+            share: 0.7,
+            runner_up: None,
+            sure: Sureness::High,
+            shares: Vec::new(),
+            at_most_times: None,
+            streams: Vec::new(),
+            tables: vec![share(Limit::DatabaseCpu, 0.8), share(Limit::SourceDisk, 0.6)],
+            stragglers: vec![straggler],
+        };
+        assert_eq!(
+            details(&verdict, &["a", "b"]),
+            [
+                "table b: the disk of the source (source_disk 60%)",
+                "straggler: piece 7 of slow.csv (48.0 MB) took 12.00 s: 4.1 times as long per byte as \
+                 the others, the last 3.50 s of it alone",
+            ]
+        );
+        assert_eq!(details(&verdict, &["b"]).len(), 1, "of a single table all has been said");
+    }
 
     #[test]
     fn numbers_are_put_to_people() {

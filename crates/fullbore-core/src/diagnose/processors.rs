@@ -6,7 +6,7 @@ use crate::observe::clock::{Activity, Spent};
 use crate::observe::{Observation, WaitClass};
 
 /// Processors that idle for more of the time could have done more.
-const IDLE_MIN: f64 = 0.30;
+const IDLE_MIN: f64 = 0.20;
 
 /// Others take part in the verdict from this share of all processors on.
 const OTHERS_MIN: f64 = 0.20;
@@ -16,31 +16,45 @@ const OTHERS_MIN: f64 = 0.20;
 const ON_CPU_MIN: f64 = 0.75;
 
 /// Quotas count from this share of the time on.
-const THROTTLED_MIN: f64 = 0.05;
+const WITHHELD_MIN: f64 = 0.05;
 
 /// Tells these four from each other.
 pub fn refine(pie: &mut Pie, window: &Observation, about: &Circumstances) {
-    let host = &window.host;
-    let all = host.all_ms as f64;
-    if all <= 0.0 {
+    if window.host.all_ms == 0 {
         return;
     }
-    let (client, database) = (Limit::ClientCpu, Limit::DatabaseCpu);
+    free_or_taken(pie, window, about);
     // While a quota holds this process back its streams wait for nothing else, and its observer sees
     // nothing: what it does see are the moments after.
-    let throttled = host.throttled_ms as f64 / all;
-    if throttled > THROTTLED_MIN {
+    let withheld = withheld(window);
+    if withheld > WITHHELD_MIN {
         let causes: Vec<Limit> = pie.0.keys().copied().collect();
-        for cause in causes.into_iter().filter(|c| !matches!(c, Limit::ClientCpu | Limit::LongTail))
-        {
-            pie.shift(cause, client, throttled.min(1.0));
+        for cause in causes {
+            if !matches!(cause, Limit::ClientCpu | Limit::LongTail) {
+                pie.shift(cause, Limit::ClientCpu, withheld);
+            }
         }
     }
+}
+
+/// The part of the time for which a quota held this process back, and of the CPU that it wanted, the
+/// smaller one: it is no matter where little was wanted.
+fn withheld(window: &Observation) -> f64 {
+    let throttled = window.host.throttled_ms as f64;
+    let wall = window.streams.iter().map(|stream| stream.times.total_ms()).max().unwrap_or(0);
+    let wanted = throttled + window.host.own_cpu_ms as f64;
+    (throttled / (wall as f64).max(1.0)).min(throttled / wanted.max(1.0))
+}
+
+/// Processors that nobody uses make it too few streams, those that others use a neighbour.
+fn free_or_taken(pie: &mut Pie, window: &Observation, about: &Circumstances) {
+    let host = &window.host;
+    let all = host.all_ms as f64;
+    let (client, database) = (Limit::ClientCpu, Limit::DatabaseCpu);
     let idle = host.idle_ms as f64 / all;
     // One limit here is often another's free processor there: only where both share it, or it is ours.
     if idle > IDLE_MIN {
-        if throttled <= THROTTLED_MIN && client_on_cpu(window).is_none_or(|part| part > ON_CPU_MIN)
-        {
+        if client_on_cpu(window).is_none_or(|part| part > ON_CPU_MIN) {
             pie.shift(client, Limit::TooFewStreams, 1.0);
         }
         if about.server_is_here && database_on_cpu(window).is_none_or(|part| part > ON_CPU_MIN) {

@@ -153,11 +153,19 @@ fn work_that_gets_no_processor_is_not_helped_by_more_streams() {
 fn a_quota_on_this_process_is_its_own_limit_whatever_the_rare_moments_show() {
     let mut window = held_up(WaitClass::DataFile);
     host(15_000, 2_000, 2_000, &mut window);
-    window.host.throttled_ms = 2 * SECONDS * 800;
+    window.host.throttled_ms = 8_000;
     assert_eq!(verdict(&window, &here()).limit, Limit::ClientCpu);
-    // A little of it takes a little.
-    window.host.throttled_ms = 2 * SECONDS * 100;
+    // Nor does it matter that others compute what it may not.
+    host(1_000, 2_000, 2_000, &mut window);
+    window.host.throttled_ms = 8_000;
+    assert_eq!(verdict(&window, &here()).limit, Limit::ClientCpu);
+    // A little of it takes a little, and a load that waits for a lock wants no processor.
+    window.host.throttled_ms = 1_000;
     assert_eq!(verdict(&window, &here()).limit, Limit::DatabaseDisk);
+    let mut locked = held_up(WaitClass::Lock);
+    host(19_000, 50, 50, &mut locked);
+    locked.host.throttled_ms = 100;
+    assert_eq!(verdict(&locked, &here()).limit, Limit::LockWait);
 }
 
 #[test]
