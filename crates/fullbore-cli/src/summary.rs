@@ -10,7 +10,7 @@ use fullbore_postgres::ledger::runs::LedgerRun;
 use serde::Serialize;
 
 use crate::plan_view;
-use crate::words::{achieved, bytes, counted, grouped, seconds, sentence};
+use crate::words::{achieved, bytes, counted, details, grouped, seconds, sentence};
 
 /// The object that `--json` prints.
 #[derive(Debug, Serialize)]
@@ -197,6 +197,8 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
         && verdict.limit != Limit::None
     {
         eprintln!("{}", sentence(verdict));
+        let names: Vec<&str> = outcome.tables.iter().map(|table| table.name.as_str()).collect();
+        details(verdict, &names).iter().for_each(|line| eprintln!("  {line}"));
         advice.iter().for_each(|line| eprintln!("  advice: {line}"));
     }
     if plan.ceilings.is_none() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::Files;
 use common::held::{end_of, session};
-use fullbore_testing::{Output, TestServer, shared_or_skip};
+use fullbore_testing::{Output, TestCluster, TestServer, shared_or_skip};
 use serde_json::Value;
 
 /// So many rows of a number and a text.
@@ -103,6 +103,65 @@ fn a_server_that_works_hard_is_named() {
         + share(&summary, "too_few_streams")
         + share(&summary, "neighbour");
     assert!(server > 0.6, "{limit}: {summary:#}");
+}
+
+#[test]
+fn a_file_that_is_waited_for_is_named() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    database.psql("CREATE TABLE waited (n int, v text)");
+    let text = rows(1000);
+    let pipes: Vec<String> = (0..4).map(|n| files.make_pipe(&format!("part-{n}.csv"))).collect();
+    let basic = ["--to", database.url(), "--table", "waited", "--header", "none", "--json"];
+    let pipe_args: Vec<&str> = pipes.iter().map(String::as_str).collect();
+    let child = files.start(&[&["load"], &pipe_args[..], &basic, &["--streams", "2"]].concat());
+    for (number, path) in pipes.iter().enumerate() {
+        let mut pipe = std::fs::File::options().write(true).open(path).expect("opened");
+        let (first, second) = text.as_bytes().split_at(text.len() / 2);
+        pipe.write_all(first).expect("written");
+        if number == 3 {
+            std::thread::sleep(Duration::from_secs(3));
+        }
+        pipe.write_all(second).expect("written");
+    }
+    let output = end_of(child);
+    let summary = json(&output);
+    let stragglers = summary["verdict"]["stragglers"].as_array().expect("stragglers");
+    assert!(!stragglers.is_empty(), "{summary:#}");
+    assert!(stragglers.iter().all(|s| s["file"] == pipes[3].as_str()), "{summary:#}");
+    assert!(output.stderr.contains("straggler: piece"), "{}", output.stderr);
+    assert!(output.stderr.contains("part-3.csv"), "{}", output.stderr);
+    assert_eq!(database.psql("SELECT count(*) FROM waited"), "4000");
+}
+
+#[test]
+fn connections_by_tcp_are_looked_at() {
+    let built = TestCluster::builder(TestServer::Embedded18).tcp("word").start();
+    let Ok(cluster) = built else { fullbore_testing::skip!("no PostgreSQL 18") };
+    let cluster = cluster.cluster();
+    let files = Files::new();
+    let file = files.write("rows.csv", rows(200_000));
+    let tcp = cluster.tcp_url("postgres").expect("it listens");
+    let last_of = |url: &str, table: &str| -> Value {
+        let args = ["--header", "none", "--json", "--streams", "2", "--create"];
+        json(&files.load_at(url, &file, table, &args));
+        let text = files.fullbore(&["runs", "show", "last", "--json"]).stdout;
+        let entries =
+            text.lines().map(|line| -> Value { serde_json::from_str(line).expect("JSON") });
+        let observed = entries.filter(|entry| entry["event"] == "observed");
+        observed.last().expect("observed")["observation"].clone()
+    };
+    let last = last_of(&tcp, "by_tcp");
+    let sockets: Vec<&Value> = (0..2).map(|at| &last["streams"][at]["socket"]).collect();
+    let sent: u64 = sockets.iter().filter_map(|socket| socket["sent_bytes"].as_u64()).sum();
+    // Looked at ten times a second: the last tenth may not have been seen.
+    assert!(sent > 0, "{last:#}");
+    let moments = last["streams"][0]["moments"].as_array().expect("moments");
+    assert!(moments.iter().any(|moment| moment["held"].is_string()), "{moments:?}");
+    assert!(last["observing_ms"].is_u64(), "{last:#}");
+    let by_socket = last_of(&cluster.url("postgres"), "by_socket");
+    assert!(by_socket["streams"][0]["socket"].is_null(), "{by_socket:#}");
 }
 
 #[test]

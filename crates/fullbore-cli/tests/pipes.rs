@@ -2,21 +2,12 @@
 
 mod common;
 
-use std::ffi::CString;
 use std::io::Write;
 use std::path::Path;
 
 use common::Files;
 use common::held::end_of;
 use fullbore_testing::{Output, TestServer, fullbore_command, output_of, shared_or_skip};
-
-fn make_pipe(files: &Files, name: &str) -> String {
-    let path = files.path(name).to_str().expect("UTF-8").to_owned();
-    let c_path = CString::new(path.clone()).expect("no NUL");
-    // SAFETY: the path is a C string that outlives the call.
-    assert_eq!(unsafe { libc::mkfifo(c_path.as_ptr(), 0o600) }, 0, "{path}");
-    path
-}
 
 fn write_to(path: &str, content: &[u8]) {
     let mut pipe = std::fs::OpenOptions::new().write(true).open(Path::new(path)).expect("opened");
@@ -45,7 +36,7 @@ fn named_pipes_need_no_columns() {
     for (what, content, count) in contents {
         let database = cluster.fresh_database();
         let files = Files::new();
-        let pipe = make_pipe(&files, "orders.pipe");
+        let pipe = files.make_pipe("orders.pipe");
         // The table is made from what is seen in the pipe; the header is in another order.
         let load =
             files.start(&["load", &pipe, "--to", database.url(), "--table", "t", "--create"]);
@@ -64,7 +55,7 @@ fn pipes_written_one_after_the_other_do_not_wait_for_each_other() {
     let database = cluster.fresh_database();
     database.psql("CREATE TABLE t (id bigint, day date, note text)");
     let files = Files::new();
-    let pipes = ["a.pipe", "b.pipe"].map(|name| make_pipe(&files, name));
+    let pipes = ["a.pipe", "b.pipe"].map(|name| files.make_pipe(name));
     let mut args = vec!["load", &pipes[0], &pipes[1], "--to", database.url(), "--table", "t"];
     args.extend(["--streams", "2"]);
     let load = files.start(&args);

@@ -11,6 +11,7 @@ use arrow_array::RecordBatch;
 
 use crate::error::Result;
 use crate::observe::Watch;
+use crate::observe::socket::SocketNow;
 use crate::parse::types::FieldType;
 use crate::plan::{FileRange, Plan, PlannedPiece};
 use crate::sums::Sums;
@@ -188,6 +189,11 @@ pub trait Destination: Send + Sync {
     /// Somebody who watches the server while the streams load; `None` where there is nothing to see.
     fn watch(&self) -> Result<Option<Box<dyn Watch + '_>>> {
         Ok(None)
+    }
+    /// What the kernel says of the streams' connections now, by number of stream. Asked about ten
+    /// times a second; of what is no TCP connection nothing is said.
+    fn sockets(&self) -> Vec<(usize, SocketNow)> {
+        Vec::new()
     }
     /// Shows the rows of these pieces, which are all; returns the phases it went through.
     fn publish(&self, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>>;

@@ -9,6 +9,7 @@ use fullbore_core::destination::{
 };
 use fullbore_core::error::Result;
 use fullbore_core::observe::Watch;
+use fullbore_core::observe::socket::SocketNow;
 use fullbore_core::plan::Plan;
 
 use crate::connection::{ConnectionOptions, Session, quote_identifier};
@@ -23,6 +24,7 @@ use crate::publish;
 use crate::strain;
 use crate::target::Target;
 use crate::verify;
+use crate::watch::sockets::Sockets;
 use crate::watch::{self, PostgresWatch};
 use crate::writer::PostgresWriter;
 
@@ -50,6 +52,8 @@ pub struct Postgres {
     pub(crate) watch: Mutex<strain::Watch>,
     server_version: u32,
     pub(crate) zoneless_is_utc: bool,
+    /// What the streams are connected by.
+    pub(crate) sockets: Sockets,
     /// The backends of the streams, by number of stream.
     backends: Mutex<BTreeMap<usize, i32>>,
 }
@@ -80,6 +84,7 @@ impl Postgres {
             control: Mutex::new(control),
             targets: OnceLock::new(),
             ledger: OnceLock::new(),
+            sockets: Sockets::default(),
             backends: Mutex::default(),
             sifted: AtomicBool::new(false),
             verification: verify::State::default(),
@@ -244,11 +249,15 @@ impl Destination for Postgres {
         let mut session = self.marked_session()?;
         let backend = watch::backend_of(&mut session).map_err(failed)?;
         self.lock_backends().insert(stream, backend);
-        Ok(Box::new(PostgresWriter::new(self, plan.clone(), session)))
+        Ok(Box::new(PostgresWriter::new(self, plan.clone(), session, stream)))
     }
 
     fn watch(&self) -> Result<Option<Box<dyn Watch + '_>>> {
         Ok(Some(Box::new(PostgresWatch::open(self)?)))
+    }
+
+    fn sockets(&self) -> Vec<(usize, SocketNow)> {
+        self.sockets.look()
     }
 
     fn publish(&self, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {

@@ -1,12 +1,13 @@
 //! The parts of a page. Each is drawn whole, so that a live page can exchange one for a newer one.
 
+use fullbore_core::diagnose::Verdict;
 use maud::{Markup, html};
 
 use crate::ceilings;
 use crate::facts;
 use crate::page::{Page, State};
 use crate::strips::strips;
-use crate::words::{achieved, bytes, counted, grouped, seconds, sentence};
+use crate::words::{achieved, bytes, counted, details, grouped, seconds, sentence};
 
 /// Waits of backends that are listed.
 const WAITS_SHOWN: usize = 8;
@@ -74,6 +75,7 @@ fn summary(page: &Page) -> Markup {
         }
         @if let Some(verdict) = page.verdict_so_far() {
             p .sentence { (capital(&sentence(&verdict))) "." }
+            (details_of(page, &verdict))
         }
         @if let Some((limit, share)) = page.limit_now() {
             p { "Now: " (limit.words()) " (" (format!("{:.0}%", share * 100.0)) ")." }
@@ -216,6 +218,16 @@ fn waits(page: &Page) -> Markup {
                     (bars(waits.into_iter().take(WAITS_SHOWN)))
                 }
             }
+        }
+    }
+}
+
+/// Tables that something else held back, and pieces that were waited for.
+fn details_of(page: &Page, verdict: &Verdict) -> Markup {
+    let lines = details(verdict, &page.names());
+    html! {
+        @if !lines.is_empty() {
+            ul .details { @for line in lines { li { (line) } } }
         }
     }
 }

@@ -87,6 +87,46 @@ pub fn achieved(achieved: &Achieved) -> String {
     )
 }
 
+/// What the verdict says beside its sentence: tables that something else held back, and pieces that
+/// were waited for.
+pub fn details(verdict: &Verdict, tables: &[&str]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (name, share) in tables.iter().zip(&verdict.tables) {
+        // Of a single table all has been said.
+        if let Some(share) = share.filter(|share| tables.len() > 1 && share.limit != verdict.limit)
+        {
+            let percent = share.share * 100.0;
+            lines.push(format!(
+                "table {name}: {} ({} {percent:.0}%)",
+                share.limit.words(),
+                share.limit.name()
+            ));
+        }
+    }
+    lines.truncate(TABLES_TOLD_MAX);
+    for straggler in &verdict.stragglers {
+        let mut reasons = Vec::new();
+        if let Some(times) = straggler.times_slower {
+            reasons.push(format!("{times:.1} times as long per byte as the others"));
+        }
+        if let Some(alone) = straggler.alone_seconds {
+            reasons.push(format!("the last {} of it alone", seconds(alone)));
+        }
+        lines.push(format!(
+            "straggler: piece {} of {} ({}) took {}: {}",
+            straggler.piece,
+            straggler.file,
+            bytes(straggler.bytes),
+            seconds(straggler.seconds),
+            reasons.join(", ")
+        ));
+    }
+    lines
+}
+
+/// Tables that something else held back are told, not listed without end.
+const TABLES_TOLD_MAX: usize = 8;
+
 /// How much faster so many times is.
 fn gain(times: f64) -> String {
     match times {
@@ -98,7 +138,44 @@ fn gain(times: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fullbore_core::diagnose::{Share, Straggler};
+
     use super::*;
+
+    #[test]
+    fn details_name_tables_and_files() {
+        let share = |limit, share| Some(Share { limit, share });
+        let straggler = Straggler {
+            table: 1,
+            piece: 7,
+            stream: 0,
+            file: "slow.csv".into(),
+            bytes: 48_000_000,
+            seconds: 12.0,
+            times_slower: Some(4.13),
+            alone_seconds: Some(3.5),
+        };
+        let verdict = Verdict {
+            limit: Limit::DatabaseCpu,
+            share: 0.7,
+            runner_up: None,
+            sure: Sureness::High,
+            shares: Vec::new(),
+            at_most_times: None,
+            streams: Vec::new(),
+            tables: vec![share(Limit::DatabaseCpu, 0.8), share(Limit::SourceDisk, 0.6)],
+            stragglers: vec![straggler],
+        };
+        assert_eq!(
+            details(&verdict, &["a", "b"]),
+            [
+                "table b: the disk of the source (source_disk 60%)",
+                "straggler: piece 7 of slow.csv (48.0 MB) took 12.00 s: 4.1 times as long per byte as \
+                 the others, the last 3.50 s of it alone",
+            ]
+        );
+        assert_eq!(details(&verdict, &["b"]).len(), 1, "of a single table all has been said");
+    }
 
     #[test]
     fn numbers_are_put_to_people() {

@@ -5,7 +5,7 @@ use fullbore_core::record::{Event, read_events};
 
 use super::take_back::{LedgerArgs, Opened};
 use super::{folder_of, id_of, list, say};
-use crate::words::{achieved, bytes, counted, grouped, seconds, sentence};
+use crate::words::{achieved, bytes, counted, details, grouped, seconds, sentence};
 
 pub fn show(run: &str, json: bool, ledger: &LedgerArgs) -> Result<()> {
     if !ledger.is_given() {
@@ -22,6 +22,7 @@ pub fn show(run: &str, json: bool, ledger: &LedgerArgs) -> Result<()> {
 
 fn show_record(run: &str, json: bool) -> Result<()> {
     let entries = read_events(&folder_of(run)?)?;
+    let mut names = Vec::new();
     for entry in entries {
         if json {
             say(format_args!(
@@ -38,6 +39,7 @@ fn show_record(run: &str, json: bool) -> Result<()> {
                      {streams} streams, {parsers} parsers",
                     tables.join(", ")
                 ));
+                names = tables;
             }
             Event::Sample { .. }
             | Event::Planned { .. }
@@ -54,6 +56,10 @@ fn show_record(run: &str, json: bool) -> Result<()> {
             }
             Event::Verdict { verdict, advice } => {
                 say(format_args!("{at} {}", sentence(&verdict)));
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                for line in details(&verdict, &names) {
+                    say(format_args!("{:>11} {line}", ""));
+                }
                 for line in advice {
                     say(format_args!("{:>11} advice: {line}", ""));
                 }

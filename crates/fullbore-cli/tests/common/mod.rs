@@ -11,6 +11,7 @@ pub mod tls;
 pub mod typed;
 pub mod ways;
 
+use std::ffi::CString;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -39,6 +40,15 @@ impl Files {
         let path = self.path(name);
         fs::write(&path, content).expect("written");
         path.to_str().expect("UTF-8").to_owned()
+    }
+
+    /// A named pipe in the folder.
+    pub fn make_pipe(&self, name: &str) -> String {
+        let path = self.path(name).to_str().expect("UTF-8").to_owned();
+        let c_path = CString::new(path.clone()).expect("no NUL");
+        // SAFETY: the path is a C string that outlives the call.
+        assert_eq!(unsafe { libc::mkfifo(c_path.as_ptr(), 0o600) }, 0, "{path}");
+        path
     }
 
     /// Runs `fullbore` in this folder, its state kept apart from the user's.

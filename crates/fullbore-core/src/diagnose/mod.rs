@@ -4,26 +4,24 @@
 mod advice;
 mod limit;
 mod pie;
+mod processors;
+mod stragglers;
 #[cfg(test)]
 mod tests;
 
 pub use advice::{InUse, advise};
 pub use limit::Limit;
+pub use stragglers::{Straggler, stragglers};
 
 use serde::{Deserialize, Serialize};
 
 use crate::observe::clock::Activity;
 use crate::observe::{Observation, ThreadTimes};
 use pie::{Pie, Upstream};
+use processors::refine;
 
 /// A leader that leads by less is called `mixed`.
 const LEAD_MIN: f64 = 0.10;
-
-/// Processors that idle for more of the time could have done more.
-const IDLE_MIN: f64 = 0.30;
-
-/// Others take part in the verdict from this share of all processors on.
-const OTHERS_MIN: f64 = 0.20;
 
 /// Less was seen too shortly for a verdict.
 const STREAM_MS_MIN: f64 = 300.0;
@@ -71,6 +69,9 @@ pub struct Verdict {
     /// The same of each table.
     #[serde(default)]
     pub tables: Vec<Option<Share>>,
+    /// Pieces that the run waited for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stragglers: Vec<Straggler>,
 }
 
 /// What limited the run in a window of what was seen: a difference of two observations.
@@ -115,41 +116,6 @@ fn is_asked(streams: &[&ThreadTimes]) -> bool {
     streams.iter().flat_map(|stream| &stream.moments).any(|moment| moment.wait.is_some())
 }
 
-/// Tells processors that are full from those that nobody uses, and from those that others use.
-fn refine(pie: &mut Pie, window: &Observation, about: &Circumstances) {
-    let host = &window.host;
-    let all = host.all_ms as f64;
-    if all <= 0.0 {
-        return;
-    }
-    let idle = host.idle_ms as f64 / all;
-    // One limit here is often another's free processor there: only where both share it, or it is ours.
-    let (client, database) = (Limit::ClientCpu, Limit::DatabaseCpu);
-    if idle > IDLE_MIN {
-        pie.shift(client, Limit::TooFewStreams, 1.0);
-        if about.server_is_here {
-            pie.shift(database, Limit::TooFewStreams, 1.0);
-        }
-        return;
-    }
-    let server = match &window.server {
-        Some(server) if about.server_is_here => {
-            let backends = window.streams.iter().filter_map(|stream| stream.backend_cpu_ms);
-            (server.cpu_ms + backends.sum::<u64>()) as f64
-        }
-        _ => 0.0,
-    };
-    let busy = all - host.idle_ms as f64;
-    let others = (busy - host.own_cpu_ms as f64 - server).max(0.0);
-    if others / all > OTHERS_MIN {
-        let share = others / busy.max(1.0);
-        pie.shift(client, Limit::Neighbour, share);
-        if about.server_is_here {
-            pie.shift(database, Limit::Neighbour, share);
-        }
-    }
-}
-
 /// Names the largest slice, or says that none leads.
 fn judge(pie: &Pie, moments: u64, is_asked: bool) -> Verdict {
     let shares = pie.shares();
@@ -186,5 +152,6 @@ fn judge(pie: &Pie, moments: u64, is_asked: bool) -> Verdict {
         at_most_times: (limit != Limit::None && share < 1.0).then(|| 1.0 / (1.0 - share)),
         streams: Vec::new(),
         tables: Vec::new(),
+        stragglers: Vec::new(),
     }
 }

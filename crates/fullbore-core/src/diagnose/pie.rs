@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use super::{Circumstances, Limit};
 use crate::observe::clock::{Activity, Spent};
+use crate::observe::socket::Hold;
 use crate::observe::{Moment, Observation, ThreadTimes, WaitClass};
 
 /// Time by what it was lost to, in milliseconds.
@@ -95,11 +96,12 @@ impl Upstream {
 /// The time of one stream while it had work.
 pub fn of_stream(stream: &ThreadTimes, upstream: Upstream, about: &Circumstances) -> Pie {
     let mut pie = Pie::default();
+    let around = Around { upstream, about, loses_packets: loses_packets(stream) };
     for (activity, spent) in &stream.times.0 {
         if is_time_of_work(*activity) {
             let moments: Vec<&Moment> =
                 stream.moments.iter().filter(|moment| moment.activity == *activity).collect();
-            share_out(&mut pie, *activity, *spent, &moments, upstream, about);
+            share_out(&mut pie, *activity, *spent, &moments, &around);
         }
     }
     pie
@@ -114,6 +116,7 @@ pub fn of_table(
 ) -> Pie {
     let mut pie = Pie::default();
     for stream in &seen.streams {
+        let around = Around { upstream, about, loses_packets: loses_packets(stream) };
         for (activity, spent) in &stream.times.0 {
             let of_activity = |moment: &&Moment| moment.activity == *activity;
             let all: u64 = stream.moments.iter().filter(of_activity).map(|m| m.count).sum();
@@ -123,7 +126,7 @@ pub fn of_table(
             let part = |ms: u64| (ms as f64 * share) as u64;
             let spent = Spent { ms: part(spent.ms), cpu_ms: part(spent.cpu_ms) };
             if is_time_of_work(*activity) {
-                share_out(&mut pie, *activity, spent, &moments, upstream, about);
+                share_out(&mut pie, *activity, spent, &moments, &around);
             }
         }
     }
@@ -135,19 +138,38 @@ fn is_time_of_work(activity: Activity) -> bool {
     !matches!(activity, Activity::Idle | Activity::Held)
 }
 
+/// What decides where time goes beside the stream's own moments.
+struct Around<'a> {
+    upstream: Upstream,
+    about: &'a Circumstances,
+    loses_packets: bool,
+}
+
+/// Paths that lose more of their bytes are full, or bad. After a loss a connection is slow for many
+/// round trips, so the whole window counts.
+const RESENT_MIN: f64 = 0.001;
+
+fn loses_packets(stream: &ThreadTimes) -> bool {
+    stream.socket.is_some_and(|socket| {
+        // A buffer that was too small most of the time would be too small without the losses as well.
+        let has_room = socket.send_buffer_ms * 2 < socket.busy_ms;
+        has_room && socket.resent_bytes as f64 > socket.sent_bytes as f64 * RESENT_MIN
+    })
+}
+
 fn share_out(
     pie: &mut Pie,
     activity: Activity,
     spent: Spent,
     moments: &[&Moment],
-    upstream: Upstream,
-    about: &Circumstances,
+    around: &Around<'_>,
 ) {
+    let Around { upstream, about, loses_packets } = *around;
     // What it did itself, and what it was held up.
     pie.add(Limit::ClientCpu, spent.cpu_ms as f64);
     let held_up = spent.ms.saturating_sub(spent.cpu_ms) as f64;
-    let asked = || moments.iter().filter_map(|moment| Some((moment.wait?, moment.count)));
-    let all: u64 = asked().map(|(_, count)| count).sum();
+    let asked = || moments.iter().filter_map(|m| Some((m.wait?, m.held, m.count)));
+    let all: u64 = asked().map(|(_, _, count)| count).sum();
     let is_starved = activity == Activity::Starved;
     if all == 0 && !is_starved {
         // The server could not be asked: all that is known is that it is waited for.
@@ -161,7 +183,7 @@ fn share_out(
     if all == 0 {
         starve(pie, held_up);
     }
-    for (wait, count) in asked() {
+    for (wait, held, count) in asked() {
         let ms = held_up * count as f64 / all as f64;
         let limit = match wait {
             // The backend has nothing to do either.
@@ -176,8 +198,23 @@ fn share_out(
             WaitClass::Lock => Limit::LockWait,
             // Without a network in between it is only a moment until somebody is woken.
             WaitClass::Client if about.server_is_here => Limit::ClientCpu,
-            WaitClass::Client => Limit::Congestion,
+            WaitClass::Client => on_the_way(activity, held, loses_packets),
         };
         pie.add(limit, ms);
+    }
+}
+
+/// What holds a stream up whose backend waits for it, over a network.
+fn on_the_way(activity: Activity, held: Option<Hold>, loses_packets: bool) -> Limit {
+    match held {
+        Some(Hold::SendBuffer | Hold::Path) if loses_packets => Limit::Congestion,
+        Some(Hold::SendBuffer) => Limit::SendWindow,
+        Some(Hold::ReceiveWindow) => Limit::ReceiveCap,
+        Some(Hold::Path) => Limit::FlowCap,
+        Some(Hold::Queue) | None => Limit::Congestion,
+        // A question and its answer take a round trip, however little they are.
+        Some(Hold::Nothing) if activity == Activity::Answering => Limit::FlowCap,
+        // All has arrived: it is only a moment until somebody is woken.
+        Some(Hold::Nothing) => Limit::ClientCpu,
     }
 }

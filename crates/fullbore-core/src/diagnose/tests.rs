@@ -3,6 +3,7 @@
 use super::*;
 use crate::observe::clock::{Spent, Times};
 use crate::observe::host::HostTimes;
+use crate::observe::socket::{Hold, SocketTimes};
 use crate::observe::{Moment, ServerTimes, WaitClass};
 
 const SECONDS: u64 = 10;
@@ -20,6 +21,7 @@ fn stream(spent: &[(Activity, u64, u64)], waits: &[(Activity, WaitClass, u64)]) 
                 table: 0,
                 activity: *activity,
                 wait: Some(*wait),
+                held: None,
                 count: *count,
             })
             .collect(),
@@ -131,6 +133,82 @@ fn idle_processors_want_more_streams_and_foreign_work_is_named() {
     // What a server elsewhere has free is not known here.
     let away = Circumstances { server_is_here: false, tables: 1 };
     assert_eq!(verdict(&sending, &away).limit, Limit::DatabaseCpu);
+}
+
+#[test]
+fn work_that_gets_no_processor_is_not_helped_by_more_streams() {
+    // Half of the machine idles, and the backends get a quarter of a processor each.
+    let mut database = held_up(WaitClass::Cpu);
+    host(9_000, 1_000, 500, &mut database);
+    database.streams.iter_mut().for_each(|stream| stream.backend_cpu_ms = Some(2_500));
+    assert_eq!(verdict(&database, &here()).limit, Limit::DatabaseCpu);
+    database.streams.iter_mut().for_each(|stream| stream.backend_cpu_ms = Some(8_500));
+    assert_eq!(verdict(&database, &here()).limit, Limit::TooFewStreams);
+    let mut client = starved(vec![parser(&[(Parsing, 9_000, 2_000)]); 2]);
+    host(15_000, 4_500, 400, &mut client);
+    assert_eq!(verdict(&client, &here()).limit, Limit::ClientCpu);
+}
+
+#[test]
+fn a_quota_on_this_process_is_its_own_limit_whatever_the_rare_moments_show() {
+    let mut window = held_up(WaitClass::DataFile);
+    host(15_000, 2_000, 2_000, &mut window);
+    window.host.throttled_ms = 8_000;
+    assert_eq!(verdict(&window, &here()).limit, Limit::ClientCpu);
+    // Nor does it matter that others compute what it may not.
+    host(1_000, 2_000, 2_000, &mut window);
+    window.host.throttled_ms = 8_000;
+    assert_eq!(verdict(&window, &here()).limit, Limit::ClientCpu);
+    // A little of it takes a little, and a load that waits for a lock wants no processor.
+    window.host.throttled_ms = 1_000;
+    assert_eq!(verdict(&window, &here()).limit, Limit::DatabaseDisk);
+    let mut locked = held_up(WaitClass::Lock);
+    host(19_000, 50, 50, &mut locked);
+    locked.host.throttled_ms = 100;
+    assert_eq!(verdict(&locked, &here()).limit, Limit::LockWait);
+}
+
+#[test]
+fn on_the_way_the_socket_says_what_holds_the_bytes() {
+    let away = Circumstances { server_is_here: false, tables: 1 };
+    for (hold, limit) in [
+        (Hold::SendBuffer, Limit::SendWindow),
+        (Hold::ReceiveWindow, Limit::ReceiveCap),
+        (Hold::Queue, Limit::Congestion),
+        (Hold::Path, Limit::FlowCap),
+        (Hold::Nothing, Limit::ClientCpu),
+    ] {
+        let mut window = held_up(WaitClass::Client);
+        host(1_000, 18_000, 0, &mut window);
+        for moment in window.streams.iter_mut().flat_map(|stream| &mut stream.moments) {
+            moment.held = Some(hold);
+        }
+        let found = verdict(&window, &away);
+        assert_eq!(found.limit, limit, "{found:?}");
+        let sum: f64 = found.shares.iter().map(|share| share.share).sum();
+        assert!((sum - 1.0).abs() < 1e-9, "the shares add up: {sum}");
+        // Behind a backend that works the way is not what is waited for.
+        for moment in window.streams.iter_mut().flat_map(|stream| &mut stream.moments) {
+            moment.wait = Some(WaitClass::Wal);
+        }
+        assert_eq!(verdict(&window, &away).limit, Limit::Wal);
+    }
+}
+
+#[test]
+fn a_path_that_loses_packets_is_full_between_the_losses_too() {
+    let away = Circumstances { server_is_here: false, tables: 1 };
+    let mut window = held_up(WaitClass::Client);
+    for stream in &mut window.streams {
+        stream.moments.iter_mut().for_each(|moment| moment.held = Some(Hold::Path));
+        let socket = SocketTimes { busy_ms: 9_000, sent_bytes: 9_000_000, ..Default::default() };
+        stream.socket = Some(SocketTimes { resent_bytes: 40_000, ..socket });
+    }
+    assert_eq!(verdict(&window, &away).limit, Limit::Congestion);
+    for socket in window.streams.iter_mut().filter_map(|stream| stream.socket.as_mut()) {
+        socket.resent_bytes = 4_000;
+    }
+    assert_eq!(verdict(&window, &away).limit, Limit::FlowCap);
 }
 
 #[test]

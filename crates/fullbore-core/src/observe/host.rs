@@ -7,6 +7,8 @@ use std::fs;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use super::quota;
+
 /// Counters of the machine since it was started, and of this process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostTimes {
@@ -22,6 +24,9 @@ pub struct HostTimes {
     pub io_stall_us: u64,
     /// Bytes that this process caused to be read from disks.
     pub read_bytes: u64,
+    /// Time of all processors in which this process was held back by a quota on its CPU.
+    #[serde(default)]
+    pub throttled_ms: u64,
 }
 
 impl HostTimes {
@@ -39,6 +44,7 @@ impl HostTimes {
                 .and_then(|bytes| bytes.trim().parse().ok())
                 .unwrap_or_default();
         }
+        times.throttled_ms = quota::throttled_ms();
         times
     }
 
@@ -65,18 +71,28 @@ impl HostTimes {
             cpu_stall_us: self.cpu_stall_us.saturating_sub(earlier.cpu_stall_us),
             io_stall_us: self.io_stall_us.saturating_sub(earlier.io_stall_us),
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
+            throttled_ms: self.throttled_ms.saturating_sub(earlier.throttled_ms),
         }
     }
+}
+
+/// Microseconds of CPU that a thread of ours took: the first field of its `schedstat`.
+pub fn thread_cpu_us(thread: u64) -> u64 {
+    schedstat(thread, 0) / 1000
 }
 
 /// Milliseconds that a thread of ours was ready to run and had no processor: the second field of
 /// its `schedstat`.
 pub fn run_queue_ms(thread: u64) -> u64 {
+    schedstat(thread, 1) / 1_000_000
+}
+
+/// A field of the scheduler's account of a thread of ours, in nanoseconds.
+fn schedstat(thread: u64, field: usize) -> u64 {
     fs::read_to_string(format!("/proc/self/task/{thread}/schedstat"))
         .ok()
-        .and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok())
+        .and_then(|text| text.split_ascii_whitespace().nth(field)?.parse().ok())
         .unwrap_or_default()
-        / 1_000_000
 }
 
 /// CPU time of another process on this machine: fields 14 and 15 of its `stat`, which come after a

@@ -7,30 +7,78 @@
 pub mod clock;
 pub mod host;
 mod moments;
+mod pace;
+pub mod pieces;
+mod quota;
 mod server;
+pub mod socket;
 mod watcher;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
 use clock::{Activity, Clock, Times};
 use host::HostTimes;
+use pieces::PieceTime;
+use socket::{Hold, SocketTimes};
+
 pub use server::{ServerTimes, Settings, Wait, WaitClass, Watch};
 pub use watcher::observe;
 
 /// The clocks of a run's threads.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Clocks {
     pub streams: Vec<Arc<Clock>>,
     pub parsers: Vec<Arc<Clock>>,
+    made: Option<Instant>,
+    /// The pieces that were loaded.
+    pieces: Mutex<Vec<PieceTime>>,
+    /// The threads that observe, and the microseconds of CPU that they took when last looked at.
+    observing: Mutex<BTreeMap<u64, u64>>,
 }
 
 impl Clocks {
     pub fn new(streams: usize, parsers: usize) -> Self {
         let clocks = |count| (0..count).map(|_| Arc::default()).collect();
-        Self { streams: clocks(streams), parsers: clocks(parsers) }
+        Self {
+            streams: clocks(streams),
+            parsers: clocks(parsers),
+            made: Some(Instant::now()),
+            ..Self::default()
+        }
+    }
+
+    /// The run's age.
+    pub fn seconds(&self) -> f64 {
+        self.made.map_or(0.0, |made| made.elapsed().as_secs_f64())
+    }
+
+    /// A piece was loaded.
+    pub fn note_piece(&self, piece: PieceTime) {
+        self.pieces.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(piece);
+    }
+
+    /// The pieces that were loaded, in the order of their ends.
+    pub fn pieces(&self) -> Vec<PieceTime> {
+        self.pieces.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// The calling thread observes.
+    pub fn count_as_observing(&self) {
+        let thread = rustix::thread::gettid().as_raw_nonzero().get() as u64;
+        self.observing.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(thread, 0);
+    }
+
+    fn observing_ms(&self) -> u64 {
+        let mut threads = self.observing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for (thread, us) in threads.iter_mut() {
+            // One that has ended can't be asked any more.
+            *us = host::thread_cpu_us(*thread).max(*us);
+        }
+        threads.values().sum::<u64>() / 1000
     }
 }
 
@@ -42,7 +90,17 @@ pub struct Moment {
     /// None where the server could not be asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<WaitClass>,
+    /// What held the bytes of its connection; None where that is not TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Hold>,
     pub count: u64,
+}
+
+impl Moment {
+    /// All of it but how often.
+    fn kind(&self) -> (usize, Activity, Option<WaitClass>, Option<Hold>) {
+        (self.table, self.activity, self.wait, self.held)
+    }
 }
 
 /// One thread until now.
@@ -57,14 +115,15 @@ pub struct ThreadTimes {
     /// CPU time of its backend, where the server is on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend_cpu_ms: Option<u64>,
+    /// Its connection, where that is TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<SocketTimes>,
 }
 
 impl ThreadTimes {
     pub fn since(&self, earlier: &Self) -> Self {
         let before = |moment: &Moment| {
-            let alike = |m: &&Moment| {
-                (m.table, m.activity, m.wait) == (moment.table, moment.activity, moment.wait)
-            };
+            let alike = |m: &&Moment| m.kind() == moment.kind();
             earlier.moments.iter().find(alike).map_or(0, |m| m.count)
         };
         let moments = self.moments.iter().map(|moment| Moment {
@@ -79,14 +138,14 @@ impl ThreadTimes {
             backend_cpu_ms: self
                 .backend_cpu_ms
                 .map(|_| backend(self).saturating_sub(backend(earlier))),
+            socket: self.socket.map(|now| now.since(&earlier.socket.unwrap_or_default())),
         }
     }
 
-    fn note(&mut self, table: usize, activity: Activity, wait: Option<WaitClass>) {
-        let alike = |m: &&mut Moment| (m.table, m.activity, m.wait) == (table, activity, wait);
-        match self.moments.iter_mut().find(alike) {
-            Some(moment) => moment.count += 1,
-            None => self.moments.push(Moment { table, activity, wait, count: 1 }),
+    fn note(&mut self, seen: Moment) {
+        match self.moments.iter_mut().find(|moment| moment.kind() == seen.kind()) {
+            Some(moment) => moment.count += seen.count,
+            None => self.moments.push(seen),
         }
     }
 }
@@ -124,6 +183,9 @@ pub struct Observation {
     /// Whom our backends were seen waiting for, as the server describes them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blockers: Vec<String>,
+    /// CPU time of the threads that look at all this and record it.
+    #[serde(default)]
+    pub observing_ms: u64,
 }
 
 impl Observation {
@@ -148,6 +210,7 @@ impl Observation {
             },
             waits: waits.collect(),
             blockers: self.blockers.clone(),
+            observing_ms: self.observing_ms.saturating_sub(earlier.observing_ms),
         }
     }
 }

@@ -47,6 +47,9 @@ pub struct ServerTimes {
     /// CPU time of its own processes, where they are on this machine; backends are not among them.
     #[serde(default)]
     pub cpu_ms: u64,
+    /// CPU time of the backend that is asked all this, where it is on this machine.
+    #[serde(default)]
+    pub watch_cpu_ms: u64,
 }
 
 impl ServerTimes {
@@ -59,6 +62,7 @@ impl ServerTimes {
                 .checkpoints_requested
                 .saturating_sub(earlier.checkpoints_requested),
             cpu_ms: self.cpu_ms.saturating_sub(earlier.cpu_ms),
+            watch_cpu_ms: self.watch_cpu_ms.saturating_sub(earlier.watch_cpu_ms),
             written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
         }
     }

@@ -4,8 +4,10 @@ use std::time::{Duration, Instant};
 
 use super::clock::Activity;
 use super::host::{self, HostTimes};
-use super::{Clocks, Observation, Seen, ThreadTimes, Watch};
-use crate::constants::{MOMENT_INTERVAL_MS, OBSERVATION_INTERVAL_MS};
+use super::pace::Pace;
+use super::socket::SocketSeen;
+use super::{Clocks, Moment, Observation, Seen, ThreadTimes, Watch};
+use crate::constants::OBSERVATION_INTERVAL_MS;
 use crate::destination::Destination;
 use crate::error::Result;
 use crate::record::{Event, Recorder};
@@ -24,9 +26,14 @@ pub fn observe(
     so_far: &mut Seen,
     has_ended: &dyn Fn() -> bool,
 ) {
+    clocks.count_as_observing();
     let mut watcher = Watcher {
         clocks,
         destination,
+        sockets: (0..clocks.streams.len())
+            .map(|number| so_far.until_now.streams.get(number).and_then(|stream| stream.socket))
+            .map(|ended| SocketSeen::after(ended.unwrap_or_default()))
+            .collect(),
         watch: None,
         asks_from: Instant::now(),
         seen: std::mem::take(&mut so_far.until_now),
@@ -38,12 +45,16 @@ pub fn observe(
     watcher.look(recorder);
     so_far.at_first.get_or_insert_with(|| watcher.seen.clone());
     let mut last = Instant::now();
+    let mut pace = Pace::default();
     while !has_ended() {
-        std::thread::park_timeout(Duration::from_millis(MOMENT_INTERVAL_MS));
-        watcher.note_moment();
+        std::thread::park_timeout(pace.interval());
+        watcher.note_moment(pace.weight());
         if last.elapsed() >= Duration::from_millis(OBSERVATION_INTERVAL_MS) {
             last = Instant::now();
             watcher.look(recorder);
+            if let Some(first) = &so_far.at_first {
+                pace.adapt(&watcher.seen.since(first));
+            }
         }
     }
     watcher.look(recorder);
@@ -54,6 +65,8 @@ struct Watcher<'a> {
     clocks: &'a Clocks,
     destination: &'a dyn Destination,
     watch: Option<Box<dyn Watch + 'a>>,
+    /// The streams' connections, by number of stream.
+    sockets: Vec<SocketSeen>,
     /// The server is not bothered before.
     asks_from: Instant,
     seen: Observation,
@@ -89,25 +102,38 @@ impl Watcher<'_> {
         }
     }
 
-    /// What the streams do at this moment, each with its backend.
-    fn note_moment(&mut self) {
+    /// What the streams do at this moment, each with its backend. It stands for the time since the last.
+    fn note_moment(&mut self, weight: u64) {
         let waits = self.ask(|watch| watch.waits());
+        let looks = self.destination.sockets();
         let count = self.clocks.streams.len();
         self.seen.streams.resize_with(count, ThreadTimes::default);
         for (number, clock) in self.clocks.streams.iter().enumerate() {
             let activity = clock.activity();
+            let look = looks.iter().find(|(stream, _)| *stream == number);
+            let held = look.map(|(_, now)| self.sockets[number].look(*now));
             if matches!(activity, Activity::Idle | Activity::Held) {
                 continue;
             }
             let wait = waits.iter().flatten().find(|wait| wait.stream == number);
             let stream = &mut self.seen.streams[number];
-            stream.note(clock.table(), activity, wait.map(|wait| wait.class));
+            let wait_class = wait.map(|wait| wait.class);
+            stream.note(Moment {
+                table: clock.table(),
+                activity,
+                wait: wait_class,
+                held,
+                count: weight,
+            });
+            if held.is_some() {
+                stream.socket = Some(self.sockets[number].times());
+            }
             if let Some(pid) = wait.and_then(|wait| wait.local_pid) {
                 stream.backend_cpu_ms = host::process_cpu_ms(pid).or(stream.backend_cpu_ms);
             }
         }
         for wait in waits.into_iter().flatten().filter(|wait| !wait.name.is_empty()) {
-            *self.seen.waits.entry(wait.name).or_default() += 1;
+            *self.seen.waits.entry(wait.name).or_default() += weight;
             let blockers = &mut self.seen.blockers;
             if let Some(blocker) = wait.blocker
                 && blockers.len() < BLOCKERS_MAX
@@ -123,7 +149,7 @@ impl Watcher<'_> {
         if let Some(counters) = self.ask(|watch| watch.counters()) {
             self.seen.server = Some(counters);
         }
-        let Clocks { streams, parsers } = self.clocks;
+        let Clocks { streams, parsers, .. } = self.clocks;
         for (clocks, seen) in [(streams, &mut self.seen.streams), (parsers, &mut self.seen.parsers)]
         {
             seen.resize_with(clocks.len(), ThreadTimes::default);
@@ -136,6 +162,7 @@ impl Watcher<'_> {
             }
         }
         self.seen.host = HostTimes::read();
+        self.seen.observing_ms = self.clocks.observing_ms();
         recorder.record(Event::Observed { observation: Box::new(self.seen.clone()) });
     }
 }

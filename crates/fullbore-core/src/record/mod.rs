@@ -117,6 +117,9 @@ pub enum Event {
         stream: usize,
         rows: u64,
         bytes: u64,
+        /// From its claim to its commit; none in records of earlier versions.
+        #[serde(default)]
+        seconds: f64,
     },
     PhaseFinished {
         phase: Phase,

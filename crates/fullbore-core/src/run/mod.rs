@@ -243,7 +243,15 @@ fn load(scene: &Scene<'_>, seen: &mut Seen, paused: &mut f64) -> Result<()> {
             .enumerate()
             .map(|(number, clock)| {
                 let load = move || {
-                    stream::load_until_done(plan, destination, recorder, schedule, rejects, number)
+                    stream::load_until_done(
+                        plan,
+                        destination,
+                        recorder,
+                        schedule,
+                        rejects,
+                        clocks,
+                        number,
+                    )
                 };
                 thread(format!("stream-{number}"))
                     .spawn_scoped(scope, move || clock.time(|| schedule.guard(load)))
@@ -251,6 +259,7 @@ fn load(scene: &Scene<'_>, seen: &mut Seen, paused: &mut f64) -> Result<()> {
             })
             .collect();
         let sampler = scope.spawn(|| {
+            clocks.count_as_observing();
             let mut since = None;
             while !has_ended() {
                 recorder.record(schedule.sample());

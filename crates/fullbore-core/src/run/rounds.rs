@@ -115,7 +115,9 @@ impl Rounds<'_> {
         let lost = schedule.take_lost();
         let is_last = loaded.is_err() || lost.is_none();
         if is_last {
-            let (mut verdict, advice) = super::verdict::pronounce(self.plan, &outcome.seen);
+            let pieces = self.clocks.pieces();
+            let (mut verdict, advice) =
+                super::verdict::pronounce(self.plan, &outcome.seen, &pieces);
             super::verdict::bound(&mut verdict, self.plan, outcome);
             let (verdict, advice) = outcome.verdict.insert((verdict, advice));
             self.recorder

@@ -8,7 +8,9 @@ use super::retry::Patience;
 use super::schedule::{Claim, Schedule};
 use crate::destination::{Destination, Lane, Portion, Receipt, Refusal, TextRows, Writer};
 use crate::error::{DestinationFailure, Error, Result};
+use crate::observe::Clocks;
 use crate::observe::clock::{self, Activity};
+use crate::observe::pieces::PieceTime;
 use crate::plan::{PieceInput, Plan, PlannedPiece};
 use crate::record::{Event, Recorder};
 
@@ -18,6 +20,7 @@ pub fn load_until_done(
     recorder: &Recorder,
     schedule: &Schedule<'_>,
     rejects: &Rejects,
+    clocks: &Clocks,
     number: usize,
 ) -> Result<()> {
     let mut writer: Option<Box<dyn Writer + '_>> = None;
@@ -31,10 +34,21 @@ pub fn load_until_done(
         let table = plan.tables[piece.table].name.as_str();
         tracing::debug!(table, piece = piece.number, ?lane, input = ?piece.input, "piece started");
         let is_careful = careful.is_some();
+        let began = clocks.seconds();
         let mut work = PieceWork::new(plan, schedule, rejects, session.as_mut(), &piece, careful);
         let error = match work.load() {
             Ok(committed) => {
                 let (rows, bytes) = (committed.rows, committed.portion.bytes);
+                let seconds = clocks.seconds() - began;
+                let time = PieceTime {
+                    piece: piece.number,
+                    table: piece.table,
+                    stream: number,
+                    bytes,
+                    began,
+                    seconds,
+                };
+                clocks.note_piece(time);
                 schedule.finish(committed, &work.lines);
                 tracing::debug!(table, piece = piece.number, rows, bytes, "piece committed");
                 recorder.record(Event::PieceCommitted {
@@ -43,6 +57,7 @@ pub fn load_until_done(
                     stream: number,
                     rows,
                     bytes,
+                    seconds,
                 });
                 continue;
             }

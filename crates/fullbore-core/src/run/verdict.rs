@@ -1,19 +1,21 @@
 //! What held a run back: the verdict on what was seen of it, with advice for the settings in use.
 
 use crate::ceilings::rate_of;
-use crate::diagnose::{Circumstances, InUse, Limit, Verdict, advise, verdict};
+use crate::diagnose::{Circumstances, InUse, Limit, Verdict, advise, stragglers, verdict};
 use crate::job::{Method, Publish};
 use crate::observe::Seen;
+use crate::observe::pieces::PieceTime;
 use crate::plan::{PieceInput, Plan};
 
 use super::Outcome;
 
 /// The verdict on the time in which rows moved, and what to do about it.
-pub fn pronounce(plan: &Plan, seen: &Seen) -> (Verdict, Vec<String>) {
+pub fn pronounce(plan: &Plan, seen: &Seen, pieces: &[PieceTime]) -> (Verdict, Vec<String>) {
     let settings = seen.settings.clone().unwrap_or_default();
     let about = Circumstances { server_is_here: settings.is_here, tables: plan.tables.len() };
     let whole = seen.whole();
-    let verdict = verdict(&whole, &about);
+    let mut verdict = verdict(&whole, &about);
+    verdict.stragglers = stragglers(pieces, |piece| file_of(plan, piece.piece));
     let main = plan.tables.iter().max_by_key(|table| table.bytes);
     let used = InUse {
         streams: plan.streams,
@@ -43,6 +45,21 @@ pub fn bound(verdict: &mut Verdict, plan: &Plan, outcome: &Outcome) {
     let next = plan.ceilings.as_ref().and_then(|ceilings| ceilings.without(verdict.limit));
     let Some(times) = next.map(|next| (next.bytes_per_second / rate).max(1.0)) else { return };
     verdict.at_most_times = Some(verdict.at_most_times.map_or(times, |most| most.min(times)));
+}
+
+/// The file that a piece is from, or the first of them.
+fn file_of(plan: &Plan, piece: usize) -> String {
+    let Some(piece) = plan.pieces.iter().find(|planned| planned.number == piece) else {
+        return String::new();
+    };
+    let file = match &piece.input {
+        PieceInput::Stream { file } => Some(*file),
+        PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => {
+            ranges.first().map(|range| range.file)
+        }
+    };
+    let files = &plan.tables[piece.table].files;
+    file.map_or_else(String::new, |file| files[file].path.display().to_string())
 }
 
 #[cfg(test)]
@@ -94,6 +111,7 @@ mod tests {
                 at_most_times: Some(5.0),
                 streams: Vec::new(),
                 tables: Vec::new(),
+                stragglers: Vec::new(),
             };
             bound(&mut verdict, &plan(ceilings), &outcome);
             verdict.at_most_times

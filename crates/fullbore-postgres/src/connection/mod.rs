@@ -47,6 +47,7 @@ mod server_message;
 pub mod session;
 mod socket;
 mod startup;
+pub mod tcp_info;
 pub mod tls;
 mod transport;
 mod wire;

@@ -1,7 +1,8 @@
 //! One session with the server, used by one thread at a time.
 
 use std::collections::BTreeMap;
-use std::os::fd::RawFd;
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -165,6 +166,11 @@ impl Session {
     /// The socket, for its statistics. Reading or writing it would break the protocol.
     pub fn raw_fd(&self) -> RawFd {
         self.wire.transport().raw_fd()
+    }
+
+    /// The same socket for another thread's statistics. It stays open until this is dropped too.
+    pub fn socket(&self) -> io::Result<OwnedFd> {
+        self.wire.transport().duplicate()
     }
 
     pub(super) fn set_status(&mut self, byte: u8) -> Result<(), ConnectionError> {

@@ -72,6 +72,11 @@ impl Transport {
         self.tls.as_deref()
     }
 
+    /// The socket once more.
+    pub(super) fn duplicate(&self) -> io::Result<OwnedFd> {
+        self.descriptor.try_clone()
+    }
+
     /// The socket, for its statistics.
     pub(super) fn raw_fd(&self) -> RawFd {
         self.descriptor.as_raw_fd()

@@ -5,13 +5,14 @@
 //! NULL and counts as nothing.
 
 mod class;
+pub mod sockets;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fullbore_core::error::Result;
 use fullbore_core::observe::host::process_cpu_ms;
-use fullbore_core::observe::{ServerTimes, Settings, Wait, Watch};
+use fullbore_core::observe::{ServerTimes, Settings, Wait, WaitClass, Watch};
 
 use crate::connection::{ConnectionError, Row, Session};
 use crate::destination::Postgres;
@@ -41,11 +42,17 @@ const SETTINGS: [&str; 16] = [
 /// How long the server may take to answer. A load whose server is gone must not wait for its observer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+const BLOCKER_INTERVAL: Duration = Duration::from_secs(1);
+
 /// A session that watches the backends of a run's streams.
 pub struct PostgresWatch<'a> {
     postgres: &'a Postgres,
     session: Session,
     is_here: bool,
+    /// The backend of this session, where it is on this machine.
+    own_pid: Option<i32>,
+    /// When it was last asked who blocks a backend.
+    blocker_asked: Option<Instant>,
     /// CPU time of the server's processes when last looked at, and of all of them since the beginning.
     processes: BTreeMap<i32, u64>,
     cpu_ms: u64,
@@ -74,10 +81,13 @@ impl<'a> PostgresWatch<'a> {
         let row = rows.first();
         let is_near = row.and_then(|row| row.get("is_near")) == Some("t");
         let pid = row.and_then(|row| number(row, "pid")).unwrap_or_default();
+        let is_here = is_near && is_backend(pid);
         Ok(Self {
             postgres,
             session,
-            is_here: is_near && is_backend(pid),
+            is_here,
+            own_pid: is_here.then_some(pid),
+            blocker_asked: None,
             processes: BTreeMap::new(),
             cpu_ms: 0,
         })
@@ -85,10 +95,28 @@ impl<'a> PostgresWatch<'a> {
 }
 
 impl PostgresWatch<'_> {
+    /// Who holds what a backend of ours waits for.
+    fn blocker_of(&mut self, pid: i32) -> Result<Option<String>> {
+        // It takes the lock manager's own locks: once a second is enough to know who it is.
+        if self.blocker_asked.is_some_and(|asked| asked.elapsed() < BLOCKER_INTERVAL) {
+            return Ok(None);
+        }
+        self.blocker_asked = Some(Instant::now());
+        let sql = format!(
+            "SELECT format('process %s, %s, %s, begun %s', pid, usename,
+                           coalesce(nullif(application_name, ''), 'no application name'),
+                           xact_start) AS blocker
+               FROM pg_stat_activity WHERE pid = ANY (pg_blocking_pids({pid})) LIMIT 1"
+        );
+        let rows = self.session.query(&sql).map_err(failed)?;
+        Ok(rows.first().and_then(|row| row.get("blocker")).map(str::to_owned))
+    }
+
     /// Adds the CPU time that the server's own processes took since the last look. The sessions of
     /// others are not the server's work for us, and our streams' are counted with their moments.
     fn count_cpu(&mut self) -> Result<()> {
-        let sql = "SELECT pid FROM pg_stat_activity WHERE backend_type <> 'client backend'";
+        let sql =
+            "SELECT pid FROM pg_stat_get_activity(NULL) WHERE backend_type <> 'client backend'";
         let rows = self.session.query(sql).map_err(failed)?;
         let pids = rows.iter().filter_map(|row| number::<i32>(row, "pid"));
         let now: BTreeMap<i32, u64> =
@@ -130,35 +158,33 @@ impl Watch for PostgresWatch<'_> {
         if streams.is_empty() {
             return Ok(Vec::new());
         }
-        // The function behind pg_stat_activity: the view adds names nobody needs here, ten times a
-        // second.
+        // The function behind pg_stat_activity: the view adds names that cost ten times as much.
+        let pids = streams.values().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let sql = format!(
-            "SELECT pid, wait_event_type AS kind, wait_event AS event,
-                    CASE wait_event_type WHEN 'Lock' THEN (
-                        SELECT format('process %s, %s, %s, begun %s', b.pid, b.usename,
-                                      coalesce(nullif(b.application_name, ''), 'no application name'),
-                                      b.xact_start)
-                          FROM pg_stat_activity b
-                         WHERE b.pid = ANY (pg_blocking_pids(a.pid)) LIMIT 1
-                    ) END AS blocker
-               FROM pg_stat_get_activity(NULL) a WHERE pid IN ({})",
-            streams.values().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            "SELECT pid, wait_event_type AS kind, wait_event AS event
+               FROM pg_stat_get_activity(NULL) WHERE pid IN ({pids})"
         );
         let rows = self.session.query(&sql).map_err(failed)?;
         let by_pid: BTreeMap<i32, usize> = streams.into_iter().map(|(n, pid)| (pid, n)).collect();
-        let waits = rows.iter().filter_map(|row| {
-            let pid = number(row, "pid")?;
+        let mut waits = Vec::new();
+        for row in &rows {
+            let Some(pid) = number(row, "pid") else { continue };
+            let Some(stream) = by_pid.get(&pid) else { continue };
             let (kind, event) = (row.get("kind"), row.get("event"));
+            let class = class::of(kind, event);
             let name = kind.map(|kind| format!("{kind}:{}", event.unwrap_or_default()));
-            Some(Wait {
-                stream: *by_pid.get(&pid)?,
-                class: class::of(kind, event),
+            waits.push(Wait {
+                stream: *stream,
+                class,
                 name: name.unwrap_or_default(),
-                blocker: row.get("blocker").map(str::to_owned),
+                blocker: match class {
+                    WaitClass::Lock => self.blocker_of(pid)?,
+                    _ => None,
+                },
                 local_pid: self.is_here.then_some(pid),
-            })
-        });
-        Ok(waits.collect())
+            });
+        }
+        Ok(waits)
     }
 
     fn counters(&mut self) -> Result<ServerTimes> {
@@ -197,6 +223,7 @@ impl Watch for PostgresWatch<'_> {
             checkpoints_requested: value("requested"),
             written_bytes: value("written"),
             cpu_ms: self.cpu_ms,
+            watch_cpu_ms: self.own_pid.and_then(process_cpu_ms).unwrap_or_default(),
         })
     }
 }

@@ -21,6 +21,7 @@ use crate::ledger::pieces;
 use crate::publish::partitions;
 use crate::target::Target;
 use crate::verify::{Beside, store};
+use crate::watch::sockets::Shown;
 
 /// What a piece in work knows of its table.
 struct Work {
@@ -43,13 +44,16 @@ struct Work {
 pub struct PostgresWriter<'a> {
     postgres: &'a Postgres,
     plan: Arc<Plan>,
+    /// Dropped before the session, which it would keep open.
+    _shown: Option<Shown<'a>>,
     session: Session,
     work: Option<Work>,
 }
 
 impl<'a> PostgresWriter<'a> {
-    pub fn new(postgres: &'a Postgres, plan: Arc<Plan>, session: Session) -> Self {
-        Self { postgres, plan, session, work: None }
+    pub fn new(postgres: &'a Postgres, plan: Arc<Plan>, session: Session, stream: usize) -> Self {
+        let shown = postgres.sockets.show(stream, &session);
+        Self { postgres, plan, _shown: shown, session, work: None }
     }
 
     /// Ends the COPY, if one is open.

@@ -5,7 +5,7 @@
 //! - [`listen`], [`client`]: the two sides; `session` is the listener's view of one who measures;
 //! - [`handshake`], [`token`], `control`: who is there; nothing goes on without the token;
 //! - [`message`]: what the two tell each other, within limits;
-//! - `send`, `receive`, `socket`, `tcp_info`, `kernel`: streams and what the kernels know of them;
+//! - `send`, `receive`, `socket`, [`tcp_info`], `kernel`: streams and what the kernels know of them;
 //! - [`predict`], [`limit`], [`advice`], [`report`]: pure, from figures to what they mean.
 
 pub mod advice;
@@ -22,8 +22,9 @@ pub mod report;
 mod send;
 mod session;
 mod socket;
-pub mod tcp_info;
 pub mod token;
+
+pub use fullbore_postgres::connection::tcp_info;
 
 pub use client::{Request, run};
 pub use listen::{Event, ListenOptions, Listener};

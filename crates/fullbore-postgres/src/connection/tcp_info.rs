@@ -2,8 +2,7 @@
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
-use std::net::TcpStream;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 /// `struct tcp_info` of linux/tcp.h, as far as it has ever grown; an older kernel fills in less, and
 /// what it does not know stays 0.
@@ -71,13 +70,13 @@ pub struct TcpInfo {
 const _: () = assert!(size_of::<TcpInfo>() == 240);
 
 /// Asks for it.
-pub fn tcp_info(stream: &TcpStream) -> io::Result<TcpInfo> {
+pub fn tcp_info(stream: &impl AsFd) -> io::Result<TcpInfo> {
     let mut info = MaybeUninit::<TcpInfo>::zeroed();
     let mut length = size_of::<TcpInfo>() as libc::socklen_t;
     // SAFETY: room and length agree, and all fields are plain numbers, valid when zero.
     unsafe {
         let done = libc::getsockopt(
-            stream.as_raw_fd(),
+            stream.as_fd().as_raw_fd(),
             libc::IPPROTO_TCP,
             libc::TCP_INFO,
             info.as_mut_ptr().cast(),
@@ -91,9 +90,9 @@ pub fn tcp_info(stream: &TcpStream) -> io::Result<TcpInfo> {
 }
 
 /// Bytes that have arrived and were not read yet.
-pub fn unread_bytes(stream: &TcpStream) -> u64 {
+pub fn unread_bytes(stream: &impl AsFd) -> u64 {
     let mut count: libc::c_int = 0;
     // SAFETY: the number is ours and of the type that this ioctl writes.
-    let done = unsafe { libc::ioctl(stream.as_raw_fd(), libc::FIONREAD, &raw mut count) };
+    let done = unsafe { libc::ioctl(stream.as_fd().as_raw_fd(), libc::FIONREAD, &raw mut count) };
     if done == 0 { u64::try_from(count).unwrap_or(0) } else { 0 }
 }

@@ -1,0 +1,24 @@
+//! When each piece was under way.
+
+/// How one piece went.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PieceTime {
+    pub piece: usize,
+    pub table: usize,
+    pub stream: usize,
+    pub bytes: u64,
+    /// In seconds; the beginning is from any moment, the same for all pieces of a run.
+    pub began: f64,
+    pub seconds: f64,
+}
+
+impl PieceTime {
+    pub fn ended(&self) -> f64 {
+        self.began + self.seconds
+    }
+
+    /// Seconds a byte.
+    pub fn pace(&self) -> f64 {
+        self.seconds / self.bytes.max(1) as f64
+    }
+}
