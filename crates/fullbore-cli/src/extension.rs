@@ -65,8 +65,8 @@ fn install(pg_config: &Path) -> Result<Ended> {
             "run this as who may write to PostgreSQL's folders",
         ));
     }
-    println!("installed for {version} in {libraries}");
-    println!("now, in each database to load into, as a superuser: CREATE EXTENSION fullbore");
+    answer!("installed for {version} in {libraries}");
+    answer!("now, in each database to load into, as a superuser: CREATE EXTENSION fullbore");
     Ok(Ended::Loaded)
 }
 
@@ -177,12 +177,12 @@ fn check(url: &str) -> Result<Ended> {
     if missing.is_empty() {
         // That it can be loaded into this server is shown by loading it.
         let version = check::loaded_version(&mut session).map_err(refused)?;
-        println!("ready: extension {version}, protocol {}", fullbore_postgres::direct::PROTOCOL);
+        answer!("ready: extension {version}, protocol {}", fullbore_postgres::direct::PROTOCOL);
         return Ok(Ended::Loaded);
     }
     for check::Missing { what, remedy } in missing {
-        println!("missing: {what}");
-        println!("  {remedy}");
+        answer!("missing: {what}");
+        answer!("  {remedy}");
     }
     Ok(Ended::Failed)
 }

@@ -3,6 +3,9 @@
 //! stdout carries data (`--json`, `plan`, `runs`), stderr talks to people. Exit codes are in
 //! [`exit`].
 
+#[macro_use]
+mod words;
+
 mod args;
 mod assemble;
 mod ceilings;
@@ -23,7 +26,6 @@ mod server;
 mod state;
 mod summary;
 mod watch;
-mod words;
 
 use std::process::ExitCode;
 

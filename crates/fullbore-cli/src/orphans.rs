@@ -7,7 +7,7 @@ use fullbore_postgres::connection::{ConnectionError, ConnectionOptions, Environm
 use fullbore_postgres::orphans::{Found, UnknownRelation, find};
 
 use crate::exit::Ended;
-use crate::words::{bytes, complain, counted};
+use crate::words::{Screen, bytes, complain, counted, print_json};
 
 /// Ends with 1 where there are orphans, so that a script notices, and with 2 where nothing could be
 /// found out.
@@ -15,7 +15,11 @@ pub fn run(url: &str, json: bool) -> Ended {
     match look(url) {
         Ok(found) => {
             // A reader that has gone away is no error.
-            let _ = if json { print_json(&found) } else { print(&found) };
+            if json {
+                print_json(&found);
+            } else {
+                let _ = print(&found);
+            }
             if found.orphans.is_empty() { Ended::Loaded } else { Ended::Failed }
         }
         Err(error) => {
@@ -36,19 +40,16 @@ fn look(url: &str) -> Result<Found> {
     find(&mut Session::connect(&options).map_err(refused)?)
 }
 
-fn print_json(found: &Found) -> io::Result<()> {
-    writeln!(io::stdout(), "{}", serde_json::to_string(found).expect("plain data becomes JSON"))
-}
-
 fn print(found: &Found) -> io::Result<()> {
     let database = &found.database;
     match found.orphans.len() as u64 {
-        0 => writeln!(io::stdout(), "no orphans of database {database}")?,
+        0 => writeln!(Screen, "no orphans of database {database}")?,
         many => {
-            writeln!(io::stdout(), "{} of database {database}:", counted(many, "orphan"))?;
+            writeln!(Screen, "{} of database {database}:", counted(many, "orphan"))?;
             list(&found.orphans)?;
         }
     }
+    let mut stderr = io::stderr();
     for (relations, what) in [
         (
             &found.in_progress,
@@ -58,11 +59,10 @@ fn print(found: &Found) -> io::Result<()> {
         (&found.temporary, "of temporary tables; the server removes what is left when it starts"),
     ] {
         if !relations.is_empty() {
-            writeln!(io::stdout(), "not called orphans, {what}:")?;
+            writeln!(Screen, "not called orphans, {what}:")?;
             list(relations)?;
         }
     }
-    let mut stderr = io::stderr();
     if !found.orphans.is_empty() {
         writeln!(
             stderr,
@@ -77,7 +77,7 @@ fn print(found: &Found) -> io::Result<()> {
 fn list(relations: &[UnknownRelation]) -> io::Result<()> {
     for UnknownRelation { path, files, bytes: size, modified } in relations {
         writeln!(
-            io::stdout(),
+            Screen,
             "  {path}  {}  changed {modified}  {}: {}",
             bytes(*size),
             counted(files.len() as u64, "file"),

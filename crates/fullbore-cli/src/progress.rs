@@ -7,14 +7,14 @@ use fullbore_core::record::{Entry, Event, Listener};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::limit_now::Now;
-use crate::words::{grouped, seconds};
+use crate::words::{grouped, seconds, shown};
 
 /// A listener that draws the bars; where nobody looks it only tells of pauses.
 pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listener> {
     if quiet || !std::io::stderr().is_terminal() {
         return Some(Box::new(|entry: &Entry| {
             if let Some(words) = of_pause(&entry.event) {
-                eprintln!("{words}");
+                tell!("{words}");
             }
         }));
     }
@@ -32,7 +32,7 @@ pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listene
                 None => ProgressBar::no_length(),
             });
             bar.set_style(style(expected.is_some()));
-            bar.set_prefix(format!("{name:width$}"));
+            bar.set_prefix(format!("{:width$}", shown(name)));
             bar
         })
         .collect();

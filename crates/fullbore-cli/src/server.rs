@@ -44,30 +44,30 @@ fn report(result: Result<Ended, ServerError>) -> Ended {
 fn start() -> Result<Ended, ServerError> {
     let embedded = Embedded::open()?;
     let started = embedded.ensure_started()?;
-    eprintln!("{}", if started { "started" } else { "runs already" });
-    println!("{}", embedded.url("postgres"));
+    tell!("{}", if started { "started" } else { "runs already" });
+    answer!("{}", embedded.url("postgres"));
     Ok(Ended::Loaded)
 }
 
 fn stop() -> Result<Ended, ServerError> {
     Embedded::open()?.stop()?;
-    eprintln!("stopped");
+    tell!("stopped");
     Ok(Ended::Loaded)
 }
 
 fn status() -> Result<Ended, ServerError> {
     let status = Embedded::open()?.status();
     match status.pid {
-        Some(pid) => println!("running, process {pid}"),
-        None => println!("not running"),
+        Some(pid) => answer!("running, process {pid}"),
+        None => answer!("not running"),
     }
-    println!("PostgreSQL {}", status.installed);
-    println!("data folder {}", status.data_dir.display());
-    println!("log file    {}", status.log_file.display());
+    answer!("PostgreSQL {}", status.installed);
+    answer!("data folder {}", status.data_dir.display());
+    answer!("log file    {}", status.log_file.display());
     Ok(Ended::Loaded)
 }
 
 fn url() -> Result<Ended, ServerError> {
-    println!("{}", Embedded::open()?.url("postgres"));
+    answer!("{}", Embedded::open()?.url("postgres"));
     Ok(Ended::Loaded)
 }

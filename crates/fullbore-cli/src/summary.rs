@@ -137,13 +137,13 @@ fn verified_words(verified: &Verified) -> String {
 /// The table at the end of a run.
 pub fn print(plan: &Plan, outcome: &Outcome) {
     if let Some(figures) = &outcome.achieved {
-        eprintln!("{}", achieved(figures));
+        tell!("{}", achieved(figures));
     }
     let name_width =
         outcome.tables.iter().map(|t| t.name.chars().count()).max().unwrap_or(0).max(5);
     let line = |cells: [&str; 5]| {
         let [name, rows, rejects, size, pieces] = cells;
-        eprintln!("{name:name_width$}  {rows:>15}  {rejects:>9}  {size:>9}  {pieces:>6}");
+        tell!("{name:name_width$}  {rows:>15}  {rejects:>9}  {size:>9}  {pieces:>6}");
     };
     line(["table", "rows", "rejects", "bytes", "pieces"]);
     let counts = |name: &str, rows: u64, rejects: u64, size: u64, pieces: u64| {
@@ -162,29 +162,29 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
         .map(|phase| format!("{} {}", phase.name, seconds(phase.seconds)))
         .collect();
     if !phases.is_empty() {
-        eprintln!("phases: {}", phases.join(", "));
+        tell!("phases: {}", phases.join(", "));
     }
     if outcome.paused_seconds > 0.0 {
-        eprintln!("held still for {} (--pause-when)", seconds(outcome.paused_seconds));
+        tell!("held still for {} (--pause-when)", seconds(outcome.paused_seconds));
     }
     if outcome.rejected > 0 {
-        eprintln!("{} rejected:", counted(outcome.rejected, "row"));
+        tell!("{} rejected:", counted(outcome.rejected, "row"));
         for path in &outcome.reject_files {
-            eprintln!("  {} (reasons beside it, .jsonl)", path.display());
+            tell!("  {} (reasons beside it, .jsonl)", path.display());
         }
     }
     if let Some(verified) = &outcome.verified {
-        eprintln!("{}", verified_words(verified));
+        tell!("{}", verified_words(verified));
         for left in &verified.not_covered {
-            eprintln!("  not covered: {left}");
+            tell!("  not covered: {left}");
         }
     }
     let rate = bytes(rate(outcome) as u64);
     if outcome.rows_before > 0 {
         let before = counted(outcome.rows_before, "row");
-        eprintln!("{before} of these had been committed before the run was resumed");
+        tell!("{before} of these had been committed before the run was resumed");
     }
-    eprintln!(
+    tell!(
         "loaded {}, {} in {} = {rate}/s; {}, {}; run {}",
         counted(outcome.rows, "row"),
         bytes(outcome.bytes),
@@ -196,13 +196,13 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
     if let Some((verdict, advice)) = &outcome.verdict
         && verdict.limit != Limit::None
     {
-        eprintln!("{}", sentence(verdict));
+        tell!("{}", sentence(verdict));
         let names: Vec<&str> = outcome.tables.iter().map(|table| table.name.as_str()).collect();
-        details(verdict, &names).iter().for_each(|line| eprintln!("  {line}"));
-        advice.iter().for_each(|line| eprintln!("  advice: {line}"));
+        details(verdict, &names).iter().for_each(|line| tell!("  {line}"));
+        advice.iter().for_each(|line| tell!("  advice: {line}"));
     }
     if plan.ceilings.is_none() {
-        eprintln!(
+        tell!(
             "achieved / ceiling: not known; `fullbore preflight all`, with the arguments of this load, \
              measures the ceiling"
         );
@@ -213,8 +213,8 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
 pub fn print_kept(plan: &Plan, kept: &[String]) {
     for name in kept {
         let schema = name.split_once("\".\"").map_or("", |(schema, _)| schema);
-        eprintln!("the table that was replaced is kept as {name}");
-        eprintln!(
+        tell!("the table that was replaced is kept as {name}");
+        tell!(
             "  `fullbore runs undo {}` puts it back, DROP SCHEMA {schema}\" CASCADE drops it",
             plan.run_id
         );

@@ -30,7 +30,7 @@ pub fn run(args: &WatchArgs) -> Ended {
     let opened = folder_of(&args.run).and_then(|folder| open(&args.listen, &folder));
     match opened {
         Ok(live) => {
-            eprintln!("ends with Ctrl-C");
+            tell!("ends with Ctrl-C");
             listen_for_signals();
             live.serve_until(|| INTERRUPTED.load(Ordering::Relaxed));
             Ended::Loaded
@@ -46,9 +46,9 @@ pub fn run(args: &WatchArgs) -> Ended {
 pub fn open(listen: &str, run_dir: &Path) -> Result<Live> {
     let live = Live::start(listen, run_dir).map_err(refusal)?;
     // Also where nothing else is to be said: without it the page can't be found.
-    eprintln!("live: {}", live.url());
+    tell!("live: {}", live.url());
     if live.is_open() {
-        eprintln!(
+        tell!(
             "  whoever has this URL sees names, settings and messages of the run; they travel in the clear"
         );
     }

@@ -2,10 +2,72 @@
 
 pub use fullbore_report::words::{achieved, bytes, counted, details, grouped, seconds, sentence};
 
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+/// Text for a terminal. What comes from files, servers and records must not move its cursor, colour
+/// it, or turn its direction of writing: such characters are shown by their number.
+pub fn shown(text: &str) -> Cow<'_, str> {
+    let acts = |c: char| {
+        let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        (c.is_control() && c != '\n' && c != '\t') || turns
+    };
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if acts(c) { plain.extend(c.escape_unicode()) } else { plain.push(c) }
+    }
+    Cow::Owned(plain)
+}
+
+/// Standard output for people, whatever stands in what is written.
+pub struct Screen;
+
+impl Write for Screen {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        io::stdout().write_all(shown(&String::from_utf8_lossy(text)).as_bytes())?;
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().flush()
+    }
+}
+
+/// Prints something as one JSON object; a reader that has gone away is no error.
+pub fn print_json(value: &impl serde::Serialize) {
+    let text = serde_json::to_string(value).expect("plain data becomes JSON");
+    let _ = writeln!(io::stdout(), "{text}");
+}
+
+/// As `eprintln!`, of text that may come from anywhere.
+macro_rules! tell {
+    ($($words:tt)*) => { eprintln!("{}", $crate::words::shown(&format!($($words)*))) };
+}
+
+/// As `println!`, of text that may come from anywhere.
+macro_rules! answer {
+    ($($words:tt)*) => { println!("{}", $crate::words::shown(&format!($($words)*))) };
+}
+
 /// Says what went wrong, and what to do about it.
 pub fn complain(message: &str, hint: Option<&str>) {
-    eprintln!("fullbore: {message}");
+    tell!("fullbore: {message}");
     if let Some(hint) = hint {
-        eprintln!("  hint: {hint}");
+        tell!("  hint: {hint}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_acts_on_a_terminal_is_shown_by_its_number() {
+        assert_eq!(shown("rows\tof ä\n"), "rows\tof ä\n");
+        assert_eq!(shown("a\u{1b}]0;title\u{7}b\r"), "a\\u{1b}]0;title\\u{7}b\\u{d}");
+        assert_eq!(shown("\u{9b}31m \u{202e}txt.exe"), "\\u{9b}31m \\u{202e}txt.exe");
     }
 }

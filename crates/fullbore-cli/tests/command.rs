@@ -198,3 +198,28 @@ fn a_file_of_one_row_without_line_end_has_types() {
         "bigint|date\nbigint|date"
     );
 }
+
+#[test]
+fn nothing_that_comes_from_elsewhere_acts_on_the_terminal() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql("CREATE TABLE \"t\x1b[2J\" (a int CHECK (a < 9))");
+    let files = Files::new();
+    let file = files.write("x\x1b]0;owned\x07.csv", "a\n1\n\x1b[31mred\n");
+    let quiet = |output: &fullbore_testing::Output| {
+        for text in [&output.stdout, &output.stderr] {
+            assert!(!text.contains(['\x1b', '\x07']), "{text:?}");
+        }
+    };
+    // A name, a value, and what the server says of both.
+    for more in [&[][..], &["--max-rejects", "1"], &["--dry-run"]] {
+        quiet(&files.load(&database, &file, "\"t\x1b[2J\"", more));
+    }
+    let shown = files.fullbore(&["runs", "show", "last"]);
+    quiet(&shown);
+    assert!(shown.stdout.contains("\\u{1b}[2J"), "{}", shown.stdout);
+    quiet(&files.fullbore(&["runs", "list"]));
+    let missing = files.fullbore(&["plan", "no\x1b[8m.csv", "--to", "null:"]);
+    quiet(&missing);
+    assert!(missing.stderr.contains("no\\u{1b}[8m.csv"), "{}", missing.stderr);
+}

@@ -125,9 +125,11 @@ pub fn run(args: &GenArgs) -> Result<(), GenError> {
     // A reader that has seen enough is no reason to talk.
     if args.out != Path::new("-") {
         let seconds = started.elapsed().as_secs_f64();
-        eprintln!(
+        tell!(
             "{} rows, {} bytes in {} files, {seconds:.1} s",
-            totals.rows, totals.bytes, totals.files
+            totals.rows,
+            totals.bytes,
+            totals.files
         );
     }
     Ok(())

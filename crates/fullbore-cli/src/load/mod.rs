@@ -25,7 +25,7 @@ use fullbore_report::live::Live;
 use crate::args::LoadArgs;
 use crate::assemble::{Assembled, assemble};
 use crate::exit::Ended;
-use crate::words::{complain, counted, grouped};
+use crate::words::{complain, counted, grouped, shown};
 use crate::{ceilings, log_file, plan_view, progress, summary, watch};
 
 use destinations::Destinations;
@@ -89,7 +89,7 @@ pub fn plan(args: &LoadArgs) -> Ended {
     });
     match planned {
         Ok(text) => {
-            print!("{text}");
+            print!("{}", shown(&text));
             Ended::Loaded
         }
         Err(error) => fail(&manner, &error),
@@ -169,7 +169,7 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
         check_named(wanted, standing.earlier.as_ref())?;
     }
     if let Course::Finished(run) = &course {
-        eprint!("{}", finished_before(run));
+        eprint!("{}", shown(&finished_before(run)));
         if manner.json {
             println!("{}", summary::finished_before(run));
         }
@@ -187,7 +187,7 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
     }
     if !manner.quiet {
         for note in plan.tables.iter().flat_map(|table| &table.notes) {
-            eprintln!("note: {note}");
+            tell!("note: {note}");
         }
     }
     if plan.continuity.is_resumable && !plan.continuity.resumes {
@@ -268,7 +268,7 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
     let Failure { error, outcome, is_kept, left_behind, rows_kept } = failure;
     complain(&error.to_string(), error.hint());
     for path in &outcome.reject_files {
-        eprintln!("  rejected rows are in {}", path.display());
+        tell!("  rejected rows are in {}", path.display());
     }
     let run = &plan.run_id;
     if *is_kept {
@@ -280,16 +280,16 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
                 counted(outcome.rows, "row")
             ),
         };
-        eprintln!(
+        tell!(
             "  {kept}: `fullbore runs resume {run}` goes on, `fullbore runs abort {run}` takes it back"
         );
     } else {
         for name in left_behind {
-            eprintln!("  left behind, drop it by hand: {name}");
+            tell!("  left behind, drop it by hand: {name}");
         }
     }
     if *rows_kept > 0 {
-        eprintln!(
+        tell!(
             "  {} rows of committed pieces stay in the table (plain append is not atomic; see --atomic)",
             grouped(*rows_kept)
         );

@@ -36,8 +36,8 @@ pub fn tell(plan: &Plan, waits_for: &[String]) {
     let Some(part) = plan.continuity.part.as_ref().filter(|_| !waits_for.is_empty()) else {
         return;
     };
-    eprintln!("part {} is loaded; the last part to be loaded shows the rows of all:", part.spec);
+    tell!("part {} is loaded; the last part to be loaded shows the rows of all:", part.spec);
     for words in waits_for {
-        eprintln!("  {words}");
+        tell!("  {words}");
     }
 }

@@ -10,7 +10,7 @@ use super::args::DbArgs;
 use super::rate::{self, Rates};
 use super::{show, usage_of};
 use crate::load::destinations::connection;
-use crate::words::{bytes, grouped};
+use crate::words::{Screen, bytes, grouped};
 
 pub fn run(args: &DbArgs) -> Result<(), Error> {
     // Where `load` would go, too.
@@ -25,7 +25,7 @@ pub fn run(args: &DbArgs) -> Result<(), Error> {
 }
 
 fn print(report: &Report, rates: Option<&Rates>) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = Screen;
     let facts = &report.facts;
     writeln!(
         out,

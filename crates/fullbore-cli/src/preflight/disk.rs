@@ -12,7 +12,7 @@ use super::args::{DiskArgs, Engine};
 use super::show;
 use super::sizes::short;
 use super::table::Table;
-use crate::words::{bytes, counted, grouped};
+use crate::words::{Screen, bytes, counted, grouped};
 
 pub fn run(args: &DiskArgs) -> Result<(), Error> {
     let operations = match (args.read, args.write) {
@@ -35,7 +35,7 @@ pub fn run(args: &DiskArgs) -> Result<(), Error> {
     };
     let report = measure(&request, &mut |report, cell| {
         let names = names(report, &cell.paths);
-        eprintln!(
+        tell!(
             "{} {names}: {} x {}: {}/s",
             word(cell.operation),
             short(cell.block_bytes as u64),
@@ -60,7 +60,7 @@ fn names(report: &Report, paths: &[usize]) -> String {
 }
 
 fn print(report: &Report) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = Screen;
     let engine = match report.engine {
         EngineName::IoUring => "io_uring",
         EngineName::Threads => "threads",

@@ -40,17 +40,10 @@ fn show<R: serde::Serialize>(
     print: impl FnOnce(&R) -> std::io::Result<()>,
 ) -> Result<(), Error> {
     if as_json {
-        return print_json(report);
+        crate::words::print_json(report);
+        return Ok(());
     }
     let _ = print(report);
-    Ok(())
-}
-
-/// Prints a report as one JSON object; a reader that has gone away is no error.
-fn print_json(report: &impl serde::Serialize) -> Result<(), Error> {
-    use std::io::Write;
-    let text = serde_json::to_string(report).expect("plain data becomes JSON");
-    let _ = writeln!(std::io::stdout(), "{text}");
     Ok(())
 }
 

@@ -14,10 +14,10 @@ use fullbore_preflight::net::{
 };
 
 use super::args::NetArgs;
+use super::show;
 use super::sizes::short;
 use super::table::Table;
-use super::{print_json, show};
-use crate::words::{bytes, counted};
+use crate::words::{Screen, bytes, counted, print_json};
 
 const TOKEN_VARIABLE: &str = "FULLBORE_PREFLIGHT_TOKEN";
 
@@ -54,21 +54,21 @@ fn listen(args: &NetArgs, address: &str, token: Option<Token>) -> Result<(), Err
     // Only one that was made up here has to be told; others are known to who gave them.
     let shown = if ours { token.reveal() } else { "as given" };
     if args.json {
-        print_json(&serde_json::json!({ "address": found.to_string(), "token": shown }))?;
+        print_json(&serde_json::json!({ "address": found.to_string(), "token": shown }));
     } else {
-        let mut out = io::stdout().lock();
+        let mut out = Screen;
         let _ = writeln!(out, "listening on {found} for {} s at the most", args.listen_for);
         let _ = writeln!(out, "token {shown}");
         let _ = out.flush();
-        eprintln!("on the other host: fullbore preflight net HOST:{} --token TOKEN", found.port());
+        tell!("on the other host: fullbore preflight net HOST:{} --token TOKEN", found.port());
     }
     listener.serve(&mut |event| match event {
-        Event::Began { peer } => eprintln!("{peer} measures"),
+        Event::Began { peer } => tell!("{peer} measures"),
         Event::Ended { peer, bytes: size, trouble: None } => {
-            eprintln!("{peer} has measured: {} came", bytes(size));
+            tell!("{peer} has measured: {} came", bytes(size));
         }
-        Event::Ended { peer, trouble: Some(trouble), .. } => eprintln!("{peer} is gone: {trouble}"),
-        Event::Stranger { peer } => eprintln!("{peer} does not know the token: refused"),
+        Event::Ended { peer, trouble: Some(trouble), .. } => tell!("{peer} is gone: {trouble}"),
+        Event::Stranger { peer } => tell!("{peer} does not know the token: refused"),
     })
 }
 
@@ -96,7 +96,7 @@ fn send(args: &NetArgs, peer: &str, token: Option<Token>) -> Result<(), Error> {
         target_bytes_per_second: args.target_rate,
     };
     let report = measure(&request, &mut |cell| {
-        eprintln!(
+        tell!(
             "{}, window {}, message {}, {}: {}/s",
             counted(cell.streams as u64, "stream"),
             window(cell.window_bytes),
@@ -113,7 +113,7 @@ fn window(bytes: Option<usize>) -> String {
 }
 
 fn print(report: &Report) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = Screen;
     writeln!(out, "{}: round trip {:.2} ms", report.address, report.rtt_us / 1e3)?;
     for (name, side) in [("here", &report.client), ("there", &report.listener)] {
         writeln!(out, "{name}: {}", about(side))?;

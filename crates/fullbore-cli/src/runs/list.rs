@@ -7,7 +7,7 @@ use fullbore_postgres::ledger::runs::{LedgerRun, State, Which};
 use super::say;
 use super::take_back::{LedgerArgs, Opened};
 use crate::state::runs_dir;
-use crate::words::{bytes, grouped, seconds};
+use crate::words::{bytes, grouped, print_json, seconds};
 
 pub fn list(json: bool, ledger: &LedgerArgs) -> Result<()> {
     if ledger.is_given() {
@@ -15,7 +15,7 @@ pub fn list(json: bool, ledger: &LedgerArgs) -> Result<()> {
     }
     let runs = list_runs(&runs_dir()?)?;
     if json {
-        say(format_args!("{}", serde_json::to_string(&runs).expect("plain data becomes JSON")));
+        print_json(&runs);
         return Ok(());
     }
     for run in runs {
@@ -45,15 +45,12 @@ pub fn say_run(opened: &Opened, run: &LedgerRun, json: bool) -> Result<()> {
     let part = opened.postgres.part_of(&opened.schema, &run.run_id)?;
     let part = part.map(|part| format!("{}/{}", part.number, part.of));
     if json {
-        say(format_args!(
-            "{}",
-            serde_json::json!({
-                "run_id": run.run_id, "state": state, "rows": run.rows_committed,
-                "rejected": run.rejected, "bytes": run.bytes_committed,
-                "pieces": run.pieces_committed, "pieces_planned": run.pieces.len(),
-                "tables": tables, "host": run.host, "started": run.started, "part": part,
-            })
-        ));
+        print_json(&serde_json::json!({
+            "run_id": run.run_id, "state": state, "rows": run.rows_committed,
+            "rejected": run.rejected, "bytes": run.bytes_committed,
+            "pieces": run.pieces_committed, "pieces_planned": run.pieces.len(),
+            "tables": tables, "host": run.host, "started": run.started, "part": part,
+        }));
         return Ok(());
     }
     say(format_args!(

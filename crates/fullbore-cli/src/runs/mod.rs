@@ -22,7 +22,7 @@ use fullbore_core::record::list_runs;
 use crate::args::{RunsAction, RunsArgs};
 use crate::exit::Ended;
 use crate::state::runs_dir;
-use crate::words::complain;
+use crate::words::{Screen, complain};
 
 pub fn run(args: &RunsArgs) -> Ended {
     let result = match &args.action {
@@ -45,7 +45,7 @@ pub fn run(args: &RunsArgs) -> Ended {
 
 /// Prints a line; a reader that has gone away is no error.
 fn say(line: std::fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stdout(), "{line}");
+    let _ = writeln!(Screen, "{line}");
 }
 
 /// The id of a run by what a person wrote; a name in the folder and nothing else.

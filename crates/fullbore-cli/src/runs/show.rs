@@ -5,7 +5,7 @@ use fullbore_core::record::{Event, read_events};
 
 use super::take_back::{LedgerArgs, Opened};
 use super::{folder_of, id_of, list, say};
-use crate::words::{achieved, bytes, counted, details, grouped, seconds, sentence};
+use crate::words::{achieved, bytes, counted, details, grouped, print_json, seconds, sentence};
 
 pub fn show(run: &str, json: bool, ledger: &LedgerArgs) -> Result<()> {
     if !ledger.is_given() {
@@ -25,10 +25,7 @@ fn show_record(run: &str, json: bool) -> Result<()> {
     let mut names = Vec::new();
     for entry in entries {
         if json {
-            say(format_args!(
-                "{}",
-                serde_json::to_string(&entry).expect("plain data becomes JSON")
-            ));
+            print_json(&entry);
             continue;
         }
         let at = format!("{:>9.2} s ", entry.at);

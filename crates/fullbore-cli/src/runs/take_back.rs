@@ -83,9 +83,9 @@ pub fn abort(run: &str, ledger: &LedgerArgs) -> Result<Ended> {
     if !taken.left_behind.is_empty() {
         return Ok(Ended::Failed);
     }
-    eprintln!("run {id} is taken back");
+    tell!("run {id} is taken back");
     if taken.rows_kept > 0 {
-        eprintln!(
+        tell!(
             "  {} rows that plain append had committed stay in the table: they can't be told from \
              others (see --atomic)",
             grouped(taken.rows_kept)
@@ -107,7 +107,7 @@ pub fn undo(run: &str, ledger: &LedgerArgs) -> Result<Ended> {
     }
     let rows = opened.postgres.undo(&opened.schema, &run)?;
     tell_record(&id);
-    eprintln!("run {id} is undone: {} rows are gone", grouped(rows));
+    tell!("run {id} is undone: {} rows are gone", grouped(rows));
     Ok(Ended::Loaded)
 }
 

@@ -8,7 +8,7 @@ use super::take_back::Opened;
 use super::{id_of, recount, say};
 use crate::args::VerifyArgs;
 use crate::exit::Ended;
-use crate::words::{counted, seconds};
+use crate::words::{counted, print_json, seconds};
 
 pub fn verify(args: &VerifyArgs) -> Result<Ended> {
     let id = id_of(&args.run)?;
@@ -30,7 +30,7 @@ pub fn verify(args: &VerifyArgs) -> Result<Ended> {
         let mut object = serde_json::to_value(&report).expect("plain data becomes JSON");
         object["equal"] = report.findings.is_empty().into();
         object["seconds"] = serde_json::json!({ "read": read, "sum": summed });
-        say(format_args!("{object}"));
+        print_json(&object);
     } else {
         tell(&report, args.against.is_some(), summed);
     }

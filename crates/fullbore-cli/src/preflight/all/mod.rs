@@ -81,7 +81,7 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
     }
     let say = |what: &str, stage: &Stage| {
         if !args.load.quiet {
-            eprintln!("{what}: {}/s", bytes(stage.bytes_per_second as u64));
+            tell!("{what}: {}/s", bytes(stage.bytes_per_second as u64));
         }
     };
     let read = read::run(&plan, bounds)?;

@@ -13,7 +13,7 @@ use super::data::{Finding, Scan};
 use super::space::Space;
 use crate::ceilings::target_of;
 use crate::preflight::table::Table;
-use crate::words::{bytes, complain, counted, grouped, seconds};
+use crate::words::{Screen, bytes, complain, counted, grouped, seconds};
 
 /// Less was measured too shortly to be sure.
 const SECONDS_MIN: f64 = 0.3;
@@ -73,7 +73,7 @@ impl Report {
             let _ = writeln!(io::stdout(), "{}", self.json());
         } else {
             // A reader that has gone away is no error.
-            let _ = self.say(&mut io::stdout().lock());
+            let _ = self.say(&mut Screen);
         }
         for finding in &self.findings {
             let place = match (&finding.file, finding.line, finding.byte) {

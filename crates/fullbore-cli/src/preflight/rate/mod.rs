@@ -120,7 +120,7 @@ pub fn run(
         for sessions in &args.sessions {
             match measure(args, (&scratch, &shape), &sample, method, *sessions)? {
                 Ok(cell) => {
-                    eprintln!(
+                    tell!(
                         "{}, {}: {} rows/s",
                         cell.method,
                         counted(*sessions as u64, "session"),
