@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::os::unix::fs::PermissionsExt;
+
 use common::Files;
 use fullbore_testing::{TestServer, shared_or_skip};
 
@@ -28,6 +30,11 @@ fn json_is_one_object_on_stdout_and_the_record_agrees() {
     let shown = files.fullbore(&["runs", "show", "last"]);
     assert!(shown.stdout.contains("loaded 2 rows, 1 rejected"), "{}", shown.stdout);
     assert_eq!(files.fullbore(&["runs", "show", "../../etc"]).code, 2);
+    // What is kept of a run quotes its source.
+    let run_id = said["run_id"].as_str().expect("an id");
+    let folder = files.path("state").join("runs").join(run_id);
+    let mode = std::fs::metadata(&folder).expect("the run's folder").permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
 }
 
 #[test]

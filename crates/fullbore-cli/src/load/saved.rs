@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use fullbore_core::error::{Error, Result};
 use fullbore_core::job::Job;
 use fullbore_core::plan::Plan;
+use fullbore_core::record::make_private;
 use fullbore_postgres::Postgres;
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +33,7 @@ pub fn save(plan: &Plan, job: &Job, postgres: Option<&Postgres>, manner: &Manner
     let text =
         serde_json::to_vec_pretty(&SavedJob { job, reject_dir }).expect("plain data becomes JSON");
     let path = path(&plan.run_dir);
-    std::fs::create_dir_all(&plan.run_dir)
+    make_private(&plan.run_dir)
         .and_then(|()| std::fs::write(&path, text))
         .map_err(|source| Error::Write { path, source })
 }

@@ -14,6 +14,7 @@ pub use store::{RunSummary, list_runs, read_events};
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -249,7 +250,7 @@ impl Recorder {
     fn open(run_dir: &Path, how: &OpenOptions, listener: Option<Listener>) -> Result<Self> {
         let path = run_dir.join("record.jsonl");
         let opened = || {
-            std::fs::create_dir_all(run_dir)?;
+            make_private(run_dir)?;
             let mut file = how.open(&path)?;
             latest::settle(run_dir, &mut file)?;
             Ok(file)
@@ -306,5 +307,15 @@ impl RecordFile {
             Event::Sample { .. } | Event::PieceCommitted { .. } => Ok(()),
             _ => self.latest.replace(&self.thinning.left_out()),
         }
+    }
+}
+/// Makes a run's folder, which only its user may look into: what is kept there quotes the source.
+pub fn make_private(run_dir: &Path) -> std::io::Result<()> {
+    if let Some(parent) = run_dir.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    match std::fs::DirBuilder::new().mode(0o700).create(run_dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
     }
 }

@@ -5,6 +5,7 @@ use std::io::{BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::record::make_private;
 
 /// Records of two byte strings each, written once and read back in order.
 pub struct Spool {
@@ -55,7 +56,7 @@ impl Spool {
         let unfinished = path.with_extension("tmp");
         let written = (|| {
             if let Some(folder) = path.parent() {
-                std::fs::create_dir_all(folder)?;
+                make_private(folder)?;
             }
             let mut file = File::create(&unfinished)?;
             file.write_all(&self.records.to_le_bytes())?;
@@ -136,7 +137,7 @@ impl SpoolReader {
 fn nameless_file(folder: &Path) -> std::io::Result<File> {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NUMBER: AtomicU64 = AtomicU64::new(0);
-    std::fs::create_dir_all(folder)?;
+    make_private(folder)?;
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let path = folder.join(format!("spool-{}-{number}", std::process::id()));
     let file = File::options().read(true).write(true).create_new(true).open(&path)?;
