@@ -125,7 +125,7 @@
     }
   };
 
-  const redraw = () => plots.forEach(({ plot }) => plot.redraw(false, true));
+  const redraw = () => plots.forEach(({ plot }) => plot.redraw(true, true));
   const resize = () => {
     for (const [id, { plot }] of plots) {
       const width = document.getElementById(id).clientWidth;
