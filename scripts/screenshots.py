@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, sync_playwright
 ROOT = Path(__file__).resolve().parents[1]
 TABLES = ["lineitem", "orders", "partsupp"]
 JOB = """tables_at_once = true
+method = "copy"
 """
 TABLE = """
 [[table]]
@@ -27,7 +28,6 @@ format = "tbl"
 create = true
 schema_file = "{root}/demo/schema/{name}.sql"
 publish = "append"
-method = "copy"
 """
 # Width, colours, height of what is shown; the whole page where there is none.
 VIEWS = [(1400, "light"), (1400, "dark"), (400, "light"), (400, "dark")]
@@ -83,7 +83,7 @@ def main() -> None:
             )
             live = next(line for line in load.stderr if line.startswith("live: "))[6:].strip()
             ready = (
-                "document.querySelectorAll('.strip rect').length > 8"
+                "document.querySelectorAll('.strip rect').length > 3"
                 " && JSON.parse(document.documentElement.dataset.pictures ?? '0') > 4"
             )
             take(browser, live, out / "live-1400-light.png", 1400, "light", ready)
