@@ -112,7 +112,10 @@ fn progress(page: &Page) -> Markup {
         (None, Some(expected)) if expected > 0 => {
             let rate = page.rate_now().filter(|rate| *rate > 0.0);
             let left = rate.map(|rate| {
-                let left = seconds(expected.saturating_sub(sent) as f64 / rate);
+                let left = match expected.saturating_sub(sent) as f64 / rate {
+                    left if left < 60.0 => format!("{left:.0} s"),
+                    left => seconds(left),
+                };
                 format!(", {}/s now, about {left} left", bytes(rate as u64))
             });
             format!(
