@@ -225,12 +225,19 @@ fn bars(shares: impl Iterator<Item = (String, f64)>) -> Markup {
             @for (name, share) in shares.filter(|(_, share)| *share >= 0.005) {
                 li {
                     span .name { (name) }
-                    svg .bar aria-hidden="true" viewBox="0 0 100 10" preserveAspectRatio="none" {
-                        rect width=(format!("{:.1}", share * 100.0)) height="10" {}
-                    }
+                    (bar(share))
                     span .number { (format!("{:.0}%", share * 100.0)) }
                 }
             }
+        }
+    }
+}
+
+/// A bar of so much of its place. The page's policy allows no styles but its own, so it is drawn.
+pub fn bar(share: f64) -> Markup {
+    html! {
+        svg .bar aria-hidden="true" viewBox="0 0 100 10" preserveAspectRatio="none" {
+            rect width=(format!("{:.1}", share.clamp(0.0, 1.0) * 100.0)) height="10" {}
         }
     }
 }
