@@ -9,7 +9,7 @@ RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml
 	$(shell find extension -name '*.[ch]') extension/Makefile
 PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*.pyi python/fullbore/py.typed)
 
-.PHONY: help build wheel demo test lint bench fuzz faults soak clean servers
+.PHONY: help build wheel demo test lint bench fuzz faults soak clean servers browser screenshots
 
 help:
 	@echo "make demo    build, load TPC-H into the embedded PostgreSQL, prove it equal to COPY"
@@ -54,9 +54,16 @@ demo: build
 servers: $(VENV)/.tools
 	@scripts/test_servers.sh
 
+browser: $(VENV)/.tools
+	@scripts/test_browser.sh
+
+# The pictures of the guides, of a real load: looked at, and kept.
+screenshots: build browser
+	$(BIN)/python scripts/screenshots.py docs/images
+
 # Networks that are cut wait for minutes until servers notice: `make faults` has them.
 FAULTS_SHORT := kill,terminate,restart,interrupt,source,disk
-test: build servers
+test: build servers browser
 	cargo test --workspace --quiet --no-fail-fast
 	scripts/test_neon.sh
 	$(BIN)/python -m pytest --quiet python/tests

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use fullbore_core::destination::Phase;
 use fullbore_core::diagnose::{Circumstances, verdict};
 use fullbore_core::job::Method;
-use fullbore_core::observe::clock::{Activity, Spent};
+use fullbore_core::observe::clock::Activity;
 use fullbore_core::observe::{Moment, Observation, ServerTimes, Settings, ThreadTimes, WaitClass};
 use fullbore_core::record::{Event, Recorder, TableMethod, TableTotals};
 
@@ -194,7 +194,7 @@ fn observe(seen: &mut Observation, works_for: &[usize], at: f64, chance: &mut Ch
 }
 
 fn spend(thread: &mut ThreadTimes, activity: Activity, ms: u64, cpu_ms: u64) {
-    let spent = thread.times.0.entry(activity).or_insert(Spent::default());
+    let spent = thread.times.0.entry(activity).or_default();
     spent.ms += ms;
     spent.cpu_ms += cpu_ms;
 }

@@ -5,14 +5,21 @@
   const root = document.documentElement;
   const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const HEIGHT = 220;
+  // Seconds between marks of time: what people count in.
+  const TICKS = [
+    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600, 7200,
+    10800, 21600, 43200, 86400, 172800, 432000, 864000,
+  ];
   let curves = read("curves");
   // By the id of its place: the plot, and what it was made of.
   const plots = new Map();
 
-  // Dashed lines where checkpoints were.
+  // Dashed lines where checkpoints were; only their upper ends where they are many.
   const checkpoints = (plot) => {
     const context = plot.ctx;
     const { left, top, width, height } = plot.bbox;
+    const many = curves.checkpoints.length * 40 * devicePixelRatio > width;
+    const length = many ? Math.min(height, 8 * devicePixelRatio) : height;
     context.save();
     context.strokeStyle = colour("--faint");
     context.setLineDash([4, 4]);
@@ -21,7 +28,7 @@
       if (x < left || x > left + width) continue;
       context.beginPath();
       context.moveTo(x, top);
-      context.lineTo(x, top + height);
+      context.lineTo(x, top + length);
       context.stroke();
     }
     context.restore();
@@ -48,7 +55,7 @@
     if (s < 120) return `${+s.toFixed(s < 10 ? 2 : 1)} s`;
     const minutes = Math.floor(s / 60);
     const pad = (n) => String(n).padStart(2, "0");
-    if (minutes < 120) return `${minutes}:${pad(Math.round(s) % 60)} min`;
+    if (minutes < 60) return `${minutes}:${pad(Math.round(s) % 60)} min`;
     return `${Math.floor(minutes / 60)}:${pad(minutes % 60)} h`;
   };
 
@@ -80,7 +87,7 @@
         height: HEIGHT,
         scales: { x: { time: false }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
         axes: [
-          { ...axis, space: 70, values: (_, ticks) => ticks.map(duration) },
+          { ...axis, space: 70, incrs: TICKS, values: (_, ticks) => ticks.map(duration) },
           { ...axis, size: 56, values: (_, ticks) => ticks.map((t) => +t.toFixed(3)) },
         ],
         cursor: { drag: { x: false, y: false } },
@@ -125,7 +132,7 @@
     }
   };
 
-  const redraw = () => plots.forEach(({ plot }) => plot.redraw(false, true));
+  const redraw = () => plots.forEach(({ plot }) => plot.redraw(true, true));
   const resize = () => {
     for (const [id, { plot }] of plots) {
       const width = document.getElementById(id).clientWidth;

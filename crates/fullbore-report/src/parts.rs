@@ -119,7 +119,10 @@ fn progress(page: &Page) -> Markup {
         (None, Some(expected)) if expected > 0 => {
             let rate = page.rate_now().filter(|rate| *rate > 0.0);
             let left = rate.map(|rate| {
-                let left = seconds(expected.saturating_sub(sent) as f64 / rate);
+                let left = match expected.saturating_sub(sent) as f64 / rate {
+                    left if left < 60.0 => format!("{left:.0} s"),
+                    left => seconds(left),
+                };
                 format!(", {}/s now, about {left} left", bytes(rate as u64))
             });
             format!(
@@ -239,12 +242,19 @@ fn bars(shares: impl Iterator<Item = (String, f64)>) -> Markup {
             @for (name, share) in shares.filter(|(_, share)| *share >= 0.005) {
                 li {
                     span .name { (name) }
-                    svg .bar aria-hidden="true" viewBox="0 0 100 10" preserveAspectRatio="none" {
-                        rect width=(format!("{:.1}", share * 100.0)) height="10" {}
-                    }
+                    (bar(share))
                     span .number { (format!("{:.0}%", share * 100.0)) }
                 }
             }
+        }
+    }
+}
+
+/// A bar of so much of its place. The page's policy allows no styles but its own, so it is drawn.
+pub fn bar(share: f64) -> Markup {
+    html! {
+        svg .bar aria-hidden="true" viewBox="0 0 100 10" preserveAspectRatio="none" {
+            rect width=(format!("{:.1}", share.clamp(0.0, 1.0) * 100.0)) height="10" {}
         }
     }
 }

@@ -110,6 +110,7 @@ def test_a_legend_is_a_switch_by_key(loads: Loads, run: dict, look: Look) -> Non
 def test_the_theme_may_change_while_it_is_open(loads: Loads, run: dict, look: Look) -> None:
     page = look(loads.report("theme.html", run["run_id"]))
     page.page.emulate_media(color_scheme="dark")
+    page.until(f"argument => ({checks.DRAWN})(argument) > 20", ["chart-bytes", 0])
     checks.charts_are_drawn(page, "chart-bytes", "chart-rows")
     checks.can_be_read(page)
 

@@ -76,24 +76,43 @@ async fn events(
     let mut newest = shared.newest.subscribe();
     newest.mark_changed();
     pace.begin_stream();
-    let stream = unfold(Some(newest), move |newest| {
+    let stream = unfold(Some((newest, None)), move |state| {
         let pace = pace.clone();
         async move {
-            let mut newest = newest?;
+            let (mut newest, sent): (watch::Receiver<Newest>, Option<Arc<str>>) = state?;
             // It is asked for more, so what came before is on its way.
             pace.waits_for_us();
-            newest.changed().await.ok()?;
-            let Newest { picture, is_last } = newest.borrow_and_update().clone();
+            let (picture, is_last) = next_picture(&mut newest, sent.as_ref()).await?;
             pace.waits_for_them();
-            Some(match (picture, is_last) {
-                (Some(picture), false) => {
-                    (Event::default().event("picture").data(&*picture), Some(newest))
+            Some(match picture {
+                Some(picture) => {
+                    if is_last {
+                        // What is left is to say so.
+                        newest.mark_changed();
+                    }
+                    let event = Event::default().event("picture").data(&*picture);
+                    (event, Some((newest, Some(picture))))
                 }
-                // Those who look have the last picture: it was sent before.
-                _ => (Event::default().event("end").data("end"), None),
+                None => (Event::default().event("end").data("end"), None),
             })
         }
     });
     let stream = futures_util::StreamExt::map(stream, Ok);
     Sse::new(stream).keep_alive(KeepAlive::new().interval(SIGN_OF_LIFE))
+}
+
+/// Waits for a picture that was not sent yet; none where the last one was.
+async fn next_picture(
+    newest: &mut watch::Receiver<Newest>,
+    sent: Option<&Arc<str>>,
+) -> Option<(Option<Arc<str>>, bool)> {
+    loop {
+        newest.changed().await.ok()?;
+        let Newest { picture, is_last } = newest.borrow_and_update().clone();
+        let is_new = |picture: &Arc<str>| !sent.is_some_and(|sent| Arc::ptr_eq(sent, picture));
+        let picture = picture.filter(is_new);
+        if picture.is_some() || is_last {
+            return Some((picture, is_last));
+        }
+    }
 }

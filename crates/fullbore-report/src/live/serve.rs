@@ -217,8 +217,6 @@ async fn follow(
             is_newer = false;
         }
         if is_last {
-            // Everybody is given the time to take that picture before it is replaced by the end.
-            tokio::time::sleep(LOOK).await;
             shared.newest.send_modify(|newest| newest.is_last = true);
             return;
         }
