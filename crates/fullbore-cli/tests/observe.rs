@@ -141,7 +141,8 @@ fn connections_by_tcp_are_looked_at() {
     let Ok(cluster) = built else { fullbore_testing::skip!("no PostgreSQL 18") };
     let cluster = cluster.cluster();
     let files = Files::new();
-    let file = files.write("rows.csv", rows(200_000));
+    // Long enough to be looked at a few times.
+    let file = files.write("rows.csv", rows(2_000_000));
     let tcp = cluster.tcp_url("postgres").expect("it listens");
     let last_of = |url: &str, table: &str| -> Value {
         let args = ["--header", "none", "--json", "--streams", "2", "--create"];
@@ -149,8 +150,8 @@ fn connections_by_tcp_are_looked_at() {
         let text = files.fullbore(&["runs", "show", "last", "--json"]).stdout;
         let entries =
             text.lines().map(|line| -> Value { serde_json::from_str(line).expect("JSON") });
-        let observed = entries.filter(|entry| entry["event"] == "observed");
-        observed.last().expect("observed")["observation"].clone()
+        let mut observed = entries.filter(|entry| entry["event"] == "observed");
+        observed.next_back().expect("observed")["observation"].clone()
     };
     let last = last_of(&tcp, "by_tcp");
     let sockets: Vec<&Value> = (0..2).map(|at| &last["streams"][at]["socket"]).collect();

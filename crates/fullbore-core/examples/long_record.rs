@@ -9,6 +9,7 @@ use fullbore_core::destination::Phase;
 use fullbore_core::diagnose::{Circumstances, verdict};
 use fullbore_core::job::Method;
 use fullbore_core::observe::clock::Activity;
+use fullbore_core::observe::socket::Hold;
 use fullbore_core::observe::{Moment, Observation, ServerTimes, Settings, ThreadTimes, WaitClass};
 use fullbore_core::record::{Event, Recorder, TableMethod, TableTotals};
 
@@ -33,6 +34,9 @@ const WAITS: [(Option<WaitClass>, u64); 7] = [
 ];
 const ACTIVITIES: [(Activity, u64); 3] =
     [(Activity::Sending, 70), (Activity::Starved, 20), (Activity::Answering, 10)];
+
+const HOLDS: [(Hold, u64); 4] =
+    [(Hold::Nothing, 40), (Hold::ReceiveWindow, 30), (Hold::Path, 25), (Hold::SendBuffer, 5)];
 
 /// The same numbers each time.
 struct Chance(u64);
@@ -107,6 +111,7 @@ fn main() {
     };
     let mut works_for = [0_usize; STREAMS];
     let mut of_piece = [0_u64; STREAMS];
+    let mut since = [0.0; STREAMS];
     let mut pieces = 0;
     for tick in 0..HOURS * 3600 * 5 {
         let at = tick as f64 / 5.0;
@@ -124,8 +129,12 @@ fn main() {
                 tables[table].bytes += bytes;
                 tables[table].rows += rows;
                 tables[table].pieces += 1;
-                let piece = pieces;
-                recorder.record_at(at, Event::PieceCommitted { piece, table, stream, rows, bytes });
+                let (piece, seconds) = (pieces, at - since[stream]);
+                since[stream] = at;
+                recorder.record_at(
+                    at,
+                    Event::PieceCommitted { piece, table, stream, rows, bytes, seconds },
+                );
                 pieces += 1;
                 let weights: Vec<_> =
                     TABLES.iter().enumerate().map(|(n, (_, w))| (n, *w)).collect();
@@ -164,16 +173,27 @@ fn observe(seen: &mut Observation, works_for: &[usize], at: f64, chance: &mut Ch
             let activity = chance.one_of(&ACTIVITIES);
             spend(thread, activity, 100, chance.below(40));
             let (table, wait) = (works_for[stream], chance.one_of(&WAITS));
-            let alike = |m: &&mut Moment| (m.table, m.activity, m.wait) == (table, activity, wait);
+            let held = Some(chance.one_of(&HOLDS));
+            let alike = |m: &&mut Moment| {
+                (m.table, m.activity, m.wait, m.held) == (table, activity, wait, held)
+            };
             match thread.moments.iter_mut().find(alike) {
                 Some(moment) => moment.count += 1,
-                None => thread.moments.push(Moment { table, activity, wait, count: 1 }),
+                None => thread.moments.push(Moment { table, activity, wait, held, count: 1 }),
             }
             if let Some(class) = wait.filter(|wait| *wait != WaitClass::Cpu) {
                 *seen.waits.entry(format!("{class:?}:Of{class:?}Kind")).or_default() += 1;
             }
         }
         thread.run_queue_ms += chance.below(30);
+        let socket = thread.socket.get_or_insert_default();
+        socket.busy_ms += 400 + chance.below(500);
+        socket.receive_window_ms += chance.below(300);
+        socket.send_buffer_ms += chance.below(50);
+        socket.sent_bytes += 70_000_000 + chance.below(9_000_000);
+        socket.resent_bytes += chance.below(3_000);
+        socket.rtt_us = 800 + chance.below(400);
+        socket.rtt_min_us = 790;
     }
     for thread in &mut seen.parsers {
         spend(thread, Activity::Parsing, 400, 390);

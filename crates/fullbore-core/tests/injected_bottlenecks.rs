@@ -19,6 +19,9 @@ struct Trial {
     kind: String,
     repeat: u32,
     accept: Vec<Limit>,
+    /// Somebody else took much of the machine meanwhile.
+    #[serde(default)]
+    disturbed: bool,
     window: Option<Window>,
 }
 
@@ -39,6 +42,9 @@ fn bottlenecks_that_were_made_are_named() {
     for line in text.lines() {
         let trial: Trial = serde_json::from_str(line).expect("a trial");
         let Some(Window { first, last, settings }) = trial.window else { continue };
+        if trial.disturbed {
+            continue;
+        }
         *kinds.entry(trial.kind.clone()).or_default() += 1;
         let server_is_here = settings.is_some_and(|settings| settings.is_here);
         let found = verdict(&last.since(&first), &Circumstances { server_is_here, tables: 1 });
@@ -47,6 +53,6 @@ fn bottlenecks_that_were_made_are_named() {
         }
     }
     let all: usize = kinds.values().sum();
-    assert!(kinds.len() >= 14 && kinds.values().all(|count| *count == 5), "{kinds:?}");
+    assert!(kinds.len() >= 14 && kinds.values().all(|count| *count >= 4), "{kinds:?}");
     assert!((all - wrong.len()) * 100 >= all * RIGHT_MIN_PERCENT, "{wrong:#?} of {all}");
 }

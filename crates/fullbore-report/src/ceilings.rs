@@ -21,9 +21,7 @@ pub fn ceilings(page: &Page) -> Markup {
         html! {
             li {
                 span .name { (name) }
-                svg .bar aria-hidden="true" viewBox="0 0 100 10" preserveAspectRatio="none" {
-                    rect width=(format!("{:.1}", (rate / most).min(1.0) * 100.0)) height="10" {}
-                }
+                (crate::parts::bar(rate / most))
                 span .number { (bytes(rate as u64)) "/s" }
             }
         }

@@ -93,6 +93,7 @@ mod tests {
             piece,
             table: 0,
             stream: piece % 2,
+            file: Some(piece),
             bytes: 10_000_000,
             began: (piece / 2) as f64,
             seconds: 1.0,

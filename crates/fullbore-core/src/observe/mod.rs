@@ -56,8 +56,11 @@ impl Clocks {
         self.made.map_or(0.0, |made| made.elapsed().as_secs_f64())
     }
 
-    /// A piece was loaded.
+    /// A piece was loaded. One that came to nothing has no pace.
     pub fn note_piece(&self, piece: PieceTime) {
+        if piece.bytes == 0 {
+            return;
+        }
         self.pieces.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(piece);
     }
 

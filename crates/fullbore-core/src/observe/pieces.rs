@@ -6,6 +6,8 @@ pub struct PieceTime {
     pub piece: usize,
     pub table: usize,
     pub stream: usize,
+    /// The file of its table that it is from, or the first of them.
+    pub file: Option<usize>,
     pub bytes: u64,
     /// In seconds; the beginning is from any moment, the same for all pieces of a run.
     pub began: f64,

@@ -40,15 +40,15 @@ pub fn load_until_done(
             Ok(committed) => {
                 let (rows, bytes) = (committed.rows, committed.portion.bytes);
                 let seconds = clocks.seconds() - began;
-                let time = PieceTime {
+                clocks.note_piece(PieceTime {
                     piece: piece.number,
                     table: piece.table,
                     stream: number,
+                    file: first_file(&piece),
                     bytes,
                     began,
                     seconds,
-                };
-                clocks.note_piece(time);
+                });
                 schedule.finish(committed, &work.lines);
                 tracing::debug!(table, piece = piece.number, rows, bytes, "piece committed");
                 recorder.record(Event::PieceCommitted {
@@ -102,6 +102,14 @@ fn is_in_a_file(plan: &Plan, piece: &PlannedPiece) -> bool {
     match &piece.input {
         PieceInput::Stream { file } => plan.tables[piece.table].files[*file].is_regular,
         PieceInput::Ranges(_) | PieceInput::Rows(_) => false,
+    }
+}
+
+/// The file that a piece is from, or the first of them.
+fn first_file(piece: &PlannedPiece) -> Option<usize> {
+    match &piece.input {
+        PieceInput::Stream { file } => Some(*file),
+        PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => Some(ranges.first()?.file),
     }
 }
 

@@ -15,7 +15,7 @@ pub fn pronounce(plan: &Plan, seen: &Seen, pieces: &[PieceTime]) -> (Verdict, Ve
     let about = Circumstances { server_is_here: settings.is_here, tables: plan.tables.len() };
     let whole = seen.whole();
     let mut verdict = verdict(&whole, &about);
-    verdict.stragglers = stragglers(pieces, |piece| file_of(plan, piece.piece));
+    verdict.stragglers = stragglers(pieces, |piece| file_of(plan, piece));
     let main = plan.tables.iter().max_by_key(|table| table.bytes);
     let used = InUse {
         streams: plan.streams,
@@ -47,19 +47,10 @@ pub fn bound(verdict: &mut Verdict, plan: &Plan, outcome: &Outcome) {
     verdict.at_most_times = Some(verdict.at_most_times.map_or(times, |most| most.min(times)));
 }
 
-/// The file that a piece is from, or the first of them.
-fn file_of(plan: &Plan, piece: usize) -> String {
-    let Some(piece) = plan.pieces.iter().find(|planned| planned.number == piece) else {
-        return String::new();
-    };
-    let file = match &piece.input {
-        PieceInput::Stream { file } => Some(*file),
-        PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => {
-            ranges.first().map(|range| range.file)
-        }
-    };
-    let files = &plan.tables[piece.table].files;
-    file.map_or_else(String::new, |file| files[file].path.display().to_string())
+/// The name of the file that a piece is from.
+fn file_of(plan: &Plan, piece: &PieceTime) -> String {
+    let file = piece.file.and_then(|file| plan.tables[piece.table].files.get(file));
+    file.map_or_else(String::new, |file| file.path.display().to_string())
 }
 
 #[cfg(test)]
