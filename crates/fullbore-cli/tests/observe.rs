@@ -150,8 +150,8 @@ fn connections_by_tcp_are_looked_at() {
         let text = files.fullbore(&["runs", "show", "last", "--json"]).stdout;
         let entries =
             text.lines().map(|line| -> Value { serde_json::from_str(line).expect("JSON") });
-        let observed = entries.filter(|entry| entry["event"] == "observed");
-        observed.last().expect("observed")["observation"].clone()
+        let mut observed = entries.filter(|entry| entry["event"] == "observed");
+        observed.next_back().expect("observed")["observation"].clone()
     };
     let last = last_of(&tcp, "by_tcp");
     let sockets: Vec<&Value> = (0..2).map(|at| &last["streams"][at]["socket"]).collect();
