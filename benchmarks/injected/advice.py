@@ -24,9 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import variants as of
 from lab import SCRATCH, Failed, Missing
-from links import veth, wan
+from links import wan
 from run import loaded
-from servers import MINIMAL, REPLICA
 from trial import DIRECT, PARTITIONS, Load, Stage
 
 Variant = Callable[[Stage], AbstractContextManager[Load]]
@@ -34,10 +33,6 @@ with_streams = of.with_streams
 
 # A rate that was helped is higher by this, and one that was not is within that.
 HELPED, NOT_HELPED = 1.15, 1.12
-
-EVEN = [1, 1_000_000, 2_000_000, 3_000_000, 4_000_000, 7_000_000]
-UNEVEN = [1, 20_000, 40_000, 60_000, 80_000, 7_000_000]
-LONG_PARTITIONS = ("--publish", "partitions", "--partition-by", "id")
 
 
 @dataclass
@@ -93,38 +88,6 @@ CASES = {
         lambda s: of.plain(s, with_streams(1)),
         lambda s: of.plain(s, with_streams(2)),
     ),
-    "neighbours-end": Case(
-        "neighbour",
-        "load when they are done",
-        "without them",
-        lambda s: of.plain(s, with_streams(3), busy=6),
-        lambda s: of.plain(s, with_streams(3)),
-        "three more streams",
-        lambda s: of.plain(s, with_streams(6), busy=24),
-    ),
-    "lock-ends": Case(
-        "lock_wait",
-        "the lock was held by process",
-        "its transaction ends before the load",
-        lambda s: of.plain(s, with_streams(3), lock_s=6),
-        lambda s: of.plain(s, with_streams(3)),
-    ),
-    "minimal-log": Case(
-        "wal",
-        "with wal_level=minimal",
-        "wal_level=minimal, max_wal_senders=0",
-        lambda s: of.log(s, 30, REPLICA),
-        lambda s: of.log(s, 30, MINIMAL),
-        "two more streams",
-        lambda s: of.log(s, 30, REPLICA, streams=4),
-    ),
-    "log-disk": Case(
-        "wal",
-        "pg_wal on a device of its own",
-        "a log disk of 60 MB/s, not 30",
-        lambda s: of.log(s, 30, REPLICA),
-        lambda s: of.log(s, 60, REPLICA),
-    ),
     "tablespaces": Case(
         "database_disk",
         "--tablespaces A,B",
@@ -134,27 +97,6 @@ CASES = {
         "four more streams",
         lambda s: of.data(s, 1, streams=8),
     ),
-    "own-tables": Case(
-        "extension_lock",
-        "--publish partitions",
-        "--publish partitions",
-        lambda s: of.long_rows(s, 14),
-        lambda s: of.long_rows(s, 14, *LONG_PARTITIONS),
-    ),
-    "newer-server": Case(
-        "extension_lock",
-        "PostgreSQL 16 and later",
-        "PostgreSQL 18",
-        lambda s: of.long_rows(s, 14),
-        lambda s: of.long_rows(s, 18),
-    ),
-    "even-pieces": Case(
-        "long_tail",
-        "cut the data more evenly",
-        "even --partition-bounds",
-        lambda s: of.tail(s, UNEVEN),
-        lambda s: of.tail(s, EVEN),
-    ),
     "faster-source": Case(
         "source_disk",
         "on a faster disk",
@@ -163,22 +105,6 @@ CASES = {
         lambda s: of.source(s, 40),
         "three more streams",
         lambda s: of.source(s, 20, streams=6),
-    ),
-    "compressed-source": Case(
-        "source_disk",
-        "compressed files (zstd)",
-        "the same files by zstd",
-        lambda s: of.source(s, 20),
-        lambda s: of.source(s, 20, compressed=True),
-    ),
-    "larger-link": Case(
-        "congestion",
-        "",
-        "a link of 300 Mb/s, not 150",
-        lambda s: of.far(s, veth("150mbit"), 70, 2),
-        lambda s: of.far(s, veth("300mbit"), 70, 2),
-        "two more streams",
-        lambda s: of.far(s, veth("150mbit"), 70, 4),
     ),
     "larger-receive-window": Case(
         "receive_cap",

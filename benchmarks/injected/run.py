@@ -138,7 +138,10 @@ def loaded(load: Load) -> dict:
         "share": verdict["share"],
         "sure": verdict["sure"],
         "shares": verdict["shares"],
-        "stragglers": verdict.get("stragglers", []),
+        "stragglers": [
+            straggler | {"file": Path(straggler["file"]).name}
+            for straggler in verdict.get("stragglers", [])
+        ],
         "advice": summary["advice"],
         "seconds": summary["seconds"],
         "bytes": summary["bytes"],

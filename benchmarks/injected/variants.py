@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from kinds.disks import MEGABYTE, limit
-from kinds.locks import held, write_long_rows
+from kinds.locks import held
 from kinds.processors import busy_programs, quota
 from lab import run
 from links import Hosts
@@ -65,17 +65,6 @@ def plain(stage: Stage, options: list[str], busy: int = 0, lock_s: float = 0) ->
 
 
 @contextmanager
-def log(stage: Stage, rate: float, settings: dict[str, str], streams: int = 2) -> Iterator[Load]:
-    """Partitions, the log on a slow disk."""
-    disk = stage.disk("wal", 4096)
-    server = stage.server(settings["wal_level"], settings=settings, wal=disk.path)
-    options = [*with_streams(streams), *PARTITIONS]
-    load = Load(server, stage.files(200), options, {})
-    load.during = limit(server.group, disk, "write_bps", round(rate * MEGABYTE))
-    yield load
-
-
-@contextmanager
 def data(stage: Stage, spaces: int, streams: int = 4) -> Iterator[Load]:
     """Partitions over so many slow disks."""
     disks = [stage.disk(f"space{number}", 2048) for number in range(2)]
@@ -92,27 +81,6 @@ def data(stage: Stage, spaces: int, streams: int = 4) -> Iterator[Load]:
             limits.enter_context(limit(server.group, disk, "write_bps", 25 * MEGABYTE))
         options = [*with_streams(streams), *PARTITIONS, "--tablespaces", ",".join(names[:spaces])]
         yield Load(server, stage.files(200), options, {})
-
-
-@contextmanager
-def long_rows(stage: Stage, version: int, *options: str) -> Iterator[Load]:
-    """Long rows from many sessions, into one table or many."""
-    server = stage.server(f"version{version}", version=version)
-    columns = "id bigint NOT NULL, " + ", ".join(f"c{number} text" for number in range(4))
-    created = ["--create", "--type", "id=int64", "--columns", "id,c0,c1,c2,c3"]
-    if not options:
-        server.sql(f"CREATE TABLE long ({columns})")
-        created = []
-    basic = with_streams(12, "--table", "long", "--format", "csv", "--header", "none")
-    yield Load(server, write_long_rows(1860), [*basic, *created, *options], {})
-
-
-@contextmanager
-def tail(stage: Stage, bounds: list[int]) -> Iterator[Load]:
-    """Partitions of these ranges."""
-    server = stage.server()
-    options = [*with_streams(3), *PARTITIONS, "--partition-bounds", ",".join(map(str, bounds))]
-    yield Load(server, stage.files(500), options, {})
 
 
 @contextmanager
