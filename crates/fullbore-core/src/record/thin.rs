@@ -2,7 +2,8 @@
 //!
 //! Samples are counters that only grow, so that any of them can be left out. The first minutes are
 //! kept in full, later ever fewer, at least one in a minute: ten hours make some 3,000 entries, more
-//! than a chart has pixels. Who watches a run sees each second of it all the same
+//! than a chart has pixels. What many streams over many tables make long is written more seldom, so
+//! that a record's size is bounded by its time. Who watches a run sees each second of it all the same
 //! ([`super::latest`]).
 
 use super::Event;
@@ -15,6 +16,9 @@ const GAP_MAX_S: f64 = 60.0;
 
 /// Of a run's age so far, the part that may lie between two.
 const GAP_PART: f64 = 1.0 / 150.0;
+
+/// A line of so many bytes is not held to be long.
+const LINE_BYTES: f64 = 8192.0;
 
 /// Entries that come often, by kind.
 #[derive(Debug, Default)]
@@ -50,7 +54,8 @@ impl Thinning {
             }
             _ => return vec![line],
         };
-        let gap = if at < FULL_S { 0.0 } else { (at * GAP_PART).min(GAP_MAX_S) };
+        let times_longer = (line.len() as f64 / LINE_BYTES).max(1.0);
+        let gap = if at < FULL_S { 0.0 } else { (at * GAP_PART).min(GAP_MAX_S) * times_longer };
         if kind.written_at.is_some_and(|last| at - last < gap) {
             kind.left_out = Some(line);
             return Vec::new();
@@ -91,5 +96,20 @@ mod tests {
         let end = Event::RoundStarted { reason: String::new(), pieces_committed: 0 };
         let lines = thinning.take(36_000.0, &end, b"end".to_vec());
         assert_eq!(lines, [b"179999".to_vec(), b"end".to_vec()]);
+    }
+
+    #[test]
+    fn long_lines_take_no_more_room_than_short_ones() {
+        let written = |length: usize| {
+            let mut thinning = Thinning::default();
+            let event = Event::Sample { tables: Vec::new(), streams_active: 1 };
+            let lines = (0..10 * 3600)
+                .map(|at| thinning.take(f64::from(at), &event, vec![b' '; length]).concat().len());
+            lines.sum::<usize>()
+        };
+        let (short, long) = (written(8 << 10), written(80 << 10));
+        assert!(short < 12 << 20, "{short}");
+        // The first minute is longer.
+        assert!(long < short + 60 * (80 << 10), "{long} for {short}");
     }
 }
