@@ -249,10 +249,10 @@ mod tests {
 
     #[test]
     fn a_limit_that_is_mended_leaves_the_next_ceiling() {
-        let ceilings = shared();
+        let ceilings = Ceilings { database: stage(700.0, 0.5, Some(2.5)), ..shared() };
         // Without the server's 2.5 s/GB the processors allow 2 / 1.5.
-        assert_eq!(megabytes(ceilings.without(Limit::DatabaseCpu)), (Resource::Cpu, 1333.0));
-        assert_eq!(megabytes(ceilings.without(Limit::ClientCpu)), (Resource::Database, 800.0));
+        assert_eq!(megabytes(shared().without(Limit::DatabaseCpu)), (Resource::Cpu, 1333.0));
+        assert_eq!(megabytes(ceilings.without(Limit::ClientCpu)), (Resource::Database, 700.0));
         // Waits cost no CPU: the processors stay as they are.
         assert_eq!(megabytes(ceilings.without(Limit::Wal)), (Resource::Cpu, 500.0));
         assert_eq!(megabytes(ceilings.without(Limit::TooFewStreams)), (Resource::Cpu, 500.0));

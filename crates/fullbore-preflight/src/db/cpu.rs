@@ -44,9 +44,12 @@ impl ServerCpu {
     }
 
     fn children(&self) -> Vec<u32> {
-        let pid = self.postmaster;
-        let told = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-        if let Ok(text) = told {
+        // Each thread has those that it began itself.
+        let threads = fs::read_dir(format!("/proc/{}/task", self.postmaster));
+        let threads = threads.into_iter().flatten().flatten();
+        let told: Option<String> =
+            threads.map(|thread| fs::read_to_string(thread.path().join("children")).ok()).collect();
+        if let Some(text) = told.filter(|text| !text.is_empty()) {
             return text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect();
         }
         // Kernels may lack that file.
