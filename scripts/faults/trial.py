@@ -137,7 +137,9 @@ class Trial:
             checks.taken_back(self.setting.server, rows_stay=False)
         # A second signal ends it without a word.
         if ended.code in (FAILED, REFUSED, STOPPED) and not self.facts.get("second_signal"):
-            if ended.code == STOPPED and "fullbore runs" not in ended.said:
+            # Before anything is committed there may be nothing to go on with.
+            ways = ["fullbore runs"] if state else ["fullbore runs", "load again"]
+            if ended.code == STOPPED and not any(way in ended.said for way in ways):
                 raise Wrong(f"{what}, and does not say how to go on: {ended.said}")
             if "stopped by a signal" not in ended.said and "hint:" not in ended.said:
                 raise Wrong(f"an error without a hint: {ended.said}")

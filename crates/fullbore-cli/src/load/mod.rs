@@ -287,6 +287,9 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
         for name in left_behind {
             tell!("  left behind, drop it by hand: {name}");
         }
+        if matches!(error, Error::Interrupted) && *rows_kept == 0 {
+            tell!("  nothing had been committed, and nothing is kept: load again");
+        }
     }
     if *rows_kept > 0 {
         tell!(
