@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -40,6 +42,18 @@ def run(command: list[str], timeout: float = 120) -> str:
         said = (done.stderr.strip() or done.stdout.strip())[-2000:]
         raise Failed(f"{' '.join(command[:4])}: {said}")
     return done.stdout
+
+
+@contextmanager
+def beside(*commands: list[str], env: dict[str, str] | None = None) -> Iterator[None]:
+    """Commands that run for as long as the load."""
+    processes = [subprocess.Popen(command, env=env) for command in commands]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 def lineitem(scale: str, files: int) -> list[Path]:

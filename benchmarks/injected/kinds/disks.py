@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from random import Random
 
 from cgroups import Group
 from disks import Disk
-from lab import SCRATCH
+from lab import SCRATCH, beside
 from servers import REPLICA
 from trial import PARTITIONS, Load, Stage, drawn, kind, table
 
@@ -87,19 +86,9 @@ def slow_pipe(stage: Stage, draw: Random) -> Iterator[Load]:
     files = stage.files(rate * TARGET_SECONDS)
     command = [sys.executable, "-c", FEED, str(rate * MEGABYTE), str(pipe), *map(str, files)]
     load = Load(server, [pipe], drawn(draw), {"megabytes_per_second": rate})
-    load.during = _beside(command)
+    load.during = beside(command)
     yield load
     pipe.unlink()
-
-
-@contextmanager
-def _beside(command: list[str]) -> Iterator[None]:
-    process = subprocess.Popen(command)
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
 
 
 @kind

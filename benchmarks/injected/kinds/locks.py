@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from random import Random
 
-from lab import SCRATCH, environment, run
+from lab import SCRATCH, beside, environment, run
 from servers import Server
 from trial import Load, Stage, drawn, kind, table
 
@@ -24,8 +23,7 @@ def held_lock(stage: Stage, draw: Random) -> Iterator[Load]:
     yield load
 
 
-@contextmanager
-def held(server: Server, mode: str, seconds: float) -> Iterator[None]:
+def held(server: Server, mode: str, seconds: float) -> AbstractContextManager[None]:
     # The load reads the catalog first, and an exclusive lock would stop it there already.
     text = (
         "DO $$ BEGIN FOR i IN 1..400 LOOP PERFORM pg_sleep(0.02);"
@@ -33,12 +31,7 @@ def held(server: Server, mode: str, seconds: float) -> Iterator[None]:
         " AND pid <> pg_backend_pid()); PERFORM pg_stat_clear_snapshot(); END LOOP; END $$;"
         f" BEGIN; LOCK TABLE lineitem IN {mode} MODE; SELECT pg_sleep({seconds}); COMMIT"
     )
-    process = subprocess.Popen(server.psql("-c", text), env=environment())
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
+    return beside(server.psql("-c", text), env=environment())
 
 
 @kind

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from random import Random
 
+from lab import beside
 from servers import Server
 from trial import DIRECT, PARTITIONS, Load, Stage, drawn, kind, table
 
@@ -86,15 +86,8 @@ def busy_neighbour(stage: Stage, draw: Random) -> Iterator[Load]:
     yield load
 
 
-@contextmanager
-def busy_programs(count: int) -> Iterator[None]:
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
+def busy_programs(count: int) -> AbstractContextManager[None]:
+    return beside(*[[sys.executable, "-c", "while True: pass"]] * count)
 
 
 @kind

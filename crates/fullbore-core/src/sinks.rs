@@ -31,7 +31,7 @@ impl Destination for Null {
     }
 
     fn encoder(&self, plan: &Plan, table: usize, lane: Lane) -> Result<Box<dyn Encoder>> {
-        Ok(Box::new(Counting { inner: (self.encoder_of)(plan, table, lane) }))
+        Ok(Box::new(Counting((self.encoder_of)(plan, table, lane))))
     }
 
     fn open<'a>(&'a self, _: &Arc<Plan>, _: usize) -> Result<Box<dyn Writer + 'a>> {
@@ -48,14 +48,21 @@ impl Destination for Null {
 }
 
 /// Puts the number of rows before each encoded batch, for a writer that can't count them.
-struct Counting {
-    inner: Box<dyn Encoder>,
+pub struct Counting(pub Box<dyn Encoder>);
+
+impl Counting {
+    /// The number of rows and the rows themselves, of what such an encoder wrote; `None` where it wrote
+    /// nothing.
+    pub fn apart(encoded: &[u8]) -> Option<(u64, &[u8])> {
+        let (count, rows) = encoded.split_first_chunk::<8>()?;
+        Some((u64::from_le_bytes(*count), rows))
+    }
 }
 
 impl Encoder for Counting {
     fn encode(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
         out.extend_from_slice(&(batch.num_rows() as u64).to_le_bytes());
-        self.inner.encode(batch, out)
+        self.0.encode(batch, out)
     }
 }
 
@@ -71,8 +78,8 @@ impl Writer for NullWriter {
     }
 
     fn write(&mut self, encoded: &[u8]) -> Result<()> {
-        if let Some(rows) = encoded.first_chunk::<8>() {
-            self.receipt.rows += u64::from_le_bytes(*rows);
+        if let Some((rows, _)) = Counting::apart(encoded) {
+            self.receipt.rows += rows;
         }
         self.receipt.bytes_sent += encoded.len() as u64;
         Ok(())

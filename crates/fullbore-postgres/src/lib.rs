@@ -18,6 +18,7 @@ pub mod encode_direct;
 mod error;
 mod judge;
 pub mod ledger;
+pub mod local;
 mod naming;
 pub mod orphans;
 mod patience;

@@ -95,14 +95,7 @@ impl Ahead {
         let chunk_end = (self.chunk + BLOCK_BYTES as u64).min(self.stop);
         let wanted = (chunk_end - self.chunk) as usize;
         if block.len() < wanted {
-            return Err(Error::SourceChanged {
-                path: source.path.clone(),
-                what: format!(
-                    "it ends at byte {}, not at {}",
-                    self.chunk + block.len() as u64,
-                    source.size
-                ),
-            });
+            return Err(source.ends_at(self.chunk + block.len() as u64));
         }
         block.set_len(wanted);
         block.skip(self.offset.saturating_sub(self.chunk) as usize);

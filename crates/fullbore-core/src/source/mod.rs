@@ -99,6 +99,12 @@ impl SourceFile {
         Ok(Some(file))
     }
 
+    /// The refusal of a file that turned out shorter than planned.
+    fn ends_at(&self, place: u64) -> Error {
+        let what = format!("it ends at byte {place}, not at {}", self.size);
+        Error::SourceChanged { path: self.path.clone(), what }
+    }
+
     /// Refuses if the open file's size or time differs from the plan's.
     pub fn check_unchanged(&self, file: &File) -> Result<()> {
         if !self.is_regular {

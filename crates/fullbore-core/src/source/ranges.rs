@@ -213,14 +213,7 @@ fn read_records(
                 Error::Read { path: source.path.clone(), source: source_error }
             })?;
             if read == 0 {
-                return Err(Error::SourceChanged {
-                    path: source.path.clone(),
-                    what: format!(
-                        "it ends at byte {}, not at {}",
-                        offset + have as u64,
-                        source.size
-                    ),
-                });
+                return Err(source.ends_at(offset + have as u64));
             }
             have += read;
         }

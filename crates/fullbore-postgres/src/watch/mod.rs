@@ -17,6 +17,7 @@ use fullbore_core::observe::{ServerTimes, Settings, Wait, WaitClass, Watch};
 use crate::connection::{ConnectionError, Row, Session};
 use crate::destination::Postgres;
 use crate::error::failed;
+use crate::local::backend_here;
 use crate::patience;
 
 /// Settings that advice looks at.
@@ -71,22 +72,12 @@ impl<'a> PostgresWatch<'a> {
         options.connect_timeout = Some(patience);
         let mut session = patience::connect(&options).map_err(failed)?;
         session.set_read_timeout(Some(PATIENCE));
-        let rows = session
-            .query(
-                "SELECT pg_backend_pid() AS pid, inet_server_addr() IS NULL
-                     OR inet_server_addr() <<= '127.0.0.0/8' OR inet_server_addr() = '::1'
-                     OR inet_server_addr() = inet_client_addr() AS is_near",
-            )
-            .map_err(failed)?;
-        let row = rows.first();
-        let is_near = row.and_then(|row| row.get("is_near")) == Some("t");
-        let pid = row.and_then(|row| number(row, "pid")).unwrap_or_default();
-        let is_here = is_near && is_backend(pid);
+        let own_pid = backend_here(&mut session).map_err(failed)?;
         Ok(Self {
             postgres,
             session,
-            is_here,
-            own_pid: is_here.then_some(pid),
+            is_here: own_pid.is_some(),
+            own_pid,
             blocker_asked: None,
             processes: BTreeMap::new(),
             cpu_ms: 0,
@@ -129,11 +120,6 @@ impl PostgresWatch<'_> {
         self.processes = now;
         Ok(())
     }
-}
-
-/// Whether a process of this machine is a backend; in a container it would have another number here.
-fn is_backend(pid: i32) -> bool {
-    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|name| name.starts_with(b"postgres:"))
 }
 
 fn number<T: std::str::FromStr>(row: &Row, column: &str) -> Option<T> {

@@ -2,9 +2,9 @@
 //! included.
 
 use std::fs;
-use std::path::PathBuf;
 
 use fullbore_postgres::connection::{ConnectionError, Session};
+use fullbore_postgres::local::backend_here;
 use serde::Serialize;
 
 /// A server's first process, whose children all others are.
@@ -16,19 +16,8 @@ pub struct ServerCpu {
 impl ServerCpu {
     /// `None` where the server is elsewhere, or can't be seen from here, as in a container.
     pub fn find(session: &mut Session) -> Result<Option<Self>, ConnectionError> {
-        let rows = session.query(
-            "SELECT pg_backend_pid() AS pid, inet_server_addr() IS NULL
-                 OR inet_server_addr() <<= '127.0.0.0/8' OR inet_server_addr() = '::1'
-                 OR inet_server_addr() = inet_client_addr() AS is_near",
-        )?;
-        let Some(row) = rows.first().filter(|row| row.get("is_near") == Some("t")) else {
-            return Ok(None);
-        };
-        let backend = row.get("pid").and_then(|pid| pid.parse::<u32>().ok());
-        Ok(backend.filter(|pid| is_backend(*pid)).and_then(|pid| {
-            let parent = Process::read(pid)?.parent;
-            Some(Self { postmaster: parent })
-        }))
+        let first = backend_here(session)?.and_then(|pid| Process::read(pid.cast_unsigned()));
+        Ok(first.map(|backend| Self { postmaster: backend.parent }))
     }
 
     /// Seconds of all its processes so far.
@@ -56,12 +45,6 @@ impl ServerCpu {
         let all = fs::read_dir("/proc").into_iter().flatten().flatten();
         all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
     }
-}
-
-/// Whether a process of this machine is a backend; in a container it would have another number here.
-fn is_backend(pid: u32) -> bool {
-    fs::read(PathBuf::from(format!("/proc/{pid}/cmdline")))
-        .is_ok_and(|name| name.starts_with(b"postgres:"))
 }
 
 struct Process {

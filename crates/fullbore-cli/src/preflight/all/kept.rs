@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use arrow_array::RecordBatch;
 use fullbore_core::destination::{
     Committed, Destination, Encoder, Lane, Phase, Portion, Receipt, Refusal, TextRows, Writer,
 };
 use fullbore_core::error::Result;
 use fullbore_core::plan::{Plan, PlannedPiece};
+use fullbore_core::sinks::Counting;
 
 /// Rows as they are sent.
 pub enum Rows {
@@ -111,7 +111,7 @@ impl Destination for Encoded<'_> {
     fn encoder(&self, plan: &Plan, table: usize, lane: Lane) -> Result<Box<dyn Encoder>> {
         let inner = self.of.encoder(plan, table, lane)?;
         Ok(match lane {
-            Lane::Binary => Box::new(Counting { inner }),
+            Lane::Binary => Box::new(Counting(inner)),
             // Whoever judges text is told how many rows it is.
             Lane::Text => inner,
         })
@@ -127,18 +127,6 @@ impl Destination for Encoded<'_> {
 
     fn abort(&self, _: &Plan) -> Vec<String> {
         Vec::new()
-    }
-}
-
-/// Puts the number of rows before each encoded batch, for a writer that can't count them.
-struct Counting {
-    inner: Box<dyn Encoder>,
-}
-
-impl Encoder for Counting {
-    fn encode(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
-        out.extend_from_slice(&(batch.num_rows() as u64).to_le_bytes());
-        self.inner.encode(batch, out)
     }
 }
 
@@ -166,8 +154,7 @@ impl Writer for Taking<'_> {
     }
 
     fn write(&mut self, encoded: &[u8]) -> Result<()> {
-        let Some((count, encoded)) = encoded.split_first_chunk::<8>() else { return Ok(()) };
-        let rows = u64::from_le_bytes(*count);
+        let Some((rows, encoded)) = Counting::apart(encoded) else { return Ok(()) };
         self.take(rows, encoded.len(), || Rows::Typed { encoded: encoded.to_vec(), rows });
         Ok(())
     }

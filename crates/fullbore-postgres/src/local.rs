@@ -1,0 +1,20 @@
+//! Whether a server is this machine's own, so that its processes can be looked at.
+
+use crate::connection::{ConnectionError, Session};
+
+/// The process of a session's backend; `None` where it is elsewhere, or can't be seen from here.
+pub fn backend_here(session: &mut Session) -> Result<Option<i32>, ConnectionError> {
+    let rows = session.query(
+        "SELECT pg_backend_pid() AS pid, inet_server_addr() IS NULL
+             OR inet_server_addr() <<= '127.0.0.0/8' OR inet_server_addr() = '::1'
+             OR inet_server_addr() = inet_client_addr() AS is_near",
+    )?;
+    let near = rows.first().filter(|row| row.get("is_near") == Some("t"));
+    let pid = near.and_then(|row| row.get("pid")?.parse().ok());
+    Ok(pid.filter(|pid| is_backend(*pid)))
+}
+
+/// Whether a process of this machine is a backend; in a container it would have another number here.
+fn is_backend(pid: i32) -> bool {
+    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|name| name.starts_with(b"postgres:"))
+}
