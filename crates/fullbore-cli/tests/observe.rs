@@ -121,7 +121,7 @@ fn a_file_that_is_waited_for_is_named() {
         let (first, second) = text.as_bytes().split_at(text.len() / 2);
         pipe.write_all(first).expect("written");
         if number == 3 {
-            std::thread::sleep(Duration::from_secs(3));
+            std::thread::sleep(Duration::from_secs(8));
         }
         pipe.write_all(second).expect("written");
     }
