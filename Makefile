@@ -9,7 +9,7 @@ RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml
 	$(shell find extension -name '*.[ch]') extension/Makefile
 PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*.pyi python/fullbore/py.typed)
 
-.PHONY: help build wheel demo test lint bench fuzz faults soak clean servers browser screenshots
+.PHONY: help build wheel demo test lint bench fuzz faults soak pipe clean servers browser screenshots
 
 help:
 	@echo "make demo    build, load TPC-H into the embedded PostgreSQL, prove it equal to COPY"
@@ -21,6 +21,7 @@ help:
 	@echo "make fuzz    the fuzz targets, SECONDS=60 each"
 	@echo "make faults  loads struck at random moments and gone on with: kept under benchmarks/runs"
 	@echo "make soak    loads, resumes and aborts for MINUTES=90, and whether anything grows"
+	@echo "make pipe    GIGABYTES=40 through one run, and whether its memory stays flat"
 
 $(VENV)/.tools: pyproject.toml requirements-dev.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -92,8 +93,12 @@ faults: build
 	$(BIN)/python scripts/faults/run.py $(FAULTS)
 
 MINUTES ?= 90
+GIGABYTES ?= 40
 soak: build
 	$(BIN)/python scripts/faults/soak.py --minutes $(MINUTES)
+
+pipe: build
+	$(BIN)/python scripts/faults/pipe.py --gigabytes $(GIGABYTES)
 
 clean:
 	rm -rf target $(VENV) .cache dist python/fullbore/extension
