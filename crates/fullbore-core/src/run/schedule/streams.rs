@@ -199,6 +199,12 @@ impl Schedule<'_> {
         state.committed.push(piece);
     }
 
+    /// Nothing came of the stream that the piece is to take its rows from.
+    pub fn leave(&self, piece: &PlannedPiece) {
+        let mut state = self.lock();
+        self.deactivate(&mut state, piece.number);
+    }
+
     /// The connection was lost, and with it perhaps the piece: the next round sees to it.
     pub fn lose(&self, piece: &PlannedPiece, why: Error) {
         let mut state = self.lock();
