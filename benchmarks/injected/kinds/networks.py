@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from random import Random
 
 from lab import run
-from links import Hosts, veth, wan
+from links import Hosts, shaped, wan
 from servers import Server
 from trial import Load, Stage, kind, table
 
@@ -57,7 +57,7 @@ def _route(hosts: Hosts, *metrics: str) -> None:
 def full_link(stage: Stage, draw: Random) -> Iterator[Load]:
     """A link that carries less than the load wants: a token bucket with a queue."""
     rate = draw.randint(100, 300)
-    with veth(f"{rate}mbit") as hosts:
+    with shaped(f"{rate}mbit") as hosts:
         notes = {"megabits": rate, "control": _control(draw, hosts, "cubic", "reno")}
         with _load(stage, draw, hosts, rate / 8, draw.choice((1, 2, 4)), notes) as load:
             yield load
