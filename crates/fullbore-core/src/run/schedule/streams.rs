@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use super::{Active, Again, Claim, Schedule, State, Unit};
+use super::state::{Active, Again, State};
+use super::{Claim, Schedule, Unit};
 use crate::constants::{CAREFUL_AFTER_PIECES, QUEUE_BLOCKS_PER_STREAM};
 use crate::destination::{Committed, Lane};
 use crate::error::{Error, Result};
