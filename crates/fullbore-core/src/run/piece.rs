@@ -194,7 +194,10 @@ impl<'a> PieceWork<'a> {
 
     fn end_stretch(&mut self) {
         if let Some((file, start, end, lines)) = self.stretch.take() {
-            self.lines.insert(self.piece.table, file, start, end, lines);
+            // The feed of a stream counts its lines itself; its stretches are without number.
+            if !matches!(self.piece.input, PieceInput::Stream { .. }) {
+                self.lines.insert(self.piece.table, file, start, end, lines);
+            }
             self.portion.ranges.push(FileRange { file, start, end });
         }
     }
