@@ -5,9 +5,10 @@ use fullbore_core::job::Publish;
 
 use super::locks;
 use super::runs::{self, LedgerRun, State};
-use crate::connection::{QualifiedName, Session, quote_literal};
+use crate::connection::Session;
 use crate::destination::Postgres;
 use crate::error::{failed, refuse};
+use crate::publish::made::drop_if_empty;
 
 /// What became of a run that was taken back.
 #[derive(Debug, Default)]
@@ -41,7 +42,7 @@ impl Postgres {
                 continue;
             }
             if table.creates {
-                drop_if_empty(&mut session, &table.target)?;
+                drop_if_empty(&mut session, &table.target, table.oid)?;
             }
         }
         if taken.left_behind.is_empty() {
@@ -64,31 +65,4 @@ fn rows_kept(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<u64
         run.tables.get(table).is_some_and(|t| t.publish == Publish::Append && !t.atomic)
     };
     Ok(committed.iter().filter(|piece| is_piecewise(piece.table)).map(|piece| piece.rows).sum())
-}
-
-/// Drops a table that the run made, unless somebody has put rows or partitions into it since.
-pub(super) fn drop_if_empty(session: &mut Session, target: &str) -> Result<()> {
-    let name = QualifiedName::parse(target).map_err(failed)?;
-    if crate::catalog::relation(session, &name).map_err(failed)?.is_none() {
-        return Ok(());
-    }
-    let emptied = session.query(&format!(
-        "BEGIN; LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE;
-         SELECT EXISTS (SELECT FROM {name})
-                OR EXISTS (SELECT FROM pg_inherits WHERE inhparent = {}::regclass) AS filled",
-        quote_literal(&name.to_string()).map_err(failed)?
-    ));
-    let is_empty = matches!(
-        emptied.as_deref(),
-        Ok([row]) if row.get("filled") == Some("f")
-    );
-    let ended = match is_empty {
-        true => session.execute(&format!("DROP TABLE {name}; COMMIT")),
-        false => session.execute("ROLLBACK"),
-    };
-    if let Err(error) = ended {
-        tracing::warn!("{name} stays: {error}");
-        let _ = session.execute("ROLLBACK");
-    }
-    Ok(())
 }
