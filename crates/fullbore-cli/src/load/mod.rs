@@ -272,7 +272,9 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
         tell!("  rejected rows are in {}", path.display());
     }
     let run = &plan.run_id;
-    if *is_kept {
+    // What is in other hands is theirs to go on with, or gone.
+    let is_taken = matches!(error, Error::Destination { kind: DestinationFailure::TakenOver, .. });
+    if *is_kept && !is_taken {
         let kept = match outcome.pieces {
             0 => "nothing is committed yet".to_owned(),
             pieces => format!(
@@ -300,7 +302,7 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
     }
     if manner.json {
         let mut summary = summary::JsonSummary::of(plan, outcome, Some(error.to_string()));
-        summary.resumable = *is_kept;
+        summary.resumable = *is_kept && !is_taken;
         summary.print();
     }
     match error {

@@ -60,8 +60,8 @@ pub fn abort(run: &str, ledger: &LedgerArgs) -> Result<Ended> {
     let run = opened.run(&id)?;
     let taken = opened.postgres.take_back_all(&opened.schema, &run)?;
     tell_record(&id);
-    for name in &taken.left_behind {
-        complain(&format!("{name} can't be dropped"), Some("drop it by hand, then abort again"));
+    for why in &taken.left_behind {
+        complain(why, Some("end what is in its way, or drop it by hand; then abort again"));
     }
     if !taken.left_behind.is_empty() {
         return Ok(Ended::Failed);
