@@ -190,13 +190,14 @@ impl Postgres {
         if create.is_none() {
             publish::check(session, &relation, request.publish)?;
         }
+        let zoneless_is_utc = self.reading().zoneless_is_utc();
         let columns = relation
             .columns
             .iter()
             .map(|column| TargetColumn {
                 name: column.name.clone(),
                 type_name: column.type_name.clone(),
-                field_type: column.catalog_type.field_type(self.zoneless_is_utc),
+                field_type: column.catalog_type.field_type(zoneless_is_utc),
                 is_nullable: !column.is_not_null,
                 is_generated: column.is_generated,
             })

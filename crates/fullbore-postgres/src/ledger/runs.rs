@@ -12,6 +12,7 @@ use super::{Ledger, locks, pieces};
 use crate::catalog::Relation;
 use crate::connection::{ConnectionError, QualifiedName, Row, Session, quote_literal};
 use crate::error::{failed, failed_while};
+use crate::reading::Reading;
 use crate::target::Target;
 
 /// How long an attempt waits for the last transactions of an earlier one.
@@ -79,13 +80,20 @@ fn ascii_json(value: &impl Serialize) -> String {
     ascii
 }
 
-fn tables(plan: &Plan, targets: &[Target], relations: &[Relation]) -> Result<String> {
+fn tables(
+    session: &mut Session,
+    plan: &Plan,
+    targets: &[Target],
+    relations: &[Relation],
+) -> Result<String> {
+    let settings = Reading::of(session).map_err(failed)?;
     let tables: Result<Vec<LedgerTable>> = targets
         .iter()
         .zip(relations)
         .zip(&plan.tables)
         .map(|((target, relation), table)| {
-            LedgerTable::of(target, relation, &plan.run_id, RecordedTable::of(table))
+            let recorded = RecordedTable::of(table);
+            LedgerTable::of(target, relation, &plan.run_id, settings.clone(), recorded)
         })
         .collect();
     Ok(ascii_json(&tables?))
@@ -104,6 +112,7 @@ pub fn begin(
     let quoted: Result<Vec<String>, ConnectionError> =
         names.iter().map(|name| quote_literal(name)).collect();
     let pieces = ascii_json(&plan.pieces);
+    let tables = tables(session, plan, targets, &relations)?;
     let literal = |text: &str| quote_literal(text).map_err(failed);
     session
         .execute(&format!(
@@ -114,7 +123,7 @@ pub fn begin(
             literal(&plan.run_id)?,
             literal(&ledger.job)?,
             quoted.map_err(failed)?.join(", "),
-            literal(&tables(plan, targets, &relations)?)?,
+            literal(&tables)?,
             literal(&pieces)?,
             literal(env!("CARGO_PKG_VERSION"))?,
             literal(&host())?,
@@ -145,7 +154,7 @@ pub fn prepared(
         };
         relations.push(found.unwrap_or_else(|| target.relation.clone()));
     }
-    let tables = quote_literal(&tables(plan, targets, &relations)?).map_err(failed)?;
+    let tables = quote_literal(&tables(session, plan, targets, &relations)?).map_err(failed)?;
     let moved = set(
         session,
         ledger,
