@@ -77,7 +77,7 @@ fn prepare_alone(
     target: &Target,
 ) -> Result<()> {
     match target.publish {
-        Publish::Append if target.atomic => append::prepare(session, plan, target),
+        Publish::Append if target.atomic => append::prepare(session, plan, table, target),
         Publish::Append => Ok(()),
         Publish::Replace => replace::prepare(postgres, session, plan, table, target),
         Publish::Partitions => partitions::prepare(session, plan, table, target),
