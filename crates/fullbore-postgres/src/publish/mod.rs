@@ -210,6 +210,7 @@ fn show(
                 let its = committed.iter().filter(|piece| piece.table == table);
                 let staged = its.map(|piece| piece.rows).sum();
                 kept_out += append::show(session, plan, table, target, staged)?;
+                staged::verify_shown(postgres, session, plan, table, committed)?;
             }
             Publish::Append => {}
             Publish::Replace => replace::show(session, plan, target)?,
