@@ -23,7 +23,7 @@ pub struct Relation {
     pub rows_estimated: f64,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     pub name: String,
     pub type_name: String,
@@ -31,7 +31,9 @@ pub struct Column {
     pub is_not_null: bool,
     /// Generated, so that it can't be loaded.
     pub is_generated: bool,
-    pub is_identity_always: bool,
+    pub is_identity: bool,
+    /// Of an identity column: the sequence that fills it, quoted.
+    pub sequence: Option<String>,
 }
 
 fn text(row: &Row, name: &str) -> String {
@@ -93,7 +95,9 @@ pub fn relation(
 fn columns(session: &mut Session, oid: u32) -> Result<Vec<Column>, ConnectionError> {
     let found = session.query(&format!(
         "SELECT a.attname, format_type(a.atttypid, a.atttypmod) AS type_name, a.atttypmod,
-                a.attnotnull, a.attgenerated <> '' AS is_generated, a.attidentity = 'a' AS always,
+                a.attnotnull, a.attgenerated <> '' AS is_generated, a.attidentity <> '' AS is_identity,
+                CASE WHEN a.attidentity <> ''
+                     THEN pg_get_serial_sequence(a.attrelid::regclass::text, a.attname) END AS sequence,
                 tn.nspname AS type_schema, t.typname, t.typtype,
                 CASE WHEN t.typlen = -1 AND t.typsubscript = 'array_subscript_handler'::regproc
                      THEN t.typelem END AS element_oid,
@@ -141,7 +145,8 @@ fn column(row: &Row) -> Column {
         },
         is_not_null: flag(row, "attnotnull"),
         is_generated: flag(row, "is_generated"),
-        is_identity_always: flag(row, "always"),
+        is_identity: flag(row, "is_identity"),
+        sequence: row.get("sequence").map(str::to_owned),
     }
 }
 

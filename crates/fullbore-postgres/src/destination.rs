@@ -13,7 +13,7 @@ use fullbore_core::observe::socket::SocketNow;
 use fullbore_core::plan::Plan;
 
 use crate::catalog::Relation;
-use crate::connection::{ConnectionOptions, Session, quote_identifier};
+use crate::connection::{ConnectionOptions, Kept, Session, quote_identifier};
 use crate::direct::choice::Direct;
 use crate::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
 use crate::encode_direct::DirectEncoder;
@@ -22,6 +22,7 @@ use crate::ledger::schema;
 use crate::ledger::{Ledger, locks, parts, runs};
 use crate::patience;
 use crate::publish;
+use crate::reading::{self, Reading};
 use crate::strain;
 use crate::target::Target;
 use crate::verify;
@@ -54,7 +55,10 @@ pub struct Postgres {
     pub(crate) waits_for: Mutex<Vec<String>>,
     pub(crate) watch: Mutex<strain::Watch>,
     server_version: u32,
-    pub(crate) zoneless_is_utc: bool,
+    /// How its sessions read text.
+    pub(crate) reading: Mutex<Reading>,
+    /// The connection as it may be kept on disk.
+    kept: Kept,
     /// What the streams are connected by.
     pub(crate) sockets: Sockets,
     /// The backends of the streams, by number of stream.
@@ -65,23 +69,20 @@ impl Postgres {
     /// Connects; the session is kept for the catalog and for publishing.
     pub fn connect(options: ConnectionOptions, settings: Settings) -> Result<Self> {
         let mut options = options;
-        // Both lanes must read dates and intervals alike, whatever the server's defaults.
-        for (name, value) in [("DateStyle", "ISO"), ("IntervalStyle", "postgres")] {
-            if !options.runtime.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
-                options.runtime.push((name.to_owned(), value.to_owned()));
-            }
-        }
+        let kept = options.kept();
         patience::limit(&mut options);
-        let control = patience::connect(&options).map_err(refused)?;
+        let mut control = patience::connect(&options).map_err(refused)?;
+        reading::style(&mut control, &options).map_err(refused)?;
+        let reading = Reading::of(&mut control).map_err(refused)?;
         tracing::info!(
             to = options.redacted(),
             version = control.server_version_num(),
             "connected"
         );
-        let zone = control.parameter("TimeZone").unwrap_or_default().to_owned();
         Ok(Self {
             server_version: control.server_version_num(),
-            zoneless_is_utc: matches!(zone.as_str(), "UTC" | "GMT" | "Etc/UTC" | "Zulu" | "UCT"),
+            reading: Mutex::new(reading),
+            kept,
             options,
             settings,
             control: Mutex::new(control),
@@ -105,13 +106,20 @@ impl Postgres {
         &self.options
     }
 
+    /// The connection as it may be kept on disk.
+    pub fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
     pub(crate) fn control(&self) -> MutexGuard<'_, Session> {
         self.control.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// A further session with the same settings.
+    /// A further session that reads text as the others do.
     pub(crate) fn session(&self) -> Result<Session> {
-        patience::connect(&self.options).map_err(failed)
+        let mut session = patience::connect(&self.options).map_err(failed)?;
+        self.reading().apply(&mut session).map_err(failed)?;
+        Ok(session)
     }
 
     /// A session that works for the run: whoever goes on with it ends what is left of such.

@@ -23,6 +23,7 @@ mod naming;
 pub mod orphans;
 mod patience;
 pub mod publish;
+mod reading;
 mod row_loop;
 pub mod schema;
 pub mod server;

@@ -7,7 +7,7 @@ use fullbore_core::plan::Plan;
 
 use sha2::{Digest, Sha256};
 
-use crate::catalog::{self, Relation};
+use crate::catalog::{self, Column, Relation};
 use crate::connection::{QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
 use crate::direct::choice::Direct;
@@ -58,6 +58,14 @@ impl Target {
         let quoted: Result<Vec<_>, _> =
             columns.iter().map(|column| quote_identifier(&column.name)).collect();
         Ok(quoted.map_err(failed)?.join(", "))
+    }
+
+    /// The identity columns that are not sent: the target's sequence fills them.
+    pub fn filled(&self, plan: &Plan, table: usize) -> Vec<&Column> {
+        let sent = &plan.tables[table].shape.columns;
+        let is_sent = |column: &Column| sent.iter().any(|sent| sent.name == column.name);
+        let columns = self.relation.columns.iter();
+        columns.filter(|column| column.is_identity && !is_sent(column)).collect()
     }
 
     /// A value of a column as a literal of its type.
@@ -190,13 +198,14 @@ impl Postgres {
         if create.is_none() {
             publish::check(session, &relation, request.publish)?;
         }
+        let zoneless_is_utc = self.reading().zoneless_is_utc();
         let columns = relation
             .columns
             .iter()
             .map(|column| TargetColumn {
                 name: column.name.clone(),
                 type_name: column.type_name.clone(),
-                field_type: column.catalog_type.field_type(self.zoneless_is_utc),
+                field_type: column.catalog_type.field_type(zoneless_is_utc),
                 is_nullable: !column.is_not_null,
                 is_generated: column.is_generated,
             })

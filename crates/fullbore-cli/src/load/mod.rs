@@ -115,10 +115,12 @@ fn planned(
     standing: &mut Standing,
     course: &Course,
 ) -> Result<Assembled> {
-    let (recorded, note) = match course {
-        Course::Resume(run) => (Some(run.as_ref()), None),
-        Course::Begin { note } => (None, note.clone()),
-        Course::Finished(_) => (None, None),
+    let (recorded, notes) = match (course, to.postgres()) {
+        // Before columns are looked at: what they are read as may depend on it.
+        (Course::Resume(run), Some(postgres)) => (Some(run.as_ref()), postgres.read_as(run)?),
+        (Course::Resume(run), None) => (Some(run.as_ref()), Vec::new()),
+        (Course::Begin { note }, _) => (None, note.iter().cloned().collect()),
+        (Course::Finished(_), _) => (None, Vec::new()),
     };
     let mut assembled = assemble(job, to.postgres(), manner.reject_dir.clone(), recorded)?;
     if let Some((table, reason)) = assembled.not_resumable.take() {
@@ -133,8 +135,8 @@ fn planned(
     continuity.resumes = recorded.is_some();
     continuity.part = parts::part_of(job, to.postgres(), standing, recorded, &assembled.targets)?;
     assembled.plan.continuity = continuity;
-    if let (Some(note), Some(table)) = (note, assembled.plan.tables.first_mut()) {
-        table.notes.push(note);
+    if let Some(table) = assembled.plan.tables.first_mut() {
+        table.notes.extend(notes);
     }
     Ok(assembled)
 }

@@ -17,21 +17,26 @@ use super::Manner;
 pub struct SavedJob {
     pub job: Job,
     pub reject_dir: PathBuf,
+    /// Settings of the connection that are not kept, by name: they may hold a secret.
+    #[serde(default)]
+    pub left_out: Vec<String>,
 }
 
 fn path(run_dir: &Path) -> PathBuf {
     run_dir.join("job.json")
 }
 
-/// Saves a job with absolute paths, and the way to its server without a password.
+/// Saves a job with absolute paths, and the way to its server without what may be a secret.
 pub fn save(plan: &Plan, job: &Job, postgres: Option<&Postgres>, manner: &Manner) -> Result<()> {
     let mut job = job.clone().with_absolute_paths()?;
     // Another environment may name another server.
-    job.to = postgres.map(|postgres| postgres.options().redacted());
+    let kept = postgres.map(Postgres::kept);
+    job.to = kept.map(|kept| kept.url.clone());
+    let left_out = kept.map_or_else(Vec::new, |kept| kept.left_out.clone());
     let reject_dir = std::path::absolute(&manner.reject_dir)
         .map_err(|source| Error::Read { path: manner.reject_dir.clone(), source })?;
-    let text =
-        serde_json::to_vec_pretty(&SavedJob { job, reject_dir }).expect("plain data becomes JSON");
+    let saved = SavedJob { job, reject_dir, left_out };
+    let text = serde_json::to_vec_pretty(&saved).expect("plain data becomes JSON");
     let path = path(&plan.run_dir);
     make_private(&plan.run_dir)
         .and_then(|()| std::fs::write(&path, text))

@@ -27,6 +27,8 @@ pub fn recount(opened: &Opened, run: &LedgerRun, files: &[String]) -> Result<Ane
              compared with the checksums in the ledger",
         )
     })?;
+    // The server reads text as it did for the run.
+    opened.postgres.read_as(run)?;
     let job = read_only(saved.job, run, files)?;
     let mut plan = assemble(&job, Some(&opened.postgres), "".into(), None)?;
     // Nothing of it is to stay: neither spools nor rejects, which the run has written already.

@@ -10,6 +10,9 @@ use crate::load::{self, Manner, saved};
 pub fn resume(args: &ResumeArgs) -> Result<Ended> {
     let folder = folder_of(&args.run).map_err(|_| not_here(&args.run))?;
     let saved = saved::read(&folder).map_err(|_| not_here(&args.run))?;
+    if let (None, false) = (&args.to, saved.left_out.is_empty()) {
+        return Err(left_out(&args.run, &saved.left_out));
+    }
     let mut job = saved.job;
     job.to = args.to.clone().or(job.to);
     job.streams = args.streams.unwrap_or(job.streams);
@@ -27,6 +30,18 @@ pub fn resume(args: &ResumeArgs) -> Result<Ended> {
         ceilings: None,
     };
     load::load(&job, &manner).or_else(|error| Ok(load::fail(&manner, &error)))
+}
+
+/// What such a setting does to rows is not known: a default, a trigger or a policy may ask for it.
+fn left_out(run: &str, names: &[String]) -> Error {
+    Error::usage_with_hint(
+        format!(
+            "the connection of run {run} had settings that are not kept on disk, since they may hold a \
+             secret: {} (in its options)",
+            names.join(", ")
+        ),
+        "give the connection once more as it was: --to URL",
+    )
 }
 
 fn not_here(run: &str) -> Error {

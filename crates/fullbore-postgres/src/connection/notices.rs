@@ -10,16 +10,23 @@ pub(super) struct Notices {
     messages: VecDeque<ServerMessage>,
     bytes: usize,
     limit: usize,
+    wanted: Option<Wanted>,
 }
+
+/// Whether a notice is wanted.
+pub type Wanted = Box<dyn Fn(&ServerMessage) -> bool + Send>;
 
 impl Default for Notices {
     fn default() -> Self {
-        Self { messages: VecDeque::new(), bytes: 0, limit: limits::NOTICES_DEFAULT }
+        Self { messages: VecDeque::new(), bytes: 0, limit: limits::NOTICES_DEFAULT, wanted: None }
     }
 }
 
 impl Notices {
     pub(super) fn push(&mut self, message: ServerMessage) {
+        if self.wanted.as_ref().is_some_and(|wanted| !wanted(&message)) {
+            return;
+        }
         self.bytes += message.bytes();
         self.messages.push_back(message);
         self.shrink();
@@ -28,6 +35,10 @@ impl Notices {
     pub(super) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
         self.shrink();
+    }
+
+    pub(super) fn set_wanted(&mut self, wanted: Option<Wanted>) {
+        self.wanted = wanted;
     }
 
     pub(super) fn take(&mut self) -> Vec<ServerMessage> {
@@ -63,6 +74,13 @@ mod tests {
         let texts: Vec<String> = notices.take().into_iter().map(|notice| notice.message).collect();
         assert_eq!(texts, ["b", "c"]);
         assert!(notices.take().is_empty());
+
+        notices.set_wanted(Some(Box::new(|notice| notice.message == "d")));
+        for text in ["d", "e", "f", "g"] {
+            notices.push(notice(text));
+        }
+        notices.set_wanted(None);
+        assert_eq!(notices.take(), [notice("d")]);
 
         notices.set_limit(usize::MAX);
         let long = "x".repeat(1024 * 1024);

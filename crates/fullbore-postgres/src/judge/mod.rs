@@ -1,25 +1,24 @@
 //! The server is the judge of the odd row: rows as COPY text, the refused ones told one by one.
 //!
 //! PostgreSQL 17 and later skip bad rows by themselves (`ON_ERROR ignore`) and name their lines in
-//! notices; `pg_input_error_info` then gives the reason. Before that a failing row takes its COPY
-//! with it: each COPY stands under a savepoint, and the error's context names the line to go on
-//! after ([`one_by_one`]). Where many fail, a loop on the server takes the lines one by one
+//! notices; `pg_input_error_info` then gives the reason ([`skipping`]). Before that a failing row takes
+//! its COPY with it: each COPY stands under a savepoint, and the error's context names the line to go
+//! on after ([`one_by_one`]). Where many fail, a loop on the server takes the lines one by one
 //! ([`in_a_loop`]).
 
 mod in_a_loop;
 mod one_by_one;
+mod skipping;
 
 use fullbore_core::destination::{Refusal, TextRows};
 use fullbore_core::plan::TablePlan;
 
-use crate::connection::{ConnectionError, ServerMessage, Session, quote_literal};
+use crate::connection::{ConnectionError, ServerMessage, Session};
 use one_by_one::one_by_one;
+use skipping::skipping;
 
 /// The first version that skips bad rows and logs them.
 pub const SKIPS_BAD_ROWS: u32 = 170_000;
-
-/// Reasons asked for in one statement.
-const REASONS_PER_QUERY: usize = 500;
 
 /// Where the rows go.
 pub struct JudgeTarget<'a> {
@@ -114,31 +113,10 @@ pub fn take(
     copy.finish()
 }
 
-fn skipping(
-    session: &mut Session,
-    target: &JudgeTarget<'_>,
-    rows: TextRows<'_>,
-) -> Result<(u64, Vec<Refusal>), ConnectionError> {
-    session.take_notices();
-    session.set_notice_limit(rows.rows as usize + 100);
-    let freeze = if target.freeze { ", FREEZE" } else { "" };
-    let mut copy = session.copy_in(&format!(
-        "COPY {} ({}) FROM STDIN (FORMAT text, ON_ERROR ignore, LOG_VERBOSITY verbose{freeze})",
-        target.table, target.column_list
-    ))?;
-    for part in rows.parts {
-        copy.send(part)?;
-    }
-    let taken = copy.finish()?;
-    let mut notices = session.take_notices();
-    // The last one counts the rows that were skipped; those before it name one each.
-    notices.pop();
-    let mut refusals = refusals_told(rows, taken, &notices, |notice| skipped_row(notice, target))?;
-    refusals.sort_by_key(|refusal| refusal.row);
-    if !refusals.is_empty() {
-        explain(session, target, rows, &mut refusals)?;
-    }
-    Ok((taken, refusals))
+fn miscounted(rows: u64, taken: u64, refused: u64) -> ConnectionError {
+    ConnectionError::protocol(format!(
+        "of {rows} rows the server took {taken} and refused {refused}"
+    ))
 }
 
 /// The refusals that notices tell of, `refusal` reading one. Silence would be loss: each row is
@@ -152,133 +130,15 @@ pub fn refusals_told(
     let refusals: Vec<Refusal> =
         notices.iter().filter_map(refusal).filter(|refusal| refusal.row < rows.rows).collect();
     if taken + refusals.len() as u64 != rows.rows {
-        return Err(ConnectionError::protocol(format!(
-            "of {} rows the server took {taken} and refused {}",
-            rows.rows,
-            refusals.len()
-        )));
+        return Err(miscounted(rows.rows, taken, refusals.len() as u64));
     }
     Ok(refusals)
-}
-
-/// `skipping row due to data type conversion error at line 3 for column "a": "x"`, in whatever
-/// language: the first number is the line.
-fn skipped_row(notice: &ServerMessage, target: &JudgeTarget<'_>) -> Option<Refusal> {
-    let (line, rest) = first_number(&notice.message)?;
-    let column = target
-        .names()
-        .filter(|name| rest.contains(&format!("\"{name}\"")))
-        .max_by_key(|name| name.len())
-        .map(str::to_owned);
-    Some(Refusal {
-        row: line.checked_sub(1)?,
-        column,
-        value: None,
-        constraint: None,
-        code: "22000".into(),
-        reason: notice.message.clone(),
-    })
 }
 
 pub fn first_number(text: &str) -> Option<(u64, &str)> {
     let start = text.find(|c: char| c.is_ascii_digit())?;
     let digits = text[start..].find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len() - start);
     Some((text[start..start + digits].parse().ok()?, &text[start + digits..]))
-}
-
-/// Asks the server for the reason of each refusal.
-fn explain(
-    session: &mut Session,
-    target: &JudgeTarget<'_>,
-    rows: TextRows<'_>,
-    refusals: &mut [Refusal],
-) -> Result<(), ConnectionError> {
-    let lines = lines_of(rows, refusals.iter().map(|refusal| refusal.row));
-    for (refusals, lines) in
-        refusals.chunks_mut(REASONS_PER_QUERY).zip(lines.chunks(REASONS_PER_QUERY))
-    {
-        let mut asked = Vec::new();
-        for (at, line) in lines.iter().enumerate() {
-            let values = fields(line).into_iter().skip(usize::from(target.is_numbered));
-            for (column, value) in target.columns.shape.columns.iter().zip(values) {
-                let is_named = refusals[at].column.as_ref().map(|name| *name == column.name);
-                if is_named == Some(false) {
-                    continue;
-                }
-                let type_name = target
-                    .columns
-                    .columns
-                    .iter()
-                    .find(|candidate| candidate.name == column.name)
-                    .map_or("text", |candidate| candidate.type_name.as_str());
-                let Some(value) = value else {
-                    if is_named == Some(true) {
-                        // No type refuses a NULL but a domain.
-                        refusals[at].code = "23502".into();
-                        refusals[at].reason =
-                            format!("domain {type_name} does not allow null values");
-                    }
-                    continue;
-                };
-                asked.push(format!(
-                    "({at}, {}, {}, {})",
-                    quote_literal(&column.name)?,
-                    quote_literal(&value)?,
-                    quote_literal(type_name)?
-                ));
-            }
-        }
-        if asked.is_empty() {
-            continue;
-        }
-        let answers = session.query(&format!(
-            "SELECT v.at, v.col, v.value, e.message, e.detail, e.sql_error_code
-               FROM (VALUES {}) AS v(at, col, value, type),
-                    LATERAL pg_input_error_info(v.value, v.type) AS e
-              WHERE e.message IS NOT NULL ORDER BY v.at",
-            asked.join(", ")
-        ))?;
-        for answer in &answers {
-            let at = answer.get("at").and_then(|at| at.parse::<usize>().ok());
-            let Some(refusal) = at.and_then(|at| refusals.get_mut(at)) else { continue };
-            refusal.column = answer.get("col").map(str::to_owned);
-            refusal.value = answer.get("value").map(str::to_owned);
-            refusal.code = answer.get("sql_error_code").unwrap_or("22000").to_owned();
-            refusal.reason = answer.get("message").unwrap_or_default().to_owned();
-            if let Some(detail) = answer.get("detail") {
-                refusal.reason = format!("{} ({detail})", refusal.reason);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The lines at ascending places.
-fn lines_of(rows: TextRows<'_>, wanted: impl Iterator<Item = u64>) -> Vec<Vec<u8>> {
-    let mut all = rows.parts.iter().flat_map(|part| part.split_inclusive(|b| *b == b'\n'));
-    let mut at = 0;
-    let mut lines = Vec::new();
-    for wanted in wanted {
-        let line = all.nth((wanted - at) as usize).unwrap_or_default();
-        at = wanted + 1;
-        lines.push(line.to_vec());
-    }
-    lines
-}
-
-/// The values of a line of COPY text, as text.
-fn fields(line: &[u8]) -> Vec<Option<String>> {
-    let line = line.strip_suffix(b"\n").unwrap_or(line);
-    let dialect = fullbore_core::parse::dialect::Dialect::text();
-    line.split(|b| *b == b'\t')
-        .map(|raw| {
-            let mut value = Vec::new();
-            match fullbore_core::parse::text::decode(raw, &dialect, &mut value) {
-                fullbore_core::parse::text::Decoded::Value => String::from_utf8(value).ok(),
-                _ => None,
-            }
-        })
-        .collect()
 }
 
 /// The column that a context names, `, column a: "x"`, and its value.

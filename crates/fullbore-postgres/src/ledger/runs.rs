@@ -12,6 +12,7 @@ use super::{Ledger, locks, pieces};
 use crate::connection::{ConnectionError, QualifiedName, Row, Session, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
+use crate::reading::Reading;
 
 /// How long an attempt waits for the last transactions of an earlier one.
 const LAST_PIECES_S: u32 = 60;
@@ -79,13 +80,15 @@ fn ascii_json(value: &impl Serialize) -> String {
 }
 
 /// What is kept of the tables; of those that the run has made, which ones they are.
-fn tables(plan: &Plan, postgres: &Postgres) -> Result<String> {
+fn tables(session: &mut Session, plan: &Plan, postgres: &Postgres) -> Result<String> {
+    let settings = Reading::of(session).map_err(failed)?;
     let made = postgres.made();
     let targets = postgres.targets().iter().enumerate().zip(&plan.tables);
     let tables: Result<Vec<LedgerTable>> = targets
         .map(|((number, target), table)| {
             let relation = made.get(&number).unwrap_or(&target.relation);
-            LedgerTable::of(target, relation, &plan.run_id, RecordedTable::of(table))
+            let recorded = RecordedTable::of(table);
+            LedgerTable::of(target, relation, &plan.run_id, settings.clone(), recorded)
         })
         .collect();
     Ok(ascii_json(&tables?))
@@ -108,6 +111,7 @@ pub fn begin(
     let quoted: Result<Vec<String>, ConnectionError> =
         names.map(|name| quote_literal(&name)).collect();
     let pieces = ascii_json(&plan.pieces);
+    let tables = tables(session, plan, postgres)?;
     let literal = |text: &str| quote_literal(text).map_err(failed);
     session
         .execute(&format!(
@@ -118,7 +122,7 @@ pub fn begin(
             literal(&plan.run_id)?,
             literal(&ledger.job)?,
             quoted.map_err(failed)?.join(", "),
-            literal(&tables(plan, postgres)?)?,
+            literal(&tables)?,
             literal(&pieces)?,
             literal(env!("CARGO_PKG_VERSION"))?,
             literal(&host())?,
@@ -141,7 +145,7 @@ pub fn made(
     plan: &Plan,
     postgres: &Postgres,
 ) -> Result<()> {
-    let tables = quote_literal(&tables(plan, postgres)?).map_err(failed)?;
+    let tables = quote_literal(&tables(session, plan, postgres)?).map_err(failed)?;
     match set(session, ledger, &format!("tables = {tables}"), "state = 'preparing'", "")? {
         true => Ok(()),
         false => Err(ledger.taken_over()),

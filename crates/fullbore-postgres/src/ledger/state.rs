@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::Relation;
 use crate::connection::Row;
 use crate::error::refuse;
+use crate::reading::Reading;
 use crate::target::Target;
 
 /// What the ledger keeps of a table: enough to publish it and to take it back without its job.
@@ -28,6 +29,9 @@ pub struct LedgerTable {
     /// Where the table that was replaced is kept, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
+    /// The settings by which the server reads text. Runs of older versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<Reading>,
     #[serde(flatten)]
     pub plan: RecordedTable,
 }
@@ -37,6 +41,7 @@ impl LedgerTable {
         target: &Target,
         relation: &Relation,
         run_id: &str,
+        settings: Reading,
         plan: RecordedTable,
     ) -> Result<Self> {
         Ok(Self {
@@ -48,6 +53,7 @@ impl LedgerTable {
             shape: shape(relation),
             is_unlogged: target.fills_unlogged(),
             kept: target.kept(run_id)?.map(|kept| kept.to_string()),
+            settings: Some(settings),
             plan,
         })
     }

@@ -5,12 +5,13 @@
 use fullbore_core::error::Result;
 use fullbore_core::plan::Plan;
 
+use crate::catalog::Column;
 use crate::connection::{Session, quote_identifier};
 use crate::error::{failed, failed_while};
 use crate::target::Target;
 use crate::verify;
 
-pub fn prepare(session: &mut Session, plan: &Plan, target: &Target) -> Result<()> {
+pub fn prepare(session: &mut Session, plan: &Plan, table: usize, target: &Target) -> Result<()> {
     let staging = target.staging(plan)?;
     // A row that breaks a CHECK is found as it comes, not when all are there; but not before a
     // trigger of the target had its chance to mend it.
@@ -21,7 +22,10 @@ pub fn prepare(session: &mut Session, plan: &Plan, target: &Target) -> Result<()
         "CREATE UNLOGGED TABLE {staging} (LIKE {} INCLUDING DEFAULTS INCLUDING GENERATED{constraints})",
         target.name()
     );
-    for column in target.relation.columns.iter().filter(|c| is_mended && c.is_not_null) {
+    // An identity column that is not sent is filled as a row enters the target, not here.
+    let filled = target.filled(plan, table);
+    let is_free = |c: &&Column| c.is_not_null && (is_mended || filled.contains(c));
+    for column in target.relation.columns.iter().filter(is_free) {
         let column = quote_identifier(&column.name).map_err(failed)?;
         sql.push_str(&format!("; ALTER TABLE {staging} ALTER {column} DROP NOT NULL"));
     }

@@ -78,7 +78,7 @@ fn prepare_alone(
     target: &Target,
 ) -> Result<()> {
     match target.publish {
-        Publish::Append if target.atomic => append::prepare(session, plan, target),
+        Publish::Append if target.atomic => append::prepare(session, plan, table, target),
         Publish::Append => Ok(()),
         Publish::Replace => replace::prepare(postgres, session, plan, table, target),
         Publish::Partitions => partitions::prepare(session, plan, table, target),
@@ -211,6 +211,7 @@ fn show(
                 let its = committed.iter().filter(|piece| piece.table == table);
                 let staged = its.map(|piece| piece.rows).sum();
                 kept_out += append::show(session, plan, table, target, staged)?;
+                staged::verify_shown(postgres, session, plan, table, committed)?;
             }
             Publish::Append => {}
             Publish::Replace => replace::show(session, plan, target)?,

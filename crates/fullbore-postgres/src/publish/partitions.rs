@@ -10,7 +10,7 @@ use fullbore_core::plan::{KeyBounds, Plan, PlannedPiece};
 use super::existing;
 use super::indexes::{self, Job};
 use crate::catalog::{self, IndexDefinition, Relation};
-use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier};
+use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::naming::derived;
@@ -106,6 +106,7 @@ fn try_range(
 /// the method of loading sees to that.
 pub fn create_piece(
     postgres: &Postgres,
+    plan: &Plan,
     target: &Target,
     piece: &PlannedPiece,
     name: &QualifiedName,
@@ -114,7 +115,26 @@ pub fn create_piece(
         Some(_) => String::new(),
         None => format!(", {}", range_check(target, piece)?),
     };
-    Ok(like(target.name(), name, &check, &postgres.tablespace(piece.number)?))
+    let mut sql = like(target.name(), name, &check, &postgres.tablespace(piece.number)?);
+    // It can't have an identity of its own, so it borrows the sequence until it is attached.
+    for column in target.filled(plan, piece.table) {
+        let sequence = column.sequence.as_deref().ok_or_else(|| {
+            refuse(
+                format!(
+                    "{}: identity column {} has no sequence to fill it with",
+                    target.name(),
+                    column.name
+                ),
+                "have it in the files, or load with --publish append",
+            )
+        })?;
+        let column = quote_identifier(&column.name).map_err(failed)?;
+        let sequence = quote_literal(sequence).map_err(failed)?;
+        sql.push_str(&format!(
+            "; ALTER TABLE {name} ALTER {column} SET DEFAULT nextval({sequence}::regclass)"
+        ));
+    }
+    Ok(sql)
 }
 
 /// The statement that makes a table which can be attached to `parent`.
@@ -248,6 +268,9 @@ pub fn show(
     committed: Option<usize>,
 ) -> Result<()> {
     let loaded = loaded_pieces(session, plan, table, target)?;
+    let borrowed: Result<Vec<String>, ConnectionError> =
+        target.filled(plan, table).iter().map(|column| quote_identifier(&column.name)).collect();
+    let borrowed = borrowed.map_err(failed)?;
     if committed.is_some_and(|committed| committed != loaded.len()) {
         return Err(Error::Destination {
             message: format!(
@@ -264,6 +287,10 @@ pub fn show(
             Some(partition) => Some(existing::vacate(session, target, partition)?),
             None => None,
         };
+        for column in &borrowed {
+            let drop = format!("ALTER TABLE {name} ALTER {column} DROP DEFAULT");
+            session.execute(&drop).map_err(failed)?;
+        }
         let attach = format!(
             "ALTER TABLE {} ATTACH PARTITION {name} FOR VALUES FROM ({lower}) TO ({upper})",
             target.name()

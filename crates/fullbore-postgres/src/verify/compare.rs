@@ -71,6 +71,17 @@ pub fn compare(postgres: &Postgres, sessions: usize, parts: &[Part]) -> Result<V
     Ok(findings)
 }
 
+/// Compares a part whose rows only this session's transaction sees; what differs.
+pub fn compare_within(session: &mut Session, part: &Part) -> Result<Vec<Finding>> {
+    let (asked, found) = parts::ask_within(session, part)?;
+    let mut total = Sums::default();
+    found.values().for_each(|sums| total.merge(sums));
+    match same(&part.expected(), &total) {
+        true => Ok(Vec::new()),
+        false => explain(session, part, &asked, &found).map_err(failed),
+    }
+}
+
 /// How the rows of a part differ.
 fn explain(
     session: &mut Session,

@@ -3,7 +3,7 @@
 
 use fullbore_core::error::{DestinationFailure, Error, Result};
 
-use crate::connection::{Session, quote_literal};
+use crate::connection::{ConnectionError, Session, quote_literal};
 use crate::error::failed;
 
 /// A trigger that is called for each row before it is inserted, may return nothing; so may the server
@@ -22,7 +22,7 @@ pub fn check_count(session: &mut Session, table: &str, sent: u64, counted: u64) 
     if counted == sent {
         return Ok(0);
     }
-    if counted < sent && may_keep_rows_out(session, table)? {
+    if counted < sent && may_keep_rows_out(session, table).map_err(failed)? {
         return Ok(sent - counted);
     }
     Err(Error::Destination {
@@ -33,8 +33,7 @@ pub fn check_count(session: &mut Session, table: &str, sent: u64, counted: u64) 
 }
 
 /// Asked only where a count is short.
-fn may_keep_rows_out(session: &mut Session, table: &str) -> Result<bool> {
-    let sql = MAY.replace("{table}", &quote_literal(table).map_err(failed)?);
-    let rows = session.query(&sql).map_err(failed)?;
+pub fn may_keep_rows_out(session: &mut Session, table: &str) -> Result<bool, ConnectionError> {
+    let rows = session.query(&MAY.replace("{table}", &quote_literal(table)?))?;
     Ok(rows.first().and_then(|row| row.get("may")) == Some("t"))
 }

@@ -42,7 +42,7 @@ use serde::{Deserialize, Serialize};
 
 pub use anew::Anew;
 pub use beside::{Beside, accepted, changed_its_mind};
-pub use counts::check_count;
+pub use counts::{check_count, may_keep_rows_out};
 pub use hash::HashKind;
 pub use sql::Formula;
 

@@ -160,6 +160,22 @@ fn session_for_sums(postgres: &Postgres) -> Result<Session> {
 /// What the server holds of each part, by the transactions that wrote it.
 pub type Found = BTreeMap<String, Sums>;
 
+/// Asks for the sums of a part in a session whose transaction alone sees its rows.
+pub fn ask_within(session: &mut Session, part: &Part) -> Result<(Asked, Found)> {
+    let asked = part.asked(session, 1)?;
+    let mut found = Found::new();
+    for from in &asked.froms {
+        let sums = asked
+            .formula
+            .ask(session, from, asked.part, Detail::Everything)
+            .map_err(|error| failed_while(error, &format!("summing {}", part.holder)))?;
+        for (transaction, sums) in sums {
+            found.entry(transaction).or_default().merge(&sums);
+        }
+    }
+    Ok((asked, found))
+}
+
 /// Asks for the sums of all parts, over several sessions.
 pub fn ask(
     postgres: &Postgres,

@@ -11,12 +11,13 @@ use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::{Publish, Verify};
 use fullbore_core::plan::Plan;
 
-use super::compare::{Finding, compare};
+use super::compare::{Finding, compare, compare_within};
 use super::parts::{Part, Rows};
 use super::sifted::is_sifted;
 use super::{Compared, PieceProof, sent_columns, store};
+use crate::connection::{ConnectionError, Session, quote_literal};
 use crate::destination::Postgres;
-use crate::error::refuse;
+use crate::error::{failed, refuse};
 use crate::target::Target;
 
 /// Differences that are told one by one.
@@ -27,19 +28,10 @@ pub fn verify(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Resu
     if plan.verify != Verify::Full {
         return Ok(());
     }
-    let proofs = proofs(postgres)?;
+    let proofs = proofs(postgres, &mut postgres.control())?;
     let mut parts = Vec::new();
     for (table, target) in postgres.targets().iter().enumerate() {
-        let its = committed.iter().filter(|piece| piece.table == table);
-        let mut pieces = Vec::new();
-        for piece in its {
-            match proofs.get(&piece.piece) {
-                Some(proof) => pieces.push((piece.piece, proof.clone())),
-                // A piece without rows has none.
-                None if piece.rows == 0 => {}
-                None => return Err(unproven(plan, piece.piece)),
-            }
-        }
+        let pieces = proven(plan, table, committed, &proofs)?;
         parts.extend(parts_of(plan, table, target, pieces)?);
     }
     let findings = compare(postgres, plan.streams, &parts)?;
@@ -68,10 +60,72 @@ pub fn verify(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Resu
     Ok(())
 }
 
+/// Fails where rows are no longer what was read, once they are in the target: its triggers and rules
+/// see them only there. Within the transaction that shows them, by `session`.
+pub fn verify_shown(
+    postgres: &Postgres,
+    session: &mut Session,
+    plan: &Plan,
+    table: usize,
+    committed: &[Committed],
+) -> Result<()> {
+    let target = &postgres.targets()[table];
+    if plan.verify != Verify::Full || !may_change_rows(session, target).map_err(failed)? {
+        return Ok(());
+    }
+    let pieces = proven(plan, table, committed, &proofs(postgres, session)?)?;
+    if pieces.is_empty() {
+        return Ok(());
+    }
+    let rows = Rows::OfTransactions(vec![store::transaction(session).map_err(failed)?]);
+    let part = Part { table, holder: target.name().clone(), rows, tells_pieces: false, pieces };
+    match compare_within(session, &part)?.as_slice() {
+        [] => Ok(()),
+        findings => Err(differs(findings)),
+    }
+}
+
+/// Whether rows that are inserted may become other rows, be left out, or be changed afterwards, by what
+/// the target has of its own.
+fn may_change_rows(session: &mut Session, target: &Target) -> Result<bool, ConnectionError> {
+    let rows = session.query(&format!(
+        "SELECT EXISTS (
+             SELECT FROM (SELECT {oid} AS oid
+                          UNION SELECT relid FROM pg_partition_tree({oid})) AS tree
+               JOIN pg_class c ON c.oid = tree.oid
+              WHERE c.relkind = 'f'
+                 OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid
+                               AND NOT t.tgisinternal AND t.tgenabled <> 'D')
+                 OR EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid
+                               AND r.ev_type <> '1' AND r.ev_enabled <> 'D')) AS may",
+        oid = format_args!("{}::regclass", quote_literal(&target.name().to_string())?)
+    ))?;
+    Ok(rows.first().and_then(|row| row.get("may")) == Some("t"))
+}
+
+/// The proofs of a table's committed pieces.
+fn proven(
+    plan: &Plan,
+    table: usize,
+    committed: &[Committed],
+    proofs: &BTreeMap<usize, PieceProof>,
+) -> Result<Vec<(usize, PieceProof)>> {
+    let mut pieces = Vec::new();
+    for piece in committed.iter().filter(|piece| piece.table == table) {
+        match proofs.get(&piece.piece) {
+            Some(proof) => pieces.push((piece.piece, proof.clone())),
+            // A piece without rows has none.
+            None if piece.rows == 0 => {}
+            None => return Err(unproven(plan, piece.piece)),
+        }
+    }
+    Ok(pieces)
+}
+
 /// The proofs of all committed pieces: those of the ledger, where there is one.
-fn proofs(postgres: &Postgres) -> Result<BTreeMap<usize, PieceProof>> {
+fn proofs(postgres: &Postgres, session: &mut Session) -> Result<BTreeMap<usize, PieceProof>> {
     match postgres.ledger() {
-        Some(ledger) => store::read(&mut postgres.control(), &ledger.schema, &ledger.run_id),
+        Some(ledger) => store::read(session, &ledger.schema, &ledger.run_id),
         None => Ok(postgres.verification.proofs()),
     }
 }

@@ -87,7 +87,8 @@ impl<'a> PostgresWriter<'a> {
             Publish::Append | Publish::Replace => Ok((target.staging(&self.plan)?, false)),
             Publish::Partitions => {
                 let name = target.piece(&self.plan, piece.number)?;
-                let ddl = partitions::create_piece(self.postgres, target, piece, &name)?;
+                let ddl =
+                    partitions::create_piece(self.postgres, &self.plan, target, piece, &name)?;
                 self.session.execute(&ddl).map_err(failed)?;
                 Ok((name, true))
             }

@@ -16,7 +16,7 @@ use super::{
 };
 
 const DEFAULT_PORT: u16 = 5432;
-const APPLICATION_NAME: &str = "fullbore";
+pub(super) const APPLICATION_NAME: &str = "fullbore";
 
 /// Reads every option and fills in the defaults.
 pub(super) fn options(

@@ -107,6 +107,14 @@ choice! {
     }
 }
 
+/// All of them.
+const METHODS: [AuthenticationMethod; 4] = [
+    AuthenticationMethod::Password,
+    AuthenticationMethod::Md5,
+    AuthenticationMethod::Scram,
+    AuthenticationMethod::None,
+];
+
 /// The methods of login allowed: `require_auth`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequiredAuthentication {
@@ -116,12 +124,6 @@ pub struct RequiredAuthentication {
 impl RequiredAuthentication {
     /// Reads a list of methods, or of methods each forbidden by a `!`.
     pub(super) fn parse(text: &str) -> Result<Self, ConnectionError> {
-        let all = [
-            AuthenticationMethod::Password,
-            AuthenticationMethod::Md5,
-            AuthenticationMethod::Scram,
-            AuthenticationMethod::None,
-        ];
         let words: Vec<&str> = text.split(',').map(str::trim).collect();
         let forbidden = words.iter().filter(|word| word.starts_with('!')).count();
         if forbidden != 0 && forbidden != words.len() {
@@ -141,9 +143,15 @@ impl RequiredAuthentication {
         let allowed = if forbidden == 0 {
             named
         } else {
-            all.into_iter().filter(|method| !named.contains(method)).collect()
+            METHODS.into_iter().filter(|method| !named.contains(method)).collect()
         };
         Ok(Self { allowed: Some(allowed) })
+    }
+
+    /// The same choice as the option says it, or nothing where none is forbidden.
+    pub(super) fn refused(&self) -> String {
+        let refused = METHODS.into_iter().filter(|method| !self.allows(*method));
+        refused.map(|method| format!("!{method}")).collect::<Vec<_>>().join(",")
     }
 
     /// Whether a method may be used.

@@ -20,6 +20,7 @@
 mod build;
 mod choices;
 mod conninfo;
+mod kept;
 mod passfile;
 mod service;
 mod settings;
@@ -36,6 +37,8 @@ pub use choices::{
     AuthenticationMethod, ChannelBindingMode, RequiredAuthentication, SslMode, SslNegotiation,
     TargetSession,
 };
+
+pub use kept::Kept;
 
 use super::environment::Environment;
 use super::error::ConnectionError;

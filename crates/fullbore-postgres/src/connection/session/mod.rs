@@ -17,6 +17,7 @@ use postgres_protocol::message::frontend;
 
 use super::cancel::CancelHandle;
 use super::error::ConnectionError;
+use super::notices::Wanted;
 use super::options::{ConnectionOptions, TargetSession};
 use super::rows::{QueryResult, Row};
 use super::server_message::ServerMessage;
@@ -143,6 +144,11 @@ impl Session {
     /// The notices that came since the last call, the oldest first.
     pub fn take_notices(&mut self) -> Vec<ServerMessage> {
         self.wire.notices.take()
+    }
+
+    /// Which notices to keep; all without it. What others send then takes no room from them.
+    pub fn set_notices_wanted(&mut self, wanted: Option<Wanted>) {
+        self.wire.notices.set_wanted(wanted);
     }
 
     /// How many notices to keep; older ones give way. 10,000 without this call, and never more
