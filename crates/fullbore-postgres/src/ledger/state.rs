@@ -6,6 +6,7 @@ use fullbore_core::plan::PlannedPiece;
 use fullbore_core::plan::recorded::{Recorded, RecordedTable};
 use serde::{Deserialize, Serialize};
 
+use super::shown::Shown;
 use crate::catalog::Relation;
 use crate::connection::Row;
 use crate::error::refuse;
@@ -28,6 +29,9 @@ pub struct LedgerTable {
     /// Where the table that was replaced is kept, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
+    /// The table that has the rows, once they are shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<Shown>,
     #[serde(flatten)]
     pub plan: RecordedTable,
 }
@@ -48,6 +52,7 @@ impl LedgerTable {
             shape: shape(relation),
             is_unlogged: target.fills_unlogged(),
             kept: target.kept(run_id)?.map(|kept| kept.to_string()),
+            shown: None,
             plan,
         })
     }
