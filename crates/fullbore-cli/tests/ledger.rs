@@ -5,7 +5,8 @@ mod common;
 #[path = "common/parted.rs"]
 mod parted;
 
-use common::moments::assert_loaded;
+use common::held::{end_of, session};
+use common::moments::{Gate, Moment, assert_loaded};
 use common::{Files, assert_no_leftovers, assert_same};
 use fullbore_testing::pooler::Pooler;
 use fullbore_testing::{TestServer, extended_or_skip, shared_or_skip, skip};
@@ -241,4 +242,59 @@ fn what_cant_be_undone_says_why() {
         assert!(aborted.stderr.contains("its rows are shown"), "{}", aborted.stderr);
     }
     assert_eq!(database.psql("SELECT count(*) FROM t"), "1");
+}
+
+#[test]
+fn what_others_wrote_with_a_number_from_the_time_of_the_load_is_not_undone() {
+    for server in SERVERS {
+        let cluster = shared_or_skip!(server);
+        let keep_old = ["--header", "none", "--publish", "replace", "--keep-old"];
+        for args in [&PARTITIONS[..], &keep_old] {
+            // Their transaction got its number while rows were loaded: or its savepoint did.
+            for savepoint in ["", "SAVEPOINT s; INSERT INTO scratch VALUES (1);"] {
+                let database = cluster.fresh_database();
+                match args == PARTITIONS {
+                    true => partitioned(&database),
+                    false => drop(database.psql("CREATE TABLE ours (k bigint, v text)")),
+                }
+                database.psql("CREATE TABLE scratch (a int); CREATE TABLE first (a int)");
+                let files = Files::new();
+                let first = files.write("first.csv", "1\n");
+                assert_loaded(&files.load(&database, &first, "first", &NO_HEADER));
+                let file = files.write("x.csv", rows(0..250));
+                let mut gate = Gate::at(&database, Moment::PieceCommits(0));
+                let child = files.start_load(database.url(), &file, "ours", args);
+                gate.wait();
+                let mut others = session(database.url());
+                others.execute("BEGIN; SELECT pg_current_xact_id()").expect("begun");
+                others.execute(savepoint).expect("set");
+                gate.open(&database);
+                assert_loaded(&end_of(child));
+                let changed = others.execute("UPDATE ours SET v = 'theirs' WHERE k = 3; COMMIT");
+                changed.expect("updated");
+                let undone = files.fullbore(&["runs", "undo", "last"]);
+                assert_eq!(undone.code, REFUSED, "{args:?}: {}", undone.stderr);
+                assert!(undone.stderr.contains("changed since"), "{}", undone.stderr);
+                let theirs = "SELECT count(*) FROM ours WHERE v = 'theirs'";
+                assert_eq!(database.psql(theirs), "3", "{args:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn others_that_were_at_work_elsewhere_do_not_keep_a_load_from_being_undone() {
+    for server in SERVERS {
+        let cluster = shared_or_skip!(server);
+        let database = cluster.fresh_database();
+        partitioned(&database);
+        let mut others = session(database.url());
+        others.execute("BEGIN; SELECT pg_current_xact_id()").expect("begun");
+        let files = Files::new();
+        let file = files.write("x.csv", rows(0..250));
+        assert_loaded(&files.load(&database, &file, "ours", &PARTITIONS));
+        assert_loaded(&files.fullbore(&["runs", "undo", "last"]));
+        assert_eq!(database.psql("SELECT count(*) FROM ours"), "0");
+        others.execute("COMMIT").expect("committed");
+    }
 }

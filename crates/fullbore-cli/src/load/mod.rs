@@ -227,7 +227,8 @@ fn check_named(wanted: &str, last: Option<&LedgerRun>) -> Result<()> {
         )),
         None => Err(Error::usage_with_hint(
             format!("the database's ledger knows no run {wanted}"),
-            "it was taken back, or is in another database (--to): load again",
+            "it was taken back, is in another database (--to), or went into tables that are not what \
+             its names stand for now (search_path): load again",
         )),
     }
 }

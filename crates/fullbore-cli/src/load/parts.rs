@@ -20,7 +20,9 @@ pub fn part_of(
     let schema = &standing.schema;
     let Some(earlier) = earlier else {
         let names: Vec<String> = targets.iter().map(|target| target.name().to_string()).collect();
-        return postgres.join_parts(schema, &job.shared_identity(), spec, &names).map(Some);
+        // Which tables the names stand for is the server's word: that of the search path.
+        let identity = format!("{} into {}", job.shared_identity(), names.join(", "));
+        return postgres.join_parts(schema, &identity, spec, &names).map(Some);
     };
     let known = postgres.part_of(schema, &earlier.run_id)?.ok_or_else(|| {
         Error::usage_with_hint(

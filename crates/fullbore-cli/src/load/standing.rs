@@ -13,6 +13,7 @@ use fullbore_postgres::connection::quote_identifier;
 use fullbore_postgres::ledger::SCHEMA_DEFAULT;
 use fullbore_postgres::ledger::runs::{LedgerRun, State, Which};
 use fullbore_postgres::ledger::schema::Availability;
+use fullbore_postgres::ledger::shown::Now;
 use fullbore_postgres::{Postgres, Target};
 
 /// Where a job stands before it is loaded.
@@ -22,8 +23,10 @@ pub struct Standing {
     /// The job's hash.
     pub job: String,
     pub continuity: Continuity,
-    /// The run of this job that was begun last, if the ledger knows any.
+    /// The run of this job that was begun last into the tables that it names, if the ledger knows any.
     pub earlier: Option<LedgerRun>,
+    /// What has become of the tables that it has shown its rows in.
+    became: Now,
 }
 
 /// What is to be done.
@@ -55,6 +58,7 @@ impl Standing {
                 ..Continuity::default()
             },
             earlier: None,
+            became: Now::Same,
         };
         if let Some(limits) = &job.pause_when {
             match postgres {
@@ -89,11 +93,15 @@ impl Standing {
         Ok(())
     }
 
-    /// Looks for the run that was begun last.
+    /// Looks for the run that was begun last into these tables, and what has become of them.
     pub fn look(&mut self, postgres: &Postgres) -> Result<()> {
         if self.continuity.is_resumable {
             let runs = postgres.ledger_runs(&self.schema, &Which::OfJob(&self.job))?;
-            self.earlier = runs.into_iter().next();
+            self.earlier = postgres.last_into(runs)?;
+        }
+        let is_shown = |run: &&LedgerRun| matches!(run.state, State::Finished | State::Published);
+        if let Some(run) = self.earlier.as_ref().filter(is_shown) {
+            self.became = postgres.became_of(run)?;
         }
         Ok(())
     }
@@ -114,6 +122,9 @@ impl Standing {
                     format!("end that first: fullbore runs abort {run}"),
                 ));
             }
+            (State::Finished | State::Published, None) if self.became != Now::Same => {
+                not_there(run, &self.became)?
+            }
             (State::Finished, None) => Course::Finished(Box::new(earlier.clone())),
             // What is shown needs its sources no more.
             (State::Finished | State::Published, Some(change)) => Course::Begin {
@@ -128,6 +139,26 @@ impl Standing {
                 return Err(earlier.recorded().refusal(&why));
             }
         })
+    }
+}
+
+/// What is to be done where a run has shown its rows in a table that is not there any more.
+fn not_there(run: &str, became: &Now) -> Result<Course> {
+    match became {
+        Now::Gone(table) => Ok(Course::Begin {
+            note: Some(format!(
+                "run {run} of this job has loaded the same files into {table}, which is gone; this is \
+                 a new run"
+            )),
+        }),
+        Now::Anew(table) => Err(Error::usage_with_hint(
+            format!(
+                "{table} was made anew since run {run} of this job loaded the same files into it: \
+                 whether it has their rows is not known"
+            ),
+            "leave --resume away to load them into it",
+        )),
+        Now::Same | Now::Other => Ok(Course::Begin { note: None }),
     }
 }
 

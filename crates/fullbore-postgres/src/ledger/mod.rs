@@ -11,6 +11,9 @@
 //! What is loaded into unlogged tables has its rows in an unlogged table too: a crash takes both, or
 //! none.
 //!
+//! Once rows are shown, the run's row says in which tables ([`shown`]), so that a table of the same name is
+//! not taken for one that was loaded.
+//!
 //! Who works on a run is told by advisory locks ([`locks`]), which go with their sessions. Runs that are
 //! the parts of one load are joined by a further table ([`parts`]).
 
@@ -20,6 +23,7 @@ pub mod parts;
 pub mod pieces;
 pub mod runs;
 pub mod schema;
+pub mod shown;
 pub mod state;
 mod take_back;
 pub(crate) mod undo;

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::state::read;
 pub use super::state::{LedgerRun, LedgerTable, State};
-use super::{Ledger, locks, pieces};
+use super::{Ledger, locks, pieces, shown};
 use crate::connection::{ConnectionError, QualifiedName, Row, Session, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
@@ -63,7 +63,7 @@ fn exists(session: &mut Session, schema: &str) -> Result<bool> {
 }
 
 /// JSON in ASCII alone, which a database of any encoding can hold.
-fn ascii_json(value: &impl Serialize) -> String {
+pub(super) fn ascii_json(value: &impl Serialize) -> String {
     let json = serde_json::to_string(value).expect("plain data becomes JSON");
     let mut ascii = String::with_capacity(json.len());
     for character in json.chars() {
@@ -257,8 +257,9 @@ pub fn check(session: &mut Session, ledger: &Ledger, expected: (u64, u64)) -> Re
     if found != expected { Err(ledger.fell_back(expected, found)) } else { Ok(()) }
 }
 
-/// Within the transaction that shows the rows: they are.
+/// Within the transaction that shows the rows: they are, and in which tables.
 pub fn published(session: &mut Session, ledger: &Ledger) -> Result<()> {
+    shown::note(session, &ledger.schema, &ledger.run_id)?;
     let change = "state = 'published', xid_published = pg_current_xact_id()";
     match set(session, ledger, change, "state = 'loading'", "")? {
         true => Ok(()),

@@ -6,6 +6,7 @@ use fullbore_core::plan::PlannedPiece;
 use fullbore_core::plan::recorded::{Recorded, RecordedTable};
 use serde::{Deserialize, Serialize};
 
+use super::shown::Shown;
 use crate::catalog::Relation;
 use crate::connection::Row;
 use crate::error::refuse;
@@ -32,6 +33,9 @@ pub struct LedgerTable {
     /// The settings by which the server reads text. Runs of older versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<Reading>,
+    /// The table that has the rows, once they are shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<Shown>,
     #[serde(flatten)]
     pub plan: RecordedTable,
 }
@@ -54,6 +58,7 @@ impl LedgerTable {
             is_unlogged: target.fills_unlogged(),
             kept: target.kept(run_id)?.map(|kept| kept.to_string()),
             settings: Some(settings),
+            shown: None,
             plan,
         })
     }

@@ -9,7 +9,7 @@ use fullbore_core::job::Publish;
 use super::locks;
 use super::runs::{LedgerRun, LedgerTable, State};
 use crate::catalog;
-use crate::connection::{QualifiedName, Session, quote_identifier, quote_literal};
+use crate::connection::{QualifiedName, Row, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::naming::derived;
@@ -70,9 +70,25 @@ struct Shown {
     /// It took the place of an empty one.
     replaced: bool,
     rows: u64,
-    /// The transactions that may have written its rows, and no other transaction did: that of the piece,
-    /// its subtransactions, and before which one all of them ended.
-    xids: (u64, u64),
+    xids: Xids,
+}
+
+/// The transactions that wrote the rows of a load.
+struct Xids {
+    /// Those of its pieces.
+    pieces: Vec<u64>,
+    /// Their subtransactions have numbers of their own, from the first of these to the last: where nobody
+    /// else's transaction with such a number was still at work when the rows were shown, since only then
+    /// they could be seen by others and changed.
+    others: (u64, u64),
+}
+
+impl Xids {
+    fn of(table: &LedgerTable, pieces: Vec<u64>, published: u64) -> Self {
+        let from = pieces.iter().copied().min().unwrap_or(0);
+        let ended_before = table.shown.map_or(0, |shown| shown.ended_before);
+        Self { pieces, others: (from, published.min(ended_before.saturating_sub(1))) }
+    }
 }
 
 fn undo(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<u64> {
@@ -119,19 +135,11 @@ fn put_back(
     kept: &str,
 ) -> Result<u64> {
     let kept = QualifiedName::parse(kept).map_err(failed)?;
-    let found = session
-        .query(&format!(
-            "SELECT coalesce(sum(p.rows), 0) AS rows, min(p.xid_from::text::bigint) AS xid_from,
-                    r.xid_published
-               FROM {schema}.runs r LEFT JOIN {schema}.pieces p ON p.run = r.run AND p.target = {number}
-              WHERE r.run = {} GROUP BY r.xid_published",
-            quote_literal(&run.run_id).map_err(failed)?
-        ))
-        .map_err(failed)?;
-    let number = |name: &str| {
-        found.first().and_then(|row| row.get(name)).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0)
-    };
-    let (rows, xids) = (number("rows"), (number("xid_from"), number("xid_published")));
+    let pieces = pieces(session, schema, run, number)?;
+    let rows = pieces.iter().map(|piece| piece.rows).sum();
+    let published = pieces.first().map_or(0, |piece| piece.published);
+    let writers = pieces.iter().map(|piece| piece.xid).collect();
+    let xids = Xids::of(&run.tables[number], writers, published);
     if catalog::relation(session, &kept).map_err(failed)?.is_none() {
         return Err(refuse(
             format!("the run can't be undone: {kept} is gone, the table that was replaced"),
@@ -141,10 +149,45 @@ fn put_back(
     session.execute(&format!("LOCK TABLE {kept} IN ACCESS EXCLUSIVE MODE")).map_err(|error| {
         failed_while(error, &format!("locking {kept}, the table that was replaced"))
     })?;
-    check_content(session, target, rows, xids)?;
+    check_content(session, target, rows, &xids)?;
     replace::undo::put_back(session, target, &kept)?;
     replace::undo::drop_schema(session, &kept)?;
     Ok(rows)
+}
+
+/// A committed piece of a table.
+struct Piece {
+    number: usize,
+    rows: u64,
+    /// Its transaction, and the one that showed the rows.
+    xid: u64,
+    published: u64,
+}
+
+fn pieces(
+    session: &mut Session,
+    schema: &str,
+    run: &LedgerRun,
+    number: usize,
+) -> Result<Vec<Piece>> {
+    let found = session
+        .query(&format!(
+            "SELECT p.piece, p.rows, p.xid_from, r.xid_published
+               FROM {schema}.pieces p JOIN {schema}.runs r USING (run)
+              WHERE run = {} AND p.target = {number} ORDER BY p.piece",
+            quote_literal(&run.run_id).map_err(failed)?
+        ))
+        .map_err(failed)?;
+    let read = |row: &Row| {
+        let number = |name: &str| row.get(name).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+        Piece {
+            number: number("piece") as usize,
+            rows: number("rows"),
+            xid: number("xid_from"),
+            published: number("xid_published"),
+        }
+    };
+    Ok(found.iter().map(read).collect())
 }
 
 /// The partitions of a table that the run showed, by the names that they have had since.
@@ -155,18 +198,8 @@ fn shown(
     number: usize,
     target: &QualifiedName,
 ) -> Result<Vec<Shown>> {
-    let found = session
-        .query(&format!(
-            "SELECT p.piece, p.rows, p.xid_from, r.xid_published
-               FROM {schema}.pieces p JOIN {schema}.runs r USING (run)
-              WHERE run = {} AND p.target = {number} ORDER BY p.piece",
-            quote_literal(&run.run_id).map_err(failed)?
-        ))
-        .map_err(failed)?;
     let mut partitions = Vec::new();
-    for row in &found {
-        let number = |name: &str| row.get(name).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-        let piece = number("piece") as usize;
+    for Piece { number: piece, rows, xid, published } in pieces(session, schema, run, number)? {
         let planned = run.pieces.iter().find(|planned| planned.number == piece);
         let bounds = planned.and_then(|planned| planned.bounds.as_ref()).ok_or_else(|| {
             refuse(
@@ -184,8 +217,8 @@ fn shown(
             lower: bounds.lower.clone(),
             upper: bounds.upper.clone(),
             replaced: bounds.replaces.is_some(),
-            rows: number("rows"),
-            xids: (number("xid_from"), number("xid_published")),
+            rows,
+            xids: Xids::of(&run.tables[number], vec![xid], published),
         });
     }
     Ok(partitions)
@@ -207,7 +240,8 @@ pub fn shown_names(
 /// their transaction, or have the one that stands for all frozen ones.
 const CONTENT: &str = "
     SELECT count(*) AS rows,
-           count(*) FILTER (WHERE xmin::text::bigint NOT BETWEEN {from} AND {to}
+           count(*) FILTER (WHERE xmin::text::bigint <> ALL ('{pieces}'::bigint[])
+                              AND xmin::text::bigint NOT BETWEEN {from} AND {to}
                               AND xmin::text <> '2') AS others
       FROM {table}";
 
@@ -227,7 +261,7 @@ fn take_away(session: &mut Session, target: &QualifiedName, shown: &Shown) -> Re
         return Err(changed(&format!("{name} is no partition of {target} any more")));
     }
     session.execute(&format!("LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE")).map_err(failed)?;
-    check_content(session, name, shown.rows, shown.xids)?;
+    check_content(session, name, shown.rows, &shown.xids)?;
     let indexes = existing::index_names(session, &name.to_string()).map_err(failed)?;
     session
         .execute(&format!("ALTER TABLE {target} DETACH PARTITION {name}; DROP TABLE {name}"))
@@ -256,13 +290,19 @@ fn check_content(
     session: &mut Session,
     name: &QualifiedName,
     rows: u64,
-    xids: (u64, u64),
+    xids: &Xids,
 ) -> Result<()> {
-    let (from, to) = (xids.0 & XID_BITS, xids.1 & XID_BITS);
-    if from > to {
-        return Err(changed("transaction numbers began anew during the load"));
-    }
+    let (from, to) = match xids.others {
+        // None but the pieces' own.
+        (from, to) if from > to => (1, 0),
+        (from, to) if from & XID_BITS > to & XID_BITS => {
+            return Err(changed("transaction numbers began anew during the load"));
+        }
+        (from, to) => (from & XID_BITS, to & XID_BITS),
+    };
+    let pieces: Vec<String> = xids.pieces.iter().map(|xid| (xid & XID_BITS).to_string()).collect();
     let sql = CONTENT
+        .replace("{pieces}", &format!("{{{}}}", pieces.join(",")))
         .replace("{from}", &from.to_string())
         .replace("{to}", &to.to_string())
         .replace("{table}", &name.to_string());
@@ -272,8 +312,8 @@ fn check_content(
     };
     if number("rows") != Some(rows) || number("others") != Some(0) {
         return Err(changed(&format!(
-            "the rows of {name} were changed since ({} now, {} of them written by others; {} were \
-             loaded)",
+            "the rows of {name} were changed since ({} now, {} of them written by others or not to be \
+             told from theirs; {} were loaded)",
             number("rows").unwrap_or(0),
             number("others").unwrap_or(0),
             rows

@@ -268,8 +268,11 @@ pub fn show(
     committed: Option<usize>,
 ) -> Result<()> {
     let loaded = loaded_pieces(session, plan, table, target)?;
+    // Whether the files have an identity column, only the host knows that read them; without a default
+    // there is none to take away.
+    let identities = target.relation.columns.iter().filter(|column| column.is_identity);
     let borrowed: Result<Vec<String>, ConnectionError> =
-        target.filled(plan, table).iter().map(|column| quote_identifier(&column.name)).collect();
+        identities.map(|column| quote_identifier(&column.name)).collect();
     let borrowed = borrowed.map_err(failed)?;
     if committed.is_some_and(|committed| committed != loaded.len()) {
         return Err(Error::Destination {

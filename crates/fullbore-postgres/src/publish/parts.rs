@@ -14,7 +14,7 @@ use crate::connection::{Session, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::ledger::parts::{self, KnownPart};
-use crate::ledger::{Ledger, locks, runs};
+use crate::ledger::{Ledger, locks, runs, shown};
 use crate::target::Target;
 
 /// Makes what all parts share, where an earlier part has not; and looks whether its ranges and those
@@ -286,6 +286,9 @@ fn show(
                 }
             }
         }
+    }
+    for part in &known {
+        shown::note(session, schema, &part.run_id)?;
     }
     let change = "state = 'published', xid_published = pg_current_xact_id()";
     match parts::move_all(session, schema, whole, change, "loading")? {
