@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import statistics
 import subprocess
@@ -12,13 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from lab import FULLBORE, ROOT, Failed, Missing, environment, run_text
-from namespaces import BURST, LATENCY
+from veth import SERVER_ADDRESS, inside, pair
 
 MEGABYTE = 1e6
 MESSAGE = 128 << 10
 PORT = 5201
 TOKEN = "a token for two namespaces of ours"
-ADDRESSES = ("10.213.78.1", "10.213.78.2")
 RATES = [None, "1gbit", "100mbit"]
 STREAMS = [1, 4]
 ROUND_TRIPS_MS = [10, 90, 180]
@@ -41,7 +39,7 @@ def veth(args: argparse.Namespace, keep: Keep) -> list[str]:
     for rate in RATES:
         with pair(rate) as (host, client):
             for streams in STREAMS:
-                lines.append(_beside(args, keep, rate, host, client, streams))
+                lines.append(_beside(args, keep, rate, host.name, client.name, streams))
                 print(lines[-1], flush=True)
     return lines
 
@@ -80,7 +78,7 @@ def _median(runs: list[Figures], figure: str) -> float:
 def our_rate(args: argparse.Namespace, host: str, client: str, streams: int) -> Figures:
     """The steady rate and CPU of both ends by ours."""
     options = ["--streams", str(streams), "--message", str(MESSAGE)]
-    report = measure(args, host, client, ADDRESSES[0], options)
+    report = measure(args, host, client, SERVER_ADDRESS, options)
     cell = report["cells"][0]
     cpu = cell["send_cpu_seconds_per_gigabyte"] + cell["receive_cpu_seconds_per_gigabyte"]
     return {"rate": cell["bytes_per_second"], "cpu": cpu}
@@ -113,7 +111,7 @@ def measure(
 def iperf3(args: argparse.Namespace, host: str, client: str, streams: int) -> Figures:
     """The same by iperf3: what was received, and CPU of both ends."""
     server = subprocess.Popen(
-        [*inside(host), "iperf3", "-s", "-1", "-B", ADDRESSES[0], "--forceflush"],
+        [*inside(host), "iperf3", "-s", "-1", "-B", SERVER_ADDRESS, "--forceflush"],
         env=environment(),
         stdout=subprocess.PIPE,
         text=True,
@@ -123,7 +121,7 @@ def iperf3(args: argparse.Namespace, host: str, client: str, streams: int) -> Fi
         while line := server.stdout.readline():
             if "listening" in line:
                 break
-        command = [*inside(client), "iperf3", "-c", ADDRESSES[0], "-J", "-P", str(streams)]
+        command = [*inside(client), "iperf3", "-c", SERVER_ADDRESS, "-J", "-P", str(streams)]
         command += ["-t", str(round(args.seconds)), "-l", str(MESSAGE)]
         end = json.loads(run_text(command))["end"]
     finally:
@@ -141,40 +139,6 @@ def iperf3(args: argparse.Namespace, host: str, client: str, streams: int) -> Fi
         "rate": received["bits_per_second"] / 8,
         "cpu": (percent["host_total"] + percent["remote_total"]) / 100 * seconds / gigabytes,
     }
-
-
-def inside(namespace: str) -> list[str]:
-    """What stands before a command of this namespace."""
-    return ["ip", "netns", "exec", namespace]
-
-
-@contextmanager
-def pair(rate: str | None) -> Iterator[tuple[str, str]]:
-    """Two namespaces and a veth pair, shaped at both ends; gone afterwards."""
-    if os.geteuid() != 0:
-        raise Missing("network namespaces need root")
-    names = (f"fb-host-{os.getpid()}", f"fb-peer-{os.getpid()}")
-    links = (f"fbh{os.getpid()}", f"fbp{os.getpid()}")
-    try:
-        try:
-            for name in names:
-                run_text(["ip", "netns", "add", name])
-            link = ["ip", "link", "add", links[0], "netns", names[0], "type", "veth"]
-            run_text([*link, "peer", "name", links[1], "netns", names[1]])
-            for name, link_name, address in zip(names, links, ADDRESSES, strict=True):
-                end = ["ip", "-n", name]
-                run_text([*end, "address", "add", f"{address}/30", "dev", link_name])
-                run_text([*end, "link", "set", link_name, "up"])
-                if rate is not None:
-                    shape = ["tbf", "rate", rate, "burst", BURST, "latency", LATENCY]
-                    run_text(["tc", "-n", name, "qdisc", "add", "dev", link_name, "root", *shape])
-        except Failed as error:
-            raise Missing(f"no network namespaces here: {error}") from error
-        yield names
-    finally:
-        for name in names:
-            with suppress(Failed):
-                run_text(["ip", "netns", "del", name])
 
 
 def wan(args: argparse.Namespace, keep: Keep) -> list[str]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from lab import ROOT, Failed, Missing, run
+from lab import ROOT, Missing, run
 
-SERVER_ADDRESS, CLIENT_ADDRESS = "10.213.79.1", "10.213.79.2"
+# The pair is that of the other benchmarks. After our own folder: both have a lab.
+sys.path.append(str(ROOT / "benchmarks"))
+
+from veth import inside, pair
 
 
 @dataclass
@@ -25,38 +28,14 @@ class Hosts:
 
     def set(self, host: str, name: str, value: str) -> None:
         """A kernel setting of one of the two."""
-        run(["ip", "netns", "exec", host, "sh", "-c", f"echo {value} > /proc/sys/net/ipv4/{name}"])
+        run([*inside(host), "sh", "-c", f"echo {value} > /proc/sys/net/ipv4/{name}"])
 
 
 @contextmanager
-def veth(rate: str | None) -> Iterator[Hosts]:
+def shaped(rate: str | None) -> Iterator[Hosts]:
     """A veth pair, shaped at both ends."""
-    if os.geteuid() != 0:
-        raise Missing("network namespaces need root")
-    names = (f"fbi-server-{os.getpid()}", f"fbi-client-{os.getpid()}")
-    links = (f"fbs{os.getpid()}", f"fbc{os.getpid()}")
-    try:
-        try:
-            for name in names:
-                run(["ip", "netns", "add", name])
-            link = ["ip", "link", "add", links[0], "netns", names[0], "type", "veth"]
-            run([*link, "peer", "name", links[1], "netns", names[1]])
-            ends = zip(names, links, (SERVER_ADDRESS, CLIENT_ADDRESS), strict=True)
-            for name, link_name, address in ends:
-                end = ["ip", "-n", name]
-                run([*end, "address", "add", f"{address}/30", "dev", link_name])
-                run([*end, "link", "set", "lo", "up"])
-                run([*end, "link", "set", link_name, "up"])
-                if rate is not None:
-                    shape = ["tbf", "rate", rate, "burst", "256kb", "latency", "50ms"]
-                    run(["tc", "-n", name, "qdisc", "add", "dev", link_name, "root", *shape])
-        except (Failed, FileNotFoundError) as error:
-            raise Missing(f"no network namespaces here: {error}") from error
-        yield Hosts(names[1], names[0], SERVER_ADDRESS, links[1])
-    finally:
-        for name in names:
-            with suppress(Failed):
-                run(["ip", "netns", "del", name])
+    with pair(rate, latency="50ms") as (server, client):
+        yield Hosts(client.name, server.name, server.address, client.device)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from random import Random
 
 from lab import run
-from links import Hosts, veth, wan
+from links import Hosts, shaped, wan
 from servers import Server
 from trial import Load, Stage, kind, table
 
@@ -57,7 +57,7 @@ def _route(hosts: Hosts, *metrics: str) -> None:
 def full_link(stage: Stage, draw: Random) -> Iterator[Load]:
     """A link that carries less than the load wants: a token bucket with a queue."""
     rate = draw.randint(100, 300)
-    with veth(f"{rate}mbit") as hosts:
+    with shaped(f"{rate}mbit") as hosts:
         notes = {"megabits": rate, "control": _control(draw, hosts, "cubic", "reno")}
         with _load(stage, draw, hosts, rate / 8, draw.choice((1, 2, 4)), notes) as load:
             yield load
@@ -87,32 +87,38 @@ def lossy_wan(stage: Stage, draw: Random) -> Iterator[Load]:
             yield load
 
 
+@contextmanager
+def _small_buffers(
+    stage: Stage, draw: Random, setting: str, values: str, sizes: tuple[int, ...], divisor: float
+) -> Iterator[Load]:
+    """A host grants small buffers, for the length of the way: to receive into, the server's, or to
+    send from, the client's. A round trip carries a size over ``divisor``."""
+    rtt, size = draw.randint(20, 60), draw.choice(sizes)
+    with wan(rtt) as hosts:
+        host = hosts.server if setting == "tcp_rmem" else hosts.client
+        hosts.set(host, setting, values.format(size))
+        notes = {"rtt_ms": rtt, setting: size}
+        notes["control"] = _control(draw, hosts, "cubic", "bbr")
+        streams = draw.choice((1, 2, 4))
+        rate = size / divisor / (rtt / 1e3) * streams / 1e6
+        with _load(stage, draw, hosts, rate, streams, notes) as load:
+            yield load
+
+
 @kind
 def small_receive_window(stage: Stage, draw: Random) -> Iterator[Load]:
     """The server's host grants small windows, for the length of the way."""
-    rtt, window = draw.randint(20, 60), draw.choice((131072, 196608, 262144))
-    with wan(rtt) as hosts:
-        hosts.set(hosts.server, "tcp_rmem", f"4096 {window} {window}")
-        notes = {"rtt_ms": rtt, "tcp_rmem": window}
-        notes["control"] = _control(draw, hosts, "cubic", "bbr")
-        streams = draw.choice((1, 2, 4))
-        rate = window / 2 / (rtt / 1e3) * streams / 1e6
-        with _load(stage, draw, hosts, rate, streams, notes) as load:
-            yield load
+    sizes = (131072, 196608, 262144)
+    with _small_buffers(stage, draw, "tcp_rmem", "4096 {0} {0}", sizes, 2) as load:
+        yield load
 
 
 @kind
 def small_send_buffer(stage: Stage, draw: Random) -> Iterator[Load]:
     """The client's host grants small send buffers, for the length of the way."""
-    rtt, buffer = draw.randint(20, 60), draw.choice((262144, 393216, 524288))
-    with wan(rtt) as hosts:
-        hosts.set(hosts.client, "tcp_wmem", f"4096 16384 {buffer}")
-        notes = {"rtt_ms": rtt, "tcp_wmem": buffer}
-        notes["control"] = _control(draw, hosts, "cubic", "bbr")
-        streams = draw.choice((1, 2, 4))
-        rate = buffer / 2.5 / (rtt / 1e3) * streams / 1e6
-        with _load(stage, draw, hosts, rate, streams, notes) as load:
-            yield load
+    sizes = (262144, 393216, 524288)
+    with _small_buffers(stage, draw, "tcp_wmem", "4096 16384 {0}", sizes, 2.5) as load:
+        yield load
 
 
 @kind

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use clap::{Args, Subcommand};
 use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_postgres::connection::{ConnectionOptions, Environment, Session};
 use fullbore_postgres::direct::check;
 
-use crate::args::{ExtensionAction, ExtensionArgs};
 use crate::exit::Ended;
 use crate::words::complain;
 
@@ -18,6 +18,27 @@ const SOURCES: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/extension
 
 /// Lines of a failed build that are shown.
 const LINES_SHOWN: usize = 20;
+
+#[derive(Debug, Args)]
+pub struct ExtensionArgs {
+    #[command(subcommand)]
+    pub action: ExtensionAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ExtensionAction {
+    /// Build it for a server of this machine, and install it there
+    Install {
+        /// The server's pg_config
+        #[arg(long, value_name = "PATH")]
+        pg_config: PathBuf,
+    },
+    /// Say what a database lacks for direct loads
+    Check {
+        /// The database, and the role that is to load
+        url: String,
+    },
+}
 
 pub fn run(args: &ExtensionArgs) -> Ended {
     let result = match &args.action {

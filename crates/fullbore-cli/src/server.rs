@@ -3,12 +3,46 @@
 
 use std::os::unix::process::CommandExt;
 
+use clap::{Args, Subcommand};
 use fullbore_postgres::server::{Embedded, ServerError};
 
-use crate::args::{PsqlArgs, ServerAction, ServerArgs};
+use crate::args::output::AnswerArgs;
 use crate::exit::Ended;
 use crate::orphans;
 use crate::words::complain;
+
+#[derive(Debug, Args)]
+pub struct ServerArgs {
+    #[command(subcommand)]
+    pub action: ServerAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ServerAction {
+    /// Start it, if it does not run
+    Start,
+    /// Stop it
+    Stop,
+    /// Say whether it runs, and where its data is
+    Status,
+    /// Print its URL
+    Url,
+    /// Name files that no catalog knows, as a crash in the middle of a load leaves them; nothing is
+    /// removed
+    Orphans {
+        /// The database to look at, of any server
+        url: String,
+        #[command(flatten)]
+        answer: AnswerArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct PsqlArgs {
+    /// Arguments for psql
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub args: Vec<String>,
+}
 
 pub fn run(args: &ServerArgs) -> Ended {
     match &args.action {
@@ -16,7 +50,7 @@ pub fn run(args: &ServerArgs) -> Ended {
         ServerAction::Stop => report(stop()),
         ServerAction::Status => report(status()),
         ServerAction::Url => report(url()),
-        ServerAction::Orphans { url, json } => orphans::run(url, *json),
+        ServerAction::Orphans { url, answer } => orphans::run(url, answer.json),
     }
 }
 

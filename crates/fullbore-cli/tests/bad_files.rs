@@ -77,6 +77,66 @@ fn files_that_can_not_be_read() {
 }
 
 #[test]
+fn packed_files_of_which_nothing_comes() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql("CREATE EXTENSION IF NOT EXISTS fullbore");
+    let files = Files::new();
+    let some: String = "a,b\n".chars().chain((0..50).flat_map(|_| "1,2\n".chars())).collect();
+    let (headers, rows) = (common::packed(b"a,b\n"), common::packed(some.as_bytes()));
+    for ((packer, header), (_, rows)) in headers.into_iter().zip(rows) {
+        std::fs::create_dir(files.path(packer)).expect("made");
+        files.write(&format!("{packer}/empty.csv"), header);
+        files.write(&format!("{packer}/rows.csv"), rows);
+        for (name, count) in [("empty.csv", "0"), ("rows.csv", "50"), ("*.csv", "50")] {
+            for how in [
+                &["--publish", "append", "--method", "copy"][..],
+                &["--publish", "append", "--atomic"],
+                &["--publish", "replace", "--method", "copy"],
+                &["--publish", "replace", "--method", "direct"],
+                &["--publish", "append", "--no-ledger"],
+            ] {
+                database.psql("DROP TABLE IF EXISTS t; CREATE TABLE t (a int, b int)");
+                let source = format!("{packer}/{name}");
+                let mut args = vec!["--header", "true", "--streams", "4"];
+                args.extend(how);
+                let output = files.load(&database, &source, "t", &args);
+                assert_eq!(output.code, 0, "{source} {how:?}: {}", output.stderr);
+                assert!(!output.stderr.contains("begun anew"), "{source}: {}", output.stderr);
+                assert_eq!(database.psql("SELECT count(*) FROM t"), count, "{source} {how:?}");
+                assert_no_leftovers(&database);
+            }
+        }
+    }
+}
+
+#[test]
+fn packed_files_of_several_frames_are_read_to_their_end() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql("CREATE TABLE t (a int)");
+    let files = Files::new();
+    let part = |from: u32| -> String { (from..from + 40_000).map(|n| format!("{n}\n")).collect() };
+    let (first, second) =
+        (common::packed(part(0).as_bytes()), common::packed(part(40_000).as_bytes()));
+    for ((packer, first), (_, second)) in first.into_iter().zip(second) {
+        database.psql("TRUNCATE t");
+        let file = files.write(&format!("{packer}.csv"), [first.clone(), second.clone()].concat());
+        let args = ["--format", "csv", "--header", "none"];
+        let output = files.load(&database, &file, "t", &args);
+        assert_eq!(output.code, 0, "{packer}: {}", output.stderr);
+        assert_eq!(database.psql("SELECT count(*), sum(a) FROM t"), "80000|3199960000", "{packer}");
+        // Of lz4 the end is four zeros and no more: without them a block could follow.
+        let whole = [first, second].concat();
+        let file = files.write(&format!("{packer}.cut.csv"), &whole[..whole.len() - 4]);
+        let output = files.load(&database, &file, "t", &[&args[..], &["--atomic"]].concat());
+        assert_eq!(output.code, FAILED, "{packer}: {}", output.stderr);
+        assert!(output.stderr.contains("damaged or cut off"), "{packer}: {}", output.stderr);
+        assert_eq!(database.psql("SELECT count(*) FROM t"), "80000", "{packer}");
+    }
+}
+
+#[test]
 fn packed_files_that_are_corrupt() {
     use std::io::Write;
     let cluster = shared_or_skip!(TestServer::Embedded18);

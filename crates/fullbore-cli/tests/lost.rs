@@ -100,6 +100,7 @@ fn crashes_of_the_server_are_survived() {
         (&APPEND, Moment::PublishCommits),
         (&ATOMIC, Moment::PieceBegins(2)),
         (&ATOMIC, Moment::Publishes),
+        (&REPLACE, Moment::PieceBegins(0)),
         (&REPLACE, Moment::PieceCommits(2)),
         (&REPLACE, Moment::PublishCommits),
         (&PARTITIONS, Moment::PieceBegins(1)),

@@ -4,13 +4,14 @@ mod common;
 
 use std::process::Child;
 
-use common::held::end_of;
+use common::held::{end_of, session};
 use common::moments::{Gate, Moment, assert_loaded, kill};
 use common::{Files, assert_no_leftovers, assert_same};
 use fullbore_testing::{Output, TestDatabase, TestServer, extended_or_skip, shared_or_skip};
 
 const REFUSED: i32 = 2;
 const STOPPED: i32 = 4;
+const FAILED: i32 = 1;
 const HOSTS: usize = 3;
 
 /// Hosts with a file each, of three pieces, one after the other in the order of the key; and a table
@@ -299,4 +300,44 @@ fn what_a_crash_took_of_a_loaded_part_is_not_left_out() {
     assert_loaded(&hosts.files[0].0.fullbore(&["runs", "resume", "last"]));
     assert_eq!(database.psql("SELECT count(*) FROM together"), "50000");
     assert_no_leftovers(&database);
+}
+
+#[test]
+fn what_an_abort_could_not_drop_is_not_loaded_into() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let hosts = Hosts::new(&database);
+    let abort = || hosts.files[0].0.fullbore(&["runs", "abort", "last"]);
+    database.psql(&format!("ALTER DATABASE {} SET lock_timeout = '1s'", database.name()));
+    for publish in [REPLACE, ATOMIC] {
+        make(&database, publish);
+        assert_loaded(&hosts.load(&database, 0, "1/3", publish));
+        let staging = database.psql("SELECT relname FROM pg_class WHERE relname ~ '_fb_.*_new$'");
+        let mut reader = session(database.url());
+        reader
+            .execute(&format!("BEGIN; LOCK TABLE \"{staging}\" IN ACCESS SHARE MODE"))
+            .expect("read");
+        let aborted = abort();
+        assert_eq!(aborted.code, FAILED, "{}", aborted.stderr);
+        assert!(aborted.stderr.contains(&staging), "{}", aborted.stderr);
+        // The ledger still knows what those rows are of.
+        for part in ["1/3", "2/3"] {
+            let refused = hosts.load(&database, 0, part, publish);
+            assert_eq!(refused.code, REFUSED, "{}", refused.stderr);
+            assert!(refused.stderr.contains("fullbore runs abort"), "{}", refused.stderr);
+        }
+        reader.execute("COMMIT").expect("read");
+        // By its own id: those that were refused came to nothing.
+        let run = database.psql("SELECT run FROM fullbore.runs");
+        assert_loaded(&hosts.files[0].0.fullbore(&["runs", "abort", &run]));
+        assert_no_leftovers(&database);
+        // A table of that name that nobody knows of, as an abort once could leave.
+        assert_loaded(&hosts.load(&database, 0, "1/3", publish));
+        database.psql("DELETE FROM fullbore.runs");
+        for (host, part) in ["1/3", "2/3", "3/3"].into_iter().enumerate() {
+            assert_loaded(&hosts.load(&database, host, part, publish));
+        }
+        assert_together(&database);
+        database.psql("DELETE FROM fullbore.runs");
+    }
 }

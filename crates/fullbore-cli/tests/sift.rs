@@ -285,6 +285,43 @@ fn too_many_are_kept_for_a_resume() {
 }
 
 #[test]
+fn a_parent_that_a_policy_hides_is_not_taken_for_missing() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let role = format!("guarded_{}", std::process::id());
+    database.psql(&format!(
+        "CREATE ROLE {role} LOGIN; GRANT ALL ON SCHEMA public TO {role};
+         CREATE TABLE parents (id int PRIMARY KEY); INSERT INTO parents VALUES (1), (2);
+         ALTER TABLE parents ENABLE ROW LEVEL SECURITY; GRANT ALL ON parents TO {role};
+         CREATE POLICY one ON parents USING (id = 1);
+         CREATE TABLE t (n int REFERENCES parents); ALTER TABLE t OWNER TO {role}"
+    ));
+    database.psql(&format!(
+        "DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO {role}', current_database()); \
+         END $$"
+    ));
+    let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
+    assert_ne!(url, database.url(), "the URL names the role");
+    let files = Files::new();
+    let args = ["--header", "none", "--max-rejects", "5", "--format", "csv"];
+    let seen = files.write("seen.csv", "1\n2\n");
+    let output = files.load_at(&url, &seen, "t", &args);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let missing = files.write("missing.csv", "1\n2\n3\n");
+    let output = files.load_at(&url, &missing, "t", &args);
+    assert_ne!(output.code, REJECTS, "{}", output.stdout);
+    assert!(output.stderr.contains("row-level security"), "{}", output.stderr);
+    assert_eq!(database.psql("SELECT count(*) FROM t"), "2");
+    database.psql(&format!("ALTER ROLE {role} BYPASSRLS"));
+    let output = files.load_at(&url, &missing, "t", &args);
+    assert_eq!(output.code, REJECTS, "{}", output.stderr);
+    assert_eq!(files.reasons()[0]["line"], 3);
+    assert_eq!(database.psql("SELECT count(*) FROM t"), "4");
+    database.psql(&format!("REASSIGN OWNED BY {role} TO postgres; DROP OWNED BY {role}"));
+    database.psql(&format!("DROP ROLE {role}"));
+}
+
+#[test]
 fn parquet_rows_are_found_again() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
     let database = cluster.fresh_database();

@@ -12,6 +12,7 @@ use fullbore_core::observe::Watch;
 use fullbore_core::observe::socket::SocketNow;
 use fullbore_core::plan::Plan;
 
+use crate::catalog::Relation;
 use crate::connection::{ConnectionOptions, Kept, Session, quote_identifier};
 use crate::direct::choice::Direct;
 use crate::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
@@ -44,6 +45,8 @@ pub struct Postgres {
     pub settings: Settings,
     control: Mutex<Session>,
     targets: OnceLock<Vec<Target>>,
+    /// The targets that the run made itself, by number of table.
+    made: Mutex<BTreeMap<usize, Relation>>,
     pub(crate) ledger: OnceLock<Ledger>,
     /// Rows were sifted after publishing had failed: some of its work is done.
     pub(crate) sifted: AtomicBool,
@@ -84,6 +87,7 @@ impl Postgres {
             settings,
             control: Mutex::new(control),
             targets: OnceLock::new(),
+            made: Mutex::default(),
             ledger: OnceLock::new(),
             sockets: Sockets::default(),
             backends: Mutex::default(),
@@ -139,6 +143,15 @@ impl Postgres {
         self.targets.get().map_or(&[], Vec::as_slice)
     }
 
+    /// The targets that the run made itself, by number of table.
+    pub(crate) fn made(&self) -> MutexGuard<'_, BTreeMap<usize, Relation>> {
+        self.made.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub(crate) fn note_made(&self, table: usize, relation: Relation) {
+        self.made().insert(table, relation);
+    }
+
     /// The tablespace clause for the n-th table of a run.
     pub(crate) fn tablespace(&self, number: usize) -> Result<String> {
         if self.settings.tablespaces.is_empty() {
@@ -160,7 +173,7 @@ impl Postgres {
     /// Begins the run in the ledger, and makes what its pieces need.
     fn begin(&self, session: &mut Session, plan: &Plan) -> Result<()> {
         if let Some(ledger) = self.ledger() {
-            runs::begin(session, ledger, plan, self.targets())?;
+            runs::begin(session, ledger, plan, self)?;
             if let Some(part) = &plan.continuity.part {
                 parts::begin(session, &ledger.schema, &ledger.run_id, part)?;
             }
@@ -168,12 +181,12 @@ impl Postgres {
         self.check_verifiable(session, plan)?;
         for (table, target) in self.targets().iter().enumerate() {
             if let Some(create) = &target.create {
-                session.execute(create).map_err(failed)?;
+                publish::made::make(self, session, plan, table, create)?;
             }
             publish::prepare(self, session, plan, table, target)?;
         }
         match self.ledger() {
-            Some(ledger) => runs::prepared(session, ledger, plan, self.targets()),
+            Some(ledger) => runs::prepared(session, ledger),
             None => Ok(()),
         }
     }
@@ -215,16 +228,10 @@ impl Destination for Postgres {
             let backend = locks::settle(&mut session, None).map_err(failed)?;
             ledger.set_control(backend);
         }
-        if let Some(standing) = runs::attempt(&mut session, ledger)? {
-            publish::check_staged(&mut session, plan, self.targets(), &standing)?;
-            self.check_verifiable(&mut session, plan)?;
-            return Ok(standing);
-        }
-        drop(session);
-        // A crash took the beginning of the run, whose log nobody had waited for.
-        self.abort(plan);
-        self.prepare(plan)?;
-        Ok(Standing::default())
+        let standing = runs::attempt(&mut session, ledger)?;
+        publish::check_staged(&mut session, plan, self.targets(), &standing)?;
+        self.check_verifiable(&mut session, plan)?;
+        Ok(standing)
     }
 
     fn encoder(&self, plan: &Plan, table: usize, lane: Lane) -> Result<Box<dyn Encoder>> {

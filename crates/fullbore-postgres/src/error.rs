@@ -45,13 +45,18 @@ fn kind_of(error: &ConnectionError) -> DestinationFailure {
     if matches!(error, Lost { .. } | Refused { .. } | NoHost { .. }) {
         return DestinationFailure::Lost;
     }
-    match error.sqlstate().and_then(|code| code.get(..2)) {
+    match error.sqlstate().filter(|code| !is_corruption(code)).and_then(|code| code.get(..2)) {
         // Data exceptions, and what input functions of extensions raise.
         Some("22" | "P0" | "XX") => DestinationFailure::Data,
         Some("23") => DestinationFailure::Constraint,
         Some("57" | "08") => DestinationFailure::Lost,
         _ => DestinationFailure::Other,
     }
+}
+
+/// A damaged table or index: no row that is loaded can be blamed for it.
+pub fn is_corruption(code: &str) -> bool {
+    matches!(code, "XX001" | "XX002")
 }
 
 fn hint_for(error: &ConnectionError) -> Option<String> {
@@ -62,6 +67,10 @@ fn hint_for(error: &ConnectionError) -> Option<String> {
             "08P01" if server.message.contains("unsupported startup parameter") => {
                 "this is a pooler's refusal: connect to the server itself, or add the parameter to \
                  the pooler's ignore_startup_parameters"
+            }
+            "42501" if server.message.contains("row-level security") => {
+                "load as a role that bypasses row-level security: rows that it hides would be taken \
+                 for missing"
             }
             "42501" => "grant the role what is missing, or load as the table's owner",
             "53300" => "lower --streams, or raise max_connections",

@@ -5,7 +5,7 @@ use std::path::Path;
 use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{Codec, DirectIo, Job, Method, Publish, TableJob, Verify, read_job_file};
 
-use crate::args::LoadArgs;
+use super::args::LoadArgs;
 
 /// The job that the command line, or its job file, describes. What is said of the run on the
 /// command line holds for a job file too.

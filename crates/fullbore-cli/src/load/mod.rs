@@ -1,5 +1,6 @@
 //! `fullbore load` and `fullbore plan`.
 
+mod args;
 pub mod destinations;
 pub mod job;
 mod parts;
@@ -7,6 +8,7 @@ pub mod saved;
 pub mod signals;
 mod standing;
 
+pub use args::LoadArgs;
 pub use standing::check_resumed;
 
 use std::path::PathBuf;
@@ -22,7 +24,6 @@ use fullbore_postgres::ledger::Ledger;
 use fullbore_postgres::ledger::runs::{LedgerRun, State};
 use fullbore_report::live::Live;
 
-use crate::args::LoadArgs;
 use crate::assemble::{Assembled, assemble};
 use crate::exit::Ended;
 use crate::words::{complain, counted, grouped, shown};
@@ -55,9 +56,9 @@ impl Manner {
             resume: args.resume,
             run: None,
             reject_dir: args.reject_dir.clone().unwrap_or_else(|| ".".into()),
-            json: args.json,
-            quiet: args.quiet,
-            log_file: args.log_file.clone(),
+            json: args.answer.json,
+            quiet: args.silence.quiet,
+            log_file: args.log.log_file.clone(),
             live: args.live.clone(),
             ceilings: args.ceilings.clone(),
         }
@@ -273,7 +274,9 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
         tell!("  rejected rows are in {}", path.display());
     }
     let run = &plan.run_id;
-    if *is_kept {
+    // What is in other hands is theirs to go on with, or gone.
+    let is_taken = matches!(error, Error::Destination { kind: DestinationFailure::TakenOver, .. });
+    if *is_kept && !is_taken {
         let kept = match outcome.pieces {
             0 => "nothing is committed yet".to_owned(),
             pieces => format!(
@@ -301,7 +304,7 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
     }
     if manner.json {
         let mut summary = summary::JsonSummary::of(plan, outcome, Some(error.to_string()));
-        summary.resumable = *is_kept;
+        summary.resumable = *is_kept && !is_taken;
         summary.print();
     }
     match error {

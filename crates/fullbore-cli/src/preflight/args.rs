@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::args::LoadArgs;
+use crate::args::output::AnswerArgs;
+use crate::load::LoadArgs;
 
 use super::sizes::{Window, memory_size, rate, size, window};
 
@@ -57,9 +58,8 @@ pub struct DiskArgs {
     /// How I/Os are kept in flight; auto is io_uring, and threads where the system forbids that
     #[arg(long, value_enum, default_value_t = Engine::Auto)]
     pub engine: Engine,
-    /// Print one JSON object on stdout
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub answer: AnswerArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -119,9 +119,8 @@ pub struct NetArgs {
     /// Listen until one has measured
     #[arg(long, requires = "listen")]
     pub once: bool,
-    /// Print one JSON object on stdout
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub answer: AnswerArgs,
 }
 
 #[derive(Debug, Args)]
@@ -160,9 +159,8 @@ pub struct DbArgs {
     /// Longest time for one measurement
     #[arg(long, default_value_t = 60, requires = "table")]
     pub seconds: u64,
-    /// Print one JSON object on stdout
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub answer: AnswerArgs,
 }
 
 #[derive(Debug, Args)]

@@ -21,7 +21,7 @@ pub fn run(args: &DbArgs) -> Result<(), Error> {
         None => None,
     };
     let both = json!({ "server": report, "rates": rates });
-    show(args.json, &both, |_| print(&report, rates.as_ref()))
+    show(args.answer.json, &both, |_| print(&report, rates.as_ref()))
 }
 
 fn print(report: &Report, rates: Option<&Rates>) -> io::Result<()> {

@@ -43,7 +43,7 @@ pub fn run(args: &DiskArgs) -> Result<(), Error> {
             bytes(cell.bytes_per_second as u64)
         );
     })?;
-    show(args.json, &report, print)
+    show(args.answer.json, &report, print)
 }
 
 fn word(operation: Operation) -> &'static str {

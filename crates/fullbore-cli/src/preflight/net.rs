@@ -53,7 +53,7 @@ fn listen(args: &NetArgs, address: &str, token: Option<Token>) -> Result<(), Err
     let found = listener.address().map_err(|source| Error::System { what: "listen", source })?;
     // Only one that was made up here has to be told; others are known to who gave them.
     let shown = if ours { token.reveal() } else { "as given" };
-    if args.json {
+    if args.answer.json {
         print_json(&serde_json::json!({ "address": found.to_string(), "token": shown }));
     } else {
         let mut out = Screen;
@@ -105,7 +105,7 @@ fn send(args: &NetArgs, peer: &str, token: Option<Token>) -> Result<(), Error> {
             bytes(cell.bytes_per_second as u64)
         );
     })?;
-    show(args.json, &report, print)
+    show(args.answer.json, &report, print)
 }
 
 fn window(bytes: Option<usize>) -> String {

@@ -4,8 +4,9 @@ use fullbore_core::error::Result;
 use fullbore_core::record::list_runs;
 use fullbore_postgres::ledger::runs::{LedgerRun, State, Which};
 
+use super::args::LedgerArgs;
 use super::say;
-use super::take_back::{LedgerArgs, Opened};
+use super::take_back::Opened;
 use crate::state::runs_dir;
 use crate::words::{bytes, grouped, print_json, seconds};
 

@@ -1,6 +1,7 @@
 //! `fullbore runs`: what was loaded, from the records and from ledgers; and what becomes of runs that
 //! stopped.
 
+mod args;
 mod list;
 mod publish;
 mod recount;
@@ -10,8 +11,7 @@ mod show;
 mod take_back;
 mod verify;
 
-pub use publish::PublishArgs;
-pub use take_back::LedgerArgs;
+pub use args::RunsArgs;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -19,10 +19,10 @@ use std::path::PathBuf;
 use fullbore_core::error::{Error, Result};
 use fullbore_core::record::list_runs;
 
-use crate::args::{RunsAction, RunsArgs};
 use crate::exit::Ended;
 use crate::state::runs_dir;
 use crate::words::{Screen, complain};
+use args::RunsAction;
 
 pub fn run(args: &RunsArgs) -> Ended {
     let result = match &args.action {

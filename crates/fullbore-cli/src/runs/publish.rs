@@ -3,25 +3,11 @@
 use fullbore_core::error::{Error, Result};
 use fullbore_core::plan::Part;
 
+use super::args::{LedgerArgs, PublishArgs, ResumeArgs};
 use super::resume;
-use super::take_back::{LedgerArgs, Opened};
-use crate::args::ResumeArgs;
+use super::take_back::Opened;
+use crate::args::output::LogArgs;
 use crate::exit::Ended;
-
-#[derive(Debug, clap::Args)]
-pub struct PublishArgs {
-    /// The id of a part's run that was begun on this machine, or `last`
-    pub run: String,
-    /// The server, with a password or options that were not kept [default: that of the run]
-    #[arg(long, value_name = "URL")]
-    pub to: Option<String>,
-    /// Print one JSON object on stdout
-    #[arg(long)]
-    pub json: bool,
-    /// No progress, no summary
-    #[arg(long, short)]
-    pub quiet: bool,
-}
 
 pub fn publish(args: &PublishArgs) -> Result<Ended> {
     let id = super::id_of(&args.run)?;
@@ -53,9 +39,9 @@ pub fn publish(args: &PublishArgs) -> Result<Ended> {
         max_rejects: None,
         retry_for: None,
         verify: None,
-        json: args.json,
-        log_file: None,
+        answer: args.answer,
+        log: LogArgs::default(),
         live: None,
-        quiet: args.quiet,
+        silence: args.silence,
     })
 }

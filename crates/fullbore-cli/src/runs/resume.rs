@@ -2,8 +2,8 @@
 
 use fullbore_core::error::{Error, Result};
 
+use super::args::ResumeArgs;
 use super::folder_of;
-use crate::args::ResumeArgs;
 use crate::exit::Ended;
 use crate::load::{self, Manner, saved};
 
@@ -23,9 +23,9 @@ pub fn resume(args: &ResumeArgs) -> Result<Ended> {
         resume: true,
         run: folder.file_name().map(|name| name.to_string_lossy().into_owned()),
         reject_dir: saved.reject_dir,
-        json: args.json,
-        quiet: args.quiet,
-        log_file: args.log_file.clone(),
+        json: args.answer.json,
+        quiet: args.silence.quiet,
+        log_file: args.log.log_file.clone(),
         live: args.live.clone(),
         ceilings: None,
     };

@@ -3,7 +3,8 @@
 use fullbore_core::error::Result;
 use fullbore_core::record::{Event, read_events};
 
-use super::take_back::{LedgerArgs, Opened};
+use super::args::LedgerArgs;
+use super::take_back::Opened;
 use super::{folder_of, id_of, list, say};
 use crate::words::{achieved, bytes, counted, details, grouped, print_json, seconds, sentence};
 

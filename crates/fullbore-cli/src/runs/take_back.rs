@@ -8,30 +8,13 @@ use fullbore_postgres::connection::quote_identifier;
 use fullbore_postgres::ledger::SCHEMA_DEFAULT;
 use fullbore_postgres::ledger::runs::{LedgerRun, Which};
 
+use super::args::LedgerArgs;
 use super::id_of;
 use crate::exit::Ended;
 use crate::load::destinations::Destinations;
 use crate::load::saved;
 use crate::state::runs_dir;
 use crate::words::{complain, grouped};
-
-/// Which ledger is meant.
-#[derive(Debug, Default, clap::Args)]
-pub struct LedgerArgs {
-    /// The database whose ledger is asked [default: that of the run's job]
-    #[arg(long, value_name = "URL")]
-    pub to: Option<String>,
-    /// The ledger's schema [default: that of the run's job, else fullbore]
-    #[arg(long, value_name = "NAME")]
-    pub ledger_schema: Option<String>,
-}
-
-impl LedgerArgs {
-    /// Whether a ledger is asked for.
-    pub fn is_given(&self) -> bool {
-        self.to.is_some() || self.ledger_schema.is_some()
-    }
-}
 
 /// A database and the schema of its ledger.
 pub struct Opened {
@@ -77,8 +60,8 @@ pub fn abort(run: &str, ledger: &LedgerArgs) -> Result<Ended> {
     let run = opened.run(&id)?;
     let taken = opened.postgres.take_back_all(&opened.schema, &run)?;
     tell_record(&id);
-    for name in &taken.left_behind {
-        complain(&format!("{name} can't be dropped"), Some("drop it by hand, then abort again"));
+    for why in &taken.left_behind {
+        complain(why, Some("end what is in its way, or drop it by hand; then abort again"));
     }
     if !taken.left_behind.is_empty() {
         return Ok(Ended::Failed);

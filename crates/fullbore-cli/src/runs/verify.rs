@@ -4,9 +4,9 @@ use fullbore_core::error::Result;
 use fullbore_core::job::Count;
 use fullbore_postgres::verify::run::Report;
 
+use super::args::VerifyArgs;
 use super::take_back::Opened;
 use super::{id_of, recount, say};
-use crate::args::VerifyArgs;
 use crate::exit::Ended;
 use crate::words::{counted, print_json, seconds};
 
@@ -26,7 +26,7 @@ pub fn verify(args: &VerifyArgs) -> Result<Ended> {
     let read = began.elapsed().as_secs_f64();
     let report = opened.postgres.verify_run(&opened.schema, &run, anew, sessions)?;
     let summed = began.elapsed().as_secs_f64() - read;
-    if args.json {
+    if args.answer.json {
         let mut object = serde_json::to_value(&report).expect("plain data becomes JSON");
         object["equal"] = report.findings.is_empty().into();
         object["seconds"] = serde_json::json!({ "read": read, "sum": summed });

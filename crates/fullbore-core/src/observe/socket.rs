@@ -76,7 +76,14 @@ const WINDOW_MIN: f64 = 0.9;
 const RESENT_MIN: f64 = 0.001;
 const QUEUEING_MIN: f64 = 1.5;
 /// Below this a longer round trip is a host that was busy, not a queue in the network.
-const QUEUE_MIN_US: u64 = 1_000;
+const QUEUE_MIN_US: f64 = 1_000.0;
+
+/// Whether a path loses packets or lets them queue: by the part of the bytes that was sent again, and by
+/// the round trip against the shortest one, as a ratio and by how much it is longer. A probe of the
+/// network asks the same of its streams.
+pub fn is_full(resent_share: f64, queueing: f64, queue_us: f64) -> bool {
+    resent_share > RESENT_MIN || (queueing > QUEUEING_MIN && queue_us > QUEUE_MIN_US)
+}
 
 /// A socket that is looked at again and again.
 #[derive(Debug, Default)]
@@ -137,10 +144,10 @@ pub fn hold(earlier: &SocketNow, now: &SocketNow) -> Hold {
     if is_counted(added(|s| s.receive_window_us)) || is_window_full {
         return Hold::ReceiveWindow;
     }
-    let queue_us = now.rtt_us.saturating_sub(now.rtt_min_us);
-    let has_queue =
-        queue_us > QUEUE_MIN_US && now.rtt_us as f64 > now.rtt_min_us as f64 * QUEUEING_MIN;
-    if added(|s| s.resent_bytes) > added(|s| s.sent_bytes) * RESENT_MIN || has_queue {
+    // 0 bytes of 0 are no number, and above no threshold.
+    let resent_share = added(|s| s.resent_bytes) / added(|s| s.sent_bytes);
+    let queueing = now.rtt_us as f64 / now.rtt_min_us as f64;
+    if is_full(resent_share, queueing, now.rtt_us.saturating_sub(now.rtt_min_us) as f64) {
         return Hold::Queue;
     }
     let all_is_sent = (now.unsent_bytes as f64) < now.in_flight_bytes as f64 * UNSENT_MAX;

@@ -10,6 +10,7 @@ use crate::job::TableJob;
 use crate::parse::dialect::Header;
 use crate::parse::types::{FieldType, ParseColumn, ParseShape};
 use crate::plan::Format;
+use crate::source::cast;
 
 /// The shapes of a table's records, typed and as text.
 pub struct Shapes {
@@ -84,10 +85,22 @@ pub fn match_columns(job: &TableJob, sources: &Sources, target: &[TargetColumn])
         (Lane::Text, Some(format!("no binary form for {}", text_only.join(", "))))
     } else if job.as_text {
         (Lane::Text, Some("--as-text".into()))
+    } else if let Some(reason) = judged_by_server(&fields, sources) {
+        (Lane::Text, Some(reason))
     } else {
         (Lane::Binary, None)
     };
     Ok(Shapes { typed: shape(true), text: shape(false), lane, lane_reason, lineage })
+}
+
+/// Why rows of Parquet files go as text: a value of theirs means what the server says.
+fn judged_by_server(fields: &[Option<&TargetColumn>], sources: &Sources) -> Option<String> {
+    fields.iter().zip(&sources.stored).find_map(|(column, stored)| {
+        let column = (*column)?;
+        let target = column.field_type.as_ref()?;
+        let why = stored.iter().find_map(|stored| cast::judged_by_server(stored, target))?;
+        Some(format!("{} ({}) is {why}", column.name, column.type_name))
+    })
 }
 
 fn by_list<'a>(

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use arrow_schema::DataType;
+
 use super::Format;
 use crate::constants::SAMPLE_BYTES;
 use crate::error::{Error, Result};
@@ -19,6 +21,8 @@ pub struct Sources {
     pub names: Option<Vec<String>>,
     /// Fields per record, where a record was seen.
     pub fields: Option<usize>,
+    /// Of Parquet, by field, the types that the files store it as.
+    pub stored: Vec<Vec<DataType>>,
     pub header_line: Option<Vec<u8>>,
     pub notes: Vec<String>,
     /// Text of the first files, for inference.
@@ -68,6 +72,7 @@ pub fn look(job: &TableJob) -> Result<Sources> {
 
 fn look_at_parquet(files: Vec<SourceFile>) -> Result<Sources> {
     let mut names: Option<Vec<String>> = None;
+    let mut stored: Vec<Vec<DataType>> = Vec::new();
     for file in &files {
         let schema = parquet::inspect(file)?.schema;
         let found: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
@@ -83,12 +88,19 @@ fn look_at_parquet(files: Vec<SourceFile>) -> Result<Sources> {
             }
             _ => names = Some(found),
         }
+        stored.resize(schema.fields().len(), Vec::new());
+        for (kinds, field) in stored.iter_mut().zip(schema.fields()) {
+            if !kinds.contains(field.data_type()) {
+                kinds.push(field.data_type().clone());
+            }
+        }
     }
     Ok(Sources {
         files: files.into_iter().map(Arc::new).collect(),
         format: Format::Parquet,
         fields: names.as_ref().map(Vec::len),
         names,
+        stored,
         header_line: None,
         notes: Vec::new(),
         samples: Vec::new(),
@@ -172,6 +184,7 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
         format: Format::Delimited(dialect),
         fields: names.as_ref().map(Vec::len).or(fields),
         names,
+        stored: Vec::new(),
         header_line,
         notes,
         samples,

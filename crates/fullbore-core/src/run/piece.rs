@@ -78,23 +78,26 @@ impl<'a> PieceWork<'a> {
         }
     }
 
-    /// Sends the piece and commits it.
-    pub fn load(&mut self) -> Result<Committed> {
+    /// Sends the piece and commits it. `None` where it is to take what comes of a stream, and nothing
+    /// came any more: the destination has not heard of it.
+    pub fn load(&mut self) -> Result<Option<Committed>> {
         while let Some(unit) = self.schedule.next_unit(self.piece.number)? {
             self.take(unit)?;
         }
-        self.end_stretch();
-        let mut rows = 0;
-        if self.begun {
-            self.judge_chunk()?;
-            self.judge_odd()?;
-            self.complete_portion();
-            self.rejects.save(self.plan, self.piece, &mut self.piece_rejects)?;
-            rows = self.writer.commit(&self.portion)?.rows;
+        match self.piece.input {
+            PieceInput::Stream { .. } if !self.begun => return Ok(None),
+            // What was planned is committed, though it be without a row.
+            _ => self.begin()?,
         }
+        self.end_stretch();
+        self.judge_chunk()?;
+        self.judge_odd()?;
+        self.complete_portion();
+        self.rejects.save(self.plan, self.piece, &mut self.piece_rejects)?;
+        let rows = self.writer.commit(&self.portion)?.rows;
         self.rejects.commit(std::mem::take(&mut self.piece_rejects))?;
         let portion = std::mem::take(&mut self.portion);
-        Ok(Committed { piece: self.piece.number, table: self.piece.table, rows, portion })
+        Ok(Some(Committed { piece: self.piece.number, table: self.piece.table, rows, portion }))
     }
 
     /// What was read is what was planned, unless the piece took what came of a stream.
@@ -104,7 +107,7 @@ impl<'a> PieceWork<'a> {
         }
     }
 
-    fn take(&mut self, mut unit: Unit) -> Result<()> {
+    fn begin(&mut self) -> Result<()> {
         if !self.begun {
             match &self.careful {
                 Some(because) => self.writer.begin_carefully(self.piece, because)?,
@@ -112,6 +115,11 @@ impl<'a> PieceWork<'a> {
             }
             self.begun = true;
         }
+        Ok(())
+    }
+
+    fn take(&mut self, mut unit: Unit) -> Result<()> {
+        self.begin()?;
         self.portion.bytes += unit.source_bytes;
         if let Some(checksum) = unit.checksum {
             let so_far = self.portion.checksum.unwrap_or(0);
@@ -186,7 +194,10 @@ impl<'a> PieceWork<'a> {
 
     fn end_stretch(&mut self) {
         if let Some((file, start, end, lines)) = self.stretch.take() {
-            self.lines.insert(self.piece.table, file, start, end, lines);
+            // The feed of a stream counts its lines itself; its stretches are without number.
+            if !matches!(self.piece.input, PieceInput::Stream { .. }) {
+                self.lines.insert(self.piece.table, file, start, end, lines);
+            }
             self.portion.ranges.push(FileRange { file, start, end });
         }
     }

@@ -37,7 +37,11 @@ pub fn load_until_done(
         let began = clocks.seconds();
         let mut work = PieceWork::new(plan, schedule, rejects, session.as_mut(), &piece, careful);
         let error = match work.load() {
-            Ok(committed) => {
+            Ok(None) => {
+                schedule.leave(&piece);
+                continue;
+            }
+            Ok(Some(committed)) => {
                 let (rows, bytes) = (committed.rows, committed.portion.bytes);
                 let seconds = clocks.seconds() - began;
                 clocks.note_piece(PieceTime {

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use super::lz4::Frames;
 use super::{Packing, SourceFile, pipe};
 use crate::error::{Error, Result};
 
@@ -35,7 +36,7 @@ pub fn unpack(
         // Several members one after the other are one file, as gzip itself has it.
         Packing::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(raw)),
         Packing::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(raw).map_err(wrong)?),
-        Packing::Lz4 => Box::new(lz4_flex::frame::FrameDecoder::new(raw)),
+        Packing::Lz4 => Box::new(Frames::new(raw)),
         Packing::Parquet => {
             return Err(Error::Source {
                 path: file.path.clone(),

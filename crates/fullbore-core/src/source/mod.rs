@@ -9,11 +9,13 @@
 mod ahead;
 pub mod boundary;
 pub mod cached;
+pub mod cast;
 pub mod decompress;
 pub mod discover;
 pub mod feed;
 pub mod gaps;
 pub mod lines;
+mod lz4;
 pub mod parquet;
 pub mod pipe;
 pub mod ranges;

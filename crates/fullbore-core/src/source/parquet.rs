@@ -6,7 +6,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
@@ -15,6 +14,7 @@ use parquet::basic::Type as PhysicalType;
 use parquet::file::metadata::RowGroupMetaData;
 
 use super::SourceFile;
+use super::cast::{as_text, exact};
 use super::feed::Fed;
 use crate::destination::Lane;
 use crate::error::{Error, Result};
@@ -110,10 +110,11 @@ impl ParquetFeed {
         let batch = batch.map_err(|error| damaged(&self.source, error))?;
         let (file, row) = self.place;
         self.place.1 += batch.num_rows() as u64;
-        Ok(Fed::Batch { batch: self.cast(&batch, lane)?, file, row })
+        Ok(Fed::Batch { batch: self.cast(&batch, row, lane)?, file, row })
     }
 
-    fn cast(&self, batch: &RecordBatch, lane: Lane) -> Result<RecordBatch> {
+    /// The columns that are loaded of a batch, of which `first` rows stand before it in the file.
+    fn cast(&self, batch: &RecordBatch, first: u64, lane: Lane) -> Result<RecordBatch> {
         let mut fields = Vec::with_capacity(self.shape.columns.len());
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.shape.columns.len());
         let names: Vec<_> = batch.schema().fields().iter().map(|f| f.name().clone()).collect();
@@ -127,15 +128,22 @@ impl ParquetFeed {
             let at = names.iter().position(|n| n == name).ok_or_else(|| {
                 damaged(&self.source, format!("column {name:?} is not at the top level"))
             })?;
-            let options = CastOptions { safe: false, ..CastOptions::default() };
-            let array =
-                cast_with_options(batch.column(at), &wanted, &options).map_err(|error| {
-                    Error::Source {
-                        path: self.source.path.clone(),
-                        message: format!("column {name:?} does not fit {wanted}: {error}"),
-                        hint: Some("give the target column a wider type".into()),
-                    }
-                })?;
+            let array = match lane {
+                Lane::Binary => exact(batch.column(at), &wanted),
+                Lane::Text => as_text(batch.column(at), &column.field_type),
+            };
+            let array = array.map_err(|(at, message)| Error::Source {
+                path: self.source.path.clone(),
+                message: match at {
+                    Some(at) => format!("row {}: column {name:?} {message}", first + at as u64 + 1),
+                    None => format!("column {name:?} {message}"),
+                },
+                hint: Some(
+                    "give the target column a wider type, or let the server judge each row as text: \
+                     --as-text"
+                        .into(),
+                ),
+            })?;
             fields.push(Field::new(&column.name, wanted, true));
             arrays.push(array);
         }
@@ -209,9 +217,8 @@ pub fn group_ranges(source: &SourceFile, shape: &ParseShape) -> Result<Vec<Group
         if found.null_count_opt() != Some(0) || !is_exact || !is_ordered {
             return None;
         }
-        let options = CastOptions { safe: false, ..CastOptions::default() };
         let one = |array: ArrayRef| {
-            let array = cast_with_options(&array, &wanted, &options).ok()?;
+            let array = exact(&array, &wanted).ok()?;
             (array.len() == 1 && array.null_count() == 0).then_some(array)
         };
         Some((

@@ -16,7 +16,7 @@ use fullbore_core::plan::TablePlan;
 
 use crate::catalog;
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
-use crate::error::failed;
+use crate::error::{failed, is_corruption};
 use crate::judge::{self, JudgeTarget};
 use crate::publish::partitions::RANGE_CHECK;
 use crate::row_loop::RowLoop;
@@ -221,6 +221,7 @@ impl Careful {
 fn is_its_own_fault(error: &crate::connection::ServerMessage) -> bool {
     let class = error.code.get(..2).unwrap_or_default();
     !error.is_fatal()
+        && !is_corruption(&error.code)
         && matches!(class, "22" | "23" | "44" | "P0" | "XX")
         && error.constraint.as_deref() != Some(RANGE_CHECK)
 }

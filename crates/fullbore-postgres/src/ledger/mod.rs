@@ -105,6 +105,23 @@ impl Ledger {
         }
     }
 
+    /// The run has begun, and the ledger has it no longer as one that goes on.
+    pub(crate) fn taken_back(&self) -> Error {
+        Error::Destination {
+            message: format!(
+                "run {} was taken back by somebody else, or lost to a standby that took the \
+                 server's place: the ledger has it no longer as one to go on with",
+                self.run_id
+            ),
+            hint: Some(
+                "`fullbore runs list` with the same --to shows where it stands; before it is loaded \
+                 anew, see whether rows that plain append had committed are still in the table"
+                    .into(),
+            ),
+            kind: DestinationFailure::TakenOver,
+        }
+    }
+
     /// The ledger does not show what we saw committed: the server lost it in a crash.
     pub(crate) fn fell_back(&self, seen: (u64, u64), found: (u64, u64)) -> Error {
         Error::Destination {

@@ -12,6 +12,7 @@ use fullbore_core::job::PartSpec;
 use fullbore_core::plan::Part;
 use sha2::{Digest, Sha256};
 
+use super::state::State;
 use super::{Ledger, locks};
 use crate::connection::{Row, Session, quote_literal};
 use crate::error::{failed, failed_while, refuse};
@@ -73,6 +74,11 @@ impl KnownPart {
     /// Loaded, and still so: a crash of the server may have taken what was only staged.
     pub fn is_ready(&self) -> bool {
         self.is_loaded && self.said == self.found
+    }
+
+    /// Whether its rows may stand where those of the other parts go.
+    pub fn may_have_rows(&self) -> bool {
+        self.state != State::Preparing.name()
     }
 
     /// What it is and where it stands, in words.
@@ -175,6 +181,18 @@ pub fn join(
             format!(
                 "give all hosts the same options and targets, only other files; or take that load \
                  back with `fullbore runs abort {}`",
+                other.run_id
+            ),
+        ));
+    }
+    if let Some(other) = under_way.iter().find(|part| part.state == State::Aborting.name()) {
+        return Err(refuse(
+            format!(
+                "--part {spec}: the load that it would join is being taken back: {}",
+                other.words()
+            ),
+            format!(
+                "end that first, with `fullbore runs abort {}`: it says what is in its way",
                 other.run_id
             ),
         ));

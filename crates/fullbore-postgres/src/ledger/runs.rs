@@ -9,11 +9,10 @@ use serde::Serialize;
 use super::state::read;
 pub use super::state::{LedgerRun, LedgerTable, State};
 use super::{Ledger, locks, pieces};
-use crate::catalog::Relation;
 use crate::connection::{ConnectionError, QualifiedName, Row, Session, quote_literal};
+use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
 use crate::reading::Reading;
-use crate::target::Target;
 
 /// How long an attempt waits for the last transactions of an earlier one.
 const LAST_PIECES_S: u32 = 60;
@@ -80,18 +79,14 @@ fn ascii_json(value: &impl Serialize) -> String {
     ascii
 }
 
-fn tables(
-    session: &mut Session,
-    plan: &Plan,
-    targets: &[Target],
-    relations: &[Relation],
-) -> Result<String> {
+/// What is kept of the tables; of those that the run has made, which ones they are.
+fn tables(session: &mut Session, plan: &Plan, postgres: &Postgres) -> Result<String> {
     let settings = Reading::of(session).map_err(failed)?;
+    let made = postgres.made();
+    let targets = postgres.targets().iter().enumerate().zip(&plan.tables);
     let tables: Result<Vec<LedgerTable>> = targets
-        .iter()
-        .zip(relations)
-        .zip(&plan.tables)
-        .map(|((target, relation), table)| {
+        .map(|((number, target), table)| {
+            let relation = made.get(&number).unwrap_or(&target.relation);
             let recorded = RecordedTable::of(table);
             LedgerTable::of(target, relation, &plan.run_id, settings.clone(), recorded)
         })
@@ -99,20 +94,24 @@ fn tables(
     Ok(ascii_json(&tables?))
 }
 
+/// Makes the commit of a transaction wait for the log, also in a session that would not: for the
+/// server's own disk then, else for what the session waits for.
+const DURABLE: &str = "SELECT set_config('synchronous_commit', 'local', true)
+    WHERE current_setting('synchronous_commit') = 'off'; ";
+
 /// Begins a run, before anything of it is made: whatever it leaves can be found by this row. Nobody
-/// waits for the log: what is made afterwards comes after it there.
+/// waits for the log: what is made afterwards comes after it there, and [`prepared`] waits for all.
 pub fn begin(
     session: &mut Session,
     ledger: &Ledger,
     plan: &Plan,
-    targets: &[Target],
+    postgres: &Postgres,
 ) -> Result<()> {
-    let relations: Vec<Relation> = targets.iter().map(|target| target.relation.clone()).collect();
-    let names: Vec<String> = targets.iter().map(|target| target.name().to_string()).collect();
+    let names = postgres.targets().iter().map(|target| target.name().to_string());
     let quoted: Result<Vec<String>, ConnectionError> =
-        names.iter().map(|name| quote_literal(name)).collect();
+        names.map(|name| quote_literal(&name)).collect();
     let pieces = ascii_json(&plan.pieces);
-    let tables = tables(session, plan, targets, &relations)?;
+    let tables = tables(session, plan, postgres)?;
     let literal = |text: &str| quote_literal(text).map_err(failed);
     session
         .execute(&format!(
@@ -139,30 +138,29 @@ fn host() -> String {
     name.nodename().to_string_lossy().into_owned()
 }
 
-/// What the run needs is made: pieces may be loaded. Tables that it made are known from here on.
-pub fn prepared(
+/// In the transaction that makes a target: which table it is.
+pub fn made(
     session: &mut Session,
     ledger: &Ledger,
     plan: &Plan,
-    targets: &[Target],
+    postgres: &Postgres,
 ) -> Result<()> {
-    let mut relations = Vec::new();
-    for target in targets {
-        let found = match &target.create {
-            Some(_) => crate::catalog::relation(session, target.name()).map_err(failed)?,
-            None => None,
-        };
-        relations.push(found.unwrap_or_else(|| target.relation.clone()));
+    let tables = quote_literal(&tables(session, plan, postgres)?).map_err(failed)?;
+    match set(session, ledger, &format!("tables = {tables}"), "state = 'preparing'", "")? {
+        true => Ok(()),
+        false => Err(ledger.taken_over()),
     }
-    let tables = quote_literal(&tables(session, plan, targets, &relations)?).map_err(failed)?;
-    let moved = set(
-        session,
-        ledger,
-        &format!("state = 'loading', tables = {tables}"),
-        "state = 'preparing'",
-        "SET LOCAL synchronous_commit = off; ",
-    )?;
-    if moved { Ok(()) } else { Err(ledger.taken_over()) }
+}
+
+/// What the run needs is made: pieces may be loaded.
+///
+/// The log is waited for. A run that is not in the ledger any more was taken back then, and nothing
+/// else: who goes on with it must not take it for one whose beginning a crash of the server took.
+pub fn prepared(session: &mut Session, ledger: &Ledger) -> Result<()> {
+    match set(session, ledger, "state = 'loading'", "state = 'preparing'", DURABLE)? {
+        true => Ok(()),
+        false => Err(ledger.taken_over()),
+    }
 }
 
 /// Changes the run's row if it is still this attempt's; whether it was.
@@ -221,26 +219,24 @@ fn next_attempt(
     }
 }
 
-/// Begins another attempt; `None` where there is nothing to go on with.
-pub fn attempt(session: &mut Session, ledger: &Ledger) -> Result<Option<Standing>> {
+/// Begins another attempt; refused where the run was taken back meanwhile.
+pub fn attempt(session: &mut Session, ledger: &Ledger) -> Result<Standing> {
     locks::end_sessions(session, &ledger.run_id);
     let found = next_attempt(session, &ledger.schema, &ledger.run_id, "").map_err(|error| {
         failed_while(error, "waiting for the last pieces of an earlier attempt")
     })?;
-    let Some((state, attempt)) = found else { return Ok(None) };
+    let Some((state, attempt)) = found else { return Err(ledger.taken_back()) };
     ledger.set_attempt(attempt);
-    if state == State::Preparing {
-        return Ok(None);
-    }
-    if matches!(state, State::Aborting | State::Undone) {
-        return Err(ledger.taken_over());
+    // One that is being prepared fell back, and can't be gone on with either.
+    if matches!(state, State::Preparing | State::Aborting | State::Undone) {
+        return Err(ledger.taken_back());
     }
     let is_published = matches!(state, State::Published | State::Finished);
     if is_published {
         ledger.set_published();
     }
     let committed = pieces::committed(session, &ledger.schema, &ledger.run_id).map_err(failed)?;
-    Ok(Some(Standing { committed, is_published }))
+    Ok(Standing { committed, is_published })
 }
 
 /// Within the transaction that shows the rows: the run is still this attempt's, and its pieces are

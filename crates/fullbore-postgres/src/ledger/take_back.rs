@@ -5,14 +5,15 @@ use fullbore_core::job::Publish;
 
 use super::locks;
 use super::runs::{self, LedgerRun, State};
-use crate::connection::{QualifiedName, Session, quote_literal};
+use crate::connection::Session;
 use crate::destination::Postgres;
 use crate::error::{failed, refuse};
+use crate::publish::made::drop_if_empty;
 
 /// What became of a run that was taken back.
 #[derive(Debug, Default)]
 pub struct TakenBack {
-    /// Tables that can't be dropped.
+    /// Tables that can't be dropped, and why.
     pub left_behind: Vec<String>,
     /// Rows that stay, since nothing tells them from others.
     pub rows_kept: u64,
@@ -21,40 +22,53 @@ pub struct TakenBack {
 impl Postgres {
     /// Takes a run back: its tables, and what the ledger knows of it.
     pub fn take_back(&self, schema: &str, run: &LedgerRun) -> Result<TakenBack> {
-        let mut session = self.control();
-        locks::lock_job(&mut session, &run.job)?;
-        let state = runs::begin_abort(&mut session, schema, &run.run_id, None)?;
-        if let Some(state @ (State::Published | State::Finished | State::Undone)) = state {
-            return Err(refuse(
-                format!("run {} is {}: its rows are shown", run.run_id, state.name()),
-                "there is nothing to abort",
-            ));
-        }
-        let mut taken = TakenBack::default();
-        for name in runs::leftovers(&mut session, &run.run_id)? {
-            if session.execute(&format!("DROP TABLE {name}")).is_err() {
-                taken.left_behind.push(name.to_string());
-            }
-        }
-        for table in &run.tables {
-            if table.publish == Publish::Append && !table.atomic {
-                continue;
-            }
-            if table.creates {
-                drop_if_empty(&mut session, &table.target)?;
-            }
-        }
-        if taken.left_behind.is_empty() {
-            taken.rows_kept = rows_kept(&mut session, schema, run)?;
-            runs::remove(&mut session, schema, &run.run_id)?;
-        }
-        Ok(taken)
+        take_back(&mut self.control(), schema, run)
     }
 
     /// Whether somebody works on a job.
     pub fn is_job_locked(&self, job: &str) -> Result<bool> {
         locks::is_locked(&mut self.control(), job).map_err(failed)
     }
+}
+
+/// Takes a run back by a session that the caller has.
+pub(super) fn take_back(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<TakenBack> {
+    locks::lock_job(session, &run.job)?;
+    begin(session, schema, run)?;
+    let mut taken = TakenBack { left_behind: drop_all(session, &run.run_id)?, rows_kept: 0 };
+    for table in &run.tables {
+        if table.creates && (table.publish != Publish::Append || table.atomic) {
+            drop_if_empty(session, &table.target, table.oid)?;
+        }
+    }
+    if taken.left_behind.is_empty() {
+        taken.rows_kept = rows_kept(session, schema, run)?;
+        runs::remove(session, schema, &run.run_id)?;
+    }
+    Ok(taken)
+}
+
+/// From here on nobody loads or publishes the run; refused where its rows are shown.
+pub(super) fn begin(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<()> {
+    let state = runs::begin_abort(session, schema, &run.run_id, None)?;
+    match state {
+        Some(state @ (State::Published | State::Finished | State::Undone)) => Err(refuse(
+            format!("run {} is {}: its rows are shown", run.run_id, state.name()),
+            "there is nothing to abort",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Drops the tables that a run, or a whole of runs, made beside its targets; those that stay, and why.
+pub(super) fn drop_all(session: &mut Session, id: &str) -> Result<Vec<String>> {
+    let mut left = Vec::new();
+    for name in runs::leftovers(session, id)? {
+        if let Err(error) = session.execute(&format!("DROP TABLE {name}")) {
+            left.push(format!("{name} can't be dropped: {error}"));
+        }
+    }
+    Ok(left)
 }
 
 /// Rows that plain append had committed.
@@ -64,31 +78,4 @@ fn rows_kept(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<u64
         run.tables.get(table).is_some_and(|t| t.publish == Publish::Append && !t.atomic)
     };
     Ok(committed.iter().filter(|piece| is_piecewise(piece.table)).map(|piece| piece.rows).sum())
-}
-
-/// Drops a table that the run made, unless somebody has put rows or partitions into it since.
-pub(super) fn drop_if_empty(session: &mut Session, target: &str) -> Result<()> {
-    let name = QualifiedName::parse(target).map_err(failed)?;
-    if crate::catalog::relation(session, &name).map_err(failed)?.is_none() {
-        return Ok(());
-    }
-    let emptied = session.query(&format!(
-        "BEGIN; LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE;
-         SELECT EXISTS (SELECT FROM {name})
-                OR EXISTS (SELECT FROM pg_inherits WHERE inhparent = {}::regclass) AS filled",
-        quote_literal(&name.to_string()).map_err(failed)?
-    ));
-    let is_empty = matches!(
-        emptied.as_deref(),
-        Ok([row]) if row.get("filled") == Some("f")
-    );
-    let ended = match is_empty {
-        true => session.execute(&format!("DROP TABLE {name}; COMMIT")),
-        false => session.execute("ROLLBACK"),
-    };
-    if let Err(error) = ended {
-        tracing::warn!("{name} stays: {error}");
-        let _ = session.execute("ROLLBACK");
-    }
-    Ok(())
 }

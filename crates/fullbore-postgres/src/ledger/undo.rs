@@ -13,7 +13,7 @@ use crate::connection::{QualifiedName, Session, quote_identifier, quote_literal}
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::naming::derived;
-use crate::publish::{existing, replace};
+use crate::publish::{existing, made, replace};
 
 impl Postgres {
     /// Takes a finished run back in one transaction, or refuses by name; the rows that went.
@@ -40,7 +40,7 @@ impl Postgres {
         };
         session.execute("COMMIT").map_err(failed)?;
         for table in run.tables.iter().filter(|table| table.creates) {
-            super::take_back::drop_if_empty(&mut session, &table.target)?;
+            made::drop_if_empty(&mut session, &table.target, table.oid)?;
         }
         Ok(rows)
     }

@@ -7,7 +7,8 @@ use fullbore_core::plan::Part;
 
 use super::parts::KnownPart;
 use super::runs::{self, LedgerRun};
-use super::{TakenBack, locks, parts};
+use super::{TakenBack, locks, parts, take_back};
+use crate::connection::Session;
 use crate::destination::Postgres;
 
 impl Postgres {
@@ -35,33 +36,47 @@ impl Postgres {
 
     /// Takes a run back; of a load in parts, all of it.
     pub fn take_back_all(&self, schema: &str, run: &LedgerRun) -> Result<TakenBack> {
-        let mut all = TakenBack::default();
         let Some(part) = self.part_of(schema, &run.run_id)? else {
             return self.take_back(schema, run);
         };
-        let mut members = Vec::new();
-        {
-            let mut session = self.control();
-            for member in parts::of_whole(&mut session, schema, &part.whole)? {
-                let which = runs::Which::Run(&member.run_id);
-                members.extend(runs::find(&mut session, schema, &which)?);
-            }
-            // Before anything is touched: nobody works on any of them.
-            for member in &members {
-                locks::lock_job(&mut session, &member.job)?;
-            }
-        }
-        for member in &members {
-            let taken = self.take_back(schema, member)?;
-            all.rows_kept += taken.rows_kept;
-            all.left_behind.extend(taken.left_behind);
-        }
         let mut session = self.control();
-        for name in runs::leftovers(&mut session, &part.whole)? {
-            if session.execute(&format!("DROP TABLE {name}")).is_err() {
-                all.left_behind.push(name.to_string());
-            }
-        }
-        Ok(all)
+        // Who works on any of them holds up the others for long.
+        lock_members(&mut session, schema, &part.whole)?;
+        parts::alone(&mut session, &part.whole, |session| {
+            take_back_whole(session, schema, &part.whole)
+        })
     }
+}
+
+/// The runs of a whole, none of them worked on by anybody else.
+fn lock_members(session: &mut Session, schema: &str, whole: &str) -> Result<Vec<LedgerRun>> {
+    let mut members = Vec::new();
+    for member in parts::of_whole(session, schema, whole)? {
+        members.extend(runs::find(session, schema, &runs::Which::Run(&member.run_id))?);
+    }
+    for member in &members {
+        locks::lock_job(session, &member.job)?;
+    }
+    Ok(members)
+}
+
+/// Takes all parts back. What they share goes before the first of their rows in the ledger does: as
+/// long as it is there, the ledger says whose rows it holds, and whoever tries again finds it.
+fn take_back_whole(session: &mut Session, schema: &str, whole: &str) -> Result<TakenBack> {
+    // One may have joined them since.
+    let members = lock_members(session, schema, whole)?;
+    for member in &members {
+        take_back::begin(session, schema, member)?;
+    }
+    let mut all =
+        TakenBack { left_behind: take_back::drop_all(session, whole)?, ..TakenBack::default() };
+    if !all.left_behind.is_empty() {
+        return Ok(all);
+    }
+    for member in &members {
+        let taken = take_back::take_back(session, schema, member)?;
+        all.rows_kept += taken.rows_kept;
+        all.left_behind.extend(taken.left_behind);
+    }
+    Ok(all)
 }

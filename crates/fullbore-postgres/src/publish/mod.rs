@@ -5,6 +5,7 @@
 pub mod append;
 pub mod existing;
 pub mod indexes;
+pub mod made;
 pub mod partitions;
 pub mod parts;
 pub mod replace;
@@ -290,11 +291,9 @@ fn take_away(postgres: &Postgres, session: &mut Session, plan: &Plan, all: bool)
             left.push(name);
         }
     }
-    for (table, target) in postgres.targets().iter().enumerate() {
-        // A table made for this run, with nothing in it, goes too.
-        if target.create.is_some() && !plan.tables[table].is_piecewise() {
-            let _ = session.execute(&format!("DROP TABLE IF EXISTS {}", target.name()));
-        }
+    // A table made for this run, with nothing in it, goes too.
+    if let Err(error) = made::take_away(postgres, session) {
+        tracing::warn!("what the run made of its targets stays: {error}");
     }
     if let Some(ledger) = postgres.ledger().filter(|_| left.is_empty())
         && let Err(error) = runs::remove(session, &ledger.schema, &ledger.run_id)

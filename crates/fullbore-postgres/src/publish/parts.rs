@@ -12,7 +12,7 @@ use super::{BEGIN, append, commit, indexes, partitions, replace};
 use crate::catalog;
 use crate::connection::{Session, quote_literal};
 use crate::destination::Postgres;
-use crate::error::{failed, refuse};
+use crate::error::{failed, failed_while, refuse};
 use crate::ledger::parts::{self, KnownPart};
 use crate::ledger::{Ledger, locks, runs};
 use crate::target::Target;
@@ -27,19 +27,42 @@ pub fn prepare(
     target: &Target,
     part: &Part,
 ) -> Result<()> {
+    let Some(ledger) = postgres.ledger() else { return Ok(()) };
     let shares_a_table = target.publish == Publish::Replace || target.atomic;
-    if shares_a_table
-        && catalog::relation(session, &target.staging(plan)?).map_err(failed)?.is_some()
-    {
+    if shares_a_table && !is_to_be_made(session, ledger, plan, target, part)? {
         return Ok(());
     }
     if target.publish != Publish::Partitions {
         return super::prepare_alone(postgres, session, plan, table, target);
     }
-    let Some(ledger) = postgres.ledger() else { return Ok(()) };
     let plans = plans_of_others(session, ledger, plan, part)?;
     let all: Vec<&Plan> = std::iter::once(plan).chain(&plans).collect();
     partitions::try_ranges(session, &all, table, target)
+}
+
+/// Whether the table that all parts fill is still to be made. One that is there is theirs if another
+/// part may have filled it. If none has, its rows are of nobody who is known, and would be shown with
+/// ours: it goes. No other part begins meanwhile.
+fn is_to_be_made(
+    session: &mut Session,
+    ledger: &Ledger,
+    plan: &Plan,
+    target: &Target,
+    part: &Part,
+) -> Result<bool> {
+    let staging = target.staging(plan)?;
+    if catalog::relation(session, &staging).map_err(failed)?.is_none() {
+        return Ok(true);
+    }
+    let known = parts::of_whole(session, &ledger.schema, &part.whole)?;
+    if known.iter().any(|known| known.run_id != plan.run_id && known.may_have_rows()) {
+        return Ok(false);
+    }
+    tracing::warn!("{staging} is made anew: no part of this load has filled it");
+    session.execute(&format!("DROP TABLE {staging}")).map_err(|error| {
+        failed_while(error, &format!("dropping {staging}, which an earlier load left behind"))
+    })?;
+    Ok(true)
 }
 
 /// The other parts' pieces, as plans of their own.

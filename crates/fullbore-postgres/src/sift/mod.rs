@@ -132,8 +132,11 @@ impl Postgres {
             let rows = committed.iter().map(|piece| piece.rows).sum();
             runs::check(session, ledger, (committed.len() as u64, rows))?;
         }
-        // Sorting all keys is what this is about.
-        session.execute("SET LOCAL work_mem = '64MB'").map_err(failed)?;
+        // Sorting all keys is what this is about. And rows of another table that a policy hides from us
+        // are there all the same: it is an error, not a reason to refuse what refers to them.
+        session
+            .execute("SET LOCAL work_mem = '64MB'; SET LOCAL row_security = off")
+            .map_err(failed)?;
         let mut has_removed = false;
         for (number, target) in self.targets().iter().enumerate() {
             let (pieces, heaps): (Vec<usize>, Vec<QualifiedName>) = match target.publish {

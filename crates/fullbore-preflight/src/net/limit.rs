@@ -1,5 +1,6 @@
 //! What held a stream back, from what the kernels of both ends counted. Pure: figures in, a name out.
 
+use fullbore_core::observe::socket::is_full;
 use serde::Serialize;
 
 /// Named as a run's verdict names it, but for the two that point on to another machine or process.
@@ -45,10 +46,6 @@ pub struct Signals {
 }
 
 const LIMITED: f64 = 0.2;
-const RETRANSMITTED: f64 = 0.001;
-const QUEUEING: f64 = 1.5;
-/// Below this a longer round trip is a host that was busy, not a queue in the network.
-const QUEUE_US: f64 = 1000.0;
 const PATH: f64 = 0.6;
 const CPU: f64 = 0.8;
 const QUEUE_FULL: f64 = 0.2;
@@ -68,8 +65,7 @@ pub fn limit(signals: &Signals) -> Limit {
         return Limit::ClientCpu;
     }
     // A queue on the path grows until something stops it, be it loss or the send buffer.
-    let has_queue = signals.queueing > QUEUEING && signals.queue_us > QUEUE_US;
-    if signals.retransmitted_share > RETRANSMITTED || has_queue {
+    if is_full(signals.retransmitted_share, signals.queueing, signals.queue_us) {
         return Limit::Congestion;
     }
     if send_buffer_share > LIMITED || signals.send_buffer_used > BUFFER_FULL {

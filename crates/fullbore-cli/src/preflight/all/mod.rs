@@ -55,7 +55,7 @@ pub fn run(args: &AllArgs) -> Ended {
             Ended::Usage
         }
     };
-    report.print(args.load.json);
+    report.print(args.load.answer.json);
     ended
 }
 
@@ -80,7 +80,7 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
         return Ok(());
     }
     let say = |what: &str, stage: &Stage| {
-        if !args.load.quiet {
+        if !args.load.silence.quiet {
             tell!("{what}: {}/s", bytes(stage.bytes_per_second as u64));
         }
     };
@@ -146,7 +146,7 @@ fn check(args: &AllArgs) -> Result<()> {
         (load.resume, "--resume"),
         (load.dry_run, "--dry-run"),
         (load.ceilings.is_some(), "--ceilings"),
-        (load.log_file.is_some(), "--log-file"),
+        (load.log.log_file.is_some(), "--log-file"),
         (load.reject_dir.is_some(), "--reject-dir"),
     ];
     if let Some((_, option)) = refused.iter().find(|(is_given, _)| *is_given) {

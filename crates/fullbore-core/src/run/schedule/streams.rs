@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use super::{Active, Again, Claim, Schedule, State, Unit};
+use super::state::{Active, Again, State};
+use super::{Claim, Schedule, Unit};
 use crate::constants::{CAREFUL_AFTER_PIECES, QUEUE_BLOCKS_PER_STREAM};
 use crate::destination::{Committed, Lane};
 use crate::error::{Error, Result};
@@ -197,6 +198,12 @@ impl Schedule<'_> {
         state.lines.merge(lines);
         state.count(&piece);
         state.committed.push(piece);
+    }
+
+    /// Nothing came of the stream that the piece is to take its rows from.
+    pub fn leave(&self, piece: &PlannedPiece) {
+        let mut state = self.lock();
+        self.deactivate(&mut state, piece.number);
     }
 
     /// The connection was lost, and with it perhaps the piece: the next round sees to it.

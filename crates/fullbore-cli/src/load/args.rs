@@ -1,47 +1,16 @@
-//! The command line.
+//! The options of `fullbore load` and `fullbore plan`.
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::Args;
 use fullbore_core::job::{
     Codec, Count, DirectIo, FormatName, Method, PartSpec, PauseWhen, Publish, RejectLimit, Verify,
 };
 use fullbore_core::parse::dialect::Header;
 
-use crate::generate::GenArgs;
-use crate::preflight::PreflightArgs;
-use crate::runs::{LedgerArgs, PublishArgs};
-use crate::watch::{HERE, WatchArgs};
-
-/// Loads flat files into PostgreSQL as fast as disks, network and database allow.
-#[derive(Debug, Parser)]
-#[command(name = "fullbore", version, max_term_width = 100)]
-pub struct CommandLine {
-    #[command(subcommand)]
-    pub command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Load files into a table, or what a job file says
-    Load(LoadArgs),
-    /// Print what `load` would do; nothing is touched
-    Plan(LoadArgs),
-    /// Generate data to load: TPC-H, as its own generator writes it
-    Gen(GenArgs),
-    /// Start, stop or look at the embedded server; find what crashes left in any server
-    Server(ServerArgs),
-    /// Install the server's extension for direct loads, or say what is missing
-    Extension(ExtensionArgs),
-    /// Open psql on the embedded server
-    Psql(PsqlArgs),
-    /// List runs and show their records
-    Runs(RunsArgs),
-    /// Show a run on a live page: one that goes on, or is over
-    Watch(WatchArgs),
-    /// Measure what disks, networks, servers and a whole job's way can do, before a load
-    Preflight(PreflightArgs),
-}
+use crate::args::output::{AnswerArgs, LogArgs, SilenceArgs};
+use crate::args::values::{codec, count, direct_io, format_name, header, method, publish, verify};
+use crate::watch::HERE;
 
 /// What to load, where to, and how.
 #[derive(Debug, Default, Args)]
@@ -189,223 +158,15 @@ pub struct LoadArgs {
     /// Print the plan and stop
     #[arg(long)]
     pub dry_run: bool,
-    /// Print one JSON object on stdout
-    #[arg(long)]
-    pub json: bool,
-    /// Append what is done, line by line with its time, to a file
-    #[arg(long, value_name = "FILE")]
-    pub log_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub answer: AnswerArgs,
+    #[command(flatten)]
+    pub log: LogArgs,
     /// Show the load on a page while it goes on, for browsers of this machine or, with an address,
     /// of others; its URL is printed on stderr [without an address: 127.0.0.1 and a free port]
     #[arg(long, value_name = "ADDRESS[:PORT]", num_args = 0..=1, require_equals = true,
           default_missing_value = HERE)]
     pub live: Option<String>,
-    /// No progress, no summary
-    #[arg(long, short)]
-    pub quiet: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct ServerArgs {
-    #[command(subcommand)]
-    pub action: ServerAction,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum ServerAction {
-    /// Start it, if it does not run
-    Start,
-    /// Stop it
-    Stop,
-    /// Say whether it runs, and where its data is
-    Status,
-    /// Print its URL
-    Url,
-    /// Name files that no catalog knows, as a crash in the middle of a load leaves them; nothing is
-    /// removed
-    Orphans {
-        /// The database to look at, of any server
-        url: String,
-        /// Print one JSON object on stdout
-        #[arg(long)]
-        json: bool,
-    },
-}
-
-#[derive(Debug, Args)]
-pub struct ExtensionArgs {
-    #[command(subcommand)]
-    pub action: ExtensionAction,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum ExtensionAction {
-    /// Build it for a server of this machine, and install it there
-    Install {
-        /// The server's pg_config
-        #[arg(long, value_name = "PATH")]
-        pg_config: PathBuf,
-    },
-    /// Say what a database lacks for direct loads
-    Check {
-        /// The database, and the role that is to load
-        url: String,
-    },
-}
-
-#[derive(Debug, Args)]
-pub struct PsqlArgs {
-    /// Arguments for psql
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub args: Vec<String>,
-}
-
-#[derive(Debug, Args)]
-pub struct RunsArgs {
-    #[command(subcommand)]
-    pub action: RunsAction,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum RunsAction {
-    /// The runs of this machine, or with --to those of a database's ledger, newest first
-    List {
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        ledger: LedgerArgs,
-    },
-    /// What happened in a run; with --to also what the database's ledger knows of it
-    Show {
-        /// The run's id, or `last`
-        run: String,
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        ledger: LedgerArgs,
-    },
-    /// A page about a run: what it came to, what held it back, and when; one file that needs nothing
-    /// else
-    Report {
-        /// The run's id, or `last`
-        run: String,
-        /// The file to write
-        #[arg(long, short, value_name = "FILE")]
-        output: PathBuf,
-    },
-    /// Go on with a run that stopped
-    Resume(ResumeArgs),
-    /// Show the rows of a load in parts, all of which are loaded, where the last host could not
-    Publish(PublishArgs),
-    /// Compare what a run has loaded with what it read: every value, by checksums
-    Verify(VerifyArgs),
-    /// Take back a run that has finished, where that can be done exactly: partitions, and a table that
-    /// was replaced and kept
-    Undo {
-        /// The run's id, or `last`
-        run: String,
-        #[command(flatten)]
-        ledger: LedgerArgs,
-    },
-    /// Take back a run that stopped: its tables and its rows in the ledger; of a load in parts, all
-    /// of it
-    Abort {
-        /// The run's id, or `last`
-        run: String,
-        #[command(flatten)]
-        ledger: LedgerArgs,
-    },
-}
-
-#[derive(Debug, Args)]
-pub struct VerifyArgs {
-    /// The run's id, or `last`
-    pub run: String,
-    /// Read the files again, and compare with these [default: those of the run]
-    #[arg(long, value_name = "FILES", num_args = 0..)]
-    pub against: Option<Vec<String>>,
-    /// Sessions that the server sums with, side by side [default: auto]
-    #[arg(long, value_name = "N|auto", value_parser = count)]
-    pub streams: Option<Count>,
-    /// Print one JSON object on stdout
-    #[arg(long)]
-    pub json: bool,
     #[command(flatten)]
-    pub ledger: LedgerArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct ResumeArgs {
-    /// The run's id, or `last`
-    pub run: String,
-    /// The server, with a password or options that were not kept [default: that of the run]
-    #[arg(long, value_name = "URL")]
-    pub to: Option<String>,
-    /// Sessions to load with [default: those of the run]
-    #[arg(long, value_name = "N|auto", value_parser = count)]
-    pub streams: Option<Count>,
-    /// Rows, or share of rows, that may be rejected [default: as the run had it]
-    #[arg(long, value_name = "N|P%")]
-    pub max_rejects: Option<RejectLimit>,
-    /// What is compared before rows are shown [default: as the run had it]
-    #[arg(long, value_parser = verify, value_name = "quick|full")]
-    pub verify: Option<Verify>,
-    /// How long to wait for a server that is gone [default: as the run had it]
-    #[arg(long, value_name = "SECONDS")]
-    pub retry_for: Option<u64>,
-    /// Print one JSON object on stdout
-    #[arg(long)]
-    pub json: bool,
-    /// Append what is done, line by line with its time, to a file
-    #[arg(long, value_name = "FILE")]
-    pub log_file: Option<PathBuf>,
-    /// Show it on a page while it goes on [without an address: 127.0.0.1 and a free port]
-    #[arg(long, value_name = "ADDRESS[:PORT]", num_args = 0..=1, require_equals = true,
-          default_missing_value = HERE)]
-    pub live: Option<String>,
-    /// No progress, no summary
-    #[arg(long, short)]
-    pub quiet: bool,
-}
-
-/// A value of an enum by the name that the job file uses too.
-fn by_name<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_value(serde_json::Value::String(text.into())).map_err(|error| {
-        let text = error.to_string();
-        text.split(", expected")
-            .nth(1)
-            .map_or(text.clone(), |known| format!("known are{}", known.replace("one of", "")))
-    })
-}
-
-fn format_name(text: &str) -> Result<FormatName, String> {
-    by_name(text)
-}
-
-fn header(text: &str) -> Result<Header, String> {
-    by_name(text)
-}
-
-fn publish(text: &str) -> Result<Publish, String> {
-    by_name(text)
-}
-
-fn method(text: &str) -> Result<Method, String> {
-    by_name(text)
-}
-
-fn verify(text: &str) -> Result<Verify, String> {
-    by_name(text)
-}
-
-fn codec(text: &str) -> Result<Codec, String> {
-    by_name(text)
-}
-
-fn direct_io(text: &str) -> Result<DirectIo, String> {
-    by_name(text)
-}
-
-fn count(text: &str) -> Result<Count, String> {
-    text.parse()
+    pub silence: SilenceArgs,
 }

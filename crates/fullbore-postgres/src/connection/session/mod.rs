@@ -1,25 +1,29 @@
 //! One session with the server, used by one thread at a time.
+//!
+//! How a query's answers become its result is in `collected`; whether a server is of the kind wanted,
+//! in `target`; what its version is as a number, in `version`.
+
+mod collected;
+mod target;
+mod version;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use fallible_iterator::FallibleIterator;
-use postgres_protocol::message::backend::{Message, RowDescriptionBody};
 use postgres_protocol::message::frontend;
 
 use super::cancel::CancelHandle;
 use super::error::ConnectionError;
-use super::limits::RESULT_BYTES_MAX;
 use super::notices::Wanted;
 use super::options::{ConnectionOptions, TargetSession};
-use super::rows::{QueryResult, Row, rows_of_tag};
+use super::rows::{QueryResult, Row};
 use super::server_message::ServerMessage;
 use super::startup::{self, Started};
-use super::wire::{Answer, Wire};
+use super::wire::Wire;
+use version::version_num;
 
 /// Whether a transaction is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -192,83 +196,13 @@ impl Session {
         self.wire.send(&[&message])
     }
 
-    /// Reads all answers up to the point where the server waits for us again. Whatever goes
-    /// wrong on the way, the session is usable afterwards, unless it is lost.
-    pub(super) fn collect(&mut self) -> Result<QueryResult, ConnectionError> {
-        let mut collected = Collected::default();
-        loop {
-            let answer = match self.wire.next() {
-                Ok(answer) => answer,
-                // The server says why before it hangs up.
-                Err(lost) => return Err(collected.failure.unwrap_or(lost)),
-            };
-            match answer {
-                Answer::Message(Message::ReadyForQuery(body)) => {
-                    self.set_status(body.status())?;
-                    return collected.finish();
-                }
-                Answer::Error(message) => {
-                    if message.is_fatal() {
-                        self.wire.set_broken(&message.message);
-                        return Err(ConnectionError::Server(message));
-                    }
-                    collected.fail(ConnectionError::Server(message));
-                }
-                Answer::Message(Message::CopyInResponse(_)) => {
-                    collected.fail(ConnectionError::usage(
-                        "the statement is a COPY FROM STDIN, but here is no data for it",
-                    ));
-                    self.send_copy_fail("no data")?;
-                }
-                Answer::Message(message) => {
-                    if let Err(error) = collected.take(message) {
-                        if let ConnectionError::Protocol { reason } = error {
-                            return Err(self.wire.violate(reason));
-                        }
-                        collected.fail(error);
-                    }
-                }
-            }
-        }
-    }
-
     pub(super) fn send_copy_fail(&mut self, reason: &str) -> Result<(), ConnectionError> {
         let mut message = BytesMut::new();
         frontend::copy_fail(&reason.replace('\0', " "), &mut message)
             .map_err(|error| ConnectionError::usage(error.to_string()))?;
         self.wire.send(&[&message])
     }
-
-    /// Whether this server is of the kind wanted. Servers before 14 don't report it unasked.
-    fn check_target(&mut self, wanted: TargetSession) -> Result<(), ConnectionError> {
-        let (name, question, value, kind) = match wanted {
-            TargetSession::Any | TargetSession::PreferStandby => return Ok(()),
-            TargetSession::ReadWrite => ("", "SHOW transaction_read_only", "off", "read-only"),
-            TargetSession::ReadOnly => ("", "SHOW transaction_read_only", "on", "not read-only"),
-            TargetSession::Primary => ("in_hot_standby", IN_RECOVERY, "off", "a standby"),
-            TargetSession::Standby => ("in_hot_standby", IN_RECOVERY, "on", "no standby"),
-        };
-        let found = match self.parameter(name) {
-            Some(reported) => reported.to_owned(),
-            None => {
-                let rows = self.query(question)?;
-                rows.first().and_then(|row| row.get(0)).unwrap_or_default().to_owned()
-            }
-        };
-        if found == value {
-            return Ok(());
-        }
-        Err(ConnectionError::Refused {
-            target: self.target.clone(),
-            source: std::io::Error::other(format!(
-                "the server is {kind}, but target_session_attrs={wanted}"
-            )),
-        })
-    }
 }
-
-const IN_RECOVERY: &str =
-    "SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN 'on' ELSE 'off' END";
 
 impl Drop for Session {
     fn drop(&mut self) {
@@ -293,96 +227,5 @@ impl std::fmt::Debug for Session {
             .field("status", &self.status)
             .field("broken", &self.is_broken())
             .finish_non_exhaustive()
-    }
-}
-
-/// The answers to a query, as they come in.
-#[derive(Default)]
-struct Collected {
-    columns: Arc<[String]>,
-    result: QueryResult,
-    bytes: usize,
-    failure: Option<ConnectionError>,
-}
-
-impl Collected {
-    /// Only the first failure counts: the others follow from it.
-    fn fail(&mut self, error: ConnectionError) {
-        self.failure.get_or_insert(error);
-    }
-
-    fn finish(self) -> Result<QueryResult, ConnectionError> {
-        self.failure.map_or(Ok(self.result), Err)
-    }
-
-    fn take(&mut self, message: Message) -> Result<(), ConnectionError> {
-        match message {
-            Message::RowDescription(body) => {
-                self.columns = columns(&body)?;
-                self.result.rows.clear();
-                self.bytes = 0;
-            }
-            Message::DataRow(body) => {
-                self.bytes += body.buffer().len();
-                if self.bytes > RESULT_BYTES_MAX {
-                    return Err(ConnectionError::protocol("a result of more than 1 GB"));
-                }
-                self.result.rows.push(Row::new(&self.columns, &body)?);
-            }
-            Message::CommandComplete(body) => {
-                let tag =
-                    body.tag().map_err(|error| ConnectionError::protocol(error.to_string()))?;
-                self.result.rows_affected = rows_of_tag(tag);
-            }
-            Message::EmptyQueryResponse | Message::CopyData(_) | Message::CopyDone => {}
-            Message::CopyOutResponse(_) => {
-                return Err(ConnectionError::usage(
-                    "the statement is a COPY TO STDOUT, but here is nobody to take its data",
-                ));
-            }
-            _ => {
-                return Err(ConnectionError::protocol("an answer that does not belong to a query"));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn columns(body: &RowDescriptionBody) -> Result<Arc<[String]>, ConnectionError> {
-    let names: Vec<String> = body
-        .fields()
-        .map(|field| Ok(field.name().to_owned()))
-        .collect()
-        .map_err(|error| ConnectionError::protocol(error.to_string()))?;
-    Ok(names.into())
-}
-
-/// `18.6 (Debian ...)`, `9.6.24`, `19beta1` as PostgreSQL's own numbers.
-fn version_num(text: &str) -> u32 {
-    let number: &str = text
-        .split(|character: char| !(character.is_ascii_digit() || character == '.'))
-        .next()
-        .unwrap_or_default();
-    let parts: Vec<u32> = number.split('.').map_while(|part| part.parse().ok()).collect();
-    let part = |index: usize| parts.get(index).copied().unwrap_or(0).min(9_999);
-    if part(0) >= 10 {
-        part(0) * 10_000 + part(1)
-    } else {
-        part(0) * 10_000 + part(1).min(99) * 100 + part(2).min(99)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::version_num;
-
-    #[test]
-    fn versions() {
-        assert_eq!(version_num("18.6"), 180_006);
-        assert_eq!(version_num("15.13 (Debian 15.13-0+deb12u1)"), 150_013);
-        assert_eq!(version_num("19beta1"), 190_000);
-        assert_eq!(version_num("9.6.24"), 90_624);
-        assert_eq!(version_num("999999999999"), 0);
-        assert_eq!(version_num("what"), 0);
     }
 }

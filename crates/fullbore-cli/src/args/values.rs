@@ -1,0 +1,46 @@
+//! Values of options, out of what was written.
+
+use fullbore_core::job::{Codec, Count, DirectIo, FormatName, Method, Publish, Verify};
+use fullbore_core::parse::dialect::Header;
+
+/// A value of an enum by the name that the job file uses too.
+fn by_name<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(serde_json::Value::String(text.into())).map_err(|error| {
+        let text = error.to_string();
+        text.split(", expected")
+            .nth(1)
+            .map_or(text.clone(), |known| format!("known are{}", known.replace("one of", "")))
+    })
+}
+
+pub fn format_name(text: &str) -> Result<FormatName, String> {
+    by_name(text)
+}
+
+pub fn header(text: &str) -> Result<Header, String> {
+    by_name(text)
+}
+
+pub fn publish(text: &str) -> Result<Publish, String> {
+    by_name(text)
+}
+
+pub fn method(text: &str) -> Result<Method, String> {
+    by_name(text)
+}
+
+pub fn verify(text: &str) -> Result<Verify, String> {
+    by_name(text)
+}
+
+pub fn codec(text: &str) -> Result<Codec, String> {
+    by_name(text)
+}
+
+pub fn direct_io(text: &str) -> Result<DirectIo, String> {
+    by_name(text)
+}
+
+pub fn count(text: &str) -> Result<Count, String> {
+    text.parse()
+}

@@ -1,0 +1,100 @@
+//! How a round ends, or holds still: failures, signals, and limits that are passed.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::Schedule;
+use super::state::State;
+use crate::constants::INTERRUPT_GRACE_S;
+use crate::error::{Error, Result};
+use crate::observe::clock::{self, Activity};
+
+impl Schedule<'_> {
+    /// Runs a thread's work; an error or a panic ends the whole run.
+    pub fn guard(&self, work: impl FnOnce() -> Result<()>) {
+        let failure = match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error,
+            Err(panic) => {
+                let text = panic
+                    .downcast_ref::<String>()
+                    .map(String::as_str)
+                    .or_else(|| panic.downcast_ref::<&str>().copied())
+                    .unwrap_or("no message");
+                Error::usage(format!("a defect of Fullbore ended the run: {text}"))
+            }
+        };
+        self.fail(failure);
+    }
+
+    /// Ends the run; the first failure is the one that counts.
+    pub fn fail(&self, error: Error) {
+        let mut state = self.lock();
+        state.failure.get_or_insert(error);
+        self.wake_all(state);
+    }
+
+    /// Where a signal came, gives out no more pieces; those under way have so long to be committed.
+    pub fn notice_interrupt(&self, since: &mut Option<Instant>) {
+        if !self.interrupted.load(Ordering::Relaxed) {
+            return;
+        }
+        let since = since.get_or_insert_with(Instant::now);
+        self.lock().is_stopping = true;
+        self.released.notify_all();
+        // What is not kept needn't be waited for.
+        let grace = Duration::from_secs(INTERRUPT_GRACE_S);
+        if !self.plan.continuity.is_resumable || since.elapsed() >= grace {
+            self.fail(Error::Interrupted);
+        }
+    }
+
+    /// Whether nobody waits for what a stream could still load.
+    pub fn has_ended(&self) -> bool {
+        let state = self.lock();
+        state.closed || state.is_stopping
+    }
+
+    /// No more work will come.
+    pub fn close(&self) {
+        self.wake_all(self.lock());
+    }
+
+    fn wake_all(&self, mut state: MutexGuard<'_, State>) {
+        state.closed = true;
+        state.active.iter().for_each(|active| active.arrived.notify_all());
+        drop(state);
+        self.work.notify_all();
+        self.ready.notify_all();
+        self.released.notify_all();
+    }
+
+    /// Lets streams wait, or go on.
+    pub fn hold(&self, is_held: bool) {
+        self.lock().is_held = is_held;
+        self.released.notify_all();
+    }
+
+    /// Waits while a limit is passed, unless the run is to end.
+    pub(super) fn wait_if_held<'s>(
+        &self,
+        mut state: MutexGuard<'s, State>,
+    ) -> MutexGuard<'s, State> {
+        while state.is_held && !state.closed && !state.is_stopping {
+            clock::enter(Activity::Held);
+            state = self.released.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+        state
+    }
+
+    pub fn take_failure(&self) -> Option<Error> {
+        self.lock().failure.take()
+    }
+
+    /// Why connections were lost, where some were.
+    pub fn take_lost(&self) -> Option<Error> {
+        self.lock().lost.take()
+    }
+}

@@ -1,0 +1,224 @@
+//! Stored values as the target's types, and nothing lost on the way.
+//!
+//! Arrow's casts cut silently what COPY would round (nanoseconds) or refuse (1.7 as an integer).
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use arrow_array::types::{
+    ArrowPrimitiveType, Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType,
+    TimestampNanosecondType,
+};
+use arrow_array::{Array, ArrayRef, PrimitiveArray, StringArray, cast::AsArray};
+use arrow_cast::display::array_value_to_string;
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{DataType, TimeUnit};
+
+use crate::parse::types::FieldType;
+
+/// Why values of a stored type are for the server to read, as text, where they are.
+pub fn judged_by_server(stored: &DataType, target: &FieldType) -> Option<&'static str> {
+    let is_text =
+        |kind: &DataType| matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    match (stored, target) {
+        (DataType::Dictionary(_, value), _) => judged_by_server(value, target),
+        (stored, target) if is_text(stored) && !is_text(&target.arrow()) => {
+            Some("stored as text in the file")
+        }
+        // What such a moment is, the session's TimeZone says.
+        (
+            DataType::Timestamp(_, None) | DataType::Date32 | DataType::Date64,
+            FieldType::TimestampTz { zoneless_is_utc: false },
+        ) => Some("stored without a time zone in the file"),
+        _ => None,
+    }
+}
+
+/// The array as another type; the message of an error names row (from 0) and value.
+pub fn exact(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, (Option<usize>, String)> {
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    let rounded = in_microseconds(array);
+    let array = rounded.as_ref().unwrap_or(array);
+    let whole = |error: arrow_schema::ArrowError| (None, format!("does not fit {wanted}: {error}"));
+    let cast = cast_with_options(array, wanted, &options).map_err(whole)?;
+    if may_lose(array.data_type(), wanted) {
+        let back = cast_with_options(&cast, array.data_type(), &options).map_err(whole)?;
+        if back.as_ref() != array.as_ref() {
+            let differs =
+                |row: &usize| back.slice(*row, 1).as_ref() != array.slice(*row, 1).as_ref();
+            let row = (0..array.len()).find(differs).unwrap_or(0);
+            let value = array_value_to_string(array, row).unwrap_or_default();
+            return Err((Some(row), format!("holds {value}, which is not exact as {wanted}")));
+        }
+    }
+    Ok(cast)
+}
+
+/// The array as text that the server reads as a value of the target's type.
+pub fn as_text(array: &ArrayRef, target: &FieldType) -> Result<ArrayRef, (Option<usize>, String)> {
+    match (array.data_type(), target) {
+        (
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView,
+            FieldType::Bytea | FieldType::Uuid,
+        )
+        | (DataType::FixedSizeBinary(_), _) => {
+            let prefix = if *target == FieldType::Uuid { "" } else { "\\x" };
+            let bytes = cast_with_options(array, &DataType::LargeBinary, &CastOptions::default())
+                .map_err(|error| (None, format!("does not fit text: {error}")))?;
+            let digits = bytes.as_binary::<i64>().iter().map(|value| {
+                let mut text = String::from(prefix);
+                for byte in value? {
+                    let _ = write!(text, "{byte:02x}");
+                }
+                Some(text)
+            });
+            Ok(Arc::new(digits.collect::<StringArray>()))
+        }
+        // The zone is how a moment is shown; its name needs no table of zones so.
+        (DataType::Timestamp(unit, Some(_)), _) => {
+            let in_utc = DataType::Timestamp(*unit, Some("+00:00".into()));
+            exact(&exact(array, &in_utc)?, &DataType::Utf8)
+        }
+        _ => exact(array, &DataType::Utf8),
+    }
+}
+
+/// Whether a cast goes through with values that it changes, and COPY would neither round nor cut them
+/// in the same way.
+fn may_lose(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Boolean, Dictionary, LargeList, List, Time64, Timestamp};
+    let is_fraction = |kind: &DataType| {
+        kind.is_floating() || kind.is_decimal() && !matches!(scale(kind), Some(0))
+    };
+    match (from, to) {
+        (Dictionary(_, value), _) => may_lose(value, to),
+        (List(from) | LargeList(from), List(to) | LargeList(to)) => {
+            may_lose(from.data_type(), to.data_type())
+        }
+        (Timestamp(TimeUnit::Nanosecond, _), Timestamp(unit, _))
+        | (Time64(TimeUnit::Nanosecond), Time64(unit)) => *unit != TimeUnit::Nanosecond,
+        (from, to) => is_fraction(from) && to.is_integer() || from.is_numeric() && *to == Boolean,
+    }
+}
+
+fn scale(decimal: &DataType) -> Option<i8> {
+    match decimal {
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale)
+        | DataType::Decimal256(_, scale) => Some(*scale),
+        _ => None,
+    }
+}
+
+/// Nanoseconds as microseconds, rounded to the nearest one as the server rounds what it reads.
+fn in_microseconds(array: &ArrayRef) -> Option<ArrayRef> {
+    Some(match array.data_type() {
+        DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
+            let rounded: PrimitiveArray<TimestampMicrosecondType> =
+                nearest(array.as_primitive::<TimestampNanosecondType>());
+            Arc::new(rounded.with_timezone_opt(zone.clone()))
+        }
+        DataType::Time64(TimeUnit::Nanosecond) => {
+            let rounded: PrimitiveArray<Time64MicrosecondType> =
+                nearest(array.as_primitive::<Time64NanosecondType>());
+            Arc::new(rounded)
+        }
+        _ => return None,
+    })
+}
+
+fn nearest<F, T>(array: &PrimitiveArray<F>) -> PrimitiveArray<T>
+where
+    F: ArrowPrimitiveType<Native = i64>,
+    T: ArrowPrimitiveType<Native = i64>,
+{
+    array.unary(|nanoseconds| {
+        let (whole, rest) = (nanoseconds.div_euclid(1000), nanoseconds.rem_euclid(1000));
+        whole + i64::from(rest > 500 || rest == 500 && whole % 2 != 0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{
+        BinaryArray, BooleanArray, Decimal128Array, FixedSizeBinaryArray, Float64Array, Int32Array,
+        ListArray, TimestampMicrosecondArray, TimestampNanosecondArray,
+    };
+
+    use super::*;
+
+    fn cast(array: impl Array + 'static, wanted: &DataType) -> Result<ArrayRef, String> {
+        let array: ArrayRef = Arc::new(array);
+        exact(&array, wanted).map_err(|(row, message)| format!("{row:?}: {message}"))
+    }
+
+    #[test]
+    fn what_is_exact_is_cast() {
+        let floats = Float64Array::from(vec![Some(1.0), None, Some(-3.0)]);
+        let found = cast(floats, &DataType::Int32).expect("exact");
+        assert_eq!(*found, Int32Array::from(vec![Some(1), None, Some(-3)]));
+        let decimals = Decimal128Array::from(vec![Some(150), None]).with_precision_and_scale(9, 1);
+        let found = cast(decimals.expect("fits"), &DataType::Int32).expect("exact");
+        assert_eq!(*found, Int32Array::from(vec![Some(15), None]));
+        let bits = cast(Int32Array::from(vec![0, 1]), &DataType::Boolean).expect("exact");
+        assert_eq!(*bits, BooleanArray::from(vec![false, true]));
+    }
+
+    #[test]
+    fn what_would_change_is_named() {
+        let floats = Float64Array::from(vec![Some(1.0), None, Some(1.7)]);
+        let error = cast(floats, &DataType::Int32).expect_err("a fraction");
+        assert!(error.starts_with("Some(2): holds 1.7"), "{error}");
+        let decimals = Decimal128Array::from(vec![150, 151]).with_precision_and_scale(9, 1);
+        let error = cast(decimals.expect("fits"), &DataType::Int64).expect_err("a fraction");
+        assert!(error.starts_with("Some(1): holds 15.1"), "{error}");
+        assert!(cast(Int32Array::from(vec![0, 2]), &DataType::Boolean).is_err());
+        let moments = Arc::new(TimestampNanosecondArray::from(vec![1_000, 1_001])) as ArrayRef;
+        let item = |kind| Arc::new(arrow_schema::Field::new_list_field(kind, true));
+        let offsets = arrow_buffer::OffsetBuffer::from_lengths([1, 1]);
+        let stored = item(moments.data_type().clone());
+        let lists = ListArray::new(stored, offsets, moments, None);
+        let wanted = DataType::Timestamp(TimeUnit::Microsecond, None);
+        let error = cast(lists, &DataType::List(item(wanted))).expect_err("nanoseconds");
+        assert!(error.starts_with("Some(1)"), "{error}");
+    }
+
+    #[test]
+    fn nanoseconds_are_rounded() {
+        let stored = [1_499, 1_500, 1_501, 2_500, -1_499, -1_500, -1_501, i64::MIN, i64::MAX];
+        let found = cast(
+            TimestampNanosecondArray::from(stored.to_vec()).with_timezone("UTC"),
+            &DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+        );
+        let micros = [1, 2, 2, 2, -1, -2, -2, -9_223_372_036_854_776, 9_223_372_036_854_776];
+        let wanted = TimestampMicrosecondArray::from(micros.to_vec()).with_timezone("UTC");
+        assert_eq!(*found.expect("rounded"), wanted);
+    }
+
+    #[test]
+    fn bytes_are_written_as_digits() {
+        let bytes: ArrayRef = Arc::new(BinaryArray::from(vec![Some(&b"a\\\xff"[..]), None]));
+        let text = as_text(&bytes, &FieldType::Bytea).expect("text");
+        assert_eq!(*text, StringArray::from(vec![Some("\\x615cff"), None]));
+        let bytes: ArrayRef =
+            Arc::new(FixedSizeBinaryArray::new(16, vec![0x1f_u8; 16].into(), None));
+        let text = as_text(&bytes, &FieldType::Uuid).expect("text");
+        assert_eq!(*text, StringArray::from(vec!["1f".repeat(16)]));
+        // What stands behind a text may be stored as mere bytes.
+        let bytes: ArrayRef = Arc::new(BinaryArray::from(vec![&b"abc"[..]]));
+        let text = as_text(&bytes, &FieldType::text()).expect("text");
+        assert_eq!(*text, StringArray::from(vec!["abc"]));
+    }
+
+    #[test]
+    fn the_server_reads_what_only_it_knows() {
+        let text = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+        assert!(judged_by_server(&text, &FieldType::Date).is_some());
+        assert!(judged_by_server(&text, &FieldType::text()).is_none());
+        let zoneless = DataType::Timestamp(TimeUnit::Microsecond, None);
+        let here = |zoneless_is_utc| FieldType::TimestampTz { zoneless_is_utc };
+        assert!(judged_by_server(&zoneless, &here(false)).is_some());
+        assert!(judged_by_server(&zoneless, &here(true)).is_none());
+    }
+}

@@ -1,0 +1,120 @@
+//! Targets that a run makes itself, and takes away again where it comes to nothing.
+//!
+//! A table is the run's own only if its very CREATE succeeded, and then only by its object id: a table
+//! of that name may be somebody else's, who made it meanwhile. The id is noted in the transaction of the
+//! CREATE, so that there is no moment at which a table is there that nobody knows to be the run's.
+
+use fullbore_core::error::{Error, Result};
+use fullbore_core::job::Publish;
+use fullbore_core::plan::Plan;
+
+use crate::catalog;
+use crate::connection::{ConnectionError, QualifiedName, Session, quote_literal};
+use crate::destination::Postgres;
+use crate::error::{failed, failed_while, refuse};
+use crate::ledger::runs;
+use crate::target::Target;
+
+/// The server's words for a table of that name, for its type of that name, and for the same seen too
+/// late to be told as such.
+const IS_THERE: [&str; 3] = ["42P07", "42710", "23505"];
+
+/// Makes a target by its statement, and notes which table it is.
+pub fn make(
+    postgres: &Postgres,
+    session: &mut Session,
+    plan: &Plan,
+    table: usize,
+    create: &str,
+) -> Result<()> {
+    session.execute("BEGIN").map_err(failed)?;
+    let made = (|| {
+        let target = &postgres.targets()[table];
+        session.execute(create).map_err(|error| not_made(error, target))?;
+        let found = catalog::relation(session, target.name()).map_err(failed)?;
+        let relation = found.ok_or_else(|| {
+            refuse(
+                format!("the statement that makes {} makes another table now", target.name()),
+                "the search path was changed since the load was planned; load again",
+            )
+        })?;
+        postgres.note_made(table, relation);
+        if let Some(ledger) = postgres.ledger() {
+            runs::made(session, ledger, plan, postgres)?;
+        }
+        session.execute("COMMIT").map_err(failed)?;
+        Ok(())
+    })();
+    made.inspect_err(|_| {
+        // The first error is the one to tell.
+        let _ = session.execute("ROLLBACK");
+    })
+}
+
+fn not_made(error: ConnectionError, target: &Target) -> Error {
+    let name = target.name();
+    match error.sqlstate() {
+        Some(code) if IS_THERE.contains(&code) => refuse(
+            format!("somebody made {name} after this load was planned to make it: {error}"),
+            "load again, into the table that is there now; or name another one with --table",
+        ),
+        _ => failed_while(error, &format!("making {name}")),
+    }
+}
+
+/// Takes away what the run made of its targets, unless somebody has put something into them.
+pub fn take_away(postgres: &Postgres, session: &mut Session) -> Result<()> {
+    let made: Vec<(String, u32)> = match postgres.ledger() {
+        // It also knows what an earlier attempt made.
+        Some(ledger) => {
+            let which = runs::Which::Run(&ledger.run_id);
+            let known = runs::find(session, &ledger.schema, &which)?;
+            let tables = known.into_iter().flat_map(|run| run.tables);
+            let made = tables.filter(|t| t.creates && (t.publish != Publish::Append || t.atomic));
+            made.map(|table| (table.target, table.oid)).collect()
+        }
+        None => {
+            let is_whole = |target: &Target| target.publish != Publish::Append || target.atomic;
+            let made = postgres.made();
+            let made = made.iter().filter(|(table, _)| is_whole(&postgres.targets()[**table]));
+            made.map(|(_, relation)| (relation.name.to_string(), relation.oid)).collect()
+        }
+    };
+    for (name, oid) in made {
+        drop_if_empty(session, &name, oid)?;
+    }
+    Ok(())
+}
+
+/// Drops a table that the run made, unless it is another one by now, or somebody has put rows or
+/// partitions into it since.
+pub fn drop_if_empty(session: &mut Session, target: &str, oid: u32) -> Result<()> {
+    let name = QualifiedName::parse(target).map_err(failed)?;
+    let is_ours = |found: Option<catalog::Relation>| found.is_some_and(|found| found.oid == oid);
+    if !is_ours(catalog::relation(session, &name).map_err(failed)?) {
+        return Ok(());
+    }
+    let literal = quote_literal(&name.to_string()).map_err(failed)?;
+    let looked = session.query(&format!(
+        "BEGIN; LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE;
+         SELECT {literal}::regclass <> {oid}::oid
+                OR EXISTS (SELECT FROM {name})
+                OR EXISTS (SELECT FROM pg_inherits WHERE inhparent = {literal}::regclass) AS filled"
+    ));
+    let is_empty = matches!(
+        looked.as_deref(),
+        Ok([row]) if row.get("filled") == Some("f")
+    );
+    let ended = match is_empty {
+        true => session.execute(&format!("DROP TABLE {name}; COMMIT")),
+        false => session.execute("ROLLBACK"),
+    };
+    if !is_empty {
+        tracing::info!("{name} stays: there is something in it that the run did not put there");
+    }
+    if let Err(error) = ended {
+        tracing::warn!("{name} stays: {error}");
+        let _ = session.execute("ROLLBACK");
+    }
+    Ok(())
+}

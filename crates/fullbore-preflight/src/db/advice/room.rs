@@ -1,0 +1,78 @@
+//! Room for a load: memory, sessions, and disks.
+
+use super::MIB;
+use super::lines::Lines;
+
+impl Lines<'_> {
+    pub(super) fn memory(&mut self) {
+        self.at_least(
+            "shared_buffers",
+            512.0 * MIB,
+            "2GB",
+            "COPY needs little, but the indexes that are kept beside it need more; a quarter of the \
+             machine's memory at the most",
+            "memory, for as long as the server runs",
+        );
+        self.at_least(
+            "maintenance_work_mem",
+            256.0 * MIB,
+            "1GB",
+            "indexes are sorted in so much at a time",
+            "so much memory for each index that is built at a time, and for each worker of autovacuum",
+        );
+        self.at_least(
+            "max_locks_per_transaction",
+            256.0,
+            "256",
+            "partitions are shown in one transaction, with locks on each of them and their indexes",
+            "a few MB of shared memory",
+        );
+    }
+
+    pub(super) fn sessions(&mut self) {
+        let reserved = self.number("superuser_reserved_connections").unwrap_or(0.0)
+            + self.number("reserved_connections").unwrap_or(0.0);
+        let Some(most) = self.number("max_connections") else { return };
+        let free = most - reserved - self.facts.sessions as f64;
+        if free < 16.0 {
+            let advised = format!("{}", (most + 32.0) as u64);
+            let why = format!("{} session(s) are free, and each stream takes one", free.max(0.0));
+            self.change("max_connections", &advised, why, "a few MB of memory");
+        } else {
+            self.keep("max_connections", &format!("{free} sessions are free"));
+        }
+    }
+
+    pub(super) fn places(&mut self) {
+        let size = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
+        for tablespace in &self.facts.tablespaces.clone() {
+            let value = tablespace.bytes.map_or("size not told".into(), size);
+            self.note(
+                &format!("tablespace {}", tablespace.name),
+                value,
+                "--tablespaces A,B spreads new tables over several",
+            );
+        }
+        let Some(place) = self.facts.place.clone() else {
+            self.note(
+                "free disk",
+                "not known",
+                "the server is on another machine, or the role may not see where its files are",
+            );
+            return;
+        };
+        let why = format!("in {}", place.data.path.display());
+        self.note("free disk", size(place.data.free_bytes), why);
+        if let (Some(own), Some(wal)) = (place.has_own_wal_device(), &place.wal) {
+            let value = if own { "a device of its own" } else { "the data's device" };
+            let why = if own {
+                format!("good as it is; {} free there", size(wal.free_bytes))
+            } else {
+                "a load that is logged writes everything twice to one device; `initdb --waldir` or a \
+                 link in its place puts the log elsewhere"
+                    .to_owned()
+            };
+            self.note("write-ahead log", value, why);
+        }
+    }
+}
