@@ -84,9 +84,10 @@ pub fn assemble(
         let table_job = TableJob { atomic, ..table_job.clone() };
         let run = Run { id: &run_id, loaded_at, verify: job.verify, streams };
         let cut = Cut { is_made: is_cut, is_part: job.part.is_some() };
-        let made = assemble_table(table_job, number, wanted, postgres, cut, run)?;
+        let mut made = assemble_table(table_job, number, wanted, postgres, cut, run)?;
         if let Some(earlier) = earlier {
             check_resumed(earlier, number, &made.plan, made.target.as_ref())?;
+            earlier.recorded().go_on_with(number, &mut made.plan);
         }
         if let (Some(target), Some(postgres), None) = (&made.target, postgres, &not_resumable) {
             let reason = postgres.not_resumable(target)?;

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::moments::{Gate, Moment, assert_loaded, kill};
 use common::refused::{REJECTS, SERVERS, fresh};
 use common::{Files, assert_no_leftovers, packed};
 use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_skip};
@@ -174,6 +175,51 @@ fn rows_that_are_sifted_keep_their_lineage() {
             assert_eq!(right, database.psql("SELECT count(*) FROM ours"));
             assert_eq!(files.reasons().len() + right.parse::<usize>().expect("a number"), 3000);
         }
+    }
+}
+
+/// A run that is gone on with by its id calls its files as the command that began it did: its rows, those
+/// of either attempt, must be known again where they break a key.
+#[test]
+fn files_keep_their_names_when_a_run_is_gone_on_with() {
+    for server in SERVERS {
+        let cluster = shared_or_skip!(server);
+        let database = cluster.fresh_database();
+        let files = Files::new();
+        let tiny = files.write("tiny.csv", "1\n");
+        database.psql("CREATE TABLE first (a int)");
+        assert_loaded(&files.load(&database, &tiny, "first", &["--header", "none"]));
+        let filler = "x".repeat(1900);
+        // Rows of the last piece have keys of the first one.
+        let key = |row: usize| if row.is_multiple_of(5000) { 7 } else { row };
+        let rows: String = (1..=25_000).map(|row| format!("{},{filler}\n", key(row))).collect();
+        files.write("big.csv", rows);
+        database.psql("CREATE TABLE ours (k int PRIMARY KEY, v text, of text, at bigint)");
+        let mut gate = Gate::at(&database, Moment::PieceBegins(1));
+        let args = [
+            "--header",
+            "none",
+            "--streams",
+            "1",
+            "--max-rejects",
+            "9",
+            "--lineage",
+            "file=of,line=at",
+        ];
+        let child = files.start_load(database.url(), "./b*g.csv", "ours", &args);
+        gate.wait();
+        kill(child);
+        gate.open(&database);
+        let output = files.fullbore(&["runs", "resume", "last"]);
+        assert_eq!(output.code, REJECTS, "{}", output.stderr);
+        // Nobody touched it.
+        assert!(!output.stderr.contains("touched"), "{}", output.stderr);
+        assert_eq!(database.psql("SELECT string_agg(DISTINCT of, ' ') FROM ours"), "big.csv");
+        assert_eq!(
+            database.psql("SELECT count(*), min(at) FILTER (WHERE k = 7) FROM ours"),
+            "24995|7"
+        );
+        assert_no_leftovers(&database);
     }
 }
 

@@ -267,8 +267,12 @@ fn a_changed_source_or_target_is_refused_with_what_changed() {
     );
     refused("don't cover");
     database.psql("UPDATE fullbore.runs r SET pieces = s.pieces FROM saved s WHERE s.run = r.run");
-    // Put back as it was, it goes on.
-    assert_loaded(&files.load(&database, &file, "replaced", &REPLACE.resume_args()));
+    // Put back as it was, it goes on; and says that it can't know whether the content is the same.
+    let output = files.load(&database, &file, "replaced", &REPLACE.resume_args());
+    assert_loaded(&output);
+    for words in ["touched or replaced", "runs verify", "--against"] {
+        assert!(output.stderr.contains(words), "{}", output.stderr);
+    }
     assert_same(&database, "replaced", "plain");
 }
 

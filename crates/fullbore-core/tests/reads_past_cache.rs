@@ -21,6 +21,8 @@ fn source(path: &Path) -> Arc<SourceFile> {
         packing: Packing::Plain,
         size: found.len(),
         modified_ns: i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec()),
+        changed_ns: i128::from(found.ctime()) * 1_000_000_000 + i128::from(found.ctime_nsec()),
+        told: None,
         is_regular: true,
         encoding: None,
         data_start: 0,

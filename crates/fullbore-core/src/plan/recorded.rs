@@ -5,6 +5,8 @@
 //! must come out as it was recorded: a file of another size or time, or one that would be read
 //! otherwise, has other rows at the same places.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::{FileRange, Format, PieceInput, Plan, PlannedPiece, TablePlan};
@@ -29,6 +31,12 @@ pub struct RecordedFile {
     pub size: u64,
     /// Nanoseconds since 1970, as text: JSON's numbers are shorter.
     pub modified_ns: String,
+    /// The same of its last change of any kind. Runs of older versions have none, nor the next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed_ns: Option<String>,
+    /// What lineage and rejects call it, where that is not the path: it may have been given from a folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<String>,
 }
 
 /// What is kept of a plan.
@@ -53,10 +61,13 @@ impl RecordedTable {
 impl RecordedFile {
     pub fn of(file: &SourceFile) -> Self {
         let path = std::path::absolute(&file.path).unwrap_or_else(|_| file.path.clone());
+        let path = path.display().to_string();
         Self {
-            path: path.display().to_string(),
+            told: Some(file.told()).filter(|told| *told != path),
+            path,
             size: file.size,
             modified_ns: file.modified_ns.to_string(),
+            changed_ns: Some(file.changed_ns.to_string()),
         }
     }
 
@@ -117,6 +128,40 @@ impl Recorded {
         };
         // A file more or less is told before the shift that it causes.
         count().or(changed)
+    }
+
+    /// Has the files of a table, planned anew and found to be the same, called in lineage and rejects as
+    /// they were: a run's rows must be known again by what stands in them. And notes those that may have
+    /// another content all the same.
+    ///
+    /// A file's change time tells more than its modification time, which can be set back. But it changes
+    /// with a file's owner, permissions, name and links too, with a copy that is put in its place, and with
+    /// the server that it is mounted from. So it is no reason to refuse a run that may be hours old, where
+    /// all of its rows can be compared with the files afterwards.
+    pub fn go_on_with(&self, number: usize, table: &mut TablePlan) {
+        let Some(recorded) = self.tables.get(number) else { return };
+        let mut touched = Vec::new();
+        for (file, then) in table.files.iter_mut().zip(&recorded.files) {
+            let now = RecordedFile::of(file);
+            if then.changed_ns.is_some() && then.changed_ns != now.changed_ns {
+                touched.push(file.told());
+            }
+            let told = then.told.as_ref().unwrap_or(&then.path);
+            if file.told() != *told {
+                Arc::make_mut(file).told = Some(told.clone());
+            }
+        }
+        let Some(first) = touched.first() else { return };
+        let more = match touched.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        table.notes.push(format!(
+            "{first}{more}: touched or replaced since the run was begun, though size and modification \
+             time are the same; if the content may be another, compare it with what was loaded: \
+             `fullbore runs verify {} --against`",
+            self.run_id
+        ));
     }
 
     /// Refuses where a table, planned anew, does not come out as it was recorded.

@@ -157,7 +157,7 @@ pub fn parser_for(table: &crate::plan::TablePlan, dialect: &Dialect, lane: Lane)
 
 /// The path of a source as lineage and rejects tell it.
 pub fn path_of(plan: &Plan, table: usize, file: usize) -> String {
-    plan.tables[table].files[file].path.display().to_string()
+    plan.tables[table].files[file].told()
 }
 
 fn parse_block(

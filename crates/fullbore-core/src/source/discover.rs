@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::{Packing, SourceFile, modified_ns};
+use super::{Packing, SourceFile, changed_ns, modified_ns};
 use crate::error::{Error, Result};
 
 /// The files behind one source, in the order of their names (`part.2` before `part.10`).
@@ -39,6 +39,8 @@ pub(super) fn stdin() -> SourceFile {
         packing: Packing::Plain,
         size: 0,
         modified_ns: 0,
+        changed_ns: 0,
+        told: None,
         is_regular: false,
         encoding: None,
         data_start: 0,
@@ -92,6 +94,8 @@ fn inspect(path: PathBuf) -> Result<SourceFile> {
         packing,
         size: if is_regular { metadata.len() } else { 0 },
         modified_ns: modified_ns(&metadata),
+        changed_ns: changed_ns(&metadata),
+        told: None,
         is_regular,
         encoding: None,
         data_start: 0,

@@ -51,6 +51,11 @@ pub struct SourceFile {
     pub size: u64,
     /// Modification time in nanoseconds since 1970.
     pub modified_ns: i128,
+    /// When content, name, owner or permissions changed last, in the same unit.
+    pub changed_ns: i128,
+    /// What lineage and rejects call it, where that is not its path: as the run called it that is gone on
+    /// with.
+    pub told: Option<String>,
     pub is_regular: bool,
     /// The text's encoding, where it is not UTF-8.
     pub encoding: Option<&'static encoding_rs::Encoding>,
@@ -65,6 +70,11 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
+    /// What lineage and rejects call it.
+    pub fn told(&self) -> String {
+        self.told.clone().unwrap_or_else(|| self.path.display().to_string())
+    }
+
     pub fn is_stdin(&self) -> bool {
         self.path.as_os_str() == "-"
     }
@@ -123,6 +133,10 @@ impl SourceFile {
         }
         Ok(())
     }
+}
+
+pub(crate) fn changed_ns(metadata: &Metadata) -> i128 {
+    i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec())
 }
 
 pub(crate) fn modified_ns(metadata: &Metadata) -> i128 {
