@@ -25,13 +25,15 @@ const CONNECTING: Duration = Duration::from_secs(30);
 pub const ON_SERVER: &str = "SET tcp_keepalives_idle = 20; SET tcp_keepalives_interval = 10; \
     SET tcp_keepalives_count = 3; SET tcp_user_timeout = '60s'; ";
 
-/// The rows that COPY skips are told in notices, which a role may have silenced.
-const TELLS: &str = "SET client_min_messages = notice";
+/// The rows that COPY skips are told in notices, which a role may have silenced. And what is looked at
+/// under a lock is looked at as it is then, not as it was when the transaction began.
+const PLAINLY: &str =
+    "SET client_min_messages = notice; SET default_transaction_isolation = 'read committed'";
 
 /// A session of which neither end waits for ever.
 pub fn connect(options: &ConnectionOptions) -> Result<Session, ConnectionError> {
     let mut session = Session::connect(options)?;
-    session.query(&format!("{ON_SERVER}{TELLS}"))?;
+    session.query(&format!("{ON_SERVER}{PLAINLY}"))?;
     Ok(session)
 }
 

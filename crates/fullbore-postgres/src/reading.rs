@@ -26,9 +26,10 @@ const NAMES: [&str; 7] = [
     "array_nulls",
 ];
 
-/// How both lanes read, whatever the server's defaults. The style alone: the order of day and month
-/// stays that of the server, the database, the role or the URL, as it is for COPY.
-const STYLES: [(&str, &str); 2] = [("DateStyle", "ISO"), ("IntervalStyle", "postgres")];
+/// How days are written, whatever the server's default. The style alone: the order of day and month
+/// stays that of the server, the database, the role or the URL, as it is for COPY. `IntervalStyle` is
+/// left: under `sql_standard` one minus sign is for all fields of an interval that is read.
+const STYLES: [(&str, &str); 1] = [("DateStyle", "ISO")];
 
 /// Settings and their values.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -40,7 +40,7 @@ pub struct RefusedRow {
 const REFUSED: &str = "pg_temp.fullbore_refused";
 
 /// Classes of errors that are a row's own fault: values, constraints, views' checks, and what
-/// functions and triggers raise. Anything else ends the loop.
+/// functions and triggers raise. Anything else ends the loop, and so does a damaged table or index.
 const ITS_OWN_FAULT: &str = "('22', '23', '44', 'P0', 'XX')";
 
 impl RowLoop<'_> {
@@ -65,6 +65,7 @@ impl RowLoop<'_> {
                          GET STACKED DIAGNOSTICS said_detail = PG_EXCEPTION_DETAIL,
                              said_column = COLUMN_NAME, said_constraint = CONSTRAINT_NAME;
                          IF left(SQLSTATE, 2) NOT IN {ITS_OWN_FAULT}
+                            OR SQLSTATE IN ('XX001', 'XX002')
                             OR said_constraint = {range_check} THEN
                              RAISE;
                          END IF;

@@ -131,7 +131,8 @@ pub fn sniff(
 ) -> Result<Sniffed> {
     let mut notes = Vec::new();
     let extensions = extensions(name);
-    let mut dialect = match hints.format.or_else(|| format_by_name(&extensions)) {
+    let format = hints.format.or_else(|| format_by_name(&extensions));
+    let mut dialect = match format {
         Some(FormatName::Tbl) => Dialect::tbl(),
         Some(FormatName::Text) => Dialect::text(),
         Some(FormatName::Tsv) => tsv(sample),
@@ -156,7 +157,7 @@ pub fn sniff(
     }
     match hints.delimiter {
         Some(delimiter) => dialect.delimiter = delimiter,
-        None if dialect.family == Family::Csv && hints.format != Some(FormatName::Tsv) => {
+        None if dialect.family == Family::Csv && format != Some(FormatName::Tsv) => {
             guess_delimiter(&mut dialect, sample, sample_is_whole_file, &mut notes);
         }
         None => {}

@@ -41,18 +41,29 @@ pub fn in_a_loop(
     let mut values: Vec<String> = (0..first).map(|n| format!("r.c{n}::pg_catalog.int8")).collect();
     for (number, column) in types.iter().enumerate() {
         let field = format!("r.c{}", number + first);
-        match column {
-            Column::Plain(type_name) => {
-                declared.push_str(&format!("v{number} {type_name}; "));
-                prepared.push_str(&format!(
-                    "at := {}; given := {field}; v{number} := {field};\n",
-                    number + 1
-                ));
-                values.push(format!("v{number}"));
+        let variable = format!("v{number}");
+        let read = match &column.read {
+            Read::ByAssignment(type_name) => {
+                declared.push_str(&format!("{variable} {type_name}; "));
+                field.clone()
             }
-            // A variable of a domain can't be empty where the domain can't.
-            Column::Domain(type_name) => values.push(format!("{field}::{type_name}")),
-        }
+            Read::AsInterval(modifier) => {
+                declared.push_str(&format!("{variable} interval; "));
+                format!("pg_catalog.interval_in({field}::cstring, 0, {modifier})")
+            }
+            Read::AsComposite => {
+                values.push(format!("{field}::{}", column.type_name));
+                continue;
+            }
+        };
+        let at = number + 1;
+        prepared.push_str(&format!("at := {at}; given := {field}; {variable} := {read};\n"));
+        values.push(match column.is_domain {
+            // A variable of a domain can't be empty where the domain can't. The cast cuts nothing: the
+            // value has the length that the domain's own type allows.
+            true => format!("{variable}::{}", column.type_name),
+            false => variable,
+        });
     }
     let (taken, refused) = RowLoop {
         source: "pg_temp.fullbore_lines",
@@ -79,22 +90,40 @@ pub fn in_a_loop(
     Ok((taken, refusals.collect()))
 }
 
-enum Column {
-    Plain(String),
-    Domain(String),
+struct Column {
+    type_name: String,
+    is_domain: bool,
+    read: Read,
 }
 
-/// The types of the columns that are sent, as the table has them.
+/// How text becomes a value as COPY makes it one.
+enum Read {
+    /// Assigned to a variable of this type, by its input function, its length held to.
+    ByAssignment(String),
+    /// By its input function with its modifier: `interval hour` takes a bare `10` for hours.
+    AsInterval(i32),
+    /// Cast: a variable of such a type takes no text.
+    AsComposite,
+}
+
+/// The types of the columns that are sent, as the table has them; of a domain the type under it, too.
 fn types_of(
     session: &mut Session,
     target: &JudgeTarget<'_>,
     names: &[&str],
 ) -> Result<Vec<Column>, ConnectionError> {
     let rows = session.query(&format!(
-        "SELECT a.attname, format_type(a.atttypid, a.atttypmod) AS type_name,
-                t.typtype = 'd' AS is_domain
-           FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-          WHERE a.attrelid = {}::regclass AND a.attnum > 0 AND NOT a.attisdropped",
+        "WITH RECURSIVE under AS (
+            SELECT a.attname, a.atttypid AS type, a.atttypmod AS modifier,
+                   format_type(a.atttypid, a.atttypmod) AS type_name, false AS is_domain
+              FROM pg_attribute a
+             WHERE a.attrelid = {}::regclass AND a.attnum > 0 AND NOT a.attisdropped
+            UNION ALL
+            SELECT u.attname, t.typbasetype, t.typtypmod, u.type_name, true
+              FROM under u JOIN pg_type t ON t.oid = u.type WHERE t.typtype = 'd')
+         SELECT u.attname, u.type_name, u.is_domain, u.modifier, t.typtype,
+                format_type(u.type, u.modifier) AS base_name, u.type = 'interval'::regtype AS is_interval
+           FROM under u JOIN pg_type t ON t.oid = u.type WHERE t.typtype <> 'd'",
         quote_literal(target.table)?
     ))?;
     let found = names.iter().map(|name| {
@@ -102,11 +131,14 @@ fn types_of(
         let row = row.ok_or_else(|| {
             ConnectionError::protocol(format!("{} has lost its column {name}", target.table))
         })?;
-        let type_name = row.get("type_name").unwrap_or_default().to_owned();
-        Ok(match row.get("is_domain") {
-            Some("t") => Column::Domain(type_name),
-            _ => Column::Plain(type_name),
-        })
+        let text = |name: &str| row.get(name).unwrap_or_default().to_owned();
+        let read = match (row.get("typtype"), row.get("is_interval")) {
+            (Some("c"), _) => Read::AsComposite,
+            (_, Some("t")) => Read::AsInterval(text("modifier").parse().unwrap_or(-1)),
+            _ => Read::ByAssignment(text("base_name")),
+        };
+        let is_domain = row.get("is_domain") == Some("t");
+        Ok(Column { type_name: text("type_name"), is_domain, read })
     });
     found.collect()
 }

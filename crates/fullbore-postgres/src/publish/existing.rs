@@ -96,10 +96,7 @@ const OWN_PROPERTIES: &str = "
 /// Refuses a partition that the loaded one can't take the place of.
 pub fn check_replaceable(session: &mut Session, parent: u32, partition: &str) -> Result<()> {
     let append = "load with --publish append, which adds to partitions that are there";
-    let part = format!("{}::regclass", quote_literal(partition).map_err(refused)?);
-    let sql = OWN_PROPERTIES.replace("{part}", &part).replace("{parent}", &parent.to_string());
-    let rows = session.query(&sql).map_err(refused)?;
-    let own: Vec<&str> = rows.iter().filter_map(|row| row.get("what")).collect();
+    let own = own_properties(session, parent, partition).map_err(refused)?;
     if !own.is_empty() {
         return Err(refuse(
             format!(
@@ -117,6 +114,18 @@ pub fn check_replaceable(session: &mut Session, parent: u32, partition: &str) ->
         ));
     }
     Ok(())
+}
+
+/// What a partition has that its parent would not give to another one.
+fn own_properties(
+    session: &mut Session,
+    parent: u32,
+    partition: &str,
+) -> Result<Vec<String>, ConnectionError> {
+    let part = format!("{}::regclass", quote_literal(partition)?);
+    let sql = OWN_PROPERTIES.replace("{part}", &part).replace("{parent}", &parent.to_string());
+    let rows = session.query(&sql)?;
+    Ok(rows.iter().filter_map(|row| row.get("what")).map(str::to_owned).collect())
 }
 
 fn is_empty(session: &mut Session, partition: &str) -> Result<bool, ConnectionError> {
@@ -146,14 +155,31 @@ pub struct Vacated {
     indexes: Vec<(String, String)>,
 }
 
-/// Takes an empty partition away, in the transaction that is open. It is detached before it is
-/// looked at: then nobody can add a row any more.
+/// Takes an empty partition away, in the transaction that is open. It is locked and detached before it
+/// is looked at: then nobody can add a row any more, or give it something of its own.
 pub fn vacate(session: &mut Session, target: &Target, partition: &str) -> Result<Vacated> {
     let parent = target.name();
     // The parent first, as everybody else locks them.
     session
         .execute(&format!("LOCK TABLE ONLY {parent} IN ACCESS EXCLUSIVE MODE"))
         .map_err(failed)?;
+    session
+        .execute(&format!("LOCK TABLE {partition} IN ACCESS EXCLUSIVE MODE"))
+        .map_err(|error| failed_while(error, &format!("locking the empty {partition}")))?;
+    let own = own_properties(session, target.relation.oid, partition).map_err(failed)?;
+    if !own.is_empty() {
+        return Err(Error::Destination {
+            message: format!(
+                "the partition {partition} got {} during the load, which would be lost",
+                own.join(", ")
+            ),
+            hint: Some(
+                "nothing was published; give it to the parent, or load with --publish append"
+                    .into(),
+            ),
+            kind: DestinationFailure::Constraint,
+        });
+    }
     let indexes = index_names(session, partition).map_err(failed)?;
     session
         .execute(&format!("ALTER TABLE {parent} DETACH PARTITION {partition}"))

@@ -68,7 +68,7 @@ pub(super) fn options(
             .unwrap_or(APPLICATION_NAME)
             .into(),
         options: settings.get("options").map(Into::into),
-        runtime: Vec::new(),
+        runtime: runtime(environment),
         connect_timeout: duration(settings, "connect_timeout", Duration::from_secs)?,
         keepalive: keepalive(settings)?,
         tls: tls(settings, environment)?,
@@ -80,6 +80,18 @@ pub(super) fn options(
             .map_or(Ok(RequiredAuthentication::default()), RequiredAuthentication::parse)?,
         warnings,
     })
+}
+
+/// Settings that libpq sends with the login where a variable names them, "default" for the server's own
+/// (`EnvironmentOptions` in fe-connect.c).
+const LOGIN_SETTINGS: [(&str, &str); 2] = [("PGDATESTYLE", "DateStyle"), ("PGTZ", "TimeZone")];
+
+fn runtime(environment: &Environment) -> Vec<(String, String)> {
+    let filled = LOGIN_SETTINGS.iter().filter_map(|(variable, name)| {
+        let value = environment.filled(variable)?;
+        (!value.eq_ignore_ascii_case("default")).then(|| ((*name).into(), value.into()))
+    });
+    filled.collect()
 }
 
 fn hosts(
