@@ -249,3 +249,25 @@ fn timeouts_of_the_role_do_not_end_a_load() {
     let rows = test.query("SELECT count(*) AS n FROM replaced").expect("counted");
     assert_eq!(rows[0].get("n"), Some("25000"));
 }
+
+#[test]
+fn a_run_with_rejects_that_has_ended_is_not_stuck_after_a_crash() {
+    // Nobody else writes the log out that a commit has not waited for.
+    let cluster = start_or_skip!(TestServer::Embedded18, &[("wal_writer_delay", "10s")]);
+    let database = cluster.fresh_database();
+    database.psql("CREATE TABLE t (a int)");
+    let files = Files::new();
+    let file = files.write("x.csv", "1\n2\nthree\n");
+    let args = ["--header", "none", "--max-rejects", "1", "--publish", "replace"];
+    assert_eq!(files.load(&database, &file, "t", &args).code, 3);
+    cluster.crash_and_restart();
+    assert_eq!(database.psql("SELECT state FROM fullbore.runs"), "finished");
+    // A standby that took the server's place may lack the end all the same.
+    database.psql("UPDATE fullbore.runs SET state = 'published'");
+    let rejects = files.read_ending(".rejected.jsonl");
+    let output = files.fullbore(&["runs", "resume", "last"]);
+    assert_eq!(output.code, 3, "{}", output.stderr);
+    assert_eq!(database.psql("SELECT state FROM fullbore.runs"), "finished");
+    assert_eq!(database.psql("SELECT count(*) FROM t"), "2");
+    assert_eq!(files.read_ending(".rejected.jsonl"), rejects);
+}

@@ -17,7 +17,7 @@ use super::reject_record::{Kept, Reject};
 use super::schedule::Schedule;
 use super::source_row::SourceRow;
 use super::spool::Spool;
-use crate::destination::Committed;
+use crate::destination::{Committed, Standing};
 use crate::error::{Error, Result};
 use crate::job::RejectLimit;
 use crate::plan::infer::option_text;
@@ -61,8 +61,18 @@ impl Rejects {
     }
 
     /// The rejects of pieces that are committed already, from the run's folder.
-    pub fn restore(&self, plan: &Plan, committed: &[Committed]) -> Result<()> {
-        for piece in committed.iter().filter(|piece| piece.portion.rejected > 0) {
+    pub fn restore(&self, plan: &Plan, standing: &Standing) -> Result<()> {
+        let with_rejects = || standing.committed.iter().filter(|piece| piece.portion.rejected > 0);
+        let is_saved =
+            |piece: &Committed| saved_path(plan, piece.piece, piece.portion.rejected).is_file();
+        if standing.is_published && !with_rejects().all(is_saved) {
+            // Their files were written before the rows were shown, and stay as they are.
+            let count = with_rejects().map(|piece| piece.portion.rejected).sum();
+            self.count.fetch_add(count, Ordering::Relaxed);
+            self.committed.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+            return Ok(());
+        }
+        for piece in with_rejects() {
             let count = piece.portion.rejected;
             let path = saved_path(plan, piece.piece, count);
             if !path.is_file() {

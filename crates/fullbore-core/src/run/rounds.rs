@@ -99,7 +99,7 @@ impl Rounds<'_> {
     ) -> Result<Option<Error>> {
         let began = Instant::now();
         let rejects = Rejects::new(self.plan);
-        rejects.restore(self.plan, &standing.committed)?;
+        rejects.restore(self.plan, &standing)?;
         let before = std::mem::take(refused);
         let is_published = standing.is_published;
         let schedule = Schedule::new(self.plan, self.interrupted, standing.committed, before)

@@ -267,10 +267,10 @@ pub fn published(session: &mut Session, ledger: &Ledger) -> Result<()> {
     }
 }
 
-/// Nothing is left to do.
+/// Nothing is left to do. The log is waited for: what the client has kept of the run goes afterwards,
+/// and a run that fell back would ask for it.
 pub fn finished(session: &mut Session, ledger: &Ledger) -> Result<()> {
-    let before = "SET LOCAL synchronous_commit = off; ";
-    set(session, ledger, "state = 'finished'", "state = 'published'", before).map(drop)
+    set(session, ledger, "state = 'finished'", "state = 'published'", DURABLE).map(drop)
 }
 
 /// Waits for the log of all that was committed: somebody may go on elsewhere.
