@@ -268,8 +268,10 @@ pub fn show(
     committed: Option<usize>,
 ) -> Result<()> {
     let loaded = loaded_pieces(session, plan, table, target)?;
+    // All of them: which ones another part of the load did not send is not known here.
+    let identities = target.relation.columns.iter().filter(|column| column.is_identity);
     let borrowed: Result<Vec<String>, ConnectionError> =
-        target.filled(plan, table).iter().map(|column| quote_identifier(&column.name)).collect();
+        identities.map(|column| quote_identifier(&column.name)).collect();
     let borrowed = borrowed.map_err(failed)?;
     if committed.is_some_and(|committed| committed != loaded.len()) {
         return Err(Error::Destination {
