@@ -4,7 +4,7 @@ mod common;
 
 use common::moments::assert_loaded;
 use common::{Files, assert_no_leftovers};
-use fullbore_testing::{TestServer, shared_or_skip};
+use fullbore_testing::{TestServer, extended_or_skip, shared_or_skip};
 
 const WITH_REJECTS: i32 = 3;
 
@@ -96,4 +96,25 @@ fn partitions_take_their_numbers_from_the_sequence_of_the_whole() {
         }
         assert_no_leftovers(&database);
     }
+}
+
+/// Rows that are laid out here have no room for what only the server knows.
+#[test]
+fn the_direct_method_fills_them_too() {
+    let cluster = extended_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql("CREATE EXTENSION fullbore");
+    let files = Files::new();
+    let file = files.write("t.csv", rows(1000));
+    for method in ["auto", "direct"] {
+        database.psql(
+            "DROP TABLE IF EXISTS t; CREATE TABLE t (
+                 id bigint GENERATED ALWAYS AS IDENTITY, a int NOT NULL, v text)
+                 PARTITION BY RANGE (a)",
+        );
+        let more = ["--publish", "partitions", "--method", method];
+        assert_loaded(&files.load(&database, &file, "t", &[&ARGS[..], &more].concat()));
+        assert_eq!(database.psql("SELECT count(*), count(DISTINCT id) FROM t"), "1000|1000");
+    }
+    assert_no_leftovers(&database);
 }
