@@ -102,3 +102,10 @@ fn records_start_behind_mark_and_header() {
     let names = header_names(b"a,\"b \"\"x\"\"\",\n", &csv).expect("names");
     assert_eq!(names, ["a", "b \"x\"", ""]);
 }
+
+#[test]
+fn a_file_that_is_tab_separated_by_its_name_is() {
+    let found = sniffed(b"\"k\"\t1,5\n\"l\"\t2,5\n", "x.tsv");
+    assert_eq!(found.dialect.delimiter, b'\t');
+    assert_eq!(found.fields, 2);
+}

@@ -294,3 +294,13 @@ impl Drop for Folder {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
+
+#[test]
+fn settings_of_the_login_come_from_variables_as_libpq_has_them() {
+    let environment = Environment::empty()
+        .with_user("u")
+        .with_variable("PGTZ", "Asia/Tokyo")
+        .with_variable("PGDATESTYLE", "Default");
+    let options = ConnectionOptions::resolve(Some("postgresql://h/d"), &environment).unwrap();
+    assert_eq!(options.runtime, [("TimeZone".to_owned(), "Asia/Tokyo".to_owned())]);
+}

@@ -1,0 +1,59 @@
+//! What the server judges row by row, or under other settings, is what COPY makes of it.
+
+mod common;
+
+use common::{Files, assert_no_leftovers, assert_same};
+use fullbore_testing::{TestServer, shared_or_skip};
+
+const REJECTS: i32 = 3;
+
+#[test]
+fn domains_intervals_and_composites_after_many_refusals() {
+    for server in [TestServer::Pg14, TestServer::Pg16, TestServer::Embedded18] {
+        let cluster = shared_or_skip!(server);
+        let database = cluster.fresh_database();
+        database.psql(
+            "CREATE DOMAIN code AS varchar(3); CREATE DOMAIN codes AS code[];
+             CREATE DOMAIN short AS code NOT NULL; CREATE TYPE pair AS (a int, b text);
+             CREATE TABLE t (n int, c code, s short, l codes, i interval hour, p pair)",
+        );
+        let files = Files::new();
+        // More refusals than are judged one by one, all in one chunk, and then what a cast would cut.
+        let bad: String = (0..30).map(|_| "x,abc,abc,,10,\n").collect();
+        let long: String = (0..5).map(|_| "1,abcdef,abc,,10,\n1,abc,abcd,,10,\n").collect();
+        let good: String =
+            (0..20).map(|n| format!("{n},ab,abc,{{ab}},10,\"({n},\"\"x y\"\")\"\n")).collect();
+        let plain = files.write("plain.csv", &good);
+        let file = files.write("t.csv", format!("{bad}{long}{good}"));
+        let args = ["--header", "none", "--format", "csv", "--max-rejects", "100"];
+        let output = files.load(&database, &file, "t", &args);
+        assert_eq!(output.code, REJECTS, "{server:?}: {}", output.stderr);
+        let reasons = files.reasons();
+        let lines: Vec<u64> = reasons.iter().filter_map(|reason| reason["line"].as_u64()).collect();
+        assert_eq!(lines, (1..=40).collect::<Vec<u64>>(), "{server:?}");
+        database.psql("CREATE TABLE plain (LIKE t)");
+        database.psql(&format!("COPY plain FROM '{plain}' (FORMAT csv)"));
+        assert_eq!(database.psql("SELECT count(*), min(i) FROM t"), "20|10:00:00", "{server:?}");
+        assert_same(&database, "t", "plain");
+        assert_no_leftovers(&database);
+    }
+}
+
+#[test]
+fn intervals_are_read_in_the_style_of_the_database() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql("CREATE TABLE t (i interval); CREATE TABLE plain (i interval)");
+    database.psql(
+        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET intervalstyle = sql_standard', \
+         current_database()); END $$",
+    );
+    let files = Files::new();
+    let file = files.write("t.csv", "-1 2:03:04\n1 day\n");
+    let output = files.load(&database, &file, "t", &["--header", "none", "--format", "csv"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    database.psql(&format!("COPY plain FROM '{file}' (FORMAT csv)"));
+    assert_same(&database, "t", "plain");
+    let hours = "SELECT extract(hour FROM min(i)) FROM t";
+    assert_eq!(database.psql(hours), "-2");
+}
