@@ -57,3 +57,27 @@ fn intervals_are_read_in_the_style_of_the_database() {
     let hours = "SELECT extract(hour FROM min(i)) FROM t";
     assert_eq!(database.psql(hours), "-2");
 }
+
+#[test]
+fn the_mark_of_an_end_is_no_value() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    for (columns, text) in [("a text", "x\n\\.\ny\n"), ("a text, b text", "x\t1\n\\.\ny\t2\n")] {
+        let database = cluster.fresh_database();
+        database.psql(&format!("CREATE TABLE t ({columns})"));
+        let files = Files::new();
+        let file = files.write("t.copy", text);
+        let args = ["--header", "none", "--format", "text"];
+        let output = files.load(&database, &file, "t", &[&args[..], &["--atomic"]].concat());
+        assert_ne!(output.code, 0, "{}", output.stdout);
+        assert!(output.stderr.contains("COPY ends the data there"), "{}", output.stderr);
+        assert_eq!(database.psql("SELECT count(*) FROM t"), "0");
+        // What the first load rejected lies in a folder of its own.
+        let files = Files::new();
+        let file = files.write("t.copy", text);
+        let output =
+            files.load(&database, &file, "t", &[&args[..], &["--max-rejects", "1"]].concat());
+        assert_eq!(output.code, REJECTS, "{}", output.stderr);
+        assert_eq!(files.reasons()[0]["line"], 2);
+        assert_eq!(database.psql("SELECT string_agg(a, '' ORDER BY a) FROM t"), "xy");
+    }
+}

@@ -193,6 +193,10 @@ impl Parser {
                             faults.push(Fault { range, reason: FaultReason::NotText });
                             continue 'rows;
                         }
+                        text::Decoded::EndMark => {
+                            faults.push(Fault { range, reason: FaultReason::EndMark });
+                            continue 'rows;
+                        }
                     },
                 }
                 text::write_copy_text(&decoded, &mut line);

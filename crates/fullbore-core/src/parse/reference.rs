@@ -82,7 +82,23 @@ fn one_record(record: &[u8], dialect: &Dialect, fields: usize) -> Record {
     if raw.len() != fields {
         return Record::Fault;
     }
+    let is_marked = |field: &&[u8]| **field != *dialect.null && has_end_mark(field);
+    if dialect.family == Family::Text && raw.iter().any(is_marked) {
+        return Record::Fault;
+    }
     Record::Fields(raw.iter().map(|field| decode(field, dialect)).collect())
+}
+
+/// Whether a backslash that is not escaped itself stands before a period.
+fn has_end_mark(field: &[u8]) -> bool {
+    let mut escaped = false;
+    for byte in field {
+        if escaped && *byte == b'.' {
+            return true;
+        }
+        escaped = !escaped && *byte == b'\\';
+    }
+    false
 }
 
 /// The raw fields of a line; `None` where a carriage return stands bare in it.

@@ -27,6 +27,8 @@ pub enum FaultReason {
     LineFeed,
     /// A backslash sequence gives bytes that are no text.
     NotText,
+    /// `\.` of COPY's text format.
+    EndMark,
 }
 
 impl FaultReason {
@@ -49,6 +51,11 @@ impl FaultReason {
             Self::LineFeed => "unquoted newline found in data".into(),
             Self::NotText => {
                 "invalid byte sequence for encoding \"UTF8\" made by a backslash sequence".into()
+            }
+            Self::EndMark => {
+                "\\. is no value: COPY ends the data there, or refuses it; take what is behind it as \
+                 a file of its own"
+                    .into()
             }
         }
     }
@@ -193,6 +200,9 @@ impl Rows {
         }
         if has_bare_carriage_return(padded, fields, last, dialect) {
             return Some(FaultReason::CarriageReturn);
+        }
+        if dialect.family == Family::Text && text.trim_ascii_end() == b"\\." {
+            return Some(FaultReason::EndMark);
         }
         let wanted = self.stride - 1;
         if separators > wanted {

@@ -11,6 +11,8 @@ pub enum Decoded {
     Value,
     /// A backslash sequence made a byte sequence that is not text: NUL or broken UTF-8.
     NotText,
+    /// It holds `\.`, by which COPY ends the data or refuses the row, as its version has it.
+    EndMark,
 }
 
 /// Decodes a raw field that holds a quote or a backslash, appending its value to `out`.
@@ -27,7 +29,11 @@ pub fn decode(raw: &[u8], dialect: &Dialect, out: &mut Vec<u8>) -> Decoded {
         Family::Text if raw == dialect.null => Decoded::Null,
         Family::Text => {
             let start = out.len();
-            let made_bytes = unescape(raw, out);
+            let Unescaped { made_bytes, has_end_mark } = unescape(raw, out);
+            if has_end_mark {
+                out.truncate(start);
+                return Decoded::EndMark;
+            }
             // Only octal and hexadecimal sequences can make bytes that were not checked before.
             if made_bytes
                 && (out[start..].contains(&0) || simdutf8::basic::from_utf8(&out[start..]).is_err())
@@ -90,9 +96,17 @@ pub fn simply_quoted(raw: &[u8], dialect: &Dialect) -> bool {
         && memchr::memchr2(dialect.quote, dialect.escape, &raw[1..raw.len() - 1]).is_none()
 }
 
+/// What stood in a field with backslashes.
+#[derive(Default)]
+struct Unescaped {
+    /// Octal or hexadecimal sequences.
+    made_bytes: bool,
+    has_end_mark: bool,
+}
+
 /// Resolves backslash sequences as COPY's text format does; true where one gave a byte by number.
-fn unescape(raw: &[u8], out: &mut Vec<u8>) -> bool {
-    let mut made_bytes = false;
+fn unescape(raw: &[u8], out: &mut Vec<u8>) -> Unescaped {
+    let mut found = Unescaped::default();
     let mut rest = raw;
     while let Some(at) = memchr::memchr(b'\\', rest) {
         out.extend_from_slice(&rest[..at]);
@@ -100,7 +114,7 @@ fn unescape(raw: &[u8], out: &mut Vec<u8>) -> bool {
         let Some((&first, tail)) = rest.split_first() else {
             // A backslash at the very end stands for itself.
             out.push(b'\\');
-            return made_bytes;
+            return found;
         };
         rest = tail;
         match first {
@@ -119,7 +133,7 @@ fn unescape(raw: &[u8], out: &mut Vec<u8>) -> bool {
                 }
                 rest = &rest[taken..];
                 out.push((value & 0xff) as u8);
-                made_bytes = true;
+                found.made_bytes = true;
             }
             b'x' if rest.first().is_some_and(u8::is_ascii_hexdigit) => {
                 let mut value = 0;
@@ -130,13 +144,14 @@ fn unescape(raw: &[u8], out: &mut Vec<u8>) -> bool {
                 }
                 rest = &rest[taken..];
                 out.push(value);
-                made_bytes = true;
+                found.made_bytes = true;
             }
+            b'.' => found.has_end_mark = true,
             other => out.push(other),
         }
     }
     out.extend_from_slice(rest);
-    made_bytes
+    found
 }
 
 fn hex_value(byte: u8) -> Option<u8> {

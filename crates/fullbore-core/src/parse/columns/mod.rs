@@ -263,7 +263,7 @@ impl ColumnParser {
         self.decoded.resize(BLOCK_PADDING, 0);
         match text::decode(raw, dialect, &mut self.decoded) {
             Decoded::Null => Raw::Null,
-            Decoded::NotText => Raw::NotText,
+            Decoded::NotText | Decoded::EndMark => Raw::NotText,
             Decoded::Value => {
                 let end = self.decoded.len();
                 self.decoded.resize(end + BLOCK_PADDING, 0);
