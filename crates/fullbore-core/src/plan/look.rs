@@ -9,6 +9,7 @@ use crate::constants::SAMPLE_BYTES;
 use crate::error::{Error, Result};
 use crate::job::{FormatName, TableJob};
 use crate::parse::dialect::{Dialect, Header};
+use crate::source::encoding::TextEncoding;
 use crate::source::pipe::Peeked;
 use crate::source::sniff::{DialectHints, Samples, data_start, header_names, sample, sniff};
 use crate::source::{Packing, SourceFile, discover, parquet};
@@ -45,17 +46,13 @@ pub fn look(job: &TableJob) -> Result<Sources> {
         files.extend(discover::discover(source)?);
     }
     if let Some(name) = &job.encoding {
-        let encoding = encoding_rs::Encoding::for_label(name.as_bytes()).ok_or_else(|| {
+        let encoding = TextEncoding::by_name(name).map_err(|_| {
             Error::usage_with_hint(
                 format!("no encoding is called {name:?}"),
                 "use a name of the WHATWG list, such as latin1, windows-1252, utf-16le, shift_jis",
             )
         })?;
-        if encoding != encoding_rs::UTF_8 {
-            for file in &mut files {
-                file.encoding = Some(encoding);
-            }
-        }
+        files.iter_mut().for_each(|file| file.encoding = encoding);
     }
     let parquet = files.iter().filter(|file| file.packing == Packing::Parquet).count();
     if job.format == Some(FormatName::Parquet) || parquet == files.len() {

@@ -12,6 +12,7 @@ pub mod cached;
 pub mod cast;
 pub mod decompress;
 pub mod discover;
+pub mod encoding;
 pub mod feed;
 pub mod gaps;
 pub mod lines;
@@ -27,6 +28,7 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 
+use encoding::TextEncoding;
 use pipe::Peeked;
 
 use crate::error::{Error, Result};
@@ -58,7 +60,7 @@ pub struct SourceFile {
     pub told: Option<String>,
     pub is_regular: bool,
     /// The text's encoding, where it is not UTF-8.
-    pub encoding: Option<&'static encoding_rs::Encoding>,
+    pub encoding: Option<TextEncoding>,
     /// Bytes before the first record: byte order mark and header.
     pub data_start: u64,
     /// Lines before the first record.

@@ -152,7 +152,9 @@ pub fn sniff(
     if let Some(null) = &hints.null {
         dialect.null.clone_from(null);
     }
-    if sample.iter().position(|b| *b == b'\n').is_some_and(|at| at > 0 && sample[at - 1] == b'\r') {
+    // Of the first record: a line feed within quotes says nothing of how records end.
+    let first = first_record_end(sample, QuoteState::default(), b"", &dialect);
+    if first.is_some_and(|end| sample[..end].ends_with(b"\r\n")) {
         dialect.line_end = LineEnd::CrLf;
     }
     match hints.delimiter {

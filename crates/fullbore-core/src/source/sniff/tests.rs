@@ -109,3 +109,11 @@ fn a_file_that_is_tab_separated_by_its_name_is() {
     assert_eq!(found.dialect.delimiter, b'\t');
     assert_eq!(found.fields, 2);
 }
+
+#[test]
+fn line_ends_are_those_of_records() {
+    let found = sniffed(b"1,\"a\r\nb\"\n2,c\n", "x.csv");
+    assert_eq!((found.dialect.line_end, found.fields), (LineEnd::Lf, 2));
+    let found = sniffed(b"1,\"a\nb\"\r\n2,c\r\n", "x.csv");
+    assert_eq!((found.dialect.line_end, found.fields), (LineEnd::CrLf, 2));
+}
