@@ -111,6 +111,33 @@ fn packed_files_of_which_nothing_comes() {
 }
 
 #[test]
+fn more_packed_files_than_may_be_open() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql("CREATE TABLE t (a int)");
+    let files = Files::new();
+    let mut expected = 0_u64;
+    for n in 0..300_u64 {
+        let (_, packed) =
+            common::packed(format!("{n}\n").as_bytes()).into_iter().next().expect("gz");
+        files.write(&format!("{n}.csv"), packed);
+        expected += n;
+    }
+    let command = fullbore_testing::fullbore_command();
+    let output = std::process::Command::new("sh")
+        .args(["-c", "ulimit -n 128 && exec \"$@\"", "sh"])
+        .arg(command.get_program())
+        .args(["load", "*.csv", "--table", "t", "--to", database.url()])
+        .args(["--header", "none", "--format", "csv", "--streams", "2"])
+        .current_dir(files.folder())
+        .env("FULLBORE_HOME", files.path("state"))
+        .output()
+        .expect("started");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(database.psql("SELECT count(*), sum(a) FROM t"), format!("300|{expected}"));
+}
+
+#[test]
 fn packed_files_of_several_frames_are_read_to_their_end() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
     let database = cluster.fresh_database();

@@ -92,3 +92,41 @@ fn what_an_empty_partition_got_during_the_load_is_kept() {
         assert_no_leftovers(&database);
     }
 }
+
+#[test]
+fn partitions_lie_where_their_parent_wants_them() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let names = ["parents", "asked"].map(|name| format!("fb_{name}_{}", std::process::id()));
+    for name in &names {
+        let options = "-c allow_in_place_tablespaces=on";
+        let url = format!("{}&options={}", database.url(), options.replace(' ', "%20"));
+        session(&url).execute(&format!("CREATE TABLESPACE {name} LOCATION ''")).expect("made");
+    }
+    partitioned(&database);
+    database.psql(&format!(
+        "ALTER TABLE ours SET TABLESPACE {0};
+         CREATE TABLE low PARTITION OF ours FOR VALUES FROM (0) TO (1000)",
+        names[0]
+    ));
+    let files = Files::new();
+    let file = files.write("x.csv", rows(0..10));
+    // The empty partition lies where the loaded one will: nothing is lost with it.
+    let output = files.load(&database, &file, "ours", &PARTITIONS);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let file = files.write("y.csv", rows(2000..2010));
+    let mut args = PARTITIONS.to_vec();
+    args.extend(["--tablespaces", &names[1]]);
+    let output = files.load(&database, &file, "ours", &args);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let found = database.psql(
+        "SELECT string_agg(spcname, ' ' ORDER BY c.oid) FROM pg_inherits
+           JOIN pg_class c ON c.oid = inhrelid JOIN pg_tablespace s ON s.oid = c.reltablespace
+          WHERE inhparent = 'ours'::regclass",
+    );
+    assert_eq!(found, names.join(" "));
+    database.psql("DROP TABLE ours");
+    for name in &names {
+        session(database.url()).execute(&format!("DROP TABLESPACE {name}")).expect("dropped");
+    }
+}

@@ -20,6 +20,8 @@ pub struct Relation {
     pub has_checks: bool,
     /// A crash of the server empties it.
     pub is_unlogged: bool,
+    /// Where it is, or its partitions are made, if not where the database is.
+    pub tablespace: Option<String>,
     pub rows_estimated: f64,
 }
 
@@ -56,6 +58,7 @@ pub fn relation(
     let literal = quote_literal(&name.to_string())?;
     let found = session.query(&format!(
         "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relrowsecurity, c.reltuples,
+                (SELECT spcname FROM pg_tablespace s WHERE s.oid = c.reltablespace) AS tablespace,
                 c.relpersistence = 'u' AS is_unlogged, c.relchecks > 0 OR c.relhastriggers AS checks,
                 EXISTS (SELECT FROM pg_trigger
                          WHERE (tgrelid = c.oid
@@ -88,6 +91,7 @@ pub fn relation(
         is_changed_before: flag(row, "before"),
         has_checks: flag(row, "checks"),
         is_unlogged: flag(row, "is_unlogged"),
+        tablespace: row.get("tablespace").map(str::to_owned),
         rows_estimated: number(row, "reltuples"),
     }))
 }

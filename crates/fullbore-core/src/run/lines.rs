@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::TablePlan;
+use crate::source::SourceFile;
 use crate::source::lines::count;
 
 /// Lines of ranges, by table, file and start of the range.
@@ -30,18 +30,24 @@ impl Lines {
     pub fn before(
         &mut self,
         table: usize,
-        plan: &TablePlan,
         file: usize,
+        source: &SourceFile,
         start: u64,
     ) -> Option<u64> {
-        let source = &plan.files[file];
         let mut at = source.data_start;
         let mut lines = source.data_start_lines;
         while at < start {
             if let Some((end, known)) = self.known.get(&(table, file, at)).copied() {
-                lines += known;
-                at = end;
-                continue;
+                if end <= start {
+                    lines += known;
+                    at = end;
+                    continue;
+                }
+                // A stretch that was counted for a later place: it is cut at this one.
+                let counted = count(&source.path, at, start)?;
+                self.insert(table, file, at, start, counted);
+                self.insert(table, file, start, end, known.saturating_sub(counted));
+                return Some(lines + counted);
             }
             let next = self
                 .known
@@ -53,5 +59,31 @@ impl Lines {
             self.insert(table, file, at, next, counted);
         }
         Some(lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_right_in_whatever_order_they_are_asked_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.csv");
+        let rows: Vec<String> = (0..30).map(|n| format!("{}\n", "x".repeat(n))).collect();
+        std::fs::write(&path, rows.concat()).expect("written");
+        let found = crate::source::discover::discover(path.to_str().expect("UTF-8"));
+        let source = found.expect("found").remove(0);
+        let start = |row: usize| -> u64 { rows[..row].iter().map(|row| row.len() as u64).sum() };
+        for order in [[10, 20, 25], [25, 20, 10], [20, 10, 25], [20, 25, 10]] {
+            let mut lines = Lines::default();
+            for row in order.into_iter().chain(order) {
+                let before = lines.before(0, 0, &source, start(row));
+                assert_eq!(before, Some(row as u64), "{order:?}");
+            }
+            // What a piece says of its range still counts.
+            lines.insert(0, 0, start(25), u64::MAX, 5);
+            assert_eq!(lines.before(0, 0, &source, start(28)), Some(28));
+        }
     }
 }

@@ -232,9 +232,9 @@ impl Rejects {
                 }
             };
             let line = match kept.range_start {
-                Some(start) => {
-                    lines.before(kept.table, table, kept.file, start).map(|n| n + kept.line)
-                }
+                Some(start) => lines
+                    .before(kept.table, kept.file, &table.files[kept.file], start)
+                    .map(|n| n + kept.line),
                 None => (kept.line > 0).then_some(kept.line),
             };
             out.write(&record[0], &kept.reason(table, line))?;

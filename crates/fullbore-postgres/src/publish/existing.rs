@@ -58,7 +58,9 @@ const OWN_PROPERTIES: &str = "
      WHERE relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
     UNION ALL SELECT 'grants' FROM part WHERE relacl IS NOT NULL
     UNION ALL SELECT 'storage options' FROM part WHERE reloptions IS NOT NULL
-    UNION ALL SELECT 'the tablespace ' || spcname FROM part JOIN pg_tablespace t ON t.oid = reltablespace
+    UNION ALL SELECT 'the tablespace ' || coalesce(spcname, 'of the database')
+      FROM part JOIN parent ON part.reltablespace <> parent.reltablespace
+      LEFT JOIN pg_tablespace t ON t.oid = part.reltablespace
     UNION ALL SELECT 'no WAL (UNLOGGED)' FROM part WHERE relpersistence <> 'p'
     UNION ALL SELECT 'the access method ' || amname FROM part JOIN pg_am a ON a.oid = relam
      WHERE amname <> current_setting('default_table_access_method')

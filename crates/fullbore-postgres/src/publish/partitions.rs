@@ -164,7 +164,14 @@ pub fn create_piece(
         Some(_) => String::new(),
         None => format!(", {}", range_check(target, piece)?),
     };
-    let mut sql = like(target.name(), name, &check, &postgres.tablespace(piece.number)?);
+    // As a partition that is made by hand lies where its parent's lie.
+    let tablespace = match (postgres.tablespace(piece.number)?, &target.relation.tablespace) {
+        (asked, Some(parents)) if asked.is_empty() => {
+            format!(" TABLESPACE {}", quote_identifier(parents).map_err(failed)?)
+        }
+        (asked, _) => asked,
+    };
+    let mut sql = like(target.name(), name, &check, &tablespace);
     // It can't have an identity of its own, so it borrows the sequence until it is attached.
     for column in target.filled(plan, piece.table) {
         let sequence = column.sequence.as_deref().ok_or_else(|| {

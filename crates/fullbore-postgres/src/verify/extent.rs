@@ -58,8 +58,8 @@ pub fn sql(measure: Measure, column: &str, bytes: &str) -> String {
         }
         Measure::Time => format!("(extract(epoch FROM {column}) * 1000000)::bigint"),
         Measure::Moment | Measure::Instant => format!(
-            "CASE WHEN isfinite({column}) THEN (extract(epoch FROM {column}) * 1000000)::bigint
-                  - 946684800000000 END"
+            "CASE WHEN isfinite({column})
+                  THEN (extract(epoch FROM {column}) * 1000000 - 946684800000000)::bigint END"
         ),
         Measure::Length => format!("octet_length({bytes})::bigint"),
     }

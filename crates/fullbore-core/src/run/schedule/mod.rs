@@ -140,6 +140,14 @@ impl<'a> Schedule<'a> {
         state.totals[table].bytes_sent += bytes;
     }
 
+    /// What was on its way is taken back, and will come once more.
+    pub fn taken_back(&self, table: usize, rows: u64, bytes: u64) {
+        let mut state = self.lock();
+        let totals = &mut state.totals[table];
+        totals.rows_sent = totals.rows_sent.saturating_sub(rows);
+        totals.bytes_sent = totals.bytes_sent.saturating_sub(bytes);
+    }
+
     pub fn sample(&self) -> Event {
         let state = self.lock();
         Event::Sample { tables: state.totals.clone(), streams_active: state.active.len() }

@@ -81,8 +81,11 @@ impl Schedule<'_> {
             active.arrived.notify_one();
             if let PieceInput::Stream { file } = active.piece.input {
                 let table = active.piece.table;
-                for stream in &mut state.streams {
-                    stream.ended |= stream.table == table && stream.file == file;
+                let streams = state.streams.iter_mut();
+                for stream in streams.filter(|s| s.table == table && s.file == file) {
+                    stream.ended = true;
+                    // Who still parses of it holds it; a table may have more files than a process may.
+                    stream.feed = None;
                 }
             }
         }
