@@ -26,6 +26,7 @@ import variants as of
 from lab import SCRATCH, Failed, Missing
 from links import wan
 from run import loaded
+from servers import MINIMAL, REPLICA
 from trial import DIRECT, PARTITIONS, Load, Stage
 
 Variant = Callable[[Stage], AbstractContextManager[Load]]
@@ -62,10 +63,10 @@ CASES = {
         "client_cpu",
         "a machine with more processors",
         "the client gets 0.5 cores, not 0.25",
-        lambda s: of.cores(s, None, 0.25, *with_streams(3), *PARTITIONS, *DIRECT),
-        lambda s: of.cores(s, None, 0.5, *with_streams(3), *PARTITIONS, *DIRECT),
-        "three more streams",
-        lambda s: of.cores(s, None, 0.25, *with_streams(6), *PARTITIONS, *DIRECT),
+        lambda s: of.cores(s, 0.8, 0.25, *with_streams(3), *PARTITIONS, *DIRECT),
+        lambda s: of.cores(s, 0.8, 0.5, *with_streams(3), *PARTITIONS, *DIRECT),
+        "the server gets 1.6 cores, not 0.8",
+        lambda s: of.cores(s, 1.6, 0.25, *with_streams(3), *PARTITIONS, *DIRECT),
     ),
     "direct": Case(
         "database_cpu",
@@ -133,6 +134,90 @@ CASES = {
         "tcp_rmem of 64 MiB, not 32",
         lambda s: of.far(s, wan(40), 35, 2, segments=60, tcp_rmem=64 << 20),
     ),
+    "compressed-source": Case(
+        "source_disk",
+        "compressed files (zstd)",
+        "the same files, by zstd",
+        lambda s: of.source(s, 20),
+        lambda s: of.source(s, 20, compressed=True),
+        "three more streams",
+        lambda s: of.source(s, 20, streams=6),
+    ),
+    "even-pieces": Case(
+        "long_tail",
+        "cut the data more evenly",
+        "partitions of one size",
+        lambda s: of.bounded(s, [1, 40_000, 80_000, 120_000, 7_000_000]),
+        lambda s: of.bounded(s, [1, 1_220_000, 2_440_000, 3_660_000, 7_000_000]),
+        "four more streams",
+        lambda s: of.bounded(s, [1, 40_000, 80_000, 120_000, 7_000_000], streams=8),
+    ),
+    "without-neighbours": Case(
+        "neighbour",
+        "load when they are done",
+        "the same load when they are",
+        lambda s: of.plain(s, with_streams(3), busy=8),
+        lambda s: of.plain(s, with_streams(3)),
+    ),
+    "without-the-lock": Case(
+        "lock_wait",
+        "the lock was held by",
+        "the same load when the lock is gone",
+        lambda s: of.plain(s, with_streams(3), lock_s=8),
+        lambda s: of.plain(s, with_streams(3)),
+        "three more streams",
+        lambda s: of.plain(s, with_streams(6), lock_s=8),
+    ),
+    "unlogged-rows": Case(
+        "wal",
+        "--publish partitions logs none",
+        "wal_level=minimal, --publish partitions",
+        lambda s: of.logged(s, REPLICA, with_streams(3), ("log",)),
+        lambda s: of.logged(s, MINIMAL, [*with_streams(3), *PARTITIONS], ("log",)),
+        "three more streams",
+        lambda s: of.logged(s, REPLICA, with_streams(6), ("log",)),
+    ),
+    "log-apart": Case(
+        "wal",
+        "put pg_wal on a device of its own",
+        "pg_wal on another disk",
+        lambda s: of.logged(s, REPLICA, with_streams(3)),
+        lambda s: of.logged(s, REPLICA, with_streams(3), ("data",)),
+    ),
+    "kept-log": Case(
+        "wal",
+        "raise min_wal_size",
+        "min_wal_size of 2 GB, not 80 MB",
+        lambda s: of.after_a_lull(s, "80MB"),
+        lambda s: of.after_a_lull(s, "2GB"),
+        "three more streams",
+        lambda s: of.after_a_lull(s, "80MB", streams=6),
+    ),
+    "larger-log": Case(
+        "wal",
+        "raise max_wal_size",
+        "max_wal_size of 8 GB, not 64 MB",
+        lambda s: of.checkpointed(s, "64MB"),
+        lambda s: of.checkpointed(s, "8GB"),
+        "three more streams",
+        lambda s: of.checkpointed(s, "64MB", streams=6),
+    ),
+    "table-of-each-piece": Case(
+        "extension_lock",
+        "--publish partitions",
+        "--publish partitions",
+        lambda s: of.long_rows(s, 14),
+        lambda s: of.long_rows(s, 14, is_partitions=True),
+        "twelve more streams",
+        lambda s: of.long_rows(s, 14, streams=24),
+    ),
+    "newer-server": Case(
+        "extension_lock",
+        "PostgreSQL 16 and later",
+        "PostgreSQL 18, not 14",
+        lambda s: of.long_rows(s, 14),
+        lambda s: of.long_rows(s, 18),
+    ),
 }
 
 
@@ -160,7 +245,8 @@ def _lines(raw: Path) -> list[dict]:
 
 def _run(args: argparse.Namespace) -> int:
     raw = args.out / "advice.jsonl"
-    done = {(line["case"], line["variant"], line["repeat"]) for line in _lines(raw)}
+    kept = [line for line in _lines(raw) if "rate" in line]
+    done = {(line["case"], line["variant"], line["repeat"]) for line in kept}
     wanted = [
         (name, variant, repeat)
         for repeat in range(args.repeats)

@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from kinds.disks import MEGABYTE, limit
-from kinds.locks import held
+from kinds.locks import held, write_long_rows
 from kinds.processors import busy_programs, quota
-from lab import run
+from lab import SCRATCH, run
 from links import Hosts
-from servers import MINIMAL, Server
+from servers import MINIMAL, REPLICA, Server
 from trial import PARTITIONS, Load, Stage, table
 
 
@@ -100,10 +100,94 @@ def source(stage: Stage, rate: float, streams: int = 3, compressed: bool = False
 
 
 def _zstd(path: Path) -> Path:
-    packed = path.with_name(f"{path.name}.zst")
+    packed = SCRATCH / f"{path.name}.zst"
     if not packed.exists():
         subprocess.run(["zstd", "-q", "-3", str(path), "-o", str(packed)], check=True)
     return packed
+
+
+@contextmanager
+def bounded(stage: Stage, bounds: list[int], streams: int = 4) -> Iterator[Load]:
+    """Partitions of these ranges."""
+    ranges = ["--partition-bounds", ",".join(map(str, bounds))]
+    options = with_streams(streams, "--parsers", "2", *PARTITIONS, *ranges)
+    yield Load(stage.server(), stage.files(600), options, {})
+
+
+@contextmanager
+def logged(
+    stage: Stage,
+    settings: dict[str, str],
+    options: list[str],
+    slow: tuple[str, ...] = ("data", "log"),
+) -> Iterator[Load]:
+    """Data, log or both on a slow disk."""
+    name = f"logged-{settings['wal_level']}-{'-'.join(slow)}"
+    disk = stage.disk("logged", 6144)
+    data, log = (disk.path if what in slow else SCRATCH for what in ("data", "log"))
+    server = stage.server(name, settings=settings, data=data, wal=log)
+    keep_log(server)
+    if "--create" not in options:
+        table(server)
+    load = Load(server, stage.files(200), options, {})
+    load.during = limit(server.group, disk, "write_bps", 25 * MEGABYTE)
+    yield load
+
+
+@contextmanager
+def checkpointed(stage: Stage, max_wal_size: str, streams: int = 3) -> Iterator[Load]:
+    """Data and log on a slow disk, indexes in no order, and so much log between checkpoints."""
+    disk = stage.disk("logged", 6144)
+    server = stage.server("checkpointed", settings=REPLICA, data=disk.path)
+    keep_log(server, "max_wal_size", max_wal_size)
+    columns = ("l_partkey", "l_suppkey")
+    table(server, "; ".join(f"CREATE INDEX ON lineitem ({column})" for column in columns))
+    load = Load(server, stage.files(60), with_streams(streams), {})
+    load.during = limit(server.group, disk, "write_bps", 25 * MEGABYTE)
+    yield load
+
+
+@contextmanager
+def after_a_lull(stage: Stage, min_wal_size: str, streams: int = 3) -> Iterator[Load]:
+    """The log on a slow disk, and many checkpoints of little since anything large was loaded."""
+    disk = stage.disk("logged", 6144)
+    server = stage.server("lull", settings=REPLICA, wal=disk.path)
+    keep_log(server, "min_wal_size", min_wal_size)
+    for _ in range(40):
+        server.sql("SELECT pg_switch_wal()")
+        server.sql("CHECKPOINT")
+    table(server)
+    load = Load(server, stage.files(200), with_streams(streams), {})
+    load.during = limit(server.group, disk, "write_bps", 40 * MEGABYTE)
+    yield load
+
+
+def keep_log(server: Server, *setting: str) -> None:
+    """Writes as much log as a load will, and has it recycled: new segments are written twice.
+
+    A setting, name and value, is in effect by then.
+    """
+    if setting:
+        server.sql("ALTER SYSTEM SET {} = '{}'".format(*setting))
+        server.sql("SELECT pg_reload_conf()")
+    server.sql("CREATE TABLE filler AS SELECT repeat('x', 500) FROM generate_series(1, 900000)")
+    server.sql("DROP TABLE filler")
+    server.sql("CHECKPOINT")
+
+
+@contextmanager
+def long_rows(
+    stage: Stage, version: int, streams: int = 12, is_partitions: bool = False
+) -> Iterator[Load]:
+    """Long rows from many sessions into one table, or a partition for each piece; not logged."""
+    server = stage.server(f"long-{version}", version=version)
+    columns = ", ".join(f"c{number} text" for number in range(4))
+    made, by = ("TABLE", " PARTITION BY RANGE (id)") if is_partitions else ("UNLOGGED TABLE", "")
+    server.sql(f"CREATE {made} long (id bigint, {columns}){by}")
+    options = with_streams(streams, "--table", "long", "--format", "csv", "--header", "none")
+    if is_partitions:
+        options += ["--publish", "partitions"]
+    yield Load(server, write_long_rows(1860), options, {})
 
 
 @contextmanager

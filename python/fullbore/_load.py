@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -79,27 +80,24 @@ def load(
     ``options`` are the command's own, with underscores: ``max_rejects="1%"``, ``create=True``,
     ``columns=["a", "-", "b"]``. Raises LoadError where the load did not end well.
     """
+    if options.get("dry_run"):
+        raise ValueError("a dry run loads nothing: see `fullbore plan`")
     if isinstance(sources, str | os.PathLike):
         sources = [sources]
     # A database URL may hold a password: it goes through the environment, not the command line.
     environment = dict(os.environ)
     command = [str(find_command()), "load", "--json", "--quiet"]
     if to is not None:
-        if to.startswith(("null:", "parquet:")):
-            command += ["--to", to]
-        else:
-            for name in ("PGHOST", "PGSERVICE", "PGDATABASE", "PGHOSTADDR"):
-                environment.pop(name, None)
-            environment["DATABASE_URL"] = to
+        environment["FULLBORE_TO"] = to
     if table is not None:
         command += ["--table", table]
     for name, value in options.items():
         command += _flag(name, value)
     command += ["--", *(os.fspath(source) for source in sources)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if done.returncode not in (LOADED, LOADED_WITH_REJECTS):
-        raise LoadError(done.stderr.strip(), done.returncode)
-    raw = json.loads(done.stdout)
+    code, said, text = _run(command, environment)
+    if code not in (LOADED, LOADED_WITH_REJECTS):
+        raise LoadError(text.strip(), code)
+    raw = json.loads(said)
     return LoadResult(
         run_id=raw["run_id"],
         rows=raw["rows"],
@@ -108,6 +106,34 @@ def load(
         seconds=raw["seconds"],
         raw=raw,
     )
+
+
+def _run(command: list[str], environment: dict[str, str]) -> tuple[int, str, str]:
+    """Runs to the end: the exit code and what was printed.
+
+    An interrupt is passed on once, so that pieces under way end and what is there can be resumed;
+    a second one ends the command.
+    """
+    # In a session of its own: a terminal would interrupt it too, and two interrupts end it at once.
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
+    interrupted = False
+    while True:
+        try:
+            said, text = process.communicate()
+        except KeyboardInterrupt:
+            process.send_signal(signal.SIGKILL if interrupted else signal.SIGINT)
+            interrupted = True
+            continue
+        if interrupted:
+            raise KeyboardInterrupt(text.strip())
+        return process.returncode, said, text
 
 
 def _flag(name: str, value: Any) -> list[str]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 from pathlib import Path
 
 import fullbore
@@ -37,3 +41,45 @@ def test_a_failed_load_raises_with_the_exit_code(tmp_path: Path) -> None:
         fullbore.load(tmp_path / "missing.csv", to="null:")
     assert raised.value.exit_code == 2
     assert "missing.csv" in str(raised.value)
+
+
+def test_the_destination_that_is_named_is_the_one(tmp_path: Path) -> None:
+    (tmp_path / "numbers.csv").write_text("n\n1\n")
+    job = tmp_path / "job.toml"
+    job.write_text(
+        'to = "postgresql://127.0.0.1:1/nothing"\n'
+        '[[table]]\nname = "t"\nsources = ["numbers.csv"]\n'
+    )
+    result = fullbore.load(job, to=f"parquet:{tmp_path / 'out'}")
+    assert result.rows == 1
+    assert list((tmp_path / "out").rglob("*.parquet"))
+
+
+def test_a_dry_run_is_no_load(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="fullbore plan"):
+        fullbore.load(tmp_path / "numbers.csv", to="null:", dry_run=True)
+
+
+def test_an_interrupt_reaches_the_command(tmp_path: Path) -> None:
+    pipe = tmp_path / "rows.pipe"
+    os.mkfifo(pipe)
+    # More than is looked at beforehand, and then silence.
+    rows = "n\n" + "".join(f"{n}\n" for n in range(200_000))
+    ended = threading.Event()
+
+    def write() -> None:
+        with pipe.open("w") as out:
+            out.write(rows)
+            out.flush()
+            time.sleep(1)
+            os.kill(os.getpid(), signal.SIGINT)
+            ended.wait(60)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt, match="stopped by a signal"):
+            fullbore.load(pipe, to="null:")
+    finally:
+        ended.set()
+        writer.join()

@@ -129,9 +129,7 @@ class Trial:
         state, pieces, _ = checks.ledger_state(self.setting.server)
         self.facts.update(left=state, pieces_left=pieces)
         what = f"the load ended with {ended.code}, the ledger has {state or 'no run'}"
-        # A session that is lost while the run is still being set up ends it: nothing is there yet.
-        came_to_nothing = ended.code == FAILED and not state and REFUSED in allowed
-        if ended.code not in allowed and not came_to_nothing:
+        if ended.code not in allowed:
             raise Wrong(f"{what}: {ended.said}")
         if ended.code in (FAILED, REFUSED):
             if state not in ("", "finished"):

@@ -82,7 +82,7 @@ pub fn assemble(
             None => table_job.atomic || is_limited && postgres.is_some(),
         };
         let table_job = TableJob { atomic, ..table_job.clone() };
-        let run = Run { id: &run_id, loaded_at, verify: job.verify, streams };
+        let run = Run { id: &run_id, loaded_at, verify: job.verify, streams, max_field_bytes };
         let cut = Cut { is_made: is_cut, is_part: job.part.is_some() };
         let mut made = assemble_table(table_job, number, wanted, postgres, cut, run)?;
         if let Some(earlier) = earlier {
@@ -149,6 +149,7 @@ struct Run<'a> {
     loaded_at: i64,
     verify: Verify,
     streams: usize,
+    max_field_bytes: usize,
 }
 
 fn assemble_table(
@@ -208,8 +209,15 @@ fn assemble_table(
     if let (Publish::Partitions, Some(postgres), Some(target), false) =
         (job.publish, postgres, &target, is_cut)
     {
-        let streams = run.streams;
-        let to = PartitionTarget { postgres, target, job: &job, table: number, streams, is_part };
+        let to = PartitionTarget {
+            postgres,
+            target,
+            job: &job,
+            table: number,
+            streams: run.streams,
+            is_part,
+            record_bytes_max: run.max_field_bytes,
+        };
         pieces = to.pieces(&sources, &shapes.typed, pieces, &mut partition_notes)?;
     }
     let mut notes = sources.notes.clone();

@@ -39,6 +39,8 @@ pub struct PartitionTarget<'a> {
     pub streams: usize,
     /// Other hosts may have keys between those of our files.
     pub is_part: bool,
+    /// Longer records are refused.
+    pub record_bytes_max: usize,
 }
 
 /// What the plan says of empty partitions that give their place to loaded ones.
@@ -72,7 +74,12 @@ impl PartitionTarget<'_> {
         };
         let slots: Vec<Slot> = written.iter().map(|written| written.slot.clone()).collect();
         let request = Request {
-            scanner: KeyScanner { files: &sources.files, format: &sources.format, key: &key },
+            scanner: KeyScanner {
+                files: &sources.files,
+                format: &sources.format,
+                key: &key,
+                record_bytes_max: self.record_bytes_max,
+            },
             slots: &slots,
             slots_only: from_job,
             scan: self.job.scan_keys,

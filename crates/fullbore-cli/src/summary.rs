@@ -10,7 +10,7 @@ use fullbore_postgres::ledger::runs::LedgerRun;
 use serde::Serialize;
 
 use crate::plan_view;
-use crate::words::{achieved, bytes, counted, details, grouped, seconds, sentence};
+use crate::words::{achieved, bytes, counted, details, grouped, print_json, seconds, sentence};
 
 /// The object that `--json` prints.
 #[derive(Debug, Serialize)]
@@ -103,7 +103,7 @@ impl<'a> JsonSummary<'a> {
     }
 
     pub fn print(&self) {
-        println!("{}", serde_json::to_string(self).expect("plain data becomes JSON"));
+        print_json(self);
     }
 }
 

@@ -42,14 +42,23 @@ pub fn print_json(value: &impl serde::Serialize) {
     let _ = writeln!(io::stdout(), "{text}");
 }
 
-/// As `eprintln!`, of text that may come from anywhere.
-macro_rules! tell {
-    ($($words:tt)*) => { eprintln!("{}", $crate::words::shown(&format!($($words)*))) };
+/// Tells people a line of text that may come from anywhere. They may have gone away (`2>&1 | head`), which
+/// must not end a load.
+pub fn tell_line(line: &str) {
+    let _ = writeln!(io::stderr(), "{}", shown(line));
 }
 
-/// As `println!`, of text that may come from anywhere.
+/// As `eprintln!`, but see [`tell_line`].
+macro_rules! tell {
+    ($($words:tt)*) => { $crate::words::tell_line(&format!($($words)*)) };
+}
+
+/// As `println!`, of text that may come from anywhere, to a reader that may have gone away.
 macro_rules! answer {
-    ($($words:tt)*) => { println!("{}", $crate::words::shown(&format!($($words)*))) };
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!($crate::words::Screen, $($words)*);
+    }};
 }
 
 /// Says what went wrong, and what to do about it.

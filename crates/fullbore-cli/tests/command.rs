@@ -3,9 +3,10 @@
 mod common;
 
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 use common::Files;
-use fullbore_testing::{TestServer, shared_or_skip};
+use fullbore_testing::{TestServer, fullbore_command, output_of, shared_or_skip};
 
 #[test]
 fn json_is_one_object_on_stdout_and_the_record_agrees() {
@@ -229,4 +230,48 @@ fn nothing_that_comes_from_elsewhere_acts_on_the_terminal() {
     let missing = files.fullbore(&["plan", "no\x1b[8m.csv", "--to", "null:"]);
     quiet(&missing);
     assert!(missing.stderr.contains("no\\u{1b}[8m.csv"), "{}", missing.stderr);
+}
+
+#[test]
+fn a_machine_without_threads_to_give_ends_a_load() {
+    let files = Files::new();
+    let file = files.write("t.csv", "1\n2\n");
+    let mut command = fullbore_command();
+    command.args(["load", &file, "--to", "null:", "--table", "t"]).current_dir(files.folder());
+    command.env("FULLBORE_HOME", files.path("state"));
+    // More than any machine maps for a thread.
+    command.env("RUST_MIN_STACK", (1u64 << 60).to_string());
+    let output = output_of(command);
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    for words in ["another thread can't be started", "--parsers", "ulimit"] {
+        assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
+    }
+}
+
+#[test]
+fn readers_who_went_away_do_not_end_a_load() {
+    let files = Files::new();
+    let file = files.write("t.csv", "1\n2\n");
+    for more in [&[][..], &["--json"]] {
+        let mut command = fullbore_command();
+        command.args(["load", &file, "--to", "null:", "--table", "t"]).args(more);
+        command.current_dir(files.folder()).env("FULLBORE_HOME", files.path("state"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut load = command.spawn().expect("started");
+        drop((load.stdout.take(), load.stderr.take()));
+        assert_eq!(load.wait().expect("ended").code(), Some(0), "{more:?}");
+    }
+    let runs = files.fullbore(&["runs", "list", "--json"]);
+    assert_eq!(runs.stdout.matches("\"loaded\"").count(), 2, "{}", runs.stdout);
+}
+
+#[test]
+fn a_plan_is_an_object_where_one_is_asked_for() {
+    let files = Files::new();
+    let file = files.write("t.csv", "1\n2\n");
+    let args = ["load", &file, "--to", "null:", "--table", "t", "--dry-run", "--json"];
+    let output = files.fullbore(&args);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let said: serde_json::Value = serde_json::from_str(&output.stdout).expect("one JSON object");
+    assert!(said["plan"].as_str().expect("text").contains("t.csv"), "{said}");
 }

@@ -43,17 +43,25 @@ fn at_moments(
 #[test]
 fn terminated_sessions_are_opened_again() {
     let all = [
+        (&APPEND, Moment::BeginCommits),
         (&APPEND, Moment::PieceBegins(1)),
         (&APPEND, Moment::PieceCommits(2)),
         (&APPEND, Moment::PublishCommits),
+        (&ATOMIC, Moment::IsPrepared),
         (&ATOMIC, Moment::PieceCommits(1)),
         (&ATOMIC, Moment::Publishes),
         (&REPLACE, Moment::PieceBegins(2)),
         (&REPLACE, Moment::Publishes),
+        (&PARTITIONS, Moment::Begins),
+        (&PARTITIONS, Moment::IsPrepared),
         (&PARTITIONS, Moment::PieceCommits(0)),
         (&PARTITIONS, Moment::PublishCommits),
     ];
-    let few = [(&ATOMIC, Moment::PieceBegins(1)), (&REPLACE, Moment::PublishCommits)];
+    let few = [
+        (&ATOMIC, Moment::PieceBegins(1)),
+        (&REPLACE, Moment::IsPrepared),
+        (&REPLACE, Moment::PublishCommits),
+    ];
     for (server, moments) in at_moments(&all, &few) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();

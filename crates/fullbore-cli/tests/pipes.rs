@@ -4,6 +4,9 @@ mod common;
 
 use std::io::Write;
 use std::path::Path;
+use std::process::Child;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 use common::Files;
 use common::held::end_of;
@@ -121,4 +124,55 @@ fn standard_input_is_looked_at_too() {
     assert_eq!((&reasons[0]["line"], &reasons[0]["value"]), (&3.into(), &"someday".into()));
     let twice = files.fullbore_with_input(&["load", "-", "-", "--table", "t"], b"1\n");
     assert_eq!(twice.code, 2, "{}", twice.stderr);
+}
+
+/// Writes into a pipe, and keeps it open and silent until it is told, or a minute has passed.
+fn write_and_fall_silent(path: &str, content: &[u8]) -> Sender<()> {
+    let mut pipe = std::fs::OpenOptions::new().write(true).open(Path::new(path)).expect("opened");
+    pipe.write_all(content).expect("the load reads");
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let _ = receiver.recv_timeout(Duration::from_secs(60));
+        drop(pipe);
+    });
+    sender
+}
+
+/// The end of a load, which must not have waited for its pipe's.
+fn end_before(load: Child, silent: &Sender<()>) -> Output {
+    let output = end_of(load);
+    assert!(silent.send(()).is_ok(), "the load waited for its pipe: {}", output.stderr);
+    output
+}
+
+#[test]
+fn silent_pipes_are_not_waited_for_in_vain() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql("CREATE TABLE t (id bigint, day date, note text)");
+    let files = Files::new();
+    let [pipe, other] = ["a.pipe", "b.pipe"].map(|name| files.make_pipe(name));
+    let good = format!("note,id,day\n{}", rows(1, 60_000));
+    let to = ["--to", database.url(), "--table", "t", "--atomic", "--streams", "2"];
+    // A failure of another source is told when it is seen.
+    let load = files.start(&[&["load", &pipe, &other], &to[..]].concat());
+    let silent = write_and_fall_silent(&pipe, good.as_bytes());
+    write_to(&other, b"day,id,note\n2024-01-01,2,y\n");
+    let output = end_before(load, &silent);
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    assert!(output.stderr.contains("b.pipe: its header is"), "{}", output.stderr);
+    // So is a signal heard.
+    let load = files.start(&[&["load", &pipe], &to[..]].concat());
+    let silent = write_and_fall_silent(&pipe, good.as_bytes());
+    let mut asking = common::held::session(database.url());
+    common::held::wait_for("session that loads", || {
+        let loading =
+            "SELECT FROM pg_stat_activity WHERE query LIKE 'COPY%' AND pid <> pg_backend_pid()
+                          AND datname = current_database()";
+        !asking.query(loading).expect("answered").is_empty()
+    });
+    common::held::interrupt(&load);
+    let output = end_before(load, &silent);
+    assert_eq!(output.code, 4, "{}", output.stderr);
+    assert_eq!(database.psql("SELECT count(*) FROM t"), "0");
 }

@@ -118,18 +118,18 @@ impl Ceilings {
 
     /// The smallest of them: what the load can't pass.
     pub fn lowest(&self) -> Option<Ceiling> {
-        smallest(self.all())
+        self.smallest(self.all())
     }
 
-    /// What a load may be expected to do: what the trial did, which is never more than the ceiling.
+    /// What a load may be expected to do: what the trial did, which no ceiling is below.
     pub fn predicted(&self) -> Option<f64> {
         let ceiling = self.lowest()?.bytes_per_second;
-        Some(self.trial.as_ref().map_or(ceiling, |trial| trial.bytes_per_second.min(ceiling)))
+        Some(self.trial.as_ref().map_or(ceiling, |trial| trial.bytes_per_second))
     }
 
     /// The ceiling that would be left if a limit were mended: what it has a part in is lifted.
     pub fn without(&self, limit: Limit) -> Option<Ceiling> {
-        smallest(self.lifting(Some(limit)))
+        self.smallest(self.lifting(Some(limit)))
     }
 
     fn lifting(&self, mended: Option<Limit>) -> Vec<Ceiling> {
@@ -158,6 +158,15 @@ impl Ceilings {
             all.extend(of(Resource::Database, &self.database));
         }
         all
+    }
+
+    /// The smallest of ceilings, but at least what the trial did: what all parts did together, each of
+    /// them can do.
+    fn smallest(&self, all: Vec<Ceiling>) -> Option<Ceiling> {
+        let lowest =
+            all.into_iter().min_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second))?;
+        let trial = self.trial.as_ref().map_or(0.0, |trial| trial.bytes_per_second);
+        Some(Ceiling { bytes_per_second: lowest.bytes_per_second.max(trial), ..lowest })
     }
 
     /// What the processors of this machine allow to all that runs on it.
@@ -194,10 +203,6 @@ pub struct Achieved {
     pub bytes_per_second: f64,
     pub ceiling: Ceiling,
     pub over_ceiling: f64,
-}
-
-fn smallest(all: Vec<Ceiling>) -> Option<Ceiling> {
-    all.into_iter().min_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second))
 }
 
 /// Source bytes a second while rows moved: without what comes before and after, and without pauses.
@@ -259,14 +264,16 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_predicts_but_never_more_than_the_ceiling() {
+    fn a_trial_predicts_and_no_ceiling_is_below_it() {
         let mut ceilings = shared();
         let predicted = |ceilings: &Ceilings| ceilings.predicted().map(|rate| rate / 1e6);
         assert_eq!(predicted(&ceilings), Some(500.0));
         ceilings.trial = stage(430.0, 1.5, Some(2.6));
         assert_eq!(predicted(&ceilings), Some(430.0));
+        assert_eq!(megabytes(ceilings.lowest()), (Resource::Cpu, 500.0));
         ceilings.trial = stage(530.0, 1.5, Some(2.0));
-        assert_eq!(predicted(&ceilings), Some(500.0));
+        assert_eq!(predicted(&ceilings), Some(530.0));
+        assert_eq!(megabytes(ceilings.lowest()), (Resource::Cpu, 530.0));
     }
 
     #[test]

@@ -35,6 +35,9 @@ pub const PIECES_PER_STREAM_MIN: usize = 7;
 /// Pieces are not cut smaller than this: the price of a transaction must not show.
 pub const PIECE_BYTES_MIN: u64 = 16 << 20;
 
+/// Unless there are so few that streams would go without, or do one more than others: then down to this.
+pub const PIECE_BYTES_LEAST: u64 = 4 << 20;
+
 /// Pieces are not cut larger than this: what is repeated after a crash stays small.
 pub const PIECE_BYTES_MAX: u64 = 1 << 30;
 
@@ -117,4 +120,4 @@ const _: () = assert!(RETRY_PAUSE_FIRST_MS <= RETRY_PAUSE_MAX_MS);
 const _: () = assert!(BLOCK_BYTES >= 4096 && BLOCK_BYTES + 2 * BLOCK_PADDING < (1 << 30));
 const _: () = assert!(BLOCK_BYTES.is_multiple_of(READ_ALIGNMENT) && READ_DEPTH > 0);
 const _: () = assert!(MAX_FIELD_BYTES_DEFAULT <= MAX_FIELD_BYTES_LIMIT);
-const _: () = assert!(PIECE_BYTES_MIN <= PIECE_BYTES_MAX);
+const _: () = assert!(PIECE_BYTES_LEAST <= PIECE_BYTES_MIN && PIECE_BYTES_MIN <= PIECE_BYTES_MAX);

@@ -23,6 +23,9 @@ pub enum Error {
     /// The destination refused or failed.
     #[error("{message}")]
     Destination { message: String, hint: Option<String>, kind: DestinationFailure },
+    /// The client itself could not go on: its machine gave it too little, or it has a defect.
+    #[error("{message}")]
+    Client { message: String, hint: Option<String> },
     #[error("stopped by a signal")]
     Interrupted,
 }
@@ -66,7 +69,8 @@ impl Error {
         match self {
             Self::Usage { hint, .. }
             | Self::Source { hint, .. }
-            | Self::Destination { hint, .. } => hint.as_deref(),
+            | Self::Destination { hint, .. }
+            | Self::Client { hint, .. } => hint.as_deref(),
             Self::TooManyRejects { .. } => {
                 Some("mend the rows in the reject file, or allow more with --max-rejects N or P%")
             }

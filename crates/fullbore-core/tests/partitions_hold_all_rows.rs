@@ -97,7 +97,12 @@ impl Case {
         let key = KeyColumn::new(&shape, "k").expect("ordered");
         let format = Format::Delimited(Dialect::csv());
         let request = Request {
-            scanner: KeyScanner { files: &self.files, format: &format, key: &key },
+            scanner: KeyScanner {
+                files: &self.files,
+                format: &format,
+                key: &key,
+                record_bytes_max: 1 << 20,
+            },
             slots,
             slots_only: false,
             scan,

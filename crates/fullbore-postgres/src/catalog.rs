@@ -154,6 +154,9 @@ fn column(row: &Row) -> Column {
     }
 }
 
+/// The first version whose publications can cover a schema.
+pub const PUBLISHES_SCHEMAS: u32 = 150_000;
+
 /// The names of publications that cover all tables: they would publish staging tables too.
 pub fn publications_for_all_tables(session: &mut Session) -> Result<Vec<String>, ConnectionError> {
     let found = session.query("SELECT pubname FROM pg_publication WHERE puballtables")?;

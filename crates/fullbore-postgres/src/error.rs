@@ -55,8 +55,10 @@ fn kind_of(error: &ConnectionError) -> DestinationFailure {
 }
 
 /// A damaged table or index: no row that is loaded can be blamed for it.
+pub const CORRUPTION: [&str; 2] = ["XX001", "XX002"];
+
 pub fn is_corruption(code: &str) -> bool {
-    matches!(code, "XX001" | "XX002")
+    CORRUPTION.contains(&code)
 }
 
 fn hint_for(error: &ConnectionError) -> Option<String> {

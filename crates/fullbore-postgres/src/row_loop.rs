@@ -6,6 +6,7 @@
 //! round trip per row.
 
 use crate::connection::{ConnectionError, Session, quote_literal};
+use crate::error::CORRUPTION;
 use crate::publish::partitions::RANGE_CHECK;
 
 /// What the loop does.
@@ -47,6 +48,7 @@ impl RowLoop<'_> {
     fn body(&self) -> Result<String, ConnectionError> {
         let Self { source, place, declared, prepared, insert } = self;
         let range_check = quote_literal(RANGE_CHECK)?;
+        let corruption = CORRUPTION.join("', '");
         // A row outside of its partition's range is no matter of one row: the ranges are wrong.
         Ok(format!(
             "#variable_conflict use_column
@@ -65,7 +67,7 @@ impl RowLoop<'_> {
                          GET STACKED DIAGNOSTICS said_detail = PG_EXCEPTION_DETAIL,
                              said_column = COLUMN_NAME, said_constraint = CONSTRAINT_NAME;
                          IF left(SQLSTATE, 2) NOT IN {ITS_OWN_FAULT}
-                            OR SQLSTATE IN ('XX001', 'XX002')
+                            OR SQLSTATE IN ('{corruption}')
                             OR said_constraint = {range_check} THEN
                              RAISE;
                          END IF;

@@ -196,11 +196,8 @@ impl Postgres {
             }
         }
         if create.is_none() {
-            publish::check(session, &relation, request.publish)?;
-            if request.publish == Publish::Partitions {
-                let is_allowed = self.settings.allow_publication;
-                publish::partitions::check_nothing_is_passed_by(session, &relation, is_allowed)?;
-            }
+            let is_allowed = self.settings.allow_publication;
+            publish::check(session, &relation, request.publish, is_allowed)?;
         }
         let zoneless_is_utc = self.reading().zoneless_is_utc();
         let columns = relation

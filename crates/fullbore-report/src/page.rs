@@ -205,7 +205,7 @@ impl Page {
             }
             Event::Ceilings { ceilings } => self.ceilings = Some(ceilings.as_ref().clone()),
             Event::Achieved { achieved } => self.achieved = Some(*achieved),
-            Event::RunTakenBack => {
+            Event::RunTakenBack { .. } => {
                 self.state = State::TakenBack;
                 // It was done at another time, which the record does not count.
                 self.seconds = last;
@@ -214,7 +214,8 @@ impl Page {
             Event::RunFailed { error, is_kept, left_behind, .. } => {
                 self.state = if *is_kept { State::Stopped } else { State::Failed };
                 self.error = Some(error.clone());
-                self.left_behind.clone_from(left_behind);
+                // What is kept will be gone on with.
+                self.left_behind = if *is_kept { Vec::new() } else { left_behind.clone() };
                 self.note(at, self.state.name().into());
             }
             Event::RunResumed { .. } | Event::PieceCommitted { .. } => {}

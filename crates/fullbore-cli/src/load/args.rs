@@ -20,7 +20,8 @@ pub struct LoadArgs {
     pub sources: Vec<String>,
     /// Destination: a PostgreSQL URL or key=value string; `parquet:DIR`; `null:` parses, encodes and
     /// throws away, `null:batches` only parses
-    /// [default: the PG* variables or DATABASE_URL, else the embedded server]
+    /// [default: FULLBORE_TO, the job file, the PG* variables or DATABASE_URL, else the embedded
+    /// server]
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
     /// Target table, `table` or `schema.table` [default: the first file's name]

@@ -26,7 +26,8 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
         }
         _ => Job { tables: vec![table_job(args)], ..Job::default() },
     };
-    job.to = args.to.clone().or(job.to);
+    let by_environment = || std::env::var("FULLBORE_TO").ok().filter(|to| !to.is_empty());
+    job.to = args.to.clone().or_else(by_environment).or(job.to);
     job.streams = args.streams.unwrap_or(job.streams);
     job.parsers = args.parsers.unwrap_or(job.parsers);
     job.method = args.method.unwrap_or(job.method);

@@ -26,7 +26,7 @@ use fullbore_report::live::Live;
 
 use crate::assemble::{Assembled, assemble};
 use crate::exit::Ended;
-use crate::words::{complain, counted, grouped, shown};
+use crate::words::{complain, counted, grouped, print_json};
 use crate::{ceilings, log_file, plan_view, progress, summary, watch};
 
 use destinations::Destinations;
@@ -83,14 +83,18 @@ pub fn plan(args: &LoadArgs) -> Ended {
         }
         let course = standing.course(&job, args.resume)?;
         if let Course::Finished(run) = &course {
-            return Ok(finished_before(run));
+            return Ok((finished_before(run), Vec::new()));
         }
         let assembled = planned(&job, &to, &manner, &mut standing, &course)?;
-        Ok(plan_view::render(&assembled.plan, &assembled.statements))
+        let text = plan_view::render(&assembled.plan, &assembled.statements);
+        Ok((text, assembled.statements))
     });
     match planned {
-        Ok(text) => {
-            print!("{}", shown(&text));
+        Ok((text, statements)) => {
+            match manner.json {
+                true => print_json(&serde_json::json!({ "plan": text, "statements": statements })),
+                false => answer!("{}", text.trim_end()),
+            }
             Ended::Loaded
         }
         Err(error) => fail(&manner, &error),
@@ -102,7 +106,7 @@ pub fn fail(manner: &Manner, error: &Error) -> Ended {
     tracing::error!("refused: {error}");
     complain(&error.to_string(), error.hint());
     if manner.json {
-        println!("{}", serde_json::json!({ "error": error.to_string(), "hint": error.hint() }));
+        print_json(&serde_json::json!({ "error": error.to_string(), "hint": error.hint() }));
     }
     Ended::Usage
 }
@@ -172,9 +176,9 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
         check_named(wanted, standing.earlier.as_ref())?;
     }
     if let Course::Finished(run) = &course {
-        eprint!("{}", shown(&finished_before(run)));
+        tell!("{}", finished_before(run).trim_end());
         if manner.json {
-            println!("{}", summary::finished_before(run));
+            print_json(&summary::finished_before(run));
         }
         return Ok(Ended::Loaded);
     }

@@ -16,7 +16,7 @@ pub use args::RunsArgs;
 use std::io::Write;
 use std::path::PathBuf;
 
-use fullbore_core::error::{Error, Result};
+use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::record::list_runs;
 
 use crate::exit::Ended;
@@ -39,7 +39,14 @@ pub fn run(args: &RunsArgs) -> Ended {
     };
     result.unwrap_or_else(|error| {
         complain(&error.to_string(), error.hint());
-        Ended::Usage
+        let takes_back = matches!(args.action, RunsAction::Abort { .. } | RunsAction::Undo { .. });
+        match error {
+            Error::Usage { .. } => Ended::Usage,
+            Error::Destination { kind: DestinationFailure::Refused, .. } => Ended::Usage,
+            // Some of it may be gone already.
+            _ if takes_back => Ended::Failed,
+            _ => Ended::Usage,
+        }
     })
 }
 

@@ -59,13 +59,13 @@ pub fn abort(run: &str, ledger: &LedgerArgs) -> Result<Ended> {
     let opened = Opened::at(ledger, Some(&id))?;
     let run = opened.run(&id)?;
     let taken = opened.postgres.take_back_all(&opened.schema, &run)?;
-    tell_record(&id);
     for why in &taken.left_behind {
         complain(why, Some("end what is in its way, or drop it by hand; then abort again"));
     }
     if !taken.left_behind.is_empty() {
         return Ok(Ended::Failed);
     }
+    tell_record(&id, taken.rows_kept);
     tell!("run {id} is taken back");
     if taken.rows_kept > 0 {
         tell!(
@@ -89,17 +89,17 @@ pub fn undo(run: &str, ledger: &LedgerArgs) -> Result<Ended> {
         ));
     }
     let rows = opened.postgres.undo(&opened.schema, &run)?;
-    tell_record(&id);
+    tell_record(&id, 0);
     tell!("run {id} is undone: {} rows are gone", grouped(rows));
     Ok(Ended::Loaded)
 }
 
 /// Notes it in the record of the run, if it is on this machine.
-fn tell_record(id: &str) {
+fn tell_record(id: &str, rows_kept: u64) {
     let Ok(folder) = runs_dir().map(|runs| runs.join(id)) else { return };
     if folder.is_dir()
         && let Ok(recorder) = Recorder::append(&folder, None)
     {
-        recorder.record(Event::RunTakenBack);
+        recorder.record(Event::RunTakenBack { rows_kept });
     }
 }

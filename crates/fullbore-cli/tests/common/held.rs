@@ -82,6 +82,12 @@ impl Files {
     }
 }
 
+/// Sends SIGINT, as ^C does.
+pub fn interrupt(load: &Child) {
+    // SAFETY: the id is that of a process that was started here and not waited for yet.
+    unsafe { libc::kill(load.id().cast_signed(), libc::SIGINT) };
+}
+
 /// The end of a load that was started.
 pub fn end_of(child: Child) -> Output {
     let output = child.wait_with_output().expect("fullbore ends");

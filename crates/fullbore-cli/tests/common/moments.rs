@@ -21,6 +21,12 @@ const HERE: &str = "database = (SELECT oid FROM pg_database WHERE datname = curr
 /// Where a load is to stand still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
+    /// The run's first row in the ledger is being written.
+    Begins,
+    /// The COMMIT of that row is under way.
+    BeginCommits,
+    /// What the run needs is made, which is about to be said.
+    IsPrepared,
     /// The first statement of a piece, so many others being committed.
     PieceBegins(usize),
     /// The rows of such a piece are sent; its COMMIT is under way.
@@ -42,11 +48,15 @@ impl Gate {
         let (table, event, condition, is_deferred) = match moment {
             Moment::PieceBegins(_) => ("pieces", "INSERT", "true", false),
             Moment::PieceCommits(_) => ("pieces", "UPDATE", "true", true),
+            Moment::Begins => ("runs", "INSERT", "true", false),
+            Moment::BeginCommits => ("runs", "INSERT", "true", true),
+            Moment::IsPrepared => ("runs", "UPDATE", "NEW.state = 'loading'", false),
             Moment::Publishes => ("runs", "UPDATE", "NEW.state = 'published'", false),
             Moment::PublishCommits => ("runs", "UPDATE", "NEW.state = 'published'", true),
         };
         let committed = match moment {
-            Moment::PieceBegins(committed) | Moment::PieceCommits(committed) => committed,
+            Moment::PieceBegins(committed) | Moment::PieceCommits(committed) => committed as i64,
+            Moment::Begins | Moment::BeginCommits | Moment::IsPrepared => -1,
             Moment::Publishes | Moment::PublishCommits => 0,
         };
         // The piece itself is seen too.

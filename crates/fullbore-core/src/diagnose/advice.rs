@@ -159,9 +159,24 @@ fn wal(seen: &Observation, used: &InUse) -> Vec<String> {
             used.setting("synchronous_standby_names")
         ));
     }
+    lines.extend(min_wal_size(seen, used));
     lines.extend(max_wal_size(seen, used));
     lines.push("put pg_wal on a device of its own".into());
     lines
+}
+
+/// A segment that is new is filled with zeros before anything is written to it. Checkpoints keep old ones
+/// to be used again, as many as they have lately seen a need for, and as `min_wal_size` says.
+fn min_wal_size(seen: &Observation, used: &InUse) -> Option<String> {
+    let server = seen.server.as_ref()?;
+    // Less than a third of the log is not worth it.
+    (server.new_log_bytes > 0 && server.new_log_bytes * 3 >= server.wal_bytes).then(|| {
+        format!(
+            "the server made new segments of its log, each written twice: raise min_wal_size, now {}, \
+             before what is loaded next",
+            used.setting("min_wal_size")
+        )
+    })
 }
 
 /// Checkpoints that the log's size asks for write pages again and again.
@@ -196,5 +211,33 @@ fn lock_wait(seen: &Observation) -> Vec<String> {
         false => {
             seen.blockers.iter().map(|blocker| format!("the lock was held by {blocker}")).collect()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::ServerTimes;
+
+    #[test]
+    fn a_log_in_new_segments_is_worth_a_line() {
+        let used = InUse {
+            streams: 4,
+            parsers: 2,
+            cores: 2,
+            method: Method::Copy,
+            publish: Publish::Append,
+            is_read_by_one: false,
+            settings: Settings::default(),
+        };
+        let says = |new_log_bytes, wal_bytes| {
+            let server = ServerTimes { new_log_bytes, wal_bytes, ..ServerTimes::default() };
+            let seen = Observation { server: Some(server), ..Observation::default() };
+            let lines = advise(Limit::Wal, &seen, &used);
+            lines.iter().any(|line| line.contains("raise min_wal_size"))
+        };
+        assert!(says(400, 1_000));
+        assert!(!says(300, 1_000));
+        assert!(!says(0, 0));
     }
 }

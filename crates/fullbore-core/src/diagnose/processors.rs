@@ -49,9 +49,12 @@ fn withheld(window: &Observation) -> f64 {
 /// Processors that nobody uses make it too few streams, those that others use a neighbour.
 fn free_or_taken(pie: &mut Pie, window: &Observation, about: &Circumstances) {
     let host = &window.host;
-    let all = host.all_ms as f64;
+    // While the run was held, it was no wonder that processors were idle.
+    let held = held(window) * host.all_ms as f64;
+    let all = (host.all_ms as f64 - held).max(1.0);
+    let idle_ms = (host.idle_ms as f64 - held).max(0.0);
     let (client, database) = (Limit::ClientCpu, Limit::DatabaseCpu);
-    let idle = host.idle_ms as f64 / all;
+    let idle = idle_ms / all;
     // One limit here is often another's free processor there: only where both share it, or it is ours.
     if idle > IDLE_MIN {
         if client_on_cpu(window).is_none_or(|part| part > ON_CPU_MIN) {
@@ -69,7 +72,7 @@ fn free_or_taken(pie: &mut Pie, window: &Observation, about: &Circumstances) {
         }
         _ => 0.0,
     };
-    let busy = all - host.idle_ms as f64;
+    let busy = all - idle_ms;
     let others = (busy - host.own_cpu_ms as f64 - server).max(0.0);
     if others / all > OTHERS_MIN {
         let share = others / busy.max(1.0);
@@ -78,6 +81,14 @@ fn free_or_taken(pie: &mut Pie, window: &Observation, about: &Circumstances) {
             pie.shift(database, Limit::Neighbour, share);
         }
     }
+}
+
+/// The part of the time for which all streams were held.
+fn held(window: &Observation) -> f64 {
+    let parts = window.streams.iter().map(|stream| {
+        stream.times.of(Activity::Held).ms as f64 / (stream.times.total_ms() as f64).max(1.0)
+    });
+    parts.min_by(f64::total_cmp).unwrap_or_default()
 }
 
 /// How much of their time for parsing the parsers had a processor.

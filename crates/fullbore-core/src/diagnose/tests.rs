@@ -244,3 +244,20 @@ fn a_server_that_could_not_be_asked_makes_it_less_sure() {
     let verdict = verdict(&window, &here());
     assert_eq!((verdict.limit, verdict.sure), (Limit::DatabaseCpu, Sureness::Low));
 }
+
+#[test]
+fn a_pause_frees_no_processors() {
+    let mut window = held_up(WaitClass::Cpu);
+    assert_eq!(verdict(&window, &here()).limit, Limit::DatabaseCpu);
+    // As long again, for which the run was held, and the machine idle.
+    for stream in &mut window.streams {
+        stream.times.0.insert(Activity::Held, Spent { ms: SECONDS * 1000, cpu_ms: 0 });
+    }
+    window.host.all_ms *= 2;
+    window.host.idle_ms += 2 * SECONDS * 1000;
+    assert_eq!(verdict(&window, &here()).limit, Limit::DatabaseCpu);
+    // So much that idles while it is not held is another matter.
+    window.host.idle_ms += SECONDS * 1000;
+    window.host.own_cpu_ms /= 2;
+    assert_eq!(verdict(&window, &here()).limit, Limit::TooFewStreams);
+}

@@ -143,6 +143,11 @@ impl Clock {
         result
     }
 
+    /// Between two pieces of work nobody is to be blamed for: a server that is gone is waited for.
+    pub fn set_aside(&self) {
+        self.enter(Activity::Held);
+    }
+
     fn adopt(&self) {
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         self.thread.store(thread as u64, Ordering::Relaxed);

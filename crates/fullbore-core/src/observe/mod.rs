@@ -56,6 +56,11 @@ impl Clocks {
         self.made.map_or(0.0, |made| made.elapsed().as_secs_f64())
     }
 
+    /// How long a stream was held, in seconds.
+    pub fn held_seconds(&self, stream: usize) -> f64 {
+        self.streams[stream].times().of(Activity::Held).ms as f64 / 1e3
+    }
+
     /// A piece was loaded. One that came to nothing has no pace.
     pub fn note_piece(&self, piece: PieceTime) {
         if piece.bytes == 0 {

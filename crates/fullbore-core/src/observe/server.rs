@@ -44,6 +44,10 @@ pub struct ServerTimes {
     pub checkpoints_requested: u64,
     /// Bytes of data files written, by whomever; 0 where the server does not say.
     pub written_bytes: u64,
+    /// Bytes of new segments of the log, filled with zeros before anything is written to them; 0 where
+    /// the server does not say (before 18).
+    #[serde(default)]
+    pub new_log_bytes: u64,
     /// CPU time of its own processes, where they are on this machine; backends are not among them.
     #[serde(default)]
     pub cpu_ms: u64,
@@ -64,6 +68,7 @@ impl ServerTimes {
             cpu_ms: self.cpu_ms.saturating_sub(earlier.cpu_ms),
             watch_cpu_ms: self.watch_cpu_ms.saturating_sub(earlier.watch_cpu_ms),
             written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
+            new_log_bytes: self.new_log_bytes.saturating_sub(earlier.new_log_bytes),
         }
     }
 }

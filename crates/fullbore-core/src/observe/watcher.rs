@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::clock::Activity;
 use super::host::{self, HostTimes};
 use super::pace::Pace;
+use super::server::{ServerTimes, Wait};
 use super::socket::SocketSeen;
 use super::{Clocks, Moment, Observation, Seen, ThreadTimes, Watch};
 use crate::constants::OBSERVATION_INTERVAL_MS;
@@ -36,6 +37,17 @@ pub fn observe(
             .collect(),
         watch: None,
         asks_from: Instant::now(),
+        backends: so_far
+            .until_now
+            .streams
+            .iter()
+            .map(|stream| Carried {
+                before: stream.backend_cpu_ms.unwrap_or(0),
+                ..Carried::default()
+            })
+            .collect(),
+        server: Carried { before: server_cpu(&so_far.until_now).0, ..Carried::default() },
+        own: Carried { before: server_cpu(&so_far.until_now).1, ..Carried::default() },
         seen: std::mem::take(&mut so_far.until_now),
     };
     if let Some(settings) = watcher.ask(|watch| watch.settings()) {
@@ -69,7 +81,37 @@ struct Watcher<'a> {
     sockets: Vec<SocketSeen>,
     /// The server is not bothered before.
     asks_from: Instant,
+    /// CPU time of the streams' backends, of the server's own processes, and of the backend that is
+    /// asked: a session that is opened anew has another one, whose time begins at nothing.
+    backends: Vec<Carried>,
+    server: Carried,
+    own: Carried,
     seen: Observation,
+}
+
+/// A counter that goes on where one that has ended stood.
+#[derive(Default, Clone)]
+struct Carried {
+    /// Whose it is.
+    of: i32,
+    before: u64,
+    last: u64,
+}
+
+impl Carried {
+    fn now(&mut self, of: i32, value: u64) -> u64 {
+        if of != self.of || value < self.last {
+            self.before += self.last;
+            self.of = of;
+        }
+        self.last = value;
+        self.before + value
+    }
+}
+
+/// CPU time of the server's own processes, and of the backend that was asked.
+fn server_cpu(seen: &Observation) -> (u64, u64) {
+    seen.server.as_ref().map_or((0, 0), |server| (server.cpu_ms, server.watch_cpu_ms))
 }
 
 impl Watcher<'_> {
@@ -108,6 +150,8 @@ impl Watcher<'_> {
         let looks = self.destination.sockets();
         let count = self.clocks.streams.len();
         self.seen.streams.resize_with(count, ThreadTimes::default);
+        self.backends.resize_with(count, Carried::default);
+        let mut works = vec![false; count];
         for (number, clock) in self.clocks.streams.iter().enumerate() {
             let activity = clock.activity();
             let look = looks.iter().find(|(stream, _)| *stream == number);
@@ -115,6 +159,7 @@ impl Watcher<'_> {
             if matches!(activity, Activity::Idle | Activity::Held) {
                 continue;
             }
+            works[number] = true;
             let wait = waits.iter().flatten().find(|wait| wait.stream == number);
             let stream = &mut self.seen.streams[number];
             let wait_class = wait.map(|wait| wait.class);
@@ -129,10 +174,14 @@ impl Watcher<'_> {
                 stream.socket = Some(self.sockets[number].times());
             }
             if let Some(pid) = wait.and_then(|wait| wait.local_pid) {
-                stream.backend_cpu_ms = host::process_cpu_ms(pid).or(stream.backend_cpu_ms);
+                let cpu = host::process_cpu_ms(pid);
+                let cpu = cpu.map(|ms| self.backends[number].now(pid, ms));
+                stream.backend_cpu_ms = cpu.or(stream.backend_cpu_ms);
             }
         }
-        for wait in waits.into_iter().flatten().filter(|wait| !wait.name.is_empty()) {
+        let works = |wait: &Wait| works.get(wait.stream).is_some_and(|works| *works);
+        for wait in waits.into_iter().flatten().filter(|wait| works(wait) && !wait.name.is_empty())
+        {
             *self.seen.waits.entry(wait.name).or_default() += weight;
             let blockers = &mut self.seen.blockers;
             if let Some(blocker) = wait.blocker
@@ -147,7 +196,9 @@ impl Watcher<'_> {
     /// Reads all counters and records them.
     fn look(&mut self, recorder: &Recorder) {
         if let Some(counters) = self.ask(|watch| watch.counters()) {
-            self.seen.server = Some(counters);
+            let cpu_ms = self.server.now(0, counters.cpu_ms);
+            let watch_cpu_ms = self.own.now(0, counters.watch_cpu_ms);
+            self.seen.server = Some(ServerTimes { cpu_ms, watch_cpu_ms, ..counters });
         }
         let Clocks { streams, parsers, .. } = self.clocks;
         for (clocks, seen) in [(streams, &mut self.seen.streams), (parsers, &mut self.seen.parsers)]
@@ -164,5 +215,18 @@ impl Watcher<'_> {
         self.seen.host = HostTimes::read();
         self.seen.observing_ms = self.clocks.observing_ms();
         recorder.record(Event::Observed { observation: Box::new(self.seen.clone()) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Carried;
+
+    #[test]
+    fn a_counter_goes_on_where_another_ended() {
+        let mut cpu = Carried { before: 100, ..Carried::default() };
+        assert_eq!([cpu.now(1, 5), cpu.now(1, 9)], [105, 109]);
+        assert_eq!([cpu.now(2, 4), cpu.now(2, 6)], [113, 115]);
+        assert_eq!(cpu.now(2, 1), 116);
     }
 }

@@ -189,12 +189,12 @@ impl Parser {
                             continue;
                         }
                         text::Decoded::Value => {}
-                        text::Decoded::NotText => {
-                            faults.push(Fault { range, reason: FaultReason::NotText });
-                            continue 'rows;
-                        }
-                        text::Decoded::EndMark => {
-                            faults.push(Fault { range, reason: FaultReason::EndMark });
+                        refused @ (text::Decoded::NotText | text::Decoded::EndMark) => {
+                            let reason = match refused {
+                                text::Decoded::EndMark => FaultReason::EndMark,
+                                _ => FaultReason::NotText,
+                            };
+                            faults.push(Fault { range, reason });
                             continue 'rows;
                         }
                     },

@@ -201,14 +201,15 @@ impl Rows {
         if has_bare_carriage_return(padded, fields, last, dialect) {
             return Some(FaultReason::CarriageReturn);
         }
-        if dialect.family == Family::Text && text.trim_ascii_end() == b"\\." {
-            return Some(FaultReason::EndMark);
-        }
         let wanted = self.stride - 1;
         if separators > wanted {
             return Some(FaultReason::ExtraField);
         }
         if separators < wanted {
+            // Of one column it is seen when the field is decoded.
+            if dialect.family == Family::Text && text.trim_ascii_end() == b"\\." {
+                return Some(FaultReason::EndMark);
+            }
             return Some(FaultReason::MissingField(separators.min(shape.fields - 1)));
         }
         if dialect.trailing_delimiter && !ends_with_delimiter(fields[separators - 1], last) {

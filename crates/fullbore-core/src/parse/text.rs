@@ -104,7 +104,7 @@ struct Unescaped {
     has_end_mark: bool,
 }
 
-/// Resolves backslash sequences as COPY's text format does; true where one gave a byte by number.
+/// Resolves backslash sequences as COPY's text format does, and tells which kinds there were.
 fn unescape(raw: &[u8], out: &mut Vec<u8>) -> Unescaped {
     let mut found = Unescaped::default();
     let mut rest = raw;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::{FileRange, Format, PieceInput, PlannedPiece};
-use crate::constants::{PIECE_BYTES_MAX, PIECE_BYTES_MIN, PIECES_PER_STREAM_MIN};
+use crate::constants::{
+    PIECE_BYTES_LEAST, PIECE_BYTES_MAX, PIECE_BYTES_MIN, PIECES_PER_STREAM_MIN,
+};
 use crate::error::Result;
 use crate::source::{SourceFile, parquet, split};
 
@@ -13,8 +15,21 @@ pub const STREAM_PIECE_BYTES: u64 = 64 << 20;
 /// The size that pieces should have: small enough that all streams end together.
 pub fn piece_bytes(files: &[Arc<SourceFile>], streams: usize) -> u64 {
     let total: u64 = files.iter().map(|file| file.size).sum();
-    let wanted = total / (streams * PIECES_PER_STREAM_MIN) as u64;
-    wanted.clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
+    bytes_of_each(total, streams as u64)
+}
+
+fn bytes_of_each(total: u64, streams: u64) -> u64 {
+    let wanted = total / (streams * PIECES_PER_STREAM_MIN as u64);
+    if wanted >= PIECE_BYTES_MIN {
+        return wanted.min(PIECE_BYTES_MAX);
+    }
+    // What is as small as that is loaded at once.
+    if total <= PIECE_BYTES_MIN {
+        return PIECE_BYTES_MIN;
+    }
+    // Few pieces: the same number for each stream, of about that size.
+    let rounds = total.div_ceil(PIECE_BYTES_MIN * streams).max(1);
+    total.div_ceil(rounds * streams).clamp(PIECE_BYTES_LEAST, PIECE_BYTES_MIN)
 }
 
 /// Pieces of one table, numbered from 0, and the size they were cut to.
@@ -115,4 +130,24 @@ pub fn arrange(mut pieces: Vec<PlannedPiece>, tables_at_once: bool) -> Vec<Plann
         (table, std::cmp::Reverse(piece.bytes), piece.number)
     });
     pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_have_the_same_number_of_pieces() {
+        let megabytes = |total: u64, streams| bytes_of_each(total << 20, streams) >> 20;
+        assert_eq!(megabytes(1 << 20, 4), 1024);
+        assert_eq!(megabytes(2800, 4), 100);
+        // Seven each would be small: 6 each of 15 MiB, 2 of 12, 1 of 8.
+        assert_eq!(megabytes(360, 4), 15);
+        assert_eq!(megabytes(96, 4), 12);
+        assert_eq!(megabytes(32, 4), 8);
+        assert_eq!(megabytes(17, 8), 4);
+        // As little as that is one piece.
+        assert_eq!(megabytes(16, 4), 16);
+        assert_eq!(megabytes(0, 4), 16);
+    }
 }

@@ -10,6 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::Entry;
+use super::store::entries_of;
 
 /// The file that holds the newest samples of a run.
 #[derive(Debug)]
@@ -46,8 +47,7 @@ fn path(run_dir: &Path) -> PathBuf {
 
 /// The newest samples of a run that its record does not have.
 pub fn read(run_dir: &Path) -> Vec<Entry> {
-    let text = fs::read_to_string(path(run_dir)).unwrap_or_default();
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    entries_of(&fs::read(path(run_dir)).unwrap_or_default()).collect()
 }
 
 /// Puts what a run that was killed has left there into its record, before it is gone on with.

@@ -13,7 +13,7 @@ pub use follow::Follower;
 pub use store::{RunSummary, list_runs, read_events};
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Mutex;
@@ -160,7 +160,11 @@ pub enum Event {
         seconds: f64,
     },
     /// A run that had stopped, or finished, was taken back.
-    RunTakenBack,
+    RunTakenBack {
+        /// Rows of plain appends, which stay.
+        #[serde(default)]
+        rows_kept: u64,
+    },
     RunFailed {
         error: String,
         /// It can be resumed.
@@ -252,6 +256,7 @@ impl Recorder {
         let opened = || {
             make_private(run_dir)?;
             let mut file = how.open(&path)?;
+            end_last_line(&path, &mut file)?;
             latest::settle(run_dir, &mut file)?;
             Ok(file)
         };
@@ -309,6 +314,17 @@ impl RecordFile {
         }
     }
 }
+/// Ends a line that a crash or a full disk has cut off: what is written next must not become part of it.
+fn end_last_line(path: &Path, file: &mut File) -> std::io::Result<()> {
+    let mut record = File::open(path)?;
+    let mut last = [b'\n'];
+    if record.metadata()?.len() > 0 {
+        record.seek(SeekFrom::End(-1))?;
+        record.read_exact(&mut last)?;
+    }
+    if last != [b'\n'] { file.write_all(b"\n") } else { Ok(()) }
+}
+
 /// Makes a run's folder, which only its user may look into: what is kept there quotes the source.
 pub fn make_private(run_dir: &Path) -> std::io::Result<()> {
     if let Some(parent) = run_dir.parent() {

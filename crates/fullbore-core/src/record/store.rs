@@ -38,15 +38,19 @@ pub fn list_runs(runs_dir: &Path) -> Result<Vec<RunSummary>> {
     Ok(runs)
 }
 
-/// The entries of the record in a run's folder; a last line that was cut off is left out.
+/// The entries of the record in a run's folder; a line that was cut off, be it within a character, is
+/// left out.
 pub fn read_events(run_dir: &Path) -> Result<Vec<Entry>> {
     let path = run_dir.join("record.jsonl");
-    let text = std::fs::read_to_string(&path)
-        .map_err(|source| Error::Read { path: path.clone(), source })?;
-    let mut entries: Vec<Entry> =
-        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let text = std::fs::read(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
+    let mut entries: Vec<Entry> = entries_of(&text).collect();
     entries.extend(latest::read(run_dir));
     Ok(entries)
+}
+
+/// The entries of whole lines.
+pub(super) fn entries_of(text: &[u8]) -> impl Iterator<Item = Entry> {
+    text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
 }
 
 fn summarise(entries: &[Entry]) -> Option<RunSummary> {
@@ -75,9 +79,9 @@ fn summarise(entries: &[Entry]) -> Option<RunSummary> {
                 summary.state = "unfinished";
                 summary.error = None;
             }
-            Event::RunTakenBack => {
+            Event::RunTakenBack { rows_kept } => {
                 summary.state = "taken back";
-                summary.rows = 0;
+                summary.rows = *rows_kept;
             }
             Event::RunFailed { error, rows_kept, is_kept, .. } => {
                 summary.state = if *is_kept { "stopped" } else { "failed" };
@@ -88,4 +92,34 @@ fn summarise(entries: &[Entry]) -> Option<RunSummary> {
         }
     }
     Some(summary)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Recorder;
+
+    #[test]
+    fn a_line_that_was_cut_off_is_left_out_and_nothing_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let run_dir = folder.path().join("run");
+        let paused = |reason: &str| Event::RunPaused { reason: reason.into() };
+        Recorder::create(&run_dir, None).expect("made").record(paused("first"));
+        let path = run_dir.join("record.jsonl");
+        let mut text = std::fs::read(&path).expect("read");
+        // Within a character of two bytes.
+        text.extend_from_slice(b"{\"at\":1,\"event\":\"run_paused\",\"reason\":\"M\xc3");
+        std::fs::write(&path, text).expect("written");
+        assert_eq!(read_events(&run_dir).expect("read").len(), 1);
+        Recorder::append(&run_dir, None).expect("opened").record(paused("second"));
+        let events = read_events(&run_dir).expect("read");
+        let reasons: Vec<_> = events
+            .iter()
+            .map(|entry| match &entry.event {
+                Event::RunPaused { reason } => reason.as_str(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(reasons, ["first", "second"]);
+    }
 }

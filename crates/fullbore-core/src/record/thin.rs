@@ -91,7 +91,7 @@ mod tests {
         }
         assert_eq!(first_minute, 300, "nothing is left out in the first minute");
         assert!((1_000..2_000).contains(&written), "{written}");
-        let end = Event::RunTakenBack;
+        let end = Event::RunTakenBack { rows_kept: 0 };
         assert_eq!(thinning.take(36_000.0, &end, Vec::new()).len(), 1);
         let end = Event::RoundStarted { reason: String::new(), pieces_committed: 0 };
         let lines = thinning.take(36_000.0, &end, b"end".to_vec());

@@ -28,6 +28,7 @@ mod schedule;
 mod source_row;
 mod spool;
 mod stream;
+mod threads;
 mod verdict;
 pub mod verify;
 
@@ -46,6 +47,7 @@ use crate::record::{Event, Recorder, TableTotals, ToldPlan, ToldRejects};
 use rejects::Rejects;
 use rounds::Rounds;
 use schedule::Schedule;
+use threads::Threads;
 
 /// What a run came to.
 #[derive(Debug, Default)]
@@ -227,21 +229,19 @@ fn load(scene: &Scene<'_>, seen: &mut Seen, paused: &mut f64) -> Result<()> {
     // Nothing is sent before it was looked for the first time.
     schedule.hold(plan.continuity.pause_when.is_some());
     std::thread::scope(|scope| {
-        let thread = |name: String| std::thread::Builder::new().name(name);
+        let threads = Threads { scope, schedule };
         for (number, clock) in clocks.parsers.iter().enumerate() {
-            thread(format!("parser-{number}"))
-                .spawn_scoped(scope, move || {
-                    clock.time(|| {
-                        schedule.guard(|| parser::parse_until_done(plan, destination, schedule));
-                    });
-                })
-                .expect("a thread can be started");
+            threads.start(format!("parser-{number}"), move || {
+                clock.time(|| {
+                    schedule.guard(|| parser::parse_until_done(plan, destination, schedule));
+                });
+            });
         }
         let streams: Vec<_> = clocks
             .streams
             .iter()
             .enumerate()
-            .map(|(number, clock)| {
+            .filter_map(|(number, clock)| {
                 let load = move || {
                     stream::load_until_done(
                         plan,
@@ -253,12 +253,12 @@ fn load(scene: &Scene<'_>, seen: &mut Seen, paused: &mut f64) -> Result<()> {
                         number,
                     )
                 };
-                thread(format!("stream-{number}"))
-                    .spawn_scoped(scope, move || clock.time(|| schedule.guard(load)))
-                    .expect("a thread can be started")
+                threads.start(format!("stream-{number}"), move || {
+                    clock.time(|| schedule.guard(load));
+                })
             })
             .collect();
-        let sampler = scope.spawn(|| {
+        let sampler = threads.start("sampler".into(), || {
             clocks.count_as_observing();
             let mut since = None;
             while !has_ended() {
@@ -268,11 +268,13 @@ fn load(scene: &Scene<'_>, seen: &mut Seen, paused: &mut f64) -> Result<()> {
             }
         });
         // Apart from the sampler: a server that doesn't answer must not hold up the progress shown.
-        let observer = thread("observer".into())
-            .spawn_scoped(scope, || observe(clocks, destination, recorder, seen, &has_ended))
-            .expect("a thread can be started");
+        let observer = threads.start("observer".into(), || {
+            observe(clocks, destination, recorder, seen, &has_ended);
+        });
         let watch = plan.continuity.pause_when.is_some().then(|| {
-            scope.spawn(|| pause::watch(plan, destination, recorder, schedule, &finished))
+            threads.start("pause".into(), || {
+                pause::watch(plan, destination, recorder, schedule, &finished)
+            })
         });
         for stream in streams {
             // A panic was turned into a failure by the guard.
@@ -280,9 +282,10 @@ fn load(scene: &Scene<'_>, seen: &mut Seen, paused: &mut f64) -> Result<()> {
         }
         schedule.close();
         finished.store(true, Ordering::Relaxed);
-        sampler.thread().unpark();
-        observer.thread().unpark();
-        if let Some(watch) = watch {
+        for thread in [sampler, observer].iter().flatten() {
+            thread.thread().unpark();
+        }
+        if let Some(watch) = watch.flatten() {
             watch.thread().unpark();
             *paused += watch.join().unwrap_or_default().as_secs_f64();
         }

@@ -27,8 +27,9 @@ pub fn watch(
         match destination.strain(plan) {
             Ok(reasons) => {
                 let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
-                tell(recorder, reason.as_deref(), &mut since, &mut total);
+                // First: streams must not wait for what telling may come to.
                 schedule.hold(reason.is_some());
+                tell(recorder, reason.as_deref(), &mut since, &mut total);
             }
             // What can't be asked now stays as it was; a server that is gone ends the load by itself.
             Err(error) => {

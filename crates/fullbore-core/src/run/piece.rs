@@ -43,8 +43,8 @@ pub struct PieceWork<'a> {
     pub lines: Lines,
     /// Lines of the range, or of the stream, before the next unit.
     lines_before: u64,
-    /// Rows and bytes that the progress shown counts.
-    counted: (u64, u64),
+    /// Rows that the progress shown counts.
+    rows_shown: u64,
     /// The stretch of the file that was read without a gap: file, start, end, lines.
     stretch: Option<(usize, u64, u64, u64)>,
 }
@@ -76,7 +76,7 @@ impl<'a> PieceWork<'a> {
             piece_rejects: rejects.for_piece(plan, piece),
             lines: Lines::default(),
             lines_before: 0,
-            counted: (0, 0),
+            rows_shown: 0,
             stretch: None,
         }
     }
@@ -133,8 +133,7 @@ impl<'a> PieceWork<'a> {
         }
         self.note_lines(&mut unit);
         self.schedule.sent(self.piece.table, unit.rows, unit.source_bytes);
-        self.counted.0 += unit.rows;
-        self.counted.1 += unit.source_bytes;
+        self.rows_shown += unit.rows;
         for fault in std::mem::take(&mut unit.faults) {
             self.reject(fault)?;
         }
@@ -307,8 +306,7 @@ impl<'a> PieceWork<'a> {
         } else {
             self.rejects.forget(std::mem::take(&mut self.piece_rejects));
         }
-        let (rows, bytes) = self.counted;
-        self.schedule.taken_back(self.piece.table, rows, bytes);
+        self.schedule.taken_back(self.piece.table, self.rows_shown, self.portion.bytes);
         if self.begun {
             // The connection may be gone; then there is nothing to take back.
             if let Err(error) = self.writer.rollback() {

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::constants::{RETRY_PAUSE_FIRST_MS, RETRY_PAUSE_MAX_MS};
 use crate::error::{Error, Result};
+use crate::observe::clock::{self, Activity};
 
 /// How often a pause looks whether it is to be cut short.
 const LOOK_MS: u64 = 20;
@@ -33,6 +34,8 @@ impl<'a> Patience<'a> {
                 return Err(given_up(error, began.elapsed()));
             }
             tracing::warn!(pause_s = pause.as_secs_f64(), "tried again after a pause: {error}");
+            // No work of anybody's, and no fault of the server's work either.
+            clock::enter(Activity::Held);
             let until = Instant::now() + pause;
             while Instant::now() < until {
                 if (self.has_ended)() {

@@ -53,6 +53,7 @@ impl Rounds<'_> {
                 pieces_committed: outcome.pieces,
             });
             let began = Instant::now();
+            self.clocks.streams.iter().for_each(|clock| clock.set_aside());
             standing = self.attempt().map_err(|error| caused_by(Some(&lost), error))?;
             push_phase(outcome, "reconnect", began);
         }
@@ -61,7 +62,7 @@ impl Rounds<'_> {
 
     fn begin(&self) -> Result<Standing> {
         if !self.plan.continuity.resumes {
-            self.destination.prepare(self.plan)?;
+            self.prepare()?;
             return Ok(Standing::default());
         }
         let standing = self.attempt()?;
@@ -71,6 +72,32 @@ impl Rounds<'_> {
             rows_committed: standing.committed.iter().map(|piece| piece.rows).sum(),
         });
         Ok(standing)
+    }
+
+    /// Makes what the run needs. Where the server is lost over it, what is there of it is taken back by
+    /// the ledger's knowledge, and all is made again.
+    fn prepare(&self) -> Result<()> {
+        if !self.plan.continuity.is_resumable {
+            return self.destination.prepare(self.plan);
+        }
+        let has_ended = || self.is_interrupted();
+        let mut was_lost = false;
+        let prepared = Patience::new(self.plan.continuity.patience, &has_ended).insist(|| {
+            if was_lost {
+                let left = self.destination.abort(self.plan);
+                if !left.is_empty() {
+                    return Err(not_taken_back(&left));
+                }
+            }
+            let prepared = self.destination.prepare(self.plan);
+            if let Some(lost) = prepared.as_ref().err().filter(|error| error.is_lost()) {
+                was_lost = true;
+                let reason = lost.to_string();
+                self.recorder.record(Event::RoundStarted { reason, pieces_committed: 0 });
+            }
+            prepared
+        });
+        prepared.map_err(|error| self.or_interrupted(error))
     }
 
     /// Asks where the run stands; a server that is gone is waited for.
@@ -270,6 +297,15 @@ fn caused_by(lost: Option<&Error>, last: Error) -> Error {
             }
         }
         (_, last) => last,
+    }
+}
+
+/// What stands in the way of another beginning, as long as the server is gone.
+fn not_taken_back(left: &[String]) -> Error {
+    Error::Destination {
+        message: format!("the connection was lost; still there: {}", left.join(", ")),
+        hint: None,
+        kind: DestinationFailure::Lost,
     }
 }
 

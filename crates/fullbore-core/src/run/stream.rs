@@ -35,6 +35,7 @@ pub fn load_until_done(
         tracing::debug!(table, piece = piece.number, ?lane, input = ?piece.input, "piece started");
         let is_careful = careful.is_some();
         let began = clocks.seconds();
+        let held_before = clocks.held_seconds(number);
         let mut work = PieceWork::new(plan, schedule, rejects, session.as_mut(), &piece, careful);
         let error = match work.load() {
             Ok(None) => {
@@ -43,7 +44,9 @@ pub fn load_until_done(
             }
             Ok(Some(committed)) => {
                 let (rows, bytes) = (committed.rows, committed.portion.bytes);
-                let seconds = clocks.seconds() - began;
+                // A pause is no piece's fault.
+                let held = clocks.held_seconds(number) - held_before;
+                let seconds = (clocks.seconds() - began - held).max(0.0);
                 clocks.note_piece(PieceTime {
                     piece: piece.number,
                     table: piece.table,
@@ -124,13 +127,15 @@ fn open<'a>(
     schedule: &Schedule<'_>,
     number: usize,
 ) -> Result<Box<dyn Writer + 'a>> {
-    clock::enter(Activity::Answering);
+    let open = || {
+        clock::enter(Activity::Answering);
+        destination.open(plan, number)
+    };
     let writer = match plan.continuity.is_resumable {
-        false => destination.open(plan, number),
+        false => open(),
         true => {
             let has_ended = || schedule.has_ended();
-            Patience::new(plan.continuity.patience, &has_ended)
-                .insist(|| destination.open(plan, number))
+            Patience::new(plan.continuity.patience, &has_ended).insist(open)
         }
     };
     Ok(Box::new(Timed(writer?)))

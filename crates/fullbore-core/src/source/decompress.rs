@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use super::attended::{Attended, Attention};
 use super::lz4::Frames;
 use super::{Packing, SourceFile, pipe};
 use crate::error::{Error, Result};
@@ -9,14 +10,16 @@ use crate::error::{Error, Result};
 /// Bytes read from a file at a time.
 const READ_BYTES: usize = 256 * 1024;
 
-/// Opens a source as one stream of UTF-8 text, decompressed.
-pub fn open_stream(file: &SourceFile) -> Result<Box<dyn Read + Send>> {
+/// Opens a source as one stream of UTF-8 text, decompressed. A pipe is waited for while somebody waits
+/// for its text.
+pub fn open_stream(file: &SourceFile, attention: &Attention) -> Result<Box<dyn Read + Send>> {
     let wrong = |source| Error::Read { path: file.path.clone(), source };
     let raw: Box<dyn Read + Send> = match &file.peeked {
-        Some(peeked) => Box::new(peeked.reader().map_err(wrong)?),
+        Some(peeked) => Box::new(peeked.reader(attention).map_err(wrong)?),
         None if file.is_regular => Box::new(file.open()?),
         None => {
-            let (packing, raw) = pipe::packing(pipe::open(file)?).map_err(wrong)?;
+            let pipe = Attended::new(pipe::open(file)?, attention);
+            let (packing, raw) = pipe::packing(pipe).map_err(wrong)?;
             return unpack(file, packing, Box::new(raw));
         }
     };

@@ -5,6 +5,7 @@ use std::io::{self, Cursor, Read};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 
+use super::attended::{self, Attended, Attention};
 use super::boundary::{QuoteState, first_record_end};
 use super::discover::packing_of;
 use super::sniff::{UTF8_BOM, header_names};
@@ -23,48 +24,48 @@ pub struct Peeked {
     /// It ended within the first bytes.
     pub is_whole: bool,
     /// Taken by the one who reads it to its end.
-    rest: Arc<Mutex<Option<File>>>,
+    rest: Arc<Mutex<Option<Attended>>>,
 }
 
 impl Peeked {
     /// Opens a pipe and reads its beginning; waits for its writer.
     pub fn open(source: &SourceFile) -> Result<Self> {
         let unreadable = |error| Error::Read { path: source.path.clone(), source: error };
-        let mut file = open(source)?;
+        let mut pipe = Attended::new(open(source)?, &Attention::default());
         let mut first = Vec::new();
         let mut limit = SAMPLE_BYTES + 1;
-        (&mut file).take(limit as u64).read_to_end(&mut first).map_err(unreadable)?;
+        (&mut pipe).take(limit as u64).read_to_end(&mut first).map_err(unreadable)?;
         if packing_of(&first[..first.len().min(4)]) == Packing::Lz4 {
             limit = LZ4_BLOCK_BYTES_MAX;
             let more = limit.saturating_sub(first.len()) as u64;
-            (&mut file).take(more).read_to_end(&mut first).map_err(unreadable)?;
+            (&mut pipe).take(more).read_to_end(&mut first).map_err(unreadable)?;
         }
         let is_whole = first.len() < limit;
-        Ok(Self { first: Arc::new(first), is_whole, rest: Arc::new(Mutex::new(Some(file))) })
+        Ok(Self { first: Arc::new(first), is_whole, rest: Arc::new(Mutex::new(Some(pipe))) })
     }
 
     /// The pipe from its first byte on; it can be had once.
-    pub fn reader(&self) -> io::Result<impl Read + Send + use<>> {
+    pub fn reader(&self, attention: &Attention) -> io::Result<impl Read + Send + use<>> {
         let rest = self.rest.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         let rest = rest.ok_or_else(|| io::Error::other("a pipe can be read only once"))?;
-        Ok(Cursor::new(self.first.as_ref().clone()).chain(rest))
+        Ok(Cursor::new(self.first.as_ref().clone()).chain(rest.by(attention)))
     }
 }
 
 /// Opens what is no regular file.
 pub fn open(source: &SourceFile) -> Result<File> {
-    if !source.is_stdin() {
-        return source.open();
-    }
-    let owned = io::stdin().as_fd().try_clone_to_owned();
-    owned.map(File::from).map_err(|error| Error::Read { path: source.path.clone(), source: error })
+    let opened = match source.is_stdin() {
+        true => io::stdin().as_fd().try_clone_to_owned().map(File::from),
+        false => attended::open(&source.path),
+    };
+    opened.map_err(|error| Error::Read { path: source.path.clone(), source: error })
 }
 
 /// What a pipe's bytes are packed with, and the pipe with those bytes before it again.
-pub fn packing(mut file: File) -> io::Result<(Packing, impl Read + Send)> {
+pub fn packing(mut pipe: Attended) -> io::Result<(Packing, impl Read + Send)> {
     let mut head = Vec::new();
-    (&mut file).take(4).read_to_end(&mut head)?;
-    Ok((packing_of(&head), Cursor::new(head).chain(file)))
+    (&mut pipe).take(4).read_to_end(&mut head)?;
+    Ok((packing_of(&head), Cursor::new(head).chain(pipe)))
 }
 
 /// What stands before the first record of a stream that was not looked at beforehand: reads as far

@@ -175,7 +175,8 @@ impl OpenFile {
                 }
             }
         }
-        read_records(&self.through, source, &range, dialect, record_bytes_max, block)
+        let sizes = Sizes { read: BLOCK_BYTES, record_max: record_bytes_max };
+        read_records(&self.through, source, &range, dialect, sizes, block)
     }
 
     /// Chooses the way for the next stretch: what is mostly in the cache comes from there. Not block
@@ -194,18 +195,27 @@ impl OpenFile {
     }
 }
 
-/// Reads whole records through the page cache.
-fn read_records(
+/// How much is read at once.
+#[derive(Clone, Copy)]
+pub struct Sizes {
+    pub read: usize,
+    /// More than that is read only of a longer record, which is refused then.
+    pub record_max: usize,
+}
+
+/// Reads whole records from a range's beginning on, through the page cache; the bytes of the file that
+/// they took. The last line of a file may have no end.
+pub fn read_records(
     file: &File,
     source: &SourceFile,
     range: &Range<u64>,
     dialect: &Dialect,
-    record_bytes_max: usize,
+    sizes: Sizes,
     block: &mut Block,
 ) -> Result<u64> {
     let (offset, left) = (range.start, range.end - range.start);
     let mut have = 0;
-    let mut want = (BLOCK_BYTES as u64).min(left) as usize;
+    let mut want = (sizes.read as u64).min(left) as usize;
     loop {
         while have < want {
             let space = &mut block.space(want)[have..];
@@ -227,8 +237,8 @@ fn read_records(
             block.set_len(end);
             return Ok(end as u64);
         }
-        if have > record_bytes_max {
-            return Err(too_long(source, offset, record_bytes_max));
+        if have > sizes.record_max {
+            return Err(too_long(source, offset, sizes.record_max));
         }
         want = (have * 2).min(left as usize);
     }

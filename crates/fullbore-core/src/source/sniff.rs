@@ -5,6 +5,7 @@ mod tests;
 
 use std::path::Path;
 
+use super::attended::Attention;
 use super::decompress::{open_stream, unpack};
 use super::stream::broken;
 use super::{Packing, SourceFile};
@@ -68,7 +69,7 @@ pub fn sample(file: &SourceFile, bytes: usize, dialect: Option<&Dialect>) -> Res
     use std::io::Read;
     let mut first = Vec::new();
     let mut stream = match &file.peeked {
-        None => open_stream(file)?,
+        None => open_stream(file, &Attention::default())?,
         Some(peeked) => {
             let begun = std::io::Cursor::new(peeked.first.as_ref().clone());
             unpack(file, file.packing, Box::new(begun))?

@@ -29,10 +29,16 @@ pub fn cuts(
             Family::Csv => quote_states(&file, source, start, &wanted, dialect, threads)?,
             Family::Text | Family::Plain => vec![QuoteState::default(); wanted.len()],
         };
+        let mut reached = start;
         for (from, state) in wanted.into_iter().zip(states) {
-            let cut = next_record(&file, source, from, state, dialect)?;
-            if cut > cuts[cuts.len() - 1] && cut < source.size {
-                cuts.push(cut);
+            // Within the record that was just read to its end. After a stray quote that is all the
+            // rest of the file, which would be read once for every cut.
+            if from < reached {
+                continue;
+            }
+            reached = next_record(&file, source, from, state, dialect)?;
+            if reached > cuts[cuts.len() - 1] && reached < source.size {
+                cuts.push(reached);
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::sync::Arc;
 
+use super::attended::Attention;
 use super::boundary::last_record_end;
 use super::feed::{line_end, too_long};
 use super::pipe::skip_header;
@@ -27,14 +28,16 @@ pub struct StreamFeed {
 }
 
 impl StreamFeed {
-    /// Opens the stream and skips what stands before the first record.
+    /// Opens the stream and skips what stands before the first record. A pipe is waited for while
+    /// somebody waits for its records.
     pub fn open(
         source: Arc<SourceFile>,
         file: usize,
         dialect: Dialect,
         record_bytes_max: usize,
+        attention: &Attention,
     ) -> Result<Self> {
-        let reader = decompress::open_stream(&source)?;
+        let reader = decompress::open_stream(&source, attention)?;
         Self::over(reader, source, file, dialect, record_bytes_max)
     }
 
@@ -46,7 +49,8 @@ impl StreamFeed {
         record_bytes_max: usize,
         start: u64,
     ) -> Result<Self> {
-        let mut feed = Self::open(source, file, dialect, record_bytes_max)?;
+        let attention = Attention::default();
+        let mut feed = Self::open(source, file, dialect, record_bytes_max, &attention)?;
         let mut chunk = vec![0; BLOCK_BYTES];
         while feed.offset < start {
             let want = (start - feed.offset).min(BLOCK_BYTES as u64) as usize;

@@ -113,6 +113,8 @@ pub fn begin(
     let pieces = ascii_json(&plan.pieces);
     let tables = tables(session, plan, postgres)?;
     let literal = |text: &str| quote_literal(text).map_err(failed);
+    // Ours also where the connection is lost before we hear of the row.
+    ledger.set_attempt(1);
     session
         .execute(&format!(
             "SET LOCAL synchronous_commit = off;
@@ -129,7 +131,6 @@ pub fn begin(
             std::process::id(),
         ))
         .map_err(|error| failed_while(error, "writing to the ledger"))?;
-    ledger.set_attempt(1);
     Ok(())
 }
 

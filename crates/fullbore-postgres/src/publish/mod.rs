@@ -8,6 +8,7 @@ pub mod indexes;
 pub mod made;
 pub mod partitions;
 pub mod parts;
+mod passed_by;
 pub mod replace;
 
 use std::time::Instant;
@@ -27,7 +28,12 @@ use crate::target::Target;
 use crate::verify::staged;
 
 /// Refuses, by name, what can't be published the way that is asked. Nothing is touched.
-pub fn check(session: &mut Session, relation: &Relation, publish: Publish) -> Result<()> {
+pub fn check(
+    session: &mut Session,
+    relation: &Relation,
+    publish: Publish,
+    allow_publication: bool,
+) -> Result<()> {
     let owner =
         "SELECT pg_has_role(current_user, relowner, 'USAGE') AS may FROM pg_class WHERE oid = ";
     let may = match publish {
@@ -52,7 +58,10 @@ pub fn check(session: &mut Session, relation: &Relation, publish: Publish) -> Re
     match publish {
         Publish::Append => Ok(()),
         Publish::Replace => replace::check(session, relation),
-        Publish::Partitions => partitions::check(relation),
+        Publish::Partitions => {
+            partitions::check(relation)?;
+            passed_by::check(session, relation, allow_publication)
+        }
     }
 }
 

@@ -37,55 +37,6 @@ pub fn check(relation: &Relation) -> Result<()> {
     }
 }
 
-/// What of a parent its loaded partitions would pass by: they are filled before they are attached.
-const PASSED_BY: &str = "
-    SELECT 'its trigger ' || quote_ident(tgname) || ' would not see' AS what
-      FROM pg_trigger WHERE tgrelid = {oid} AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 4 = 4";
-
-const PUBLISHED: &str = "
-    SELECT 'the publication ' || quote_ident(p.pubname) || ' would not pass on' AS what
-      FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
-     WHERE p.pubinsert AND (r.prrelid = {oid} OR r.prrelid IN (SELECT pg_partition_ancestors({oid})))";
-
-/// Since 15 a publication can cover a schema.
-const PUBLISHED_BY_SCHEMA: &str = "
-    SELECT 'the publication ' || quote_ident(p.pubname) || ' would not pass on' AS what
-      FROM pg_publication_namespace n JOIN pg_publication p ON p.oid = n.pnpubid
-     WHERE p.pubinsert AND n.pnnspid IN (SELECT relnamespace FROM pg_class
-            WHERE oid = {oid} OR oid IN (SELECT pg_partition_ancestors({oid})))";
-
-/// Refuses a parent for whose rows something else is to happen, which would not.
-pub fn check_nothing_is_passed_by(
-    session: &mut Session,
-    relation: &Relation,
-    allow_publication: bool,
-) -> Result<()> {
-    let mut asked = vec![PASSED_BY];
-    if !allow_publication {
-        asked.push(PUBLISHED);
-        if session.server_version_num() >= 150_000 {
-            asked.push(PUBLISHED_BY_SCHEMA);
-        }
-    }
-    let sql = asked.join(" UNION ALL ").replace("{oid}", &relation.oid.to_string());
-    let rows = session.query(&sql).map_err(crate::error::refused)?;
-    let Some(what) = rows.first().and_then(|row| row.get("what")) else { return Ok(()) };
-    let hint = match what.contains("publication") {
-        true => {
-            "load with --publish append, or allow it with --allow-publication and bring the rows to \
-             the subscribers yourself"
-        }
-        false => "load with --publish append, by which triggers see every row",
-    };
-    Err(refuse(
-        format!(
-            "{}: {what} rows of partitions that are loaded before they are attached",
-            relation.name
-        ),
-        hint,
-    ))
-}
-
 /// The column that the target is partitioned by.
 pub fn key(target: &Target) -> Result<&str> {
     let columns = target.relation.partition_key.as_ref().map(|(_, columns)| columns.as_slice());

@@ -21,7 +21,7 @@ use crate::local::backend_here;
 use crate::patience;
 
 /// Settings that advice looks at.
-const SETTINGS: [&str; 16] = [
+const SETTINGS: [&str; 17] = [
     "archive_mode",
     "autovacuum",
     "checkpoint_timeout",
@@ -32,6 +32,7 @@ const SETTINGS: [&str; 16] = [
     "max_connections",
     "max_wal_senders",
     "max_wal_size",
+    "min_wal_size",
     "server_version_num",
     "shared_buffers",
     "synchronous_commit",
@@ -193,8 +194,14 @@ impl Watch for PostgresWatch<'_> {
             }
             _ => "buffers_written * 8192",
         };
+        let new_log = match version {
+            180_000.. => {
+                "(SELECT sum(write_bytes) FROM pg_stat_io WHERE object = 'wal' AND context = 'init')"
+            }
+            _ => "0",
+        };
         let sql = format!(
-            "SELECT timed, requested, {written}::bigint AS written,
+            "SELECT timed, requested, {written}::bigint AS written, {new_log}::bigint AS new_log,
                     (pg_current_wal_insert_lsn() - '0/0')::bigint AS wal
                FROM ({checkpoints}) c"
         );
@@ -208,6 +215,7 @@ impl Watch for PostgresWatch<'_> {
             checkpoints_timed: value("timed"),
             checkpoints_requested: value("requested"),
             written_bytes: value("written"),
+            new_log_bytes: value("new_log"),
             cpu_ms: self.cpu_ms,
             watch_cpu_ms: self.own_pid.and_then(process_cpu_ms).unwrap_or_default(),
         })

@@ -13,10 +13,10 @@ const SETTINGS: &str = "'wal_level', 'max_wal_size', 'min_wal_size', 'checkpoint
     'shared_buffers', 'maintenance_work_mem', 'synchronous_commit', 'synchronous_standby_names',
     'full_page_writes', 'fsync', 'data_checksums', 'archive_mode', 'max_connections',
     'superuser_reserved_connections', 'reserved_connections', 'autovacuum', 'max_wal_senders',
-    'max_locks_per_transaction', 'wal_buffers', 'max_parallel_maintenance_workers'";
+    'max_locks_per_transaction', 'wal_buffers', 'summarize_wal', 'max_parallel_maintenance_workers'";
 
 /// Nobody's function or table is to stand in for the server's.
-const ONLY_THE_SERVERS: &str = "SET search_path = pg_catalog, pg_temp";
+const ONLY_THE_SERVERS: &str = "SET LOCAL search_path = pg_catalog, pg_temp";
 
 /// A setting in effect.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -29,6 +29,8 @@ pub struct Setting {
     pub context: String,
     /// Where it was set: `default`, `configuration file`, `command line` ...
     pub source: String,
+    /// The file that it is from, where the role may know that.
+    pub file: Option<String>,
     /// Another value is written down and waits for a restart.
     pub pending_restart: bool,
 }
@@ -65,9 +67,16 @@ pub struct Facts {
     pub place: Option<Place>,
 }
 
-/// Collects them; nothing is touched.
+/// Collects them; nothing is touched, nor left on the session: it may be one that a pooler lends to
+/// others.
 pub fn facts(session: &mut Session) -> Result<Facts, ConnectionError> {
-    session.execute(ONLY_THE_SERVERS)?;
+    session.execute("BEGIN READ ONLY")?;
+    let facts = session.execute(ONLY_THE_SERVERS).and_then(|_| collected(session));
+    session.execute("ROLLBACK")?;
+    facts
+}
+
+fn collected(session: &mut Session) -> Result<Facts, ConnectionError> {
     let mut facts = Facts {
         target: session.target().to_owned(),
         version_num: session.server_version_num(),
@@ -79,8 +88,7 @@ pub fn facts(session: &mut Session) -> Result<Facts, ConnectionError> {
                 current_user AS role, pg_is_in_recovery() AS is_standby,
                 pg_backend_pid() AS pid, (SELECT rolsuper FROM pg_roles
                   WHERE rolname = current_user) AS is_superuser,
-                (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')
-                  AS sessions,
+                (SELECT sum(numbackends) FROM pg_stat_database) AS sessions,
                 CASE WHEN pg_has_role('pg_read_all_stats', 'USAGE')
                      THEN (SELECT count(*) FROM pg_stat_replication) END AS standbys,
                 (SELECT count(*) FROM pg_replication_slots) AS slots",
@@ -119,7 +127,7 @@ pub fn facts(session: &mut Session) -> Result<Facts, ConnectionError> {
 fn settings(session: &mut Session) -> Result<BTreeMap<String, Setting>, ConnectionError> {
     let rows = session.query(&format!(
         "SELECT name, current_setting(name) AS value, setting, unit, context, source,
-                pending_restart
+                sourcefile, pending_restart
            FROM pg_settings WHERE name IN ({SETTINGS})"
     ))?;
     Ok(rows
@@ -130,6 +138,7 @@ fn settings(session: &mut Session) -> Result<BTreeMap<String, Setting>, Connecti
                 number: row.get("setting").and_then(|text| in_units(text, row.get("unit"))),
                 context: text(row, "context"),
                 source: text(row, "source"),
+                file: row.get("sourcefile").map(str::to_owned),
                 pending_restart: row.get("pending_restart") == Some("t"),
             };
             (text(row, "name"), setting)

@@ -12,6 +12,8 @@ mod target;
 mod threads;
 mod uring;
 
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -112,6 +114,7 @@ pub fn run(request: &Request, watch: &mut dyn FnMut(&Report, &Cell)) -> Result<R
     check(request)?;
     let (engine, engine_reason) = engine::choose(request.engine)?;
     let writes = request.operations.contains(&Operation::Write);
+    check_room(request)?;
     let targets = request
         .paths
         .iter()
@@ -189,6 +192,21 @@ fn knee_of(cells: &[Cell]) -> Option<Knee> {
         bytes_per_second: cell.bytes_per_second,
         best_bytes_per_second: rates.iter().copied().fold(0.0, f64::max),
     })
+}
+
+/// Whether each file system has room for the scratch files of all its folders.
+fn check_room(request: &Request) -> Result<()> {
+    let folders = request.paths.iter().filter_map(|path| {
+        let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_dir)?;
+        Some((found.dev(), path))
+    });
+    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+    for (device, path) in folders {
+        let count = counts.entry(device).or_default();
+        *count += 1;
+        target::check_free(path, request.scratch_bytes.saturating_mul(*count))?;
+    }
+    Ok(())
 }
 
 fn check(request: &Request) -> Result<()> {

@@ -27,7 +27,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// Opens a path for direct I/O; a folder gets a scratch file of this size, still empty.
+    /// Opens a path for direct I/O; a folder gets a scratch file of this size, still empty, for which
+    /// there is room.
     pub fn open(path: &Path, scratch_bytes: u64) -> Result<Self> {
         let failed = |source| Error::Path {
             what: "measure",
@@ -38,7 +39,6 @@ impl Target {
         let kind = fs::metadata(path).map_err(failed)?.file_type();
         let (kind, file, bytes) = if kind.is_dir() {
             let bytes = scratch_bytes - scratch_bytes % FILL_BLOCK_BYTES as u64;
-            check_free(path, bytes)?;
             (PathKind::Folder, scratch(path)?, bytes)
         } else if kind.is_file() || kind.is_block_device() {
             let file = open_direct(path)?;
@@ -166,7 +166,7 @@ fn no_direct(path: &Path, source: io::Error) -> Error {
     }
 }
 
-fn check_free(folder: &Path, bytes: u64) -> Result<()> {
+pub(super) fn check_free(folder: &Path, bytes: u64) -> Result<()> {
     let space = statvfs(folder).map_err(|error| Error::Path {
         what: "see how much is free in",
         path: folder.to_path_buf(),

@@ -127,7 +127,7 @@ impl Looker<'_> {
         let mut block = Block::default();
         if !source.is_seekable() {
             let (source, most) = (source.clone(), plan.max_field_bytes);
-            let mut feed = StreamFeed::open(source, file, dialect.clone(), most)?;
+            let mut feed = StreamFeed::open_at(source, file, dialect.clone(), most, 0)?;
             for _ in 0..if is_late { 1 } else { FIRST_BLOCKS_MAX } {
                 if !feed.next(&mut block)? {
                     break;

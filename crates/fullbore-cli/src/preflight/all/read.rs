@@ -10,6 +10,7 @@ use fullbore_core::destination::Lane;
 use fullbore_core::error::Result;
 use fullbore_core::parse::block::Block;
 use fullbore_core::plan::{Format, PieceInput, Plan, PlannedPiece};
+use fullbore_core::source::attended::Attention;
 use fullbore_core::source::feed::{Fed, Feed};
 use fullbore_core::source::parquet::RowFeed;
 use fullbore_core::source::ranges::RangeFeed;
@@ -96,6 +97,7 @@ fn feed_of(plan: &Plan, piece: &PlannedPiece) -> Result<Feed> {
                 *file,
                 dialect.clone(),
                 plan.max_field_bytes,
+                &Attention::default(),
             )?)
         }
         (PieceInput::Rows(ranges), _) => Feed::Rows(RowFeed::new(

@@ -37,12 +37,15 @@ struct Share {
 }
 
 impl Replay<'_> {
-    /// The rate of so many sessions: all rows are sent, again and again until a bound is reached.
+    /// The rate of so many sessions: all rows are sent, again and again until a bound is reached; no
+    /// longer than twice that, with what is taken away in between.
     /// Also how many source bytes are in the tables then.
     pub fn run(&self, sessions: usize) -> Result<(Stage, u64)> {
         let mut sum = Stage { sessions: Some(sessions), ..Stage::default() };
         let (mut client_cpu, mut server_cpu) = (0.0, self.server.map(|_| 0.0));
         let (mut rated, mut there) = (0.0, 0);
+        let started = Instant::now();
+        let is_late = || started.elapsed().as_secs_f64() >= 2.0 * self.bounds.seconds;
         self.destination.prepare(self.plan)?;
         // Sessions are opened beforehand: that is no part of what is measured.
         let mut writers = Vec::new();
@@ -71,7 +74,7 @@ impl Replay<'_> {
             if INTERRUPTED.load(Ordering::Relaxed) {
                 return Err(Error::Interrupted);
             }
-            if sum.seconds >= self.bounds.seconds || sum.bytes >= self.bounds.bytes {
+            if sum.seconds >= self.bounds.seconds || sum.bytes >= self.bounds.bytes || is_late() {
                 break;
             }
             if let Some(empty) = self.empty {

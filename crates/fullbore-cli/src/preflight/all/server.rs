@@ -1,5 +1,6 @@
 //! Everything that is measured with the job's own server: encoding for it, sending to it, its work.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,7 +23,7 @@ use super::report::Report;
 use super::space::Space;
 use super::{copies, per_row, ready, send};
 use crate::assemble::{Assembled, assemble};
-use crate::preflight::rate::scratch::Scratch;
+use crate::preflight::rate::scratch::{LOG_WAS_NEW, Scratch};
 use crate::words::counted;
 
 /// Encoded rows that are kept in memory at most, and of what is free.
@@ -86,7 +87,11 @@ impl Scene<'_> {
         let encode = super::encode(&plan, &postgres, self.bounds)?;
         say("encode", &encode.stage);
         report.ceilings.encode = Some(encode.stage.clone());
-        let space = place.map(|place| Space::at(&place));
+        // What lies in tablespaces has disks of its own.
+        let is_elsewhere = !self.job.tablespaces.is_empty()
+            || postgres.targets().iter().any(|target| target.relation.tablespace.is_some());
+        let space = place.filter(|_| !is_elsewhere).map(|place| Space::at(&place));
+        let is_recycled = Cell::new(true);
         // A partition is made with its piece; a unique index takes no row twice.
         let is_once = copies.are_unique
             || plan.tables.iter().any(|table| table.publish == Publish::Partitions);
@@ -97,8 +102,12 @@ impl Scene<'_> {
             server: server.as_ref(),
             scratch: &scratch,
             is_once,
+            is_recycled: &is_recycled,
         };
         let outcome = rest.measure(&encode, is_network, space, say, report);
+        if !is_recycled.get() {
+            report.notes.push(LOG_WAS_NEW.into());
+        }
         // What a measurement left goes before the schema does.
         postgres.abort(&plan);
         outcome.map(|()| Some(encode))
@@ -137,6 +146,8 @@ struct Rest<'a> {
     scratch: &'a Scratch,
     /// The same rows can't be sent twice.
     is_once: bool,
+    /// The log that measurements wrote, each time.
+    is_recycled: &'a Cell<bool>,
 }
 
 impl Rest<'_> {
@@ -148,7 +159,7 @@ impl Rest<'_> {
         say: &dyn Fn(&str, &Stage),
         report: &mut Report,
     ) -> Result<()> {
-        let Self { scene, plan, postgres, server, scratch, is_once } = *self;
+        let Self { scene, plan, postgres, server, scratch, is_once, .. } = *self;
         let bounds = scene.bounds;
         let bytes_per_row: Vec<f64> = encode.tables.iter().map(per_row).collect();
         let kept = self.keep()?;
@@ -166,8 +177,13 @@ impl Rest<'_> {
                 break;
             }
             let options = scene.postgres.options();
-            let sent = send::run(options, sessions, on_the_way, bounds, server);
-            let sent = sent.map_err(of_connection)?;
+            let sent = match send::run(options, sessions, on_the_way, bounds, server) {
+                Ok(sent) => sent,
+                Err(error) => {
+                    report.notes.push(format!("the network alone was not measured: {error}"));
+                    break;
+                }
+            };
             say(&format!("send, {}", counted(sessions as u64, "session")), &sent);
             keep_best(&mut report.ceilings.send, &sent);
             report.send.push(sent);
@@ -184,7 +200,7 @@ impl Rest<'_> {
         };
         for (at, sessions) in self.sessions(kept.len()).into_iter().enumerate() {
             if at > 0 {
-                self.empty()?;
+                self.begin_anew()?;
             }
             let (stage, there) = match replay.run(sessions) {
                 Ok(replayed) => replayed,
@@ -203,7 +219,7 @@ impl Rest<'_> {
         }
         report.space = space;
         drop(kept);
-        self.empty()?;
+        self.begin_anew()?;
         // What the prediction rests on is measured longest.
         let longer = Bounds { seconds: bounds.seconds * 2.0, ..bounds };
         match measured::run(plan, postgres, longer, server, &Arc::default()) {
@@ -244,10 +260,17 @@ impl Rest<'_> {
         powers.chain([streams]).filter(|sessions| *sessions <= most).collect()
     }
 
-    /// Takes away what was loaded, so that the next measurement begins like the first.
+    /// Takes away what was loaded.
     fn empty(&self) -> Result<()> {
         self.postgres.abort(self.plan);
         copies::empty(self.scratch, self.plan.tables.len()).map_err(of_preflight)
+    }
+
+    /// The same, so that the next measurement begins like the first.
+    fn begin_anew(&self) -> Result<()> {
+        self.empty()?;
+        self.is_recycled.set(self.scratch.recycle_log() && self.is_recycled.get());
+        Ok(())
     }
 }
 

@@ -60,7 +60,6 @@ pub struct RateCell {
 /// The rows to load, and how they are written.
 struct Sample {
     file: PathBuf,
-    bytes: u64,
     format: Option<FormatName>,
     said: String,
     /// Where made-up rows lie.
@@ -93,10 +92,10 @@ pub fn run(
     }
     let mut session = Session::connect(options).map_err(scratch::failed)?;
     let shape = rows::shape(&mut session, table)?;
-    let sample = sample(args, &shape)?;
     let methods = methods(args, facts);
     let sessions: usize = args.sessions.iter().sum();
-    let whole = sample.bytes.saturating_mul((sessions * methods.len()) as u64);
+    let of_each = args.sample.as_deref().map_or(Ok(args.bytes), size_of)?;
+    let whole = of_each.saturating_mul((sessions * methods.len()) as u64);
     if whole > BYTES_MAX || facts.place.as_ref().is_some_and(|p| p.data.free_bytes / 3 < whole) {
         return Err(Error::refused(
             format!(
@@ -108,6 +107,7 @@ pub fn run(
         ));
     }
     listen_for_signals();
+    let sample = sample(args, &shape)?;
     let scratch = Scratch::make(session)?;
     let mut rates = Rates {
         table: shape.name.to_string(),
@@ -115,9 +115,11 @@ pub fn run(
         cells: Vec::new(),
         notes: scratch.notes.clone(),
     };
+    let mut is_recycled = true;
     for method in methods {
         let first = rates.cells.len();
         for sessions in &args.sessions {
+            is_recycled &= rates.cells.is_empty() || scratch.recycle_log();
             match measure(args, (&scratch, &shape), &sample, method, *sessions)? {
                 Ok(cell) => {
                     tell!(
@@ -140,6 +142,9 @@ pub fn run(
             }
         }
         mark_knee(&mut rates.cells[first..]);
+    }
+    if !is_recycled {
+        rates.notes.push(scratch::LOG_WAS_NEW.into());
     }
     Ok(rates)
 }
@@ -166,8 +171,7 @@ fn sample(args: &DbArgs, shape: &rows::Shape) -> Result<Sample, Error> {
         let file = folder.path().join("rows");
         let rows = rows::write(shape, &file, args.bytes)?;
         let said = format!("{} of them made up", grouped(rows));
-        let bytes = size_of(&file)?;
-        return Ok(Sample { file, bytes, format: Some(FormatName::Text), said, _folder: folder });
+        return Ok(Sample { file, format: Some(FormatName::Text), said, _folder: folder });
     };
     let bytes = size_of(file)?;
     if bytes > args.bytes {
@@ -182,7 +186,7 @@ fn sample(args: &DbArgs, shape: &rows::Shape) -> Result<Sample, Error> {
     }
     let file = std::path::absolute(file).map_err(|source| path_error(file, source))?;
     let said = format!("from {}", file.display());
-    Ok(Sample { file, bytes, format: None, said, _folder: folder })
+    Ok(Sample { file, format: None, said, _folder: folder })
 }
 
 fn size_of(file: &Path) -> Result<u64, Error> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use fullbore_postgres::catalog::{self, Column};
 use fullbore_postgres::connection::{QualifiedName, Session, quote_literal};
@@ -11,6 +12,7 @@ use fullbore_postgres::types::CatalogType;
 use fullbore_preflight::Error;
 
 use super::scratch::failed;
+use crate::load::signals::INTERRUPTED;
 
 /// Where the table has no statistics.
 const TEXT_BYTES_DEFAULT: usize = 20;
@@ -38,9 +40,10 @@ pub fn shape(session: &mut Session, table: &str) -> Result<Shape, Error> {
     })?;
     let rows = session
         .query(&format!(
-            "SELECT attname, avg_width FROM pg_catalog.pg_stats
-              WHERE pg_catalog.format('%I.%I', schemaname, tablename)::pg_catalog.regclass
-                    = {}::pg_catalog.regclass AND NOT inherited",
+            "SELECT s.attname, s.avg_width FROM pg_catalog.pg_stats s
+               JOIN pg_catalog.pg_class c ON c.oid = {}::pg_catalog.regclass AND c.relname = s.tablename
+               JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = s.schemaname
+              WHERE NOT s.inherited",
             quote_literal(&found.name.to_string()).map_err(failed)?
         ))
         .map_err(failed)?;
@@ -65,6 +68,9 @@ pub fn write(shape: &Shape, file: &Path, bytes: u64) -> Result<u64, Error> {
     let (mut written, mut rows) = (0, 0);
     let mut line = String::new();
     while written < bytes {
+        if INTERRUPTED.load(Ordering::Relaxed) {
+            return Err(Error::refused("stopped by a signal", "nothing was measured yet"));
+        }
         line.clear();
         for (place, column) in shape.columns.iter().enumerate() {
             if place > 0 {

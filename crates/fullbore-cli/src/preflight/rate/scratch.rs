@@ -5,6 +5,7 @@
 
 use std::cell::{RefCell, RefMut};
 
+use fullbore_postgres::catalog::publications_for_all_tables;
 use fullbore_postgres::connection::{ConnectionError, QualifiedName, Session, quote_identifier};
 use fullbore_preflight::Error;
 
@@ -12,6 +13,11 @@ use crate::state::new_run_id;
 use crate::words::complain;
 
 const PREFIX: &str = "fullbore_preflight_";
+
+/// What to know of a measurement where [`Scratch::recycle_log`] could not do its work.
+pub const LOG_WAS_NEW: &str = "the role may not CHECKPOINT: the server made new segments of its log for \
+    every measurement, where a long load writes into recycled ones and may be up to twice as fast \
+    (GRANT pg_checkpoint to it, from 15 on)";
 
 pub struct Scratch {
     session: RefCell<Session>,
@@ -24,7 +30,17 @@ pub fn failed(error: ConnectionError) -> Error {
 }
 
 impl Scratch {
+    /// # Errors
+    /// Where a publication covers all tables: what is measured would reach its subscribers, who have no
+    /// such tables and would stop.
     pub fn make(mut session: Session) -> Result<Self, Error> {
+        let published = publications_for_all_tables(&mut session).map_err(failed)?;
+        if let Some(name) = published.first() {
+            return Err(Error::refused(
+                format!("publication {name} covers all tables, those of a measurement too"),
+                "measure in another database of the server",
+            ));
+        }
         let notes = drop_abandoned(&mut session).map_err(failed)?;
         let id = new_run_id();
         let schema = format!("{PREFIX}{id}");
@@ -56,6 +72,16 @@ impl Scratch {
     /// The session that holds it.
     pub fn session(&self) -> RefMut<'_, Session> {
         self.session.borrow_mut()
+    }
+
+    /// Has the server recycle the log that measurements wrote, as the checkpoints of a long load do:
+    /// whether it did. To make a segment costs as much as to fill it (measured, by copy with
+    /// wal_level=replica: 105 MB/s into new segments, 190 into recycled ones), and what was measured
+    /// before has used up those that there were. A minute at most is waited for it.
+    pub fn recycle_log(&self) -> bool {
+        let mut session = self.session.borrow_mut();
+        let recycled = session.execute("SET statement_timeout = '60s'; CHECKPOINT").is_ok();
+        session.execute("SET statement_timeout = 0").is_ok() && recycled
     }
 
     /// So many new tables like another one, and no others.

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use super::scan::{KeyScanner, null_key, read_block};
+use super::scan::{KeyScanner, null_key};
 use super::{Key, KeyColumn, Part, each_key};
 use crate::error::{Error, Result};
 use crate::parse::Parser;
@@ -15,8 +15,8 @@ use crate::parse::dialect::{Dialect, Family};
 use crate::plan::{FileRange, Format};
 use crate::source::SourceFile;
 use crate::source::boundary::QuoteState;
-use crate::source::feed::line_end;
 use crate::source::lines::line_at;
+use crate::source::ranges::{Sizes, read_records};
 use crate::source::split::next_record;
 
 /// Bytes read around a cut.
@@ -27,6 +27,7 @@ pub struct EdgeReader<'a> {
     files: &'a [Arc<SourceFile>],
     key: &'a KeyColumn,
     dialect: Dialect,
+    sizes: Sizes,
     parser: Parser,
     block: Block,
 }
@@ -39,6 +40,7 @@ impl<'a> EdgeReader<'a> {
             files: scanner.files,
             key: scanner.key,
             dialect: dialect.clone(),
+            sizes: Sizes { read: LOOK_BYTES, record_max: scanner.record_bytes_max },
             parser: Parser::new(dialect.clone(), scanner.key.shape.clone()),
             block: Block::default(),
         })
@@ -169,11 +171,8 @@ impl<'a> EdgeReader<'a> {
 
     /// Reads whole records; the bytes of the file that they took.
     fn read(&mut self, file: &File, source: &SourceFile, at: u64, end: u64) -> Result<u64> {
-        let block = &mut self.block;
-        read_block(file, source, at, end, &self.dialect, LOOK_BYTES, block)?;
-        let used = block.len() as u64;
-        block.end_last_line(line_end(&self.dialect));
-        Ok(used)
+        self.block.offset = at;
+        read_records(file, source, &(at..end), &self.dialect, self.sizes, &mut self.block)
     }
 
     /// The keys of the block; a NULL is refused.

@@ -2,7 +2,6 @@
 //! together.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,7 +9,7 @@ use arrow_array::ArrayRef;
 
 use super::edges::no_key;
 use super::{Key, KeyColumn, each_key};
-use crate::constants::{BLOCK_BYTES, MAX_FIELD_BYTES_LIMIT};
+use crate::constants::BLOCK_BYTES;
 use crate::destination::Lane;
 use crate::error::{Error, Result};
 use crate::parse::Parser;
@@ -18,10 +17,10 @@ use crate::parse::block::Block;
 use crate::parse::dialect::Dialect;
 use crate::plan::{FileRange, Format};
 use crate::source::SourceFile;
-use crate::source::boundary::last_record_end;
-use crate::source::feed::{Fed, line_end};
+use crate::source::feed::Fed;
 use crate::source::lines::line_at;
 use crate::source::parquet::ParquetFeed;
+use crate::source::ranges::{Sizes, read_records};
 use crate::source::stream::StreamFeed;
 
 /// Runs that a stretch may fall into; a stretch with more of them is not nearly sorted.
@@ -44,6 +43,8 @@ pub struct KeyScanner<'a> {
     pub files: &'a [Arc<SourceFile>],
     pub format: &'a Format,
     pub key: &'a KeyColumn,
+    /// Longer records are refused.
+    pub record_bytes_max: usize,
 }
 
 impl KeyScanner<'_> {
@@ -154,6 +155,7 @@ enum Reader {
         source: Arc<SourceFile>,
         file: File,
         dialect: Dialect,
+        sizes: Sizes,
         parser: Parser,
         block: Block,
         next: u64,
@@ -186,23 +188,23 @@ impl Reader {
         if source.is_seekable() {
             let file = source.open()?;
             let (next, end) = (range.start, range.end);
-            return Ok(Self::Bytes { source, file, dialect, parser, block, next, end });
+            let sizes = Sizes { read: BLOCK_BYTES, record_max: scanner.record_bytes_max };
+            return Ok(Self::Bytes { source, file, dialect, sizes, parser, block, next, end });
         }
-        let feed =
-            StreamFeed::open_at(source, range.file, dialect, MAX_FIELD_BYTES_LIMIT, range.start)?;
+        let most = scanner.record_bytes_max;
+        let feed = StreamFeed::open_at(source, range.file, dialect, most, range.start)?;
         Ok(Self::Stream { feed: Box::new(feed), parser, block, end: range.end })
     }
 
     /// The next keys, typed; those that only the destination understands are left out.
     fn next(&mut self) -> Result<Option<ArrayRef>> {
         match self {
-            Self::Bytes { source, file, dialect, parser, block, next, end } => {
+            Self::Bytes { source, file, dialect, sizes, parser, block, next, end } => {
                 if *next >= *end {
                     return Ok(None);
                 }
-                read_block(file, source, *next, *end, dialect, BLOCK_BYTES, block)?;
-                *next += block.len() as u64;
-                block.end_last_line(line_end(dialect));
+                block.offset = *next;
+                *next += read_records(file, source, &(*next..*end), dialect, *sizes, block)?;
                 Ok(Some(parser.parse(block).batch.column(0).clone()))
             }
             Self::Stream { feed, parser, block, end } => {
@@ -256,34 +258,5 @@ impl Reader {
             }
             Self::Rows { .. } => format!("row {}", place + 1),
         }
-    }
-}
-
-/// Reads whole records from a place on, about as many bytes as wanted; the last line end of the
-/// file may be missing.
-pub(super) fn read_block(
-    file: &File,
-    source: &SourceFile,
-    at: u64,
-    end: u64,
-    dialect: &Dialect,
-    bytes: usize,
-    block: &mut Block,
-) -> Result<()> {
-    let mut want = bytes as u64;
-    block.offset = at;
-    loop {
-        let bytes = want.min(end - at) as usize;
-        file.read_exact_at(block.space(bytes), at)
-            .map_err(|error| Error::Read { path: source.path.clone(), source: error })?;
-        block.set_len(bytes);
-        if at + bytes as u64 == end {
-            return Ok(());
-        }
-        if let Some(cut) = last_record_end(block.text(), dialect) {
-            block.set_len(cut);
-            return Ok(());
-        }
-        want *= 2;
     }
 }

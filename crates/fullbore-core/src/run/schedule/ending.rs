@@ -23,16 +23,22 @@ impl Schedule<'_> {
                     .map(String::as_str)
                     .or_else(|| panic.downcast_ref::<&str>().copied())
                     .unwrap_or("no message");
-                Error::usage(format!("a defect of Fullbore ended the run: {text}"))
+                Error::Client {
+                    message: format!("a defect of Fullbore ended the run: {text}"),
+                    hint: None,
+                }
             }
         };
         self.fail(failure);
     }
 
-    /// Ends the run; the first failure is the one that counts.
+    /// Ends the run; the first failure is the one that counts, and none after the end does: of a pipe
+    /// that nobody waits for any more, say.
     pub fn fail(&self, error: Error) {
         let mut state = self.lock();
-        state.failure.get_or_insert(error);
+        if !state.closed {
+            state.failure.get_or_insert(error);
+        }
         self.wake_all(state);
     }
 
@@ -64,6 +70,7 @@ impl Schedule<'_> {
 
     fn wake_all(&self, mut state: MutexGuard<'_, State>) {
         state.closed = true;
+        self.attention.end();
         state.active.iter().for_each(|active| active.arrived.notify_all());
         drop(state);
         self.work.notify_all();

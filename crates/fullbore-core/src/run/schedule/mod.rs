@@ -21,6 +21,7 @@ use super::lines::Lines;
 use crate::destination::{Committed, Lane};
 use crate::plan::{PieceInput, Plan};
 use crate::record::{Event, TableTotals};
+use crate::source::attended::Attention;
 use crate::source::gaps;
 use crate::source::ranges::LinesBefore;
 use state::{SharedStream, State};
@@ -36,6 +37,8 @@ pub struct Schedule<'a> {
     ready: Condvar,
     /// Streams wait here while a limit is passed.
     released: Condvar,
+    /// Reads of silent pipes wait for it to end.
+    attention: Attention,
     table_is_text: Vec<AtomicBool>,
     /// Lines before the ranges of tables that keep them with their rows.
     lines_before: HashMap<usize, Arc<LinesBefore>>,
@@ -101,6 +104,7 @@ impl<'a> Schedule<'a> {
             work: Condvar::new(),
             ready: Condvar::new(),
             released: Condvar::new(),
+            attention: Attention::default(),
             table_is_text,
             lines_before: HashMap::new(),
         }

@@ -151,6 +151,7 @@ impl Schedule<'_> {
             file,
             dialect.clone(),
             self.plan.max_field_bytes,
+            &self.attention,
         )
     }
 

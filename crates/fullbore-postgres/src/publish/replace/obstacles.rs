@@ -7,7 +7,7 @@
 use fullbore_core::error::{DestinationFailure, Error, Result};
 
 use super::{fill, texts};
-use crate::catalog::Relation;
+use crate::catalog::{PUBLISHES_SCHEMAS, Relation};
 use crate::connection::{ConnectionError, QualifiedName, Session};
 use crate::error::{failed, refuse, refused};
 
@@ -95,7 +95,7 @@ const OBSTACLES: &str = "
       FROM ours o JOIN pg_description d ON d.classoid = o.classid AND d.objoid = o.objid
      WHERE d.classoid = 'pg_type'::regclass";
 
-/// Since 15 a publication can cover a schema, and the staging table with it.
+/// A publication can cover a schema, and the staging table with it.
 const PUBLICATIONS_OF_SCHEMAS: &str = "
     UNION
     SELECT 'publication ' || quote_ident(p.pubname) || ' of all tables in its schema'
@@ -103,8 +103,6 @@ const PUBLICATIONS_OF_SCHEMAS: &str = "
       JOIN pg_publication p ON p.oid = n.pnpubid
       JOIN pg_class c ON c.relnamespace = n.pnnspid
      WHERE c.oid = {oid}";
-
-const PUBLISHES_SCHEMAS: u32 = 150_000;
 
 /// The right to take on a role; up to 15 every member had it.
 pub fn right_to_become(session: &Session) -> &'static str {

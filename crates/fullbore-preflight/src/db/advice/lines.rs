@@ -2,7 +2,7 @@
 //! one that is to be changed, with the statements there and back.
 
 use super::{Line, Needs};
-use crate::db::ask::Facts;
+use crate::db::ask::{Facts, Setting};
 
 pub(super) struct Lines<'a> {
     pub(super) facts: &'a Facts,
@@ -46,6 +46,17 @@ impl Lines<'_> {
         why: impl Into<String>,
         price: &str,
     ) {
+        self.change_all(&[(name, advised)], why, price);
+    }
+
+    /// Changes a setting, and with it others that it needs.
+    pub(super) fn change_all(
+        &mut self,
+        settings: &[(&str, &str)],
+        why: impl Into<String>,
+        price: &str,
+    ) {
+        let (name, advised) = settings[0];
         let Some(setting) = self.facts.settings.get(name) else { return };
         let needs = match setting.context.as_str() {
             "postmaster" => Needs::Restart,
@@ -55,18 +66,29 @@ impl Lines<'_> {
         let after =
             if needs == Needs::Restart { " (then restart)" } else { "; SELECT pg_reload_conf()" };
         let quoted = |value: &str| value.replace('\'', "''");
-        let undo = match setting.source.as_str() {
-            "default" => format!("ALTER SYSTEM RESET {name}{after}"),
-            _ => format!("ALTER SYSTEM SET {name} = '{}'{after}", quoted(&setting.value)),
-        };
+        let all = |statements: Vec<String>| statements.join("; ") + after;
+        let set = settings
+            .iter()
+            .map(|(name, advised)| format!("ALTER SYSTEM SET {name} = '{}'", quoted(advised)));
+        let undo = settings.iter().map(|(name, _)| match self.facts.settings.get(*name) {
+            Some(setting) if was_altered(setting) => {
+                format!("ALTER SYSTEM SET {name} = '{}'", quoted(&setting.value))
+            }
+            // Then its own file, or the default, holds again.
+            _ => format!("ALTER SYSTEM RESET {name}"),
+        });
+        let mut why = why.into();
+        if setting.source == "command line" {
+            why += "; it is set on the server's command line, where alone it can be changed";
+        }
         let line = Line {
             setting: name.into(),
             value: setting.value.clone(),
             advised: Some(advised.into()),
-            why: why.into(),
+            why,
             price: Some(price.into()),
-            set: Some(format!("ALTER SYSTEM SET {name} = '{}'{after}", quoted(advised))),
-            undo: Some(undo),
+            set: Some(all(set.collect())),
+            undo: Some(all(undo.collect())),
             needs,
         };
         self.lines.push(line);
@@ -84,5 +106,13 @@ impl Lines<'_> {
             Some(number) if number < least => self.change(name, advised, why, price),
             _ => self.keep(name, "large enough"),
         }
+    }
+}
+
+/// Whether somebody has set it by ALTER SYSTEM; where that is not known, whether it is in a file at all.
+fn was_altered(setting: &Setting) -> bool {
+    match &setting.file {
+        Some(file) => file.ends_with("postgresql.auto.conf"),
+        None => setting.source == "configuration file",
     }
 }

@@ -17,6 +17,9 @@ impl Lines<'_> {
         if self.value("archive_mode").is_some_and(|mode| mode != "off") {
             readers.push("the archive");
         }
+        if self.value("summarize_wal") == Some("on") {
+            readers.push("incremental backups (summarize_wal)");
+        }
         readers
     }
 
@@ -27,11 +30,11 @@ impl Lines<'_> {
                 "rows of tables that are new in their transaction are not logged at all",
             ),
             Some(_) => match self.log_readers().as_slice() {
-                [] => self.change(
-                    "wal_level",
-                    "minimal",
+                [] => self.change_all(
+                    // Without the second the server would not start.
+                    &[("wal_level", "minimal"), ("max_wal_senders", "0")],
                     "rows of tables that are new in their transaction (replace, partitions) are not \
-                     logged then; it needs max_wal_senders = 0 too",
+                     logged then",
                     "no standby and no online backup until it is back, and a backup made before \
                      can't be rolled forward past the load: make a new one afterwards",
                 ),

@@ -25,8 +25,16 @@ impl Lines<'_> {
             256.0,
             "256",
             "partitions are shown in one transaction, with locks on each of them and their indexes",
-            "a few MB of shared memory",
+            &self.price_of_more("a few MB of shared memory"),
         );
+    }
+
+    /// A standby that has less than its primary of what transactions are counted by stops.
+    fn price_of_more(&self, price: &str) -> String {
+        match self.facts.standbys {
+            Some(0) => price.into(),
+            _ => format!("{price}; standbys stop unless theirs are raised, and restarted, first"),
+        }
     }
 
     pub(super) fn sessions(&mut self) {
@@ -37,7 +45,8 @@ impl Lines<'_> {
         if free < 16.0 {
             let advised = format!("{}", (most + 32.0) as u64);
             let why = format!("{} session(s) are free, and each stream takes one", free.max(0.0));
-            self.change("max_connections", &advised, why, "a few MB of memory");
+            let price = self.price_of_more("a few MB of memory");
+            self.change("max_connections", &advised, why, &price);
         } else {
             self.keep("max_connections", &format!("{free} sessions are free"));
         }

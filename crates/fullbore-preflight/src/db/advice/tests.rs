@@ -7,6 +7,7 @@ fn setting(value: &str, number: Option<f64>, context: &str, source: &str) -> Set
         number,
         context: context.into(),
         source: source.into(),
+        file: None,
         pending_restart: false,
     }
 }
@@ -47,7 +48,18 @@ fn a_fresh_server_is_told_of_its_log() {
     let wal = line(&lines, "wal_level");
     assert_eq!(wal.advised.as_deref(), Some("minimal"));
     assert_eq!(wal.needs, Needs::Restart);
-    assert_eq!(wal.undo.as_deref(), Some("ALTER SYSTEM RESET wal_level (then restart)"));
+    // The server would not start with one of them alone.
+    assert_eq!(
+        wal.set.as_deref(),
+        Some(
+            "ALTER SYSTEM SET wal_level = 'minimal'; ALTER SYSTEM SET max_wal_senders = '0' (then \
+             restart)"
+        )
+    );
+    assert_eq!(
+        wal.undo.as_deref(),
+        Some("ALTER SYSTEM RESET wal_level; ALTER SYSTEM RESET max_wal_senders (then restart)")
+    );
     assert!(wal.price.as_ref().expect("a price").contains("backup"));
     assert_eq!(line(&lines, "max_wal_size").advised.as_deref(), Some("16384MB"));
     assert_eq!(line(&lines, "checkpoint_timeout").needs, Needs::Reload);
@@ -93,4 +105,33 @@ fn the_way_back_is_what_was_set() {
         line(&lines, "max_wal_size").undo.as_deref(),
         Some("ALTER SYSTEM SET max_wal_size = '2GB'; SELECT pg_reload_conf()")
     );
+}
+
+#[test]
+fn the_way_back_leads_to_the_file_that_a_setting_is_from() {
+    let undo = |file: &str| {
+        let mut facts = fresh();
+        let size = setting("1GB", Some(GIB), "sighup", "configuration file");
+        let size = Setting { file: Some(file.into()), ..size };
+        facts.settings.insert("max_wal_size".into(), size);
+        line(&advise(&facts), "max_wal_size").undo.clone().expect("a way back")
+    };
+    assert!(undo("/data/postgresql.conf").starts_with("ALTER SYSTEM RESET max_wal_size;"));
+    assert!(
+        undo("/data/postgresql.auto.conf").starts_with("ALTER SYSTEM SET max_wal_size = '1GB';")
+    );
+}
+
+#[test]
+fn standbys_are_raised_first() {
+    let mut facts = fresh();
+    let locks = setting("64", Some(64.0), "postmaster", "default");
+    facts.settings.insert("max_locks_per_transaction".into(), locks);
+    let price = |facts: &Facts| {
+        line(&advise(facts), "max_locks_per_transaction").price.clone().expect("a price")
+    };
+    assert!(!price(&facts).contains("standbys"));
+    for standbys in [None, Some(1)] {
+        assert!(price(&Facts { standbys, ..facts.clone() }).contains("standbys stop"));
+    }
 }

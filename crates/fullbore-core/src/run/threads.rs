@@ -1,0 +1,36 @@
+//! The threads of a round.
+
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+use super::schedule::Schedule;
+use crate::error::Error;
+
+/// Starts the threads of a round, which can't do without any of them.
+pub struct Threads<'scope, 'env, 'a> {
+    pub scope: &'scope Scope<'scope, 'env>,
+    pub schedule: &'a Schedule<'a>,
+}
+
+impl<'scope> Threads<'scope, '_, '_> {
+    /// Starts one. Where the machine has none to give, the round ends as it does by any failure: the
+    /// threads that are there must hear of it, or they would be waited for in vain.
+    pub fn start<T: Send + 'scope>(
+        &self,
+        name: String,
+        work: impl FnOnce() -> T + Send + 'scope,
+    ) -> Option<ScopedJoinHandle<'scope, T>> {
+        let started = Builder::new().name(name).spawn_scoped(self.scope, work);
+        started.map_err(|error| self.schedule.fail(not_started(&error))).ok()
+    }
+}
+
+fn not_started(error: &std::io::Error) -> Error {
+    Error::Client {
+        message: format!("another thread can't be started: {error}"),
+        hint: Some(
+            "load with fewer --streams and --parsers, or raise the limits of processes and memory \
+             (ulimit -u, ulimit -v, the container's)"
+                .into(),
+        ),
+    }
+}

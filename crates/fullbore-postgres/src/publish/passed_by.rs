@@ -1,0 +1,51 @@
+//! What of a parent its loaded partitions would pass by: they are filled before they are attached.
+
+use fullbore_core::error::Result;
+
+use crate::catalog::{PUBLISHES_SCHEMAS, Relation};
+use crate::connection::Session;
+use crate::error::{refuse, refused};
+
+const TRIGGERS: &str = "
+    SELECT 'its trigger ' || quote_ident(tgname) || ' would not see' AS what, false AS publishes
+      FROM pg_trigger WHERE tgrelid = {oid} AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 4 = 4";
+
+const PUBLISHED: &str = "
+    SELECT 'the publication ' || quote_ident(p.pubname) || ' would not pass on' AS what, true AS publishes
+      FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
+     WHERE p.pubinsert AND (r.prrelid = {oid} OR r.prrelid IN (SELECT pg_partition_ancestors({oid})))";
+
+const PUBLISHED_BY_SCHEMA: &str = "
+    SELECT 'the publication ' || quote_ident(p.pubname) || ' would not pass on' AS what, true AS publishes
+      FROM pg_publication_namespace n JOIN pg_publication p ON p.oid = n.pnpubid
+     WHERE p.pubinsert AND n.pnnspid IN (SELECT relnamespace FROM pg_class
+            WHERE oid = {oid} OR oid IN (SELECT pg_partition_ancestors({oid})))";
+
+/// Refuses a parent for whose rows something else is to happen, which would not.
+pub fn check(session: &mut Session, relation: &Relation, allow_publication: bool) -> Result<()> {
+    let mut asked = vec![TRIGGERS];
+    if !allow_publication {
+        asked.push(PUBLISHED);
+        if session.server_version_num() >= PUBLISHES_SCHEMAS {
+            asked.push(PUBLISHED_BY_SCHEMA);
+        }
+    }
+    let sql = asked.join(" UNION ALL ").replace("{oid}", &relation.oid.to_string());
+    let rows = session.query(&sql).map_err(refused)?;
+    let Some(row) = rows.first() else { return Ok(()) };
+    let what = row.get("what").unwrap_or_default();
+    let hint = match row.get("publishes") {
+        Some("t") => {
+            "load with --publish append, or allow it with --allow-publication and bring the rows to \
+             the subscribers yourself"
+        }
+        _ => "load with --publish append, by which triggers see every row",
+    };
+    Err(refuse(
+        format!(
+            "{}: {what} rows of partitions that are loaded before they are attached",
+            relation.name
+        ),
+        hint,
+    ))
+}
