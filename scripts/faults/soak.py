@@ -49,7 +49,8 @@ class Watched(Command):
         most = {"client_kb": 0, "client_files": 0}
         process = Path(f"/proc/{self.process.pid}")
         while not self.has_ended() and (until is None or self.age() < until):
-            with suppress(OSError, ValueError):
+            # A process that has just ended has a status without memory.
+            with suppress(OSError, ValueError, IndexError):
                 status = (process / "status").read_text()
                 most["client_kb"] = int(status.split("VmHWM:")[1].split()[0])
                 files = sum(1 for _ in (process / "fd").iterdir())
