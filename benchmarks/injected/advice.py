@@ -27,10 +27,12 @@ from lab import SCRATCH, Failed, Missing
 from links import wan
 from run import loaded
 from servers import MINIMAL, REPLICA
-from trial import DIRECT, PARTITIONS, Load, Stage
+from trial import CREATE, DIRECT, PARTITIONS, Load, Stage
 
 Variant = Callable[[Stage], AbstractContextManager[Load]]
 with_streams = of.with_streams
+
+REPLACE = (*CREATE, "--publish", "replace")
 
 # A rate that was helped is higher by this, and one that was not is within that.
 HELPED, NOT_HELPED = 1.15, 1.12
@@ -111,28 +113,62 @@ CASES = {
         "receive_cap",
         "net.ipv4.tcp_rmem",
         "tcp_rmem of 1 MiB, not 256 KiB",
-        lambda s: of.far(s, wan(40), 35, 2, tcp_rmem=1 << 18),
-        lambda s: of.far(s, wan(40), 35, 2, tcp_rmem=1 << 20),
+        lambda s: of.far(s, wan(40), 35, with_streams(2), tcp_rmem=1 << 18),
+        lambda s: of.far(s, wan(40), 35, with_streams(2), tcp_rmem=1 << 20),
         "tcp_wmem of 16 MiB, not 4",
-        lambda s: of.far(s, wan(40), 35, 2, tcp_rmem=1 << 18, tcp_wmem=16 << 20),
+        lambda s: of.far(s, wan(40), 35, with_streams(2), tcp_rmem=1 << 18, tcp_wmem=16 << 20),
     ),
     "larger-send-buffer": Case(
         "send_window",
         "net.ipv4.tcp_wmem",
         "tcp_wmem of 1 MiB, not 256 KiB",
-        lambda s: of.far(s, wan(40), 30, 2, tcp_wmem=1 << 18),
-        lambda s: of.far(s, wan(40), 30, 2, tcp_wmem=1 << 20),
+        lambda s: of.far(s, wan(40), 30, with_streams(2), tcp_wmem=1 << 18),
+        lambda s: of.far(s, wan(40), 30, with_streams(2), tcp_wmem=1 << 20),
         "tcp_rmem of 64 MiB, not 32",
-        lambda s: of.far(s, wan(40), 30, 2, tcp_wmem=1 << 18, tcp_rmem=64 << 20),
+        lambda s: of.far(s, wan(40), 30, with_streams(2), tcp_wmem=1 << 18, tcp_rmem=64 << 20),
     ),
     "more-flows": Case(
         "flow_cap",
         "--streams 4",
         "--streams 4",
-        lambda s: of.far(s, wan(40), 35, 2, segments=60),
-        lambda s: of.far(s, wan(40), 35, 4, segments=60),
+        lambda s: of.far(s, wan(40), 35, with_streams(2), segments=60),
+        lambda s: of.far(s, wan(40), 35, with_streams(4), segments=60),
         "tcp_rmem of 64 MiB, not 32",
-        lambda s: of.far(s, wan(40), 35, 2, segments=60, tcp_rmem=64 << 20),
+        lambda s: of.far(s, wan(40), 35, with_streams(2), segments=60, tcp_rmem=64 << 20),
+    ),
+    "one-session": Case(
+        "flow_cap",
+        "replace by direct fills its table by one session: --publish partitions",
+        "--publish partitions",
+        lambda s: of.far(s, wan(40), 35, [*with_streams(4), *REPLACE, *DIRECT], segments=60),
+        lambda s: of.far(s, wan(40), 35, [*with_streams(4), *PARTITIONS, *DIRECT], segments=60),
+        "four more streams",
+        lambda s: of.far(s, wan(40), 35, [*with_streams(8), *REPLACE, *DIRECT], segments=60),
+    ),
+    "sessions-elsewhere": Case(
+        "database_cpu",
+        "more sessions, if the server has processors free: --streams 2",
+        "--streams 2",
+        lambda s: of.elsewhere(s, 1),
+        lambda s: of.elsewhere(s, 2),
+    ),
+    "all-parsers": Case(
+        "client_cpu",
+        "parse with all processors: --parsers 2",
+        "--parsers 2",
+        lambda s: of.discarded(s, with_streams(4, "--parsers", "1")),
+        lambda s: of.discarded(s, with_streams(4, "--parsers", "2")),
+        "four more streams",
+        lambda s: of.discarded(s, with_streams(8, "--parsers", "1")),
+    ),
+    "several-files": Case(
+        "client_cpu",
+        "several files are read side by side",
+        "the same rows in four files, not one",
+        lambda s: of.discarded(s, with_streams(4), packed=1),
+        lambda s: of.discarded(s, with_streams(4), packed=4),
+        "four more streams",
+        lambda s: of.discarded(s, with_streams(8), packed=1),
     ),
     "compressed-source": Case(
         "source_disk",

@@ -7,22 +7,30 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Protocol
 
 from cgroups import Group
 from disks import Disk
 from lab import SCHEMA, lineitem
 from servers import Server
 
-PARTITIONS = ("--create", "--schema", str(SCHEMA), "--publish", "partitions")
+CREATE = ("--create", "--schema", str(SCHEMA))
+PARTITIONS = (*CREATE, "--publish", "partitions")
 PARTITIONS += ("--partition-by", "l_orderkey")
 DIRECT = ("--method", "direct")
+
+
+class Destination(Protocol):
+    """Whatever a load can be sent to."""
+
+    url: str
 
 
 @dataclass
 class Load:
     """One load: where to, which files, by which options, and what is noted of the injection."""
 
-    server: Server
+    server: Destination
     files: list[Path]
     options: list[str]
     notes: dict[str, object]

@@ -5,15 +5,16 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from kinds.disks import MEGABYTE, limit
 from kinds.locks import held, write_long_rows
 from kinds.processors import busy_programs, quota
 from lab import SCRATCH, run
-from links import Hosts
+from links import Hosts, shaped
 from servers import MINIMAL, REPLICA, Server
-from trial import PARTITIONS, Load, Stage, table
+from trial import CREATE, PARTITIONS, Load, Stage, table
 
 
 def with_streams(count: int, *more: str) -> list[str]:
@@ -106,6 +107,44 @@ def _zstd(path: Path) -> Path:
     return packed
 
 
+@dataclass
+class Nowhere:
+    """A destination that takes what is encoded, and keeps nothing."""
+
+    url: str = "null:"
+
+
+@contextmanager
+def discarded(stage: Stage, options: list[str], packed: int = 0) -> Iterator[Load]:
+    """Encoded only: the files as they are, or in so many compressed ones."""
+    files = stage.files(300)
+    if packed:
+        files = [_gzip(files[number::packed], f"{packed}-{number}") for number in range(packed)]
+    yield Load(Nowhere(), files, [*CREATE, *options], {})
+
+
+def _gzip(paths: list[Path], name: str) -> Path:
+    packed = SCRATCH / f"lineitem.tbl.{name}.gz"
+    if not packed.exists():
+        SCRATCH.mkdir(mode=0o755, exist_ok=True)
+        with packed.open("wb") as out:
+            subprocess.run(["gzip", "-c", *map(str, paths)], stdout=out, check=True)
+    return packed
+
+
+@contextmanager
+def elsewhere(stage: Stage, streams: int) -> Iterator[Load]:
+    """A server on another host, by a way that limits nothing."""
+    with shaped(None) as hosts:
+        server = Server("elsewhere", host=(hosts.server, hosts.server_address))
+        try:
+            table(server)
+            prefix = ["ip", "netns", "exec", hosts.client]
+            yield Load(server, stage.files(300), with_streams(streams), {}, prefix=prefix)
+        finally:
+            server.remove()
+
+
 @contextmanager
 def bounded(stage: Stage, bounds: list[int], streams: int = 4) -> Iterator[Load]:
     """Partitions of these ranges."""
@@ -195,7 +234,7 @@ def far(
     stage: Stage,
     hosts: AbstractContextManager[Hosts],
     megabytes: float,
-    streams: int,
+    options: list[str],
     **settings: object,
 ) -> Iterator[Load]:
     """A server on another host, with these kernel settings."""
@@ -212,9 +251,12 @@ def far(
         run([*route, "dev", ends.device, *metrics])
         server = Server("advised", host=(ends.server, ends.server_address))
         try:
-            table(server)
+            if "--create" in options:
+                server.sql("CREATE EXTENSION fullbore")
+            else:
+                table(server)
             prefix = ["ip", "netns", "exec", ends.client]
             run([*prefix, *server.psql("-c", "SELECT 1")[:-1], server.url])
-            yield Load(server, stage.files(megabytes), with_streams(streams), {}, prefix=prefix)
+            yield Load(server, stage.files(megabytes), options, {}, prefix=prefix)
         finally:
             server.remove()

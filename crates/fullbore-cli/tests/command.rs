@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
@@ -36,6 +37,26 @@ fn json_is_one_object_on_stdout_and_the_record_agrees() {
     let folder = files.path("state").join("runs").join(run_id);
     let mode = std::fs::metadata(&folder).expect("the run's folder").permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
+}
+
+#[test]
+fn a_folder_for_rejects_that_cannot_be_kept_is_refused() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql("CREATE TABLE t (a int)");
+    let files = Files::new();
+    let file = files.write("x.csv", "1\n");
+    let folder = files.folder().join(std::ffi::OsStr::from_bytes(b"not\xffutf8"));
+    std::fs::create_dir(&folder).expect("made");
+    let mut command = fullbore_command();
+    command.current_dir(&folder).env("FULLBORE_HOME", files.path("state"));
+    command.args(["load", &file, "--to", database.url(), "--table", "t"]);
+    let output = output_of(command);
+    assert_eq!(output.code, 2, "{}", output.stderr);
+    for words in ["is not named in UTF-8", "--reject-dir"] {
+        assert!(output.stderr.contains(words), "{}", output.stderr);
+    }
+    assert_eq!(database.psql("SELECT count(*) FROM t"), "0");
 }
 
 #[test]
@@ -163,7 +184,10 @@ fn a_late_value_that_does_not_fit_names_the_guess() {
     assert_eq!(output.code, 1, "{}", output.stderr);
     let advice = "inferred as bigint, use --type 'amount of it=text'";
     assert!(files.has_ending(".rejected"));
-    for words in [advice, "rejected rows are in", "column amount of it", "late.csv"] {
+    // The file is cut into several pieces; the line is told all the same.
+    let line = text.lines().position(|line| line == "1,unknown").expect("it is there") + 1;
+    let place = format!("late.csv, line {line}, column amount of it");
+    for words in [advice, "rejected rows are in", &place] {
         assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
     }
     let allowed = ["--create", "--max-rejects", "2", "--reject-dir", "rejects"];

@@ -26,6 +26,10 @@ pub const MAX_FIELD_BYTES_DEFAULT: usize = 64 << 20;
 /// COPY's own limit for one field.
 pub const MAX_FIELD_BYTES_LIMIT: usize = (1 << 30) - 1;
 
+/// No block grows over this, whatever a record may have: places in it are counted in 30 bits. The
+/// last line's end is added after it.
+pub const BLOCK_BYTES_LIMIT: usize = (1 << 30) - 2 * BLOCK_PADDING;
+
 /// Encoded blocks that may wait for one stream's session.
 pub const QUEUE_BLOCKS_PER_STREAM: usize = 4;
 
@@ -117,7 +121,7 @@ pub const ROUNDS_WITHOUT_PROGRESS_MAX: u32 = 5;
 pub const PAUSE_LOOK_MS: u64 = 1_000;
 
 const _: () = assert!(RETRY_PAUSE_FIRST_MS <= RETRY_PAUSE_MAX_MS);
-const _: () = assert!(BLOCK_BYTES >= 4096 && BLOCK_BYTES + 2 * BLOCK_PADDING < (1 << 30));
+const _: () = assert!(BLOCK_BYTES >= 4096 && BLOCK_BYTES < BLOCK_BYTES_LIMIT);
 const _: () = assert!(BLOCK_BYTES.is_multiple_of(READ_ALIGNMENT) && READ_DEPTH > 0);
 const _: () = assert!(MAX_FIELD_BYTES_DEFAULT <= MAX_FIELD_BYTES_LIMIT);
 const _: () = assert!(PIECE_BYTES_LEAST <= PIECE_BYTES_MIN && PIECE_BYTES_MIN <= PIECE_BYTES_MAX);

@@ -9,10 +9,14 @@ use fullbore_core::diagnose::{Circumstances, Limit, Verdict, verdict};
 use fullbore_core::observe::{Observation, Settings};
 use fullbore_core::record::{Entry, Event, TableMethod, TableTotals, ToldPlan, ToldRejects};
 
+use crate::attempts::attempts;
 use crate::curves::Curves;
 
 /// The time that "now" looks back on, in seconds.
 const NOW_S: f64 = 10.0;
+
+/// How long after all that was seen before a process takes over: so that the two are told apart.
+const MOMENT_S: f64 = 1e-6;
 
 /// Events that are kept for the list of them.
 const EVENTS_MAX: usize = 200;
@@ -81,8 +85,9 @@ pub struct Page {
     pub events: Vec<(f64, String)>,
     /// Of samples and of observations no more are kept.
     kept_max: usize,
-    /// A run that goes on counts its moments anew: they are shown after those before.
-    offset: f64,
+    /// A process that goes on with the run counts its moments anew: they are shown after those before,
+    /// each from one of these on.
+    taken_over: Vec<f64>,
 }
 
 impl Default for Page {
@@ -132,7 +137,7 @@ impl Page {
             first: None,
             events: Vec::new(),
             kept_max,
-            offset: 0.0,
+            taken_over: Vec::new(),
         }
     }
 
@@ -141,7 +146,7 @@ impl Page {
         if let Event::RunResumed { rows_committed, .. } = &entry.event {
             self.resume(*rows_committed);
         }
-        let at = self.offset + entry.at;
+        let at = self.offset() + entry.at;
         // What was left out of the record comes late.
         let last = self.seconds;
         self.seconds = self.seconds.max(at);
@@ -188,7 +193,7 @@ impl Page {
                 self.tables.clone_from(tables);
                 self.state = State::Loaded;
                 (self.rows, self.rejected, self.bytes) = (*rows, *rejected, *bytes);
-                self.seconds = self.offset + *seconds;
+                self.seconds = self.offset() + *seconds;
                 self.phases.clone_from(phases);
                 self.note(at, "finished".into());
             }
@@ -223,11 +228,16 @@ impl Page {
     }
 
     fn resume(&mut self, rows_committed: u64) {
-        self.offset = self.seconds;
+        self.taken_over.push(self.seconds + MOMENT_S);
         self.state = State::Unfinished;
         (self.error, self.first, self.verdict, self.paused) = (None, None, None, None);
         self.advice.clear();
-        self.note(self.offset, format!("resumed, {rows_committed} rows being committed"));
+        self.note(self.seconds, format!("resumed, {rows_committed} rows being committed"));
+    }
+
+    /// When the process began that has the run now.
+    fn offset(&self) -> f64 {
+        self.taken_over.last().copied().unwrap_or(0.0)
     }
 
     fn note(&mut self, at: f64, event: String) {
@@ -243,12 +253,22 @@ impl Page {
         self.bytes = self.tables.iter().map(|table| table.bytes).sum();
     }
 
+    /// Those entries that the process made which has the run now.
+    fn of_now<'a, T>(&self, entries: &'a [(f64, T)]) -> &'a [(f64, T)] {
+        attempts(entries, &self.taken_over).pop().unwrap_or_default()
+    }
+
+    /// The observations of each process that had the run.
+    pub fn observed(&self) -> Vec<&[(f64, Observation)]> {
+        attempts(&self.observations, &self.taken_over)
+    }
+
     pub fn is_over(&self) -> bool {
         self.state != State::Unfinished
     }
 
     pub fn curves(&self) -> Curves {
-        Curves::of(&self.samples, &self.observations)
+        Curves::of(&self.samples, &self.observations, &self.taken_over)
     }
 
     pub fn names(&self) -> Vec<&str> {
@@ -262,13 +282,19 @@ impl Page {
         }
     }
 
+    /// The first and the last that the process saw which has the run now.
+    pub fn seen_now(&self) -> Option<(&Observation, &Observation)> {
+        let (_, last) = self.observations.last()?;
+        Some((self.first.as_ref()?, last))
+    }
+
     /// The record's verdict, or that on what was seen until now.
     pub fn verdict_so_far(&self) -> Option<Verdict> {
         if self.verdict.is_some() {
             return self.verdict.clone();
         }
-        let (_, last) = self.observations.last()?;
-        Some(verdict(&last.since(self.first.as_ref()?), &self.circumstances()))
+        let (first, last) = self.seen_now()?;
+        Some(verdict(&last.since(first), &self.circumstances()))
     }
 
     /// What holds the run back now, while rows move.
@@ -277,7 +303,8 @@ impl Page {
             return None;
         }
         let (_, last) = self.observations.last()?;
-        let verdict = verdict(&last.since(recent(&self.observations)?), &self.circumstances());
+        let verdict =
+            verdict(&last.since(recent(self.of_now(&self.observations))?), &self.circumstances());
         (verdict.limit != Limit::None).then_some((verdict.limit, verdict.share))
     }
 
@@ -289,9 +316,10 @@ impl Page {
 
     /// Bytes of source a second, now.
     pub fn rate_now(&self) -> Option<f64> {
-        let before = recent(&self.samples)?;
-        let (at, now) = self.samples.last()?;
-        let from = self.samples.iter().find(|(_, tables)| std::ptr::eq(tables, before))?.0;
+        let samples = self.of_now(&self.samples);
+        let before = recent(samples)?;
+        let (at, now) = samples.last()?;
+        let from = samples.iter().find(|(_, tables)| std::ptr::eq(tables, before))?.0;
         let sum = |tables: &[TableTotals]| tables.iter().map(|t| t.bytes_sent).sum::<u64>();
         (*at > from).then(|| sum(now).saturating_sub(sum(before)) as f64 / (at - from))
     }

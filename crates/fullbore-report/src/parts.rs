@@ -37,13 +37,13 @@ pub fn charts(page: &Page) -> Vec<(&'static str, String)> {
     let curves = page.curves();
     let names = page.names();
     let by_table = |what: &str, lines: &[Vec<Option<f64>>]| {
-        let tables = lines.iter().zip(&names).filter_map(|(line, name)| {
-            let values: Vec<f64> = line.iter().flatten().copied().collect();
-            Some(format!("{name} {}", in_words(&values)?))
-        });
+        let tables = lines
+            .iter()
+            .zip(&names)
+            .filter_map(|(line, name)| Some(format!("{name} {}", in_words(line)?)));
         format!("{what}, by table: {}", tables.collect::<Vec<_>>().join("; "))
     };
-    let server = |line: &[f64]| in_words(line).unwrap_or_else(|| "nothing".into());
+    let server = |line: &[Option<f64>]| in_words(line).unwrap_or_else(|| "nothing".into());
     vec![
         ("chart-bytes", by_table("Million bytes of source a second", &curves.megabytes)),
         ("chart-rows", by_table("Thousand rows a second", &curves.kilorows)),
@@ -59,7 +59,8 @@ pub fn charts(page: &Page) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn in_words(values: &[f64]) -> Option<String> {
+fn in_words(line: &[Option<f64>]) -> Option<String> {
+    let values: Vec<f64> = line.iter().flatten().copied().collect();
     let most = values.iter().copied().reduce(f64::max)?;
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     Some(format!("{mean:.1} on average, {most:.1} at most"))

@@ -102,16 +102,10 @@ fn of_streams(page: &Page, streams: usize) -> Vec<Vec<Stretch>> {
         tables: 0,
     };
     let step = page.observations.len().div_ceil(WINDOWS_MAX).max(1);
-    let mut points: Vec<usize> = (0..page.observations.len()).step_by(step).collect();
-    if points.last() != Some(&(page.observations.len().saturating_sub(1))) {
-        points.push(page.observations.len() - 1);
-    }
     let mut rows = vec![Vec::new(); streams];
-    for pair in points.windows(2) {
-        let ((from, before), (to, now)) =
-            (&page.observations[pair[0]], &page.observations[pair[1]]);
+    for (before, now) in page.observed().into_iter().flat_map(|seen| windows(seen, step)) {
+        let ((from, before), (to, now)) = (before, now);
         if to <= from {
-            // A resumed run counts time anew.
             continue;
         }
         let window = now.since(before);
@@ -130,6 +124,12 @@ fn of_streams(page: &Page, streams: usize) -> Vec<Vec<Stretch>> {
         }
     }
     rows
+}
+
+/// Pairs of entries so many apart; the last one is in the last pair.
+fn windows<T>(entries: &[T], step: usize) -> impl Iterator<Item = (&T, &T)> {
+    let last = entries.len().saturating_sub(1);
+    (0..last).step_by(step).map(move |at| (&entries[at], &entries[last.min(at + step)]))
 }
 
 /// Adds a stretch to a strip; one that goes on with the last makes that one longer.

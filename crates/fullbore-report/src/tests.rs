@@ -69,6 +69,26 @@ fn the_curves_are_the_rates_of_the_record() {
 }
 
 #[test]
+fn what_two_processes_counted_is_never_subtracted() {
+    let mut entries = record("lines", 10);
+    let resumed =
+        Event::RunResumed { started_unix_ms: 0, pieces_committed: 1, rows_committed: 10_000 };
+    entries.push(Entry { at: 0.0, event: resumed });
+    // Ten thousand rows were committed: it begins with them, and goes on as fast as before.
+    entries.extend((0..=5).map(|second| {
+        let tables = vec![totals("lines", 10_000 + 1000 * second)];
+        Entry { at: second as f64, event: Event::Sample { tables, streams_active: 2 } }
+    }));
+    let curves = Page::of(&entries).curves();
+    let mut expected = vec![Some(1.0); 11];
+    expected.extend([None].into_iter().chain([Some(1.0); 6]));
+    assert_eq!(curves.kilorows[0], expected);
+    assert_eq!(curves.at.len(), expected.len());
+    assert!(curves.at.is_sorted(), "{:?}", curves.at);
+    assert_eq!(Page::of(&entries).rate_now(), Some(100_000.0));
+}
+
+#[test]
 fn a_record_that_just_ends_is_a_page_too() {
     let page = Page::of(&record("lines", 7));
     assert_eq!((page.state, page.rows), (State::Unfinished, 7000));

@@ -35,6 +35,13 @@ pub fn save(plan: &Plan, job: &Job, postgres: Option<&Postgres>, manner: &Manner
     let left_out = kept.map_or_else(Vec::new, |kept| kept.left_out.clone());
     let reject_dir = std::path::absolute(&manner.reject_dir)
         .map_err(|source| Error::Read { path: manner.reject_dir.clone(), source })?;
+    // What is kept is text.
+    if reject_dir.to_str().is_none() {
+        return Err(Error::usage_with_hint(
+            format!("the folder for rejects, {}, is not named in UTF-8", reject_dir.display()),
+            "name another one with --reject-dir",
+        ));
+    }
     let saved = SavedJob { job, reject_dir, left_out };
     let text = serde_json::to_vec_pretty(&saved).expect("plain data becomes JSON");
     let path = path(&plan.run_dir);

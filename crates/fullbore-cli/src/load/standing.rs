@@ -110,7 +110,13 @@ impl Standing {
     pub fn course(&self, job: &Job, resume: bool) -> Result<Course> {
         let Some(earlier) = &self.earlier else { return Ok(Course::Begin { note: None }) };
         let run = &earlier.run_id;
-        let change = source_change(job, earlier)?;
+        let change = match source_change(job, earlier) {
+            // A file that is gone is a change as well.
+            Err(error @ Error::Read { .. }) if resume && earlier.state == State::Loading => {
+                return Err(earlier.recorded().refusal(&error.to_string()));
+            }
+            known => known?,
+        };
         if !resume {
             return Ok(Course::Begin { note: unfinished_note(earlier) });
         }

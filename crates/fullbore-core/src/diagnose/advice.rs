@@ -53,19 +53,15 @@ pub fn advise(limit: Limit, seen: &Observation, used: &InUse) -> Vec<String> {
              link is full or more streams would help"
                 .into(),
         ],
-        Limit::SendWindow => vec![format!(
-            "raise net.ipv4.tcp_wmem (its third value) on this machine, or take more streams: \
-                 --streams {}",
-            used.streams * 2
-        )],
-        Limit::ReceiveCap => vec![format!(
-            "raise net.ipv4.tcp_rmem (its third value) on the server, or take more streams: \
-                 --streams {}",
-            used.streams * 2
-        )],
-        Limit::FlowCap => {
-            vec![format!("one connection gets no more: --streams {}", used.streams * 2)]
-        }
+        Limit::SendWindow => vec![
+            "raise net.ipv4.tcp_wmem (its third value) on this machine".into(),
+            more_streams(used, "or take more of them"),
+        ],
+        Limit::ReceiveCap => vec![
+            "raise net.ipv4.tcp_rmem (its third value) on the server".into(),
+            more_streams(used, "or take more of them"),
+        ],
+        Limit::FlowCap => vec![more_streams(used, "one connection gets no more")],
         Limit::Mixed | Limit::None => Vec::new(),
     }
 }
@@ -97,6 +93,17 @@ fn client_cpu(used: &InUse) -> Vec<String> {
     lines
 }
 
+/// More streams, and why: or what lets them be used at all.
+fn more_streams(used: &InUse, why: &str) -> String {
+    if used.publish == Publish::Replace && used.method == Method::Direct {
+        "replace by direct fills its table by one session: --publish partitions, or --method copy, \
+         uses several"
+            .into()
+    } else {
+        format!("{why}: --streams {}", used.streams * 2)
+    }
+}
+
 fn too_few_streams(used: &InUse) -> Vec<String> {
     let mut lines = Vec::new();
     if used.is_read_by_one {
@@ -105,12 +112,7 @@ fn too_few_streams(used: &InUse) -> Vec<String> {
                 .into(),
         );
     }
-    let takes_one = used.publish == Publish::Replace && used.method == Method::Direct;
-    if takes_one {
-        lines.push("replace by direct fills its table by one session: --publish partitions, or --method copy, uses several".into());
-    } else {
-        lines.push(format!("processors are free: --streams {}", used.streams * 2));
-    }
+    lines.push(more_streams(used, "processors are free"));
     if used.parsers < used.cores {
         lines.push(format!("--parsers {}", used.cores));
     }
@@ -127,10 +129,7 @@ fn database_cpu(used: &InUse) -> Vec<String> {
         );
     }
     if !used.settings.is_here {
-        lines.push(format!(
-            "more sessions, if the server has processors free: --streams {}",
-            used.streams * 2
-        ));
+        lines.push(more_streams(used, "more sessions, if the server has processors free"));
     }
     if used.publish == Publish::Append {
         lines.push("indexes of the table are kept up row by row: --publish replace or partitions builds them afterwards".into());
@@ -152,12 +151,6 @@ fn wal(seen: &Observation, used: &InUse) -> Vec<String> {
             "wal_level={level} logs every row: with wal_level=minimal and max_wal_senders=0 for the \
              first load, --publish partitions logs none (replicas and archives must be made anew)"
         )),
-    }
-    if seen.waits.keys().any(|name| name.eq_ignore_ascii_case("IPC:SyncRep")) {
-        lines.push(format!(
-            "commits wait for standbys (synchronous_standby_names = '{}')",
-            used.setting("synchronous_standby_names")
-        ));
     }
     lines.extend(min_wal_size(seen, used));
     lines.extend(max_wal_size(seen, used));
@@ -219,17 +212,42 @@ mod tests {
     use super::*;
     use crate::observe::ServerTimes;
 
-    #[test]
-    fn a_log_in_new_segments_is_worth_a_line() {
-        let used = InUse {
+    fn used(method: Method, publish: Publish) -> InUse {
+        InUse {
             streams: 4,
             parsers: 2,
             cores: 2,
-            method: Method::Copy,
-            publish: Publish::Append,
+            method,
+            publish,
             is_read_by_one: false,
             settings: Settings::default(),
-        };
+        }
+    }
+
+    #[test]
+    fn more_streams_are_not_asked_of_what_has_one_session() {
+        let streams = [
+            Limit::FlowCap,
+            Limit::SendWindow,
+            Limit::ReceiveCap,
+            Limit::TooFewStreams,
+            Limit::DatabaseCpu,
+        ];
+        for limit in streams {
+            let says = |method, publish, words: &str| {
+                let lines = advise(limit, &Observation::default(), &used(method, publish));
+                lines.iter().any(|line| line.contains(words))
+            };
+            assert!(says(Method::Copy, Publish::Replace, "--streams 8"), "{limit:?}");
+            assert!(says(Method::Direct, Publish::Partitions, "--streams 8"), "{limit:?}");
+            assert!(!says(Method::Direct, Publish::Replace, "--streams"), "{limit:?}");
+            assert!(says(Method::Direct, Publish::Replace, "--publish partitions"), "{limit:?}");
+        }
+    }
+
+    #[test]
+    fn a_log_in_new_segments_is_worth_a_line() {
+        let used = used(Method::Copy, Publish::Append);
         let says = |new_log_bytes, wal_bytes| {
             let server = ServerTimes { new_log_bytes, wal_bytes, ..ServerTimes::default() };
             let seen = Observation { server: Some(server), ..Observation::default() };

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Entry, Event, latest};
+use super::{Entry, Event, TableTotals, latest};
 use crate::error::{Error, Result};
 
 /// A run as `runs list` shows it.
@@ -16,9 +16,11 @@ pub struct RunSummary {
     /// `loaded`, `failed`, `stopped` where it can be resumed, or `unfinished` where the record just
     /// ends; `taken back`.
     pub state: &'static str,
+    /// Those of committed pieces, as long as it is not loaded.
     pub rows: u64,
     pub rejected: u64,
     pub bytes: u64,
+    /// Of all processes that had the run.
     pub seconds: f64,
     pub error: Option<String>,
 }
@@ -65,33 +67,60 @@ fn summarise(entries: &[Entry]) -> Option<RunSummary> {
         rows: 0,
         rejected: 0,
         bytes: 0,
-        seconds: entries.last()?.at,
+        seconds: 0.0,
         error: None,
     };
+    // Each process that has the run counts its seconds anew.
+    let mut before = 0.0;
     for entry in entries {
         match &entry.event {
             Event::RunFinished { rows, rejected, bytes, seconds, .. } => {
                 summary.state = "loaded";
                 (summary.rows, summary.rejected) = (*rows, *rejected);
-                (summary.bytes, summary.seconds) = (*bytes, *seconds);
+                (summary.bytes, summary.seconds) = (*bytes, before + *seconds);
+                continue;
             }
             Event::RunResumed { .. } => {
                 summary.state = "unfinished";
                 summary.error = None;
+                before = summary.seconds;
             }
+            // It was done at another time, which the record does not count.
             Event::RunTakenBack { rows_kept } => {
                 summary.state = "taken back";
-                summary.rows = *rows_kept;
+                summary.keep(*rows_kept);
+                continue;
             }
             Event::RunFailed { error, rows_kept, is_kept, .. } => {
                 summary.state = if *is_kept { "stopped" } else { "failed" };
-                summary.rows = *rows_kept;
                 summary.error = Some(error.clone());
+                if *is_kept {
+                    summary.rows = *rows_kept;
+                } else {
+                    summary.keep(*rows_kept);
+                }
+            }
+            Event::Sample { tables, .. } => {
+                let sum = |of: fn(&TableTotals) -> u64| tables.iter().map(of).sum();
+                summary.rows = sum(|table| table.rows);
+                summary.rejected = sum(|table| table.rejected);
+                summary.bytes = sum(|table| table.bytes);
             }
             _ => {}
         }
+        summary.seconds = summary.seconds.max(before + entry.at);
     }
     Some(summary)
+}
+
+impl RunSummary {
+    /// Of what was committed no more is left than so many rows; of which bytes, nobody counts.
+    fn keep(&mut self, rows: u64) {
+        if rows < self.rows {
+            (self.rejected, self.bytes) = (0, 0);
+        }
+        self.rows = rows;
+    }
 }
 
 #[cfg(test)]
@@ -121,5 +150,48 @@ mod tests {
             })
             .collect();
         assert_eq!(reasons, ["first", "second"]);
+    }
+
+    #[test]
+    fn what_two_processes_did_is_added_up() {
+        let at = |at: f64, event: Event| Entry { at, event };
+        let sample = |rows: u64| Event::Sample {
+            tables: vec![TableTotals {
+                rows,
+                bytes: rows * 10,
+                rejected: rows / 5,
+                ..TableTotals::default()
+            }],
+            streams_active: 1,
+        };
+        let started = Event::RunStarted {
+            version: 1,
+            run_id: "abc".into(),
+            fullbore: "0.1.0".into(),
+            started_unix_ms: 0,
+            streams: 1,
+            parsers: 1,
+            pieces: 2,
+            tables: vec!["t".into()],
+            methods: Vec::new(),
+        };
+        let failed = |is_kept: bool, rows_kept: u64| Event::RunFailed {
+            error: "gone".into(),
+            is_kept,
+            rows_kept,
+            left_behind: Vec::new(),
+        };
+        let mut entries = vec![at(0.0, started), at(2.0, sample(50)), at(3.0, failed(true, 50))];
+        let stopped = summarise(&entries).expect("a run");
+        let figures = |run: &RunSummary| (run.rows, run.bytes, run.rejected, run.seconds);
+        assert_eq!((stopped.state, figures(&stopped)), ("stopped", (50, 500, 10, 3.0)));
+        let resumed =
+            Event::RunResumed { started_unix_ms: 9, pieces_committed: 1, rows_committed: 50 };
+        entries.extend([at(0.0, resumed), at(1.0, sample(70))]);
+        let unfinished = summarise(&entries).expect("a run");
+        assert_eq!((unfinished.state, figures(&unfinished)), ("unfinished", (70, 700, 14, 4.0)));
+        entries.push(at(1.5, failed(false, 0)));
+        let lost = summarise(&entries).expect("a run");
+        assert_eq!((lost.state, figures(&lost)), ("failed", (0, 0, 0, 4.5)));
     }
 }

@@ -22,9 +22,14 @@ use crate::error::{Error, Result};
 use crate::job::RejectLimit;
 use crate::plan::infer::option_text;
 use crate::plan::{Format, PieceInput, Plan, PlannedPiece};
+use crate::source::lines::line_at;
 
 /// Bytes of one piece's rejects kept in memory.
 pub const MEMORY_PER_PIECE: usize = 256 * 1024;
+
+/// Lines of a file are counted up to here to say where the reject stands that ends a run; after it the
+/// byte is told, and the run's end does not wait for a whole file to be read.
+const LINES_COUNTED_UP_TO: u64 = 8 << 30;
 
 /// Rejects of a piece that is not committed yet.
 #[derive(Default)]
@@ -144,20 +149,20 @@ impl Rejects {
             let option = option_text(name);
             reason = format!("{reason}; inferred as {type_name}, use --type {option}");
         }
-        let first = format!(
-            "{}{}{}: {reason}",
-            table.files[reject.row.file].path.display(),
-            match range_start {
-                _ if table.format == Format::Parquet => format!(", row {}", reject.row.offset + 1),
-                Some(start) if start > table.files[reject.row.file].data_start => {
-                    format!(", byte {}", reject.row.offset)
-                }
-                _ =>
-                    format!(", line {}", reject.row.line + lines_skipped(plan, piece, &reject.row)),
-            },
+        let file = &table.files[reject.row.file];
+        let offset = reject.row.offset;
+        // In a file that was cut, lines before the piece are yet to be counted.
+        let from = range_start.filter(|start| *start > file.data_start);
+        let place = match from {
+            _ if table.format == Format::Parquet => format!(", row {}", offset + 1),
+            Some(_) => format!(", byte {offset}"),
+            None => format!(", line {}", reject.row.line + lines_skipped(plan, piece, &reject.row)),
+        };
+        let what = format!(
+            "{}: {reason}",
             reject.column.as_ref().map_or(String::new(), |name| format!(", column {name}")),
         );
-        tracing::debug!(table = table.name, "reject: {first}");
+        tracing::debug!(table = table.name, "reject: {}{place}{what}", file.path.display());
         let (raw, kept) = Kept::of(piece.table, range_start, Reject { reason, ..reject });
         let json = serde_json::to_vec(&kept).expect("plain data becomes JSON");
         if let Some(spool) = &mut rejects.spool {
@@ -167,6 +172,10 @@ impl Rejects {
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         match self.limit {
             RejectLimit::Rows(limit) if count > limit => {
+                let counted = from.filter(|_| offset <= LINES_COUNTED_UP_TO);
+                let line = counted.and_then(|_| line_at(file, offset));
+                let place = line.map_or(place, |line| format!(", line {line}"));
+                let first = format!("{}{place}{what}", file.path.display());
                 Err(Error::TooManyRejects { rejects: count, limit: self.limit.to_string(), first })
             }
             _ => Ok(()),

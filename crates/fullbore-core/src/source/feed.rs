@@ -10,6 +10,7 @@ use super::gaps::GapFeed;
 use super::parquet::RowFeed;
 use super::ranges::RangeFeed;
 use super::stream::StreamFeed;
+use crate::constants::{BLOCK_BYTES, BLOCK_BYTES_LIMIT};
 use crate::destination::Lane;
 use crate::error::{Error, Result};
 use crate::parse::block::Block;
@@ -65,8 +66,16 @@ pub(crate) fn line_end(dialect: &Dialect) -> &'static [u8] {
     }
 }
 
+/// How much of a record to read once `have` bytes of it are there and it goes on: twice as much, but
+/// not far over `limit`. `None` where it is longer than that, or than a block can be.
+pub(super) fn grown(have: usize, limit: usize) -> Option<usize> {
+    let most = BLOCK_BYTES_LIMIT.min(limit.saturating_add(BLOCK_BYTES));
+    (have <= limit && have < most).then(|| most.min(have.saturating_mul(2)))
+}
+
 /// The refusal of a record that does not end within the limit.
 pub(super) fn too_long(file: &SourceFile, offset: u64, limit: usize) -> Error {
+    let limit = limit.min(BLOCK_BYTES_LIMIT);
     Error::Source {
         path: file.path.clone(),
         message: format!("the record at byte {offset} is longer than {limit} bytes"),
@@ -74,5 +83,25 @@ pub(super) fn too_long(file: &SourceFile, offset: u64, limit: usize) -> Error {
             "a quote may be unterminated (see --quote, --escape), or raise --max-field-bytes"
                 .into(),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::constants::{BLOCK_PADDING, MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
+
+    #[test]
+    fn a_record_grows_to_its_limit_and_a_block_to_its_own() {
+        for limit in [0, 1000, BLOCK_BYTES, MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT] {
+            let mut have = BLOCK_BYTES;
+            while let Some(want) = grown(have, limit) {
+                assert!(want > have, "{want} after {have} of {limit}");
+                assert!(want + BLOCK_PADDING < 1 << 30, "{want} of {limit}");
+                assert!(want <= limit + BLOCK_BYTES, "{want} of {limit}");
+                have = want;
+            }
+            assert!(have > limit || have == BLOCK_BYTES_LIMIT, "{have} of {limit}");
+        }
     }
 }

@@ -13,7 +13,7 @@ use super::SourceFile;
 use super::ahead::{Ahead, Read};
 use super::boundary::last_record_end;
 use super::cached::cached_share;
-use super::feed::{line_end, too_long};
+use super::feed::{grown, line_end, too_long};
 use super::stream::StreamFeed;
 use crate::constants::{BLOCK_BYTES, READ_AHEAD_BYTES};
 use crate::error::{Error, Result};
@@ -237,9 +237,8 @@ pub fn read_records(
             block.set_len(end);
             return Ok(end as u64);
         }
-        if have > sizes.record_max {
-            return Err(too_long(source, offset, sizes.record_max));
-        }
-        want = (have * 2).min(left as usize);
+        want = grown(have, sizes.record_max)
+            .ok_or_else(|| too_long(source, offset, sizes.record_max))?
+            .min(left as usize);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::attended::Attention;
 use super::boundary::last_record_end;
-use super::feed::{line_end, too_long};
+use super::feed::{grown, line_end, too_long};
 use super::pipe::skip_header;
 use super::{SourceFile, decompress};
 use crate::constants::BLOCK_BYTES;
@@ -140,10 +140,8 @@ impl StreamFeed {
                 block.set_len(end);
                 break end;
             }
-            if have > self.record_bytes_max {
-                return Err(too_long(&self.source, self.offset, self.record_bytes_max));
-            }
-            want = have * 2;
+            want = grown(have, self.record_bytes_max)
+                .ok_or_else(|| too_long(&self.source, self.offset, self.record_bytes_max))?;
         };
         block.file = self.file;
         block.offset = self.offset;

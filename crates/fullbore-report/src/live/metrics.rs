@@ -103,10 +103,7 @@ fn of_verdict(text: &mut Figures, page: &Page) {
 }
 
 fn of_server(text: &mut Figures, page: &Page) {
-    let (Some((_, seen)), Some((_, first))) = (page.observations.last(), page.observations.first())
-    else {
-        return;
-    };
+    let Some((first, seen)) = page.seen_now() else { return };
     let (Some(server), Some(before)) = (&seen.server, &first.server) else { return };
     // The server counts since it was started: what is told is since the run was.
     let server = server.since(before);
