@@ -11,7 +11,8 @@ python=.venv/bin/python
     "$python" -m pip install --quiet --disable-pip-version-check -r requirements-browser.txt ||
     echo "SKIP the tests of pages: pip can't install playwright" >&2
 
-chromium() {
+# Not named as what it looks for: `command -v` would find the function.
+have_browser() {
     [ -n "${FULLBORE_CHROMIUM:-}" ] && return 0
     for name in chromium chromium-browser google-chrome; do
         command -v "$name" > /dev/null && return 0
@@ -25,5 +26,5 @@ chromium() {
         fonts-dejavu-core > /dev/null ||
         echo "SKIP the tests of pages: apt-get can't install chromium" >&2
 }
-chromium
+have_browser
 exit 0

@@ -153,8 +153,8 @@ CASES = {
         lambda s: of.elsewhere(s, 2),
     ),
     "all-parsers": Case(
-        "client_cpu",
-        "parse with all processors: --parsers 2",
+        "too_few_streams",
+        "processors are free: --parsers 2",
         "--parsers 2",
         lambda s: of.discarded(s, with_streams(4, "--parsers", "1")),
         lambda s: of.discarded(s, with_streams(4, "--parsers", "2")),

@@ -117,7 +117,7 @@ class Nowhere:
 @contextmanager
 def discarded(stage: Stage, options: list[str], packed: int = 0) -> Iterator[Load]:
     """Encoded only: the files as they are, or in so many compressed ones."""
-    files = stage.files(300)
+    files = stage.files(760)
     if packed:
         files = [_gzip(files[number::packed], f"{packed}-{number}") for number in range(packed)]
     yield Load(Nowhere(), files, [*CREATE, *options], {})

@@ -110,13 +110,7 @@ impl Standing {
     pub fn course(&self, job: &Job, resume: bool) -> Result<Course> {
         let Some(earlier) = &self.earlier else { return Ok(Course::Begin { note: None }) };
         let run = &earlier.run_id;
-        let change = match source_change(job, earlier) {
-            // A file that is gone is a change as well.
-            Err(error @ Error::Read { .. }) if resume && earlier.state == State::Loading => {
-                return Err(earlier.recorded().refusal(&error.to_string()));
-            }
-            known => known?,
-        };
+        let change = source_change(job, earlier);
         if !resume {
             return Ok(Course::Begin { note: unfinished_note(earlier) });
         }
@@ -180,21 +174,21 @@ fn unfinished_note(earlier: &LedgerRun) -> Option<String> {
 }
 
 /// How the job's files differ from those that a run was begun with.
-fn source_change(job: &Job, earlier: &LedgerRun) -> Result<Option<String>> {
+fn source_change(job: &Job, earlier: &LedgerRun) -> Option<String> {
     let recorded = earlier.recorded();
     for (number, table) in job.tables.iter().enumerate() {
         let mut files = Vec::new();
         for source in &table.sources {
             match discover(source) {
                 Ok(found) => files.extend(found.iter().map(RecordedFile::of)),
-                Err(error) => return Ok(Some(error.to_string())),
+                Err(error) => return Some(error.to_string()),
             }
         }
         if let Some(change) = recorded.source_change(number, &files) {
-            return Ok(Some(change));
+            return Some(change);
         }
     }
-    Ok(None)
+    None
 }
 
 /// Refuses to go on where a table, planned anew, does not come out as it was.
@@ -222,7 +216,8 @@ fn obstacle(job: &Job, postgres: &Postgres, schema: &str) -> Result<Option<(Stri
         return Ok(Some((reason, "leave --no-ledger away".into())));
     }
     for source in job.tables.iter().flat_map(|table| &table.sources) {
-        for file in discover(source)? {
+        // What is not there is told by those who want it: a run to go on with, or a new one.
+        for file in discover(source).into_iter().flatten() {
             if !file.is_regular {
                 return Ok(Some((
                     format!("{} can be read only once", file.path.display()),

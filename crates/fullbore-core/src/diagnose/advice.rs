@@ -112,10 +112,10 @@ fn too_few_streams(used: &InUse) -> Vec<String> {
                 .into(),
         );
     }
-    lines.push(more_streams(used, "processors are free"));
     if used.parsers < used.cores {
-        lines.push(format!("--parsers {}", used.cores));
+        lines.push(format!("processors are free: --parsers {}", used.cores));
     }
+    lines.push(more_streams(used, "processors are free"));
     lines
 }
 
