@@ -21,7 +21,7 @@ use crate::destination::{Committed, Standing};
 use crate::error::{Error, Result};
 use crate::job::RejectLimit;
 use crate::plan::infer::option_text;
-use crate::plan::{Format, PieceInput, Plan, PlannedPiece};
+use crate::plan::{FileRange, Format, PieceInput, Plan, PlannedPiece};
 use crate::source::lines::line_at;
 
 /// Bytes of one piece's rejects kept in memory.
@@ -127,21 +127,7 @@ impl Rejects {
         rejects: &mut PieceRejects,
         reject: Reject,
     ) -> Result<()> {
-        let range_start = match &piece.input {
-            // Lines of a file read from its beginning count from there already.
-            PieceInput::Ranges(ranges)
-                if plan.tables[piece.table].files[reject.row.file].is_seekable() =>
-            {
-                ranges
-                    .iter()
-                    .find(|range| {
-                        range.file == reject.row.file
-                            && (range.start..range.end).contains(&reject.row.offset)
-                    })
-                    .map(|range| range.start)
-            }
-            _ => None,
-        };
+        let range_start = range_start(plan, piece, &reject.row);
         let table = &plan.tables[piece.table];
         let mut reason = reject.reason.clone();
         let guessed = reject.column.as_ref().and_then(|name| table.inferred.get_key_value(name));
@@ -152,11 +138,11 @@ impl Rejects {
         let file = &table.files[reject.row.file];
         let offset = reject.row.offset;
         // In a file that was cut, lines before the piece are yet to be counted.
-        let from = range_start.filter(|start| *start > file.data_start);
-        let place = match from {
-            _ if table.format == Format::Parquet => format!(", row {}", offset + 1),
-            Some(_) => format!(", byte {offset}"),
-            None => format!(", line {}", reject.row.line + lines_skipped(plan, piece, &reject.row)),
+        let is_cut = range_start.is_some_and(|start| start > file.data_start);
+        let place = match table.format {
+            Format::Parquet => format!(", row {}", offset + 1),
+            _ if is_cut => format!(", byte {offset}"),
+            _ => format!(", line {}", reject.row.line + lines_skipped(plan, piece, &reject.row)),
         };
         let what = format!(
             "{}: {reason}",
@@ -172,8 +158,8 @@ impl Rejects {
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         match self.limit {
             RejectLimit::Rows(limit) if count > limit => {
-                let counted = from.filter(|_| offset <= LINES_COUNTED_UP_TO);
-                let line = counted.and_then(|_| line_at(file, offset));
+                let counts = is_cut && offset <= LINES_COUNTED_UP_TO;
+                let line = counts.then(|| line_at(file, offset)).flatten();
                 let place = line.map_or(place, |line| format!(", line {line}"));
                 let first = format!("{}{place}{what}", file.path.display());
                 Err(Error::TooManyRejects { rejects: count, limit: self.limit.to_string(), first })
@@ -250,6 +236,19 @@ impl Rejects {
         }
         files.into_values().map(RejectFiles::close).collect()
     }
+}
+
+/// Where the stretch of its file begins from which on a row's lines were counted; none where they were from
+/// the file's beginning.
+fn range_start(plan: &Plan, piece: &PlannedPiece, row: &SourceRow) -> Option<u64> {
+    let PieceInput::Ranges(ranges) = &piece.input else { return None };
+    if !plan.tables[piece.table].files[row.file].is_seekable() {
+        return None;
+    }
+    let has_it = |range: &&FileRange| {
+        range.file == row.file && (range.start..range.end).contains(&row.offset)
+    };
+    ranges.iter().find(has_it).map(|range| range.start)
 }
 
 /// Takes away the files in which pieces' rejects waited for the end of the run.
