@@ -4,7 +4,7 @@ use fullbore_core::observe::Observation;
 use fullbore_core::record::TableTotals;
 use serde::Serialize;
 
-use crate::attempts::attempts;
+use crate::entries::attempts;
 
 /// Seconds that should lie between two points: shorter stretches are mostly noise.
 const APART_S: f64 = 0.9;

@@ -5,9 +5,9 @@
 //! but the curves is drawn here too ([`parts`]), so that the page can be read, and printed, without a
 //! script. Names and messages of a record may come from anywhere: they reach the page as text only.
 
-mod attempts;
 mod ceilings;
 mod curves;
+mod entries;
 mod facts;
 mod html;
 pub mod live;

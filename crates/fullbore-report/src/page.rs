@@ -9,11 +9,8 @@ use fullbore_core::diagnose::{Circumstances, Limit, Verdict, verdict};
 use fullbore_core::observe::{Observation, Settings};
 use fullbore_core::record::{Entry, Event, TableMethod, TableTotals, ToldPlan, ToldRejects};
 
-use crate::attempts::attempts;
 use crate::curves::Curves;
-
-/// The time that "now" looks back on, in seconds.
-const NOW_S: f64 = 10.0;
+use crate::entries::{attempts, keep, recent};
 
 /// How long after all that was seen before a process takes over: so that the two are told apart.
 const MOMENT_S: f64 = 1e-6;
@@ -336,23 +333,4 @@ impl Page {
         waits.sort_by(|a, b| b.1.total_cmp(&a.1));
         waits
     }
-}
-
-/// Adds to a list; where it grows too long every other one is left out, but not the first.
-fn keep<T>(list: &mut Vec<(f64, T)>, entry: (f64, T), kept_max: usize) {
-    if list.len() >= kept_max {
-        let mut is_kept = false;
-        list.retain(|_| {
-            is_kept = !is_kept;
-            is_kept
-        });
-    }
-    list.push(entry);
-}
-
-/// What the last ten seconds began with.
-fn recent<T>(list: &[(f64, T)]) -> Option<&T> {
-    let (end, _) = list.last()?;
-    let before = list.iter().rev().skip(1).find(|(at, _)| end - at >= NOW_S);
-    before.or(list.first().filter(|(at, _)| at < end)).map(|(_, entry)| entry)
 }

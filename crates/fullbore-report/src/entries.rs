@@ -1,5 +1,10 @@
+//! Lists of what was seen, each entry with its moment.
+//!
 //! A run that is gone on with is seen by one process after another, and each counts anew: what two of
 //! them counted is never subtracted.
+
+/// The time that "now" looks back on, in seconds.
+const NOW_S: f64 = 10.0;
 
 /// Cuts entries into those of each process that had the run, by the moments from which on one had it
 /// that took it over. There is at least one, be it empty.
@@ -14,6 +19,25 @@ pub fn attempts<'a, T>(entries: &'a [(f64, T)], taken_over: &[f64]) -> Vec<&'a [
             &entries[std::mem::replace(&mut from, cut)..cut]
         })
         .collect()
+}
+
+/// Adds to a list; where it grows too long every other one is left out, but not the first.
+pub fn keep<T>(list: &mut Vec<(f64, T)>, entry: (f64, T), kept_max: usize) {
+    if list.len() >= kept_max {
+        let mut is_kept = false;
+        list.retain(|_| {
+            is_kept = !is_kept;
+            is_kept
+        });
+    }
+    list.push(entry);
+}
+
+/// What the last ten seconds began with.
+pub fn recent<T>(list: &[(f64, T)]) -> Option<&T> {
+    let (end, _) = list.last()?;
+    let before = list.iter().rev().skip(1).find(|(at, _)| end - at >= NOW_S);
+    before.or(list.first().filter(|(at, _)| at < end)).map(|(_, entry)| entry)
 }
 
 #[cfg(test)]
