@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import variants as of
 from lab import SCRATCH, Failed, Missing
-from links import wan
+from links import shaped, wan
 from run import loaded
 from servers import MINIMAL, REPLICA
 from trial import CREATE, DIRECT, PARTITIONS, Load, Stage
@@ -149,8 +149,8 @@ CASES = {
         "database_cpu",
         "more sessions, if the server has processors free: --streams 2",
         "--streams 2",
-        lambda s: of.elsewhere(s, 1),
-        lambda s: of.elsewhere(s, 2),
+        lambda s: of.far(s, shaped(None), 300, with_streams(1)),
+        lambda s: of.far(s, shaped(None), 300, with_streams(2)),
     ),
     "all-parsers": Case(
         "too_few_streams",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from kinds.disks import MEGABYTE, limit
 from kinds.locks import held, write_long_rows
 from kinds.processors import busy_programs, quota
 from lab import SCRATCH, run
-from links import Hosts, shaped
+from links import Hosts
 from servers import MINIMAL, REPLICA, Server
 from trial import CREATE, PARTITIONS, Load, Stage, table
 
@@ -22,18 +22,22 @@ def with_streams(count: int, *more: str) -> list[str]:
     return ["--streams", str(count), *more]
 
 
+def _ready(server: Server, options: Sequence[str]) -> None:
+    """Whatever a load with these options finds: the extension, or the table."""
+    if "--create" in options:
+        server.sql("CREATE EXTENSION IF NOT EXISTS fullbore")
+    else:
+        table(server)
+
+
 @contextmanager
 def cores(
     stage: Stage, server_cores: float | None, client_cores: float | None, *options: str
 ) -> Iterator[Load]:
     """Server and client with so many cores each."""
     server, client = stage.server(), stage.client()
-    is_partitions = "partitions" in options
-    if is_partitions:
-        server.sql("CREATE EXTENSION IF NOT EXISTS fullbore")
-    else:
-        table(server)
-    files = stage.files(300 if is_partitions else 500)
+    _ready(server, options)
+    files = stage.files(300 if "partitions" in options else 500)
     with ExitStack() as limits:
         load = Load(server, files, list(options), {}, prefix=client.prefix())
         if server_cores is not None:
@@ -92,18 +96,20 @@ def source(stage: Stage, rate: float, streams: int = 3, compressed: bool = False
     disk = stage.disk("source", 1200)
     files = stage.files(160)
     if compressed:
-        files = [_zstd(path) for path in files]
+        files = [_packed(f"{path.name}.zst", [path], "zstd", "-3") for path in files]
     files = disk.take(files)
     client = stage.client()
-    load = Load(server, files, with_streams(streams), {}, prefix=client.prefix())
-    load.during = limit(client, disk, "read_bps", round(rate * MEGABYTE))
-    yield load
+    during = limit(client, disk, "read_bps", round(rate * MEGABYTE))
+    yield Load(server, files, with_streams(streams), {}, client.prefix(), during)
 
 
-def _zstd(path: Path) -> Path:
-    packed = SCRATCH / f"{path.name}.zst"
+def _packed(name: str, paths: list[Path], *by: str) -> Path:
+    """These files in one compressed file, made once."""
+    packed = SCRATCH / name
     if not packed.exists():
-        subprocess.run(["zstd", "-q", "-3", str(path), "-o", str(packed)], check=True)
+        SCRATCH.mkdir(mode=0o755, exist_ok=True)
+        with packed.open("wb") as out:
+            subprocess.run([*by, "-q", "-c", *map(str, paths)], stdout=out, check=True)
     return packed
 
 
@@ -119,30 +125,9 @@ def discarded(stage: Stage, options: list[str], packed: int = 0) -> Iterator[Loa
     """Encoded only: the files as they are, or in so many compressed ones."""
     files = stage.files(760)
     if packed:
-        files = [_gzip(files[number::packed], f"{packed}-{number}") for number in range(packed)]
+        parts = [(f"lineitem.tbl.{packed}-{n}.gz", files[n::packed]) for n in range(packed)]
+        files = [_packed(name, part, "gzip") for name, part in parts]
     yield Load(Nowhere(), files, [*CREATE, *options], {})
-
-
-def _gzip(paths: list[Path], name: str) -> Path:
-    packed = SCRATCH / f"lineitem.tbl.{name}.gz"
-    if not packed.exists():
-        SCRATCH.mkdir(mode=0o755, exist_ok=True)
-        with packed.open("wb") as out:
-            subprocess.run(["gzip", "-c", *map(str, paths)], stdout=out, check=True)
-    return packed
-
-
-@contextmanager
-def elsewhere(stage: Stage, streams: int) -> Iterator[Load]:
-    """A server on another host, by a way that limits nothing."""
-    with shaped(None) as hosts:
-        server = Server("elsewhere", host=(hosts.server, hosts.server_address))
-        try:
-            table(server)
-            prefix = ["ip", "netns", "exec", hosts.client]
-            yield Load(server, stage.files(300), with_streams(streams), {}, prefix=prefix)
-        finally:
-            server.remove()
 
 
 @contextmanager
@@ -168,9 +153,8 @@ def logged(
     keep_log(server)
     if "--create" not in options:
         table(server)
-    load = Load(server, stage.files(200), options, {})
-    load.during = limit(server.group, disk, "write_bps", 25 * MEGABYTE)
-    yield load
+    during = limit(server.group, disk, "write_bps", 25 * MEGABYTE)
+    yield Load(server, stage.files(200), options, {}, during=during)
 
 
 @contextmanager
@@ -181,9 +165,8 @@ def checkpointed(stage: Stage, max_wal_size: str, streams: int = 3) -> Iterator[
     keep_log(server, "max_wal_size", max_wal_size)
     columns = ("l_partkey", "l_suppkey")
     table(server, "; ".join(f"CREATE INDEX ON lineitem ({column})" for column in columns))
-    load = Load(server, stage.files(60), with_streams(streams), {})
-    load.during = limit(server.group, disk, "write_bps", 25 * MEGABYTE)
-    yield load
+    during = limit(server.group, disk, "write_bps", 25 * MEGABYTE)
+    yield Load(server, stage.files(60), with_streams(streams), {}, during=during)
 
 
 @contextmanager
@@ -196,9 +179,8 @@ def after_a_lull(stage: Stage, min_wal_size: str, streams: int = 3) -> Iterator[
         server.sql("SELECT pg_switch_wal()")
         server.sql("CHECKPOINT")
     table(server)
-    load = Load(server, stage.files(200), with_streams(streams), {})
-    load.during = limit(server.group, disk, "write_bps", 40 * MEGABYTE)
-    yield load
+    during = limit(server.group, disk, "write_bps", 40 * MEGABYTE)
+    yield Load(server, stage.files(200), with_streams(streams), {}, during=during)
 
 
 def keep_log(server: Server, *setting: str) -> None:
@@ -251,10 +233,7 @@ def far(
         run([*route, "dev", ends.device, *metrics])
         server = Server("advised", host=(ends.server, ends.server_address))
         try:
-            if "--create" in options:
-                server.sql("CREATE EXTENSION fullbore")
-            else:
-                table(server)
+            _ready(server, options)
             prefix = ["ip", "netns", "exec", ends.client]
             run([*prefix, *server.psql("-c", "SELECT 1")[:-1], server.url])
             yield Load(server, stage.files(megabytes), options, {}, prefix=prefix)

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Child;
 use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use common::Files;
@@ -126,22 +127,32 @@ fn standard_input_is_looked_at_too() {
     assert_eq!(twice.code, 2, "{}", twice.stderr);
 }
 
+/// The writer's end of a pipe, held open by a thread of its own.
+struct Silent {
+    enough: Sender<()>,
+    held: JoinHandle<()>,
+}
+
 /// Writes into a pipe, and keeps it open and silent until it is told, or a minute has passed.
-fn write_and_fall_silent(path: &str, content: &[u8]) -> Sender<()> {
+fn write_and_fall_silent(path: &str, content: &[u8]) -> Silent {
     let mut pipe = std::fs::OpenOptions::new().write(true).open(Path::new(path)).expect("opened");
     pipe.write_all(content).expect("the load reads");
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        let _ = receiver.recv_timeout(Duration::from_secs(60));
+    let (enough, told) = channel();
+    let held = std::thread::spawn(move || {
+        let _ = told.recv_timeout(Duration::from_secs(60));
         drop(pipe);
     });
-    sender
+    Silent { enough, held }
 }
 
 /// The end of a load, which must not have waited for its pipe's.
-fn end_before(load: Child, silent: &Sender<()>) -> Output {
+///
+/// The pipe's writer is gone afterwards: the next load to open it would else see the end of
+/// this one's.
+fn end_before(load: Child, silent: Silent) -> Output {
     let output = end_of(load);
-    assert!(silent.send(()).is_ok(), "the load waited for its pipe: {}", output.stderr);
+    assert!(silent.enough.send(()).is_ok(), "the load waited for its pipe: {}", output.stderr);
+    silent.held.join().expect("closed");
     output
 }
 
@@ -158,7 +169,7 @@ fn silent_pipes_are_not_waited_for_in_vain() {
     let load = files.start(&[&["load", &pipe, &other], &to[..]].concat());
     let silent = write_and_fall_silent(&pipe, good.as_bytes());
     write_to(&other, b"day,id,note\n2024-01-01,2,y\n");
-    let output = end_before(load, &silent);
+    let output = end_before(load, silent);
     assert_eq!(output.code, 1, "{}", output.stderr);
     assert!(output.stderr.contains("b.pipe: its header is"), "{}", output.stderr);
     // So is a signal heard.
@@ -172,7 +183,7 @@ fn silent_pipes_are_not_waited_for_in_vain() {
         !asking.query(loading).expect("answered").is_empty()
     });
     common::held::interrupt(&load);
-    let output = end_before(load, &silent);
+    let output = end_before(load, silent);
     assert_eq!(output.code, 4, "{}", output.stderr);
     assert_eq!(database.psql("SELECT count(*) FROM t"), "0");
 }

@@ -14,8 +14,9 @@ from world import Loads, Look
 
 ROOT = Path(__file__).parents[3]
 RECORD_BYTES_MAX = 20_000_000
-# Two seconds are meant, on a machine of one's own; others may be at work on this one.
-OPEN_SECONDS_MAX = 2.0 * 4
+OPEN_SECONDS_MAX = 2.0
+# A machine that others use is busy for seconds at a time.
+TRIES = 8
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +35,7 @@ def test_it_is_small_and_its_report_opens_at_once(loads: Loads, run: Path, look:
     assert sorted(path.name for path in run.iterdir()) == ["record.jsonl"], "nothing is left out"
     url = loads.report("long.html", run.name)
     seconds = []
-    # The best of three.
-    for _ in range(3):
+    while len(seconds) < TRIES and min(seconds, default=OPEN_SECONDS_MAX) >= OPEN_SECONDS_MAX:
         began = time.monotonic()
         page = look(url)
         page.until("document.querySelectorAll('#chart-server canvas').length > 0")

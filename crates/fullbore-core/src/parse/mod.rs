@@ -177,29 +177,28 @@ impl Parser {
                 let raw = &padded[start..end];
                 decoded.clear();
                 let is_special = separators[at + 1] & SPECIAL != 0;
-                if !is_special && raw == self.dialect.null {
-                    line.extend_from_slice(b"\\N");
-                    continue;
-                }
-                match is_special {
-                    false => decoded.extend_from_slice(raw),
-                    true => match text::decode(raw, &self.dialect, &mut decoded) {
-                        text::Decoded::Null => {
-                            line.extend_from_slice(b"\\N");
-                            continue;
-                        }
-                        text::Decoded::Value => {}
-                        refused @ (text::Decoded::NotText | text::Decoded::EndMark) => {
-                            let reason = match refused {
-                                text::Decoded::EndMark => FaultReason::EndMark,
-                                _ => FaultReason::NotText,
-                            };
-                            faults.push(Fault { range, reason });
-                            continue 'rows;
-                        }
-                    },
-                }
-                text::write_copy_text(&decoded, &mut line);
+                let seen = match is_special {
+                    true => text::decode(raw, &self.dialect, &mut decoded),
+                    false if raw == self.dialect.null => text::Decoded::Null,
+                    false => {
+                        decoded.extend_from_slice(raw);
+                        text::Decoded::Value
+                    }
+                };
+                let reason = match seen {
+                    text::Decoded::Value => {
+                        text::write_copy_text(&decoded, &mut line);
+                        continue;
+                    }
+                    text::Decoded::Null => {
+                        line.extend_from_slice(b"\\N");
+                        continue;
+                    }
+                    text::Decoded::NotText => FaultReason::NotText,
+                    text::Decoded::EndMark => FaultReason::EndMark,
+                };
+                faults.push(Fault { range, reason });
+                continue 'rows;
             }
             line.push(b'\n');
             taken.push(OddRow { range, copy_text: line });

@@ -2,9 +2,9 @@
 //!
 //! [`discover`] finds files behind paths and globs; [`decompress`] opens what can only be read
 //! from its beginning, [`pipe`] looks at what can be read only once, [`attended`] gives up on a
-//! silent one that nobody waits for; [`boundary`] knows where records end; [`split`] cuts a file into pieces; [`feed`] hands out blocks: of [`ranges`], be they
-//! [`cached`] or read `ahead` of the parsers, of a [`stream`], of its [`gaps`] that are not loaded
-//! yet; [`sniff`] proposes a dialect.
+//! silent one that nobody waits for; [`boundary`] knows where records end; [`split`] cuts a file
+//! into pieces; [`feed`] hands out blocks: of [`ranges`], be they [`cached`] or read `ahead` of the
+//! parsers, of a [`stream`], of its [`gaps`] that are not loaded yet; [`sniff`] proposes a dialect.
 
 mod ahead;
 pub mod attended;

@@ -172,11 +172,7 @@ fn a_window_of_a_fixed_size_is_what_one_round_trip_carries() {
         let trip = mean(|info| info.rtt) / 1e6;
         let left = mean(|info| info.snd_wnd) / trip;
         let share = rate / left;
-        if share >= 0.85 {
-            Ok(())
-        } else {
-            Err(format!("{share} of {left} B/s, trips of {trip} s"))
-        }
+        if share >= 0.9 { Ok(()) } else { Err(format!("{share} of {left} B/s, trips of {trip} s")) }
     });
     adds_up(&wan);
 }
