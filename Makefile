@@ -1,5 +1,6 @@
 # The only front door. Everything is built into ./target and ./.venv, data for tests and
-# benchmarks into ./.cache and ./benchmarks/data; nothing else is touched.
+# benchmarks into ./.cache and ./benchmarks/data; nothing else is touched, but that `make test` as
+# root on Debian installs packages (scripts/test_servers.sh, scripts/test_browser.sh).
 
 PYTHON ?= python3
 VENV := .venv

@@ -78,7 +78,8 @@ def load(
     """Load files into a table.
 
     ``options`` are the command's own, with underscores: ``max_rejects="1%"``, ``create=True``,
-    ``columns=["a", "-", "b"]``. Raises LoadError where the load did not end well.
+    ``columns=["a", "-", "b"]``, ``type=["id=bigint", "total=numeric(10,2)"]``. Raises LoadError
+    where the load did not end well.
     """
     if options.get("dry_run"):
         raise ValueError("a dry run loads nothing: see `fullbore plan`")
@@ -136,12 +137,18 @@ def _run(command: list[str], environment: dict[str, str]) -> tuple[int, str, str
         return process.returncode, said, text
 
 
+# Whose values may hold a comma, as numeric(10,2) does: each has an option of its own.
+_ONE_EACH = {"type", "set"}
+
+
 def _flag(name: str, value: Any) -> list[str]:
     flag = "--" + name.replace("_", "-")
     if value is None or value is False:
         return []
     if value is True:
         return [flag]
+    if isinstance(value, list | tuple) and name in _ONE_EACH:
+        return [f"{flag}={one}" for one in value]
     if isinstance(value, list | tuple):
         return [f"{flag}={','.join(map(str, value))}"]
     return [f"{flag}={value}"]

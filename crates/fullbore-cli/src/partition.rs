@@ -167,7 +167,7 @@ impl PartitionTarget<'_> {
         let literal = self.target.literal(&key.name, text)?;
         let found = key.of_text(text).ok_or_else(|| {
             Error::usage_with_hint(
-                format!("{text} is no bound whose place among the keys is known here"),
+                format!("{text} can't be placed among the values of {}", key.name),
                 "use MINVALUE or MAXVALUE for an open end, or load with --publish append",
             )
         })?;

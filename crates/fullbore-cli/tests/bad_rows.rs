@@ -2,7 +2,9 @@
 
 mod common;
 
+use common::Files;
 use common::bad::{FAILED, REJECTS, rejects, with};
+use fullbore_testing::{TestServer, shared_or_skip};
 
 #[test]
 fn wrong_number_of_fields() {
@@ -129,4 +131,17 @@ fn fields_that_are_too_long_in_a_stream() {
         assert_eq!(output.code, common::bad::REFUSED, "{}", output.stderr);
         assert!(output.stderr.contains("COPY's own limit"), "{}", output.stderr);
     });
+}
+
+#[test]
+fn a_file_of_bad_records_alone_loads_nothing_and_tells_all() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql("CREATE TABLE t (a int, b int, c timestamp, d numeric(9,2))");
+    let files = Files::new();
+    let file = files.write("long.csv", "a,b,c,d\n1,2,2024-01-01,3,4\n1\n");
+    let output = files.load(&database, &file, "t", &["--header", "true", "--max-rejects", "5"]);
+    assert_eq!(output.code, REJECTS, "{}", output.stderr);
+    assert_eq!(files.reasons().len(), 2);
+    assert_eq!(database.psql("SELECT count(*) FROM t"), "0");
 }

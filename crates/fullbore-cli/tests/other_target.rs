@@ -67,7 +67,7 @@ fn a_table_that_was_made_anew_is_not_taken_for_the_one_that_was_loaded() {
         database.psql(&format!("DROP TABLE t; {make}"));
         let refused = files.load(&database, &file, "t", &args);
         assert_eq!(refused.code, REFUSED, "{publish}: {}", refused.stderr);
-        for words in ["was made anew", "hint:", "leave --resume away"] {
+        for words in ["was dropped and created again", "hint:", "leave --resume away"] {
             assert!(refused.stderr.contains(words), "{} lacks {words}", refused.stderr);
         }
         assert_eq!(count(&database, "t"), "0");
@@ -98,5 +98,5 @@ fn a_table_that_is_gone_is_loaded_again() {
     );
     let refused = files.load(&database, &file, "t", &create);
     assert_eq!(refused.code, REFUSED, "{}", refused.stderr);
-    assert!(refused.stderr.contains("was made anew"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("was dropped and created again"), "{}", refused.stderr);
 }

@@ -245,7 +245,7 @@ fn a_changed_source_or_target_is_refused_with_what_changed() {
     database.psql("ALTER TABLE replaced ALTER n TYPE int; ALTER TABLE replaced RENAME TO away");
     refused("there is no table");
     database.psql("CREATE TABLE replaced (LIKE away INCLUDING ALL)");
-    refused("was made anew");
+    refused("was dropped and created again");
     database.psql("DROP TABLE replaced; ALTER TABLE away RENAME TO replaced");
     let content = std::fs::read(&file).expect("read");
     let times = std::fs::metadata(&file).expect("there").modified().expect("known");

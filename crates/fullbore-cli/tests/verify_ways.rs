@@ -80,6 +80,31 @@ fn pieces_without_sums_are_not_taken_for_verified() {
 }
 
 #[test]
+fn rows_of_savepoints_that_nobody_noted_are_not_called_missing() {
+    // Before 17 rows that the server judges may stand under savepoints, which rows tell.
+    let cluster = shared_or_skip!(TestServer::Pg14);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = prepared(&database, &files);
+    let text = std::fs::read_to_string(&file).expect("read");
+    // Valid, and written as only the server reads it.
+    let file = files.write("odd.csv", text.replace("\n7,", "\n 7,"));
+    APPEND.make(&database);
+    let mut gate = Gate::at(&database, Moment::PieceBegins(1));
+    let child = files.start_load(database.url(), &file, "append", &APPEND.args());
+    gate.wait();
+    kill(child);
+    gate.open(&database);
+    let resumed = files.fullbore(&["runs", "resume", "last", "--verify", "full"]);
+    assert_eq!(resumed.code, STOPPED, "{}", resumed.stderr);
+    assert_loaded(&files.fullbore(&["runs", "resume", "last", "--verify", "quick"]));
+    assert_same(&database, "append", "plain");
+    let verified = files.fullbore(&["runs", "verify", "last", "--against"]);
+    assert_eq!(verified.code, REFUSED, "{}{}", verified.stdout, verified.stderr);
+    assert!(verified.stderr.contains("can't be told from others"), "{}", verified.stderr);
+}
+
+#[test]
 fn packed_files_and_parquet() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
     let database = cluster.fresh_database();

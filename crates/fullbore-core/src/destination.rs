@@ -126,6 +126,10 @@ pub trait Writer: Send {
     fn write(&mut self, encoded: &[u8]) -> Result<()>;
     /// Sends rows as text; those that were refused come back, the others are in.
     fn judge(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>>;
+    /// Whether it can tell good rows from bad ones, so that a piece may go as text altogether.
+    fn can_judge(&self) -> bool {
+        true
+    }
     /// Commits the piece, and with it what the ledger says of it.
     fn commit(&mut self, portion: &Portion) -> Result<Receipt>;
     /// Takes back what the piece had sent; the writer can begin another.
@@ -144,6 +148,8 @@ pub trait Retrace {
         is_wanted: &mut dyn FnMut(&RecordBatch) -> Result<Vec<bool>>,
         take: &mut dyn FnMut(TextRows<'_>) -> Result<()>,
     ) -> Result<()>;
+    /// How many more rows may be rejected: of more refusals than that, one tells all.
+    fn room(&self) -> u64;
     /// Rejects some of the rows that [`Retrace::rows`] gave last, and makes that safe: by pieces, how
     /// many. An error where they are too many.
     fn refuse(&mut self, table: usize, refusals: Vec<Refusal>) -> Result<Vec<(usize, u64)>>;

@@ -71,9 +71,10 @@ impl Error {
             | Self::Source { hint, .. }
             | Self::Destination { hint, .. }
             | Self::Client { hint, .. } => hint.as_deref(),
-            Self::TooManyRejects { .. } => {
-                Some("mend the rows in the reject file, or allow more with --max-rejects N or P%")
-            }
+            Self::TooManyRejects { .. } => Some(
+                "correct the rows in the source (the reject file lists them), or allow more with \
+                 --max-rejects N or P%",
+            ),
             Self::SourceChanged { .. } => Some("load again when nobody writes to the file"),
             Self::Write { source, .. } => hint_for_writing(source.kind()),
             Self::Read { source, .. } if source.kind() == ErrorKind::NotFound => {

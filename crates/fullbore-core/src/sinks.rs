@@ -133,7 +133,17 @@ impl ParquetFiles {
 }
 
 impl Destination for ParquetFiles {
-    fn prepare(&self, _: &Plan) -> Result<()> {
+    fn prepare(&self, plan: &Plan) -> Result<()> {
+        if let Some(table) = plan.tables.iter().find(|table| table.lane == Lane::Text) {
+            let why = table.lane_reason.as_deref().unwrap_or("asked for");
+            return Err(Error::usage_with_hint(
+                format!(
+                    "{}: rows would go as text ({why}), and parquet: has no server",
+                    table.name
+                ),
+                "leave --as-text away, or give the columns other types with --type",
+            ));
+        }
         std::fs::create_dir_all(&self.folder)
             .map_err(|source| Error::Write { path: self.folder.clone(), source })
     }
@@ -224,6 +234,10 @@ impl Writer for ParquetWriter<'_> {
             }
         }
         Ok(())
+    }
+
+    fn can_judge(&self) -> bool {
+        false
     }
 
     /// Nobody can judge here: what is not canonical is refused.

@@ -68,7 +68,7 @@ pub fn sentence(verdict: &Verdict) -> String {
     };
     let bound = match verdict.at_most_times {
         Some(times) if verdict.limit != Limit::Mixed => {
-            format!("; mended, the rows would move at most {} faster", gain(times))
+            format!("; mended, the rows would move at most {}", gain(times))
         }
         _ => String::new(),
     };
@@ -127,12 +127,12 @@ pub fn details(verdict: &Verdict, tables: &[&str]) -> Vec<String> {
 /// Tables that something else held back are told, not listed without end.
 const TABLES_TOLD_MAX: usize = 8;
 
-/// How much faster so many times is.
+/// How fast so many times is.
 fn gain(times: f64) -> String {
     match times {
-        ..3.0 => format!("{:.0}%", (times - 1.0) * 100.0),
-        ..100.0 => format!("{times:.0} times"),
-        _ => "100 times".into(),
+        ..3.0 => format!("{:.0}% faster", (times - 1.0) * 100.0),
+        ..100.0 => format!("{times:.0} times as fast"),
+        _ => "100 times as fast".into(),
     }
 }
 

@@ -106,7 +106,7 @@ fn check_part(job: &Job) -> Result<()> {
     if job.tables.iter().any(|table| table.keep_old) {
         return Err(Error::usage_with_hint(
             format!(
-                "--part {part}: what is kept is one run's to put back, and this is a run of each host"
+                "--part {part}: --keep-old is for loads of one host, whose run can put it back"
             ),
             "leave --keep-old away",
         ));

@@ -297,7 +297,13 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
         for name in left_behind {
             tell!("  left behind, drop it by hand: {name}");
         }
-        if matches!(error, Error::Interrupted) && *rows_kept == 0 {
+        let is_unsure = outcome.is_unsure && outcome.tables.iter().any(|t| t.kept_on_failure);
+        if is_unsure {
+            tell!(
+                "  a connection was lost: the rows of its piece may be in the table, and without a \
+                 ledger nobody knows; look before you load again"
+            );
+        } else if matches!(error, Error::Interrupted) && *rows_kept == 0 {
             tell!("  nothing had been committed, and nothing is kept: load again");
         }
     }

@@ -10,6 +10,7 @@ pub mod sound;
 pub mod tls;
 pub mod typed;
 pub mod ways;
+pub mod wire;
 
 use std::ffi::CString;
 use std::fs;

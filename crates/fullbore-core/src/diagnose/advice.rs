@@ -55,11 +55,11 @@ pub fn advise(limit: Limit, seen: &Observation, used: &InUse) -> Vec<String> {
         ],
         Limit::SendWindow => vec![
             "raise net.ipv4.tcp_wmem (its third value) on this machine".into(),
-            more_streams(used, "or take more of them"),
+            more_streams(used, "or use more connections"),
         ],
         Limit::ReceiveCap => vec![
             "raise net.ipv4.tcp_rmem (its third value) on the server".into(),
-            more_streams(used, "or take more of them"),
+            more_streams(used, "or use more connections"),
         ],
         Limit::FlowCap => vec![more_streams(used, "one connection gets no more")],
         Limit::Mixed | Limit::None => Vec::new(),
@@ -149,7 +149,8 @@ fn wal(seen: &Observation, used: &InUse) -> Vec<String> {
         ),
         _ => lines.push(format!(
             "wal_level={level} logs every row: with wal_level=minimal and max_wal_senders=0 for the \
-             first load, --publish partitions logs none (replicas and archives must be made anew)"
+             first load, --publish partitions logs none (two restarts and a new base backup; not with \
+             standbys, archiving or logical slots)"
         )),
     }
     lines.extend(min_wal_size(seen, used));

@@ -1,4 +1,5 @@
-//! The job file: TOML with the names of the command line's options.
+//! The job file: TOML, by and large with the names of the command line's options
+//! (docs/guides/job-file.md).
 //!
 //! ```toml
 //! to = "postgresql://localhost/shop"

@@ -220,8 +220,8 @@ impl Recorded {
         Error::usage_with_hint(
             format!("run {run} can't be resumed: {why}"),
             format!(
-                "put it back as it was, or take the run back with `fullbore runs abort {run}` and \
-                 load again"
+                "undo that change, or take the run back with `fullbore runs abort {run}` and load \
+                 again"
             ),
         )
     }

@@ -64,6 +64,8 @@ pub struct Outcome {
     pub pieces: u64,
     /// Pieces are committed, with rows or without.
     pub has_committed: bool,
+    /// A connection was lost in the last round, and with it perhaps word of a piece's commit.
+    pub is_unsure: bool,
     pub tables: Vec<TableTotals>,
     /// What was seen of the threads, the machine and the server while rows moved.
     pub seen: Seen,
@@ -183,7 +185,10 @@ fn keeps(plan: &Plan, error: &Error, outcome: &Outcome) -> bool {
     if !plan.continuity.is_resumable {
         return false;
     }
-    let is_shown = || outcome.tables.iter().any(|table| table.kept_on_failure && table.rows > 0);
+    let is_shown = || {
+        let mut tables = outcome.tables.iter();
+        tables.any(|table| table.kept_on_failure && (table.rows > 0 || outcome.is_unsure))
+    };
     // What is wrong is not gone on with; what is in the table already can't be taken back.
     if matches!(error, Error::Destination { kind: Differs, .. }) {
         return is_shown();
@@ -191,7 +196,8 @@ fn keeps(plan: &Plan, error: &Error, outcome: &Outcome) -> bool {
     if matches!(error, Error::Destination { kind: TakenOver, .. }) || plan.continuity.resumes {
         return true;
     }
-    if !outcome.has_committed {
+    // What was not heard of the ledger knows: whoever goes on, or takes the run back, asks it.
+    if !outcome.has_committed && !outcome.is_unsure {
         return false;
     }
     if is_shown() {

@@ -79,9 +79,13 @@ pub fn as_lines(
     broken.iter().for_each(|(row, _)| mask[*row] = true);
     let picked = arrow_select::filter::filter_record_batch(batch, &BooleanArray::from(mask));
     let as_text = picked.and_then(|picked| {
-        let columns = picked.columns().iter();
-        let columns: std::result::Result<Vec<_>, _> =
-            columns.map(|column| arrow_cast::cast(column, &arrow_schema::DataType::Utf8)).collect();
+        let columns = picked.columns().iter().zip(&plan.tables[table].shape.columns);
+        let columns: std::result::Result<Vec<_>, _> = columns
+            .map(|(column, of)| {
+                crate::source::cast::as_text(column, &of.field_type)
+                    .map_err(|(_, message)| arrow_schema::ArrowError::CastError(message))
+            })
+            .collect();
         let fields: Vec<_> = batch
             .schema()
             .fields()

@@ -158,7 +158,8 @@ impl<'a> PieceWork<'a> {
         }
         self.schedule.recycle(unit);
         let judged = self.rows_typed + self.rows_odd;
-        if judged > ODD_ROWS_JUDGED_AFTER && self.rows_odd * 100 > judged * ODD_ROWS_PERCENT_MAX {
+        let are_many = self.rows_odd * 100 > judged * ODD_ROWS_PERCENT_MAX;
+        if judged > ODD_ROWS_JUDGED_AFTER && are_many && self.writer.can_judge() {
             self.schedule.go_as_text(self.piece);
         }
         Ok(())

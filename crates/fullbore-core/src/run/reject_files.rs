@@ -1,7 +1,8 @@
 //! The two files of one table's rejects: the rows as they were, and a JSON line each with the reason.
 
+use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::rejects::Reason;
 use crate::error::{Error, Result};
@@ -10,8 +11,8 @@ use crate::plan::Plan;
 /// The two files of one table's rejects.
 pub struct RejectFiles {
     path: PathBuf,
-    rows: BufWriter<std::fs::File>,
-    reasons: BufWriter<std::fs::File>,
+    rows: BufWriter<File>,
+    reasons: BufWriter<File>,
 }
 
 impl RejectFiles {
@@ -35,8 +36,8 @@ impl RejectFiles {
         let create = |path: &PathBuf| {
             std::fs::create_dir_all(&plan.reject_dir)
                 .and_then(|()| match is_begun {
-                    true => std::fs::File::options().append(true).open(path),
-                    false => std::fs::File::create(path),
+                    true => File::options().append(true).open(path),
+                    false => File::create(path),
                 })
                 .map(BufWriter::new)
                 .map_err(|source| Error::Write { path: path.clone(), source })
@@ -58,11 +59,17 @@ impl RejectFiles {
             .map_err(|source| Error::Write { path: self.path.clone(), source })
     }
 
+    /// Ends writing. The files are safely on disk: what the run kept of the rejects goes after this.
     pub fn close(mut self) -> Result<PathBuf> {
-        self.rows
-            .flush()
-            .and_then(|()| self.reasons.flush())
-            .map_err(|source| Error::Write { path: self.path.clone(), source })?;
+        self.settle().map_err(|source| Error::Write { path: self.path.clone(), source })?;
         Ok(self.path)
+    }
+
+    fn settle(&mut self) -> std::io::Result<()> {
+        for file in [&mut self.rows, &mut self.reasons] {
+            file.flush()?;
+            file.get_ref().sync_all()?;
+        }
+        File::open(self.path.parent().unwrap_or(Path::new(".")))?.sync_all()
     }
 }

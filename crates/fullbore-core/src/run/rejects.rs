@@ -193,6 +193,16 @@ impl Rejects {
         self.count.fetch_sub(rejects.count, Ordering::Relaxed);
     }
 
+    /// How many of so many loaded rows may still be rejected.
+    pub fn room(&self, rows: u64) -> u64 {
+        let rejects = self.count();
+        let most = match self.limit {
+            RejectLimit::Rows(most) => most,
+            RejectLimit::Percent(percent) => (percent * (rows + rejects) as f64 / 100.0) as u64,
+        };
+        most.saturating_sub(rejects)
+    }
+
     /// Refuses where the limit is a share of the rows and was passed.
     pub fn check_share(&self, rows: u64) -> Result<()> {
         let rejects = self.count();

@@ -107,6 +107,12 @@ impl Retrace for Retraced<'_> {
         Ok(())
     }
 
+    fn room(&self) -> u64 {
+        let loaded: u64 = self.committed.iter().map(|piece| piece.rows).sum();
+        let refused: u64 = self.refused.values().sum();
+        self.rejects.room(loaded.saturating_sub(refused))
+    }
+
     fn refuse(&mut self, table: usize, mut refusals: Vec<Refusal>) -> Result<Vec<(usize, u64)>> {
         refusals.sort_by_key(|refusal| refusal.row);
         let mut given = self.given.take().expect("rows were given before some are refused");

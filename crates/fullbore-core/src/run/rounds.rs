@@ -140,6 +140,7 @@ impl Rounds<'_> {
         let committed = schedule.committed();
         fill(outcome, &schedule, &committed);
         let lost = schedule.take_lost();
+        outcome.is_unsure = lost.is_some();
         let is_last = loaded.is_err() || lost.is_none();
         if is_last {
             let pieces = self.clocks.pieces();

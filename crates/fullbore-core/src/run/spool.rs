@@ -55,9 +55,8 @@ impl Spool {
         let unwritable = |source| Error::Write { path: path.to_owned(), source };
         let unfinished = path.with_extension("tmp");
         let written = (|| {
-            if let Some(folder) = path.parent() {
-                make_private(folder)?;
-            }
+            let folder = path.parent().unwrap_or(Path::new("."));
+            make_private(folder)?;
             let mut file = File::create(&unfinished)?;
             file.write_all(&self.records.to_le_bytes())?;
             if let Some(writer) = self.file {
@@ -67,7 +66,9 @@ impl Spool {
             }
             file.write_all(&self.memory)?;
             file.sync_all()?;
-            std::fs::rename(&unfinished, path)
+            std::fs::rename(&unfinished, path)?;
+            // Its name, too.
+            File::open(folder)?.sync_all()
         })();
         written.map_err(unwritable)
     }

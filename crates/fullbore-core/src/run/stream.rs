@@ -165,6 +165,10 @@ impl Writer for Timed<'_> {
         self.0.judge(rows)
     }
 
+    fn can_judge(&self) -> bool {
+        self.0.can_judge()
+    }
+
     fn commit(&mut self, portion: &Portion) -> Result<Receipt> {
         clock::enter(Activity::Answering);
         self.0.commit(portion)

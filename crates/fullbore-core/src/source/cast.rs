@@ -6,13 +6,13 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow_array::types::{
-    ArrowPrimitiveType, Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType,
-    TimestampNanosecondType,
+    ArrowPrimitiveType, Date32Type, Float32Type, Float64Type, Time64MicrosecondType,
+    Time64NanosecondType, TimestampMicrosecondType, TimestampNanosecondType,
 };
-use arrow_array::{Array, ArrayRef, PrimitiveArray, StringArray, cast::AsArray};
+use arrow_array::{Array, ArrayRef, LargeListArray, PrimitiveArray, StringArray, cast::AsArray};
 use arrow_cast::display::array_value_to_string;
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::{DataType, FieldRef, TimeUnit};
 
 use crate::parse::types::FieldType;
 
@@ -22,6 +22,22 @@ pub fn judged_by_server(stored: &DataType, target: &FieldType) -> Option<&'stati
         |kind: &DataType| matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     match (stored, target) {
         (DataType::Dictionary(_, value), _) => judged_by_server(value, target),
+        (DataType::List(item) | DataType::LargeList(item), FieldType::Array(target)) => {
+            judged_by_server(item.data_type(), target)
+        }
+        // As decimals these are rounded and bounded by rules of the server's.
+        (stored, FieldType::Decimal { .. }) if stored.is_floating() => {
+            Some("stored as binary fractions in the file")
+        }
+        (stored, FieldType::Float32 | FieldType::Float64) if stored.is_decimal() => {
+            Some("stored as decimals in the file")
+        }
+        // Its digits are taken as they stand: they must be digits.
+        (stored, FieldType::NumericText { limits })
+            if !(stored.is_integer() || stored.is_decimal() && limits.is_none()) =>
+        {
+            Some("not stored as a number of exact digits in the file")
+        }
         (stored, target) if is_text(stored) && !is_text(&target.arrow()) => {
             Some("stored as text in the file")
         }
@@ -40,7 +56,15 @@ pub fn exact(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, (Option<us
     let rounded = in_microseconds(array);
     let array = rounded.as_ref().unwrap_or(array);
     let whole = |error: arrow_schema::ArrowError| (None, format!("does not fit {wanted}: {error}"));
+    if let Some(row) = beyond_the_server(array, wanted) {
+        let value = array_value_to_string(array, row).unwrap_or_default();
+        return Err((Some(row), format!("holds {value}, which no {wanted} of the server's is")));
+    }
     let cast = cast_with_options(array, wanted, &options).map_err(whole)?;
+    if let Some(row) = left_its_range(array, &cast) {
+        let value = array_value_to_string(array, row).unwrap_or_default();
+        return Err((Some(row), format!("holds {value}, which is out of range of {wanted}")));
+    }
     if may_lose(array.data_type(), wanted) {
         let back = cast_with_options(&cast, array.data_type(), &options).map_err(whole)?;
         if back.as_ref() != array.as_ref() {
@@ -74,6 +98,10 @@ pub fn as_text(array: &ArrayRef, target: &FieldType) -> Result<ArrayRef, (Option
             });
             Ok(Arc::new(digits.collect::<StringArray>()))
         }
+        (DataType::List(_) | DataType::LargeList(_), FieldType::Array(item)) => {
+            let lists = exact(array, &DataType::LargeList(item_of(array)))?;
+            as_array_text(lists.as_list::<i64>(), item)
+        }
         // The zone is how a moment is shown; its name needs no table of zones so.
         (DataType::Timestamp(unit, Some(_)), _) => {
             let in_utc = DataType::Timestamp(*unit, Some("+00:00".into()));
@@ -81,6 +109,78 @@ pub fn as_text(array: &ArrayRef, target: &FieldType) -> Result<ArrayRef, (Option
         }
         _ => exact(array, &DataType::Utf8),
     }
+}
+
+/// The field of a list's items.
+fn item_of(list: &ArrayRef) -> FieldRef {
+    match list.data_type() {
+        DataType::List(item) | DataType::LargeList(item) => item.clone(),
+        other => unreachable!("{other} is no list"),
+    }
+}
+
+/// Lists as `array_in` reads them: each item in quotes, unless it is a list of its own.
+fn as_array_text(
+    lists: &LargeListArray,
+    target: &FieldType,
+) -> Result<ArrayRef, (Option<usize>, String)> {
+    let items = as_text(lists.values(), target).map_err(|(_, message)| (None, message))?;
+    let items = items.as_string::<i32>();
+    let is_nested = matches!(target, FieldType::Array(_));
+    let text = |row: usize| {
+        let mut text = String::from("{");
+        for at in lists.value_offsets()[row]..lists.value_offsets()[row + 1] {
+            let at = at as usize;
+            if text.len() > 1 {
+                text.push(',');
+            }
+            match (items.is_null(at), is_nested) {
+                (true, _) => text.push_str("NULL"),
+                (false, true) => text.push_str(items.value(at)),
+                (false, false) => {
+                    let value = items.value(at).replace('\\', "\\\\").replace('"', "\\\"");
+                    let _ = write!(text, "\"{value}\"");
+                }
+            }
+        }
+        text.push('}');
+        text
+    };
+    let texts = (0..lists.len()).map(|row| lists.is_valid(row).then(|| text(row)));
+    Ok(Arc::new(texts.collect::<StringArray>()))
+}
+
+/// The first row that counts from the server's epoch, 2000-01-01, can't reach.
+fn beyond_the_server(array: &ArrayRef, wanted: &DataType) -> Option<usize> {
+    const EPOCH_MICROSECONDS: i64 = 946_684_800_000_000;
+    const EPOCH_DAYS: i32 = 10_957;
+    let row = |mut is_beyond: Box<dyn FnMut(usize) -> bool + '_>| {
+        (0..array.len()).find(|row| array.is_valid(*row) && is_beyond(*row))
+    };
+    match (array.data_type(), wanted) {
+        (DataType::Timestamp(TimeUnit::Microsecond, _), DataType::Timestamp(_, _)) => {
+            let values = array.as_primitive::<TimestampMicrosecondType>().values();
+            row(Box::new(|row| values[row] < i64::MIN + EPOCH_MICROSECONDS))
+        }
+        (DataType::Date32, DataType::Date32) => {
+            let values = array.as_primitive::<Date32Type>().values();
+            row(Box::new(|row| values[row] < i32::MIN + EPOCH_DAYS))
+        }
+        _ => None,
+    }
+}
+
+/// The first row that became infinite or nothing in a float of half the width.
+fn left_its_range(array: &ArrayRef, cast: &ArrayRef) -> Option<usize> {
+    if (array.data_type(), cast.data_type()) != (&DataType::Float64, &DataType::Float32) {
+        return None;
+    }
+    let (wide, narrow) = (array.as_primitive::<Float64Type>(), cast.as_primitive::<Float32Type>());
+    let leaves = |row: &usize| {
+        let (wide, narrow) = (wide.value(*row), narrow.value(*row));
+        wide.is_finite() && !narrow.is_finite() || wide != 0.0 && narrow == 0.0
+    };
+    (0..array.len()).find(|row| array.is_valid(*row) && leaves(row))
 }
 
 /// Whether a cast goes through with values that it changes, and COPY would neither round nor cut them

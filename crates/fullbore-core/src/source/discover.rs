@@ -26,7 +26,7 @@ pub fn discover(source: &str) -> Result<Vec<SourceFile>> {
     if paths.is_empty() {
         return Err(Error::usage_with_hint(
             format!("no file matches {source}"),
-            "quote a glob so that the shell hands it on, or check the path",
+            "quote the pattern, so that the shell leaves it alone, or check the path",
         ));
     }
     paths.sort_by(|a, b| natural(&a.to_string_lossy(), &b.to_string_lossy()));

@@ -6,11 +6,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
+};
 use parquet::basic::Type as PhysicalType;
+use parquet::errors::ParquetError;
 use parquet::file::metadata::RowGroupMetaData;
 
 use super::SourceFile;
@@ -21,8 +25,52 @@ use crate::error::{Error, Result};
 use crate::parse::types::{FieldType, ParseShape};
 use crate::plan::FileRange;
 
-/// Rows decoded at a time.
+/// Rows decoded at a time, and how many bytes they may come to by what the footer says: the values of
+/// some files are a hundred thousand times as long as those of others.
 const BATCH_ROWS: usize = 8192;
+const BATCH_BYTES: u64 = 8 << 20;
+
+fn batch_rows<'a>(groups: impl Iterator<Item = &'a RowGroupMetaData>) -> usize {
+    let row_bytes = |group: &RowGroupMetaData| {
+        group.total_byte_size().max(0) as u64 / (group.num_rows().max(1) as u64)
+    };
+    let widest = groups.map(row_bytes).max().unwrap_or(0).max(1);
+    (BATCH_BYTES / widest).clamp(1, BATCH_ROWS as u64) as usize
+}
+
+/// Opens a file. Moments of 96 bits (Spark's and Impala's) are taken as microseconds: as nanoseconds,
+/// which they are taken for else, they would wrap in the year 2262.
+fn open(file: File) -> Result<ParquetRecordBatchReaderBuilder<File>, ParquetError> {
+    let mut metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::default())?;
+    let leaves = metadata.parquet_schema();
+    let is_long = |root: usize| {
+        (0..leaves.num_columns()).any(|leaf| {
+            leaves.get_column_root_idx(leaf) == root
+                && leaves.column(leaf).physical_type() == PhysicalType::INT96
+        })
+    };
+    let stored = metadata.schema();
+    if (0..stored.fields().len()).any(is_long) {
+        let fields = stored.fields().iter().enumerate().map(|(root, field)| match is_long(root) {
+            true => in_microseconds(field),
+            false => field.clone(),
+        });
+        let schema = Schema::new_with_metadata(fields.collect::<Vec<_>>(), stored.metadata.clone());
+        let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
+        metadata = ArrowReaderMetadata::try_new(metadata.metadata().clone(), options)?;
+    }
+    Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata))
+}
+
+fn in_microseconds(field: &FieldRef) -> FieldRef {
+    let kind = match field.data_type() {
+        DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone.clone()),
+        DataType::List(item) => DataType::List(in_microseconds(item)),
+        DataType::LargeList(item) => DataType::LargeList(in_microseconds(item)),
+        other => other.clone(),
+    };
+    Arc::new(field.as_ref().clone().with_data_type(kind))
+}
 
 fn damaged(source: &SourceFile, error: impl std::fmt::Display) -> Error {
     Error::Source {
@@ -41,8 +89,7 @@ pub struct ParquetFile {
 
 /// Reads a file's footer.
 pub fn inspect(source: &SourceFile) -> Result<ParquetFile> {
-    let builder = ParquetRecordBatchReaderBuilder::try_new(source.open()?)
-        .map_err(|error| damaged(source, error))?;
+    let builder = open(source.open()?).map_err(|error| damaged(source, error))?;
     let groups = builder.metadata().row_groups().iter();
     Ok(ParquetFile {
         schema: builder.schema().clone(),
@@ -74,8 +121,7 @@ impl ParquetFeed {
         let handle = file
             .try_clone()
             .map_err(|error| Error::Read { path: source.path.clone(), source: error })?;
-        let builder = ParquetRecordBatchReaderBuilder::try_new(handle)
-            .map_err(|error| damaged(&source, error))?;
+        let builder = open(handle).map_err(|error| damaged(&source, error))?;
         let wanted = shape.columns.iter().map(|column| column.field);
         let mask = ProjectionMask::roots(builder.parquet_schema(), wanted);
         // The row groups that hold the rows, and the rows before them in the first one.
@@ -90,12 +136,14 @@ impl ParquetFeed {
             }
             begins = ends;
         }
+        let all = builder.metadata().row_groups();
+        let batch_rows = batch_rows(groups.iter().map(|number| &all[*number]));
         let reader = builder
             .with_row_groups(groups)
             .with_offset(skipped as usize)
             .with_limit((rows.end - rows.start) as usize)
             .with_projection(mask)
-            .with_batch_size(BATCH_ROWS)
+            .with_batch_size(batch_rows)
             .build()
             .map_err(|error| damaged(&source, error))?;
         Ok(Self { source, reader, file, shape: shape.clone(), place: (number, rows.start) })
@@ -117,20 +165,23 @@ impl ParquetFeed {
     fn cast(&self, batch: &RecordBatch, first: u64, lane: Lane) -> Result<RecordBatch> {
         let mut fields = Vec::with_capacity(self.shape.columns.len());
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.shape.columns.len());
-        let names: Vec<_> = batch.schema().fields().iter().map(|f| f.name().clone()).collect();
+        // The projection keeps the file's order and drops the rest.
+        let mut roots: Vec<usize> = self.shape.columns.iter().map(|column| column.field).collect();
+        roots.sort_unstable();
+        roots.dedup();
         for column in &self.shape.columns {
             let wanted = match lane {
                 Lane::Binary => column.field_type.arrow(),
                 Lane::Text => DataType::Utf8,
             };
-            // The projection keeps the file's order and drops the rest: find it by its name.
             let name = &self.shape.field_names[column.field];
-            let at = names.iter().position(|n| n == name).ok_or_else(|| {
+            let at = roots.binary_search(&column.field).expect("it is one of them");
+            let stored = batch.columns().get(at).ok_or_else(|| {
                 damaged(&self.source, format!("column {name:?} is not at the top level"))
             })?;
             let array = match lane {
-                Lane::Binary => exact(batch.column(at), &wanted),
-                Lane::Text => as_text(batch.column(at), &column.field_type),
+                Lane::Binary => exact(stored, &wanted),
+                Lane::Text => as_text(stored, &column.field_type),
             };
             let array = array.map_err(|(at, message)| Error::Source {
                 path: self.source.path.clone(),
@@ -199,8 +250,7 @@ pub struct GroupRange {
 
 /// What the statistics of a file say of its only wanted column, group by group.
 pub fn group_ranges(source: &SourceFile, shape: &ParseShape) -> Result<Vec<GroupRange>> {
-    let builder = ParquetRecordBatchReaderBuilder::try_new(source.open()?)
-        .map_err(|error| damaged(source, error))?;
+    let builder = open(source.open()?).map_err(|error| damaged(source, error))?;
     let column = &shape.columns[0];
     let name = &shape.field_names[column.field];
     let wanted = column.field_type.arrow();
@@ -270,4 +320,31 @@ pub fn field_type(stored: &DataType) -> Result<FieldType> {
             ));
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::StringArray;
+    use parquet::arrow::ArrowWriter;
+
+    use super::*;
+
+    #[test]
+    fn wide_values_are_decoded_a_few_at_a_time() {
+        for (bytes, rows, at_most) in [(2_000_000, 20, 8), (3, 20_000, BATCH_ROWS)] {
+            let texts: StringArray =
+                (0..rows).map(|row: usize| Some(format!("{row}{}", " ".repeat(bytes)))).collect();
+            let batch = RecordBatch::try_from_iter([("v", Arc::new(texts) as ArrayRef)]);
+            let batch = batch.expect("a batch");
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("wide.parquet");
+            let file = File::create(&path).expect("created");
+            let mut writer = ArrowWriter::try_new(file, batch.schema(), None).expect("opened");
+            writer.write(&batch).expect("written");
+            writer.close().expect("closed");
+            let opened = open(File::open(&path).expect("there")).expect("a Parquet file");
+            let wanted = batch_rows(opened.metadata().row_groups().iter());
+            assert!((1..=at_most).contains(&wanted), "{wanted} rows of {bytes} bytes");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use fullbore_core::plan::Part;
 use sha2::{Digest, Sha256};
 
 use super::state::State;
-use super::{Ledger, locks};
+use super::{Ledger, locks, runs};
 use crate::connection::{Row, Session, quote_literal};
 use crate::error::{failed, failed_while, refuse};
 use crate::target::Target;
@@ -245,8 +245,41 @@ pub fn enter(
                 "begin the part again",
             ));
         }
+        check_shown_alike(session, &ledger.schema, part, targets)?;
         work(session)
     })
+}
+
+/// Refuses a part that would show its rows another way than those that have begun. A limit of rejects
+/// makes `append` atomic, and is no option of the job that all parts have in common.
+fn check_shown_alike(
+    session: &mut Session,
+    schema: &str,
+    part: &Part,
+    targets: &[Target],
+) -> Result<()> {
+    for other in of_whole(session, schema, &part.whole)? {
+        let runs = runs::find(session, schema, &runs::Which::Run(&other.run_id))?;
+        let theirs = runs.iter().flat_map(|run| &run.tables);
+        let Some((target, then)) =
+            targets.iter().zip(theirs).find(|(target, then)| target.atomic != then.atomic)
+        else {
+            continue;
+        };
+        let how = |atomic: bool| if atomic { "at once" } else { "piece by piece" };
+        return Err(refuse(
+            format!(
+                "--part {} would show its rows of {} {}, and another part shows them {}: {}",
+                part.spec,
+                target.name(),
+                how(target.atomic),
+                how(then.atomic),
+                other.words()
+            ),
+            "give all parts --atomic, or none a limit of rejects: --max-rejects makes append atomic",
+        ));
+    }
+    Ok(())
 }
 
 /// Begins a part: its run has its row already.

@@ -69,10 +69,16 @@ impl LedgerTable {
             return Some(format!("{} is gone", self.target));
         }
         if now.relation.oid != self.oid {
-            return Some(format!("{} was made anew", self.target));
+            return Some(format!("{} was dropped and created again", self.target));
         }
-        (shape(&now.relation) != self.shape)
-            .then(|| format!("the columns of {} are no longer the same", self.target))
+        if shape(&now.relation) != self.shape {
+            return Some(format!("the columns of {} are no longer the same", self.target));
+        }
+        // Whether a crash of the server took the rows is told from how they were written.
+        (now.fills_unlogged() != self.is_unlogged).then(|| {
+            let is = if self.is_unlogged { "LOGGED" } else { "UNLOGGED" };
+            format!("{} was set {is}", self.target)
+        })
     }
 }
 

@@ -157,14 +157,18 @@ pub struct Vacated {
     indexes: Vec<(String, String)>,
 }
 
-/// Takes an empty partition away, in the transaction that is open. It is locked and detached before it
+/// Locks the target for whoever takes partitions away: before these, as everybody else locks them.
+pub fn lock_parent(session: &mut Session, target: &Target) -> Result<()> {
+    session
+        .execute(&format!("LOCK TABLE ONLY {} IN ACCESS EXCLUSIVE MODE", target.name()))
+        .map(drop)
+        .map_err(failed)
+}
+
+/// Takes an empty partition away, in the transaction that is open and has locked its parent. It is locked and detached before it
 /// is looked at: then nobody can add a row any more, or give it something of its own.
 pub fn vacate(session: &mut Session, target: &Target, partition: &str) -> Result<Vacated> {
     let parent = target.name();
-    // The parent first, as everybody else locks them.
-    session
-        .execute(&format!("LOCK TABLE ONLY {parent} IN ACCESS EXCLUSIVE MODE"))
-        .map_err(failed)?;
     session
         .execute(&format!("LOCK TABLE {partition} IN ACCESS EXCLUSIVE MODE"))
         .map_err(|error| failed_while(error, &format!("locking the empty {partition}")))?;

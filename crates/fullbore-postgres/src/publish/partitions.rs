@@ -291,6 +291,11 @@ pub fn show(
             kind: DestinationFailure::Sources,
         });
     }
+    if loaded.iter().any(|(piece, _)| bounds(piece).replaces.is_some()) {
+        // Before the first attach takes less of it: whoever reads meanwhile would wait for us, and we
+        // for them.
+        existing::lock_parent(session, target)?;
+    }
     for (piece, name) in loaded {
         let KeyBounds { lower, upper, replaces, .. } = bounds(piece);
         let vacated = match replaces {

@@ -232,8 +232,10 @@ fn sift(
         let is_lasting = table.lasting.len() == table.names.len();
         sums.taken_out(session, if is_lasting { MATCHED } else { REMOVED })?;
     }
-    let mut refused = known_reasons(session, &reasons)?;
-    refused.extend(order::decide(session, table, &unique, sums)?);
+    // Where they are too many, all is taken back: none but the first that is too many must be known.
+    let most = retrace.room().saturating_add(1);
+    let mut refused = known_reasons(session, &reasons, most)?;
+    refused.extend(order::decide(session, table, &unique, sums, most)?);
     Ok(Some(refused))
 }
 
@@ -303,8 +305,8 @@ fn match_up(session: &mut Session, table: &Sifted<'_>, removed: u64) -> Result<(
     })
 }
 
-/// The refusals of rows whose reason was known when they were taken out.
-fn known_reasons(session: &mut Session, reasons: &[Reason]) -> Result<Vec<Refusal>> {
+/// The refusals of rows whose reason was known when they were taken out, `most` of them.
+fn known_reasons(session: &mut Session, reasons: &[Reason], most: u64) -> Result<Vec<Refusal>> {
     let keys: Vec<String> = reasons
         .iter()
         .enumerate()
@@ -319,7 +321,8 @@ fn known_reasons(session: &mut Session, reasons: &[Reason]) -> Result<Vec<Refusa
     let rows = session
         .query(&format!(
             "SELECT fullbore_place AS place, fullbore_reason AS reason, {key} AS key
-               FROM {MATCHED} m WHERE fullbore_reason <> {SHARED_KEY} ORDER BY 1"
+               FROM {MATCHED} m WHERE fullbore_reason <> {SHARED_KEY} ORDER BY 1
+              LIMIT {most}"
         ))
         .map_err(|error| failed_while(error, "telling why rows are rejected"))?;
     let refused = rows.iter().filter_map(|row| {

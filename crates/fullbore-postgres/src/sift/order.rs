@@ -12,17 +12,18 @@ use crate::verify::sifted::SiftedSums;
 /// The rows that stay.
 const KEPT: &str = "pg_temp.fullbore_kept";
 
-/// Puts the rows back that may stay; the others are refused.
+/// Puts the rows back that may stay; the others are refused, of which `most` are told for each key.
 pub fn decide(
     session: &mut Session,
     table: &Sifted<'_>,
     unique: &[UniqueKey],
     sums: Option<&mut SiftedSums>,
+    most: u64,
 ) -> Result<Vec<Refusal>> {
     let mut refused = Vec::new();
     if table.joins_target() {
         for key in unique {
-            refused.extend(shared_with_target(session, table, key).map_err(failed)?);
+            refused.extend(shared_with_target(session, table, key, most).map_err(failed)?);
         }
     }
     make_kept(session, table, unique).map_err(failed)?;
@@ -41,7 +42,7 @@ pub fn decide(
         ))
         .map_err(failed)?;
     for key in unique {
-        refused.extend(shared_with_kept(session, table, key).map_err(failed)?);
+        refused.extend(shared_with_kept(session, table, key, most).map_err(failed)?);
     }
     let left = session
         .query(&format!("SELECT count(*) AS n FROM {MATCHED} WHERE fullbore_reason = {SHARED_KEY}"))
@@ -111,9 +112,10 @@ fn shared_with_target(
     session: &mut Session,
     table: &Sifted<'_>,
     key: &UniqueKey,
+    most: u64,
 ) -> Result<Vec<Refusal>, ConnectionError> {
     let target = table.target.name().to_string();
-    take(session, key, &target, &reason(table, key, "is in the table already"))
+    take(session, key, &target, &reason(table, key, "is in the table already"), most)
 }
 
 /// Refuses rows whose key one of the rows holds that stay.
@@ -121,8 +123,9 @@ fn shared_with_kept(
     session: &mut Session,
     table: &Sifted<'_>,
     key: &UniqueKey,
+    most: u64,
 ) -> Result<Vec<Refusal>, ConnectionError> {
-    take(session, key, KEPT, &reason(table, key, "is in an earlier row of the files"))
+    take(session, key, KEPT, &reason(table, key, "is in an earlier row of the files"), most)
 }
 
 fn take(
@@ -130,6 +133,7 @@ fn take(
     key: &UniqueKey,
     other: &str,
     reason: &Reason,
+    most: u64,
 ) -> Result<Vec<Refusal>, ConnectionError> {
     let rows = session.query(&format!(
         "WITH taken AS (
@@ -137,7 +141,7 @@ fn take(
               WHERE m.fullbore_place = a.fullbore_place
                 AND EXISTS (SELECT FROM ({}) b WHERE {})
           RETURNING m.fullbore_place AS place, {} AS key
-         ) SELECT place, key FROM taken ORDER BY place",
+         ) SELECT place, key FROM taken ORDER BY place LIMIT {most}",
         key.of(
             &format!("(SELECT * FROM {MATCHED} WHERE fullbore_reason = {SHARED_KEY}) q"),
             ", fullbore_place"

@@ -30,14 +30,13 @@ pub struct Kept {
     pub xid: u32,
 }
 
-/// Sums that were made of the files anew, with the transactions that the ledger knows; the ledger's
-/// own.
-pub fn take_over(
-    proofs: &mut BTreeMap<usize, PieceProof>,
+/// Sums that were made of the files anew, with the transactions that the ledger knows.
+pub fn with_transactions(
     anew: &Anew,
+    known: &BTreeMap<usize, PieceProof>,
     kept: &BTreeMap<usize, Kept>,
 ) -> BTreeMap<usize, PieceProof> {
-    let known = std::mem::take(proofs);
+    let mut proofs = BTreeMap::new();
     for (piece, proof) in &anew.proofs {
         let mut proof = proof.clone();
         if !anew.is_cut_anew {
@@ -49,7 +48,7 @@ pub fn take_over(
         proofs.insert(*piece, proof);
     }
     if anew.is_cut_anew {
-        return known;
+        return proofs;
     }
     // What the ledger has rows of and the files have not must be compared, too.
     for (piece, kept) in kept.iter().filter(|(_, kept)| kept.rows > 0) {
@@ -61,7 +60,7 @@ pub fn take_over(
             proofs.insert(*piece, PieceProof { sums, xids, ..like.clone() });
         }
     }
-    known
+    proofs
 }
 
 /// Takes the rows that were sifted out of sums that were made of the files anew; what there is to say of

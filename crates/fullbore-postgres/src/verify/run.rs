@@ -7,7 +7,7 @@ use fullbore_core::error::Result;
 use fullbore_core::job::Publish;
 use serde::Serialize;
 
-use super::anew::{Anew, Kept, sift_anew, take_over};
+use super::anew::{Anew, Kept, sift_anew, with_transactions};
 use super::compare::{Finding, compare};
 use super::parts::{Part, Rows};
 use super::sifted::is_sifted;
@@ -29,13 +29,13 @@ pub struct Report {
     pub not_covered: Vec<String>,
 }
 
-/// What can be told of a run's rows.
-#[derive(Debug, Clone, Copy)]
-struct How {
-    /// The pieces are not those of the run.
+/// What the ledger tells of a run's rows.
+struct Told {
+    kept: BTreeMap<usize, Kept>,
+    /// Of pieces that were loaded with checksums.
+    proofs: BTreeMap<usize, PieceProof>,
+    /// The pieces that are compared are not those of the run.
     is_cut_anew: bool,
-    /// Only the first transaction of each piece is known, not those of its savepoints.
-    lacks_transactions: bool,
 }
 
 /// Before this version each refused row costs a savepoint, which is a transaction of its own.
@@ -60,18 +60,18 @@ impl Postgres {
             ));
         }
         self.check_alone(schema, run)?;
-        let kept = self.kept_pieces(schema, run)?;
-        let mut proofs = store::read(&mut self.control(), schema, &run.run_id)?;
-        let how = How {
+        let told = Told {
+            kept: self.kept_pieces(schema, run)?,
+            proofs: store::read(&mut self.control(), schema, &run.run_id)?,
             is_cut_anew: anew.as_ref().is_some_and(|anew| anew.is_cut_anew),
-            lacks_transactions: proofs.is_empty(),
         };
+        let (kept, known) = (&told.kept, &told.proofs);
         let mut parts = Vec::new();
         let mut not_covered = Vec::new();
-        match &anew {
+        let proofs = match &anew {
             None => {
                 let lacking =
-                    kept.iter().find(|(piece, kept)| kept.rows > 0 && !proofs.contains_key(piece));
+                    kept.iter().find(|(piece, kept)| kept.rows > 0 && !known.contains_key(piece));
                 if let Some((piece, _)) = lacking {
                     return Err(refuse(
                         format!(
@@ -81,14 +81,16 @@ impl Postgres {
                         "compare with its files: --against; load with --verify full to keep checksums",
                     ));
                 }
+                known.clone()
             }
             Some(anew) => {
-                let known = take_over(&mut proofs, anew, &kept);
+                let mut proofs = with_transactions(anew, known, kept);
                 for number in 0..run.tables.len() {
-                    not_covered.extend(sift_anew(run, number, &mut proofs, anew, &known, &kept)?);
+                    not_covered.extend(sift_anew(run, number, &mut proofs, anew, known, kept)?);
                 }
+                proofs
             }
-        }
+        };
         for number in 0..run.tables.len() {
             let of_table = |piece: &usize| match &anew {
                 Some(anew) => anew.tables.get(piece) == Some(&number),
@@ -99,7 +101,7 @@ impl Postgres {
                 .filter(|(piece, _)| of_table(piece))
                 .map(|(piece, proof)| (*piece, proof.clone()))
                 .collect();
-            parts.extend(self.parts_shown(schema, run, number, pieces, &kept, how)?);
+            parts.extend(self.parts_shown(schema, run, number, pieces, &told)?);
         }
         let is_other = anew.as_ref().is_some_and(|anew| anew.is_of_other_files);
         let mut findings = Vec::new();
@@ -180,8 +182,7 @@ impl Postgres {
         run: &LedgerRun,
         number: usize,
         pieces: Vec<(usize, PieceProof)>,
-        kept: &BTreeMap<usize, Kept>,
-        how: How,
+        told: &Told,
     ) -> Result<Vec<Part>> {
         let table = &run.tables[number];
         let target = QualifiedName::parse(&table.target).map_err(failed)?;
@@ -192,11 +193,11 @@ impl Postgres {
             table: number,
             holder: target.clone(),
             rows,
-            tells_pieces: tells && !how.is_cut_anew && pieces.len() > 1 && !is_sifted(&pieces),
+            tells_pieces: tells && !told.is_cut_anew && pieces.len() > 1 && !is_sifted(&pieces),
             pieces: pieces.clone(),
         };
         Ok(match table.publish {
-            Publish::Partitions if how.is_cut_anew => {
+            Publish::Partitions if told.is_cut_anew => {
                 return Err(refuse(
                     format!(
                         "{target} was loaded as partitions, and the files are not cut as they were"
@@ -225,10 +226,15 @@ impl Postgres {
                 vec![whole(Rows::OfTransactions(vec![xid]), false)]
             }
             Publish::Append => {
-                let is_rejected = |kept: &Kept| kept.table == number && kept.rejected > 0;
-                let has_savepoints =
-                    self.server_version() < SKIPS_BAD_ROWS || kept.values().any(is_rejected);
-                if how.lacks_transactions && has_savepoints {
+                let its = || told.kept.iter().filter(|(_, k)| k.table == number && k.rows > 0);
+                // Of a piece without checksums only the first transaction is known, not those of its
+                // savepoints.
+                let is_lacking = |(piece, kept): (&usize, &Kept)| {
+                    let has_savepoints =
+                        self.server_version() < SKIPS_BAD_ROWS || kept.rejected > 0;
+                    has_savepoints && !told.proofs.contains_key(piece)
+                };
+                if its().any(is_lacking) {
                     return Err(refuse(
                         format!(
                             "the rows that were appended to {target} can't be told from others"
@@ -236,12 +242,12 @@ impl Postgres {
                         "load with --verify full, which notes all transactions that wrote them",
                     ));
                 }
-                let mut xids: Vec<u32> =
-                    pieces.iter().flat_map(|(_, proof)| proof.xids.clone()).collect();
-                if how.is_cut_anew {
-                    let its = kept.values().filter(|kept| kept.table == number);
-                    xids = its.map(|kept| kept.xid).collect();
-                }
+                let xids = its()
+                    .flat_map(|(piece, kept)| match told.proofs.get(piece) {
+                        Some(known) => known.xids.clone(),
+                        None => vec![kept.xid],
+                    })
+                    .collect();
                 vec![whole(Rows::OfTransactions(xids), true)]
             }
         })

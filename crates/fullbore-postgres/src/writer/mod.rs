@@ -257,7 +257,7 @@ impl Writer for PostgresWriter<'_> {
     fn commit(&mut self, portion: &Portion) -> Result<Receipt> {
         self.end_copy()?;
         self.complete_check()?;
-        self.check_count(portion)?;
+        let kept_out = self.check_count(portion)?;
         let proof = self.proof(portion)?;
         let work = self.work.as_ref().expect("a piece was begun");
         let committed = match self.postgres.ledger() {
@@ -277,6 +277,7 @@ impl Writer for PostgresWriter<'_> {
             return Err(self.explain(error));
         }
         let work = self.work.take().expect("a piece was begun");
+        self.postgres.verification.add_kept_out(kept_out);
         if let Some(proof) = proof {
             self.postgres.verification.add_proof(work.piece.number, proof);
         }

@@ -35,7 +35,10 @@ const CHANGES: [(&str, &str); 15] = [
     ("DROP INDEX old_index", "an index was dropped or changed"),
     ("ALTER TABLE t SET UNLOGGED", "persistence and access method differ"),
     ("ALTER TABLE t ALTER id ADD GENERATED ALWAYS AS IDENTITY", "sequence of column id"),
-    ("ALTER TABLE t RENAME TO t_old; CREATE TABLE t (LIKE t_old)", "it was made anew"),
+    (
+        "ALTER TABLE t RENAME TO t_old; CREATE TABLE t (LIKE t_old)",
+        "it was dropped and created again",
+    ),
     ("ALTER TABLE t RENAME TO gone", "does not exist"),
 ];
 

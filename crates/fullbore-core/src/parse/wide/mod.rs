@@ -125,6 +125,10 @@ pub fn parse_with<K: Kernel>(
     pending: &mut Pending,
 ) {
     assert!(values.len() == fields.rows && pending.rows == fields.rows);
+    if fields.rows == 0 {
+        // There is no separator to begin from.
+        return;
+    }
     match level {
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => {

@@ -128,7 +128,7 @@ fn unchanged(session: &mut Session, target: &Target) -> Result<Relation> {
     let found = known(session, &planned.name)?;
     // One that this run made was described in a transaction that was taken back.
     if target.create.is_none() && found.oid != planned.oid {
-        return Err(changed(&planned.name, "it was made anew"));
+        return Err(changed(&planned.name, "it was dropped and created again"));
     }
     let columns = |relation: &Relation| -> Vec<_> {
         let columns = relation.columns.iter();
