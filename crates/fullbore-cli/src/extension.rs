@@ -201,7 +201,7 @@ fn check(url: &str) -> Result<Ended> {
         answer!("ready: extension {version}, protocol {}", fullbore_postgres::direct::PROTOCOL);
         return Ok(Ended::Loaded);
     }
-    for check::Missing { what, remedy } in missing {
+    for check::Missing { what, remedy, .. } in missing {
         answer!("missing: {what}");
         answer!("  {remedy}");
     }

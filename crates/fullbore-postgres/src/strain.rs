@@ -18,7 +18,8 @@ use crate::error::{failed_while, refuse};
 use crate::ledger::locks;
 use crate::server::tuning::free_bytes;
 
-/// Places of the log that are remembered: those of an hour, a second apart.
+/// Places of the log that are remembered, a second apart at first. When they are so many every other
+/// one goes, so that the first one stays: a lag may be of any length.
 const PLACES_MAX: usize = 3600;
 
 /// What is kept between two looks.
@@ -141,15 +142,23 @@ fn no_answer() -> Error {
     }
 }
 
+fn remember(places: &mut VecDeque<(Instant, u64)>, now: Instant, log: u64) {
+    places.push_back((now, log));
+    if places.len() > PLACES_MAX {
+        let mut is_kept = false;
+        places.retain(|_| {
+            is_kept = !is_kept;
+            is_kept
+        });
+    }
+}
+
 /// Replicas and slots that are too far behind.
 fn behind(places: &mut VecDeque<(Instant, u64)>, row: &Row, limits: &PauseWhen) -> Vec<String> {
     let mut passed = Vec::new();
     let now = Instant::now();
     if let Some(log) = number(row, "log") {
-        places.push_back((now, log));
-        if places.len() > PLACES_MAX {
-            places.pop_front();
-        }
+        remember(places, now, log);
     }
     if let (Some(most), Some(replayed)) = (limits.replica_lag, number(row, "replayed")) {
         // The first place that it has not reached: it is behind since then.
@@ -197,4 +206,25 @@ fn folders_here(postgres: &Postgres, session: &mut Session) -> Vec<PathBuf> {
     let folders: Vec<PathBuf> =
         rows.iter().filter_map(|row| row.get("folder").map(PathBuf::from)).collect();
     folders.into_iter().filter(|folder| free_bytes(folder).is_some()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_lag_of_many_hours_is_measured() {
+        let (mut places, began) = (VecDeque::new(), Instant::now());
+        for second in 0..50_000_u64 {
+            remember(&mut places, began + Duration::from_secs(second), second * 16);
+            assert!(places.len() <= PLACES_MAX);
+        }
+        assert_eq!(places.front(), Some(&(began, 0)));
+        assert!(places.iter().is_sorted());
+        // What is recent is known to the second or so, what is old to the minute.
+        let (last, _) = places[places.len() - 2];
+        assert!(last >= began + Duration::from_secs(49_990));
+    }
 }

@@ -127,6 +127,7 @@
   const localise = (place) => {
     for (const time of place.querySelectorAll("time[data-unix-ms]")) {
       const date = new Date(Number(time.dataset.unixMs));
+      if (Number.isNaN(date.valueOf())) continue;
       time.dateTime = date.toISOString();
       time.textContent = date.toLocaleString();
     }

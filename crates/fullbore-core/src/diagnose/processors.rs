@@ -50,14 +50,19 @@ fn withheld(window: &Observation) -> f64 {
 fn free_or_taken(pie: &mut Pie, window: &Observation, about: &Circumstances) {
     let host = &window.host;
     // While the run was held, it was no wonder that processors were idle.
-    let held = held(window) * host.all_ms as f64;
-    let all = (host.all_ms as f64 - held).max(1.0);
-    let idle_ms = (host.idle_ms as f64 - held).max(0.0);
+    let held = held(window);
+    let all = (host.all_ms as f64 * (1.0 - held)).max(1.0);
+    let idle_ms = (host.idle_ms as f64 - held * host.all_ms as f64).max(0.0);
     let (client, database) = (Limit::ClientCpu, Limit::DatabaseCpu);
     let idle = idle_ms / all;
+    // Processors that this process may not use are not free for it.
+    let own_idle = match host.granted_ms as f64 * (1.0 - held) {
+        ..1.0 => idle,
+        granted => idle.min(1.0 - host.own_cpu_ms as f64 / granted),
+    };
     // One limit here is often another's free processor there: only where both share it, or it is ours.
     if idle > IDLE_MIN {
-        if client_on_cpu(window).is_none_or(|part| part > ON_CPU_MIN) {
+        if own_idle > IDLE_MIN && client_on_cpu(window).is_none_or(|part| part > ON_CPU_MIN) {
             pie.shift(client, Limit::TooFewStreams, 1.0);
         }
         if about.server_is_here && database_on_cpu(window).is_none_or(|part| part > ON_CPU_MIN) {

@@ -169,6 +169,24 @@ fn a_quota_on_this_process_is_its_own_limit_whatever_the_rare_moments_show() {
 }
 
 #[test]
+fn processors_that_this_process_may_not_use_are_not_free() {
+    let away = Circumstances { server_is_here: false, tables: 1 };
+    let mut window = starved(vec![parser(&[(Parsing, 9_000, 8_800)]); 2]);
+    // Sixteen processors, of which it may use two, and does.
+    window.host = HostTimes {
+        all_ms: 16 * SECONDS * 1000,
+        idle_ms: 14 * SECONDS * 1000,
+        own_cpu_ms: 2 * SECONDS * 950,
+        ..HostTimes::default()
+    };
+    assert_eq!(verdict(&window, &away).limit, Limit::TooFewStreams);
+    window.host.granted_ms = 2 * SECONDS * 1000;
+    assert_eq!(verdict(&window, &away).limit, Limit::ClientCpu);
+    window.host.granted_ms = 16 * SECONDS * 1000;
+    assert_eq!(verdict(&window, &away).limit, Limit::TooFewStreams);
+}
+
+#[test]
 fn on_the_way_the_socket_says_what_holds_the_bytes() {
     let away = Circumstances { server_is_here: false, tables: 1 };
     for (hold, limit) in [

@@ -27,6 +27,10 @@ pub struct HostTimes {
     /// Time of all processors in which this process was held back by a quota on its CPU.
     #[serde(default)]
     pub throttled_ms: u64,
+    /// CPU time that this process could have had: of the processors that it may run on, as far as a
+    /// quota goes. 0 in records of older versions.
+    #[serde(default)]
+    pub granted_ms: u64,
 }
 
 impl HostTimes {
@@ -45,6 +49,7 @@ impl HostTimes {
                 .unwrap_or_default();
         }
         times.throttled_ms = quota::throttled_ms();
+        times.granted_ms = quota::granted_ms();
         times
     }
 
@@ -72,6 +77,7 @@ impl HostTimes {
             io_stall_us: self.io_stall_us.saturating_sub(earlier.io_stall_us),
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
             throttled_ms: self.throttled_ms.saturating_sub(earlier.throttled_ms),
+            granted_ms: self.granted_ms.saturating_sub(earlier.granted_ms),
         }
     }
 }

@@ -1,8 +1,20 @@
-//! Quotas on CPU, as containers have them: for how long the kernel held this process back.
+//! Quotas on CPU, as containers have them: for how long the kernel held this process back, and how
+//! much it would let it have.
 
 use std::fs;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::time::Instant;
+
+/// Milliseconds of CPU that this process could have had since it first asked: processors by its
+/// affinity and quota, times the time.
+pub fn granted_ms() -> u64 {
+    static BEGAN: OnceLock<(Instant, u64)> = OnceLock::new();
+    let (began, processors) = BEGAN.get_or_init(|| {
+        (Instant::now(), std::thread::available_parallelism().map_or(1, usize::from) as u64)
+    });
+    began.elapsed().as_millis() as u64 * processors
+}
 
 /// Milliseconds for which this process's control group was held back, on all processors together.
 pub fn throttled_ms() -> u64 {

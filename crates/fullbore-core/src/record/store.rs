@@ -25,7 +25,8 @@ pub struct RunSummary {
     pub error: Option<String>,
 }
 
-/// The runs whose records lie in a folder, newest first. Broken records are passed over.
+/// The runs whose records lie in a folder, newest first. Broken records are passed over, and such as
+/// lie in a folder of another name than their run's.
 pub fn list_runs(runs_dir: &Path) -> Result<Vec<RunSummary>> {
     let entries = match std::fs::read_dir(runs_dir) {
         Ok(entries) => entries,
@@ -34,7 +35,11 @@ pub fn list_runs(runs_dir: &Path) -> Result<Vec<RunSummary>> {
     };
     let mut runs: Vec<_> = entries
         .flatten()
-        .filter_map(|entry| summarise(&read_events(&entry.path()).ok()?))
+        .filter_map(|entry| {
+            let run = summarise(&read_events(&entry.path()).ok()?)?;
+            // A record from elsewhere may call itself what it likes.
+            (entry.file_name().to_str() == Some(run.run_id.as_str())).then_some(run)
+        })
         .collect();
     runs.sort_by_key(|run| std::cmp::Reverse(run.started_unix_ms));
     Ok(runs)

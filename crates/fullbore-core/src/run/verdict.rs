@@ -23,10 +23,14 @@ pub fn pronounce(plan: &Plan, seen: &Seen, pieces: &[PieceTime]) -> (Verdict, Ve
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         method: main.map_or(Method::Copy, |table| table.method),
         publish: main.map_or(Publish::Append, |table| table.publish),
-        is_read_by_one: plan
-            .pieces
-            .iter()
-            .any(|piece| matches!(piece.input, PieceInput::Stream { .. })),
+        is_read_by_one: plan.pieces.iter().any(|piece| match &piece.input {
+            PieceInput::Stream { .. } => true,
+            PieceInput::Ranges(ranges) => {
+                let files = &plan.tables[piece.table].files;
+                ranges.iter().any(|range| !files[range.file].is_seekable())
+            }
+            PieceInput::Rows(_) => false,
+        }),
         settings,
     };
     let limits: Vec<Limit> = match verdict.limit {

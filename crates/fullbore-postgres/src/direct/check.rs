@@ -4,10 +4,12 @@ use super::probe;
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier};
 
 /// Something that is missing, and what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Missing {
     pub what: String,
     pub remedy: String,
+    /// What takes the remedy back.
+    pub undo: String,
 }
 
 const STATE: &str = "
@@ -32,12 +34,14 @@ pub fn missing(session: &mut Session) -> Result<Vec<Missing>, ConnectionError> {
             remedy: "run there, as who may write to PostgreSQL's folders: fullbore extension \
                      install --pg-config PATH"
                 .into(),
+            undo: "remove its files: fullbore.so, fullbore.control and fullbore--*.sql".into(),
         });
     }
     if row.get("installed").is_none() {
         missing.push(Missing {
             what: format!("database {} does not have the extension", text("database")),
             remedy: "as a superuser: CREATE EXTENSION fullbore".into(),
+            undo: "DROP EXTENSION fullbore".into(),
         });
         // What may be done with it is said when it is there.
         return Ok(missing);
@@ -47,6 +51,7 @@ pub fn missing(session: &mut Session) -> Result<Vec<Missing>, ConnectionError> {
         missing.push(Missing {
             what: format!("role {} may not use the schema fullbore", text("role")),
             remedy: format!("as a superuser: GRANT USAGE ON SCHEMA fullbore TO {role}"),
+            undo: format!("REVOKE USAGE ON SCHEMA fullbore FROM {role}"),
         });
     }
     if row.get("may_call") != Some("t") {
@@ -55,6 +60,7 @@ pub fn missing(session: &mut Session) -> Result<Vec<Missing>, ConnectionError> {
             remedy: format!(
                 "as a superuser: GRANT EXECUTE ON FUNCTION fullbore.descriptor(regclass) TO {role}"
             ),
+            undo: format!("REVOKE EXECUTE ON FUNCTION fullbore.descriptor(regclass) FROM {role}"),
         });
     }
     Ok(missing)

@@ -43,7 +43,7 @@ pub fn probe(session: &mut Session, target: &Target) -> Result<Probe> {
         return Ok(impossible("this machine is big-endian", "load by COPY, with --method copy"));
     }
     if let Some(missing) = check::missing(session).map_err(refused)?.into_iter().next() {
-        let Missing { what, remedy } = missing;
+        let Missing { what, remedy, .. } = missing;
         return Ok(Probe::Impossible { reason: what, hint: Some(remedy) });
     }
     let id = format!("probe{}", session.backend_pid());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fullbore_postgres::connection::{ConnectionError, Row, Session};
-use fullbore_postgres::direct::check;
+use fullbore_postgres::direct::check::{self, Missing};
 use serde::Serialize;
 
 use super::place::{Place, place};
@@ -62,7 +62,7 @@ pub struct Facts {
     pub sessions: u64,
     pub tablespaces: Vec<Tablespace>,
     /// What direct loads lack, with the remedy; empty where they can be done.
-    pub direct_lacks: Vec<(String, String)>,
+    pub direct_lacks: Vec<Missing>,
     /// Where its files are, if that is this machine.
     pub place: Option<Place>,
 }
@@ -116,10 +116,7 @@ fn collected(session: &mut Session) -> Result<Facts, ConnectionError> {
         .iter()
         .map(|row| Tablespace { name: text(row, "name"), bytes: number(row, "bytes") })
         .collect();
-    facts.direct_lacks = check::missing(session)?
-        .into_iter()
-        .map(|missing| (missing.what, missing.remedy))
-        .collect();
+    facts.direct_lacks = check::missing(session)?;
     facts.place = place(session)?;
     Ok(facts)
 }

@@ -157,6 +157,9 @@ impl Measurement {
         if self.window_bytes.is_some_and(|bytes| bytes > WINDOW_BYTES_MAX) {
             return Some("a window out of bounds");
         }
+        if self.bytes_max == 0 {
+            return Some("a measurement of nothing");
+        }
         let time = self.seconds > 0.0 && self.seconds <= CELL_SECONDS_MAX;
         (!time).then_some("a time out of bounds")
     }

@@ -93,7 +93,13 @@ pub fn watch(streams: Vec<Receiving>, measurement: &Measurement) -> Received {
         }
         totals.push(sum);
         // Who sends more than announced is not listened to any longer.
-        if sum > bytes_allowed || streams.iter().all(|stream| stream.reader.is_finished()) {
+        if sum > bytes_allowed {
+            for stream in &streams {
+                let _ = stream.stream.shutdown(Shutdown::Both);
+            }
+            break;
+        }
+        if streams.iter().all(|stream| stream.reader.is_finished()) {
             break;
         }
     }

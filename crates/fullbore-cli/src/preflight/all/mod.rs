@@ -15,6 +15,7 @@ mod report;
 mod send;
 mod server;
 mod space;
+mod total;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -23,8 +24,8 @@ use fullbore_core::ceilings::{Ceilings, MeasuredTable, Stage};
 use fullbore_core::destination::Destination;
 use fullbore_core::error::{Error, Result};
 use fullbore_core::job::Job;
-use fullbore_core::plan::{PieceInput, Plan};
-use fullbore_core::record::{TableTotals, now_unix_ms};
+use fullbore_core::plan::Plan;
+use fullbore_core::record::now_unix_ms;
 use fullbore_core::source::discover::discover;
 
 use super::args::AllArgs;
@@ -126,7 +127,7 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
             encode
         }
     };
-    report.total = total_bytes(&plan, &read, &encode.tables);
+    report.total = total::source_bytes(&plan, &encode.tables);
     report.cached = read.cached;
     if let Some(space) = &mut report.space {
         report.findings.extend(space.judge(report.total));
@@ -209,26 +210,4 @@ fn methods_of(plan: &Plan) -> Vec<MeasuredTable> {
 fn encode(plan: &Arc<Plan>, destination: &dyn Destination, bounds: Bounds) -> Result<Measured> {
     let stop: Arc<AtomicBool> = Arc::default();
     measured::run(plan, &Encoded::thrown_away(destination), bounds, None, &stop)
-}
-
-/// Source bytes of the whole job, after decompression; what is packed is reckoned from what was read.
-fn total_bytes(plan: &Plan, read: &read::Read, sampled: &[TableTotals]) -> u64 {
-    let unpacked = match read.file_bytes {
-        0 => 1.0,
-        packed => read.stage.bytes as f64 / packed as f64,
-    };
-    let of_piece = |piece: &fullbore_core::plan::PlannedPiece| match &piece.input {
-        PieceInput::Ranges(_) => piece.bytes as f64,
-        PieceInput::Stream { file } => plan.tables[piece.table].files[*file].size as f64 * unpacked,
-        PieceInput::Rows(ranges) => {
-            let rows: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-            rows as f64 * sampled.get(piece.table).map_or(0.0, per_row)
-        }
-    };
-    plan.pieces.iter().map(of_piece).sum::<f64>() as u64
-}
-
-/// Source bytes of a row of a table.
-fn per_row(totals: &TableTotals) -> f64 {
-    totals.bytes_sent as f64 / totals.rows_sent.max(1) as f64
 }

@@ -27,8 +27,6 @@ pub struct Read {
     pub stage: Stage,
     /// Share of the files' bytes that came from the page cache, where the kernel tells.
     pub cached: Option<f64>,
-    /// Bytes of the files that were read for these, packed as they are.
-    pub file_bytes: u64,
 }
 
 pub fn run(plan: &Plan, bounds: Bounds) -> Result<Read> {
@@ -78,7 +76,6 @@ pub fn run(plan: &Plan, bounds: Bounds) -> Result<Read> {
             seconds,
         },
         cached: (io.asked > 0).then(|| 1.0 - (io.fetched as f64 / io.asked as f64).min(1.0)),
-        file_bytes: io.asked,
     })
 }
 

@@ -1,5 +1,7 @@
 //! What server it is: its version, what stands before it, and whether it knows direct loads.
 
+use fullbore_postgres::direct::check::Missing;
+
 use super::lines::Lines;
 use super::{Line, Needs};
 
@@ -33,7 +35,7 @@ impl Lines<'_> {
         if self.facts.direct_lacks.is_empty() {
             self.note("extension fullbore", "there", "direct loads can be done");
         }
-        for (what, remedy) in &self.facts.direct_lacks.clone() {
+        for Missing { what, remedy, undo } in &self.facts.direct_lacks.clone() {
             self.lines.push(Line {
                 setting: "extension fullbore".into(),
                 value: what.clone(),
@@ -41,7 +43,7 @@ impl Lines<'_> {
                 why: "by the direct method a load costs the server a fraction of COPY's CPU".into(),
                 price: Some("a library in the server, and nothing where it is not called".into()),
                 set: Some(remedy.clone()),
-                undo: Some("DROP EXTENSION fullbore".into()),
+                undo: Some(undo.clone()),
                 needs: Needs::Nothing,
             });
         }
