@@ -240,6 +240,7 @@ fn packed_files_several_tables_and_no_server_at_all() {
         database.psql("SELECT count(*) FROM pg_class WHERE relname IN ('a', 'b', 'c')"),
         "0"
     );
+    database.psql("DROP EXTENSION fullbore; DROP SCHEMA fullbore");
     is_clean(&database);
 
     let (report, output) = measure(&files, &[&plain, "--to", "null:", "--header", "none"]);
