@@ -15,21 +15,22 @@ SHAPE = "(k int8 NOT NULL, v text)"
 ROWS: list[list[str | None]] = [[str(k), "x" * 200] for k in range(1000)]
 
 
-def begin(session: Connection, options: str = "") -> bytes:
-    """A load that was begun, and the frame that it waits for."""
+def begin(session: Connection, options: str = "", setting: str = "") -> bytes:
+    """A load that was begun under a setting, and the frame that it waits for."""
     session.query(f"BEGIN; CREATE TABLE t {SHAPE}")
     shape = descriptor(session, "t")
+    if setting:
+        session.query(f"SET {setting}")
     session.begin_copy(copy_sql("t", shape["hash"], options))
     return bodies.body_frame(shape["columns"], ROWS)
 
 
 def test_a_timeout_acts_between_messages(any_session: Connection) -> None:
     other = Connection.to(any_session)
-    any_session.query("SET statement_timeout = '50ms'")
-    frame = begin(any_session)
+    frame = begin(any_session, setting="statement_timeout = '500ms'")
     any_session.send(b"d", frame[:1000])
     # Longer than that, by the server's own clock.
-    other.query("SELECT pg_sleep(0.2)")
+    other.query("SELECT pg_sleep(1)")
     any_session.send(b"d", frame[1000:])
     any_session.send(b"c")
     with pytest.raises(ServerError) as caught:

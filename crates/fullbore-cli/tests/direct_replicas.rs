@@ -117,18 +117,20 @@ fn replicas(server: TestServer) {
     let standby = primary.begin_backup(&["--wal-method=stream"]).start(&Copied::Standby);
 
     let first = HalfLoad::begin(&database, &files, "one");
-    // Slow enough that what follows happens meanwhile.
+    // Slow enough to be seen at work; what follows happens meanwhile.
     let backup = primary.begin_backup(&["--wal-method=none", "--max-rate=8M"]);
     wait_for("backup in progress", || {
         let phase =
             "SELECT count(*) FROM pg_stat_progress_basebackup WHERE phase LIKE 'streaming%'";
         database.psql(phase) == "1"
     });
+    backup.hold();
     load_partitions(&database, &files, "parted");
     first.complete();
     let second = HalfLoad::begin(&database, &files, "other");
     // Ended already, the backup would prove less than it should.
     assert_eq!(database.psql("SELECT count(*) FROM pg_stat_progress_basebackup"), "1");
+    backup.go_on();
     second.complete();
 
     let tables = ["one", "other", "parted"];

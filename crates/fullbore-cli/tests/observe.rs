@@ -174,7 +174,7 @@ fn the_record_holds_what_was_seen() {
     let database = cluster.fresh_database();
     let files = Files::new();
     database.psql("CREATE TABLE seen (n int, v text)");
-    let file = files.write("rows.csv", rows(400_000));
+    let file = files.write("rows.csv", rows(1_200_000));
     let args = ["--header", "none", "--json", "--streams", "2", "--parsers", "2"];
     let summary = json(&files.load(&database, &file, "seen", &args));
     let text = files.fullbore(&["runs", "show", "last", "--json"]).stdout;

@@ -59,11 +59,12 @@ fn a_replica_that_lags_holds_a_load_up() {
     let files = Files::new();
     let file = prepared(&database, &files);
     REPLACE.make(&database);
-    standby.psql("SELECT pg_wal_replay_pause()");
-    // Half of it is sent, so that there is something to be behind with.
     let mut gate = Gate::at(&database, Moment::PieceBegins(1));
-    let mut load = Paused::begin(&database, &files, &file, "replica-lag=100ms");
+    let mut load = Paused::begin(&database, &files, &file, "replica-lag=1s");
     gate.wait();
+    standby.psql("SELECT pg_wal_replay_pause()");
+    // So that there is something to be behind with.
+    database.psql("CREATE TABLE missing AS SELECT 1 AS a");
     let line = load.wait_for("paused: ");
     assert!(line.contains("a replica is"), "{line}");
     gate.release();

@@ -54,6 +54,21 @@ impl TestCluster {
 }
 
 impl Backup {
+    /// Lets it stand still, however long what follows takes; [`Self::go_on`] ends that.
+    pub fn hold(&self) {
+        self.signal(libc::SIGSTOP);
+    }
+
+    pub fn go_on(&self) {
+        self.signal(libc::SIGCONT);
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: the id is that of a child that was not waited for yet.
+        let sent = unsafe { libc::kill(self.child.id().cast_signed(), signal) };
+        assert_eq!(sent, 0, "pg_basebackup has ended");
+    }
+
     /// Waits for the backup's end and starts it.
     pub fn start(self, copied: &Copied) -> TestCluster {
         let Self { server, mut cluster, child, reaper } = self;

@@ -39,10 +39,10 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Whether one more block may be begun, when so many were.
+    /// Whether one more block may be begun, when so many were: the first one may, however late.
     pub fn allows(self, began: Instant, now: Instant, blocks_begun: u64) -> bool {
         match self {
-            Self::After(time) => now.duration_since(began) < time,
+            Self::After(time) => blocks_begun == 0 || now.duration_since(began) < time,
             Self::AfterBlocks(blocks) => blocks_begun < blocks,
         }
     }

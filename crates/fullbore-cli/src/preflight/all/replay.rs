@@ -105,13 +105,14 @@ impl Replay<'_> {
         };
         let work = |writer: &mut (dyn Writer + '_)| -> Result<Share> {
             let mut bytes = 0.0;
-            while !is_over() {
+            // Who was late to begin measures something, too.
+            while bytes == 0.0 || !is_over() {
                 let next = waiting.lock().unwrap_or_else(|p| p.into_inner()).pop_front();
                 let Some(kept) = next else { break };
                 writer.begin(&kept.piece)?;
                 let mut portion = Portion::default();
                 for rows in &kept.rows {
-                    if is_over() {
+                    if bytes > 0.0 && is_over() {
                         break;
                     }
                     portion.rows_sent += rows.count() - send(writer, rows)?;
