@@ -5,26 +5,15 @@ mod common;
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BinaryArray, Float64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+    ArrayRef, BinaryArray, Float64Array, StringArray, TimestampMicrosecondArray,
     TimestampNanosecondArray,
 };
+use common::parquets::parquet;
 use common::{Files, assert_no_leftovers};
 use fullbore_testing::{TestServer, shared_or_skip};
-use parquet::arrow::ArrowWriter;
 
 const REFUSED_OR_FAILED: [i32; 2] = [1, 2];
 const REJECTS: i32 = 3;
-
-fn parquet(files: &Files, name: &str, columns: &[(&str, ArrayRef)]) -> String {
-    let columns = columns.iter().map(|(name, array)| (*name, array.clone(), true));
-    let batch = RecordBatch::try_from_iter_with_nullable(columns).expect("a batch");
-    let path = files.path(name);
-    let file = std::fs::File::create(&path).expect("created");
-    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).expect("opened");
-    writer.write(&batch).expect("written");
-    writer.close().expect("closed");
-    path.to_str().expect("UTF-8").to_owned()
-}
 
 #[test]
 fn what_a_cast_would_cut_is_refused_or_rejected() {

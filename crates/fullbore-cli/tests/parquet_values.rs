@@ -7,27 +7,16 @@ use std::sync::Arc;
 use arrow_array::builder::{FixedSizeBinaryBuilder, Int32Builder, ListBuilder};
 use arrow_array::{
     ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int32Array,
-    RecordBatch, StringArray, TimestampMicrosecondArray,
+    StringArray, TimestampMicrosecondArray,
 };
 use common::Files;
+use common::parquets::parquet;
 use fullbore_testing::{TestServer, shared_or_skip};
-use parquet::arrow::ArrowWriter;
 use parquet::data_type::{Int96, Int96Type};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
 const REJECTS: i32 = 3;
-
-fn parquet(files: &Files, name: &str, columns: &[(&str, ArrayRef)]) -> String {
-    let columns = columns.iter().map(|(name, array)| (*name, array.clone(), true));
-    let batch = RecordBatch::try_from_iter_with_nullable(columns).expect("a batch");
-    let path = files.path(name);
-    let file = std::fs::File::create(&path).expect("created");
-    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).expect("opened");
-    writer.write(&batch).expect("written");
-    writer.close().expect("closed");
-    path.to_str().expect("UTF-8").to_owned()
-}
 
 #[test]
 fn numeric_has_the_digits_that_the_server_reads() {

@@ -153,8 +153,8 @@ fn not_there(run: &str, became: &Now) -> Result<Course> {
         }),
         Now::Anew(table) => Err(Error::usage_with_hint(
             format!(
-                "{table} was dropped and created again since run {run} of this job loaded the same files into it: \
-                 whether it has their rows is not known"
+                "{table} was dropped and created again since run {run} of this job loaded the same \
+                 files into it: whether it has their rows is not known"
             ),
             "leave --resume away to load them into it",
         )),

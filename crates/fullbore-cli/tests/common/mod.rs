@@ -5,6 +5,7 @@
 pub mod bad;
 pub mod held;
 pub mod moments;
+pub mod parquets;
 pub mod refused;
 pub mod sound;
 pub mod tls;

@@ -150,21 +150,23 @@ fn as_array_text(
     Ok(Arc::new(texts.collect::<StringArray>()))
 }
 
+/// The first row with a value of which something holds.
+fn first_row(array: &ArrayRef, holds: impl Fn(usize) -> bool) -> Option<usize> {
+    (0..array.len()).find(|row| array.is_valid(*row) && holds(*row))
+}
+
 /// The first row that counts from the server's epoch, 2000-01-01, can't reach.
 fn beyond_the_server(array: &ArrayRef, wanted: &DataType) -> Option<usize> {
     const EPOCH_MICROSECONDS: i64 = 946_684_800_000_000;
     const EPOCH_DAYS: i32 = 10_957;
-    let row = |mut is_beyond: Box<dyn FnMut(usize) -> bool + '_>| {
-        (0..array.len()).find(|row| array.is_valid(*row) && is_beyond(*row))
-    };
     match (array.data_type(), wanted) {
         (DataType::Timestamp(TimeUnit::Microsecond, _), DataType::Timestamp(_, _)) => {
             let values = array.as_primitive::<TimestampMicrosecondType>().values();
-            row(Box::new(|row| values[row] < i64::MIN + EPOCH_MICROSECONDS))
+            first_row(array, |row| values[row] < i64::MIN + EPOCH_MICROSECONDS)
         }
         (DataType::Date32, DataType::Date32) => {
             let values = array.as_primitive::<Date32Type>().values();
-            row(Box::new(|row| values[row] < i32::MIN + EPOCH_DAYS))
+            first_row(array, |row| values[row] < i32::MIN + EPOCH_DAYS)
         }
         _ => None,
     }
@@ -176,11 +178,10 @@ fn left_its_range(array: &ArrayRef, cast: &ArrayRef) -> Option<usize> {
         return None;
     }
     let (wide, narrow) = (array.as_primitive::<Float64Type>(), cast.as_primitive::<Float32Type>());
-    let leaves = |row: &usize| {
-        let (wide, narrow) = (wide.value(*row), narrow.value(*row));
+    first_row(array, |row| {
+        let (wide, narrow) = (wide.value(row), narrow.value(row));
         wide.is_finite() && !narrow.is_finite() || wide != 0.0 && narrow == 0.0
-    };
-    (0..array.len()).find(|row| array.is_valid(*row) && leaves(row))
+    })
 }
 
 /// Whether a cast goes through with values that it changes, and COPY would neither round nor cut them
