@@ -6,8 +6,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FULLBORE := $(BIN)/fullbore
-RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock \
-	$(shell find extension -name '*.[ch]') extension/Makefile
+# All that the command holds: pages' scripts and the extension's sources are parts of it.
+RUST_SOURCES := $(shell find crates -type f) Cargo.toml Cargo.lock \
+	$(shell find extension -name '*.[ch]' -o -name '*.sql' -o -name '*.control') extension/Makefile
 PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*.pyi python/fullbore/py.typed)
 
 .PHONY: help build wheel demo test lint bench fuzz faults soak pipe clean servers browser screenshots
@@ -25,7 +26,7 @@ help:
 	@echo "make pipe    GIGABYTES=40 through one run, and whether its memory stays flat"
 
 $(VENV)/.tools: pyproject.toml requirements-dev.txt
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --version > /dev/null 2>&1 || scripts/venv.sh $(PYTHON) $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
 
@@ -68,8 +69,8 @@ FAULTS_SHORT := kill,terminate,restart,interrupt,source,disk
 test: build servers browser
 	cargo test --workspace --quiet --no-fail-fast
 	scripts/test_neon.sh
-	$(BIN)/python -m pytest --quiet python/tests
-	$(BIN)/python -m pytest --quiet extension/test
+	$(BIN)/python -m pytest --quiet -rs python/tests
+	$(BIN)/python -m pytest --quiet -rs extension/test
 	$(BIN)/python scripts/faults/run.py --short --seed 1 --only $(FAULTS_SHORT)
 	$(BIN)/python scripts/faults/hosts.py
 

@@ -81,7 +81,8 @@ class Case:
 def environment(**more: str) -> dict[str, str]:
     """The environment of every command: no PG* settings of whoever runs this."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    kept.pop("DATABASE_URL", None)
+    for name in ("DATABASE_URL", "FULLBORE_TO"):
+        kept.pop(name, None)
     return kept | more
 
 

@@ -22,6 +22,8 @@ fb_checks_begin(FbChecks *checks, Relation rel)
 	InitResultRelInfo(checks->result, rel, 0, NULL, 0);
 	checks->body_slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsHeapTuple);
 	checks->row_slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsVirtual);
+	/* A CHECK may ask for it. */
+	checks->row_slot->tts_tableOid = RelationGetRelid(rel);
 	checks->bodies = constraints != NULL && constraints->num_check > 0;
 }
 

@@ -21,7 +21,7 @@ typedef struct FbChecks
 	ExprState  *range;			/* NULL: none */
 	const char *range_column;
 	const char *range_constraint;	/* NULL: not to be installed */
-	Node	   *range_raw;		/* for the constraint: as parsed */
+	Node	   *range_expression;	/* for the constraint: analysed, not planned */
 } FbChecks;
 
 extern void fb_checks_begin(FbChecks *checks, Relation rel);

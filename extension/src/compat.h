@@ -65,6 +65,13 @@ FbSmgr(Relation rel)
 #define FbFunctionAclcheck(oid) pg_proc_aclcheck(oid, GetUserId(), ACL_EXECUTE)
 #endif
 
+/* What a statement wants of a relation, by relid and requiredPerms. */
+#if PG_VERSION_NUM >= 160000
+typedef RTEPermissionInfo FbWanted;
+#else
+typedef RangeTblEntry FbWanted;
+#endif
+
 /* May the user insert into all columns? 16 took privileges out of the range table. */
 static inline void
 FbCheckInsert(Relation rel)

@@ -7,6 +7,7 @@
 #include "compat.h"
 #include "load.h"
 #include "state.h"
+#include "writers.h"
 
 #include "access/xact.h"
 #include "catalog/namespace.h"
@@ -111,4 +112,5 @@ _PG_init(void)
 	previous_hook = ProcessUtility_hook;
 	ProcessUtility_hook = process_utility;
 	fb_state_init();
+	fb_writers_init();
 }

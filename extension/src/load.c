@@ -10,6 +10,7 @@
 #include "rows.h"
 #include "state.h"
 #include "wire.h"
+#include "writers.h"
 
 #include "access/table.h"
 #include "access/xact.h"
@@ -265,17 +266,20 @@ fb_load(const CopyStmt *statement, const FbOptions *options)
 	fb_wire_begin(list_length(columns));
 	PG_TRY();
 	{
+		fb_writers_refuse(RelationGetRelid(rel));
 		take_stream(load);
 		fb_pages_finish(&load->pages);
 		fb_store_finish(&load->store, options->freeze);
 	}
 	PG_CATCH();
 	{
+		fb_writers_refuse(InvalidOid);
 		fb_store_abandon();
 		fb_wire_recover();
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	fb_writers_refuse(InvalidOid);
 
 	fb_state_remember(rel, fb_store_end_block(&load->store));
 	pgstat_count_heap_insert(rel, load->pages.rows);

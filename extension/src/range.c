@@ -10,6 +10,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/heap.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "lib/stringinfo.h"
@@ -56,7 +57,12 @@ static Node *
 parse_range(Form_pg_attribute attribute, const FbOptions *options)
 {
 	const char *column = quote_identifier(NameStr(attribute->attname));
-	char	   *type = format_type_extended(attribute->atttypid, -1, FORMAT_TYPE_FORCE_QUALIFY);
+	/* Without a typmod, and said so: "character" alone would be character(1). */
+	char	   *type = format_type_extended(attribute->atttypid, -1, FORMAT_TYPE_TYPEMOD_GIVEN
+											| FORMAT_TYPE_FORCE_QUALIFY);
+	/* The validator compares as these operators do, whatever search_path says. */
+	const char *from = is_whole(attribute->atttypid) ? "OPERATOR(pg_catalog.>=)" : ">=";
+	const char *to = is_whole(attribute->atttypid) ? "OPERATOR(pg_catalog.<)" : "<";
 	StringInfoData text;
 	RawStmt    *parsed;
 	SelectStmt *select;
@@ -64,34 +70,42 @@ parse_range(Form_pg_attribute attribute, const FbOptions *options)
 	initStringInfo(&text);
 	appendStringInfo(&text, "%s IS NOT NULL", column);
 	if (options->range_from != NULL)
-		appendStringInfo(&text, " AND %s >= %s::%s", column,
+		appendStringInfo(&text, " AND %s %s %s::%s", column, from,
 						 quote_literal_cstr(options->range_from), type);
 	if (options->range_to != NULL)
-		appendStringInfo(&text, " AND %s < %s::%s", column,
+		appendStringInfo(&text, " AND %s %s %s::%s", column, to,
 						 quote_literal_cstr(options->range_to), type);
 	parsed = linitial_node(RawStmt, raw_parser(text.data, RAW_PARSE_PLPGSQL_EXPR));
 	select = castNode(SelectStmt, parsed->stmt);
 	return linitial_node(ResTarget, select->targetList)->val;
 }
 
-static ExprState *
-prepare(FbChecks *checks)
+/* The range as the constraint will have it: its literals are values from here on. */
+static Node *
+analyse(Relation rel, Node *raw)
 {
 	ParseState *parse = make_parsestate(NULL);
 	ParseNamespaceItem *item;
 	Node	   *expression;
-	MemoryContext previous;
-	ExprState  *state;
 
-	item = addRangeTableEntryForRelation(parse, checks->rel, AccessShareLock, NULL, false, true);
+	item = addRangeTableEntryForRelation(parse, rel, AccessShareLock, NULL, false, true);
 	addNSItemToQuery(parse, item, true, true, true);
-	expression = transformExpr(parse, copyObject(checks->range_raw), EXPR_KIND_CHECK_CONSTRAINT);
+	expression = transformExpr(parse, raw, EXPR_KIND_CHECK_CONSTRAINT);
 	expression = coerce_to_boolean(parse, expression, "CHECK");
 	assign_expr_collations(parse, expression);
-	previous = MemoryContextSwitchTo(checks->estate->es_query_cxt);
-	state = ExecPrepareExpr((Expr *) expression, checks->estate);
-	MemoryContextSwitchTo(previous);
 	free_parsestate(parse);
+	return expression;
+}
+
+static ExprState *
+prepare(FbChecks *checks)
+{
+	MemoryContext previous = MemoryContextSwitchTo(checks->estate->es_query_cxt);
+	/* Planning scribbles on it. */
+	ExprState  *state = ExecPrepareExpr((Expr *) copyObject(checks->range_expression),
+										checks->estate);
+
+	MemoryContextSwitchTo(previous);
 	return state;
 }
 
@@ -103,6 +117,14 @@ fb_range_begin(FbChecks *checks, const FbOptions *options, FbLayout *layout)
 
 	if (options->range_column == NULL)
 		return;
+	/* A parent's CHECK is its children's, too, whose rows nobody tested. */
+	if (options->range_constraint != NULL
+		&& find_inheritance_children(RelationGetRelid(checks->rel), NoLock) != NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot make a constraint of the range of table \"%s\", which others "
+						"inherit from", RelationGetRelationName(checks->rel)),
+				 errhint("Leave the COPY option \"range_constraint\" out.")));
 	number = get_attnum(RelationGetRelid(checks->rel), options->range_column);
 	if (number <= 0)
 		ereport(ERROR,
@@ -113,7 +135,7 @@ fb_range_begin(FbChecks *checks, const FbOptions *options, FbLayout *layout)
 	attribute = TupleDescAttr(RelationGetDescr(checks->rel), number - 1);
 	checks->range_column = options->range_column;
 	checks->range_constraint = options->range_constraint;
-	checks->range_raw = parse_range(attribute, options);
+	checks->range_expression = analyse(checks->rel, parse_range(attribute, options));
 	checks->range = prepare(checks);
 
 	if (!is_whole(attribute->atttypid))
@@ -156,8 +178,11 @@ fb_range_install(const FbChecks *checks)
 	constraint->contype = CONSTR_CHECK;
 	constraint->conname = pstrdup(checks->range_constraint);
 	constraint->location = -1;
-	constraint->raw_expr = copyObject(checks->range_raw);
-	/* Valid at once: every row was tested by this very expression. */
+	/*
+	 * Valid at once: every row was tested by this very expression. Analysed anew, its literals and
+	 * operators could mean something else: functions of the table's own may have changed settings.
+	 */
+	constraint->cooked_expr = nodeToString(checks->range_expression);
 	constraint->initially_valid = true;
 #if PG_VERSION_NUM >= 180000
 	constraint->is_enforced = true;

@@ -85,6 +85,26 @@ use_direct(const FbStore *store)
 			|| store->run_block - store->first_block >= FB_RUN_PAGES);
 }
 
+/*
+ * Functions of the table's own (defaults, checks) run between two runs of pages. What they wrote to
+ * the table through the buffer manager would be under our pages: one block with two contents, and a
+ * recovery that finds items where its records put theirs.
+ */
+static void
+check_end(const FbStore *store)
+{
+	BlockNumber blocks = smgrnblocks(FbSmgr(store->rel), MAIN_FORKNUM);
+
+	if (blocks != store->run_block)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" was written to while it was loaded",
+						RelationGetRelationName(store->rel)),
+				 errdetail("It has %u blocks, of which direct loads of this transaction wrote %u.",
+						   blocks, store->run_block),
+				 errhint("A default or a check may do it: load by COPY (--method copy).")));
+}
+
 static void
 write_run(FbStore *store)
 {
@@ -93,6 +113,7 @@ write_run(FbStore *store)
 
 	if (count == 0)
 		return;
+	check_end(store);
 	if (store->needs_wal)
 	{
 		BlockNumber blocks[FB_RUN_PAGES];

@@ -104,6 +104,10 @@ walk(const FbLayout *layout, const uint8_t *body, uint32_t length, bool has_bitm
 				return refuse(verdict, FB_IS_NULL, number, "a NULL in a column that is NOT NULL");
 			if (number == layout->range_column)
 				return refuse(verdict, FB_OUT_OF_RANGE, number, "a NULL in the range column");
+			/* A domain may forbid NULL, which only its input function knows. */
+			if (column->form == FB_NO_FORM)
+				return refuse(verdict, FB_BAD_LAYOUT, number,
+							  "a type whose rows have to travel out of band");
 			continue;
 		}
 

@@ -19,13 +19,18 @@ REQUIRED = os.environ.get("FULLBORE_TEST_REQUIRE_SERVERS") == "1"
 _servers: dict[tuple[str, str], Server] = {}
 
 
+def _check_there(installation: Installation) -> None:
+    if installation.pg_config.exists():
+        return
+    message = f"no PostgreSQL {installation.name} at {installation.pg_config}"
+    if REQUIRED:
+        pytest.fail(message)
+    pytest.skip(message)
+
+
 def server_of(installation: Installation, wal_level: str) -> Server:
     key = (installation.name, wal_level)
-    if not installation.pg_config.exists():
-        message = f"no PostgreSQL {installation.name} at {installation.pg_config}"
-        if REQUIRED:
-            pytest.fail(message)
-        pytest.skip(message)
+    _check_there(installation)
     if key not in _servers:
         _servers[key] = Server(installation, {"wal_level": wal_level}, COMPILER)
     return _servers[key]
@@ -68,8 +73,7 @@ def any_server(request: pytest.FixtureRequest) -> Server:
 def shimmed(request: pytest.FixtureRequest) -> Iterator[tuple[Server, Shim]]:
     """Servers whose calls can be made to fail, before and after 17 changed who syncs."""
     installation, level = request.param
-    if not installation.pg_config.exists():
-        pytest.skip(f"no PostgreSQL {installation.name} at {installation.pg_config}")
+    _check_there(installation)
     server, shim = shimmed_server(installation, {**SETTINGS, "wal_level": level}, logs=True)
     session = Connection(server.socket_dir)
     session.query(f"CREATE EXTENSION fullbore; CREATE TABLE copied {SHAPE}")

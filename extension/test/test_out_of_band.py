@@ -217,3 +217,25 @@ def test_codecs(any_session: Connection, any_server) -> None:
         assert refused.value.code in ("08P01", "0A000")
         any_session.query("ROLLBACK TO s")
     any_session.query("ROLLBACK")
+
+
+@pytest.mark.parametrize("forbids", ["NOT NULL", "CHECK (VALUE IS NOT NULL)"])
+def test_a_domain_that_forbids_null_is_asked(any_session: Connection, forbids: str) -> None:
+    session = any_session
+    session.query(f"CREATE DOMAIN dom AS int4 {forbids}; BEGIN; CREATE TABLE t (a int4, b dom)")
+    columns = descriptor(session, "t")["columns"]
+    assert load(session, "t", bodies.text_frame([["1", None], ["2", "3"]])) == "COPY 1"
+    with pytest.raises(ServerError) as refused:
+        load(session, "t", bodies.body_frame(columns, [["1", None]]))
+    assert refused.value.code == "08P01", refused.value
+    session.query("ROLLBACK")
+
+
+def test_a_check_may_ask_for_tableoid(any_session: Connection) -> None:
+    session = any_session
+    session.query("BEGIN; CREATE TABLE t (k int4)")
+    session.query("ALTER TABLE t ADD CHECK (tableoid = 't'::regclass)")
+    columns = descriptor(session, "t")["columns"]
+    stream = bodies.body_frame(columns, [["1"]]) + bodies.text_frame([["2"]])
+    assert load(session, "t", stream) == "COPY 2"
+    session.query("COMMIT")

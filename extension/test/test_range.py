@@ -25,6 +25,7 @@ RANGES = [
     ),
     ("text", "b", "d", "czz", "a", "d"),
     ("varchar(10)", "b", "d", "czz", "a", "d"),
+    ("char(4)", "ab", "cd", "cc", "aa", "cd"),
     ("numeric(10,2)", "1.5", "3", "2.99", "1.49", "3.00"),
     ("float8", "0", "1", "0.5", "-1", "1"),
     ("uuid", "0" * 32, "8" + "0" * 31, "7" + "f" * 31, None, "f" * 32),
@@ -169,3 +170,66 @@ def test_check_constraints_of_the_table(any_session: Connection) -> None:
         any_session.query("ROLLBACK TO s")
     any_session.query("COMMIT")
     assert any_session.value("SELECT count(*) FROM t") == "2"
+
+
+def test_bits_are_not_cut(any_session: Connection) -> None:
+    any_session.query("BEGIN; CREATE TABLE t (k bit(4))")
+    hash_ = descriptor(any_session, "t")["hash"]
+    stream = bodies.text_frame([["0110"]])
+    any_session.copy(copy_sql("t", hash_, options("0101", "0111")), stream)
+    definition = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'within'"
+    assert "'0101'" in (any_session.value(definition) or "")
+    any_session.query("COMMIT")
+
+
+def test_the_constraint_is_what_rows_were_tested_by(any_session: Connection) -> None:
+    """Whatever a function of the table's own does to the settings while rows come."""
+    session = any_session
+    session.query(
+        "CREATE FUNCTION changed() RETURNS int4 LANGUAGE sql AS"
+        " $$SELECT length(set_config('DateStyle', 'SQL, DMY', false))$$"
+    )
+    session.query("SET DateStyle = 'ISO, MDY'; BEGIN")
+    session.query("CREATE TABLE t (k date, b int4 DEFAULT changed())")
+    copy = copy_sql(
+        "t", descriptor(session, "t")["hash"], options("01/02/2024", "01/04/2024"), columns="(k)"
+    )
+    session.copy(copy, bodies.text_frame([["2024-01-03"]]))
+    assert session.value("SHOW DateStyle") == "SQL, DMY"
+    session.query("SET DateStyle = 'ISO, MDY'")
+    definition = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'within'"
+    said = session.value(definition) or ""
+    assert "2024-01-02" in said and "2024-01-04" in said, said
+    session.query("COMMIT")
+
+
+def test_a_shadowed_operator_is_not_asked(any_session: Connection) -> None:
+    session = any_session
+    session.query(
+        "CREATE SCHEMA mine; CREATE FUNCTION mine.no(int4, int4) RETURNS bool"
+        " LANGUAGE sql AS 'SELECT false'"
+    )
+    for operator in (">=", "<"):
+        session.query(
+            f"CREATE OPERATOR mine.{operator} (LEFTARG = int4, RIGHTARG = int4, FUNCTION = mine.no)"
+        )
+    session.query("SET search_path = mine, pg_catalog, public; BEGIN; CREATE TABLE t (k int4)")
+    columns = descriptor(session, "t")["columns"]
+    stream = bodies.body_frame(columns, [["5"]]) + bodies.text_frame([["6"]])
+    load(session, "t", stream, options=options("0", "10"))
+    session.query("COMMIT; RESET search_path; INSERT INTO mine.t VALUES (7)")
+    assert session.value("SELECT count(*) FROM mine.t") == "3"
+
+
+def test_no_constraint_for_children_that_were_not_tested(any_session: Connection) -> None:
+    session = any_session
+    session.query("CREATE TABLE p (k int4); CREATE TABLE c () INHERITS (p)")
+    session.query("INSERT INTO c VALUES (500)")
+    session.query("BEGIN; TRUNCATE ONLY p")
+    with pytest.raises(ServerError) as refused:
+        load_rows(session, "p", [["5"]], options=options("0", "10"))
+    assert refused.value.code == "0A000"
+    session.query("ROLLBACK; BEGIN; TRUNCATE ONLY p")
+    load_rows(session, "p", [["5"]], options=options("0", "10", None))
+    session.query("COMMIT")
+    assert session.value("SELECT count(*) FROM p") == "2"

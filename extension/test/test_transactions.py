@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pathlib
+
+import bodies
 import pytest
 from conftest import WANTED, fresh, server_of
 from loads import (
@@ -107,6 +110,65 @@ def test_freeze_asks_for_what_copy_freeze_asks(any_session: Connection) -> None:
     any_session.query("DECLARE c CURSOR FOR SELECT 1; FETCH c")
     refused(any_session, "25000", options=", FREEZE true")
     any_session.query("ROLLBACK")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO t VALUES (0, 0)",
+        "UPDATE t SET b = 0",
+        "DELETE FROM t",
+        "PERFORM 1 FROM t FOR UPDATE",
+        "TRUNCATE t",
+    ],
+)
+def test_the_table_s_own_functions_may_not_write_to_it(
+    any_session: Connection, statement: str
+) -> None:
+    session = any_session
+    session.query("CREATE TABLE t (k int4, b int4); CREATE TABLE told (k int4)")
+    body = "$$BEGIN {}; RETURN 1; END$$"
+    make = "CREATE OR REPLACE FUNCTION f() RETURNS int4 LANGUAGE plpgsql AS " + body
+    session.query(make.format(statement))
+    session.query("ALTER TABLE t ALTER b SET DEFAULT f()")
+    rows: list[list[str | None]] = [[str(k)] for k in range(2000)]
+    session.query("BEGIN; TRUNCATE t")
+    copy = copy_sql("t", descriptor(session, "t")["hash"], columns="(k)")
+    with pytest.raises(ServerError) as caught:
+        session.copy(copy, bodies.text_frame(rows))
+    assert caught.value.code == "55006", caught.value
+    session.query("ROLLBACK")
+    # Other tables they may write to, and after a refusal nothing is kept from anybody.
+    session.query(make.format("INSERT INTO told VALUES (1)"))
+    session.query("BEGIN; TRUNCATE t")
+    copy = copy_sql("t", descriptor(session, "t")["hash"], columns="(k)")
+    assert session.copy(copy, bodies.text_frame(rows)) == "COPY 2000"
+    session.query("INSERT INTO t VALUES (-1, 1); COMMIT")
+    assert session.query("SELECT (SELECT count(*) FROM t), (SELECT count(*) FROM told)") == [
+        ["2001", "2000"]
+    ]
+    assert_sound(session, "t")
+
+
+def test_a_file_that_grew_behind_the_load_is_noticed(any_session: Connection) -> None:
+    session = any_session
+    session.query(f"BEGIN; CREATE TABLE t {SHAPE}")
+    file = session.value(
+        "SELECT setting || '/' || pg_relation_filepath('t') FROM pg_settings"
+        " WHERE name = 'data_directory'"
+    )
+    assert file is not None
+    shape = descriptor(session, "t")
+    session.begin_copy(copy_sql("t", shape["hash"]))
+    with pathlib.Path(file).open("ab") as out:
+        out.write(bytes(8192))
+    session.send(b"d", bodies.body_frame(shape["columns"], ROWS))
+    session.send(b"c")
+    with pytest.raises(ServerError) as caught:
+        session.finish()
+    assert caught.value.code == "55000", caught.value
+    assert "written to while" in str(caught.value)
+    session.query("ROLLBACK")
 
 
 def test_an_open_cursor_on_the_table(any_session: Connection) -> None:

@@ -112,28 +112,34 @@ def load(
 def _run(command: list[str], environment: dict[str, str]) -> tuple[int, str, str]:
     """Runs to the end: the exit code and what was printed.
 
-    An interrupt is passed on once, so that pieces under way end and what is there can be resumed;
-    a second one ends the command.
+    Whatever ends the wait early (an interrupt, an exception out of a signal's handler) interrupts
+    the command and waits on, so that pieces under way end and what is there can be resumed; the
+    second time it is ended at once. Nothing is raised while it goes on.
     """
     # In a session of its own: a terminal would interrupt it too, and two interrupts end it at once.
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
+        errors="replace",
         env=environment,
         start_new_session=True,
     )
-    interrupted = False
+    reason: BaseException | None = None
     while True:
         try:
             said, text = process.communicate()
-        except KeyboardInterrupt:
-            process.send_signal(signal.SIGKILL if interrupted else signal.SIGINT)
-            interrupted = True
+        except BaseException as raised:
+            if process.poll() is not None:
+                raise
+            process.send_signal(signal.SIGINT if reason is None else signal.SIGKILL)
+            reason = reason or raised
             continue
-        if interrupted:
+        if isinstance(reason, KeyboardInterrupt):
             raise KeyboardInterrupt(text.strip())
+        if reason is not None:
+            raise reason
         return process.returncode, said, text
 
 

@@ -60,7 +60,8 @@ def place() -> Iterator[tuple[Path, dict[str, str]]]:
         "VIRTUAL_ENV": sys.prefix,
         "LC_ALL": "C.UTF-8",
     }
-    variables.pop("DATABASE_URL", None)
+    for name in ("DATABASE_URL", "FULLBORE_TO"):
+        variables.pop(name, None)
     # Not the server that the user's own commands would start.
     server = variables | {"FULLBORE_HOME": str(folder / "server")}
     command = str(bin_dir / "fullbore")

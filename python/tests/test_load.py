@@ -60,7 +60,19 @@ def test_a_dry_run_is_no_load(tmp_path: Path) -> None:
         fullbore.load(tmp_path / "numbers.csv", to="null:", dry_run=True)
 
 
-def test_an_interrupt_reaches_the_command(tmp_path: Path) -> None:
+class Given(Exception):
+    """What a handler of the caller's own raises."""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_reaches_the_command(
+    tmp_path: Path, sent: signal.Signals, request: pytest.FixtureRequest
+) -> None:
+    def give(*_: object) -> None:
+        raise Given
+
+    before = signal.signal(signal.SIGTERM, give)
+    request.addfinalizer(lambda: signal.signal(signal.SIGTERM, before))
     pipe = tmp_path / "rows.pipe"
     os.mkfifo(pipe)
     # More than is looked at beforehand, and then silence.
@@ -72,14 +84,21 @@ def test_an_interrupt_reaches_the_command(tmp_path: Path) -> None:
             out.write(rows)
             out.flush()
             time.sleep(1)
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), sent)
             ended.wait(60)
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        with pytest.raises(KeyboardInterrupt, match="stopped by a signal"):
-            fullbore.load(pipe, to="null:")
+        # Either way the load has ended: a pipe that nobody reads any more says so to its writer.
+        if sent == signal.SIGINT:
+            with pytest.raises(KeyboardInterrupt, match="stopped by a signal"):
+                fullbore.load(pipe, to="null:")
+        else:
+            with pytest.raises(Given):
+                fullbore.load(pipe, to="null:")
+        (run,) = (tmp_path / "state" / "runs").iterdir()
+        assert "stopped by a signal" in (run / "record.jsonl").read_text()
     finally:
         ended.set()
         writer.join()

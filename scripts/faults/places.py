@@ -52,7 +52,7 @@ def give(path: Path) -> None:
 def environment(**more: str) -> dict[str, str]:
     """The environment of every command: no PG* settings of whoever runs this."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    for name in ("DATABASE_URL", "FULLBORE_HOME"):
+    for name in ("DATABASE_URL", "FULLBORE_TO", "FULLBORE_HOME"):
         kept.pop(name, None)
     return kept | more
 

@@ -47,7 +47,11 @@ pub fn run(args: &ExtensionArgs) -> Ended {
     };
     result.unwrap_or_else(|error| {
         complain(&error.to_string(), error.hint());
-        Ended::Failed
+        match error {
+            // A server that can't be asked is another answer than one that lacks something.
+            Error::Destination { kind: DestinationFailure::Refused, .. } => Ended::Usage,
+            _ => Ended::Failed,
+        }
     })
 }
 
@@ -61,6 +65,12 @@ fn failed(message: impl Into<String>, hint: impl Into<String>) -> Error {
 
 /// Builds the extension for a server and puts it into that server's folders.
 fn install(pg_config: &Path) -> Result<Ended> {
+    // It is asked from another folder, too; a plain name is looked for in PATH.
+    let pg_config = &match pg_config.components().count() {
+        1 => pg_config.to_owned(),
+        _ => std::path::absolute(pg_config)
+            .map_err(|source| Error::Read { path: pg_config.to_owned(), source })?,
+    };
     let version = asked(pg_config, "--version")?;
     let headers = asked(pg_config, "--includedir-server")?;
     if !Path::new(&headers).join("postgres.h").is_file() {

@@ -39,8 +39,8 @@ pub enum ServerAction {
 
 #[derive(Debug, Args)]
 pub struct PsqlArgs {
-    /// Arguments for psql
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    /// A database [default: postgres], and arguments for psql
+    #[arg(value_name = "DATABASE|ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
     pub args: Vec<String>,
 }
 
@@ -59,10 +59,12 @@ pub fn psql(args: &PsqlArgs) -> Ended {
     report(Embedded::open().and_then(|embedded| {
         embedded.ensure_started()?;
         let program = embedded.cluster().installation.program("psql");
-        let error = std::process::Command::new(program)
-            .arg(embedded.url("postgres"))
-            .args(&args.args)
-            .exec();
+        let (database, args) = match args.args.split_first() {
+            Some((first, others)) if !first.starts_with('-') => (first.as_str(), others),
+            _ => ("postgres", args.args.as_slice()),
+        };
+        let error =
+            std::process::Command::new(program).arg(embedded.url(database)).args(args).exec();
         complain(&format!("psql can't be started: {error}"), None);
         Ok(Ended::Failed)
     }))

@@ -54,7 +54,7 @@ pub struct JsonSummary<'a> {
 }
 
 /// What `--json` prints where a run has loaded the same files before: what that came to.
-pub fn finished_before(run: &LedgerRun) -> String {
+pub fn finished_before(run: &LedgerRun) -> serde_json::Value {
     serde_json::json!({
         "run_id": run.run_id,
         "rows": run.rows_committed,
@@ -68,7 +68,6 @@ pub fn finished_before(run: &LedgerRun) -> String {
         "resumable": false,
         "finished_before": true,
     })
-    .to_string()
 }
 
 impl<'a> JsonSummary<'a> {

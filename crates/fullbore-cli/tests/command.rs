@@ -32,6 +32,14 @@ fn json_is_one_object_on_stdout_and_the_record_agrees() {
     let shown = files.fullbore(&["runs", "show", "last"]);
     assert!(shown.stdout.contains("loaded 2 rows, 1 rejected"), "{}", shown.stdout);
     assert_eq!(files.fullbore(&["runs", "show", "../../etc"]).code, 2);
+    // A load that was loaded before ends as it did then, and is told as such.
+    let resume = ["--json", "--max-rejects", "1", "--resume"];
+    let again = files.load(&database, &file, "t", &resume);
+    assert_eq!(again.code, 3, "{}", again.stderr);
+    let told: serde_json::Value = serde_json::from_str(&again.stdout).expect("one JSON object");
+    assert_eq!(told["run_id"], said["run_id"]);
+    assert_eq!((told["rows"].as_u64(), told["rejected"].as_u64()), (Some(2), Some(1)));
+    assert_eq!(told["finished_before"], true);
     // What is kept of a run quotes its source.
     let run_id = said["run_id"].as_str().expect("an id");
     let folder = files.path("state").join("runs").join(run_id);

@@ -29,7 +29,8 @@ pub fn fullbore_command() -> Command {
     command.stdin(Stdio::null());
     // The developer's own settings must not decide what a test sees.
     for (name, _) in env::vars_os() {
-        if name.as_encoded_bytes().starts_with(b"PG") {
+        let is_named = name == "FULLBORE_TO" || name == "DATABASE_URL";
+        if is_named || name.as_encoded_bytes().starts_with(b"PG") {
             command.env_remove(name);
         }
     }

@@ -37,7 +37,8 @@ def loads() -> Iterator[Loads]:
     folder.chmod(0o755)
     command = os.environ.get("FULLBORE_BIN") or fullbore.find_command()
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    variables.pop("DATABASE_URL", None)
+    for name in ("DATABASE_URL", "FULLBORE_TO"):
+        variables.pop(name, None)
     home = variables | {"FULLBORE_HOME": str(folder / "server")}
     started = subprocess.run(
         [command, "server", "start"], env=home, check=True, capture_output=True, text=True

@@ -52,9 +52,9 @@ pub struct LoadArgs {
     /// The file's fields in order, a dash skips one: a,b,-,d
     #[arg(long, value_delimiter = ',', value_name = "A,B,-,D")]
     pub columns: Option<Vec<String>>,
-    /// How rows are shown: append, replace, partitions
-    #[arg(long, value_parser = publish, default_value = "append", value_name = "append|replace|partitions")]
-    pub publish: Publish,
+    /// How rows are shown: append, replace, partitions [default: append]
+    #[arg(long, value_parser = publish, value_name = "append|replace|partitions")]
+    pub publish: Option<Publish>,
     /// Append all rows in one transaction, or none
     #[arg(long)]
     pub atomic: bool,

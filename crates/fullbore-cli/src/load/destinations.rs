@@ -3,7 +3,7 @@
 use arrow_array::RecordBatch;
 use fullbore_core::destination::{Destination, Encoder, Lane};
 use fullbore_core::error::{DestinationFailure, Error, Result};
-use fullbore_core::job::{Job, Method};
+use fullbore_core::job::Job;
 use fullbore_core::plan::Plan;
 use fullbore_core::sinks::{Null, ParquetFiles};
 use fullbore_postgres::connection::{ConnectionOptions, Environment};
@@ -22,14 +22,6 @@ pub enum Destinations {
 
 impl Destinations {
     pub fn open(job: &Job) -> Result<Self> {
-        let is_server =
-            |to: Option<&str>| !to.is_some_and(|to| to == "null:" || to.starts_with("parquet:"));
-        if job.method == Method::Direct && !is_server(job.to.as_deref()) {
-            return Err(Error::usage_with_hint(
-                "--method direct needs a PostgreSQL server to ask how its rows are laid out",
-                "name one with --to URL, or leave --method out",
-            ));
-        }
         match job.to.as_deref() {
             Some("null:") => Ok(Self::Null(Null { encoder_of: Box::new(copy_encoder) })),
             Some("null:batches") => Ok(Self::Null(parsed_only())),
@@ -93,6 +85,16 @@ fn copy_encoder(plan: &Plan, table: usize, lane: Lane) -> Box<dyn Encoder> {
     Box::new(BinaryEncoder::new(columns))
 }
 
+/// Whether rows go to a server.
+pub fn is_server(to: Option<&str>) -> bool {
+    !to.is_some_and(|to| to.starts_with("null:") || to.starts_with("parquet:"))
+}
+
+/// Where rows go by the environment, for the commands that load or look at a server.
+pub fn of_environment() -> Option<String> {
+    std::env::var("FULLBORE_TO").ok().filter(|to| !to.is_empty())
+}
+
 /// The server to connect to: the one named, the environment's, else the embedded one.
 pub fn connection(to: Option<&str>) -> Result<ConnectionOptions> {
     let refused = |message: String, hint: Option<String>| Error::Destination {
@@ -103,11 +105,11 @@ pub fn connection(to: Option<&str>) -> Result<ConnectionOptions> {
     let environment = Environment::of_process();
     let named = ["PGHOST", "PGHOSTADDR", "PGSERVICE", "PGDATABASE", "DATABASE_URL"]
         .iter()
-        .any(|name| environment.variable(name).is_some());
-    let database_url = environment.variable("DATABASE_URL").map(str::to_owned);
-    let url = match (to, named) {
-        (Some(to), _) => Some(to.to_owned()),
-        (None, true) if environment.variable("PGHOST").is_none() => database_url,
+        .any(|name| environment.filled(name).is_some());
+    let database_url = environment.filled("DATABASE_URL").map(str::to_owned);
+    let url = match (to.map(str::to_owned).or_else(of_environment), named) {
+        (Some(to), _) => Some(to),
+        (None, true) if environment.filled("PGHOST").is_none() => database_url,
         (None, true) => None,
         (None, false) => {
             let started = Embedded::open().and_then(|embedded| {
@@ -119,4 +121,26 @@ pub fn connection(to: Option<&str>) -> Result<ConnectionOptions> {
     };
     ConnectionOptions::resolve(url.as_deref(), &environment)
         .map_err(|error| refused(error.to_string(), error.hint().map(str::to_owned)))
+}
+
+/// The way to a run's server as its job kept it, which has no password: with that of the
+/// environment's own URL, where that is the same connection else. The embedded server is started.
+pub fn reopened(kept: &str) -> String {
+    let environment = Environment::of_process();
+    let resolve = |url: &str| ConnectionOptions::resolve(Some(url), &environment).ok();
+    let is_embedded = |embedded: &Embedded| {
+        let own = resolve(&embedded.url("postgres"));
+        let kept = resolve(kept);
+        own.zip(kept).is_some_and(|(own, kept)| own.hosts == kept.hosts)
+    };
+    if let Ok(embedded) = Embedded::open()
+        && is_embedded(&embedded)
+    {
+        // What is wrong with it is told when it is connected to.
+        let _ = embedded.ensure_started();
+    }
+    let database_url = environment.filled("DATABASE_URL").map(str::to_owned);
+    let is_same = |url: &String| resolve(url).is_some_and(|options| options.kept().url == kept);
+    let known = [of_environment(), database_url].into_iter().flatten().find(is_same);
+    known.unwrap_or_else(|| kept.to_owned())
 }

@@ -6,6 +6,7 @@ use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{Codec, DirectIo, Job, Method, Publish, TableJob, Verify, read_job_file};
 
 use super::args::LoadArgs;
+use super::destinations;
 
 /// The job that the command line, or its job file, describes. What is said of the run on the
 /// command line holds for a job file too.
@@ -13,7 +14,7 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     let mut job = match args.sources.as_slice() {
         [file] if file.ends_with(".toml") && Path::new(file).is_file() => {
             let of_a_table = TableJob { sources: Vec::new(), ..table_job(args) };
-            if of_a_table != TableJob::default() {
+            if of_a_table != TableJob::default() || args.publish.is_some() {
                 return Err(Error::usage_with_hint(
                     "options of a table can't be given beside a job file, which may have several",
                     "write them into the file, or change it with --set table.NAME.option=value",
@@ -26,8 +27,7 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
         }
         _ => Job { tables: vec![table_job(args)], ..Job::default() },
     };
-    let by_environment = || std::env::var("FULLBORE_TO").ok().filter(|to| !to.is_empty());
-    job.to = args.to.clone().or_else(by_environment).or(job.to);
+    job.to = args.to.clone().or_else(destinations::of_environment).or(job.to);
     job.streams = args.streams.unwrap_or(job.streams);
     job.parsers = args.parsers.unwrap_or(job.parsers);
     job.method = args.method.unwrap_or(job.method);
@@ -46,13 +46,75 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     if !args.tablespaces.is_empty() {
         job.tablespaces = args.tablespaces.clone();
     }
+    check_sources(&job)?;
+    check_server_options(&job)?;
     check_direct_options(&job)?;
+    check_created(&job)?;
     check_kept(&job)?;
     check_part(&job)?;
     if job.tables.is_empty() {
         return Err(Error::usage_with_hint("the job has no table", "add a [[table]] to it"));
     }
     Ok(job)
+}
+
+/// A database named among the sources: it may hold a password, so it is not said again.
+fn check_sources(job: &Job) -> Result<()> {
+    let is_database = |source: &String| {
+        source.starts_with("postgresql://")
+            || source.starts_with("postgres://")
+            || source.contains("password=")
+    };
+    match job.tables.iter().flat_map(|table| &table.sources).any(is_database) {
+        false => Ok(()),
+        true => Err(Error::usage_with_hint(
+            "a source looks like the way to a database",
+            "name the database with --to URL, and files as sources",
+        )),
+    }
+}
+
+/// What only a server can do is refused where rows go elsewhere.
+fn check_server_options(job: &Job) -> Result<()> {
+    if destinations::is_server(job.to.as_deref()) {
+        return Ok(());
+    }
+    let given = [
+        (job.method == Method::Direct, "--method direct"),
+        (job.compress != Codec::None, "--compress"),
+        (job.direct_io != DirectIo::Auto, "--direct-io"),
+        (job.verify == Verify::Full, "--verify full"),
+        (!job.tablespaces.is_empty(), "--tablespaces"),
+        (job.tables.iter().any(|table| table.schema_file.is_some()), "--schema"),
+    ];
+    match given.iter().find(|(is_given, _)| *is_given) {
+        None => Ok(()),
+        Some((_, option)) => Err(Error::usage_with_hint(
+            format!("{option} needs a PostgreSQL server"),
+            format!("name one with --to URL, or leave {option} out"),
+        )),
+    }
+}
+
+/// What says how a table is made, where none is made by it.
+fn check_created(job: &Job) -> Result<()> {
+    let to_server = destinations::is_server(job.to.as_deref());
+    for table in &job.tables {
+        let is_made = table.create;
+        let (option, hint) = match table {
+            _ if table.schema_file.is_some() && !is_made => ("--schema", "add --create"),
+            _ if table.partition_by.is_some() && !is_made => ("--partition-by", "add --create"),
+            _ if table.types.is_empty() => continue,
+            _ if table.schema_file.is_some() => ("--type", "write the type into the --schema file"),
+            _ if to_server && !is_made => ("--type", "add --create, or leave --type out"),
+            _ => continue,
+        };
+        return Err(Error::usage_with_hint(
+            format!("{option} is for a table that is made by this load, and would do nothing here"),
+            hint,
+        ));
+    }
+    Ok(())
 }
 
 /// An option that could do nothing is refused.
@@ -138,7 +200,7 @@ fn table_job(args: &LoadArgs) -> TableJob {
         header: args.header,
         encoding: args.encoding.clone(),
         columns: args.columns.clone(),
-        publish: args.publish,
+        publish: args.publish.unwrap_or_default(),
         keep_old: args.keep_old,
         atomic: args.atomic,
         create: args.create,

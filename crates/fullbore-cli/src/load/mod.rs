@@ -75,7 +75,7 @@ pub fn run(args: &LoadArgs) -> Ended {
 
 pub fn plan(args: &LoadArgs) -> Ended {
     let manner = Manner::of(args);
-    let planned = job_of(args).and_then(|job| {
+    let planned = check_planned(args).and_then(|()| job_of(args)).and_then(|job| {
         let to = Destinations::open(&job)?;
         let mut standing = Standing::ask(&job, to.postgres(), args.resume)?;
         if let Some(postgres) = to.postgres() {
@@ -98,6 +98,22 @@ pub fn plan(args: &LoadArgs) -> Ended {
             Ended::Loaded
         }
         Err(error) => fail(&manner, &error),
+    }
+}
+
+/// What is said of a load as it goes on means nothing to a plan.
+fn check_planned(args: &LoadArgs) -> Result<()> {
+    let given = [
+        (args.live.is_some(), "--live"),
+        (args.log.log_file.is_some(), "--log-file"),
+        (args.ceilings.is_some(), "--ceilings"),
+    ];
+    match given.iter().find(|(is_given, _)| *is_given) {
+        None => Ok(()),
+        Some((_, option)) => Err(Error::usage_with_hint(
+            format!("{option} is for a load, and this only plans one"),
+            format!("leave {option} out"),
+        )),
     }
 }
 
@@ -180,7 +196,7 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
         if manner.json {
             print_json(&summary::finished_before(run));
         }
-        return Ok(Ended::Loaded);
+        return Ok(loaded(run.rejected));
     }
     let Assembled { mut plan, targets, statements, .. } =
         planned(job, &to, manner, &mut standing, &course)?;
@@ -269,7 +285,11 @@ fn finished(manner: &Manner, plan: &Plan, outcome: &Outcome, shown: Shown) -> En
         summary.waits_for = waits_for;
         summary.print();
     }
-    if outcome.rejected > 0 { Ended::LoadedWithRejects } else { Ended::Loaded }
+    loaded(outcome.rejected)
+}
+
+fn loaded(rejected: u64) -> Ended {
+    if rejected > 0 { Ended::LoadedWithRejects } else { Ended::Loaded }
 }
 
 fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {

@@ -5,6 +5,7 @@ use fullbore_core::error::{Error, Result};
 use super::args::ResumeArgs;
 use super::folder_of;
 use crate::exit::Ended;
+use crate::load::destinations::reopened;
 use crate::load::{self, Manner, saved};
 
 pub fn resume(args: &ResumeArgs) -> Result<Ended> {
@@ -14,7 +15,7 @@ pub fn resume(args: &ResumeArgs) -> Result<Ended> {
         return Err(left_out(&args.run, &saved.left_out));
     }
     let mut job = saved.job;
-    job.to = args.to.clone().or(job.to);
+    job.to = args.to.clone().or(job.to.map(|to| reopened(&to)));
     job.streams = args.streams.unwrap_or(job.streams);
     job.max_rejects = args.max_rejects.unwrap_or(job.max_rejects);
     job.verify = args.verify.unwrap_or(job.verify);

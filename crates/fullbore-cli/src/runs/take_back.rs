@@ -11,7 +11,7 @@ use fullbore_postgres::ledger::runs::{LedgerRun, Which};
 use super::args::LedgerArgs;
 use super::id_of;
 use crate::exit::Ended;
-use crate::load::destinations::Destinations;
+use crate::load::destinations::{Destinations, reopened};
 use crate::load::saved;
 use crate::state::runs_dir;
 use crate::words::{complain, grouped};
@@ -31,7 +31,7 @@ impl Opened {
             None => None,
         };
         let mut job = saved.map_or_else(Job::default, |saved| saved.job);
-        job.to = ledger.to.clone().or(job.to);
+        job.to = ledger.to.clone().or(job.to.map(|to| reopened(&to)));
         let schema = ledger.ledger_schema.clone().or(job.ledger_schema.clone());
         let schema = quote_identifier(schema.as_deref().unwrap_or(SCHEMA_DEFAULT))
             .map_err(|error| Error::usage(format!("--ledger-schema: {error}")))?;

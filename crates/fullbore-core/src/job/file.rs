@@ -23,8 +23,10 @@ use crate::error::{Error, Result};
 pub fn read_job_file(path: &Path, settings: &[String]) -> Result<Job> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    // Without the line itself, which TOML's own words would show: it may hold a password.
     let wrong = |error: toml::de::Error| {
-        Error::usage(format!("{}: {}", path.display(), error.to_string().trim_end()))
+        let place = error.span().map_or_else(String::new, |span| place(&text, span.start));
+        Error::usage(format!("{}{place}: {}", path.display(), error.message()))
     };
     let mut job: toml::Table = toml::from_str(&text).map_err(wrong)?;
     for setting in settings {
@@ -33,14 +35,22 @@ pub fn read_job_file(path: &Path, settings: &[String]) -> Result<Job> {
     toml::Value::Table(job).try_into().map_err(wrong)
 }
 
+/// Line and column, both from 1, of a byte.
+fn place(text: &str, at: usize) -> String {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    format!(", line {line}, column {column}")
+}
+
 fn apply(job: &mut toml::Table, setting: &str) -> Result<()> {
-    let no_such = || {
-        Error::usage_with_hint(
-            format!("--set {setting}: no such place in the job"),
-            "write --set streams=4, or --set table.NAME.publish=replace",
-        )
+    const HINT: &str = "write --set streams=4, or --set table.NAME.publish=replace";
+    // The value is not said again: it may hold a password.
+    let Some((path, value)) = setting.split_once('=') else {
+        return Err(Error::usage_with_hint("--set changes a key of the job: KEY=VALUE", HINT));
     };
-    let (path, value) = setting.split_once('=').ok_or_else(no_such)?;
+    let no_such =
+        || Error::usage_with_hint(format!("--set {path}: no such place in the job"), HINT);
     let mut keys = path.split('.').peekable();
     let mut table = job;
     while let Some(key) = keys.next() {

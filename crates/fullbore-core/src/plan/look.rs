@@ -11,7 +11,9 @@ use crate::job::{FormatName, TableJob};
 use crate::parse::dialect::{Dialect, Header};
 use crate::source::encoding::TextEncoding;
 use crate::source::pipe::Peeked;
-use crate::source::sniff::{DialectHints, Samples, data_start, header_names, sample, sniff};
+use crate::source::sniff::{
+    DialectHints, Samples, beginning, data_start, header_names, sample, sniff,
+};
 use crate::source::{Packing, SourceFile, discover, parquet};
 
 /// What was found of a table's sources.
@@ -32,6 +34,10 @@ pub struct Sources {
 
 /// Files whose samples are kept for inference, spread over all of them.
 const SAMPLED_FILES_MAX: usize = 8;
+
+/// What is read of a file without a header that is like those before it: whether there is anything in
+/// it, and how it is encoded.
+const HEAD_BYTES: usize = 4096;
 
 /// Finds a table's files and how they are written.
 pub fn look(job: &TableJob) -> Result<Sources> {
@@ -147,8 +153,15 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
             }
             peek(file)?;
         }
-        let dialect = found.as_ref().map(|(dialect, ..)| dialect);
-        let sampled = sample(file, SAMPLE_BYTES, dialect)?;
+        // The last file too: what is odd is often what came last.
+        let is_kept = number % every == 0 || number + 1 == count;
+        let sampled = match &found {
+            Some((dialect, Some(_), _)) if !is_kept => match dialect.header {
+                Header::None => beginning(file, HEAD_BYTES)?,
+                _ => beginning(file, SAMPLE_BYTES)?,
+            },
+            found => sample(file, SAMPLE_BYTES, found.as_ref().map(|(dialect, ..)| dialect))?,
+        };
         // The first file with anything in it decides; an empty one says nothing.
         let is_empty = sampled.first.len() <= sampled.bom_bytes;
         if found.as_ref().is_none_or(|(_, fields, _)| fields.is_none()) && !is_empty {
@@ -161,8 +174,7 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
         if let Some((dialect, ..)) = &found {
             prepare_file(file, &sampled, dialect, &mut names, &mut header_line)?;
         }
-        // The last file too: what is odd is often what came last.
-        if number % every == 0 || number + 1 == count {
+        if is_kept {
             samples.push(sampled.with_last_line_ended());
         }
     }

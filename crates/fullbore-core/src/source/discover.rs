@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::{Packing, SourceFile, changed_ns, modified_ns};
+use super::{Packing, SourceFile, changed_ns, modified_ns, read_little};
 use crate::error::{Error, Result};
 
 /// The files behind one source, in the order of their names (`part.2` before `part.10`).
@@ -85,6 +85,7 @@ fn inspect(path: PathBuf) -> Result<SourceFile> {
     let packing = if is_regular {
         let mut head = [0; 4];
         let mut file = File::open(&path).map_err(unreadable)?;
+        read_little(&file);
         let read = file.read(&mut head).map_err(unreadable)?;
         packing_of(&head[..read])
     } else {

@@ -145,3 +145,11 @@ pub(crate) fn changed_ns(metadata: &Metadata) -> i128 {
 pub(crate) fn modified_ns(metadata: &Metadata) -> i128 {
     i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec())
 }
+
+/// Tells the kernel that little is read of a file: it reads megabytes ahead on some disks, and there may
+/// be thousands of files. (Pages that were read ahead once are marked, and the next reader of the file
+/// sets the reading ahead off again when it meets a mark: so each look at a file has to say it.)
+fn read_little(file: &File) {
+    // Where the file system takes no advice, more is read.
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
+}

@@ -3,12 +3,13 @@
 #[cfg(test)]
 mod tests;
 
+use std::fs::File;
 use std::path::Path;
 
 use super::attended::Attention;
 use super::decompress::{open_stream, unpack};
 use super::stream::broken;
-use super::{Packing, SourceFile};
+use super::{Packing, SourceFile, read_little};
 use crate::error::{Error, Result};
 use crate::job::FormatName;
 use crate::parse::dialect::{Dialect, Family, Header, LineEnd};
@@ -66,9 +67,28 @@ const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
 
 /// Reads the beginning of a file, and of one that can be read anywhere also middle and end.
 pub fn sample(file: &SourceFile, bytes: usize, dialect: Option<&Dialect>) -> Result<Samples> {
+    let mut samples = beginning(file, bytes)?;
+    if file.packing == Packing::Plain && file.is_seekable() && !samples.is_whole {
+        let plain = Dialect::tbl();
+        let dialect = dialect.unwrap_or(&plain);
+        for at in [file.size / 2, file.size.saturating_sub(bytes as u64)] {
+            samples.others.extend(records_at(file, at, bytes, dialect)?);
+        }
+    }
+    Ok(samples)
+}
+
+/// Reads the beginning of a file.
+pub fn beginning(file: &SourceFile, bytes: usize) -> Result<Samples> {
     use std::io::Read;
     let mut first = Vec::new();
     let mut stream = match &file.peeked {
+        None if file.is_regular => {
+            let opened = open_for_a_look(file)?;
+            let is_plain = file.packing == Packing::Plain && file.encoding.is_none();
+            let limit = if is_plain { bytes as u64 + 1 } else { u64::MAX };
+            unpack(file, file.packing, Box::new(opened.take(limit)))?
+        }
         None => open_stream(file, &Attention::default())?,
         Some(peeked) => {
             let begun = std::io::Cursor::new(peeked.first.as_ref().clone());
@@ -92,15 +112,13 @@ pub fn sample(file: &SourceFile, bytes: usize, dialect: Option<&Dialect>) -> Res
         });
     }
     let bom_bytes = if first.starts_with(UTF8_BOM) { UTF8_BOM.len() } else { 0 };
-    let mut others = Vec::new();
-    if file.packing == Packing::Plain && file.is_seekable() && !is_whole {
-        let plain = Dialect::tbl();
-        let dialect = dialect.unwrap_or(&plain);
-        for at in [file.size / 2, file.size.saturating_sub(bytes as u64)] {
-            others.extend(records_at(file, at, bytes, dialect)?);
-        }
-    }
-    Ok(Samples { first, others, is_whole, bom_bytes })
+    Ok(Samples { first, others: Vec::new(), is_whole, bom_bytes })
+}
+
+fn open_for_a_look(file: &SourceFile) -> Result<File> {
+    let opened = file.open()?;
+    read_little(&opened);
+    Ok(opened)
 }
 
 /// Whole records from somewhere in a file. Whether the place is inside quotes is not known; for
@@ -112,7 +130,7 @@ fn records_at(
     dialect: &Dialect,
 ) -> Result<Option<Vec<u8>>> {
     use std::os::unix::fs::FileExt;
-    let open = file.open()?;
+    let open = open_for_a_look(file)?;
     let mut text = vec![0; bytes.min((file.size - at) as usize)];
     open.read_exact_at(&mut text, at)
         .map_err(|source| Error::Read { path: file.path.clone(), source })?;

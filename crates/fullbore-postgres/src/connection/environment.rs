@@ -78,7 +78,7 @@ impl Environment {
     }
 
     /// A variable that says something.
-    pub(super) fn filled(&self, name: &str) -> Option<&str> {
+    pub fn filled(&self, name: &str) -> Option<&str> {
         self.variable(name).filter(|value| !value.is_empty())
     }
 

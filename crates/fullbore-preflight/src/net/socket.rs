@@ -116,6 +116,22 @@ fn set_locks(socket: &TcpListener, locks: libc::c_int) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// How much has to have come before a reader is woken, unless the stream has ended: fewer and larger
+/// reads. Where it can't be set, readers are woken for each packet.
+pub fn set_low_water(socket: &TcpStream, bytes: usize) {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    // SAFETY: a number of ours, and its size.
+    unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVLOWAT,
+            (&raw const bytes).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        );
+    }
+}
+
 /// The congestion control that a connection has.
 pub fn congestion_of(stream: &TcpStream) -> Option<String> {
     let name = SockRef::from(stream).tcp_congestion().ok()?;

@@ -149,6 +149,7 @@ fn check(args: &AllArgs) -> Result<()> {
         (load.ceilings.is_some(), "--ceilings"),
         (load.log.log_file.is_some(), "--log-file"),
         (load.reject_dir.is_some(), "--reject-dir"),
+        (load.live.is_some(), "--live"),
     ];
     if let Some((_, option)) = refused.iter().find(|(is_given, _)| *is_given) {
         return Err(Error::usage_with_hint(
