@@ -24,6 +24,8 @@ import preflight_net
 from lab import DATA, FULLBORE, HERE, Failed, Missing, run_text
 
 MEGABYTE = 1e6
+# Before each measurement of a disk: many give more for a moment to who has rested.
+REST_SECONDS = 2.0
 BLOCKS_AND_DEPTHS = [(65536, 1), (65536, 16), (1 << 20, 1), (1 << 20, 16)]
 
 Keep = Callable[[dict[str, object]], None]
@@ -125,11 +127,11 @@ def _disk(args: argparse.Namespace, keep: Keep, place: Path, file: Path) -> list
                 setting = (operation, block, depth, args)
                 # Who comes second finds what the first one did to the device.
                 if repeat % 2:
-                    theirs.append(fio(file, *setting, *timed))
+                    theirs.append(their_disk(file, *setting, *timed))
                     ours.append(our_disk(place, file, *setting))
                 else:
                     ours.append(our_disk(place, file, *setting))
-                    theirs.append(fio(file, *setting, *timed))
+                    theirs.append(their_disk(file, *setting, *timed))
                 keep(
                     {"part": "disk", "operation": operation, "block": block, "depth": depth}
                     | {"repeat": repeat, "ours": ours[-1], "fio": theirs[-1]}
@@ -161,6 +163,7 @@ def our_disk(
     target = file if operation == "read" else place
     command = [str(FULLBORE), "preflight", "disk", str(target), f"--{operation}", "--json"]
     command += ["--block", str(block), "--depth", str(depth), "--seconds", str(args.seconds)]
+    time.sleep(REST_SECONDS)
     report = json.loads(run_text([*command, "--size", str(args.size)]))
     if report["engine"] != "io_uring":
         raise Missing(f"io_uring: {report['engine_reason']}")
@@ -171,6 +174,16 @@ def our_disk(
         "p50": cell["latency_us"]["p50"],
         "p99": cell["latency_us"]["p99"],
     }
+
+
+def their_disk(
+    file: Path, operation: str, block: int, depth: int, args: argparse.Namespace, *more: str
+) -> dict[str, float]:
+    """One setting by fio. What it writes over was written just before, as our scratch file is."""
+    time.sleep(REST_SECONDS)
+    if operation == "write":
+        fio(file, "write", 1 << 20, 16, args, "--end_fsync=1")
+    return fio(file, operation, block, depth, args, *more)
 
 
 def fio(

@@ -127,6 +127,26 @@ CASES = {
         "tcp_rmem of 64 MiB, not 32",
         lambda s: of.far(s, wan(40), 30, with_streams(2), tcp_wmem=1 << 18, tcp_rmem=64 << 20),
     ),
+    "packed-rows": Case(
+        "congestion",
+        "--compress zstd packs the rows",
+        "--compress zstd",
+        lambda s: of.far(s, shaped("120mbit"), 90, [*with_streams(3), *PARTITIONS, *DIRECT]),
+        lambda s: of.far(
+            s, shaped("120mbit"), 90, [*with_streams(3), *PARTITIONS, *DIRECT, "--compress", "zstd"]
+        ),
+        "three more streams",
+        lambda s: of.far(s, shaped("120mbit"), 90, [*with_streams(6), *PARTITIONS, *DIRECT]),
+    ),
+    "rows-as-text": Case(
+        "congestion",
+        "--as-text",
+        "--as-text",
+        lambda s: of.far(s, shaped("120mbit"), 90, with_streams(3)),
+        lambda s: of.far(s, shaped("120mbit"), 90, with_streams(3, "--as-text")),
+        "three more streams",
+        lambda s: of.far(s, shaped("120mbit"), 90, with_streams(6)),
+    ),
     "more-flows": Case(
         "flow_cap",
         "--streams 4",

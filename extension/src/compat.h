@@ -14,6 +14,7 @@
 #include "common/relpath.h"
 #include "executor/executor.h"
 #include "parser/parse_relation.h"
+#include "pgstat.h"
 #include "storage/proc.h"
 #include "storage/smgr.h"
 #include "utils/acl.h"
@@ -64,6 +65,18 @@ FbSmgr(Relation rel)
 #define FbOwnsRelation(relid) pg_class_ownercheck(relid, GetUserId())
 #define FbFunctionAclcheck(oid) pg_proc_aclcheck(oid, GetUserId(), ACL_EXECUTE)
 #endif
+
+/* 16 counts what is written by who writes it, 18 its bytes as well. */
+static inline void
+FbCountExtended(int blocks)
+{
+#if PG_VERSION_NUM >= 180000
+	pgstat_count_io_op(IOOBJECT_RELATION, IOCONTEXT_BULKWRITE, IOOP_EXTEND, blocks,
+					   (uint64) blocks * BLCKSZ);
+#elif PG_VERSION_NUM >= 160000
+	pgstat_count_io_op_n(IOOBJECT_RELATION, IOCONTEXT_BULKWRITE, IOOP_EXTEND, blocks);
+#endif
+}
 
 /* What a statement wants of a relation, by relid and requiredPerms. */
 #if PG_VERSION_NUM >= 160000

@@ -141,6 +141,8 @@ write_run(FbStore *store)
 		write_buffered(store, written);
 	if (store->needs_wal)
 		FbDelayCheckpoint(false);
+	/* The buffer manager counts for pg_stat_io what it writes, and has not written this. */
+	FbCountExtended(count);
 
 	fb_guard_close(store->run, (Size) count * BLCKSZ);
 	store->run_block += count;

@@ -299,3 +299,20 @@ def test_decoded_databases_are_refused() -> None:
     finally:
         session.query("ROLLBACK; SELECT pg_drop_replication_slot('s')")
         session.close()
+
+
+def test_what_is_written_is_counted(any_session: Connection) -> None:
+    session = any_session
+    if int(session.value("SHOW server_version_num") or 0) < 160000:
+        return
+    written = (
+        "SELECT sum(extends) FROM pg_stat_io WHERE object = 'relation' AND context = 'bulkwrite'"
+    )
+    session.query("SELECT pg_stat_force_next_flush()")
+    before = int(session.value(written) or 0)
+    session.query(f"BEGIN; CREATE TABLE t {SHAPE}")
+    for _ in range(20):
+        load_rows(session, "t", ROWS)
+    session.query("COMMIT; SELECT pg_stat_force_next_flush()")
+    blocks = int(session.value("SELECT pg_relation_size('t') / 8192") or 0)
+    assert int(session.value(written) or 0) - before >= blocks > 50

@@ -114,6 +114,7 @@ pub fn assemble(
         tables_at_once: job.tables_at_once,
         continuity: Continuity::default(),
         verify: job.verify,
+        codec: job.compress,
         ceilings: None,
     };
     Ok(Assembled { plan, targets, statements, not_resumable })

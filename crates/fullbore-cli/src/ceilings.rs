@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fullbore_core::ceilings::Ceilings;
+use fullbore_core::ceilings::{Ceilings, Used};
 use fullbore_core::error::{Error, Result};
 use fullbore_core::job::Job;
 use fullbore_core::plan::Plan;
@@ -60,7 +60,7 @@ pub fn keep(measured: &Ceilings) -> Result<PathBuf> {
 }
 
 /// The ceilings of a load: those of a file that is named, else those that were measured last for this
-/// job, server and machine. They hold only for the methods that they were measured with.
+/// job, server and machine. They hold only for the methods and settings that they were measured with.
 pub fn of(
     job: &Job,
     postgres: Option<&Postgres>,
@@ -108,6 +108,14 @@ fn difference(ceilings: &Ceilings, plan: &Plan) -> Option<String> {
             ceilings.tables.len(),
             plan.tables.len()
         ));
+    }
+    let now = Used::of(plan);
+    if let Some(then) = ceilings.used.filter(|then| *then != now) {
+        let words = |used: Used| {
+            let Used { streams, parsers, codec } = used;
+            format!("--streams {streams} --parsers {parsers} --compress {}", codec.name())
+        };
+        return Some(format!("they were measured with {}, this is {}", words(then), words(now)));
     }
     let pairs = ceilings.tables.iter().zip(&plan.tables);
     pairs

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullbore_core::record::{Entry, Event, Listener};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -44,6 +45,7 @@ pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listene
         }
         limit.clone()
     };
+    let is_first = AtomicBool::new(true);
     Some(Box::new(move |entry: &Entry| match &entry.event {
         Event::Sample { tables, streams_active } => {
             for (bar, table) in bars.iter().zip(tables) {
@@ -59,6 +61,10 @@ pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listene
                     grouped(rows),
                     limit(entry)
                 ));
+            }
+            if is_first.swap(false, Ordering::Relaxed) {
+                // What a run that goes on had sent before tells nothing of its rate.
+                bars.iter().for_each(ProgressBar::reset_eta);
             }
         }
         Event::Observed { .. } | Event::ServerSettings { .. } => drop(limit(entry)),

@@ -81,3 +81,75 @@ fn the_mark_of_an_end_is_no_value() {
         assert_eq!(database.psql("SELECT string_agg(a, '' ORDER BY a) FROM t"), "xy");
     }
 }
+
+/// Values that look like the names of other columns, and types whose input functions raise errors of
+/// other classes than those of values.
+#[test]
+fn the_column_that_is_at_fault_is_named() {
+    for server in [TestServer::Pg14, TestServer::Pg16, TestServer::Embedded18] {
+        let cluster = shared_or_skip!(server);
+        let database = cluster.fresh_database();
+        database.psql(
+            "CREATE TABLE t (id int, customer_id bigint, payload json, q tsquery, r regclass)",
+        );
+        let lines = [
+            ("1,2,\"{}\",a,pg_class", None),
+            ("2,,\"{\"\"customer_id\"\": 7,\",a,pg_class", Some(("payload", "22P02"))),
+            ("3,1,\"{\"\"x\"\": customer_id: 7,\",a,pg_class", Some(("payload", "22P02"))),
+            ("4,1,\"{}\",a & & b,pg_class", Some(("q", "42601"))),
+            ("5,1,\"{}\",a,no_such_table", Some(("r", "42P01"))),
+            ("6,,,,", None),
+        ];
+        for copies in [1, 30] {
+            database.psql("TRUNCATE t");
+            let files = Files::new();
+            let text: String = lines.iter().map(|(line, _)| format!("{line}\n")).collect();
+            let file = files.write("t.csv", text.repeat(copies));
+            let args = ["--header", "none", "--format", "csv", "--max-rejects", "90%"];
+            let output = files.load(&database, &file, "t", &args);
+            assert_eq!(output.code, REJECTS, "{server:?}: {}", output.stderr);
+            assert_eq!(database.psql("SELECT count(*) FROM t"), (2 * copies).to_string());
+            let told: Vec<(u64, String, String)> = files
+                .reasons()
+                .iter()
+                .map(|told| {
+                    let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
+                    (told["line"].as_u64().unwrap_or(0), text("column"), text("code"))
+                })
+                .collect();
+            let expected: Vec<(u64, String, String)> = (1..)
+                .zip(lines.iter().cycle().take(lines.len() * copies))
+                .filter_map(|(number, (_, bad))| {
+                    bad.map(|(column, code)| (number, column.to_owned(), code.to_owned()))
+                })
+                .collect();
+            assert_eq!(told, expected, "{server:?}");
+        }
+    }
+}
+
+/// A database of one byte for each character lacks most of them.
+#[test]
+fn characters_that_the_database_lacks_are_rejects_however_many() {
+    for server in [TestServer::Pg14, TestServer::Pg16, TestServer::Embedded18] {
+        let cluster = shared_or_skip!(server);
+        let name = format!("latin_{}", std::process::id());
+        cluster.psql(&format!(
+            "CREATE DATABASE {name} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+        ));
+        let url = cluster.url().replace("/postgres?", &format!("/{name}?"));
+        cluster.psql_in(&url, "CREATE TABLE t (a int, b text)");
+        let files = Files::new();
+        let text: String = (0..90)
+            .map(|n| format!("{n},{}\n", if n % 3 == 0 { "\u{2192}" } else { "\u{e9}" }))
+            .collect();
+        let file = files.write("t.csv", text);
+        let args = ["--header", "none", "--format", "csv", "--max-rejects", "50"];
+        let output = files.load_at(&url, &file, "t", &args);
+        assert_eq!(output.code, REJECTS, "{server:?}: {}", output.stderr);
+        let lines: Vec<u64> = files.reasons().iter().filter_map(|r| r["line"].as_u64()).collect();
+        assert_eq!(lines, (0..30).map(|n| 3 * n + 1).collect::<Vec<u64>>(), "{server:?}");
+        assert_eq!(cluster.psql_in(&url, "SELECT count(*) FROM t"), "60", "{server:?}");
+        cluster.psql(&format!("DROP DATABASE {name}"));
+    }
+}

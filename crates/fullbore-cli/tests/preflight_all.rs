@@ -142,6 +142,11 @@ fn a_load_says_how_much_of_its_ceiling_it_achieved() {
     let output = load(&["--method", "copy"]);
     assert_eq!(output.code, 0, "{}", output.stderr);
     assert!(json(&output)["achieved_over_ceiling"].is_null());
+    // So have other settings.
+    table();
+    let output = load(&["--parsers", "3"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(json(&output)["achieved_over_ceiling"].is_null());
     // A file of them can be named; what does not fit is refused.
     table();
     let named = files.write("ceilings.json", report.to_string());
@@ -152,6 +157,13 @@ fn a_load_says_how_much_of_its_ceiling_it_achieved() {
     let output = load(&["--ceilings", &named]);
     assert_eq!(output.code, 0, "{}", output.stderr);
     assert!(json(&output)["achieved_over_ceiling"].is_f64());
+    // Files without a row have no ceiling, and leave that of the others.
+    let empty = files.write("parts.csv", "");
+    let args = ["preflight", "all", &empty, "--to", database.url(), "--table", "parts"];
+    let output = files.fullbore(&[&args[..], &["--header", "none"]].concat());
+    assert_eq!(output.code, 2, "{}{}", output.stdout, output.stderr);
+    assert!(output.stderr.contains("nothing to measure"), "{}", output.stderr);
+    assert_eq!(std::fs::read_to_string(&kept).expect("there"), text);
 }
 
 #[test]

@@ -73,6 +73,11 @@ fn pieces_without_sums_are_not_taken_for_verified() {
     let verified = files.fullbore(&["runs", "verify", "last", "--against", &one]);
     assert_eq!(verified.code, FAILED, "{}{}", verified.stdout, verified.stderr);
     assert!(verified.stdout.contains("too many"), "{}", verified.stdout);
+    // Files without a row are no proof of anything.
+    let empty = files.write("empty.csv", "");
+    let verified = files.fullbore(&["runs", "verify", "last", "--against", &empty]);
+    assert_eq!(verified.code, REFUSED, "{}{}", verified.stdout, verified.stderr);
+    assert!(verified.stderr.contains("hold no row"), "{}", verified.stderr);
     files.write("big.csv", &rows[1..]);
     let verified = files.fullbore(&["runs", "verify", "last", "--against"]);
     assert_eq!(verified.code, REFUSED, "{}{}", verified.stdout, verified.stderr);

@@ -8,7 +8,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::diagnose::Limit;
-use crate::job::Method;
+use crate::job::{Codec, Method};
+use crate::plan::Plan;
 use crate::run::Outcome;
 
 const GIGABYTE: f64 = 1e9;
@@ -84,6 +85,21 @@ pub struct Ceiling {
     pub bytes_per_second: f64,
 }
 
+/// Settings that ceilings depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Used {
+    pub streams: usize,
+    pub parsers: usize,
+    pub codec: Codec,
+}
+
+impl Used {
+    /// Those of a plan.
+    pub fn of(plan: &Plan) -> Self {
+        Self { streams: plan.streams, parsers: plan.parsers, codec: plan.codec }
+    }
+}
+
 /// All ceilings of a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ceilings {
@@ -95,6 +111,9 @@ pub struct Ceilings {
     pub machine: String,
     pub server: Option<String>,
     pub tables: Vec<MeasuredTable>,
+    /// How they were sent; none in ceilings of earlier versions.
+    #[serde(default)]
+    pub used: Option<Used>,
     /// Processors of this machine.
     pub cores: usize,
     /// The server shares them.
@@ -186,7 +205,7 @@ impl Ceilings {
 
     /// How much of the ceiling a run achieved while its rows moved.
     pub fn achieved(&self, outcome: &Outcome) -> Option<Achieved> {
-        let ceiling = self.lowest()?;
+        let ceiling = self.lowest().filter(|ceiling| ceiling.bytes_per_second > 0.0)?;
         let bytes_per_second = rate_of(outcome)?;
         Some(Achieved {
             bytes_per_second,

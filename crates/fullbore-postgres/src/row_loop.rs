@@ -44,11 +44,16 @@ const REFUSED: &str = "pg_temp.fullbore_refused";
 /// functions and triggers raise. Anything else ends the loop, and so does a damaged table or index.
 const ITS_OWN_FAULT: &str = "('22', '23', '44', 'P0', 'XX')";
 
+/// Others that are its own fault where the input function of a type raises them: syntax, a name of no type
+/// or object, a table that is not there.
+pub const OF_VALUES: [&str; 3] = ["42601", "42704", "42P01"];
+
 impl RowLoop<'_> {
     fn body(&self) -> Result<String, ConnectionError> {
         let Self { source, place, declared, prepared, insert } = self;
         let range_check = quote_literal(RANGE_CHECK)?;
         let corruption = CORRUPTION.join("', '");
+        let of_values = OF_VALUES.join("', '");
         // A row outside of its partition's range is no matter of one row: the ranges are wrong.
         Ok(format!(
             "#variable_conflict use_column
@@ -67,6 +72,7 @@ impl RowLoop<'_> {
                          GET STACKED DIAGNOSTICS said_detail = PG_EXCEPTION_DETAIL,
                              said_column = COLUMN_NAME, said_constraint = CONSTRAINT_NAME;
                          IF left(SQLSTATE, 2) NOT IN {ITS_OWN_FAULT}
+                            AND NOT (coalesce(at, 0) > 0 AND SQLSTATE IN ('{of_values}'))
                             OR SQLSTATE IN ('{corruption}')
                             OR said_constraint = {range_check} THEN
                              RAISE;

@@ -69,6 +69,16 @@ impl Postgres {
                 format!("as a superuser: GRANT pg_monitor TO \"{role}\""),
             ));
         }
+        if limits.free_disk.is_some() && self.options().is_this_machine() {
+            let seen = session.query(FOLDERS).map_err(|e| failed_while(e, "--pause-when"))?;
+            if seen.is_empty() {
+                let role = rows.first().and_then(|row| row.get("role")).unwrap_or("?").to_owned();
+                return Err(refuse(
+                    format!("--pause-when: role {role} may not see where the server's data are"),
+                    format!("as a superuser: GRANT pg_read_all_settings TO \"{role}\""),
+                ));
+            }
+        }
         Ok(())
     }
 

@@ -43,17 +43,27 @@
     return parent && parent !== place ? `#${CSS.escape(parent.id)} > ${it.localName}` : null;
   };
 
+  // What is not exchanged while some of it is selected, is afterwards.
+  let last = null;
+  const draw = () => {
+    for (const [name, html] of last?.parts ?? []) exchange(name, html);
+  };
+  document.addEventListener("selectionchange", () => {
+    if (getSelection().isCollapsed) draw();
+  });
+
   const events = new EventSource(`events${location.search}`);
   events.addEventListener("picture", (event) => {
     const picture = JSON.parse(event.data);
-    for (const [name, html] of picture.parts) exchange(name, html);
+    last = picture;
+    draw();
     show(picture.curves, picture.names, picture.labels);
     document.documentElement.dataset.pictures = String(1 + Number(document.documentElement.dataset.pictures ?? 0));
     tell(picture.is_over ? `The run is over: ${picture.state}.` : "Connected: the page grows with the run.");
   });
   events.addEventListener("end", () => {
     events.close();
-    const over = document.getElementById("state").dataset.state;
+    const over = last?.is_over ? last.state : "unfinished";
     tell(over === "unfinished" ? "The server of this page has ended." : `The run is over: ${over}. The server of this page has ended with it.`);
   });
   events.addEventListener("error", () => {

@@ -140,8 +140,11 @@ impl Page {
 
     /// Takes the next entry of the record.
     pub fn take(&mut self, entry: &Entry) {
-        if let Event::RunResumed { rows_committed, .. } = &entry.event {
+        if let Event::RunResumed { rows_committed, fullbore, streams, parsers, .. } = &entry.event {
             self.resume(*rows_committed);
+            self.streams = streams.unwrap_or(self.streams);
+            self.parsers = parsers.unwrap_or(self.parsers);
+            self.fullbore = fullbore.clone().unwrap_or_else(|| self.fullbore.clone());
         }
         let at = self.offset() + entry.at;
         // What was left out of the record comes late.

@@ -71,8 +71,14 @@ fn the_curves_are_the_rates_of_the_record() {
 #[test]
 fn what_two_processes_counted_is_never_subtracted() {
     let mut entries = record("lines", 10);
-    let resumed =
-        Event::RunResumed { started_unix_ms: 0, pieces_committed: 1, rows_committed: 10_000 };
+    let resumed = Event::RunResumed {
+        started_unix_ms: 0,
+        pieces_committed: 1,
+        rows_committed: 10_000,
+        fullbore: None,
+        streams: Some(8),
+        parsers: None,
+    };
     entries.push(Entry { at: 0.0, event: resumed });
     // Ten thousand rows were committed: it begins with them, and goes on as fast as before.
     entries.extend((0..=5).map(|second| {

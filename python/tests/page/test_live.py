@@ -44,7 +44,7 @@ def test_the_page_grows_with_the_load_and_ends_with_it(loads: Loads, look: Look)
     checks.is_told_to_those_who_cannot_see(page)
     with urllib.request.urlopen(load.url.replace("/?", "/metrics?")) as answer:
         figures = answer.read().decode()
-    assert 'fullbore_rows_sent_total{table="grown"}' in figures
+    assert 'fullbore_rows_sent{table="grown"}' in figures
     assert "fullbore_stage_seconds_total" in figures
     summary = load.end()
     page.until("document.getElementById('link-state').textContent.includes('has ended with it')")

@@ -80,10 +80,13 @@ pub fn verdict(window: &Observation, about: &Circumstances) -> Verdict {
     let worked: Vec<&ThreadTimes> =
         window.streams.iter().filter(|stream| work_ms(stream) > 0).collect();
     let mut pie = Pie::default();
+    let held_ms = processors::held_ms(window);
     for stream in &worked {
         pie.add_all(&pie::of_stream(stream, upstream, about));
-        // It had nothing left while others still worked.
-        pie.add(Limit::LongTail, stream.times.of(Activity::Idle).ms as f64);
+        // It had nothing left while others still worked, and were not held.
+        let held_idle_ms = held_ms.saturating_sub(stream.times.of(Activity::Held).ms);
+        let idle_ms = stream.times.of(Activity::Idle).ms.saturating_sub(held_idle_ms);
+        pie.add(Limit::LongTail, idle_ms as f64);
     }
     refine(&mut pie, window, about);
     let top = |pie: &Pie| {

@@ -88,12 +88,16 @@ fn free_or_taken(pie: &mut Pie, window: &Observation, about: &Circumstances) {
     }
 }
 
-/// The part of the time for which all streams were held.
+/// How long the run was held: a pause holds all of it, but a stream without a piece has nothing that could
+/// be held, and counts itself idle meanwhile.
+pub fn held_ms(window: &Observation) -> u64 {
+    window.streams.iter().map(|stream| stream.times.of(Activity::Held).ms).max().unwrap_or(0)
+}
+
+/// The part of the time for which the run was held.
 fn held(window: &Observation) -> f64 {
-    let parts = window.streams.iter().map(|stream| {
-        stream.times.of(Activity::Held).ms as f64 / (stream.times.total_ms() as f64).max(1.0)
-    });
-    parts.min_by(f64::total_cmp).unwrap_or_default()
+    let wall = window.streams.iter().map(|stream| stream.times.total_ms()).max().unwrap_or(0);
+    (held_ms(window) as f64 / (wall as f64).max(1.0)).min(1.0)
 }
 
 /// How much of their time for parsing the parsers had a processor.

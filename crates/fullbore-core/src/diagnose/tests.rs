@@ -274,6 +274,13 @@ fn a_pause_frees_no_processors() {
     window.host.all_ms *= 2;
     window.host.idle_ms += 2 * SECONDS * 1000;
     assert_eq!(verdict(&window, &here()).limit, Limit::DatabaseCpu);
+    // A stream whose work is done can't be held, and idles meanwhile: nobody waits for the others so.
+    let mut alone = window.clone();
+    let held = alone.streams[1].times.0.remove(&Activity::Held).expect("put there");
+    alone.streams[1].times.0.insert(Activity::Idle, held);
+    let told = verdict(&alone, &here());
+    assert_eq!(told.limit, Limit::DatabaseCpu);
+    assert!(told.shares.iter().all(|share| share.limit != Limit::LongTail), "{told:?}");
     // So much that idles while it is not held is another matter.
     window.host.idle_ms += SECONDS * 1000;
     window.host.own_cpu_ms /= 2;

@@ -214,7 +214,8 @@ impl Observation {
             host: self.host.since(&earlier.host),
             server: match (&self.server, &earlier.server) {
                 (Some(now), Some(before)) => Some(now.since(before)),
-                (now, _) => now.clone(),
+                // A server counts from its own start: without a first look nothing is known.
+                _ => None,
             },
             waits: waits.collect(),
             blockers: self.blockers.clone(),

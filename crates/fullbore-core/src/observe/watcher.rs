@@ -64,7 +64,10 @@ pub fn observe(
         if last.elapsed() >= Duration::from_millis(OBSERVATION_INTERVAL_MS) {
             last = Instant::now();
             watcher.look(recorder);
-            if let Some(first) = &so_far.at_first {
+            if let Some(first) = &mut so_far.at_first {
+                if first.server.is_none() {
+                    first.server.clone_from(&watcher.seen.server);
+                }
                 pace.adapt(&watcher.seen.since(first));
             }
         }

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ceilings::Ceilings;
 use crate::destination::{Lane, TargetColumn};
-use crate::job::{Method, PartSpec, PauseWhen, Publish, RejectLimit, Verify};
+use crate::job::{Codec, Method, PartSpec, PauseWhen, Publish, RejectLimit, Verify};
 use crate::parse::dialect::Dialect;
 use crate::parse::types::{ParseColumn, ParseShape};
 use crate::source::SourceFile;
@@ -48,6 +48,8 @@ pub struct Plan {
     pub continuity: Continuity,
     /// How much of what is loaded is compared with what was read.
     pub verify: Verify,
+    /// How rows are packed on their way, under the direct method.
+    pub codec: Codec,
     /// What its way can do, where that was measured before.
     pub ceilings: Option<Ceilings>,
 }

@@ -145,6 +145,13 @@ pub enum Event {
         started_unix_ms: u64,
         pieces_committed: u64,
         rows_committed: u64,
+        /// Of the process that goes on; none in records of earlier versions.
+        #[serde(default)]
+        fullbore: Option<String>,
+        #[serde(default)]
+        streams: Option<usize>,
+        #[serde(default)]
+        parsers: Option<usize>,
     },
     /// Connections were lost: what is not committed is begun anew.
     RoundStarted {

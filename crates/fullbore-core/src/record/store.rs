@@ -190,8 +190,14 @@ mod tests {
         let stopped = summarise(&entries).expect("a run");
         let figures = |run: &RunSummary| (run.rows, run.bytes, run.rejected, run.seconds);
         assert_eq!((stopped.state, figures(&stopped)), ("stopped", (50, 500, 10, 3.0)));
-        let resumed =
-            Event::RunResumed { started_unix_ms: 9, pieces_committed: 1, rows_committed: 50 };
+        let resumed = Event::RunResumed {
+            started_unix_ms: 9,
+            pieces_committed: 1,
+            rows_committed: 50,
+            fullbore: None,
+            streams: Some(8),
+            parsers: None,
+        };
         entries.extend([at(0.0, resumed), at(1.0, sample(70))]);
         let unfinished = summarise(&entries).expect("a run");
         assert_eq!((unfinished.state, figures(&unfinished)), ("unfinished", (70, 700, 14, 4.0)));

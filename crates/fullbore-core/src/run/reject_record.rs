@@ -71,6 +71,20 @@ pub struct Kept {
     pub reason: String,
 }
 
+/// Where a kept reject stands.
+#[derive(Deserialize)]
+pub struct Place {
+    pub table: usize,
+    pub file: usize,
+    pub offset: u64,
+}
+
+impl Place {
+    pub fn read(json: &[u8]) -> Self {
+        serde_json::from_slice(json).expect("written by us")
+    }
+}
+
 impl Kept {
     /// What is kept of a reject, and the record itself.
     pub fn of(table: usize, range_start: Option<u64>, reject: Reject) -> (Vec<u8>, Self) {

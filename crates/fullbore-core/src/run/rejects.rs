@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::reject_files::RejectFiles;
 pub use super::reject_record::Reason;
-use super::reject_record::{Kept, Reject};
+use super::reject_record::{Kept, Place, Reject};
 use super::schedule::Schedule;
 use super::source_row::SourceRow;
 use super::spool::Spool;
@@ -125,47 +125,55 @@ impl Rejects {
         plan: &Plan,
         piece: &PlannedPiece,
         rejects: &mut PieceRejects,
-        reject: Reject,
+        mut reject: Reject,
     ) -> Result<()> {
         let range_start = range_start(plan, piece, &reject.row);
         let table = &plan.tables[piece.table];
-        let mut reason = reject.reason.clone();
         let guessed = reject.column.as_ref().and_then(|name| table.inferred.get_key_value(name));
         if let Some((name, type_name)) = guessed {
             let option = option_text(name);
-            reason = format!("{reason}; inferred as {type_name}, use --type {option}");
+            reject.reason =
+                format!("{}; inferred as {type_name}, use --type {option}", reject.reason);
         }
         let file = &table.files[reject.row.file];
         let offset = reject.row.offset;
         // In a file that was cut, lines before the piece are yet to be counted.
         let is_cut = range_start.is_some_and(|start| start > file.data_start);
-        let place = match table.format {
-            Format::Parquet => format!(", row {}", offset + 1),
-            _ if is_cut => format!(", byte {offset}"),
-            _ => format!(", line {}", reject.row.line + lines_skipped(plan, piece, &reject.row)),
+        let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        rejects.count += 1;
+        // Words are made of few of them: there may be millions.
+        let words = |line: Option<u64>| {
+            let place = match (&table.format, line) {
+                (_, Some(line)) => format!(", line {line}"),
+                (Format::Parquet, _) => format!(", row {}", offset + 1),
+                _ if is_cut => format!(", byte {offset}"),
+                _ => {
+                    let line = reject.row.line + lines_skipped(plan, piece, &reject.row);
+                    format!(", line {line}")
+                }
+            };
+            let column = reject.column.as_ref();
+            let column = column.map_or(String::new(), |name| format!(", column {name}"));
+            format!("{}{place}{column}: {}", file.path.display(), reject.reason)
         };
-        let what = format!(
-            "{}: {reason}",
-            reject.column.as_ref().map_or(String::new(), |name| format!(", column {name}")),
-        );
-        tracing::debug!(table = table.name, "reject: {}{place}{what}", file.path.display());
-        let (raw, kept) = Kept::of(piece.table, range_start, Reject { reason, ..reject });
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            tracing::debug!(table = table.name, "reject: {}", words(None));
+        }
+        let too_many = match self.limit {
+            RejectLimit::Rows(limit) if number > limit => {
+                let counts = is_cut && offset <= LINES_COUNTED_UP_TO;
+                let line = counts.then(|| line_at(file, offset)).flatten();
+                let (limit, first) = (self.limit.to_string(), words(line));
+                Some(Error::TooManyRejects { rejects: number, limit, first })
+            }
+            _ => None,
+        };
+        let (raw, kept) = Kept::of(piece.table, range_start, reject);
         let json = serde_json::to_vec(&kept).expect("plain data becomes JSON");
         if let Some(spool) = &mut rejects.spool {
             spool.push(&[&raw, &json])?;
         }
-        rejects.count += 1;
-        let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
-        match self.limit {
-            RejectLimit::Rows(limit) if count > limit => {
-                let counts = is_cut && offset <= LINES_COUNTED_UP_TO;
-                let line = counts.then(|| line_at(file, offset)).flatten();
-                let place = line.map_or(place, |line| format!(", line {line}"));
-                let first = format!("{}{place}{what}", file.path.display());
-                Err(Error::TooManyRejects { rejects: count, limit: self.limit.to_string(), first })
-            }
-            _ => Ok(()),
-        }
+        too_many.map_or(Ok(()), Err)
     }
 
     /// The piece is committed: its rejects count.
@@ -180,8 +188,8 @@ impl Rejects {
         let mut places = self.places.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         while let Some(record) = reader.next()? {
             if self.limit.allows_any() {
-                let kept = Kept::read(&record[1]);
-                places.entry(kept.table).or_default().insert((kept.file, kept.offset));
+                let place = Place::read(&record[1]);
+                places.entry(place.table).or_default().insert((place.file, place.offset));
             }
             committed.push(&[&record[0], &record[1]])?;
         }

@@ -70,6 +70,9 @@ impl Rounds<'_> {
             started_unix_ms: now_unix_ms(),
             pieces_committed: standing.committed.len() as u64,
             rows_committed: standing.committed.iter().map(|piece| piece.rows).sum(),
+            fullbore: Some(env!("CARGO_PKG_VERSION").into()),
+            streams: Some(self.plan.streams),
+            parsers: Some(self.plan.parsers),
         });
         Ok(standing)
     }

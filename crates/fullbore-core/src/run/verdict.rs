@@ -1,6 +1,7 @@
 //! What held a run back: the verdict on what was seen of it, with advice for the settings in use.
 
 use crate::ceilings::rate_of;
+use crate::destination::Lane;
 use crate::diagnose::{Circumstances, InUse, Limit, Verdict, advise, stragglers, verdict};
 use crate::job::{Method, Publish};
 use crate::observe::Seen;
@@ -23,6 +24,8 @@ pub fn pronounce(plan: &Plan, seen: &Seen, pieces: &[PieceTime]) -> (Verdict, Ve
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         method: main.map_or(Method::Copy, |table| table.method),
         publish: main.map_or(Publish::Append, |table| table.publish),
+        codec: plan.codec,
+        is_text: main.is_some_and(|table| table.lane == Lane::Text),
         is_read_by_one: plan.pieces.iter().any(|piece| match &piece.input {
             PieceInput::Stream { .. } => true,
             PieceInput::Ranges(ranges) => {
@@ -79,6 +82,7 @@ mod tests {
             tables_at_once: false,
             continuity: Continuity::default(),
             verify: Default::default(),
+            codec: Default::default(),
             ceilings,
         }
     }

@@ -11,8 +11,8 @@ use crate::connection::{ConnectionError, QualifiedName, ServerMessage, Session, 
 use crate::encode_direct::{Kind, header};
 use crate::error::failed;
 use crate::judge::{
-    JudgeTarget, SKIPS_BAD_ROWS, column_of, first_number, judge_at_any_price, refusals_told,
-    runs_of,
+    JudgeTarget, SKIPS_BAD_ROWS, column_of, copy_context, first_number, judge_at_any_price,
+    refusals_told, runs_of,
 };
 use crate::publish::partitions::RANGE_CHECK;
 
@@ -212,10 +212,7 @@ fn skipped(notice: &ServerMessage, target: &JudgeTarget<'_>) -> Option<Refusal> 
     if notice.hint.as_deref() != Some(SKIPPED) {
         return None;
     }
-    // `COPY name, line 3, column a: "x"`.
-    let context = notice.where_.as_deref()?.lines().find(|line| line.starts_with("COPY "))?;
-    let after_name = context.strip_prefix("COPY ")?.strip_prefix(target.bare_name)?;
-    let (line, rest) = first_number(after_name)?;
+    let (line, rest) = first_number(copy_context(notice.where_.as_deref()?, target.bare_name)?)?;
     let (column, value) = column_of(rest, target);
     let detail = notice.detail.as_ref().map(|detail| format!(" ({detail})")).unwrap_or_default();
     Some(Refusal {

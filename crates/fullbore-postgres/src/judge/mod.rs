@@ -8,6 +8,7 @@
 
 mod in_a_loop;
 mod one_by_one;
+mod reasons;
 mod skipping;
 
 use fullbore_core::destination::{Refusal, TextRows};
@@ -141,17 +142,41 @@ pub fn first_number(text: &str) -> Option<(u64, &str)> {
     Some((text[start..start + digits].parse().ok()?, &text[start + digits..]))
 }
 
-/// The column that a context names, `, column a: "x"`, and its value.
+/// What a context says of a COPY into a table after the table's name: `, line 3, column a: "x"`. In other
+/// languages the name stands elsewhere (`tのCOPY、行 3、列 a: "x"`). COPY's is the outermost line.
+pub fn copy_context<'a>(context: &'a str, bare_name: &str) -> Option<&'a str> {
+    let after_name = |line: &'a str| {
+        let line = line.strip_prefix("COPY ").unwrap_or(line);
+        line.split_once(bare_name).map(|(_, rest)| rest)
+    };
+    context.lines().rev().find_map(|line| {
+        after_name(line).filter(|rest| rest.contains(|c: char| c.is_ascii_digit()))
+    })
+}
+
+/// The column that a context names, `, column a: "x"`, and its value. Words of the value may look like a
+/// column's name: the first one counts, and of two there the longer.
 pub fn column_of(context: &str, target: &JudgeTarget<'_>) -> (Option<String>, Option<String>) {
-    let column = target
-        .names()
-        .filter(|name| {
-            context.contains(&format!(" {name}:")) || context.ends_with(&format!(" {name}"))
-        })
-        .max_by_key(|name| name.len());
+    let place = |name: &str| {
+        let named = [format!(" {name}:"), format!(" {name} :")];
+        let within = named.iter().filter_map(|words| context.find(words)).min();
+        let last = context.len().saturating_sub(name.len() + 1);
+        within.or_else(|| context.ends_with(&format!(" {name}")).then_some(last))
+    };
+    let column = first_named(target, place);
     let value = column.and_then(|name| context.split_once(&format!(" {name}: ")));
     let value = value.map(|(_, value)| value.trim_matches('"').to_owned());
     (column.map(str::to_owned), value)
+}
+
+/// The column whose name stands first in a text, by the place that is found for each.
+fn first_named<'a>(
+    target: &'a JudgeTarget<'_>,
+    place: impl Fn(&str) -> Option<usize>,
+) -> Option<&'a str> {
+    let found = target.names().filter_map(|name| Some((place(name)?, name)));
+    let first = found.min_by_key(|(place, name)| (*place, std::cmp::Reverse(name.len())));
+    first.map(|(_, name)| name)
 }
 
 #[cfg(test)]

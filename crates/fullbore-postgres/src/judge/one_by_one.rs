@@ -4,8 +4,10 @@
 use fullbore_core::destination::{Refusal, TextRows};
 
 use super::in_a_loop::in_a_loop;
-use super::{JudgeTarget, column_of, first_number};
+use super::{JudgeTarget, column_of, copy_context, first_number};
 use crate::connection::{ConnectionError, Session};
+use crate::error::is_corruption;
+use crate::row_loop::OF_VALUES;
 
 /// Failures of one run of lines after which the others are taken one by one by the server itself.
 const FAILURES_MAX: usize = 20;
@@ -23,9 +25,21 @@ pub fn one_by_one(
     while start < lines.len() {
         if refusals.len() == FAILURES_MAX {
             // Each failure costs a COPY that is begun anew.
-            let (more, refused) = in_a_loop(session, target, &lines[start..], start)?;
-            refusals.extend(refused);
-            return Ok((taken + more, refusals));
+            session.execute("SAVEPOINT fullbore_loop")?;
+            match in_a_loop(session, target, &lines[start..], start) {
+                Ok((more, refused)) => {
+                    session.execute("RELEASE SAVEPOINT fullbore_loop")?;
+                    refusals.extend(refused);
+                    return Ok((taken + more, refusals));
+                }
+                // The database's encoding lacks a character: the loop's own table can't take it either.
+                Err(error) if is_of_encoding(&error) => {
+                    session.execute(
+                        "ROLLBACK TO SAVEPOINT fullbore_loop; RELEASE SAVEPOINT fullbore_loop",
+                    )?;
+                }
+                Err(error) => return Err(error),
+            }
         }
         session.execute("SAVEPOINT fullbore_rows")?;
         let error = match copy_lines(session, target, &lines[start..]) {
@@ -52,6 +66,11 @@ pub fn one_by_one(
     Ok((taken, refusals))
 }
 
+fn is_of_encoding(error: &ConnectionError) -> bool {
+    let code = error.server_message().map(|message| message.code.as_str());
+    matches!(code, Some("22021" | "22P05"))
+}
+
 fn copy_lines(
     session: &mut Session,
     target: &JudgeTarget<'_>,
@@ -66,6 +85,13 @@ fn copy_lines(
     copy.finish()
 }
 
+/// Whether input functions raise it of a value, beside class 22: `tsquery` has syntax errors, `regclass`
+/// tables that are not there, PostGIS errors of no class.
+fn is_raised_by_input(code: &str) -> bool {
+    let is_of_values = OF_VALUES.contains(&code) || code.starts_with("P0");
+    is_of_values || code.starts_with("XX") && !is_corruption(code)
+}
+
 /// The row that an error is about, where it is about one row's values.
 fn refused_line(
     error: &ConnectionError,
@@ -74,21 +100,23 @@ fn refused_line(
     lines: usize,
 ) -> Option<Refusal> {
     let message = error.server_message()?;
-    let is_value = message.code.starts_with("22")
-        // A domain's own constraints name the type, a table's the table.
-        || message.code.starts_with("23") && message.data_type.is_some() && message.table.is_none();
-    if !is_value {
-        return None;
-    }
     // `COPY name, line 3, column a: "x"`: the first number after the name is the line.
-    let context = message.where_.as_deref()?.lines().find(|line| line.starts_with("COPY "))?;
-    let after_name = context.strip_prefix("COPY ")?.strip_prefix(target.bare_name)?;
+    let after_name = copy_context(message.where_.as_deref()?, target.bare_name)?;
     let (line, rest) = first_number(after_name)?;
     let row = start + usize::try_from(line.checked_sub(1)?).ok()?;
     if row >= lines {
         return None;
     }
     let (column, value) = column_of(rest, target);
+    let code = message.code.as_str();
+    let is_value = code.starts_with("22")
+        // A domain's own constraints name the type, a table's the table.
+        || code.starts_with("23") && message.data_type.is_some() && message.table.is_none()
+        // What the input functions of some types raise, of extensions' above all.
+        || column.is_some() && is_raised_by_input(code);
+    if !is_value {
+        return None;
+    }
     Some(Refusal {
         row: row as u64,
         column,

@@ -3,12 +3,10 @@
 
 use fullbore_core::destination::{Refusal, TextRows};
 
-use super::{JudgeTarget, first_number, miscounted};
-use crate::connection::{ConnectionError, ServerMessage, Session, quote_literal};
+use super::reasons::explain;
+use super::{JudgeTarget, first_named, first_number, miscounted};
+use crate::connection::{ConnectionError, ServerMessage, Session};
 use crate::verify;
-
-/// Reasons asked for in one statement.
-const REASONS_PER_QUERY: usize = 500;
 
 /// Sends the rows; how many were taken, and those that were refused.
 pub fn skipping(
@@ -78,11 +76,7 @@ fn check_told(
 /// language: the first number is the line.
 fn skipped_row(notice: &ServerMessage, target: &JudgeTarget<'_>) -> Option<Refusal> {
     let (line, rest) = first_number(&notice.message)?;
-    let column = target
-        .names()
-        .filter(|name| rest.contains(&format!("\"{name}\"")))
-        .max_by_key(|name| name.len())
-        .map(str::to_owned);
+    let column = first_named(target, |name| rest.find(&format!("\"{name}\""))).map(str::to_owned);
     Some(Refusal {
         row: line.checked_sub(1)?,
         column,
@@ -91,101 +85,6 @@ fn skipped_row(notice: &ServerMessage, target: &JudgeTarget<'_>) -> Option<Refus
         code: "22000".into(),
         reason: notice.message.clone(),
     })
-}
-
-/// Asks the server for the reason of each refusal.
-fn explain(
-    session: &mut Session,
-    target: &JudgeTarget<'_>,
-    rows: TextRows<'_>,
-    refusals: &mut [Refusal],
-) -> Result<(), ConnectionError> {
-    let lines = lines_of(rows, refusals.iter().map(|refusal| refusal.row));
-    for (refusals, lines) in
-        refusals.chunks_mut(REASONS_PER_QUERY).zip(lines.chunks(REASONS_PER_QUERY))
-    {
-        let mut asked = Vec::new();
-        for (at, line) in lines.iter().enumerate() {
-            let values = fields(line).into_iter().skip(usize::from(target.is_numbered));
-            for (column, value) in target.columns.shape.columns.iter().zip(values) {
-                let is_named = refusals[at].column.as_ref().map(|name| *name == column.name);
-                if is_named == Some(false) {
-                    continue;
-                }
-                let type_name = target
-                    .columns
-                    .columns
-                    .iter()
-                    .find(|candidate| candidate.name == column.name)
-                    .map_or("text", |candidate| candidate.type_name.as_str());
-                let Some(value) = value else {
-                    if is_named == Some(true) {
-                        // No type refuses a NULL but a domain.
-                        refusals[at].code = "23502".into();
-                        refusals[at].reason =
-                            format!("domain {type_name} does not allow null values");
-                    }
-                    continue;
-                };
-                asked.push(format!(
-                    "({at}, {}, {}, {})",
-                    quote_literal(&column.name)?,
-                    quote_literal(&value)?,
-                    quote_literal(type_name)?
-                ));
-            }
-        }
-        if asked.is_empty() {
-            continue;
-        }
-        let answers = session.query(&format!(
-            "SELECT v.at, v.col, v.value, e.message, e.detail, e.sql_error_code
-               FROM (VALUES {}) AS v(at, col, value, type),
-                    LATERAL pg_input_error_info(v.value, v.type) AS e
-              WHERE e.message IS NOT NULL ORDER BY v.at",
-            asked.join(", ")
-        ))?;
-        for answer in &answers {
-            let at = answer.get("at").and_then(|at| at.parse::<usize>().ok());
-            let Some(refusal) = at.and_then(|at| refusals.get_mut(at)) else { continue };
-            refusal.column = answer.get("col").map(str::to_owned);
-            refusal.value = answer.get("value").map(str::to_owned);
-            refusal.code = answer.get("sql_error_code").unwrap_or("22000").to_owned();
-            refusal.reason = answer.get("message").unwrap_or_default().to_owned();
-            if let Some(detail) = answer.get("detail") {
-                refusal.reason = format!("{} ({detail})", refusal.reason);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The lines at ascending places.
-fn lines_of(rows: TextRows<'_>, wanted: impl Iterator<Item = u64>) -> Vec<Vec<u8>> {
-    let mut all = rows.parts.iter().flat_map(|part| part.split_inclusive(|b| *b == b'\n'));
-    let mut at = 0;
-    let mut lines = Vec::new();
-    for wanted in wanted {
-        let line = all.nth((wanted - at) as usize).unwrap_or_default();
-        at = wanted + 1;
-        lines.push(line.to_vec());
-    }
-    lines
-}
-
-/// The values of a line of COPY text, as text.
-fn fields(line: &[u8]) -> Vec<Option<String>> {
-    let line = line.strip_suffix(b"\n").unwrap_or(line);
-    let dialect = fullbore_core::parse::dialect::Dialect::text();
-    line.split(|b| *b == b'\t')
-        .map(|raw| {
-            let mut value = Vec::new();
-            match fullbore_core::parse::text::decode(raw, &dialect, &mut value) {
-                fullbore_core::parse::text::Decoded::Value => String::from_utf8(value).ok(),
-                _ => None,
-            }
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -93,6 +93,7 @@ fn plans_of_others(
             reject_dir: plan.reject_dir.clone(),
             tables_at_once: plan.tables_at_once,
             continuity: plan.continuity.clone(),
+            codec: plan.codec,
             ceilings: None,
         });
     }

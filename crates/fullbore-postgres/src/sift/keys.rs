@@ -207,7 +207,7 @@ pub fn take_out(session: &mut Session, table: &Sifted<'_>, unique: &[UniqueKey])
         let name = heap.to_string();
         let mut shared: Vec<String> = unique.iter().map(|key| key.shared_within(&name)).collect();
         if table.joins_target() {
-            let target = table.target.name().to_string();
+            let target = table.target_alone();
             shared.extend(unique.iter().map(|key| key.shared_with(&name, &target)));
         }
         if shared.is_empty() {

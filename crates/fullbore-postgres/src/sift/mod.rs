@@ -8,7 +8,8 @@
 //! temporary table with the same unique indexes in the order of their files and lines; what the indexes
 //! don't let in is rejected, the others go back ([`order`]). So the server's own indexes decide, one row
 //! after the other, as if it had been loaded in that order. What no statement can be asked for is tried
-//! ([`trial`]): by inserting row by row, in a transaction that is taken back.
+//! ([`trial`]), where no statement found anything in any table: by inserting row by row, in a transaction
+//! that is taken back.
 //!
 //! All of it is one transaction, which tells the ledger as well. Rows that were taken out but whose
 //! records are not found again end it: nothing is lost unseen.
@@ -47,6 +48,26 @@ const MATCHED: &str = "pg_temp.fullbore_matched";
 /// What stands for "it shares a key" where a reason has no number of its own.
 const SHARED_KEY: i32 = -1;
 
+/// A table of the run, and where its rows wait to be shown.
+struct Waiting {
+    oid: u32,
+    name: QualifiedName,
+    /// The quoted names of the columns that are sent, in a list.
+    columns: String,
+    heaps: Vec<QualifiedName>,
+    /// Its rows are added to those that are there.
+    joins: bool,
+}
+
+/// How rows are found that the target does not take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// By one statement for all rows, for each key.
+    Together,
+    /// By trying them one by one: where no statement found any, in no table.
+    OneByOne,
+}
+
 /// One table that is sifted.
 struct Sifted<'a> {
     plan: &'a Plan,
@@ -58,6 +79,8 @@ struct Sifted<'a> {
     names: Vec<String>,
     /// Of these, the ones that are the same whenever a record is loaded.
     lasting: Vec<String>,
+    /// All tables of the run whose rows wait.
+    others: &'a [Waiting],
 }
 
 impl Sifted<'_> {
@@ -81,6 +104,19 @@ impl Sifted<'_> {
     /// New rows join those of the target, rather than standing alone.
     fn joins_target(&self) -> bool {
         self.target.publish == Publish::Append
+    }
+
+    /// The target, for `FROM`, without tables that inherit from it: keys are not about their rows.
+    fn target_alone(&self) -> String {
+        let only = if self.target.relation.kind == 'p' { "" } else { "ONLY " };
+        format!("{only}{}", self.target.name())
+    }
+
+    /// Rows are not what they will be in the target: its triggers, or another server, may change them
+    /// first, so that only the target itself can say which it takes.
+    fn is_judged_by_target(&self) -> bool {
+        let relation = &self.target.relation;
+        self.joins_target() && (relation.kind == 'f' || relation.is_changed_before)
     }
 }
 
@@ -137,7 +173,7 @@ impl Postgres {
         session
             .execute("SET LOCAL work_mem = '64MB'; SET LOCAL row_security = off")
             .map_err(failed)?;
-        let mut has_removed = false;
+        let mut tables = Vec::new();
         for (number, target) in self.targets().iter().enumerate() {
             let (pieces, heaps): (Vec<usize>, Vec<QualifiedName>) = match target.publish {
                 Publish::Append if !target.atomic => continue,
@@ -150,6 +186,47 @@ impl Postgres {
                     loaded.into_iter().map(|(piece, name)| (piece.number, name)).unzip()
                 }
             };
+            let columns = plan.tables[number].shape.columns.iter();
+            let columns: Vec<String> = columns
+                .map(|column| quote_identifier(&column.name))
+                .collect::<std::result::Result<_, _>>()
+                .map_err(failed)?;
+            let waiting = Waiting {
+                oid: target.relation.oid,
+                name: target.name().clone(),
+                columns: columns.join(", "),
+                heaps,
+                joins: target.publish == Publish::Append,
+            };
+            tables.push((number, pieces, waiting));
+        }
+        let (of_tables, waiting): (Vec<_>, Vec<_>) =
+            tables.into_iter().map(|(number, pieces, waiting)| ((number, pieces), waiting)).unzip();
+        for pass in [Pass::Together, Pass::OneByOne] {
+            if self.sift_once(session, plan, retrace, sums, pass, &of_tables, &waiting)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Sifts each table in one way; whether any row was taken out. `of_tables` has their numbers, and
+    /// pieces that their sums are kept with.
+    #[expect(clippy::too_many_arguments, reason = "what a sift is about")]
+    fn sift_once(
+        &self,
+        session: &mut Session,
+        plan: &Plan,
+        retrace: &mut dyn Retrace,
+        sums: &mut BTreeMap<usize, Sums>,
+        pass: Pass,
+        of_tables: &[(usize, Vec<usize>)],
+        waiting: &[Waiting],
+    ) -> Result<bool> {
+        let mut has_removed = false;
+        for ((number, pieces), its) in of_tables.iter().zip(waiting) {
+            let (number, heaps) = (*number, its.heaps.clone());
+            let target = &self.targets()[number];
             let mut its_sums = SiftedSums::of(self, session, plan, number, heaps.first())?;
             let found = &plan.tables[number];
             let (mut names, mut lasting) = (Vec::new(), Vec::new());
@@ -160,23 +237,24 @@ impl Postgres {
                 }
                 names.push(name);
             }
-            let table = Sifted { plan, number, target, heaps, names, lasting };
-            let refused =
-                sift(session, &table, retrace, its_sums.as_mut()).map_err(|error| match error {
+            let table = Sifted { plan, number, target, heaps, names, lasting, others: waiting };
+            let refused = sift(session, &table, retrace, its_sums.as_mut(), pass).map_err(
+                |error| match error {
                     Error::Destination { message, hint, kind } => Error::Destination {
                         message: format!("sifting the rows of {}: {message}", target.name()),
                         hint,
                         kind,
                     },
                     other => other,
-                })?;
+                },
+            )?;
             let Some(refused) = refused else { continue };
             has_removed = true;
             let by_piece = retrace.refuse(number, refused)?;
             if let Some(ledger) = self.ledger() {
                 crate::ledger::pieces::refuse(session, ledger, &by_piece)?;
             }
-            sums.extend(self.keep_sifted(session, its_sums, &pieces)?);
+            sums.extend(self.keep_sifted(session, its_sums, pieces)?);
             for name in [REMOVED, CANDIDATES, MATCHED] {
                 session.execute(&format!("DROP TABLE {name}")).map_err(failed)?;
             }
@@ -192,6 +270,7 @@ fn sift(
     table: &Sifted<'_>,
     retrace: &mut dyn Retrace,
     mut sums: Option<&mut SiftedSums>,
+    pass: Pass,
 ) -> Result<Option<Vec<Refusal>>> {
     let Some(first) = table.heaps.first() else { return Ok(None) };
     if table.names.iter().any(|name| name.starts_with("\"fullbore_")) {
@@ -206,12 +285,16 @@ fn sift(
         ))
         .map_err(failed)?;
     let mut reasons = Vec::new();
-    let mut removed = references::take_out(session, table, &mut reasons)?;
     let unique = keys::unique(session, table)?;
-    removed += keys::take_out(session, table, &unique)?;
-    if removed == 0 && table.joins_target() {
-        removed = trial::take_out(session, table, &mut reasons)?;
-    }
+    let removed = match pass {
+        Pass::Together if table.is_judged_by_target() => 0,
+        Pass::Together => {
+            let alone = references::take_out(session, table, &mut reasons)?;
+            alone + keys::take_out(session, table, &unique)?
+        }
+        Pass::OneByOne if table.joins_target() => trial::take_out(session, table, &mut reasons)?,
+        Pass::OneByOne => 0,
+    };
     if removed == 0 {
         session.execute(&format!("DROP TABLE {REMOVED}")).map_err(failed)?;
         return Ok(None);

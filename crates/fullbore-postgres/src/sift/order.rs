@@ -114,7 +114,7 @@ fn shared_with_target(
     key: &UniqueKey,
     most: u64,
 ) -> Result<Vec<Refusal>, ConnectionError> {
-    let target = table.target.name().to_string();
+    let target = table.target_alone();
     take(session, key, &target, &reason(table, key, "is in the table already"), most)
 }
 

@@ -12,6 +12,7 @@ struct ForeignKey {
     name: String,
     /// The other table, or `None` for the target itself.
     parent: Option<String>,
+    parent_oid: u32,
     parent_shown: String,
     columns: Vec<String>,
     parent_columns: Vec<String>,
@@ -38,7 +39,8 @@ fn foreign_keys(
         )
     };
     let rows = session.query(&format!(
-        "SELECT conname, confrelid::regclass AS parent, c.relname AS parent_shown,
+        "SELECT conname, confrelid AS parent_oid,
+                CASE c.relkind WHEN 'p' THEN '' ELSE 'ONLY ' END || confrelid::regclass AS parent, c.relname AS parent_shown,
                 conrelid = confrelid AS is_itself, confmatchtype = 'f' AS is_full,
                 {} AS columns, {} AS parent_columns,
                 (SELECT string_agg(format('OPERATOR(%I.%s)', n.nspname, o.oprname), E'\\x01'
@@ -64,6 +66,7 @@ fn foreign_key(row: &Row) -> ForeignKey {
     ForeignKey {
         name: text("conname"),
         parent: (row.get("is_itself") != Some("t")).then(|| text("parent")),
+        parent_oid: text("parent_oid").parse().unwrap_or(0),
         parent_shown: text("parent_shown"),
         columns: list("columns"),
         parent_columns: list("parent_columns"),
@@ -77,8 +80,13 @@ impl ForeignKey {
     fn parents(&self, table: &Sifted<'_>) -> Vec<String> {
         let own = table.heaps.iter().map(ToString::to_string);
         match &self.parent {
-            Some(parent) => vec![parent.clone()],
-            None if table.joins_target() => own.chain([table.target.name().to_string()]).collect(),
+            // The run may be about to show rows of the other table, too.
+            Some(parent) => {
+                let loaded = table.others.iter().filter(|other| other.oid == self.parent_oid);
+                let heaps = loaded.flat_map(|other| &other.heaps).map(ToString::to_string);
+                heaps.chain([parent.clone()]).collect()
+            }
+            None if table.joins_target() => own.chain([table.target_alone()]).collect(),
             None => own.collect(),
         }
     }

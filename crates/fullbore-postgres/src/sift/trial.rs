@@ -7,7 +7,7 @@ use fullbore_core::error::Result;
 
 use super::{REMOVED, Reason, Sifted};
 use crate::careful;
-use crate::connection::{ConnectionError, Session};
+use crate::connection::{ConnectionError, Session, quote_literal};
 use crate::error::failed;
 use crate::row_loop::{RefusedRow, RowLoop};
 
@@ -27,6 +27,10 @@ pub fn take_out(
         tracing::debug!("rows can't be tried one by one: {obstacle}");
         return Ok(0);
     }
+    if waits_for_the_end(session, table).map_err(failed)? {
+        tracing::debug!("rows can't be tried one by one: a trigger looks at them at the end");
+        return Ok(0);
+    }
     let mut removed = 0;
     for heap in &table.heaps {
         session
@@ -43,9 +47,51 @@ pub fn take_out(
     Ok(removed)
 }
 
+/// Whether a trigger of the table's own may look at all rows together, when the transaction ends: alone,
+/// a row that is good among the others may not be.
+fn waits_for_the_end(session: &mut Session, table: &Sifted<'_>) -> Result<bool, ConnectionError> {
+    let found = session.query(&format!(
+        "SELECT FROM pg_trigger WHERE tgrelid = to_regclass({}) AND NOT tgisinternal AND tgdeferrable
+            AND tgenabled IN ('O', 'A') LIMIT 1",
+        quote_literal(&table.target.name().to_string())?
+    ))?;
+    Ok(!found.is_empty())
+}
+
+/// Puts the rows of other tables of the run where they will be shown, for those that refer to them. Rows
+/// that can't be there yet are told by their own table.
+fn show_others(session: &mut Session, table: &Sifted<'_>) -> Result<(), ConnectionError> {
+    let others = table.others.iter().filter(|o| o.joins && o.oid != table.target.relation.oid);
+    for other in others {
+        session.execute("SAVEPOINT fullbore_others")?;
+        let mut ended = "RELEASE SAVEPOINT fullbore_others";
+        for heap in &other.heaps {
+            let columns = &other.columns;
+            let inserted = session.execute(&format!(
+                "INSERT INTO {} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {heap}",
+                other.name
+            ));
+            match inserted {
+                Ok(_) => {}
+                Err(ConnectionError::Server(error)) if !error.is_fatal() => {
+                    tracing::debug!("rows of {} can't be shown yet: {error}", other.name);
+                    ended =
+                        "ROLLBACK TO SAVEPOINT fullbore_others; RELEASE SAVEPOINT fullbore_others";
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        session.execute(ended)?;
+    }
+    Ok(())
+}
+
 /// The rows that the target refuses.
 fn try_all(session: &mut Session, table: &Sifted<'_>) -> Result<Vec<RefusedRow>, ConnectionError> {
-    session.execute("SAVEPOINT fullbore_trial; SET CONSTRAINTS ALL IMMEDIATE")?;
+    session.execute("SAVEPOINT fullbore_trial")?;
+    show_others(session, table)?;
+    session.execute("SET CONSTRAINTS ALL IMMEDIATE")?;
     let (_, refused) = RowLoop {
         source: TRIED,
         place: "fullbore_place",

@@ -52,7 +52,9 @@ pub fn with_transactions(
     }
     // What the ledger has rows of and the files have not must be compared, too.
     for (piece, kept) in kept.iter().filter(|(_, kept)| kept.rows > 0) {
-        if let Some(like) = anew.proofs.values().next()
+        let is_its = |other: &&usize| anew.tables.get(other) == Some(&kept.table);
+        let like = anew.proofs.iter().find(|(other, _)| is_its(other)).map(|(_, proof)| proof);
+        if let Some(like) = like.or_else(|| known.get(piece))
             && !proofs.contains_key(piece)
         {
             let sums = fullbore_core::sums::Sums::of_columns(like.columns.len());

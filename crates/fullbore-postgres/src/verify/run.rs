@@ -101,6 +101,17 @@ impl Postgres {
                 .filter(|(piece, _)| of_table(piece))
                 .map(|(piece, proof)| (*piece, proof.clone()))
                 .collect();
+            let rows: u64 = kept.values().filter(|k| k.table == number).map(|k| k.rows).sum();
+            if anew.is_some() && pieces.is_empty() && rows > 0 {
+                let target = &run.tables[number].target;
+                return Err(refuse(
+                    format!(
+                        "the files hold no row for {target}, and run {} loaded {rows} rows into it",
+                        run.run_id
+                    ),
+                    "name the files that were loaded: --against FILES",
+                ));
+            }
             parts.extend(self.parts_shown(schema, run, number, pieces, &told)?);
         }
         let is_other = anew.as_ref().is_some_and(|anew| anew.is_of_other_files);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use fullbore_core::destination::{Destination, Lane, Portion, TextRows};
 use fullbore_core::error::Result;
-use fullbore_core::job::{Method, Publish, RejectLimit, Verify};
+use fullbore_core::job::{Codec, Method, Publish, RejectLimit, Verify};
 use fullbore_core::parse::dialect::Dialect;
 use fullbore_core::parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_core::plan::{Continuity, Format, PieceInput, Plan, PlannedPiece, TablePlan};
@@ -145,6 +145,7 @@ fn plan(table: &str, columns: &[&str]) -> Plan {
         tables_at_once: false,
         continuity: Continuity::default(),
         verify: Verify::Quick,
+        codec: Codec::None,
         ceilings: None,
     }
 }

@@ -6,6 +6,9 @@ use std::ptr::NonNull;
 /// So much at least, whatever the file system would be content with.
 const ALIGNMENT_MIN: usize = 4096;
 
+/// What devices that keep equal data once compare, at least.
+const STAMPED_EVERY: usize = 4096;
+
 /// Buffers of one size, one per I/O in flight.
 pub struct Buffers {
     memory: NonNull<u8>,
@@ -40,6 +43,17 @@ impl Buffers {
         unsafe { self.memory.as_ptr().add(slot * self.block_bytes) }
     }
 
+    /// Makes a block to be written unlike all others, so that no device keeps one copy of them. Nobody
+    /// else may use the buffer meanwhile.
+    pub fn stamp(&self, slot: usize, block: u64) {
+        let stamp = block.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let buffer = self.at(slot);
+        for at in (0..self.block_bytes).step_by(STAMPED_EVERY) {
+            // SAFETY: within the buffer, whose length is a multiple of 512 bytes; it is the caller's alone.
+            unsafe { buffer.add(at).cast::<u64>().write_unaligned(stamp ^ at as u64) };
+        }
+    }
+
     fn fill(&self, seed: u64) {
         // SAFETY: ours, initialised by the allocation, and nobody else has it yet.
         let bytes =
@@ -59,5 +73,27 @@ impl Drop for Buffers {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout.
         unsafe { dealloc(self.memory.as_ptr(), self.layout) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_page_is_written_twice() {
+        let buffers = Buffers::new(2, 16384, 4096, 7);
+        let mut pages = HashSet::new();
+        for block in 0..1000 {
+            let slot = block % 2;
+            buffers.stamp(slot, block as u64);
+            // SAFETY: the buffer is initialised, and nobody writes to it meanwhile.
+            let written = unsafe { std::slice::from_raw_parts(buffers.at(slot), 16384) };
+            for page in written.chunks(4096) {
+                assert!(pages.insert(page.to_vec()), "block {block}");
+            }
+        }
     }
 }

@@ -59,6 +59,9 @@ fn one(
         }
         let offset = ((work.first_block + begun) % work.blocks) * work.block_bytes as u64;
         let offset = libc::off_t::try_from(offset).expect("a file is not that long");
+        if work.operation == Operation::Write {
+            buffers.stamp(number, begun);
+        }
         // SAFETY: the buffer is this thread's alone and of this length; the file outlives `run`.
         let moved = unsafe {
             match work.operation {

@@ -107,6 +107,9 @@ fn begin(
     let offset = block * work.block_bytes as u64;
     let (file, length) = (types::Fd(work.file), work.block_bytes as u32);
     let buffer = buffers.at(slot);
+    if work.operation == Operation::Write {
+        buffers.stamp(slot, flight.blocks);
+    }
     let entry: squeue::Entry = match work.operation {
         Operation::Read => opcode::Read::new(file, buffer, length).offset(offset).build(),
         Operation::Write => opcode::Write::new(file, buffer, length).offset(offset).build(),

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use fullbore_core::observe::ThreadTimes;
 use fullbore_core::observe::clock::Activity;
+use fullbore_core::record::TableTotals;
 use serde::Serialize;
 
 use crate::page::Page;
@@ -39,34 +40,44 @@ pub fn of(page: &Page) -> String {
     text.0
 }
 
+/// Gauges all: what was sent of a piece that is taken back, or committed and lost with a crash of the
+/// server, is sent again, and counted again.
 fn by_table(text: &mut Figures, page: &Page) {
-    type Count = fn(&fullbore_core::record::TableTotals) -> u64;
+    type Count = fn(&TableTotals) -> u64;
     let counts: [(&str, &str, Count); 6] = [
-        ("fullbore_rows_total", "Rows of committed pieces.", |t| t.rows),
-        ("fullbore_bytes_total", "Source bytes of committed pieces.", |t| t.bytes),
-        ("fullbore_rejects_total", "Rows of committed pieces that were rejected.", |t| t.rejected),
-        ("fullbore_pieces_total", "Pieces that are committed.", |t| t.pieces),
-        ("fullbore_rows_sent_total", "Rows handed to sessions, committed or not.", |t| t.rows_sent),
-        ("fullbore_bytes_sent_total", "Source bytes handed to sessions, committed or not.", |t| {
+        ("fullbore_rows", "Rows of committed pieces.", |t| t.rows),
+        ("fullbore_bytes", "Source bytes of committed pieces.", |t| t.bytes),
+        ("fullbore_rejects", "Rows of committed pieces that were rejected.", |t| t.rejected),
+        ("fullbore_pieces", "Pieces that are committed.", |t| t.pieces),
+        ("fullbore_rows_sent", "Rows handed to sessions, committed or not.", |t| t.rows_sent),
+        ("fullbore_bytes_sent", "Source bytes handed to sessions, committed or not.", |t| {
             t.bytes_sent
         }),
     ];
     for (name, help, count) in counts {
-        text.describe(name, "counter", help);
-        for table in &page.tables {
-            text.put(name, &[("table", &table.name)], count(table) as f64);
+        text.describe(name, "gauge", help);
+        for (table, sum) in by_name(page, |table| Some(count(table))) {
+            text.put(name, &[("table", table)], sum as f64);
         }
     }
-    text.describe(
-        "fullbore_bytes_expected",
-        "gauge",
-        "Source bytes there are, where that is known.",
-    );
+    let name = "fullbore_bytes_expected";
+    text.describe(name, "gauge", "Source bytes there are, where that is known.");
+    for (table, sum) in by_name(page, |table| table.bytes_expected) {
+        text.put(name, &[("table", table)], sum as f64);
+    }
+}
+
+/// Sums of what is known, by table: two of a job may have one name, a figure may not.
+fn by_name(page: &Page, of: impl Fn(&TableTotals) -> Option<u64>) -> Vec<(&str, u64)> {
+    let mut sums: Vec<(&str, u64)> = Vec::new();
     for table in &page.tables {
-        if let Some(bytes) = table.bytes_expected {
-            text.put("fullbore_bytes_expected", &[("table", &table.name)], bytes as f64);
+        let Some(count) = of(table) else { continue };
+        match sums.iter_mut().find(|(name, _)| *name == table.name) {
+            Some((_, sum)) => *sum += count,
+            None => sums.push((&table.name, count)),
         }
     }
+    sums
 }
 
 fn by_stage(text: &mut Figures, page: &Page) {

@@ -298,11 +298,11 @@ fn the_figures_are_the_records() {
     assert!(head.contains("text/plain; version=0.0.4"), "{head}");
     for line in [
         "fullbore_run_info{run=\"6b019651fdd9\",version=\"0.1.0\",state=\"unfinished\"} 1",
-        "fullbore_rows_total{table=\"lines\"} 4000",
-        "fullbore_bytes_total{table=\"lines\"} 40000",
+        "fullbore_rows{table=\"lines\"} 4000",
+        "fullbore_bytes{table=\"lines\"} 40000",
         "fullbore_pieces_planned 7",
         "fullbore_run_seconds 2.5",
-        "# TYPE fullbore_rows_total counter",
+        "# TYPE fullbore_rows gauge",
     ] {
         assert!(figures.lines().any(|found| found == line), "{line}: {figures}");
     }

@@ -20,10 +20,10 @@ mod total;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fullbore_core::ceilings::{Ceilings, MeasuredTable, Stage};
+use fullbore_core::ceilings::{Ceilings, MeasuredTable, Stage, Used};
 use fullbore_core::destination::Destination;
 use fullbore_core::error::{Error, Result};
-use fullbore_core::job::Job;
+use fullbore_core::job::{Job, Verify};
 use fullbore_core::plan::Plan;
 use fullbore_core::record::now_unix_ms;
 use fullbore_core::source::discover::discover;
@@ -72,6 +72,18 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
     let reject_dir = folder.path().to_path_buf();
     let Assembled { mut plan, targets, .. } =
         assemble(&job, to.postgres(), reject_dir.clone(), None)?;
+    if plan.tables.iter().all(|table| table.bytes == Some(0)) {
+        return Err(Error::usage_with_hint(
+            "the files hold no rows: there is nothing to measure",
+            "name files like those that will be loaded",
+        ));
+    }
+    if job.verify == Verify::Full {
+        report.notes.push(
+            "measured without --verify full, which takes more of the processors on both sides"
+                .into(),
+        );
+    }
     ready(&mut plan, &reject_dir);
     report.describe(&job, &plan, to.postgres());
     report.scan = data::scan(&plan)?;
@@ -100,6 +112,7 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
         machine: ceilings::machine(),
         server: None,
         tables: methods_of(&plan),
+        used: Some(Used::of(&plan)),
         cores: ceilings::cores(),
         server_is_here: false,
         read: Some(read.stage.clone()),

@@ -32,6 +32,19 @@ impl Lines<'_> {
         });
     }
 
+    /// Who may follow the advice.
+    pub(super) fn role(&mut self) {
+        if !self.facts.is_superuser {
+            let role = self.facts.role.clone();
+            self.note(
+                "role",
+                role,
+                "is no superuser: what is to be set is for one who is, or for a managed server's own \
+                 settings (its parameter group)",
+            );
+        }
+    }
+
     /// A setting that stays as it is, if the server has it.
     pub(super) fn keep(&mut self, name: &str, why: &str) {
         if let Some(value) = self.value(name).map(str::to_owned) {

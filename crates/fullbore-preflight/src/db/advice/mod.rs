@@ -50,6 +50,7 @@ pub struct Line {
 pub fn advise(facts: &Facts) -> Vec<Line> {
     let mut lines = Lines { facts, lines: Vec::new() };
     lines.version();
+    lines.role();
     lines.between();
     lines.extension();
     lines.wal_level();
