@@ -26,7 +26,7 @@ site="$servers/lib/python3.*/site-packages"
 
 if ! "$servers/bin/python" -m pip --version > /dev/null 2>&1; then
     mkdir -p .cache
-    "$python" -m venv --clear "$servers" || skip "every wheel: $python makes no virtual environment"
+    "$python" -m venv "$servers" || skip "every wheel: $python makes no virtual environment"
 fi
 
 # 18, the default server; unless the checkout's own environment has it.

@@ -136,3 +136,72 @@ fn rows_of_tables_that_inherit_are_not_the_table_s_own() {
         assert_eq!(rows, "7 8", "{server:?}");
     }
 }
+
+/// A key to itself can't be tried; what its keys say decides then, triggers or not. And a trigger that
+/// is not about new rows waits for nothing.
+#[test]
+fn what_cannot_be_tried_is_told_by_its_keys() {
+    for server in SERVERS {
+        let cluster = shared_or_skip!(server);
+        let database = cluster.fresh_database();
+        database.psql(
+            "CREATE TABLE staff (id int PRIMARY KEY, boss int REFERENCES staff, at timestamptz);
+             CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN NEW.at := now(); RETURN NEW; END $$;
+             CREATE TRIGGER touch BEFORE INSERT ON staff FOR EACH ROW EXECUTE FUNCTION touch();
+             CREATE FUNCTION kept() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN RETURN NULL; END $$;
+             CREATE TABLE spans (a int, b int, EXCLUDE USING btree (a WITH =));
+             CREATE CONSTRAINT TRIGGER kept AFTER DELETE ON spans
+                 DEFERRABLE FOR EACH ROW EXECUTE FUNCTION kept();
+             CREATE FUNCTION odd() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN IF NEW.b = 13 THEN RAISE 'no 13'; END IF; RETURN NULL; END $$;
+             CREATE TRIGGER odd AFTER INSERT ON spans FOR EACH ROW EXECUTE FUNCTION odd()",
+        );
+        let files = Files::new();
+        let file = files.write("staff.csv", "1,\n2,1\n2,1\n3,2\n");
+        let options = ["--header", "none", "--format", "csv", "--max-rejects", "10"];
+        let options = [&options[..], &["--columns", "id,boss"]].concat();
+        let output = files.load(&database, &file, "staff", &options);
+        assert_eq!(output.code, REJECTS, "{server:?}: {}", output.stderr);
+        assert_eq!(codes(&files), [(3, "23505".to_owned())], "{server:?}");
+        assert_eq!(database.psql("SELECT count(*) FROM staff"), "3", "{server:?}");
+
+        let files = Files::new();
+        let file = files.write("spans.csv", "1,1\n2,13\n3,1\n");
+        let output = load(&files, &database, &file, "spans");
+        assert_eq!(output.code, REJECTS, "{server:?}: {}", output.stderr);
+        assert_eq!(codes(&files), [(2, "P0001".to_owned())], "{server:?}");
+        assert_eq!(database.psql("SELECT count(*) FROM spans"), "2", "{server:?}");
+    }
+}
+
+/// Keys between tables of the run that are looked at when the transaction ends.
+#[test]
+fn deferred_keys_between_tables_of_the_run_blame_no_row() {
+    for server in SERVERS {
+        let cluster = shared_or_skip!(server);
+        let database = cluster.fresh_database();
+        database.psql(
+            "CREATE TABLE customers (id int PRIMARY KEY, CHECK (id <> 13));
+             CREATE TABLE orders (id int, c int REFERENCES customers DEFERRABLE INITIALLY DEFERRED);
+             CREATE FUNCTION odd() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN IF NEW.id = 7 THEN RAISE 'no 7'; END IF; RETURN NULL; END $$;
+             CREATE TRIGGER odd AFTER INSERT ON orders FOR EACH ROW EXECUTE FUNCTION odd()",
+        );
+        let files = Files::new();
+        files.write("customers.csv", (0..10).map(|n| format!("{n}\n")).collect::<String>());
+        files.write("orders.csv", (0..20).map(|n| format!("{n},{}\n", n % 10)).collect::<String>());
+        let job = files.write(
+            "job.toml",
+            "max_rejects = 5\n[[table]]\nname = \"orders\"\nsources = [\"orders.csv\"]\n\
+             header = \"none\"\n[[table]]\nname = \"customers\"\nsources = [\"customers.csv\"]\n\
+             header = \"none\"\n",
+        );
+        let output = files.fullbore(&["load", &job, "--to", database.url()]);
+        assert_eq!(output.code, REJECTS, "{server:?}: {}", output.stderr);
+        assert_eq!(codes(&files), [(8, "P0001".to_owned())], "{server:?}");
+        let counts = "SELECT (SELECT count(*) FROM customers), (SELECT count(*) FROM orders)";
+        assert_eq!(database.psql(counts), "10|19", "{server:?}");
+    }
+}

@@ -218,7 +218,7 @@ impl Careful {
 }
 
 /// Whether an error may be one row's, and is not about the ranges of partitions.
-fn is_its_own_fault(error: &crate::connection::ServerMessage) -> bool {
+pub fn is_its_own_fault(error: &crate::connection::ServerMessage) -> bool {
     let class = error.code.get(..2).unwrap_or_default();
     !error.is_fatal()
         && !is_corruption(&error.code)

@@ -142,16 +142,19 @@ pub fn first_number(text: &str) -> Option<(u64, &str)> {
     Some((text[start..start + digits].parse().ok()?, &text[start + digits..]))
 }
 
-/// What a context says of a COPY into a table after the table's name: `, line 3, column a: "x"`. In other
-/// languages the name stands elsewhere (`tのCOPY、行 3、列 a: "x"`). COPY's is the outermost line.
+/// What a context says of a COPY into a table after the table's name: `, line 3, column a: "x"`. A value
+/// may have lines of its own, which come after it. In other languages the name stands elsewhere
+/// (`tのCOPY、行 3、列 a: "x"`), and before the lines of functions that are called.
 pub fn copy_context<'a>(context: &'a str, bare_name: &str) -> Option<&'a str> {
-    let after_name = |line: &'a str| {
-        let line = line.strip_prefix("COPY ").unwrap_or(line);
-        line.split_once(bare_name).map(|(_, rest)| rest)
-    };
-    context.lines().rev().find_map(|line| {
-        after_name(line).filter(|rest| rest.contains(|c: char| c.is_ascii_digit()))
-    })
+    let has_number = |rest: &&str| rest.contains(|c: char| c.is_ascii_digit());
+    let in_english = |line: &'a str| line.strip_prefix("COPY ")?.strip_prefix(bare_name);
+    let after_name = |line: &'a str| line.split_once(bare_name).map(|(_, rest)| rest);
+    let copies = |line: &&str| line.contains("COPY");
+    let lines = || context.lines();
+    lines()
+        .find_map(|line| in_english(line).filter(has_number))
+        .or_else(|| lines().filter(copies).find_map(|line| after_name(line).filter(has_number)))
+        .or_else(|| lines().find_map(|line| after_name(line).filter(has_number)))
 }
 
 /// The column that a context names, `, column a: "x"`, and its value. Words of the value may look like a
@@ -182,6 +185,21 @@ fn first_named<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_line_is_that_of_the_copy_whatever_the_value_looks_like() {
+        let line = |context: &str, name: &str| {
+            copy_context(context, name).and_then(first_number).map(|(line, _)| line)
+        };
+        let json = "COPY items, line 5, column payload: \"{\n \"items\": [1,\nCOPY items, line 9\"";
+        assert_eq!(line(json, "items"), Some(5));
+        let raised = "PL/pgSQL function t_check() line 3 at RAISE\nCOPY t, line 7, column a: \"x\"";
+        assert_eq!(line(raised, "t"), Some(7));
+        assert_eq!(line("tのCOPY、行 3、列 a: \"t 8\"", "t"), Some(3));
+        assert_eq!(line("t 복사, 4번째 줄, a 열: \"x\"", "t"), Some(4));
+        assert_eq!(line("COPY t2, line 4, column a", "t2"), Some(4));
+        assert_eq!(line("SQL function \"f\"", "f"), None);
+    }
 
     #[test]
     fn many_rows_are_judged_a_run_at_a_time() {

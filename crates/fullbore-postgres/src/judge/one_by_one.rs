@@ -12,6 +12,9 @@ use crate::row_loop::OF_VALUES;
 /// Failures of one run of lines after which the others are taken one by one by the server itself.
 const FAILURES_MAX: usize = 20;
 
+/// Lines of a COPY where the loop can't take them and many fail: after each failure they are sent anew.
+const LINES_WHERE_MANY_FAIL: usize = 64;
+
 /// Copies lines until one fails, and goes on after it; from many failures on in a loop.
 pub fn one_by_one(
     session: &mut Session,
@@ -21,7 +24,7 @@ pub fn one_by_one(
     let lines: Vec<&[u8]> =
         rows.parts.iter().flat_map(|part| part.split_inclusive(|b| *b == b'\n')).collect();
     let mut refusals = Vec::new();
-    let (mut taken, mut start) = (0, 0);
+    let (mut taken, mut start, mut window) = (0, 0, lines.len());
     while start < lines.len() {
         if refusals.len() == FAILURES_MAX {
             // Each failure costs a COPY that is begun anew.
@@ -37,20 +40,23 @@ pub fn one_by_one(
                     session.execute(
                         "ROLLBACK TO SAVEPOINT fullbore_loop; RELEASE SAVEPOINT fullbore_loop",
                     )?;
+                    window = LINES_WHERE_MANY_FAIL;
                 }
                 Err(error) => return Err(error),
             }
         }
+        let end = (start + window).min(lines.len());
         session.execute("SAVEPOINT fullbore_rows")?;
-        let error = match copy_lines(session, target, &lines[start..]) {
+        let error = match copy_lines(session, target, &lines[start..end]) {
             Ok(rows) => {
                 session.execute("RELEASE SAVEPOINT fullbore_rows")?;
                 taken += rows;
-                break;
+                start = end;
+                continue;
             }
             Err(error) => error,
         };
-        let Some(refusal) = refused_line(&error, target, start, lines.len()) else {
+        let Some(refusal) = refused_line(&error, target, start, end) else {
             return Err(error);
         };
         session.execute("ROLLBACK TO SAVEPOINT fullbore_rows")?;
@@ -97,14 +103,14 @@ fn refused_line(
     error: &ConnectionError,
     target: &JudgeTarget<'_>,
     start: usize,
-    lines: usize,
+    end: usize,
 ) -> Option<Refusal> {
     let message = error.server_message()?;
     // `COPY name, line 3, column a: "x"`: the first number after the name is the line.
     let after_name = copy_context(message.where_.as_deref()?, target.bare_name)?;
     let (line, rest) = first_number(after_name)?;
     let row = start + usize::try_from(line.checked_sub(1)?).ok()?;
-    if row >= lines {
+    if row >= end {
         return None;
     }
     let (column, value) = column_of(rest, target);

@@ -287,7 +287,8 @@ fn sift(
     let mut reasons = Vec::new();
     let unique = keys::unique(session, table)?;
     let removed = match pass {
-        Pass::Together if table.is_judged_by_target() => 0,
+        // Where it can't be asked, what its keys say is better than nothing.
+        Pass::Together if table.is_judged_by_target() && trial::is_possible(session, table)? => 0,
         Pass::Together => {
             let alone = references::take_out(session, table, &mut reasons)?;
             alone + keys::take_out(session, table, &unique)?

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use fullbore_core::error::Result;
 
-use super::{REMOVED, Reason, Sifted};
+use super::{REMOVED, Reason, Sifted, Waiting};
 use crate::careful;
 use crate::connection::{ConnectionError, Session, quote_literal};
 use crate::error::failed;
@@ -23,12 +23,7 @@ pub fn take_out(
     table: &Sifted<'_>,
     reasons: &mut Vec<Reason>,
 ) -> Result<u64> {
-    if let Some(obstacle) = careful::obstacle(session, table.target.name()).map_err(failed)? {
-        tracing::debug!("rows can't be tried one by one: {obstacle}");
-        return Ok(0);
-    }
-    if waits_for_the_end(session, table).map_err(failed)? {
-        tracing::debug!("rows can't be tried one by one: a trigger looks at them at the end");
+    if !is_possible(session, table)? {
         return Ok(0);
     }
     let mut removed = 0;
@@ -40,11 +35,27 @@ pub fn take_out(
                 table.list("")
             ))
             .map_err(failed)?;
-        let refused = try_all(session, table).map_err(failed)?;
+        let Some(refused) = try_all(session, table).map_err(failed)? else {
+            tracing::debug!("rows can't be tried one by one: what they refer to can't be shown");
+            return Ok(removed);
+        };
         removed += remove(session, table, &heap.to_string(), &refused, reasons)?;
         session.execute(&format!("DROP TABLE {TRIED}")).map_err(failed)?;
     }
     Ok(removed)
+}
+
+/// Whether rows can be tried one by one.
+pub fn is_possible(session: &mut Session, table: &Sifted<'_>) -> Result<bool> {
+    if let Some(obstacle) = careful::obstacle(session, table.target.name()).map_err(failed)? {
+        tracing::debug!("rows can't be tried one by one: {obstacle}");
+        return Ok(false);
+    }
+    let waits = waits_for_the_end(session, table).map_err(failed)?;
+    if waits {
+        tracing::debug!("rows can't be tried one by one: a trigger looks at them at the end");
+    }
+    Ok(!waits)
 }
 
 /// Whether a trigger of the table's own may look at all rows together, when the transaction ends: alone,
@@ -52,59 +63,83 @@ pub fn take_out(
 fn waits_for_the_end(session: &mut Session, table: &Sifted<'_>) -> Result<bool, ConnectionError> {
     let found = session.query(&format!(
         "SELECT FROM pg_trigger WHERE tgrelid = to_regclass({}) AND NOT tgisinternal AND tgdeferrable
-            AND tgenabled IN ('O', 'A') LIMIT 1",
+            AND tgtype & 4 <> 0 AND tgenabled IN ('O', 'A') LIMIT 1",
         quote_literal(&table.target.name().to_string())?
     ))?;
     Ok(!found.is_empty())
 }
 
-/// Puts the rows of other tables of the run where they will be shown, for those that refer to them. Rows
-/// that can't be there yet are told by their own table.
-fn show_others(session: &mut Session, table: &Sifted<'_>) -> Result<(), ConnectionError> {
-    let others = table.others.iter().filter(|o| o.joins && o.oid != table.target.relation.oid);
+/// Puts the rows of other tables of the run where they will be shown, for those that refer to them; whether
+/// all are there that the table's rows may refer to.
+fn show_others(session: &mut Session, table: &Sifted<'_>) -> Result<bool, ConnectionError> {
+    let found = session.query(&format!(
+        "SELECT DISTINCT confrelid AS oid FROM pg_constraint
+          WHERE conrelid = to_regclass({}) AND contype = 'f'",
+        quote_literal(&table.target.name().to_string())?
+    ))?;
+    let parents: Vec<u32> = found.iter().filter_map(|row| row.get("oid")?.parse().ok()).collect();
+    let own = table.target.relation.oid;
+    let others = table.others.iter().filter(|other| other.oid != own && !other.heaps.is_empty());
     for other in others {
-        session.execute("SAVEPOINT fullbore_others")?;
-        let mut ended = "RELEASE SAVEPOINT fullbore_others";
-        for heap in &other.heaps {
-            let columns = &other.columns;
-            let inserted = session.execute(&format!(
-                "INSERT INTO {} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {heap}",
-                other.name
-            ));
-            match inserted {
-                Ok(_) => {}
-                Err(ConnectionError::Server(error)) if !error.is_fatal() => {
-                    tracing::debug!("rows of {} can't be shown yet: {error}", other.name);
-                    ended =
-                        "ROLLBACK TO SAVEPOINT fullbore_others; RELEASE SAVEPOINT fullbore_others";
-                    break;
-                }
-                Err(error) => return Err(error),
-            }
+        // Rows that replace others, or become partitions, can't be shown for a trial.
+        let is_shown = other.joins && show(session, other)?;
+        if !is_shown && parents.contains(&other.oid) {
+            return Ok(false);
         }
-        session.execute(ended)?;
     }
-    Ok(())
+    Ok(true)
 }
 
-/// The rows that the target refuses.
-fn try_all(session: &mut Session, table: &Sifted<'_>) -> Result<Vec<RefusedRow>, ConnectionError> {
-    session.execute("SAVEPOINT fullbore_trial")?;
-    show_others(session, table)?;
-    session.execute("SET CONSTRAINTS ALL IMMEDIATE")?;
-    let (_, refused) = RowLoop {
-        source: TRIED,
-        place: "fullbore_place",
-        declared: "",
-        prepared: "",
-        insert: &format!(
-            "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE VALUES ({})",
-            table.target.name(),
-            table.list(""),
-            table.list("r.")
-        ),
+/// Adds a table's waiting rows to it, unless some of them can't be there.
+fn show(session: &mut Session, other: &Waiting) -> Result<bool, ConnectionError> {
+    session.execute("SAVEPOINT fullbore_others")?;
+    let columns = &other.columns;
+    for heap in &other.heaps {
+        let inserted = session.execute(&format!(
+            "INSERT INTO {} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {heap}",
+            other.name
+        ));
+        match inserted {
+            Ok(_) => {}
+            Err(ConnectionError::Server(error)) if careful::is_its_own_fault(&error) => {
+                tracing::debug!("rows of {} can't be shown yet: {error}", other.name);
+                session.execute(
+                    "ROLLBACK TO SAVEPOINT fullbore_others; RELEASE SAVEPOINT fullbore_others",
+                )?;
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        }
     }
-    .run(session)?;
+    session.execute("RELEASE SAVEPOINT fullbore_others")?;
+    Ok(true)
+}
+
+/// The rows that the target refuses; none where they can't be tried.
+fn try_all(
+    session: &mut Session,
+    table: &Sifted<'_>,
+) -> Result<Option<Vec<RefusedRow>>, ConnectionError> {
+    session.execute("SAVEPOINT fullbore_trial; SET CONSTRAINTS ALL IMMEDIATE")?;
+    let refused = match show_others(session, table)? {
+        false => None,
+        true => {
+            let (_, refused) = RowLoop {
+                source: TRIED,
+                place: "fullbore_place",
+                declared: "",
+                prepared: "",
+                insert: &format!(
+                    "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE VALUES ({})",
+                    table.target.name(),
+                    table.list(""),
+                    table.list("r.")
+                ),
+            }
+            .run(session)?;
+            Some(refused)
+        }
+    };
     session.execute("ROLLBACK TO SAVEPOINT fullbore_trial; RELEASE SAVEPOINT fullbore_trial")?;
     Ok(refused)
 }
