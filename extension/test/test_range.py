@@ -40,6 +40,12 @@ def options(low: str | None, high: str | None, name: str | None = "within") -> s
     return text
 
 
+def definition(session: Connection, constraint: str) -> str:
+    """A constraint, as the server writes it."""
+    text = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = '{}'"
+    return session.value(text.format(constraint)) or ""
+
+
 @pytest.mark.parametrize(("type_", "low", "high", "inside", "below", "above"), RANGES)
 def test_rows_are_held_to_the_range(
     any_session: Connection,
@@ -127,8 +133,7 @@ def test_a_quoted_column(any_session: Connection) -> None:
     given = ", RANGE_COLUMN 'K x', RANGE_FROM '0', RANGE_CONSTRAINT 'c'"
     load_rows(any_session, "t", [["5"]], options=given)
     any_session.query("COMMIT")
-    definition = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'c'"
-    assert any_session.value(definition) == 'CHECK ((("K x" IS NOT NULL) AND ("K x" >= 0)))'
+    assert definition(any_session, "c") == 'CHECK ((("K x" IS NOT NULL) AND ("K x" >= 0)))'
 
 
 def test_no_constraint_over_rows_that_were_not_tested(any_session: Connection) -> None:
@@ -177,8 +182,7 @@ def test_bits_are_not_cut(any_session: Connection) -> None:
     hash_ = descriptor(any_session, "t")["hash"]
     stream = bodies.text_frame([["0110"]])
     any_session.copy(copy_sql("t", hash_, options("0101", "0111")), stream)
-    definition = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'within'"
-    assert "'0101'" in (any_session.value(definition) or "")
+    assert "'0101'" in definition(any_session, "within")
     any_session.query("COMMIT")
 
 
@@ -197,8 +201,7 @@ def test_the_constraint_is_what_rows_were_tested_by(any_session: Connection) -> 
     session.copy(copy, bodies.text_frame([["2024-01-03"]]))
     assert session.value("SHOW DateStyle") == "SQL, DMY"
     session.query("SET DateStyle = 'ISO, MDY'")
-    definition = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'within'"
-    said = session.value(definition) or ""
+    said = definition(session, "within")
     assert "2024-01-02" in said and "2024-01-04" in said, said
     session.query("COMMIT")
 

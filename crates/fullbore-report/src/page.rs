@@ -144,7 +144,9 @@ impl Page {
             self.resume(*rows_committed);
             self.streams = streams.unwrap_or(self.streams);
             self.parsers = parsers.unwrap_or(self.parsers);
-            self.fullbore = fullbore.clone().unwrap_or_else(|| self.fullbore.clone());
+            if let Some(fullbore) = fullbore {
+                self.fullbore.clone_from(fullbore);
+            }
         }
         let at = self.offset() + entry.at;
         // What was left out of the record comes late.

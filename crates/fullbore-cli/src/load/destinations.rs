@@ -128,13 +128,10 @@ pub fn connection(to: Option<&str>) -> Result<ConnectionOptions> {
 pub fn reopened(kept: &str) -> String {
     let environment = Environment::of_process();
     let resolve = |url: &str| ConnectionOptions::resolve(Some(url), &environment).ok();
-    let is_embedded = |embedded: &Embedded| {
-        let own = resolve(&embedded.url("postgres"));
-        let kept = resolve(kept);
-        own.zip(kept).is_some_and(|(own, kept)| own.hosts == kept.hosts)
-    };
-    if let Ok(embedded) = Embedded::open()
-        && is_embedded(&embedded)
+    // To look for the embedded server takes time, which no server elsewhere is worth.
+    if let Some(kept) = resolve(kept).filter(ConnectionOptions::is_this_machine)
+        && let Ok(embedded) = Embedded::open()
+        && resolve(&embedded.url("postgres")).is_some_and(|own| own.hosts == kept.hosts)
     {
         // What is wrong with it is told when it is connected to.
         let _ = embedded.ensure_started();

@@ -87,11 +87,17 @@ fn check_server_options(job: &Job) -> Result<()> {
         (!job.tablespaces.is_empty(), "--tablespaces"),
         (job.tables.iter().any(|table| table.schema_file.is_some()), "--schema"),
     ];
+    refuse_given(&given, "needs a PostgreSQL server", "name one with --to URL, or ")
+}
+
+/// Refuses the first of the options that is given: it would do nothing. The reason follows its name, and
+/// what can be done instead stands before leaving it out.
+pub fn refuse_given(given: &[(bool, &str)], because: &str, instead: &str) -> Result<()> {
     match given.iter().find(|(is_given, _)| *is_given) {
         None => Ok(()),
         Some((_, option)) => Err(Error::usage_with_hint(
-            format!("{option} needs a PostgreSQL server"),
-            format!("name one with --to URL, or leave {option} out"),
+            format!("{option} {because}"),
+            format!("{instead}leave {option} out"),
         )),
     }
 }

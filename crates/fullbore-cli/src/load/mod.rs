@@ -30,7 +30,7 @@ use crate::words::{complain, counted, grouped, print_json};
 use crate::{ceilings, log_file, plan_view, progress, summary, watch};
 
 use destinations::Destinations;
-use job::job_of;
+use job::{job_of, refuse_given};
 use signals::{INTERRUPTED, listen_for_signals};
 use standing::{Course, Standing};
 
@@ -108,13 +108,7 @@ fn check_planned(args: &LoadArgs) -> Result<()> {
         (args.log.log_file.is_some(), "--log-file"),
         (args.ceilings.is_some(), "--ceilings"),
     ];
-    match given.iter().find(|(is_given, _)| *is_given) {
-        None => Ok(()),
-        Some((_, option)) => Err(Error::usage_with_hint(
-            format!("{option} is for a load, and this only plans one"),
-            format!("leave {option} out"),
-        )),
-    }
+    refuse_given(&given, "is for a load, and this only plans one", "")
 }
 
 /// A refusal before anything was touched.

@@ -156,9 +156,7 @@ impl Rejects {
             let column = column.map_or(String::new(), |name| format!(", column {name}"));
             format!("{}{place}{column}: {}", file.path.display(), reject.reason)
         };
-        if tracing::enabled!(tracing::Level::DEBUG) {
-            tracing::debug!(table = table.name, "reject: {}", words(None));
-        }
+        tracing::debug!(table = table.name, "reject: {}", words(None));
         let too_many = match self.limit {
             RejectLimit::Rows(limit) if number > limit => {
                 let counts = is_cut && offset <= LINES_COUNTED_UP_TO;

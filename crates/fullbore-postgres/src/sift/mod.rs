@@ -48,15 +48,15 @@ const MATCHED: &str = "pg_temp.fullbore_matched";
 /// What stands for "it shares a key" where a reason has no number of its own.
 const SHARED_KEY: i32 = -1;
 
-/// A table of the run, and where its rows wait to be shown.
-struct Waiting {
-    oid: u32,
-    name: QualifiedName,
-    /// The quoted names of the columns that are sent, in a list.
-    columns: String,
+/// A table of the run whose rows wait to be shown.
+struct Waiting<'a> {
+    number: usize,
+    target: &'a Target,
     heaps: Vec<QualifiedName>,
-    /// Its rows are added to those that are there.
-    joins: bool,
+    /// The quoted names of the columns that are sent.
+    names: Vec<String>,
+    /// Pieces that sums of its rows are kept with.
+    pieces: Vec<usize>,
 }
 
 /// How rows are found that the target does not take.
@@ -74,13 +74,13 @@ struct Sifted<'a> {
     number: usize,
     target: &'a Target,
     /// Where its rows are now.
-    heaps: Vec<QualifiedName>,
+    heaps: &'a [QualifiedName],
     /// The quoted names of the columns that are sent.
-    names: Vec<String>,
+    names: &'a [String],
     /// Of these, the ones that are the same whenever a record is loaded.
     lasting: Vec<String>,
     /// All tables of the run whose rows wait.
-    others: &'a [Waiting],
+    others: &'a [Waiting<'a>],
 }
 
 impl Sifted<'_> {
@@ -173,7 +173,7 @@ impl Postgres {
         session
             .execute("SET LOCAL work_mem = '64MB'; SET LOCAL row_security = off")
             .map_err(failed)?;
-        let mut tables = Vec::new();
+        let mut waiting = Vec::new();
         for (number, target) in self.targets().iter().enumerate() {
             let (pieces, heaps): (Vec<usize>, Vec<QualifiedName>) = match target.publish {
                 Publish::Append if !target.atomic => continue,
@@ -187,32 +187,19 @@ impl Postgres {
                 }
             };
             let columns = plan.tables[number].shape.columns.iter();
-            let columns: Vec<String> = columns
-                .map(|column| quote_identifier(&column.name))
-                .collect::<std::result::Result<_, _>>()
-                .map_err(failed)?;
-            let waiting = Waiting {
-                oid: target.relation.oid,
-                name: target.name().clone(),
-                columns: columns.join(", "),
-                heaps,
-                joins: target.publish == Publish::Append,
-            };
-            tables.push((number, pieces, waiting));
+            let names = columns.map(|column| quote_identifier(&column.name).map_err(failed));
+            let names = names.collect::<Result<_>>()?;
+            waiting.push(Waiting { number, target, heaps, names, pieces });
         }
-        let (of_tables, waiting): (Vec<_>, Vec<_>) =
-            tables.into_iter().map(|(number, pieces, waiting)| ((number, pieces), waiting)).unzip();
         for pass in [Pass::Together, Pass::OneByOne] {
-            if self.sift_once(session, plan, retrace, sums, pass, &of_tables, &waiting)? {
+            if self.sift_once(session, plan, retrace, sums, pass, &waiting)? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Sifts each table in one way; whether any row was taken out. `of_tables` has their numbers, and
-    /// pieces that their sums are kept with.
-    #[expect(clippy::too_many_arguments, reason = "what a sift is about")]
+    /// Sifts each table in one way; whether any row was taken out.
     fn sift_once(
         &self,
         session: &mut Session,
@@ -220,23 +207,18 @@ impl Postgres {
         retrace: &mut dyn Retrace,
         sums: &mut BTreeMap<usize, Sums>,
         pass: Pass,
-        of_tables: &[(usize, Vec<usize>)],
-        waiting: &[Waiting],
+        waiting: &[Waiting<'_>],
     ) -> Result<bool> {
         let mut has_removed = false;
-        for ((number, pieces), its) in of_tables.iter().zip(waiting) {
-            let (number, heaps) = (*number, its.heaps.clone());
-            let target = &self.targets()[number];
+        for Waiting { number, target, heaps, names, pieces } in waiting {
+            let number = *number;
             let mut its_sums = SiftedSums::of(self, session, plan, number, heaps.first())?;
             let found = &plan.tables[number];
-            let (mut names, mut lasting) = (Vec::new(), Vec::new());
-            for column in &found.shape.columns {
-                let name = quote_identifier(&column.name).map_err(failed)?;
-                if found.lineage_of(column) != Some(Says::LoadedAt) {
-                    lasting.push(name.clone());
-                }
-                names.push(name);
-            }
+            let columns = found.shape.columns.iter().zip(names);
+            let lasting = columns
+                .filter(|(column, _)| found.lineage_of(column) != Some(Says::LoadedAt))
+                .map(|(_, name)| name.clone())
+                .collect();
             let table = Sifted { plan, number, target, heaps, names, lasting, others: waiting };
             let refused = sift(session, &table, retrace, its_sums.as_mut(), pass).map_err(
                 |error| match error {

@@ -82,7 +82,8 @@ impl ForeignKey {
         match &self.parent {
             // The run may be about to show rows of the other table, too.
             Some(parent) => {
-                let loaded = table.others.iter().filter(|other| other.oid == self.parent_oid);
+                let loaded = table.others.iter();
+                let loaded = loaded.filter(|other| other.target.relation.oid == self.parent_oid);
                 let heaps = loaded.flat_map(|other| &other.heaps).map(ToString::to_string);
                 heaps.chain([parent.clone()]).collect()
             }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use fullbore_core::error::Result;
+use fullbore_core::job::Publish;
 
 use super::{REMOVED, Reason, Sifted, Waiting};
 use crate::careful;
@@ -27,7 +28,7 @@ pub fn take_out(
         return Ok(0);
     }
     let mut removed = 0;
-    for heap in &table.heaps {
+    for heap in table.heaps {
         session
             .execute(&format!(
                 "CREATE TEMP TABLE fullbore_tried ON COMMIT DROP AS
@@ -79,11 +80,12 @@ fn show_others(session: &mut Session, table: &Sifted<'_>) -> Result<bool, Connec
     ))?;
     let parents: Vec<u32> = found.iter().filter_map(|row| row.get("oid")?.parse().ok()).collect();
     let own = table.target.relation.oid;
-    let others = table.others.iter().filter(|other| other.oid != own && !other.heaps.is_empty());
-    for other in others {
+    for other in table.others.iter().filter(|other| !other.heaps.is_empty()) {
+        let oid = other.target.relation.oid;
         // Rows that replace others, or become partitions, can't be shown for a trial.
-        let is_shown = other.joins && show(session, other)?;
-        if !is_shown && parents.contains(&other.oid) {
+        let is_shown =
+            oid == own || other.target.publish == Publish::Append && show(session, other)?;
+        if !is_shown && parents.contains(&oid) {
             return Ok(false);
         }
     }
@@ -91,18 +93,18 @@ fn show_others(session: &mut Session, table: &Sifted<'_>) -> Result<bool, Connec
 }
 
 /// Adds a table's waiting rows to it, unless some of them can't be there.
-fn show(session: &mut Session, other: &Waiting) -> Result<bool, ConnectionError> {
+fn show(session: &mut Session, other: &Waiting<'_>) -> Result<bool, ConnectionError> {
     session.execute("SAVEPOINT fullbore_others")?;
-    let columns = &other.columns;
+    let columns = other.names.join(", ");
+    let name = other.target.name();
     for heap in &other.heaps {
         let inserted = session.execute(&format!(
-            "INSERT INTO {} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {heap}",
-            other.name
+            "INSERT INTO {name} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {heap}"
         ));
         match inserted {
             Ok(_) => {}
             Err(ConnectionError::Server(error)) if careful::is_its_own_fault(&error) => {
-                tracing::debug!("rows of {} can't be shown yet: {error}", other.name);
+                tracing::debug!("rows of {name} can't be shown yet: {error}");
                 session.execute(
                     "ROLLBACK TO SAVEPOINT fullbore_others; RELEASE SAVEPOINT fullbore_others",
                 )?;

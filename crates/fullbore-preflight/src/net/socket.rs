@@ -71,7 +71,7 @@ pub fn set_window(socket: &TcpListener, window_bytes: Option<usize>) -> io::Resu
         Some(bytes) => buffer.set_recv_buffer_size(bytes),
         None if is_locked => {
             buffer.set_recv_buffer_size(first_buffer().unwrap_or(1 << 17) / 2)?;
-            set_locks(socket, locks & !RECEIVE_LOCK)
+            set_number(socket, libc::SO_BUF_LOCK, locks & !RECEIVE_LOCK)
         }
         None => Ok(()),
     }
@@ -102,34 +102,25 @@ fn locks(socket: &TcpListener) -> Option<libc::c_int> {
     (done == 0).then_some(locks)
 }
 
-fn set_locks(socket: &TcpListener, locks: libc::c_int) -> io::Result<()> {
+/// How much has to have come before a reader is woken, unless the stream has ended: fewer and larger
+/// reads. Where it can't be set, readers are woken for each packet.
+pub fn set_low_water(socket: &TcpStream, bytes: usize) {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    let _ = set_number(socket, libc::SO_RCVLOWAT, bytes);
+}
+
+fn set_number(socket: &impl AsRawFd, option: libc::c_int, number: libc::c_int) -> io::Result<()> {
     // SAFETY: a number of ours, and its size.
     let done = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::SOL_SOCKET,
-            libc::SO_BUF_LOCK,
-            (&raw const locks).cast(),
+            option,
+            (&raw const number).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         )
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// How much has to have come before a reader is woken, unless the stream has ended: fewer and larger
-/// reads. Where it can't be set, readers are woken for each packet.
-pub fn set_low_water(socket: &TcpStream, bytes: usize) {
-    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    // SAFETY: a number of ours, and its size.
-    unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_RCVLOWAT,
-            (&raw const bytes).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        );
-    }
 }
 
 /// The congestion control that a connection has.

@@ -33,7 +33,7 @@ use crate::assemble::{Assembled, assemble};
 use crate::ceilings;
 use crate::exit::Ended;
 use crate::load::destinations::{Destinations, parsed_only};
-use crate::load::job::job_of;
+use crate::load::job::{job_of, refuse_given};
 use crate::load::signals::listen_for_signals;
 use crate::words::{bytes, complain};
 use data::Finding;
@@ -164,12 +164,7 @@ fn check(args: &AllArgs) -> Result<()> {
         (load.reject_dir.is_some(), "--reject-dir"),
         (load.live.is_some(), "--live"),
     ];
-    if let Some((_, option)) = refused.iter().find(|(is_given, _)| *is_given) {
-        return Err(Error::usage_with_hint(
-            format!("{option} is for `fullbore load`: nothing is loaded here"),
-            format!("leave {option} out"),
-        ));
-    }
+    refuse_given(&refused, "is for `fullbore load`: nothing is loaded here", "")?;
     if !(args.time > 0.0 && args.time <= 3600.0) {
         return Err(Error::usage_with_hint(
             "--time must be more than 0 and at most 3600",
