@@ -162,8 +162,9 @@ impl Kernel for Decimal {
         // SAFETY: the caller's promise; 17 bytes before the end are readable.
         unsafe {
             let length = group.end.sub(group.start);
-            let last = L::gather(group.text, group.end.sub(L::splat(8)));
-            let before = L::gather(group.text, group.end.sub(L::splat(9)));
+            let (first, last) = L::gather_two(group.text, group.end.sub(L::splat(16)));
+            // The eight bytes one place to the left.
+            let before = last.left::<8>().or(first.right::<56>());
             // What a field without a point is: all digits, the scale's still to be made.
             let mut pointed = L::splat(0);
             let mut low = last;
@@ -263,8 +264,7 @@ impl Kernel for Date {
     unsafe fn values<L: Lanes>(&self, group: Group<L>) -> (L, L) {
         // SAFETY: the caller's promise; 16 bytes from the start are readable.
         unsafe {
-            let head = L::gather(group.text, group.start);
-            let tail = L::gather(group.text, group.start.add(L::splat(8)));
+            let (head, tail) = L::gather_two(group.text, group.start);
             let (days, right) = days(head, tail);
             let ten = group.end.sub(group.start).same(L::splat(10));
             (days.sub(L::splat(EPOCH)), right.and(ten))
@@ -288,8 +288,7 @@ impl Kernel for Timestamp {
     unsafe fn values<L: Lanes>(&self, group: Group<L>) -> (L, L) {
         // SAFETY: the caller's promise; 19 bytes from the start are readable.
         unsafe {
-            let head = L::gather(group.text, group.start);
-            let tail = L::gather(group.text, group.start.add(L::splat(8)));
+            let (head, tail) = L::gather_two(group.text, group.start);
             let (days, right) = days(head, tail);
             let between = tail.right::<16>().and(L::splat(0xff));
             let is = |byte: u8| between.same(L::splat(u64::from(byte)));

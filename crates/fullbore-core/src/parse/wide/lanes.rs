@@ -15,6 +15,18 @@ pub trait Lanes: Copy {
     unsafe fn steps(step: u64) -> Self;
     /// Eight bytes at `base` + each lane, which must all be readable; the first byte is the lowest.
     unsafe fn gather(base: *const u8, offsets: Self) -> Self;
+    /// Eight bytes at `base` + each lane, and the eight that follow them.
+    #[inline(always)]
+    unsafe fn gather_two(base: *const u8, offsets: Self) -> (Self, Self) {
+        // SAFETY: handed on.
+        unsafe { (Self::gather(base, offsets), Self::gather(base, offsets.add(Self::splat(8)))) }
+    }
+    /// Eight bytes at `base`, at `base` + `step`, and so on.
+    #[inline(always)]
+    unsafe fn load_each(base: *const u8, step: usize) -> Self {
+        // SAFETY: handed on.
+        unsafe { Self::gather(base, Self::steps(step as u64)) }
+    }
     /// All lanes to `out`.
     unsafe fn store(self, out: *mut i64);
     /// The low halves of all lanes to `out`.
@@ -93,12 +105,10 @@ pub unsafe fn run<L: Lanes, K: Kernel>(
         let offset = L::splat(u64::from(OFFSET));
         let one = L::splat(1);
         let null_bytes = L::splat(fields.null_bytes as u64);
-        let step = L::splat((L::LANES * fields.stride * 4) as u64);
-        let mut at = L::steps(fields.stride as u64 * 4);
+        let step = fields.stride * size_of::<u32>();
         for group in 0..fields.rows / L::LANES {
             // The separator before the field in the low half, the one after it in the high half.
-            let pair = L::gather(separators, at);
-            at = at.add(step);
+            let pair = L::load_each(separators.add(group * L::LANES * step), step);
             let mut start = pair.and(offset).add(one);
             let mut end = pair.right::<32>().and(offset);
             // The flag of a special field is the pair's highest bit.
