@@ -12,6 +12,7 @@ use fullbore_core::plan::look::Sources;
 use fullbore_core::plan::partitions::{Request, Slot};
 use fullbore_core::plan::pieces::piece_bytes;
 use fullbore_core::plan::{FileRange, KeyBounds, KeyLimits, PieceInput, PlannedPiece};
+use fullbore_core::source::cast::judged_by_server;
 use fullbore_postgres::{Postgres, Target};
 
 /// Refuses options of partitions where none are made.
@@ -66,6 +67,7 @@ impl PartitionTarget<'_> {
         notes: &mut Vec<String>,
     ) -> Result<Vec<PlannedPiece>> {
         let key = self.key(shape)?;
+        refuse_judged(sources, &key)?;
         let column = shape.columns.iter().position(|column| column.name == key.name);
         let from_job = !self.job.partition_bounds.is_empty();
         let written = match from_job {
@@ -99,7 +101,7 @@ impl PartitionTarget<'_> {
                     KeyBounds {
                         lower: lower.clone(),
                         upper: upper.clone(),
-                        keys: KeyLimits { column, lower: slot.lower, upper: slot.upper },
+                        keys: limits(&key, column, slot.lower, slot.upper),
                         replaces: partition.clone(),
                     }
                 }
@@ -113,7 +115,7 @@ impl PartitionTarget<'_> {
                             Some(upper) => written(upper)?.0,
                             None => "MAXVALUE".into(),
                         },
-                        keys: KeyLimits { column, lower: Some(partition.lower), upper },
+                        keys: limits(&key, column, Some(partition.lower), upper),
                         replaces: None,
                     }
                 }
@@ -138,7 +140,11 @@ impl PartitionTarget<'_> {
     fn key(&self, shape: &ParseShape) -> Result<KeyColumn> {
         let columns = self.target.relation.partition_key.as_ref().map(|(_, columns)| columns);
         match columns.map(Vec::as_slice) {
-            Some([column]) => KeyColumn::new(shape, column),
+            Some([column]) => {
+                let key = KeyColumn::new(shape, column)?;
+                let digits = self.target.second_digits(column);
+                Ok(digits.into_iter().fold(key, KeyColumn::with_second_digits))
+            }
             _ => Err(Error::usage_with_hint(
                 format!("{} has no single partition key", self.target.name()),
                 "name it with --create --partition-by COLUMN",
@@ -213,8 +219,20 @@ impl PartitionTarget<'_> {
     fn slots_of_target(&self, key: &KeyColumn) -> Result<Vec<WrittenSlot>> {
         let mut slots = Vec::new();
         for found in self.postgres.partitions(self.target)? {
-            let (lower, lower_key) = self.end(key, found.lower.trim_matches('\''))?;
-            let (upper, upper_key) = self.end(key, found.upper.trim_matches('\''))?;
+            let (lower, upper) = (found.lower.trim_matches('\''), found.upper.trim_matches('\''));
+            let place = |text| beyond(key, text);
+            if place(lower) == Some(Beyond::After) || place(upper) == Some(Beyond::Before) {
+                // No key that we can read is in it.
+                continue;
+            }
+            let (lower, lower_key) = match place(lower) {
+                Some(_) => (self.target.literal(&key.name, lower)?, None),
+                None => self.end(key, lower)?,
+            };
+            let (upper, upper_key) = match place(upper) {
+                Some(_) => (self.target.literal(&key.name, upper)?, None),
+                None => self.end(key, upper)?,
+            };
             slots.push(WrittenSlot {
                 slot: Slot { lower: lower_key, upper: upper_key },
                 lower,
@@ -225,6 +243,51 @@ impl PartitionTarget<'_> {
         slots.sort_by_key(|written| written.slot.lower.unwrap_or(Key::MIN));
         Ok(slots)
     }
+}
+
+/// Where a bound stands that is none of the keys which are read here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beyond {
+    Before,
+    After,
+}
+
+/// Bounds that no key of the files reaches: infinity, years before the first and after 9999.
+fn beyond(key: &KeyColumn, bound: &str) -> Option<Beyond> {
+    use fullbore_core::parse::types::FieldType::{Date, Timestamp, TimestampTz};
+    let is_moment = matches!(key.field_type, Date | Timestamp | TimestampTz { .. });
+    if !is_moment || matches!(bound, "MINVALUE" | "MAXVALUE") || key.of_text(bound).is_some() {
+        return None;
+    }
+    let year = bound.split('-').next().unwrap_or_default();
+    match bound {
+        "-infinity" => Some(Beyond::Before),
+        "infinity" => Some(Beyond::After),
+        _ if bound.ends_with(" BC") => Some(Beyond::Before),
+        _ if year.len() > 4 && year.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Some(Beyond::After)
+        }
+        _ => None,
+    }
+}
+
+/// What keys of a piece may be, as the files have them: the ends are those that are stored.
+fn limits(key: &KeyColumn, column: usize, lower: Option<Key>, upper: Option<Key>) -> KeyLimits {
+    let of_file = |end: Option<Key>| end.map(|end| key.first_stored_as(end));
+    KeyLimits { column, lower: of_file(lower), upper: of_file(upper) }
+}
+
+/// Refuses a key whose stored values mean what the server says: their order is not known here.
+fn refuse_judged(sources: &Sources, key: &KeyColumn) -> Result<()> {
+    let stored = sources.stored.get(key.shape.columns[0].field).into_iter().flatten();
+    let Some(why) = stored.into_iter().find_map(|kind| judged_by_server(kind, &key.field_type))
+    else {
+        return Ok(());
+    };
+    Err(Error::usage_with_hint(
+        format!("the key {:?} is {why}, so that only the server knows its order", key.name),
+        "set the session's TimeZone to UTC where that is what it is in, or load with --publish append or replace",
+    ))
 }
 
 /// The stretches of the sources, however they were gathered into pieces.

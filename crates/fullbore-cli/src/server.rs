@@ -4,7 +4,7 @@
 use std::os::unix::process::CommandExt;
 
 use clap::{Args, Subcommand};
-use fullbore_postgres::server::{Embedded, ServerError};
+use fullbore_postgres::server::{Embedded, SUPERUSER, ServerError};
 
 use crate::args::output::AnswerArgs;
 use crate::exit::Ended;
@@ -44,6 +44,9 @@ pub struct PsqlArgs {
     pub args: Vec<String>,
 }
 
+/// Variables of a session, not of where it goes.
+const KEPT: [&str; 5] = ["PGTZ", "PGDATESTYLE", "PGOPTIONS", "PGCLIENTENCODING", "PGAPPNAME"];
+
 pub fn run(args: &ServerArgs) -> Ended {
     match &args.action {
         ServerAction::Start => report(start()),
@@ -63,8 +66,19 @@ pub fn psql(args: &PsqlArgs) -> Ended {
             Some((first, others)) if !first.starts_with('-') => (first.as_str(), others),
             _ => ("postgres", args.args.as_slice()),
         };
-        let error =
-            std::process::Command::new(program).arg(embedded.url(database)).args(args).exec();
+        let mut psql = std::process::Command::new(program);
+        // What aims or guards other connections would lead elsewhere, the URL's host or not.
+        for (name, _) in std::env::vars_os() {
+            if name.as_encoded_bytes().starts_with(b"PG") && !KEPT.iter().any(|kept| name == *kept)
+            {
+                psql.env_remove(name);
+            }
+        }
+        // By variables, so that psql's own options mean what they mean.
+        let cluster = embedded.cluster();
+        psql.env("PGHOST", &cluster.socket_dir).env("PGPORT", cluster.port.to_string());
+        psql.env("PGUSER", SUPERUSER).env("PGDATABASE", database);
+        let error = psql.args(args).exec();
         complain(&format!("psql can't be started: {error}"), None);
         Ok(Ended::Failed)
     }))

@@ -192,9 +192,24 @@ fn the_embedded_server_has_the_extension() {
     let started = run(&["server", "start"]);
     let checked = run(&["extension", "check", started.stdout.trim()]);
     let made = run(&["psql", "-X", "-q", "-c", "CREATE DATABASE another"]);
+    // It opens that server whatever the environment says, and takes psql's own options.
+    let mut opened = fullbore_testing::fullbore_command();
+    opened.args([
+        "psql",
+        "-X",
+        "-At",
+        "-d",
+        "another",
+        "-c",
+        "SELECT current_database(), current_user",
+    ]);
+    opened.env("FULLBORE_HOME", home.path("home")).env("FULLBORE_POSTGRES_BIN", &bin_dir);
+    opened.env("PGHOSTADDR", "192.0.2.1").env("PGUSER", "nobody").env("PGREQUIREAUTH", "md5");
+    let opened = fullbore_testing::output_of(opened);
     let another = started.stdout.trim().replace("/postgres?", "/another?");
     let checked_another = run(&["extension", "check", &another]);
     let stopped = run(&["server", "stop"]);
+    assert_eq!(opened.stdout.trim(), "another|postgres", "{}", opened.stderr);
     for output in [started, checked, made, checked_another, stopped] {
         assert_eq!(output.code, 0, "{}{}", output.stdout, output.stderr);
     }

@@ -88,3 +88,38 @@ fn moments_are_those_that_copy_makes_of_them() {
     assert!(planned.stdout.contains("in the file"), "{}", planned.stdout);
     assert_no_leftovers(&database);
 }
+
+#[test]
+fn moments_without_a_zone_are_those_of_a_session_in_utc() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql(
+        "CREATE TABLE t (at timestamptz); CREATE TABLE p (at timestamptz) PARTITION BY RANGE (at)",
+    );
+    let files = Files::new();
+    let noon = 1_719_835_200_000_000_i64;
+    let column: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![noon, noon + 1]));
+    let file = parquet(&files, "naive.parquet", &[("at", column)]);
+    let in_zone = |zone: &str| format!("{}&options=-c%20TimeZone%3D{zone}", database.url());
+    let load = |zone: &str, args: &[&str]| {
+        let url = in_zone(zone);
+        let mut all = vec!["load", file.as_str(), "--to", &url];
+        all.extend(args);
+        files.fullbore(&all)
+    };
+    let output = load("UTC", &["--table", "t"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let output = load("UTC", &["--table", "p", "--publish", "partitions"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let found = "SET timezone = 'UTC'; SET datestyle = 'ISO'; SELECT string_agg(at::text, ' ' ORDER BY at) FROM ";
+    for table in ["t", "p"] {
+        assert_eq!(
+            database.psql(&format!("{found}{table}")),
+            "2024-07-01 12:00:00+00 2024-07-01 12:00:00.000001+00"
+        );
+    }
+    // Elsewhere the server alone knows their order.
+    let output = load("America/New_York", &["--table", "p", "--publish", "partitions"]);
+    assert_eq!(output.code, 2, "{}", output.stdout);
+    assert!(output.stderr.contains("only the server knows its order"), "{}", output.stderr);
+}

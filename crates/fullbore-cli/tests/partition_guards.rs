@@ -130,3 +130,117 @@ fn partitions_lie_where_their_parent_wants_them() {
         session(database.url()).execute(&format!("DROP TABLESPACE {name}")).expect("dropped");
     }
 }
+
+#[test]
+fn row_security_of_the_parent_is_not_passed_by() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    partitioned(&database);
+    let role = format!("fb_owner_{}", std::process::id());
+    database.psql(&format!(
+        "CREATE ROLE {role} LOGIN; GRANT CREATE ON SCHEMA public TO {role};
+         ALTER TABLE ours OWNER TO {role}; ALTER TABLE ours ENABLE ROW LEVEL SECURITY;
+         CREATE POLICY own ON ours WITH CHECK (v = 'a')"
+    ));
+    let url = database.url().replace("postgres@", &format!("{role}@"));
+    let files = Files::new();
+    let file = files.write("x.csv", rows(0..10));
+    let mut args = vec!["load", &file, "--table", "ours", "--to", &url, "--no-ledger"];
+    args.extend(PARTITIONS);
+    // It does not hold for the owner, unless it is forced.
+    let output = files.fullbore(&args);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    database.psql("TRUNCATE ours; ALTER TABLE ours FORCE ROW LEVEL SECURITY");
+    let output = files.fullbore(&args);
+    assert_eq!(output.code, REFUSED, "{}", output.stdout);
+    assert!(output.stderr.contains("its row security would not look at"), "{}", output.stderr);
+    database.psql(&format!("DROP OWNED BY {role} CASCADE; DROP ROLE {role}"));
+}
+
+#[test]
+fn rows_are_held_to_what_the_target_is_held_to() {
+    for server in SERVERS {
+        let cluster = shared_or_skip!(server);
+        let database = cluster.fresh_database();
+        database.psql(
+            "CREATE TABLE whole (k int, v text) PARTITION BY LIST (v);
+             CREATE TABLE ours PARTITION OF whole FOR VALUES IN ('some text') PARTITION BY RANGE (k)",
+        );
+        let files = Files::new();
+        let text: String = (0..7).map(|k| format!("{k},some text\n")).collect();
+        let file = files.write("x.csv", format!("{text}7,other\n"));
+        let mut args = PARTITIONS.to_vec();
+        args.extend(["--max-rejects", "1"]);
+        let output = files.load(&database, &file, "ours", &args);
+        assert_eq!(output.code, 3, "{}", output.stderr);
+        assert_eq!(database.psql("SELECT count(*), max(k) FROM whole"), "7|6");
+        assert_eq!(
+            database.psql(
+                "SELECT count(*) FROM pg_constraint JOIN pg_inherits ON inhrelid = conrelid
+                  WHERE contype = 'c' AND conname LIKE 'fullbore%'"
+            ),
+            "0",
+            "the parents' constraint says it from there on"
+        );
+        assert_no_leftovers(&database);
+    }
+}
+
+#[test]
+fn grants_that_every_new_table_gets_are_nothing_to_lose() {
+    for server in SERVERS {
+        let cluster = shared_or_skip!(server);
+        let database = cluster.fresh_database();
+        database.psql("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO pg_monitor");
+        partitioned(&database);
+        database.psql("CREATE TABLE low PARTITION OF ours FOR VALUES FROM (0) TO (10)");
+        let files = Files::new();
+        let file = files.write("x.csv", rows(0..10));
+        database.psql("GRANT INSERT ON low TO pg_monitor");
+        let output = files.load(&database, &file, "ours", &PARTITIONS);
+        assert_refused(&database, &output, REFUSED, &["has grants that would be lost"]);
+        database.psql("REVOKE INSERT ON low FROM pg_monitor");
+        let output = files.load(&database, &file, "ours", &PARTITIONS);
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        let granted = "SELECT has_table_privilege('pg_monitor', 'low', 'SELECT')";
+        assert_eq!(database.psql(granted), "t");
+    }
+}
+
+#[test]
+fn indexes_of_partitions_are_as_their_parents_say() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    partitioned(&database);
+    let space = format!("fb_indexes_{}", std::process::id());
+    let url = format!("{}&options=-c%20allow_in_place_tablespaces=on", database.url());
+    session(&url).execute(&format!("CREATE TABLESPACE {space} LOCATION ''")).expect("made");
+    database.psql(&format!(
+        "ALTER TABLE ours DROP CONSTRAINT IF EXISTS ours_pkey;
+         ALTER TABLE ours ADD CONSTRAINT one UNIQUE (k) WITH (fillfactor = 70)
+               USING INDEX TABLESPACE {space} DEFERRABLE;
+         CREATE INDEX two ON ours (v) TABLESPACE {space}"
+    ));
+    let files = Files::new();
+    let file = files.write("x.csv", "2000,a\n2001,b\n");
+    let output = files.load(&database, &file, "ours", &PARTITIONS);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let found = database.psql(
+        "SELECT DISTINCT coalesce(spcname, '') || coalesce(c.reloptions[1], '') || p.relname
+           FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid JOIN pg_class p ON p.oid = inhparent
+           LEFT JOIN pg_tablespace s ON s.oid = c.reltablespace
+          WHERE p.relname IN ('one', 'two') ORDER BY 1",
+    );
+    assert_eq!(found, format!("{space}fillfactor=70one\n{space}two"));
+    // One whose index lies elsewhere would lose that.
+    database.psql(
+        "CREATE TABLE low PARTITION OF ours FOR VALUES FROM (5000) TO (5010);
+         ALTER INDEX low_v_idx SET TABLESPACE pg_default",
+    );
+    let file = files.write("y.csv", "5000,c\n");
+    let output = files.load(&database, &file, "ours", &PARTITIONS);
+    assert_eq!(output.code, REFUSED, "{}", output.stdout);
+    assert!(output.stderr.contains("settings of the index low_v_idx"), "{}", output.stderr);
+    database.psql("DROP TABLE ours");
+    session(database.url()).execute(&format!("DROP TABLESPACE {space}")).expect("dropped");
+}

@@ -233,6 +233,8 @@ fn keys_of_every_ordered_type_reach_their_last_value() {
             ("date", &["1992-01-02", "2024-02-29", "9999-12-31"]),
             ("timestamp", &["1999-12-31 23:59:59.999999", "2000-01-01"]),
             ("timestamptz", &["2024-03-31 00:59:59+00", "2024-03-31 04:00:00+02"]),
+            ("timestamp(0)", &["1999-12-31 23:59:58.5", "2024-01-02 00:00:00.7"]),
+            ("timestamptz(3)", &["2024-03-31 00:59:59.0005+00"]),
         ] {
             let database = cluster.fresh_database();
             database.psql(&format!(

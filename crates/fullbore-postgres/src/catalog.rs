@@ -13,6 +13,8 @@ pub struct Relation {
     pub columns: Vec<Column>,
     /// Of a partitioned table: strategy (`r` range) and its key columns.
     pub partition_key: Option<(char, Vec<String>)>,
+    /// Of a partition: what its parents hold its rows to.
+    pub partition_constraint: Option<String>,
     pub row_security: bool,
     /// A trigger of it, or of a partition, may change rows before they are checked.
     pub is_changed_before: bool,
@@ -66,6 +68,8 @@ pub fn relation(
                            -- For each row, before it, of INSERT.
                            AND tgtype & 7 = 7 AND tgenabled <> 'D') AS before,
                 p.partstrat,
+                CASE WHEN c.relispartition THEN pg_get_partition_constraintdef(c.oid) END
+                    AS partition_constraint,
                 (SELECT string_agg(coalesce(a.attname, ''), E'\\x01' ORDER BY k.place)
                    FROM unnest(p.partattrs::int2[]) WITH ORDINALITY AS k(attnum, place)
                    LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
@@ -87,6 +91,7 @@ pub fn relation(
         kind: text(row, "relkind").chars().next().unwrap_or('?'),
         columns: columns(session, oid)?,
         partition_key,
+        partition_constraint: row.get("partition_constraint").map(str::to_owned),
         row_security: flag(row, "relrowsecurity"),
         is_changed_before: flag(row, "before"),
         has_checks: flag(row, "checks"),

@@ -31,13 +31,49 @@ pub fn create_table(
 
 /// A schema file's statement, partitioned where that is asked for and not written in it.
 pub fn with_partition(sql: &str, partition_by: Option<&str>) -> Result<String, ConnectionError> {
-    let sql = sql.trim().trim_end_matches(';').trim_end();
+    let (words, end) = outline(sql);
+    let is_partitioned = words.windows(2).any(|pair| pair == ["partition", "by"]);
+    // Without what follows: a comment would swallow the clause.
+    let statement = &sql[..end];
     match partition_by {
-        Some(key) if !sql.to_ascii_uppercase().contains("PARTITION BY") => {
-            Ok(format!("{sql} PARTITION BY RANGE ({})", quote_identifier(key)?))
+        Some(key) if !is_partitioned => {
+            Ok(format!("{statement}\nPARTITION BY RANGE ({})", quote_identifier(key)?))
         }
-        _ => Ok(sql.to_owned()),
+        _ => Ok(statement.to_owned()),
     }
+}
+
+/// The words of a statement outside quotes and comments, in lower case, and where it ends, without
+/// semicolon and comments behind it.
+fn outline(sql: &str) -> (Vec<String>, usize) {
+    let (mut words, mut end, mut at) = (Vec::new(), 0, 0);
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
+    while let Some(&byte) = sql.as_bytes().get(at) {
+        let rest = &sql[at..];
+        let until = |closing: &str, from: usize| {
+            rest[from..].find(closing).map_or(rest.len(), |found| from + found + closing.len())
+        };
+        let (length, counts) = match byte {
+            b'-' if rest.starts_with("--") => (until("\n", 2), false),
+            b'/' if rest.starts_with("/*") => (until("*/", 2), false),
+            // Doubled within, they end and begin again.
+            b'\'' => (until("'", 1), true),
+            b'"' => (until("\"", 1), true),
+            b';' => (1, false),
+            byte if byte.is_ascii_whitespace() => (1, false),
+            byte if is_word(byte) => {
+                let length = rest.bytes().position(|byte| !is_word(byte)).unwrap_or(rest.len());
+                words.push(rest[..length].to_ascii_lowercase());
+                (length, true)
+            }
+            _ => (1, true),
+        };
+        at += length;
+        if counts {
+            end = at;
+        }
+    }
+    (words, end)
 }
 
 /// What a SQL type is parsed into, for destinations without a server to ask: the names of
@@ -112,5 +148,30 @@ pub fn type_name(field_type: &FieldType) -> String {
         FieldType::Json => "json".into(),
         FieldType::Jsonb => "jsonb".into(),
         FieldType::Array(item) => format!("{}[]", type_name(item)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clause_stands_behind_the_statement_and_not_in_a_comment() {
+        let made = |sql| with_partition(sql, Some("k")).expect("quoted");
+        let clause = "\nPARTITION BY RANGE (\"k\")";
+        let plain = "CREATE TABLE t (k int)";
+        for sql in [plain, "CREATE TABLE t (k int);\n-- end", "CREATE TABLE t (k int) /* ; */ ;\n"]
+        {
+            assert_eq!(made(sql), format!("{plain}{clause}"));
+        }
+        let talks = "CREATE TABLE t (k int -- no PARTITION BY\n, s text DEFAULT 'partition by;')";
+        assert_eq!(made(talks), format!("{talks}{clause}"));
+        for sql in [
+            "CREATE TABLE t (k int) PARTITION  BY RANGE (k)",
+            "create table t (k int) partition\nby list (k)",
+        ] {
+            assert_eq!(made(sql), sql);
+        }
+        assert_eq!(with_partition("CREATE TABLE t (k int) ; ", None).expect("as it is"), plain);
     }
 }

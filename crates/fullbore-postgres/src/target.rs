@@ -68,6 +68,15 @@ impl Target {
         columns.filter(|column| column.is_identity && !is_sent(column)).collect()
     }
 
+    /// How many digits of a second a column keeps, where it is a moment that keeps fewer than the server
+    /// can.
+    pub fn second_digits(&self, column: &str) -> Option<u32> {
+        let found = self.relation.columns.iter().find(|candidate| candidate.name == column)?;
+        let kind = &found.catalog_type;
+        let is_moment = matches!(kind.name.as_str(), "timestamp" | "timestamptz");
+        u32::try_from(kind.modifier).ok().filter(|digits| is_moment && *digits < 6)
+    }
+
     /// A value of a column as a literal of its type.
     pub fn literal(&self, column: &str, value: &str) -> Result<String> {
         let found = self.relation.columns.iter().find(|candidate| candidate.name == column);

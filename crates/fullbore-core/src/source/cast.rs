@@ -60,7 +60,7 @@ pub fn exact(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, (Option<us
         let value = array_value_to_string(array, row).unwrap_or_default();
         return Err((Some(row), format!("holds {value}, which no {wanted} of the server's is")));
     }
-    let cast = cast_with_options(array, wanted, &options).map_err(whole)?;
+    let cast = in_the_zone(array, wanted, &options).map_err(whole)?;
     if let Some(row) = left_its_range(array, &cast) {
         let value = array_value_to_string(array, row).unwrap_or_default();
         return Err((Some(row), format!("holds {value}, which is out of range of {wanted}")));
@@ -76,6 +76,35 @@ pub fn exact(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, (Option<us
         }
     }
     Ok(cast)
+}
+
+/// Casts; what has no zone is of the wanted one, which is UTC. By its name arrow knows no zone without a
+/// table of them, as an offset it does.
+fn in_the_zone(
+    array: &ArrayRef,
+    wanted: &DataType,
+    options: &CastOptions<'_>,
+) -> Result<ArrayRef, arrow_schema::ArrowError> {
+    match by_offset(wanted) {
+        Some(offset) => {
+            cast_with_options(&cast_with_options(array, &offset, options)?, wanted, options)
+        }
+        None => cast_with_options(array, wanted, options),
+    }
+}
+
+/// The same type, moments in UTC by their offset; `None` for types without any.
+fn by_offset(kind: &DataType) -> Option<DataType> {
+    match kind {
+        DataType::Timestamp(unit, Some(zone)) if **zone == *"UTC" => {
+            Some(DataType::Timestamp(*unit, Some("+00:00".into())))
+        }
+        DataType::List(item) => {
+            let inner = by_offset(item.data_type())?;
+            Some(DataType::List(Arc::new(item.as_ref().clone().with_data_type(inner))))
+        }
+        _ => None,
+    }
 }
 
 /// The array as text that the server reads as a value of the target's type.
@@ -295,6 +324,26 @@ mod tests {
         let micros = [1, 2, 2, 2, -1, -2, -2, -9_223_372_036_854_776, 9_223_372_036_854_776];
         let wanted = TimestampMicrosecondArray::from(micros.to_vec()).with_timezone("UTC");
         assert_eq!(*found.expect("rounded"), wanted);
+    }
+
+    #[test]
+    fn moments_without_a_zone_are_utc_where_the_session_is() {
+        let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+        let wanted = TimestampMicrosecondArray::from(vec![Some(86_400_000_000), None]);
+        let wanted = wanted.with_timezone("UTC");
+        let moments = TimestampMicrosecondArray::from(vec![Some(86_400_000_000), None]);
+        assert_eq!(*cast(moments.clone(), &utc).expect("cast"), wanted);
+        let days = arrow_array::Date32Array::from(vec![Some(1), None]);
+        assert_eq!(*cast(days, &utc).expect("cast"), wanted);
+        // What has a zone stays the moment that it is.
+        let elsewhere = moments.clone().with_timezone("Europe/Zurich");
+        assert_eq!(*cast(elsewhere, &utc).expect("cast"), wanted);
+        let item = |kind| Arc::new(arrow_schema::Field::new_list_field(kind, true));
+        let offsets = arrow_buffer::OffsetBuffer::from_lengths([2]);
+        let stored = item(moments.data_type().clone());
+        let lists = ListArray::new(stored, offsets, Arc::new(moments), None);
+        let found = cast(lists, &DataType::List(item(utc))).expect("cast");
+        assert_eq!(*found.as_list::<i32>().value(0), wanted);
     }
 
     #[test]

@@ -95,7 +95,16 @@ impl Login<'_> {
         let (mechanism, binding) = self.choose(wire, &offered)?;
         let mut scram = ScramSha256::new(self.password()?.as_bytes(), binding);
         let wrong = |error: std::io::Error| {
-            self.refuse(format!("the server does not keep to SCRAM: {error}"), None)
+            match error.to_string() {
+            reason if reason.contains("iteration count exceeds") => self.refuse(
+                "the password was stored with more SCRAM iterations than the 100,000 that are done here",
+                Some(
+                    "set scram_iterations to 100000 or less at the server and the role's password anew, \
+                     or use a certificate or another way to log in",
+                ),
+            ),
+            reason => self.refuse(format!("the server does not keep to SCRAM: {reason}"), None),
+        }
         };
 
         let mut message = BytesMut::new();

@@ -9,6 +9,7 @@ pub struct Environment {
     variables: BTreeMap<String, String>,
     home: Option<PathBuf>,
     user: Option<String>,
+    server_user: Option<u32>,
     socket_directories: Vec<PathBuf>,
     configuration_directories: Vec<PathBuf>,
 }
@@ -32,6 +33,7 @@ impl Environment {
                 .map(|(name, _)| name)
                 .or_else(|| variable("USER"))
                 .or_else(|| variable("LOGNAME")),
+            server_user: user_number(&passwd, "postgres"),
             // Debian and Red Hat build with the first, everybody else with the second.
             socket_directories: vec!["/var/run/postgresql".into(), "/tmp".into()],
             configuration_directories: vec!["/etc/postgresql-common".into(), "/etc".into()],
@@ -91,6 +93,11 @@ impl Environment {
         self.user.as_deref()
     }
 
+    /// The number of the user whom servers of this machine run as.
+    pub(super) fn server_user(&self) -> Option<u32> {
+        self.server_user
+    }
+
     pub(super) fn socket_directories(&self) -> &[PathBuf] {
         &self.socket_directories
     }
@@ -115,6 +122,14 @@ impl std::fmt::Debug for Environment {
 }
 
 /// Name and home of a user.
+fn user_number(passwd: &str, wanted: &str) -> Option<u32> {
+    let mut entries = passwd.lines().map(|line| line.split(':'));
+    entries
+        .find_map(|mut fields| fields.next().filter(|name| *name == wanted).and(fields.nth(1)))?
+        .parse()
+        .ok()
+}
+
 fn passwd_entry(passwd: &str, wanted: u32) -> Option<(String, String)> {
     passwd.lines().find_map(|line| {
         let fields: Vec<&str> = line.split(':').collect();

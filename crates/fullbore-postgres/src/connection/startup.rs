@@ -127,8 +127,17 @@ fn connect_to(
                     source: io::ErrorKind::TimedOut.into(),
                 });
             }
-            Err(error) if asks_for_the_other_way(&error) => last_error = Some(error),
-            result => return result,
+            // Why there is no encryption says more than that the server wants some.
+            Err(error) if asks_for_the_other_way(&error) => {
+                let keeps_first = matches!(last_error, Some(ConnectionError::Tls { .. }));
+                last_error = if keeps_first { last_error } else { Some(error) };
+            }
+            result => {
+                if let (Ok(_), Some(error @ ConnectionError::Tls { .. })) = (&result, &last_error) {
+                    tracing::warn!("not encrypted, since sslmode=prefer allows it: {error}");
+                }
+                return result;
+            }
         }
     }
     Err(last_error.unwrap_or_else(|| ConnectionError::usage("there is no way to connect")))

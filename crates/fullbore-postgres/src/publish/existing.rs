@@ -51,12 +51,26 @@ pub fn partitions(session: &mut Session, oid: u32) -> Result<Vec<ExistingPartiti
 /// What a partition has of its own, so that another table can't take its place unnoticed.
 const OWN_PROPERTIES: &str = "
     WITH part AS (SELECT * FROM pg_class WHERE oid = {part}),
-         parent AS (SELECT * FROM pg_class WHERE oid = {parent})
+         parent AS (SELECT * FROM pg_class WHERE oid = {parent}),
+         -- What default privileges give every new table of the role beside the parent.
+         given AS (
+           SELECT g.* FROM part,
+                  aclexplode(coalesce((SELECT defaclacl FROM pg_default_acl
+                                        WHERE defaclrole = relowner AND defaclnamespace = 0
+                                          AND defaclobjtype = 'r'), acldefault('r', relowner))) g
+            UNION
+           SELECT g.* FROM part, parent, pg_default_acl, aclexplode(defaclacl) g
+            WHERE defaclrole = part.relowner AND defaclnamespace = parent.relnamespace
+              AND defaclobjtype = 'r')
     SELECT 'partitions of its own' AS what FROM part WHERE relkind = 'p'
     UNION ALL SELECT 'its rows in a foreign table' FROM part WHERE relkind = 'f'
     UNION ALL SELECT 'another owner, ' || pg_get_userbyid(relowner) FROM part
      WHERE relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
-    UNION ALL SELECT 'grants' FROM part WHERE relacl IS NOT NULL
+    UNION ALL SELECT 'grants' FROM part
+     WHERE EXISTS (SELECT * FROM aclexplode(coalesce(relacl, acldefault('r', relowner)))
+                   EXCEPT SELECT * FROM given)
+        OR EXISTS (SELECT * FROM given
+                   EXCEPT SELECT * FROM aclexplode(coalesce(relacl, acldefault('r', relowner))))
     UNION ALL SELECT 'storage options' FROM part WHERE reloptions IS NOT NULL
     UNION ALL SELECT 'the tablespace ' || coalesce(spcname, 'of the database')
       FROM part JOIN parent ON part.reltablespace <> parent.reltablespace
@@ -72,6 +86,11 @@ const OWN_PROPERTIES: &str = "
      WHERE tgrelid = {part} AND NOT tgisinternal AND tgparentid = 0
     UNION ALL SELECT 'the index ' || indexrelid::regclass FROM pg_index
      WHERE indrelid = {part} AND NOT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = indexrelid)
+    UNION ALL SELECT 'settings of the index ' || c.relname
+      FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+      JOIN pg_inherits h ON h.inhrelid = c.oid JOIN pg_class p ON p.oid = h.inhparent
+     WHERE i.indrelid = {part} AND (c.reltablespace <> p.reltablespace
+                                    OR c.reloptions IS DISTINCT FROM p.reloptions)
     UNION ALL SELECT 'the constraint ' || conname FROM pg_constraint
      WHERE conrelid = {part} AND coninhcount = 0 AND conparentid = 0 AND contype NOT IN ('p', 'u', 'x', 't')
     UNION ALL SELECT 'the foreign key ' || conname || ' of ' || conrelid::regclass FROM pg_constraint
@@ -165,8 +184,9 @@ pub fn lock_parent(session: &mut Session, target: &Target) -> Result<()> {
         .map_err(failed)
 }
 
-/// Takes an empty partition away, in the transaction that is open and has locked its parent. It is locked and detached before it
-/// is looked at: then nobody can add a row any more, or give it something of its own.
+/// Takes an empty partition away, in the transaction that is open and has locked its parent. It is
+/// locked and detached before it is looked at: then nobody can add a row any more, or give it something
+/// of its own.
 pub fn vacate(session: &mut Session, target: &Target, partition: &str) -> Result<Vacated> {
     let parent = target.name();
     session

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use fullbore_core::error::Result;
 
 use crate::catalog::IndexDefinition;
-use crate::connection::{ConnectionError, QualifiedName, quote_identifier};
+use crate::connection::{ConnectionError, QualifiedName, quote_identifier, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
 
@@ -59,8 +59,23 @@ fn work<T>(
 /// The job that builds an index, or the constraint behind it, on another table.
 pub fn job(index: &IndexDefinition, table: &QualifiedName, target: &QualifiedName) -> Result<Job> {
     let known = index.constraint.as_ref().map_or(&index.name, |constraint| &constraint.name);
-    let statement = statement(index, table, None).map_err(failed)?;
-    Ok(Job { what: format!("building {known} of {target}"), statements: vec![statement] })
+    let mut index = index.clone();
+    if let Some(constraint) = index.constraint.as_mut().filter(|found| found.attaches.is_some())
+        && !index.options.is_empty()
+    {
+        // pg_get_constraintdef does not tell storage parameters.
+        let definition = &constraint.definition;
+        let definition = definition.strip_suffix(&constraint.timing).unwrap_or(definition);
+        constraint.definition =
+            format!("{definition} WITH ({}){}", index.options, constraint.timing);
+    }
+    let mut sql = statement(&index, table, None).map_err(failed)?;
+    if !index.tablespace.is_empty() {
+        // Nor does pg_get_indexdef tell the tablespace. The setting ends with the statement.
+        let tablespace = quote_literal(&index.tablespace).map_err(failed)?;
+        sql = format!("SET LOCAL default_tablespace = {tablespace}; {sql}");
+    }
+    Ok(Job { what: format!("building {known} of {target}"), statements: vec![sql] })
 }
 
 /// The statement that builds an index, or the constraint behind it, on another table.

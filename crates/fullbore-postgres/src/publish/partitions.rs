@@ -19,6 +19,9 @@ use crate::target::Target;
 /// The name of the CHECK that holds a piece to its key range.
 pub const RANGE_CHECK: &str = "fullbore_key_range";
 
+/// The name of the CHECK that holds a piece to what its future parent is held to itself.
+const PARENTS_CHECK: &str = "fullbore_parents_range";
+
 pub fn check(relation: &Relation) -> Result<()> {
     match &relation.partition_key {
         None => Err(refuse(
@@ -67,17 +70,34 @@ pub fn try_ranges(
     target: &Target,
 ) -> Result<()> {
     session.execute("BEGIN").map_err(failed)?;
-    let mut result = Ok(());
-    'all: for plan in plans {
-        for piece in plan.pieces.iter().filter(|piece| piece.table == table) {
-            result = try_range(session, plan, target, piece);
-            if result.is_err() {
-                break 'all;
-            }
-        }
-    }
+    let result = try_each(session, plans, table, target);
     session.execute("ROLLBACK").map_err(failed)?;
     result
+}
+
+fn try_each(session: &mut Session, plans: &[&Plan], table: usize, target: &Target) -> Result<()> {
+    lock_if_replaced(session, plans, table, target)?;
+    for plan in plans {
+        for piece in plan.pieces.iter().filter(|piece| piece.table == table) {
+            try_range(session, plan, target, piece)?;
+        }
+    }
+    Ok(())
+}
+
+/// Locks a target whose partitions are to give their place, before the first attach takes less of it:
+/// whoever reads meanwhile would wait for us, and we for them.
+pub fn lock_if_replaced(
+    session: &mut Session,
+    plans: &[&Plan],
+    table: usize,
+    target: &Target,
+) -> Result<()> {
+    let mut pieces = plans.iter().flat_map(|plan| &plan.pieces);
+    match pieces.any(|piece| piece.table == table && bounds(piece).replaces.is_some()) {
+        true => existing::lock_parent(session, target),
+        false => Ok(()),
+    }
 }
 
 fn try_range(
@@ -111,10 +131,13 @@ pub fn create_piece(
     piece: &PlannedPiece,
     name: &QualifiedName,
 ) -> Result<String> {
-    let check = match target.direct {
+    let mut check = match target.direct {
         Some(_) => String::new(),
         None => format!(", {}", range_check(target, piece)?),
     };
+    if let Some(parents) = &target.relation.partition_constraint {
+        check.push_str(&format!(", CONSTRAINT {PARENTS_CHECK} CHECK ({parents})"));
+    }
     // As a partition that is made by hand lies where its parent's lie.
     let tablespace = match (postgres.tablespace(piece.number)?, &target.relation.tablespace) {
         (asked, Some(parents)) if asked.is_empty() => {
@@ -188,8 +211,9 @@ pub fn overlap(plan: &Plan, piece: &PlannedPiece, error: &ConnectionError) -> Er
             neighbours.join(" and ")
         ),
         hint: Some(
-            "sort the files by the key, or have all keys read beforehand with --scan-keys, or load \
-             with --publish replace or append"
+            "sort the files by the key, and write keys plainly (what only the server can read is in no \
+             range found beforehand), or have all keys read beforehand with --scan-keys, or load with \
+             --publish replace or append"
                 .into(),
         ),
         kind: DestinationFailure::Sources,
@@ -291,11 +315,7 @@ pub fn show(
             kind: DestinationFailure::Sources,
         });
     }
-    if loaded.iter().any(|(piece, _)| bounds(piece).replaces.is_some()) {
-        // Before the first attach takes less of it: whoever reads meanwhile would wait for us, and we
-        // for them.
-        existing::lock_parent(session, target)?;
-    }
+    lock_if_replaced(session, &[plan], table, target)?;
     for (piece, name) in loaded {
         let KeyBounds { lower, upper, replaces, .. } = bounds(piece);
         let vacated = match replaces {
@@ -314,7 +334,10 @@ pub fn show(
             .execute(&attach)
             .map_err(|error| failed_while(error, &format!("attaching {name}")))?;
         // The partition's own constraint says the same from here on.
-        let drop = format!("ALTER TABLE {name} DROP CONSTRAINT {RANGE_CHECK}");
+        let drop = format!(
+            "ALTER TABLE {name} DROP CONSTRAINT {RANGE_CHECK}, \
+             DROP CONSTRAINT IF EXISTS {PARENTS_CHECK}"
+        );
         session.execute(&drop).map_err(failed)?;
         if let Some(vacated) = vacated {
             existing::take_names(session, &name, &vacated)?;

@@ -281,7 +281,9 @@ fn show(
             Publish::Append => {}
             Publish::Replace => replace::show(session, plan, target)?,
             Publish::Partitions => {
-                for plan in std::iter::once(plan).chain(&others) {
+                let all: Vec<&Plan> = std::iter::once(plan).chain(&others).collect();
+                partitions::lock_if_replaced(session, &all, table, target)?;
+                for plan in all {
                     let (count, _) = pieces_of(session, schema, &plan.run_id, table)?;
                     partitions::show(session, plan, table, target, Some(count))?;
                 }

@@ -6,24 +6,28 @@ use crate::catalog::{PUBLISHES_SCHEMAS, Relation};
 use crate::connection::Session;
 use crate::error::{refuse, refused};
 
+const SECURITY: &str = "
+    SELECT 'its row security would not look at' AS what, 'security' AS kind
+      FROM pg_class WHERE oid = {oid} AND relrowsecurity AND row_security_active(oid)";
+
 const TRIGGERS: &str = "
-    SELECT 'its trigger ' || quote_ident(tgname) || ' would not see' AS what, false AS publishes
+    SELECT 'its trigger ' || quote_ident(tgname) || ' would not see' AS what, 'trigger' AS kind
       FROM pg_trigger WHERE tgrelid = {oid} AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 4 = 4";
 
 const PUBLISHED: &str = "
-    SELECT 'the publication ' || quote_ident(p.pubname) || ' would not pass on' AS what, true AS publishes
+    SELECT 'the publication ' || quote_ident(p.pubname) || ' would not pass on' AS what, 'publication' AS kind
       FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
      WHERE p.pubinsert AND (r.prrelid = {oid} OR r.prrelid IN (SELECT pg_partition_ancestors({oid})))";
 
 const PUBLISHED_BY_SCHEMA: &str = "
-    SELECT 'the publication ' || quote_ident(p.pubname) || ' would not pass on' AS what, true AS publishes
+    SELECT 'the publication ' || quote_ident(p.pubname) || ' would not pass on' AS what, 'publication' AS kind
       FROM pg_publication_namespace n JOIN pg_publication p ON p.oid = n.pnpubid
      WHERE p.pubinsert AND n.pnnspid IN (SELECT relnamespace FROM pg_class
             WHERE oid = {oid} OR oid IN (SELECT pg_partition_ancestors({oid})))";
 
 /// Refuses a parent for whose rows something else is to happen, which would not.
 pub fn check(session: &mut Session, relation: &Relation, allow_publication: bool) -> Result<()> {
-    let mut asked = vec![TRIGGERS];
+    let mut asked = vec![SECURITY, TRIGGERS];
     if !allow_publication {
         asked.push(PUBLISHED);
         if session.server_version_num() >= PUBLISHES_SCHEMAS {
@@ -34,8 +38,11 @@ pub fn check(session: &mut Session, relation: &Relation, allow_publication: bool
     let rows = session.query(&sql).map_err(refused)?;
     let Some(row) = rows.first() else { return Ok(()) };
     let what = row.get("what").unwrap_or_default();
-    let hint = match row.get("publishes") {
-        Some("t") => {
+    let hint = match row.get("kind") {
+        Some("security") => {
+            "load as a role that it does not hold for (BYPASSRLS, or the owner where it is not forced)"
+        }
+        Some("publication") => {
             "load with --publish append, or allow it with --allow-publication and bring the rows to \
              the subscribers yourself"
         }

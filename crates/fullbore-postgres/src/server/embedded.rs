@@ -123,7 +123,8 @@ impl Embedded {
 /// `$FULLBORE_HOME`, else root's folder, else `$XDG_DATA_HOME/fullbore`, else
 /// `~/.local/share/fullbore`.
 pub fn default_home() -> Result<PathBuf, ServerError> {
-    home_from(|name| env::var_os(name).map(PathBuf::from), running_as_root())
+    let home = home_from(|name| env::var_os(name).map(PathBuf::from), running_as_root())?;
+    std::path::absolute(&home).map_err(ServerError::io("find", home))
 }
 
 fn home_from(

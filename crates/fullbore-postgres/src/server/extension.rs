@@ -41,7 +41,8 @@ fn copy(installation: &Installation, carried: &Path) -> std::io::Result<()> {
             continue;
         }
         // Beside it and renamed: a server that runs has the old one in its memory.
-        let beside = to.with_extension("new");
+        // Under a name of this process's own: others may start a first time, too.
+        let beside = to.with_extension(format!("{}.new", std::process::id()));
         std::fs::write(&beside, content)?;
         std::fs::rename(&beside, &to)?;
     }

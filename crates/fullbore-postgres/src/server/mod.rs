@@ -32,7 +32,7 @@ mod program;
 pub mod tuning;
 pub mod user;
 
-pub use cluster::{Access, Cluster, InitOptions, StopMode};
+pub use cluster::{Access, Cluster, InitOptions, SUPERUSER, StopMode};
 pub use embedded::{Embedded, EmbeddedStatus};
 pub use error::ServerError;
 pub use installation::{Installation, Version};

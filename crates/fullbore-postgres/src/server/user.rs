@@ -34,6 +34,18 @@ pub enum RunAs {
 }
 
 impl RunAs {
+    /// Decides by who owns the data folder, where there is one and we are root: it may be of a machine
+    /// on which users had other numbers. Else as [`Self::for_this_process`].
+    pub fn for_data(data_dir: &Path) -> Result<Self, ServerError> {
+        match fs::metadata(data_dir) {
+            Ok(folder) if running_as_root() && folder.uid() != 0 => {
+                let (uid, gid) = (folder.uid(), folder.gid());
+                Ok(Self::User { name: name_of(uid), uid, gid })
+            }
+            _ => Self::for_this_process(),
+        }
+    }
+
     /// Decides by who we are; as root, makes the user `fullbore` if it is not there yet.
     pub fn for_this_process() -> Result<Self, ServerError> {
         if !running_as_root() {
@@ -137,6 +149,17 @@ fn effective_uid() -> u32 {
 /// Reads /etc/passwd itself: the names asked for are system users, which live nowhere else.
 fn look_up(wanted: &str) -> Option<RunAs> {
     parse_passwd(&fs::read_to_string("/etc/passwd").ok()?, wanted)
+}
+
+/// A user's name, or the number where nobody has it.
+fn name_of(uid: u32) -> String {
+    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let named = passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    });
+    named.unwrap_or_else(|| format!("with the number {uid}"))
 }
 
 fn parse_passwd(passwd: &str, wanted: &str) -> Option<RunAs> {

@@ -1,7 +1,7 @@
 //! Columns of short fields, several rows at a time.
 //!
 //! Whole numbers, decimals, dates and timestamps are mostly written in a few ways and in few bytes.
-//! A kernel takes the fields of eight rows (AVX-512) or four (AVX2) at once: it gathers the eight
+//! A kernel takes the fields of eight rows (AVX-512) or four (AVX2) at once: it brings the eight
 //! bytes before each field's end into lanes and works on all of them with the same instructions.
 //! A row that a kernel can't take stays *pending*, and the field-by-field functions of
 //! [`super::numbers`] and [`super::temporal`] take it; they also take everything where the processor

@@ -7,11 +7,11 @@ use std::fs::File;
 use std::sync::Arc;
 
 use super::scan::{KeyScanner, null_key};
-use super::{Key, KeyColumn, Part, each_key};
+use super::{Key, KeyColumn, Part};
 use crate::error::{Error, Result};
-use crate::parse::Parser;
 use crate::parse::block::Block;
 use crate::parse::dialect::{Dialect, Family};
+use crate::parse::{OddRow, Parsed, Parser};
 use crate::plan::{FileRange, Format};
 use crate::source::SourceFile;
 use crate::source::boundary::QuoteState;
@@ -22,6 +22,12 @@ use crate::source::split::next_record;
 /// Bytes read around a cut.
 const LOOK_BYTES: usize = 64 * 1024;
 
+/// An end of a range of keys.
+enum End {
+    First,
+    Last,
+}
+
 /// Reads keys at places of files.
 pub struct EdgeReader<'a> {
     files: &'a [Arc<SourceFile>],
@@ -30,11 +36,13 @@ pub struct EdgeReader<'a> {
     sizes: Sizes,
     parser: Parser,
     block: Block,
+    /// The ranges of the partitions don't come of the keys that are read here alone.
+    ranges_are_given: bool,
 }
 
 impl<'a> EdgeReader<'a> {
     /// `None` for sources that are no text.
-    pub fn new(scanner: &KeyScanner<'a>) -> Option<Self> {
+    pub fn new(scanner: &KeyScanner<'a>, ranges_are_given: bool) -> Option<Self> {
         let Format::Delimited(dialect) = scanner.format else { return None };
         Some(Self {
             files: scanner.files,
@@ -43,6 +51,7 @@ impl<'a> EdgeReader<'a> {
             sizes: Sizes { read: LOOK_BYTES, record_max: scanner.record_bytes_max },
             parser: Parser::new(dialect.clone(), scanner.key.shape.clone()),
             block: Block::default(),
+            ranges_are_given,
         })
     }
 
@@ -75,7 +84,7 @@ impl<'a> EdgeReader<'a> {
         for (at, range) in ranges.iter().enumerate() {
             let first = self.first_key(range)?;
             if let Some(before) = parts.last_mut().filter(|part| part.range.file == range.file) {
-                before.last = first - 1;
+                before.last = first - self.key.unit;
                 if before.last < before.first {
                     return Err(self.out_of_order(before, first, range));
                 }
@@ -137,7 +146,12 @@ impl<'a> EdgeReader<'a> {
         let mut at = range.start;
         while at < range.end {
             let used = self.read(&file, &source, at, range.end)?;
-            if let Some(key) = self.keys(&source)?.first() {
+            let parsed = self.parser.parse(&self.block);
+            let keys = self.keys_of(&source, &parsed)?;
+            if !parsed.odd.is_empty() {
+                self.refuse_odd(&source, &parsed.odd, End::First)?;
+            }
+            if let Some(key) = keys.first() {
                 return Ok(*key);
             }
             at += used;
@@ -159,7 +173,11 @@ impl<'a> EdgeReader<'a> {
             let (mut at, mut last) = (from, None);
             while at < range.end {
                 let used = self.read(&file, &source, at, range.end)?;
-                last = self.keys(&source)?.last().copied().or(last);
+                let parsed = self.parser.parse(&self.block);
+                last = self.keys_of(&source, &parsed)?.last().copied().or(last);
+                if at + used >= range.end && !parsed.odd.is_empty() {
+                    self.refuse_odd(&source, &parsed.odd, End::Last)?;
+                }
                 at += used;
             }
             if let Some(last) = last {
@@ -177,22 +195,62 @@ impl<'a> EdgeReader<'a> {
 
     /// The keys of the block; a NULL is refused.
     fn keys(&mut self, source: &SourceFile) -> Result<Vec<Key>> {
-        let batch = self.parser.parse(&self.block).batch;
-        let mut keys = Vec::with_capacity(batch.num_rows());
+        let parsed = self.parser.parse(&self.block);
+        self.keys_of(source, &parsed)
+    }
+
+    fn keys_of(&mut self, source: &SourceFile, parsed: &Parsed) -> Result<Vec<Key>> {
+        let mut keys = Vec::with_capacity(parsed.batch.num_rows());
         let mut null = None;
-        each_key(batch.column(0), |row, key| {
+        self.key.each(parsed.batch.column(0), |row, key| {
             keys.extend(key);
             null = key.is_none().then_some(row);
             null.is_some()
         });
         let Some(row) = null else { return Ok(keys) };
         let place = self.parser.locate(&self.block, row).expect("just parsed");
-        let place = self.block.offset + place.start as u64;
-        let words = match line_at(source, place) {
+        Err(null_key(source, &self.key.name, &self.words(source, place.start)))
+    }
+
+    /// Refuses a key at the end of a range that only the server can read: where the range ends is not
+    /// known then.
+    fn refuse_odd(&mut self, source: &SourceFile, odd: &[OddRow], end: End) -> Result<()> {
+        if self.ranges_are_given {
+            return Ok(());
+        }
+        let rows = self.parser.records(&self.block);
+        let found = match end {
+            End::First => {
+                odd.first().filter(|odd| rows.first().is_none_or(|row| odd.range.start < row.start))
+            }
+            End::Last => {
+                odd.last().filter(|odd| rows.last().is_none_or(|row| odd.range.start > row.start))
+            }
+        };
+        let Some(found) = found else { return Ok(()) };
+        Err(Error::Source {
+            path: source.path.clone(),
+            message: format!(
+                "{}: {} is written there as only the server reads it, so that the range of the \
+                 keys is not known",
+                self.words(source, found.range.start),
+                self.key.name
+            ),
+            hint: Some(
+                "write the key plainly, or give the ranges with --partition-bounds, or load with \
+                 --publish append or replace"
+                    .into(),
+            ),
+        })
+    }
+
+    /// A place in the block, for people.
+    fn words(&self, source: &SourceFile, place: usize) -> String {
+        let place = self.block.offset + place as u64;
+        match line_at(source, place) {
             Some(line) => format!("line {line}"),
             None => format!("byte {place}"),
-        };
-        Err(null_key(source, &self.key.name, &words))
+        }
     }
 }
 

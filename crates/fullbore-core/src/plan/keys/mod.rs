@@ -47,7 +47,13 @@ pub struct KeyColumn {
     pub field_type: FieldType,
     /// A record's shape with nothing but the key.
     pub shape: Arc<ParseShape>,
+    /// What the destination rounds keys to: more than one for moments with fewer digits than
+    /// microseconds.
+    pub unit: Key,
 }
+
+/// 2000-01-01, from where the server counts and rounds, in microseconds from where we count.
+const ROUNDED_FROM: Key = 946_684_800_000_000;
 
 impl KeyColumn {
     /// Refuses keys whose order is not known here.
@@ -58,6 +64,12 @@ impl KeyColumn {
                 "load it too, with --columns, or load with --publish append",
             ));
         };
+        if key.field >= shape.field_names.len() {
+            return Err(Error::usage_with_hint(
+                format!("the key {name:?} is filled in for each row as it is loaded (--lineage)"),
+                "partition by a column of the files, or load with --publish append",
+            ));
+        }
         let ordered = matches!(
             key.field_type,
             FieldType::Int16
@@ -78,7 +90,41 @@ impl KeyColumn {
             name: name.to_owned(),
             field_type: key.field_type.clone(),
             shape: Arc::new(ParseShape { columns: vec![key.clone()], ..shape.clone() }),
+            unit: 1,
         })
+    }
+
+    /// The same for a column that keeps so many digits of a second.
+    #[must_use]
+    pub fn with_second_digits(self, digits: u32) -> Self {
+        Self { unit: 10_i128.pow(6_u32.saturating_sub(digits)), ..self }
+    }
+
+    /// A key as the destination stores it: to the nearest unit, a half away from 2000-01-01 (see
+    /// `AdjustTimestampForTypmod` in PostgreSQL's timestamp.c).
+    pub fn stored(&self, key: Key) -> Key {
+        if self.unit == 1 {
+            return key;
+        }
+        let (key, half) = (key - ROUNDED_FROM, self.unit / 2);
+        let rounded = (key.abs() + half) / self.unit * self.unit;
+        rounded * key.signum() + ROUNDED_FROM
+    }
+
+    /// The smallest key of a file that is stored as this one, or as one after it.
+    pub fn first_stored_as(&self, key: Key) -> Key {
+        let half = self.unit / 2;
+        match self.unit {
+            1 => key,
+            _ if key > ROUNDED_FROM => key - half,
+            _ => key - half + 1,
+        }
+    }
+
+    /// Calls `take` with each row's key as it is stored, `None` for NULL, until it says that it has
+    /// enough.
+    pub fn each(&self, column: &dyn Array, mut take: impl FnMut(usize, Option<Key>) -> bool) {
+        each_key(column, |row, key| take(row, key.map(|key| self.stored(key))));
     }
 
     /// The key as people and the destination write it.
@@ -120,7 +166,7 @@ impl KeyColumn {
             return None;
         }
         let mut key = None;
-        each_key(batch.column(0), |_, found| {
+        self.each(batch.column(0), |_, found| {
             key = found;
             true
         });
@@ -138,7 +184,7 @@ impl KeyColumn {
     }
 }
 
-/// Calls `take` with each row's key, `None` for NULL, until it says that it has enough.
+/// Calls `take` with each row's key as the file has it, `None` for NULL, until it says that it has enough.
 pub fn each_key(column: &dyn Array, mut take: impl FnMut(usize, Option<Key>) -> bool) {
     macro_rules! walk {
         ($type:ty) => {{
@@ -194,6 +240,29 @@ mod tests {
         }
         assert_eq!(column(FieldType::Date).of_text("infinity"), None);
         assert_eq!(column(FieldType::Int16).of_text("32768"), None);
+    }
+
+    #[test]
+    fn keys_are_rounded_as_the_server_rounds_them() {
+        let seconds = column(FieldType::Timestamp).with_second_digits(0);
+        for (text, stored) in [
+            ("2024-01-01 00:00:00.499999", "2024-01-01T00:00:00"),
+            ("2024-01-01 00:00:00.5", "2024-01-01T00:00:01"),
+            ("1999-12-31 23:59:58.5", "1999-12-31T23:59:58"),
+            ("1999-12-31 23:59:58.500001", "1999-12-31T23:59:59"),
+            ("1999-12-31 23:59:59.7", "2000-01-01T00:00:00"),
+            ("2000-01-01 00:00:00.4", "2000-01-01T00:00:00"),
+        ] {
+            assert_eq!(seconds.text(seconds.of_text(text).expect("a key")), stored, "{text}");
+        }
+        for stored in ["2024-01-01 00:00:00", "2000-01-01 00:00:00", "1999-12-31 23:59:58"] {
+            let key = seconds.of_text(stored).expect("a key");
+            let first = seconds.first_stored_as(key);
+            assert_eq!(
+                (seconds.stored(first), seconds.stored(first - 1)),
+                (key, key - seconds.unit)
+            );
+        }
     }
 
     #[test]

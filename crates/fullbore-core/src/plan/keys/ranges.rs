@@ -1,7 +1,7 @@
 //! Key ranges of Parquet files: from the statistics of their row groups where these are exact.
 
 use super::scan::KeyScanner;
-use super::{Key, Part, each_key};
+use super::{Key, KeyColumn, Part};
 use crate::error::Result;
 use crate::plan::FileRange;
 use crate::source::parquet::{GroupRange, group_ranges};
@@ -21,7 +21,7 @@ pub fn from_statistics(
                 &known.insert((range.file, groups)).1
             }
         };
-        parts.push(ends(groups, range).map(|(first, last)| Part {
+        parts.push(ends(scanner.key, groups, range).map(|(first, last)| Part {
             range: range.clone(),
             bytes: *bytes,
             first,
@@ -33,7 +33,7 @@ pub fn from_statistics(
 }
 
 /// The smallest and largest key of whole row groups.
-fn ends(groups: &[GroupRange], range: &FileRange) -> Option<(Key, Key)> {
+fn ends(key: &KeyColumn, groups: &[GroupRange], range: &FileRange) -> Option<(Key, Key)> {
     let mut begins = 0;
     let mut found: Option<(Key, Key)> = None;
     for group in groups {
@@ -42,7 +42,7 @@ fn ends(groups: &[GroupRange], range: &FileRange) -> Option<(Key, Key)> {
             let (first, last) = group.ends.as_ref()?;
             let mut keys = Vec::with_capacity(2);
             for array in [first, last] {
-                each_key(array, |_, key| {
+                key.each(array, |_, key| {
                     keys.extend(key);
                     true
                 });

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_array::ArrayRef;
 
 use super::edges::no_key;
-use super::{Key, KeyColumn, each_key};
+use super::{Key, KeyColumn};
 use crate::constants::BLOCK_BYTES;
 use crate::destination::Lane;
 use crate::error::{Error, Result};
@@ -63,7 +63,7 @@ impl KeyScanner<'_> {
             let mut begun: Vec<usize> = Vec::new();
             let mut null = None;
             let known = runs.len();
-            each_key(&keys, |row, key| {
+            self.key.each(&keys, |row, key| {
                 let Some(key) = key else {
                     null = Some(row);
                     return true;

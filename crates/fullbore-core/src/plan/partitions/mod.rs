@@ -109,7 +109,7 @@ impl Request<'_> {
     /// where slots begin and end.
     fn parts(&self, stretches: Vec<(FileRange, u64)>) -> Result<Vec<Part>> {
         let scanner = &self.scanner;
-        let Some(mut edges) = EdgeReader::new(scanner) else {
+        let Some(mut edges) = EdgeReader::new(scanner, !self.slots.is_empty()) else {
             let known = from_statistics(scanner, &stretches)?;
             let (mut parts, mut unknown) = (Vec::new(), Vec::new());
             for (part, stretch) in known.into_iter().zip(stretches) {
@@ -186,7 +186,7 @@ impl Request<'_> {
         let uppers: Vec<Key> = (0..groups.len())
             .map(|at| match groups.get(at + 1).filter(|_| !self.is_part) {
                 Some(next) => next.first,
-                None => groups[at].last + 1,
+                None => groups[at].last + self.scanner.key.unit,
             })
             .collect();
         Ok(groups

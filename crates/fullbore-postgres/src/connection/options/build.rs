@@ -1,6 +1,7 @@
 //! From options by name to options that mean something.
 
 use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -166,11 +167,26 @@ fn host(
         return Ok(Host::Tcp { name, address: None });
     }
     let directories = environment.socket_directories();
-    let has_socket = |directory: &&PathBuf| directory.join(format!(".s.PGSQL.{port}")).exists();
+    let has_socket = |directory: &&PathBuf| {
+        is_trustworthy(&directory.join(format!(".s.PGSQL.{port}")), directory, environment)
+    };
     Ok(match directories.iter().find(has_socket).or(directories.first()) {
         Some(directory) => Host::Unix { directory: directory.clone() },
         None => Host::Tcp { name: "localhost".into(), address: None },
     })
+}
+
+/// Whether a socket that nobody named may be taken for the server's: where everybody may put one, it has to
+/// be root's, our own, or that of the user whom servers run as.
+fn is_trustworthy(socket: &Path, directory: &Path, environment: &Environment) -> bool {
+    const WRITABLE_BY_ALL: u32 = 0o002;
+    let (Ok(socket), Ok(directory)) = (socket.metadata(), directory.metadata()) else {
+        return false;
+    };
+    let own = rustix::process::geteuid().as_raw();
+    directory.mode() & WRITABLE_BY_ALL == 0
+        || [0, own].contains(&socket.uid())
+        || environment.server_user() == Some(socket.uid())
 }
 
 fn find_passwords(
@@ -269,6 +285,7 @@ fn tls(settings: &Settings, environment: &Environment) -> Result<TlsOptions, Con
         ));
     }
     Ok(TlsOptions {
+        revoked: environment.at_home(".postgresql/root.crl"),
         mode,
         negotiation,
         roots,

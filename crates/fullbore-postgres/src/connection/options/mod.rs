@@ -130,6 +130,8 @@ pub struct TlsOptions {
     pub negotiation: SslNegotiation,
     /// Whom to trust.
     pub roots: Roots,
+    /// Where a list of revoked certificates is looked for, as libpq does; it may be missing.
+    pub revoked: Option<PathBuf>,
     /// The client's certificate.
     pub client: Option<ClientCertificate>,
     /// Whether the host name is sent in clear, for proxies to choose by.

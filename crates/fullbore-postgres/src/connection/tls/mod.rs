@@ -6,7 +6,7 @@ mod verifier;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::Resumption;
@@ -159,6 +159,13 @@ fn trust(
             ));
         }
     };
+    let is_held_against = |list: &&PathBuf| options.mode >= SslMode::VerifyCa && list.exists();
+    if let Some(list) = options.revoked.as_ref().filter(is_held_against) {
+        return Err(fail(
+            format!("{} lists revoked certificates, which are not looked for here", list.display()),
+            Some("move it away to go without, or go by a program that looks at it"),
+        ));
+    }
     let check_name = options.mode == SslMode::VerifyFull;
     Trust::authorities(certificates, check_name).map_err(|reason| fail(reason, None))
 }
@@ -186,8 +193,8 @@ fn read_client(
     };
     let metadata = client.key.metadata().map_err(|error| fail(&error))?;
     // libpq's rule: root may share a key with a group, nobody else may share one at all.
-    let allowed = if metadata.uid() == 0 { 0o640 } else { 0o600 };
-    if metadata.mode() & 0o777 & !allowed & 0o177 != 0 {
+    let forbidden = if metadata.uid() == 0 { 0o037 } else { 0o077 };
+    if metadata.mode() & forbidden != 0 {
         return Err(fail(&"others can read it; run chmod 600"));
     }
     let key = PrivateKeyDer::from_pem_file(&client.key).map_err(|error| fail(&error))?;

@@ -26,7 +26,7 @@ pub const LOG_FILE: &str = "fullbore.log";
 /// Our settings, included at the end of postgresql.conf so that they win over it.
 const SETTINGS_FILE: &str = "fullbore.conf";
 /// The only role of a new cluster.
-const SUPERUSER: &str = "postgres";
+pub const SUPERUSER: &str = "postgres";
 /// Only a name where there is no TCP: each cluster has a socket folder of its own.
 const DEFAULT_PORT: u16 = 5432;
 
@@ -70,12 +70,14 @@ impl Cluster {
         installation: Installation,
         data_dir: impl Into<PathBuf>,
     ) -> Result<Self, ServerError> {
-        let run_as = RunAs::for_this_process()?;
         let data_dir = std::path::absolute(data_dir.into())
             .map_err(ServerError::io("find", "the data folder"))?;
+        let run_as = RunAs::for_data(&data_dir)?;
+        // One that runs was started in another environment, perhaps.
+        let socket_dir = Postmaster::of(&data_dir).and_then(|server| server.socket_dir);
         Ok(Self {
             installation: installation.reachable_by(&run_as)?,
-            socket_dir: socket_dir_for(&data_dir),
+            socket_dir: socket_dir.unwrap_or_else(|| socket_dir_for(&data_dir)),
             data_dir,
             port: DEFAULT_PORT,
             access: Access::default(),
