@@ -377,38 +377,3 @@ fn bounds_that_no_key_reaches_are_in_nobodys_way() {
         assert_no_leftovers(&database);
     }
 }
-
-#[test]
-fn a_range_that_ends_with_a_key_of_the_servers_is_refused_by_line() {
-    let cluster = shared_or_skip!(TestServer::Embedded18);
-    for (text, line) in [("1,a\n2,b\n+3,c\n", "line 3"), (" 1,a\n2,b\n3,c\n", "line 1")] {
-        let database = cluster.fresh_database();
-        database.psql("CREATE TABLE ours (k int, v text) PARTITION BY RANGE (k)");
-        let files = Files::new();
-        let file = files.write("x.csv", text);
-        let output = files.load(&database, &file, "ours", &PARTITIONS);
-        assert_eq!(output.code, REFUSED, "{}", output.stdout);
-        for words in [line, "as only the server reads it", "--partition-bounds"] {
-            assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
-        }
-        let mut args = PARTITIONS.to_vec();
-        args.extend(["--partition-bounds", "0,10"]);
-        let output = files.load(&database, &file, "ours", &args);
-        assert_eq!(output.code, 0, "{}", output.stderr);
-        assert_eq!(database.psql("SELECT count(*), sum(k) FROM ours"), "3|6");
-    }
-}
-
-#[test]
-fn a_key_that_is_filled_in_is_refused() {
-    let cluster = shared_or_skip!(TestServer::Embedded18);
-    let database = cluster.fresh_database();
-    let files = Files::new();
-    let file = files.write("x.csv", "1,a\n");
-    let mut args = PARTITIONS.to_vec();
-    args.extend(["--create", "--partition-by", "at", "--lineage", "loaded_at=at"]);
-    let output = files.load(&database, &file, "ours", &args);
-    assert_eq!(output.code, REFUSED, "{}", output.stdout);
-    assert!(output.stderr.contains("--lineage"), "{}", output.stderr);
-    assert_no_leftovers(&database);
-}

@@ -219,33 +219,3 @@ fn files_in_another_encoding_become_partitions() {
     ));
     assert_same(&database, "ours", "plain");
 }
-
-#[test]
-fn keys_of_every_ordered_type_reach_their_last_value() {
-    for server in SERVERS {
-        let cluster = shared_or_skip!(server);
-        let files = Files::new();
-        for (type_name, keys) in [
-            ("smallint", &["-32768", "0", "32767"][..]),
-            ("integer", &["-2147483648", "2147483647"]),
-            ("bigint", &["-9223372036854775808", "9223372036854775807"]),
-            ("numeric(4,2)", &["-99.99", "0.01", "99.99"]),
-            ("date", &["1992-01-02", "2024-02-29", "9999-12-31"]),
-            ("timestamp", &["1999-12-31 23:59:59.999999", "2000-01-01"]),
-            ("timestamptz", &["2024-03-31 00:59:59+00", "2024-03-31 04:00:00+02"]),
-            ("timestamp(0)", &["1999-12-31 23:59:58.5", "2024-01-02 00:00:00.7"]),
-            ("timestamptz(3)", &["2024-03-31 00:59:59.0005+00"]),
-        ] {
-            let database = cluster.fresh_database();
-            database.psql(&format!(
-                "CREATE TABLE ours (k {type_name}) PARTITION BY RANGE (k);
-                 CREATE TABLE plain (k {type_name})"
-            ));
-            let file = files.write("keys.csv", format!("{}\n", keys.join("\n")));
-            database.psql(&format!("COPY plain FROM '{file}'"));
-            let output = files.load(&database, &file, "ours", &PARTITIONS);
-            assert_eq!(output.code, 0, "{type_name}: {}", output.stderr);
-            assert_same(&database, "ours", "plain");
-        }
-    }
-}

@@ -9,6 +9,7 @@ pub mod made;
 pub mod partitions;
 pub mod parts;
 mod passed_by;
+mod ranges;
 pub mod replace;
 
 use std::time::Instant;
@@ -90,7 +91,7 @@ fn prepare_alone(
         Publish::Append if target.atomic => append::prepare(session, plan, table, target),
         Publish::Append => Ok(()),
         Publish::Replace => replace::prepare(postgres, session, plan, table, target),
-        Publish::Partitions => partitions::prepare(session, plan, table, target),
+        Publish::Partitions => ranges::prepare(session, plan, table, target),
     }
 }
 

@@ -7,13 +7,12 @@
 use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::plan::{KeyBounds, Plan, PlannedPiece};
 
-use super::existing;
 use super::indexes::{self, Job};
+use super::{existing, ranges};
 use crate::catalog::{self, IndexDefinition, Relation};
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
-use crate::naming::derived;
 use crate::target::Target;
 
 /// The name of the CHECK that holds a piece to its key range.
@@ -54,72 +53,6 @@ pub fn key(target: &Target) -> Result<&str> {
 
 pub fn bounds(piece: &PlannedPiece) -> &KeyBounds {
     piece.bounds.as_ref().expect("a piece that becomes a partition has its key range planned")
-}
-
-/// Lets the server judge the planned ranges before a row moves: each is attached, empty, in a
-/// transaction that is taken back.
-pub fn prepare(session: &mut Session, plan: &Plan, table: usize, target: &Target) -> Result<()> {
-    try_ranges(session, &[plan], table, target)
-}
-
-/// The same for the plans of all parts of a load together.
-pub fn try_ranges(
-    session: &mut Session,
-    plans: &[&Plan],
-    table: usize,
-    target: &Target,
-) -> Result<()> {
-    session.execute("BEGIN").map_err(failed)?;
-    let result = try_each(session, plans, table, target);
-    session.execute("ROLLBACK").map_err(failed)?;
-    result
-}
-
-fn try_each(session: &mut Session, plans: &[&Plan], table: usize, target: &Target) -> Result<()> {
-    lock_if_replaced(session, plans, table, target)?;
-    for plan in plans {
-        for piece in plan.pieces.iter().filter(|piece| piece.table == table) {
-            try_range(session, plan, target, piece)?;
-        }
-    }
-    Ok(())
-}
-
-/// Locks a target whose partitions are to give their place, before the first attach takes less of it:
-/// whoever reads meanwhile would wait for us, and we for them.
-pub fn lock_if_replaced(
-    session: &mut Session,
-    plans: &[&Plan],
-    table: usize,
-    target: &Target,
-) -> Result<()> {
-    let mut pieces = plans.iter().flat_map(|plan| &plan.pieces);
-    match pieces.any(|piece| piece.table == table && bounds(piece).replaces.is_some()) {
-        true => existing::lock_parent(session, target),
-        false => Ok(()),
-    }
-}
-
-fn try_range(
-    session: &mut Session,
-    plan: &Plan,
-    target: &Target,
-    piece: &PlannedPiece,
-) -> Result<()> {
-    let KeyBounds { lower, upper, replaces, .. } = bounds(piece);
-    if let Some(partition) = replaces {
-        existing::vacate(session, target, partition)?;
-    }
-    // Not the piece's own name: that of another part of the load may be there already.
-    let name = derived(target.name(), &plan.run_id, &format!("range{:05}", piece.number));
-    let name = name.map_err(failed)?;
-    session
-        .execute(&format!(
-            "CREATE TABLE {name} PARTITION OF {} FOR VALUES FROM ({lower}) TO ({upper})",
-            target.name()
-        ))
-        .map_err(|error| failed_while(error, "the new rows' key range can't be attached"))?;
-    Ok(())
 }
 
 /// The statement that makes a piece's table, held to its range by a CHECK, or without one where
@@ -315,7 +248,7 @@ pub fn show(
             kind: DestinationFailure::Sources,
         });
     }
-    lock_if_replaced(session, &[plan], table, target)?;
+    ranges::lock_if_replaced(session, &[plan], table, target)?;
     for (piece, name) in loaded {
         let KeyBounds { lower, upper, replaces, .. } = bounds(piece);
         let vacated = match replaces {

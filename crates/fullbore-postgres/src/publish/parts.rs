@@ -8,7 +8,7 @@ use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::Publish;
 use fullbore_core::plan::{Part, Plan};
 
-use super::{BEGIN, append, commit, indexes, partitions, replace};
+use super::{BEGIN, append, commit, indexes, partitions, ranges, replace};
 use crate::catalog;
 use crate::connection::{Session, quote_literal};
 use crate::destination::Postgres;
@@ -37,7 +37,7 @@ pub fn prepare(
     }
     let plans = plans_of_others(session, ledger, plan, part)?;
     let all: Vec<&Plan> = std::iter::once(plan).chain(&plans).collect();
-    partitions::try_ranges(session, &all, table, target)
+    ranges::try_ranges(session, &all, table, target)
 }
 
 /// Whether the table that all parts fill is still to be made. One that is there is theirs if another
@@ -282,7 +282,7 @@ fn show(
             Publish::Replace => replace::show(session, plan, target)?,
             Publish::Partitions => {
                 let all: Vec<&Plan> = std::iter::once(plan).chain(&others).collect();
-                partitions::lock_if_replaced(session, &all, table, target)?;
+                ranges::lock_if_replaced(session, &all, table, target)?;
                 for plan in all {
                     let (count, _) = pieces_of(session, schema, &plan.run_id, table)?;
                     partitions::show(session, plan, table, target, Some(count))?;

@@ -1,0 +1,77 @@
+//! The planned ranges of partitions, tried before a row moves.
+
+use fullbore_core::error::Result;
+use fullbore_core::plan::{KeyBounds, Plan, PlannedPiece};
+
+use super::existing;
+use super::partitions::bounds;
+use crate::connection::Session;
+use crate::error::{failed, failed_while};
+use crate::naming::derived;
+use crate::target::Target;
+
+/// Lets the server judge the planned ranges before a row moves: each is attached, empty, in a
+/// transaction that is taken back.
+pub fn prepare(session: &mut Session, plan: &Plan, table: usize, target: &Target) -> Result<()> {
+    try_ranges(session, &[plan], table, target)
+}
+
+/// The same for the plans of all parts of a load together.
+pub fn try_ranges(
+    session: &mut Session,
+    plans: &[&Plan],
+    table: usize,
+    target: &Target,
+) -> Result<()> {
+    session.execute("BEGIN").map_err(failed)?;
+    let result = try_each(session, plans, table, target);
+    session.execute("ROLLBACK").map_err(failed)?;
+    result
+}
+
+fn try_each(session: &mut Session, plans: &[&Plan], table: usize, target: &Target) -> Result<()> {
+    lock_if_replaced(session, plans, table, target)?;
+    for plan in plans {
+        for piece in plan.pieces.iter().filter(|piece| piece.table == table) {
+            try_range(session, plan, target, piece)?;
+        }
+    }
+    Ok(())
+}
+
+/// Locks a target whose partitions are to give their place, before the first attach takes less of it:
+/// whoever reads meanwhile would wait for us, and we for them.
+pub fn lock_if_replaced(
+    session: &mut Session,
+    plans: &[&Plan],
+    table: usize,
+    target: &Target,
+) -> Result<()> {
+    let mut pieces = plans.iter().flat_map(|plan| &plan.pieces);
+    match pieces.any(|piece| piece.table == table && bounds(piece).replaces.is_some()) {
+        true => existing::lock_parent(session, target),
+        false => Ok(()),
+    }
+}
+
+fn try_range(
+    session: &mut Session,
+    plan: &Plan,
+    target: &Target,
+    piece: &PlannedPiece,
+) -> Result<()> {
+    let KeyBounds { lower, upper, replaces, .. } = bounds(piece);
+    if let Some(partition) = replaces {
+        existing::vacate(session, target, partition)?;
+    }
+    // Not the piece's own name: that of another part of the load may be there already.
+    let name = derived(target.name(), &plan.run_id, &format!("range{:05}", piece.number));
+    let name = name.map_err(failed)?;
+    session
+        .execute(&format!(
+            "CREATE TABLE {name} PARTITION OF {} FOR VALUES FROM ({lower}) TO ({upper})",
+            target.name()
+        ))
+        .map_err(|error| failed_while(error, "the new rows' key range can't be attached"))?;
+    Ok(())
+}
