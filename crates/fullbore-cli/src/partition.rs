@@ -142,8 +142,10 @@ impl PartitionTarget<'_> {
         match columns.map(Vec::as_slice) {
             Some([column]) => {
                 let key = KeyColumn::new(shape, column)?;
-                let digits = self.target.second_digits(column);
-                Ok(digits.into_iter().fold(key, KeyColumn::with_second_digits))
+                Ok(match self.target.second_digits(column) {
+                    Some(digits) => key.with_second_digits(digits),
+                    None => key,
+                })
             }
             _ => Err(Error::usage_with_hint(
                 format!("{} has no single partition key", self.target.name()),
@@ -220,19 +222,17 @@ impl PartitionTarget<'_> {
         let mut slots = Vec::new();
         for found in self.postgres.partitions(self.target)? {
             let (lower, upper) = (found.lower.trim_matches('\''), found.upper.trim_matches('\''));
-            let place = |text| beyond(key, text);
-            if place(lower) == Some(Beyond::After) || place(upper) == Some(Beyond::Before) {
+            let places = (beyond(key, lower), beyond(key, upper));
+            if places.0 == Some(Beyond::After) || places.1 == Some(Beyond::Before) {
                 // No key that we can read is in it.
                 continue;
             }
-            let (lower, lower_key) = match place(lower) {
-                Some(_) => (self.target.literal(&key.name, lower)?, None),
-                None => self.end(key, lower)?,
+            let end = |text, place: Option<Beyond>| match place {
+                Some(_) => Ok((self.target.literal(&key.name, text)?, None)),
+                None => self.end(key, text),
             };
-            let (upper, upper_key) = match place(upper) {
-                Some(_) => (self.target.literal(&key.name, upper)?, None),
-                None => self.end(key, upper)?,
-            };
+            let (lower, lower_key) = end(lower, places.0)?;
+            let (upper, upper_key) = end(upper, places.1)?;
             slots.push(WrittenSlot {
                 slot: Slot { lower: lower_key, upper: upper_key },
                 lower,
@@ -279,9 +279,8 @@ fn limits(key: &KeyColumn, column: usize, lower: Option<Key>, upper: Option<Key>
 
 /// Refuses a key whose stored values mean what the server says: their order is not known here.
 fn refuse_judged(sources: &Sources, key: &KeyColumn) -> Result<()> {
-    let stored = sources.stored.get(key.shape.columns[0].field).into_iter().flatten();
-    let Some(why) = stored.into_iter().find_map(|kind| judged_by_server(kind, &key.field_type))
-    else {
+    let mut stored = sources.stored.get(key.shape.columns[0].field).into_iter().flatten();
+    let Some(why) = stored.find_map(|kind| judged_by_server(kind, &key.field_type)) else {
         return Ok(());
     };
     Err(Error::usage_with_hint(

@@ -121,7 +121,7 @@ impl std::fmt::Debug for Environment {
     }
 }
 
-/// Name and home of a user.
+/// The number of a user by name.
 fn user_number(passwd: &str, wanted: &str) -> Option<u32> {
     let mut entries = passwd.lines().map(|line| line.split(':'));
     entries
@@ -130,7 +130,8 @@ fn user_number(passwd: &str, wanted: &str) -> Option<u32> {
         .ok()
 }
 
-fn passwd_entry(passwd: &str, wanted: u32) -> Option<(String, String)> {
+/// Name and home of a user.
+pub(crate) fn passwd_entry(passwd: &str, wanted: u32) -> Option<(String, String)> {
     passwd.lines().find_map(|line| {
         let fields: Vec<&str> = line.split(':').collect();
         let [name, _, uid, _, _, home, ..] = fields.as_slice() else {

@@ -35,7 +35,7 @@ mod authentication;
 pub mod cancel;
 pub mod copy_in;
 mod copy_out;
-mod environment;
+pub(crate) mod environment;
 mod error;
 mod limits;
 mod notices;

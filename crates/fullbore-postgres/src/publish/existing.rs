@@ -52,6 +52,8 @@ pub fn partitions(session: &mut Session, oid: u32) -> Result<Vec<ExistingPartiti
 const OWN_PROPERTIES: &str = "
     WITH part AS (SELECT * FROM pg_class WHERE oid = {part}),
          parent AS (SELECT * FROM pg_class WHERE oid = {parent}),
+         own AS (
+           SELECT g.* FROM part, aclexplode(coalesce(relacl, acldefault('r', relowner))) g),
          -- What default privileges give every new table of the role beside the parent.
          given AS (
            SELECT g.* FROM part,
@@ -67,10 +69,8 @@ const OWN_PROPERTIES: &str = "
     UNION ALL SELECT 'another owner, ' || pg_get_userbyid(relowner) FROM part
      WHERE relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
     UNION ALL SELECT 'grants' FROM part
-     WHERE EXISTS (SELECT * FROM aclexplode(coalesce(relacl, acldefault('r', relowner)))
-                   EXCEPT SELECT * FROM given)
-        OR EXISTS (SELECT * FROM given
-                   EXCEPT SELECT * FROM aclexplode(coalesce(relacl, acldefault('r', relowner))))
+     WHERE EXISTS (SELECT * FROM own EXCEPT SELECT * FROM given)
+        OR EXISTS (SELECT * FROM given EXCEPT SELECT * FROM own)
     UNION ALL SELECT 'storage options' FROM part WHERE reloptions IS NOT NULL
     UNION ALL SELECT 'the tablespace ' || coalesce(spcname, 'of the database')
       FROM part JOIN parent ON part.reltablespace <> parent.reltablespace

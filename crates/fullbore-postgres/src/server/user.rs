@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::error::ServerError;
+use crate::connection::environment::passwd_entry;
 
 /// The user made for servers that root starts.
 const OWN_USER: &str = "fullbore";
@@ -154,11 +155,7 @@ fn look_up(wanted: &str) -> Option<RunAs> {
 /// A user's name, or the number where nobody has it.
 fn name_of(uid: u32) -> String {
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let named = passwd.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
-    });
+    let named = passwd_entry(&passwd, uid).map(|(name, _)| name);
     named.unwrap_or_else(|| format!("with the number {uid}"))
 }
 
