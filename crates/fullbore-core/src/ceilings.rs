@@ -311,4 +311,14 @@ mod tests {
         outcome.phases.clear();
         assert_eq!(shared().achieved(&outcome), None);
     }
+
+    /// With serde_json's fast reading of numbers one in some is another number in its last bit.
+    #[test]
+    fn figures_are_read_back_as_they_were_written() {
+        for bits in (0..10_000_u64).map(|n| (85e6_f64 + n as f64).to_bits() + n * 7919) {
+            let stage = Stage { bytes_per_second: f64::from_bits(bits) / 3.0, ..Stage::default() };
+            let text = serde_json::to_string(&stage).expect("plain data becomes JSON");
+            assert_eq!(serde_json::from_str::<Stage>(&text).expect("as written"), stage);
+        }
+    }
 }
