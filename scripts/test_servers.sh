@@ -67,23 +67,25 @@ if have "$pg17/postgres"; then
     done
 fi
 
-# One with OpenSSL, for the TLS tests: Debian 12 has 15, Debian 13 has 17, which alone knows
+# One with OpenSSL, for the TLS tests: 15 of Debian 12; of Debian 13 it is 17, which alone knows
 # sslnegotiation=direct.
 debian_server() {
-    [ -x /usr/lib/postgresql/15/bin/postgres ] || [ -x /usr/lib/postgresql/17/bin/postgres ] && return 0
+    case $(. /etc/os-release && echo "${VERSION_ID:-}") in
+        13*) version=17 ;;
+        *) version=15 ;;
+    esac
+    [ -x "/usr/lib/postgresql/$version/bin/postgres" ] && return 0
     if ! command -v apt-get > /dev/null || [ "$(id -u)" != 0 ]; then
-        skip "PostgreSQL with OpenSSL: needs root on Debian 12 or 13 (apt-get install postgresql-15 or -17)"
+        skip "PostgreSQL $version with OpenSSL: needs root on Debian 12 or 13 (apt-get install postgresql-$version)"
         return
     fi
     # The package would make and start a cluster of its own, which nobody asked for.
     mkdir -p /etc/postgresql-common/createcluster.d
     echo "create_main_cluster = false" > /etc/postgresql-common/createcluster.d/fullbore-tests.conf
     apt-get update -qq > /dev/null
-    for version in 15 17; do
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-            "postgresql-$version" > /dev/null 2>&1 && return 0
-    done
-    skip "PostgreSQL with OpenSSL: apt-get can install neither postgresql-15 nor postgresql-17"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        "postgresql-$version" > /dev/null ||
+        skip "PostgreSQL $version with OpenSSL: apt-get can't install postgresql-$version"
 }
 debian_server
 

@@ -2,10 +2,9 @@
 
 `fullbore gen` writes lineitem into `fullbore load -`: once into `null:`, which takes what is
 encoded and keeps nothing, and once into a table that is emptied while the run goes on, so that no
-disk has to hold it all. The client's resident memory is looked at twice a second; the last
-quarter's median must not be above the third's by more than 3%, and the peak not above 300 MB. The
-first half is for pools to fill, once and as far as the machine's other work makes them: a step that
-stays. What grows with the bytes is told from 0.15 MB a GB on, where the client takes 50 MB.
+disk has to hold it all. The client's resident memory is looked at twice a second; the last half's
+median must not be above the second quarter's by more than a twentieth, and the peak not above
+300 MB.
 """
 
 from __future__ import annotations
@@ -65,12 +64,13 @@ class Piped:
     def judge(self) -> None:
         if self.peak_kb > AT_MOST_KB:
             self.wrong.append(f"its peak of {self.peak_kb} kB is above {AT_MOST_KB}")
-        if len(self.kb) < 4:
+        quarter, half = len(self.kb) // 4, len(self.kb) // 2
+        if quarter == 0:
             self.wrong.append("it was too short to be looked at")
             return
-        *_, third, last = self.parts(4)
-        if last > third * 1.03:
-            self.wrong.append(f"it grows from {third} to {last} kB")
+        first, last = statistics.median(self.kb[quarter:half]), statistics.median(self.kb[half:])
+        if last > first * 1.05:
+            self.wrong.append(f"it grows from {first:.0f} to {last:.0f} kB")
 
 
 def piped(
