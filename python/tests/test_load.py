@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import threading
@@ -71,8 +72,13 @@ def test_an_interrupt_reaches_the_command(
     def give(*_: object) -> None:
         raise Given
 
-    before = signal.signal(signal.SIGTERM, give)
-    request.addfinalizer(lambda: signal.signal(signal.SIGTERM, before))
+    # Python's own handler for interrupts: what a shell starts in the background ignores them.
+    for number, handler in (
+        (signal.SIGTERM, give),
+        (signal.SIGINT, signal.default_int_handler),
+    ):
+        before = signal.signal(number, handler)
+        request.addfinalizer(functools.partial(signal.signal, number, before))
     pipe = tmp_path / "rows.pipe"
     os.mkfifo(pipe)
     # More than is looked at beforehand, and then silence.
