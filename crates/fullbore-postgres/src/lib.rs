@@ -28,6 +28,7 @@ mod row_loop;
 pub mod schema;
 pub mod server;
 mod sift;
+mod small_decimals;
 mod strain;
 pub mod target;
 pub mod types;

@@ -9,6 +9,7 @@ use super::SentColumn;
 use super::numeric;
 use crate::cursor::Place;
 use crate::digits;
+use crate::small_decimals::Written;
 use fullbore_core::parse::types::FieldType;
 
 /// Days from 1970-01-01 to 2000-01-01, where PostgreSQL's calendar begins.
@@ -26,6 +27,7 @@ enum Values<'a> {
     Date(&'a [i32]),
     Timestamp(&'a [i64]),
     Decimal64(&'a [i64], digits::Scale),
+    SmallDecimal(&'a [i64], &'static Written),
     Decimal128(&'a [i128], u8),
     Bytes(&'a [i32], &'a [u8]),
     /// As bytes, after the byte that tells the version of the format.
@@ -62,7 +64,11 @@ impl<'a> Column<'a> {
             }
             FieldType::Decimal { precision, scale } if *precision <= 18 => {
                 let scale = digits::Scale::new(*scale);
-                Values::Decimal64(array.as_primitive::<Decimal64Type>().values(), scale)
+                let values = array.as_primitive::<Decimal64Type>().values();
+                match numeric::small(values, scale, array.nulls()) {
+                    Some(written) => Values::SmallDecimal(values, written),
+                    None => Values::Decimal64(values, scale),
+                }
             }
             FieldType::Decimal { scale, .. } => {
                 Values::Decimal128(array.as_primitive::<Decimal128Type>().values(), *scale)
@@ -103,7 +109,9 @@ impl<'a> Column<'a> {
             Values::Int16(_) => 2 * rows,
             Values::Int32(_) | Values::Float32(_) | Values::Date(_) => 4 * rows,
             Values::Int64(_) | Values::Float64(_) | Values::Timestamp(_) => 8 * rows,
-            Values::Decimal64(..) | Values::Decimal128(..) => numeric::BYTES_MAX * rows,
+            Values::Decimal64(..) | Values::SmallDecimal(..) | Values::Decimal128(..) => {
+                numeric::BYTES_MAX * rows
+            }
             Values::Uuid(_) => 16 * rows,
             Values::Bytes(offsets, _) => text(offsets),
             Values::Jsonb(offsets, _) => rows + text(offsets),
@@ -124,6 +132,7 @@ impl<'a> Column<'a> {
         match &self.values {
             Values::Int64(values) => with_length(place, 8, values[row].to_be_bytes()),
             Values::Int32(values) => with_length(place, 4, values[row].to_be_bytes()),
+            Values::SmallDecimal(values, written) => written.write(values[row], place),
             Values::Decimal64(values, scale) => numeric::write_64(values[row], *scale, place),
             Values::Bytes(offsets, bytes) => {
                 let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);

@@ -1,8 +1,11 @@
 //! PostgreSQL's numeric in its binary form: 16-bit digit count, weight, sign and display scale,
 //! then digits to the base 10,000 (see `numeric_send` in PostgreSQL's numeric.c).
 
+use arrow_buffer::NullBuffer;
+
 use crate::cursor::Place;
 use crate::digits::{GROUPS_MAX, Groups, PlainDecimal, Scale, short_decimal};
+use crate::small_decimals::{Tables, Written};
 
 const NEGATIVE: u16 = 0x4000;
 
@@ -39,6 +42,12 @@ pub fn write_64(units: i64, scale: Scale, place: Place) -> Place {
         .put((8 + 2 * digits).to_be_bytes())
         .put(head.to_be_bytes())
         .put_some(shown.to_be_bytes(), 2 * digits as usize)
+}
+
+/// What [`write_64`] writes of each of these values, where all are small.
+pub fn small(values: &[i64], scale: Scale, nulls: Option<&NullBuffer>) -> Option<&'static Written> {
+    static TABLES: Tables = Tables::new();
+    TABLES.of_all(scale.scale, values, nulls, |units, place| write_64(units, scale, place))
 }
 
 /// Digit count, weight, sign and display scale.

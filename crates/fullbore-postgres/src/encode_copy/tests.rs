@@ -56,6 +56,48 @@ fn numeric_by_the_book(text: &str) -> Vec<u8> {
     head.iter().chain(&groups).flat_map(|word| word.to_be_bytes()).collect()
 }
 
+/// `units` * 10^-`scale`, written out.
+fn decimal_text(units: i64, scale: u8) -> String {
+    let digits = format!("{:0>width$}", units.unsigned_abs(), width = usize::from(scale) + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - usize::from(scale));
+    let point = if scale > 0 { "." } else { "" };
+    let sign = if units < 0 { "-" } else { "" };
+    format!("{sign}{whole}{point}{fraction}")
+}
+
+#[test]
+fn small_decimals_are_written_as_others_are() {
+    let units: Vec<Option<i64>> =
+        (0..4096).map(|units| (units % 7 != 3).then_some(units)).collect();
+    for scale in 0..=18 {
+        for first in [0, 1] {
+            // With one that is not small all of them are written another way.
+            let values: Vec<_> = [Some(first * 123_456)].into_iter().chain(units.clone()).collect();
+            let array = Decimal64Array::from(values.clone())
+                .with_precision_and_scale(18, scale as i8)
+                .expect("a decimal");
+            let all = encoded(FieldType::Decimal { precision: 18, scale }, Arc::new(array));
+            let mut rest = all.as_slice();
+            for value in values {
+                let (head, after) = rest.split_at(6);
+                let length = i32::from_be_bytes(head[2..].try_into().expect("four bytes"));
+                let (found, after) = after.split_at(length.max(0) as usize);
+                let expected = value.map(|units| numeric_by_the_book(&decimal_text(units, scale)));
+                match expected {
+                    None => assert_eq!(length, -1),
+                    Some(expected) => assert_eq!(
+                        without_zeros_weight(found.to_vec()),
+                        without_zeros_weight(expected),
+                        "{value:?}, scale {scale}"
+                    ),
+                }
+                rest = after;
+            }
+            assert!(rest.is_empty());
+        }
+    }
+}
+
 /// A zero's weight and sign mean nothing (`make_result` in PostgreSQL's numeric.c).
 fn without_zeros_weight(mut value: Vec<u8>) -> Vec<u8> {
     if value[..2] == [0, 0] {
@@ -93,11 +135,7 @@ proptest! {
             .expect("a decimal");
         let value =
             one_field(&encoded(FieldType::Decimal { precision: 18, scale }, Arc::new(array)));
-        let digits = format!("{:0>width$}", units.unsigned_abs(), width = usize::from(scale) + 1);
-        let (whole, fraction) = digits.split_at(digits.len() - usize::from(scale));
-        let point = if scale > 0 { "." } else { "" };
-        let sign = if units < 0 { "-" } else { "" };
-        let text = format!("{sign}{whole}{point}{fraction}");
+        let text = decimal_text(units, scale);
         prop_assert_eq!(without_zeros_weight(value), without_zeros_weight(numeric_by_the_book(&text)));
     }
 

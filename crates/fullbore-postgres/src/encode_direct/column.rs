@@ -10,6 +10,7 @@ use super::numeric;
 use super::prepared::Prepared;
 use crate::cursor::Place;
 use crate::encode_copy::{EPOCH_DAYS, EPOCH_MICROSECONDS};
+use crate::small_decimals::Written;
 
 /// Longest value that a varlena header of one byte can tell.
 const SHORT_BYTES_MAX: usize = 126;
@@ -43,6 +44,11 @@ impl Rules {
 }
 
 impl Slot {
+    /// For a varlena that may have a header of one byte, and so is not aligned.
+    pub fn unaligned(start: Place) -> Self {
+        Self { start, rules: Rules::new(0, true) }
+    }
+
     /// Whether a varlena may have a header of one byte.
     #[inline(always)]
     pub fn short(self) -> bool {
@@ -65,6 +71,7 @@ enum Values<'a> {
     Bytes(&'a [i32], &'a [u8]),
     Padded(&'a [i32], &'a [u8], Padding),
     Decimal64(&'a [i64], numeric::Heads),
+    SmallDecimal(&'a [i64], &'static Written),
     Decimal128(&'a [i128], u8),
     NumericText(&'a [i32], &'a [u8], Option<u16>),
 }
@@ -142,10 +149,14 @@ impl<'a> Column<'a> {
                 };
                 Values::Padded(offsets, bytes, padding)
             }
-            (Form::Decimal64 { scale }, _) => Values::Decimal64(
-                array.as_primitive::<Decimal64Type>().values(),
-                numeric::Heads::new(*scale),
-            ),
+            (Form::Decimal64 { scale }, _) => {
+                let values = array.as_primitive::<Decimal64Type>().values();
+                let small = layout.short.then(|| numeric::small(values, *scale, array.nulls()));
+                match small.flatten() {
+                    Some(written) => Values::SmallDecimal(values, written),
+                    None => Values::Decimal64(values, numeric::Heads::new(*scale)),
+                }
+            }
             (Form::Decimal128 { scale }, _) => {
                 Values::Decimal128(array.as_primitive::<Decimal128Type>().values(), *scale)
             }
@@ -164,7 +175,9 @@ impl<'a> Column<'a> {
         match &self.values {
             Values::Padded(_, _, padding) => LONG_HEAD_BYTES + padding.characters,
             Values::Bytes(..) => LONG_HEAD_BYTES,
-            Values::Decimal64(..) | Values::Decimal128(..) => numeric::BYTES_MAX,
+            Values::Decimal64(..) | Values::SmallDecimal(..) | Values::Decimal128(..) => {
+                numeric::BYTES_MAX
+            }
             Values::NumericText(..) => numeric::TEXT_OVERHEAD_BYTES,
             Values::Uuid(_) => 16,
             fixed => self.rules.mask() + fixed_bytes(fixed),
@@ -201,6 +214,7 @@ impl<'a> Column<'a> {
         match &self.values {
             Values::Int64(values) => fixed(values[row].to_le_bytes(), slot, place),
             Values::Int32(values) => fixed(values[row].to_le_bytes(), slot, place),
+            Values::SmallDecimal(values, written) => written.write(values[row], place),
             Values::Decimal64(values, heads) => numeric::write_64(values[row], heads, slot, place),
             Values::Bytes(offsets, bytes) => {
                 let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);

@@ -2,9 +2,12 @@
 //! or two words where they don't fit it, then the digits to the base 10,000 (see `make_result` in
 //! PostgreSQL's numeric.c). Zeros at either end are left out; zero has no digits and weight 0.
 
+use arrow_buffer::NullBuffer;
+
 use super::column::{Slot, varlena_head};
 use crate::cursor::Place;
 use crate::digits::{GROUPS_MAX, Groups, PlainDecimal, SHORT_BYTES, Scale, short_decimal};
+use crate::small_decimals::{Tables, Written};
 
 const SHORT: u16 = 0x8000;
 const SHORT_NEGATIVE: u16 = 0x2000;
@@ -76,6 +79,15 @@ pub fn write_64(units: i64, heads: &Heads, slot: Slot, place: Place) -> Place {
     place
         .put_some((u32::from(head) << 8 | varlena).to_le_bytes(), 3)
         .put_some((groups >> (zeros & 0x30)).to_le_bytes(), 2 * digits as usize)
+}
+
+/// What [`write_64`] writes of each of these values, where it may have a short varlena header and all
+/// are small.
+pub fn small(values: &[i64], scale: u8, nulls: Option<&NullBuffer>) -> Option<&'static Written> {
+    static TABLES: Tables = Tables::new();
+    let heads = Heads::new(scale);
+    let write = |units, place| write_64(units, &heads, Slot::unaligned(place), place);
+    TABLES.of_all(scale, values, nulls, write)
 }
 
 /// As [`write_64`], for 128 bits.

@@ -40,21 +40,41 @@ impl Instructions for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn write_positions(mut mask: u64, base: u32, out: *mut u32) -> usize {
-        let count = mask.count_ones() as usize;
-        // Eight at a time without asking: cheaper than a branch per separator.
-        let mut entry = 0;
-        while entry < count {
-            for next in entry..entry + 8 {
-                // SAFETY: entry < 64, so next < 72, and 128 entries are writable.
-                unsafe { out.add(next).write(base + mask.trailing_zeros()) };
-                mask &= mask.wrapping_sub(1);
+    unsafe fn write_positions(mask: u64, base: u32, out: *mut u32) -> usize {
+        // Eight bytes of text at a time by a table, without a branch that would be guessed wrong where
+        // fields are of changing length.
+        for part in 0..8 {
+            let bits = (mask >> (8 * part)) as u8;
+            let before = (mask & ((1 << (8 * part)) - 1)).count_ones() as usize;
+            // SAFETY: 64 entries at most come before, and eight more are written, of 128.
+            unsafe {
+                let places = _mm_loadl_epi64(PLACES[usize::from(bits)].as_ptr().cast());
+                let first = _mm256_set1_epi32((base + 8 * part) as i32);
+                let entries = _mm256_add_epi32(_mm256_cvtepu8_epi32(places), first);
+                _mm256_storeu_si256(out.add(before).cast(), entries);
             }
-            entry += 8;
         }
-        count
+        mask.count_ones() as usize
     }
 }
+
+/// The places of a byte's bits, lowest first; what follows them means nothing.
+static PLACES: [[u8; 8]; 256] = {
+    let mut places = [[0; 8]; 256];
+    let mut bits = 0;
+    while bits < 256 {
+        let (mut bit, mut count) = (0, 0);
+        while bit < 8 {
+            if bits >> bit & 1 == 1 {
+                places[bits][count] = bit;
+                count += 1;
+            }
+            bit += 1;
+        }
+        bits += 1;
+    }
+    places
+};
 
 /// The prefix parity as a carry-less product with all ones.
 ///

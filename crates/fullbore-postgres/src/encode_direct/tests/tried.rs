@@ -45,12 +45,14 @@ pub fn tried(kind: usize, plain: bool) -> Tried {
         17 => (NumericText { limits: None }, "numeric", -1, 4),
         18 => (NumericText { limits: Some((200, 100)) }, "numeric", 0, 4),
         19 => (Enum { labels: LABELS.map(str::to_owned).to_vec().into() }, "enum", -1, 4),
+        20 => (decimal(3, 2), "numeric", 0, 4),
+        21 => (decimal(3, 3), "numeric", 0, 4),
         _ => (Json, "json", -1, 4),
     };
     Tried { field_type, form, modifier, align, plain }
 }
 
-pub const KINDS: usize = 21;
+pub const KINDS: usize = 23;
 
 /// A value that is neither NULL nor, yet, a column's: numbers and text made of a seed.
 pub fn number(seed: u64) -> i64 {
@@ -165,7 +167,12 @@ pub fn column(tried: &Tried, seeds: &[Option<u64>]) -> (ArrayRef, Vec<Option<Slo
             FieldType::Decimal { precision, scale } if *precision <= 18 => {
                 let limit = 10i64.pow(u32::from(*precision));
                 let scale = usize::from(*scale);
-                let values: Vec<_> = seeds.iter().map(|s| s.map(|s| number(s) % limit)).collect();
+                let value = |seed| match precision {
+                    // Small ones, of which none is below zero, are written another way.
+                    ..=3 => number(seed).rem_euclid(limit),
+                    _ => number(seed) % limit,
+                };
+                let values: Vec<_> = seeds.iter().map(|seed| seed.map(value)).collect();
                 let slow = values
                     .iter()
                     .map(|v| v.map(|v| slow_numeric(&units_text(v.into(), scale), Some(scale))));
