@@ -70,7 +70,7 @@ test: build servers browser
 	cargo test --workspace --quiet --no-fail-fast
 	scripts/test_neon.sh
 	$(BIN)/python -m pytest --quiet -rs python/tests
-	$(BIN)/python -m pytest --quiet -rs extension/test
+	$(BIN)/python -m pytest --quiet -rs -n 2 --dist worksteal extension/test
 	$(BIN)/python scripts/faults/run.py --short --seed 1 --only $(FAULTS_SHORT)
 	$(BIN)/python scripts/faults/hosts.py
 

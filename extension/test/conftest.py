@@ -31,6 +31,8 @@ def _check_there(installation: Installation) -> None:
 def server_of(installation: Installation, wal_level: str) -> Server:
     key = (installation.name, wal_level)
     _check_there(installation)
+    if installation.sanitized and "PYTEST_XDIST_WORKER" in os.environ:
+        pytest.fail("what sanitizers report is told at the end of one process: run it without -n")
     if key not in _servers:
         _servers[key] = Server(installation, {"wal_level": wal_level}, COMPILER)
     return _servers[key]
