@@ -34,7 +34,9 @@ def server_of(installation: Installation, wal_level: str) -> Server:
     if installation.sanitized and "PYTEST_XDIST_WORKER" in os.environ:
         pytest.fail("what sanitizers report is told at the end of one process: run it without -n")
     if key not in _servers:
-        _servers[key] = Server(installation, {"wal_level": wal_level}, COMPILER)
+        # Up to twenty of them stand beside each other: a gigabyte of WAL each is too much.
+        settings = {"wal_level": wal_level, "max_wal_size": "'128MB'"}
+        _servers[key] = Server(installation, settings, COMPILER)
     return _servers[key]
 
 
@@ -103,18 +105,26 @@ def fresh(server: Server) -> Connection:
     return connection
 
 
+def drop(server: Server, connection: Connection) -> None:
+    """Ends a session and its database: of 8 MB each, all tests' would fill a small disk."""
+    connection.close()
+    last = Connection(server.socket_dir)
+    last.query(f"DROP DATABASE {connection.database} WITH (FORCE)")
+    last.close()
+
+
 @pytest.fixture
 def session(server: Server) -> Iterator[Connection]:
     connection = fresh(server)
     yield connection
-    connection.close()
+    drop(server, connection)
 
 
 @pytest.fixture
 def any_session(any_server: Server) -> Iterator[Connection]:
     connection = fresh(any_server)
     yield connection
-    connection.close()
+    drop(any_server, connection)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
