@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
@@ -81,6 +82,17 @@ def wide(megabytes: int) -> DataSet:
     )
 
 
+def wide_odd(megabytes: int, percent: int) -> DataSet:
+    """The same as one file, in which so many rows are written as only the server reads them."""
+    path = DATA / f"wide-{megabytes}-odd" / f"wide.{percent}.csv"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(".unfinished")
+        _wide_file(unfinished, megabytes * 1_000_000, 0, percent)
+        unfinished.rename(path)
+    return replace(wide(1), files=[path], plain=[path])
+
+
 def texts(megabytes: int) -> DataSet:
     """Types that are sent as text: there is no binary encoder for them."""
     files = _made("texts", megabytes, "txt", _texts_file)
@@ -132,7 +144,7 @@ def _hard(rng: random.Random) -> str | None:
     return text
 
 
-def _wide_file(path: Path, size: int, number: int) -> None:
+def _wide_file(path: Path, size: int, number: int, odd_percent: int = 0) -> None:
     rng = random.Random(SEED + number)
     hard = _pool(4000, lambda: _hard(rng))
     short = _pool(2000, lambda: None if rng.random() < 0.05 else _sentence(rng, 1, 2))
@@ -141,6 +153,7 @@ def _wide_file(path: Path, size: int, number: int) -> None:
     states = [_quoted(state) for state in ("new", "paid", "sent", "returned", None)]
     start, begin = date(2015, 1, 1), datetime(2015, 1, 1)
     days = ["", *(str(start + timedelta(n)) for n in range(3000))]
+    odd_days = ['"Jan 5, 2020"', "20200105", "5 January 2020", '"Sunday, January 5 2020"']
     numbers, pick = rng.randrange, rng.choice
     written, row = 0, number * 100_000_000
     with path.open("w", newline="", encoding="utf-8") as out:
@@ -150,11 +163,13 @@ def _wide_file(path: Path, size: int, number: int) -> None:
             for _ in range(1000):
                 row += 1
                 moment = begin + timedelta(microseconds=numbers(10**14))
+                is_odd = odd_percent > 0 and numbers(100) < odd_percent
+                ordered = odd_days if is_odd else days
                 lines.append(
                     f"{row},{numbers(10**6) or ''},{numbers(500)},{numbers(90)},"
                     f"{numbers(10**7) / 100:.2f},{numbers(10**4) / 10**4:.4f},"
                     f"{rng.random() * 100!r},{numbers(10**6) / 1000},"
-                    f"{pick(('true', 'false', ''))},{pick(days)},{pick(days)},"
+                    f"{pick(('true', 'false', ''))},{pick(ordered)},{pick(days)},"
                     f"{moment:%Y-%m-%d %H:%M:%S.%f},{moment:%Y-%m-%d} 08:00:00,"
                     f'"{row:x}-{numbers(10**9)}",{pick(states)},{pick(titles)},{pick(short)},'
                     f"{pick(short)},{pick(hard)},{pick(short)},{pick(short)},{pick(emails)},"

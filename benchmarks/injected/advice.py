@@ -36,6 +36,8 @@ REPLACE = (*CREATE, "--publish", "replace")
 
 # A rate that was helped is higher by this, and one that was not is within that.
 HELPED, NOT_HELPED = 1.15, 1.12
+# Sessions of a server on this machine.
+ENOUGH = 2 * len(os.sched_getaffinity(0))
 
 
 @dataclass
@@ -181,9 +183,10 @@ CASES = {
         "four more streams",
         lambda s: of.discarded(s, with_streams(8, "--parsers", "1")),
     ),
+    # Two processors are just enough for one reader and its parsers: either may be what is short.
     "several-files": Case(
-        "client_cpu",
-        "several files are read side by side",
+        "client_cpu or too_few_streams",
+        "is read by one thread",
         "the same rows in four files, not one",
         lambda s: of.discarded(s, with_streams(4), packed=1),
         lambda s: of.discarded(s, with_streams(4), packed=4),
@@ -260,10 +263,10 @@ CASES = {
     ),
     "table-of-each-piece": Case(
         "extension_lock",
-        "--publish partitions",
-        "--publish partitions",
+        f"--publish partitions, for which --streams {ENOUGH} is enough",
+        f"--publish partitions --streams {ENOUGH}",
         lambda s: of.long_rows(s, 14),
-        lambda s: of.long_rows(s, 14, is_partitions=True),
+        lambda s: of.long_rows(s, 14, streams=ENOUGH, is_partitions=True),
         "twelve more streams",
         lambda s: of.long_rows(s, 14, streams=24),
     ),
@@ -292,7 +295,13 @@ def main() -> int:
     (args.out / "advice.md").write_text("\n".join(_table(lines)) + "\n")
     print((args.out / "advice.md").read_text())
     print(f"{left} loads are left" if left else "all loads are run")
-    return 0
+    loads = {True: set(), False: set()}
+    for line in lines:
+        loads["rate" in line].add((line["case"], line["variant"]))
+    failed = sorted(loads[False] - loads[True])
+    for name, variant in failed:
+        print(f"{name}, {variant}: failed, advice.jsonl has the reason")
+    return 1 if failed else 0
 
 
 def _lines(raw: Path) -> list[dict]:
@@ -351,11 +360,12 @@ def _table(lines: list[dict]) -> list[str]:
         }
         if not rates["before"] or not rates["after"]:
             continue
+        limits = case.limit.split(" or ")
         before = [line for line in mine if line["variant"] == "before"]
         named = sum(
-            line["limit"] == case.limit and any(case.says in advice for advice in line["advice"])
+            line["limit"] in limits and any(case.says in advice for advice in line["advice"])
             if case.says
-            else line["limit"] == case.limit
+            else line["limit"] in limits
             for line in before
         )
         middle = {variant: statistics.median(of) for variant, of in rates.items() if of}

@@ -63,13 +63,19 @@ def extension_lock(stage: Stage, draw: Random) -> Iterator[Load]:
     yield Load(server, files, options, {"streams": streams, "length": length})
 
 
-def write_long_rows(length: int) -> list:
-    """Files of rows of which four fill a page."""
+def write_long_rows(length: int, rows: int = 20_000) -> list:
+    """Files of so many rows, of which four fill a page."""
     files = []
     for number in range(16):
         path = SCRATCH / f"long-{number}.csv"
         field = "x" * (length // 4)
         line = ",".join([field] * 4)
-        run(["sh", "-c", f"seq {number}000000 {number}020000 | sed 's/$/,{line}/' > {path}"])
+        run(
+            [
+                "sh",
+                "-c",
+                f"seq {number}000000 {number * 1_000_000 + rows} | sed 's/$/,{line}/' > {path}",
+            ]
+        )
         files.append(path)
     return files

@@ -2,6 +2,7 @@
 
 use super::Limit;
 use crate::job::{Codec, Method, Publish};
+use crate::observe::clock::Activity;
 use crate::observe::{Observation, Settings};
 
 /// What advice must know of the run.
@@ -37,7 +38,7 @@ pub fn advise(limit: Limit, seen: &Observation, used: &InUse) -> Vec<String> {
     match limit {
         Limit::SourceDisk | Limit::ReadDepth => source(used),
         Limit::ClientCpu => client_cpu(used),
-        Limit::TooFewStreams => too_few_streams(used),
+        Limit::TooFewStreams => too_few_streams(seen, used),
         Limit::DatabaseCpu => database_cpu(used),
         Limit::Wal => wal(seen, used),
         Limit::DatabaseDisk => database_disk(seen, used),
@@ -132,7 +133,7 @@ fn congestion(used: &InUse) -> Vec<String> {
     lines
 }
 
-fn too_few_streams(used: &InUse) -> Vec<String> {
+fn too_few_streams(seen: &Observation, used: &InUse) -> Vec<String> {
     let mut lines = Vec::new();
     if used.is_read_by_one {
         lines.push(
@@ -143,8 +144,19 @@ fn too_few_streams(used: &InUse) -> Vec<String> {
     if used.parsers < used.cores {
         lines.push(format!("processors are free: --parsers {}", used.cores));
     }
-    lines.push(more_streams(used, "processors are free"));
+    // Streams that wait for rows are enough of them.
+    if lines.is_empty() || !lack_rows(seen) {
+        lines.push(more_streams(used, "processors are free"));
+    }
     lines
+}
+
+/// Whether streams wait for the parsers for more than half of the time in which they have work.
+fn lack_rows(seen: &Observation) -> bool {
+    let of = |activity| seen.streams.iter().map(|s| s.times.of(activity).ms).sum::<u64>();
+    let all: u64 = seen.streams.iter().map(|stream| stream.times.total_ms()).sum();
+    let working = all.saturating_sub(of(Activity::Idle) + of(Activity::Held));
+    of(Activity::Starved) * 2 > working
 }
 
 fn database_cpu(used: &InUse) -> Vec<String> {
@@ -219,8 +231,13 @@ fn database_disk(seen: &Observation, used: &InUse) -> Vec<String> {
 }
 
 fn extension_lock(used: &InUse) -> Vec<String> {
-    let mut lines =
-        vec!["a table for each piece needs no such lock: --publish partitions".to_owned()];
+    let line = "a table for each piece needs no such lock: --publish partitions";
+    let enough = used.cores * 2;
+    let mut lines = vec![match used.settings.is_here && used.streams > enough {
+        // What waited for the lock would then wait for a processor.
+        true => format!("{line}, for which --streams {enough} is enough here"),
+        false => line.to_owned(),
+    }];
     if used.version() < 160_000 {
         lines.push("PostgreSQL 16 and later extend tables by many pages at a time".into());
     }
@@ -239,7 +256,8 @@ fn lock_wait(seen: &Observation) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::ServerTimes;
+    use crate::observe::clock::Spent;
+    use crate::observe::{ServerTimes, ThreadTimes};
 
     fn used(method: Method, publish: Publish) -> InUse {
         InUse {
@@ -277,6 +295,26 @@ mod tests {
     }
 
     #[test]
+    fn more_streams_are_not_asked_where_they_wait_for_rows() {
+        let mut seen = Observation { streams: vec![ThreadTimes::default()], ..Default::default() };
+        let used =
+            InUse { is_read_by_one: true, parsers: 1, ..used(Method::Copy, Publish::Partitions) };
+        let mut says = |starved, sending| {
+            let times = &mut seen.streams[0].times.0;
+            for (activity, ms) in
+                [(Activity::Starved, starved), (Activity::Sending, sending), (Activity::Idle, 900)]
+            {
+                times.insert(activity, Spent { ms, cpu_ms: 0 });
+            }
+            advise(Limit::TooFewStreams, &seen, &used).join("\n")
+        };
+        let waiting = says(600, 400);
+        assert!(waiting.contains("several files") && waiting.contains("--parsers 2"), "{waiting}");
+        assert!(!waiting.contains("--streams"), "{waiting}");
+        assert!(says(400, 600).contains("--streams 8"));
+    }
+
+    #[test]
     fn fewer_bytes_are_asked_of_what_can_send_fewer() {
         let says =
             |used: &InUse| advise(Limit::Congestion, &Observation::default(), used).join("\n");
@@ -291,6 +329,17 @@ mod tests {
         assert!(!says(&appended).contains("--method direct"), "{}", says(&appended));
         let text = InUse { is_text: true, ..appended };
         assert!(!says(&text).contains("--as-text"), "{}", says(&text));
+    }
+
+    #[test]
+    fn sessions_that_waited_for_a_lock_are_not_to_wait_for_processors() {
+        let says = |streams, is_here| {
+            let mut used = used(Method::Copy, Publish::Append);
+            (used.streams, used.settings.is_here) = (streams, is_here);
+            advise(Limit::ExtensionLock, &Observation::default(), &used).join("\n")
+        };
+        assert!(says(12, true).contains("--publish partitions, for which --streams 4"));
+        assert!(!says(4, true).contains("--streams") && !says(12, false).contains("--streams"));
     }
 
     #[test]
