@@ -9,12 +9,14 @@ import statistics
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 from lab import FULLBORE, ROOT, Failed, Missing, environment, run_text
 from veth import SERVER_ADDRESS, inside, pair
 
 MEGABYTE = 1e6
-MESSAGE = 128 << 10
+# What both write at a time: iperf3's own choice, and what a processor gets most through with.
+MESSAGES = [128 << 10, 1 << 20]
 PORT = 5201
 TOKEN = "a token for two namespaces of ours"
 RATES = [None, "1gbit", "100mbit"]
@@ -33,32 +35,45 @@ def veth(args: argparse.Namespace, keep: Keep) -> list[str]:
         raise Missing("iperf3 is not installed (Debian: apt-get install iperf3)")
     lines = [
         "CPU is of both ends together, in s/GB.\n",
-        "| link | streams | ours MB/s | iperf3 MB/s | ours / iperf3 | ours CPU | iperf3 CPU |",
-        "|---|---|---|---|---|---|---|",
+        "| link | message KiB | streams | ours MB/s | iperf3 MB/s | ours / iperf3 | ours CPU"
+        " | iperf3 CPU |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for rate in RATES:
-        with pair(rate) as (host, client):
-            for streams in STREAMS:
-                lines.append(_beside(args, keep, rate, host.name, client.name, streams))
-                print(lines[-1], flush=True)
+        # Where the link is the limit it is no matter what is written at a time.
+        for message in MESSAGES if rate is None else MESSAGES[:1]:
+            with pair(rate) as (host, client):
+                for streams in STREAMS:
+                    way = Way(rate, host.name, client.name, streams, message)
+                    lines.append(_beside(args, keep, way))
+                    print(lines[-1], flush=True)
     return lines
 
 
-def _beside(
-    args: argparse.Namespace, keep: Keep, rate: str | None, host: str, client: str, streams: int
-) -> str:
+@dataclass(frozen=True)
+class Way:
+    """A link, the namespaces at its ends, and how bytes are sent over it."""
+
+    rate: str | None
+    host: str
+    client: str
+    streams: int
+    message: int
+
+
+def _beside(args: argparse.Namespace, keep: Keep, way: Way) -> str:
     ours: list[Figures] = []
     theirs: list[Figures] = []
     for repeat in range(args.repeats):
         if repeat % 2:
-            theirs.append(iperf3(args, host, client, streams))
-            ours.append(our_rate(args, host, client, streams))
+            theirs.append(iperf3(args, way))
+            ours.append(our_rate(args, way))
         else:
-            ours.append(our_rate(args, host, client, streams))
-            theirs.append(iperf3(args, host, client, streams))
+            ours.append(our_rate(args, way))
+            theirs.append(iperf3(args, way))
         keep(
-            {"part": "net", "link": rate, "streams": streams, "repeat": repeat}
-            | {"ours": ours[-1], "iperf3": theirs[-1]}
+            {"part": "net", "link": way.rate, "message": way.message, "streams": way.streams}
+            | {"repeat": repeat, "ours": ours[-1], "iperf3": theirs[-1]}
         )
     ratios = [our["rate"] / their["rate"] for our, their in zip(ours, theirs, strict=True)]
     cells = [
@@ -68,17 +83,18 @@ def _beside(
         f"{_median(ours, 'cpu'):.3f}",
         f"{_median(theirs, 'cpu'):.3f}",
     ]
-    return f"| {rate or 'unshaped'} | {streams} | {' | '.join(cells)} |"
+    link = way.rate or "unshaped"
+    return f"| {link} | {way.message >> 10} | {way.streams} | {' | '.join(cells)} |"
 
 
 def _median(runs: list[Figures], figure: str) -> float:
     return statistics.median(run[figure] for run in runs)
 
 
-def our_rate(args: argparse.Namespace, host: str, client: str, streams: int) -> Figures:
+def our_rate(args: argparse.Namespace, way: Way) -> Figures:
     """The steady rate and CPU of both ends by ours."""
-    options = ["--streams", str(streams), "--message", str(MESSAGE)]
-    report = measure(args, host, client, SERVER_ADDRESS, options)
+    options = ["--streams", str(way.streams), "--message", str(way.message)]
+    report = measure(args, way.host, way.client, SERVER_ADDRESS, options)
     cell = report["cells"][0]
     cpu = cell["send_cpu_seconds_per_gigabyte"] + cell["receive_cpu_seconds_per_gigabyte"]
     return {"rate": cell["bytes_per_second"], "cpu": cpu}
@@ -108,10 +124,10 @@ def measure(
             listener.wait()
 
 
-def iperf3(args: argparse.Namespace, host: str, client: str, streams: int) -> Figures:
+def iperf3(args: argparse.Namespace, way: Way) -> Figures:
     """The same by iperf3: what was received, and CPU of both ends."""
     server = subprocess.Popen(
-        [*inside(host), "iperf3", "-s", "-1", "-B", SERVER_ADDRESS, "--forceflush"],
+        [*inside(way.host), "iperf3", "-s", "-1", "-B", SERVER_ADDRESS, "--forceflush"],
         env=environment(),
         stdout=subprocess.PIPE,
         text=True,
@@ -121,8 +137,9 @@ def iperf3(args: argparse.Namespace, host: str, client: str, streams: int) -> Fi
         while line := server.stdout.readline():
             if "listening" in line:
                 break
-        command = [*inside(client), "iperf3", "-c", SERVER_ADDRESS, "-J", "-P", str(streams)]
-        command += ["-t", str(round(args.seconds)), "-l", str(MESSAGE)]
+        command = [*inside(way.client), "iperf3", "-c", SERVER_ADDRESS, "-J"]
+        command += ["-P", str(way.streams), "-l", str(way.message)]
+        command += ["-t", str(round(args.seconds))]
         end = json.loads(run_text(command))["end"]
     finally:
         # It ends after one client; if that failed, it has to be ended.
