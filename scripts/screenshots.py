@@ -46,7 +46,7 @@ def take(browser: Browser, url: str, path: Path, width: int, theme: str, ready: 
     page.goto(url)
     page.wait_for_function(f"() => {ready}", timeout=60_000)
     # A phone's picture of all of it would be a ribbon.
-    clip = {"x": 0, "y": 0, "width": width, "height": 1500 if width > 800 else 1700}
+    clip = {"x": 0, "y": 0, "width": width, "height": 1800 if width > 800 else 2150}
     page.screenshot(path=path, clip=clip, full_page=True)
     context.close()
     print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")

@@ -17,7 +17,7 @@ use crate::limits::{DRAIN_TIME_MAX, MESSAGE_BYTES_MAX, SAMPLE_INTERVAL_MIN, SAMP
 use crate::steady::steady;
 
 /// What a stream is read into, at a time.
-const READ_BYTES: usize = 128 << 10;
+const READ_BYTES: usize = 512 << 10;
 
 /// What has to be there before a reader is woken: a small part of its buffer as it is by then, so that
 /// the window is never narrowed by what waits to be read, and of what comes from one look to the next,
@@ -25,7 +25,7 @@ const READ_BYTES: usize = 128 << 10;
 /// 100 Mb/s takes twice the CPU.
 const LOW_WATER_SHARE: usize = 8;
 const LOW_WATERS_IN_INTERVAL: u64 = 20;
-const LOW_WATER_BYTES_MAX: usize = READ_BYTES;
+const LOW_WATER_BYTES_MAX: usize = 128 << 10;
 
 fn low_water(buffer_bytes: usize, came_bytes: u64) -> usize {
     let came = usize::try_from(came_bytes / LOW_WATERS_IN_INTERVAL).unwrap_or(usize::MAX);
