@@ -15,11 +15,18 @@ from lab import FULLBORE, ROOT, Failed, Missing, environment, run_text
 from veth import SERVER_ADDRESS, inside, pair
 
 MEGABYTE = 1e6
-# What both write at a time: iperf3's own choice, and what a processor gets most through with.
-MESSAGES = [128 << 10, 1 << 20]
 PORT = 5201
 TOKEN = "a token for two namespaces of ours"
-RATES = [None, "1gbit", "100mbit"]
+# The rate of the link, what both write at a time (iperf3: 128 KiB), and the window that both
+# ask for. Where the link is the limit, it is no matter what is written at a time; where processors
+# are, the kernel's own window wanders, and a fixed one gives both the same to do.
+CASES = [
+    (None, 128 << 10, "auto"),
+    (None, 1 << 20, "auto"),
+    (None, 1 << 20, "256k"),
+    ("1gbit", 128 << 10, "auto"),
+    ("100mbit", 128 << 10, "auto"),
+]
 STREAMS = [1, 4]
 ROUND_TRIPS_MS = [10, 90, 180]
 # The kernel's own window, and one that is the limit at short round trips too.
@@ -35,18 +42,16 @@ def veth(args: argparse.Namespace, keep: Keep) -> list[str]:
         raise Missing("iperf3 is not installed (Debian: apt-get install iperf3)")
     lines = [
         "CPU is of both ends together, in s/GB.\n",
-        "| link | message KiB | streams | ours MB/s | iperf3 MB/s | ours / iperf3 | ours CPU"
-        " | iperf3 CPU |",
-        "|---|---|---|---|---|---|---|---|",
+        "| link | message KiB | window | streams | ours MB/s | iperf3 MB/s | ours / iperf3"
+        " | ours CPU | iperf3 CPU |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    for rate in RATES:
-        # Where the link is the limit it is no matter what is written at a time.
-        for message in MESSAGES if rate is None else MESSAGES[:1]:
-            with pair(rate) as (host, client):
-                for streams in STREAMS:
-                    way = Way(rate, host.name, client.name, streams, message)
-                    lines.append(_beside(args, keep, way))
-                    print(lines[-1], flush=True)
+    for rate, message, window in CASES:
+        with pair(rate) as (host, client):
+            for streams in STREAMS:
+                way = Way(rate, host.name, client.name, streams, message, window)
+                lines.append(_beside(args, keep, way))
+                print(lines[-1], flush=True)
     return lines
 
 
@@ -59,6 +64,7 @@ class Way:
     client: str
     streams: int
     message: int
+    window: str
 
 
 def _beside(args: argparse.Namespace, keep: Keep, way: Way) -> str:
@@ -72,8 +78,8 @@ def _beside(args: argparse.Namespace, keep: Keep, way: Way) -> str:
             ours.append(our_rate(args, way))
             theirs.append(iperf3(args, way))
         keep(
-            {"part": "net", "link": way.rate, "message": way.message, "streams": way.streams}
-            | {"repeat": repeat, "ours": ours[-1], "iperf3": theirs[-1]}
+            {"part": "net", "link": way.rate, "message": way.message, "window": way.window}
+            | {"streams": way.streams, "repeat": repeat, "ours": ours[-1], "iperf3": theirs[-1]}
         )
     ratios = [our["rate"] / their["rate"] for our, their in zip(ours, theirs, strict=True)]
     cells = [
@@ -84,7 +90,8 @@ def _beside(args: argparse.Namespace, keep: Keep, way: Way) -> str:
         f"{_median(theirs, 'cpu'):.3f}",
     ]
     link = way.rate or "unshaped"
-    return f"| {link} | {way.message >> 10} | {way.streams} | {' | '.join(cells)} |"
+    setting = [link, str(way.message >> 10), way.window, str(way.streams)]
+    return f"| {' | '.join(setting + cells)} |"
 
 
 def _median(runs: list[Figures], figure: str) -> float:
@@ -94,6 +101,7 @@ def _median(runs: list[Figures], figure: str) -> float:
 def our_rate(args: argparse.Namespace, way: Way) -> Figures:
     """The steady rate and CPU of both ends by ours."""
     options = ["--streams", str(way.streams), "--message", str(way.message)]
+    options += ["--window", way.window]
     report = measure(args, way.host, way.client, SERVER_ADDRESS, options)
     cell = report["cells"][0]
     cpu = cell["send_cpu_seconds_per_gigabyte"] + cell["receive_cpu_seconds_per_gigabyte"]
@@ -139,6 +147,8 @@ def iperf3(args: argparse.Namespace, way: Way) -> Figures:
                 break
         command = [*inside(way.client), "iperf3", "-c", SERVER_ADDRESS, "-J"]
         command += ["-P", str(way.streams), "-l", str(way.message)]
+        if way.window != "auto":
+            command += ["-w", way.window]
         command += ["-t", str(round(args.seconds))]
         end = json.loads(run_text(command))["end"]
     finally:
