@@ -7,12 +7,14 @@ import json
 import shutil
 import statistics
 import subprocess
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lab import FULLBORE, ROOT, Failed, Missing, environment, run_text
-from veth import SERVER_ADDRESS, inside, pair
+from veth import SERVER_ADDRESS, inside, pair, received_bytes
 
 MEGABYTE = 1e6
 PORT = 5201
@@ -31,6 +33,10 @@ STREAMS = [1, 4]
 ROUND_TRIPS_MS = [10, 90, 180]
 # The kernel's own window, and one that is the limit at short round trips too.
 WINDOWS = ["auto", "256k", "1M"]
+# How often the link's own counter is read, and what part of its best interval an interval has to
+# carry to be one of the measurement, not of its beginning or end.
+LOOK_SECONDS = 0.1
+BUSY_SHARE = 0.5
 
 Keep = Callable[[dict[str, object]], None]
 Figures = dict[str, float]
@@ -41,15 +47,16 @@ def veth(args: argparse.Namespace, keep: Keep) -> list[str]:
     if shutil.which("iperf3") is None:
         raise Missing("iperf3 is not installed (Debian: apt-get install iperf3)")
     lines = [
-        "CPU is of both ends together, in s/GB.\n",
+        "CPU is of both ends together, in s/GB. The last two columns are each one's rate over what"
+        " the kernel counted on the link meanwhile.\n",
         "| link | message KiB | window | streams | ours MB/s | iperf3 MB/s | ours / iperf3"
-        " | ours CPU | iperf3 CPU |",
-        "|---|---|---|---|---|---|---|---|---|",
+        " | ours CPU | iperf3 CPU | ours / link | iperf3 / link |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for rate, message, window in CASES:
         with pair(rate) as (host, client):
             for streams in STREAMS:
-                way = Way(rate, host.name, client.name, streams, message, window)
+                way = Way(rate, host.name, client.name, host.device, streams, message, window)
                 lines.append(_beside(args, keep, way))
                 print(lines[-1], flush=True)
     return lines
@@ -62,9 +69,44 @@ class Way:
     rate: str | None
     host: str
     client: str
+    # The host's end of the link.
+    device: str
     streams: int
     message: int
     window: str
+
+
+@dataclass
+class Link:
+    """What the link's own counter says while somebody measures: who measures is not asked."""
+
+    device: str
+    # Of a process in the namespace of the device.
+    pid: int
+    rates: list[float] = field(default_factory=list)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        over = threading.Event()
+        watcher = threading.Thread(target=self._watch, args=(over,))
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join()
+
+    def _watch(self, over: threading.Event) -> None:
+        at, before = time.monotonic(), received_bytes(self.pid, self.device)
+        while not over.wait(LOOK_SECONDS):
+            now, count = time.monotonic(), received_bytes(self.pid, self.device)
+            self.rates.append((count - before) / (now - at))
+            at, before = now, count
+
+    def rate(self) -> float:
+        """Bytes per second, headers included, in the middle one of the intervals that were busy."""
+        busy = max(self.rates) * BUSY_SHARE
+        return statistics.median(rate for rate in self.rates if rate >= busy)
 
 
 def _beside(args: argparse.Namespace, keep: Keep, way: Way) -> str:
@@ -88,6 +130,8 @@ def _beside(args: argparse.Namespace, keep: Keep, way: Way) -> str:
         f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})",
         f"{_median(ours, 'cpu'):.3f}",
         f"{_median(theirs, 'cpu'):.3f}",
+        _of_link(ours),
+        _of_link(theirs),
     ]
     link = way.rate or "unshaped"
     setting = [link, str(way.message >> 10), way.window, str(way.streams)]
@@ -98,38 +142,53 @@ def _median(runs: list[Figures], figure: str) -> float:
     return statistics.median(run[figure] for run in runs)
 
 
+def _of_link(runs: list[Figures]) -> str:
+    shares = [run["rate"] / run["link_rate"] for run in runs]
+    return f"{statistics.median(shares):.2f} ({min(shares):.2f}-{max(shares):.2f})"
+
+
 def our_rate(args: argparse.Namespace, way: Way) -> Figures:
     """The steady rate and CPU of both ends by ours."""
     options = ["--streams", str(way.streams), "--message", str(way.message)]
     options += ["--window", way.window]
-    report = measure(args, way.host, way.client, SERVER_ADDRESS, options)
+    with listening(way.host, SERVER_ADDRESS) as listener:
+        link = Link(way.device, listener.pid)
+        with link.watched():
+            report = measure(args, way.client, SERVER_ADDRESS, options)
     cell = report["cells"][0]
     cpu = cell["send_cpu_seconds_per_gigabyte"] + cell["receive_cpu_seconds_per_gigabyte"]
-    return {"rate": cell["bytes_per_second"], "cpu": cpu}
+    return {"rate": cell["bytes_per_second"], "cpu": cpu, "link_rate": link.rate()}
 
 
-def measure(
-    args: argparse.Namespace, host: str, client: str, address: str, options: list[str]
-) -> dict:
-    """One report of ours: a listener in one namespace, and who sends in the other."""
-    env = environment(FULLBORE_PREFLIGHT_TOKEN=TOKEN)
-    base = [str(FULLBORE), "preflight", "net"]
-    listen = [*inside(host), *base, "--listen", f"{address}:{PORT}", "--once", "--for", "300"]
+@contextmanager
+def listening(host: str, address: str) -> Iterator[subprocess.Popen]:
+    """A listener of ours in this namespace, for one measurement."""
+    command = [*inside(host), str(FULLBORE), "preflight", "net", "--listen", f"{address}:{PORT}"]
     listener = subprocess.Popen(
-        [*listen, "--json"], env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [*command, "--once", "--for", "300", "--json"],
+        env=environment(FULLBORE_PREFLIGHT_TOKEN=TOKEN),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     try:
         assert listener.stdout is not None
         if not listener.stdout.readline():
             raise Failed("the listener does not listen")
-        send = [*inside(client), *base, f"{address}:{PORT}", "--json"]
-        return json.loads(run_text([*send, "--seconds", str(args.seconds), *options], env=env))
+        yield listener
     finally:
         with suppress(subprocess.TimeoutExpired):
             listener.wait(10)
         if listener.returncode is None:
             listener.kill()
             listener.wait()
+
+
+def measure(args: argparse.Namespace, client: str, address: str, options: list[str]) -> dict:
+    """The report of who sends from this namespace to the listener at this address."""
+    command = [*inside(client), str(FULLBORE), "preflight", "net", f"{address}:{PORT}", "--json"]
+    command += ["--seconds", str(args.seconds), *options]
+    return json.loads(run_text(command, env=environment(FULLBORE_PREFLIGHT_TOKEN=TOKEN)))
 
 
 def iperf3(args: argparse.Namespace, way: Way) -> Figures:
@@ -150,7 +209,9 @@ def iperf3(args: argparse.Namespace, way: Way) -> Figures:
         if way.window != "auto":
             command += ["-w", way.window]
         command += ["-t", str(round(args.seconds))]
-        end = json.loads(run_text(command))["end"]
+        link = Link(way.device, server.pid)
+        with link.watched():
+            end = json.loads(run_text(command))["end"]
     finally:
         # It ends after one client; if that failed, it has to be ended.
         with suppress(subprocess.TimeoutExpired):
@@ -165,6 +226,7 @@ def iperf3(args: argparse.Namespace, way: Way) -> Figures:
     return {
         "rate": received["bits_per_second"] / 8,
         "cpu": (percent["host_total"] + percent["remote_total"]) / 100 * seconds / gigabytes,
+        "link_rate": link.rate(),
     }
 
 
@@ -193,7 +255,8 @@ def _predicted(args: argparse.Namespace, keep: Keep, rtt: int, window: str) -> s
             # Long enough that the ramp is over: it takes ten round trips and more.
             seconds = max(args.seconds, 40 * rtt / 1e3)
             longer = argparse.Namespace(**(vars(args) | {"seconds": seconds}))
-            report = measure(longer, hosts["far"], hosts["near"], hosts["far_address"], options)
+            with listening(hosts["far"], hosts["far_address"]):
+                report = measure(longer, hosts["near"], hosts["far_address"], options)
         cells.append(report["cells"][0])
         keep(
             {"part": "wan", "rtt_ms": rtt, "window": window, "repeat": repeat}

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from lab import Missing
 
@@ -33,6 +34,16 @@ class Host:
 def inside(namespace: str) -> list[str]:
     """What stands before a command of this namespace."""
     return ["ip", "netns", "exec", namespace]
+
+
+def received_bytes(pid: int, device: str) -> int:
+    """What the device has received so far, as the kernel counts it in this process's namespace."""
+    with Path(f"/proc/{pid}/net/dev").open() as devices:
+        for line in devices:
+            name, _, counters = line.partition(":")
+            if name.strip() == device:
+                return int(counters.split()[0])
+    raise Missing(f"no device {device} in the namespace of process {pid}")
 
 
 @contextmanager
