@@ -45,6 +45,10 @@ pub const PIECE_BYTES_LEAST: u64 = 4 << 20;
 /// Pieces are not cut larger than this: what is repeated after a crash stays small.
 pub const PIECE_BYTES_MAX: u64 = 1 << 30;
 
+/// But that a file whose quotes must be counted before it is cut, which is to read it twice, stays whole
+/// below this many pieces where there are files enough for all streams.
+pub const UNCUT_PIECES: u64 = 2;
+
 /// Share of odd rows in a piece, in percent, above which the piece goes wholly as COPY text.
 pub const ODD_ROWS_PERCENT_MAX: u64 = 5;
 

@@ -68,6 +68,7 @@ fn any_field() -> impl Strategy<Value = String> {
         "-?[0-9]{0,14}[.][0-9]{0,8}",
         "[0-9]{4}-[0-1][0-9]-[0-3][0-9]",
         "[0-9]{4}-[0-1][0-9]-[0-3][0-9][ T][0-2][0-9]:[0-7][0-9]:[0-7][0-9]",
+        "[0-9]{4}-[0-1][0-9]-[0-2][0-9][ T][0-1][0-9]:[0-5][0-9]:[0-5][0-9][.:/][0-9.]{0,8}",
         "[-0-9.: T/]{0,20}",
         Just(String::new()),
     ];
@@ -167,6 +168,12 @@ fn nothing_common_is_left() {
     let tenths = many(&|n| format!("-{}.{}", spread(n) / 1000, n % 10));
     for fields in [&whole, &cents, &tenths] {
         assert_eq!(compare(&money, fields, |span| numbers::decimal64(span, 15, 2)), 0);
+    }
+    let second = |n: i64| format!("2026-{:02}-{:02} 23:59:{:02}", 1 + n % 12, 1 + n % 28, n % 60);
+    let microsecond = |n: i64| format!("{}.{:06}", second(n), spread(n) % 1_000_000);
+    let trimmed = |n: i64| microsecond(n)[..20 + (n as usize % 7).max(1)].to_owned();
+    for fields in [many(&second), many(&microsecond), many(&trimmed)] {
+        assert_eq!(compare(&Timestamp, &fields, |span| temporal::timestamp(span.bytes())), 0);
     }
 }
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::{FileRange, Format, PieceInput, PlannedPiece};
 use crate::constants::{
-    PIECE_BYTES_LEAST, PIECE_BYTES_MAX, PIECE_BYTES_MIN, PIECES_PER_STREAM_MIN,
+    PIECE_BYTES_LEAST, PIECE_BYTES_MAX, PIECE_BYTES_MIN, PIECES_PER_STREAM_MIN, UNCUT_PIECES,
 };
 use crate::error::Result;
+use crate::parse::dialect::Family;
 use crate::source::{SourceFile, parquet, split};
 
 /// Bytes of one piece of a source that can only be read from its beginning.
@@ -59,6 +60,9 @@ pub fn cut(
         }
         return Ok((pieces, piece_bytes));
     };
+    let is_enough = files.len() >= streams * PIECES_PER_STREAM_MIN;
+    let total = files.iter().map(|file| file.size).sum();
+    let is_costly_to_cut = dialect.family == Family::Csv;
     // Files smaller than a piece are put together until they make one.
     let mut gathered: Vec<FileRange> = Vec::new();
     let mut gathered_bytes = 0;
@@ -80,7 +84,12 @@ pub fn cut(
             }
             continue;
         }
-        let cuts = split::cuts(source, dialect, piece_bytes, streams)?;
+        // Where quotes decide what a record's end is, a file is read through before it can be cut.
+        let whole = is_costly_to_cut && is_enough && bytes < UNCUT_PIECES * piece_bytes;
+        let cuts = match whole {
+            true => vec![source.data_start, source.size],
+            false => split::cuts(source, dialect, piece_bytes, streams, total)?,
+        };
         for ends in cuts.windows(2) {
             let range = FileRange { file, start: ends[0], end: ends[1] };
             push(PieceInput::Ranges(vec![range]), ends[1] - ends[0]);
@@ -135,6 +144,8 @@ pub fn arrange(mut pieces: Vec<PlannedPiece>, tables_at_once: bool) -> Vec<Plann
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parse::dialect::Dialect;
+    use crate::source::discover::discover;
 
     #[test]
     fn streams_have_the_same_number_of_pieces() {
@@ -149,5 +160,28 @@ mod tests {
         // As little as that is one piece.
         assert_eq!(megabytes(16, 4), 16);
         assert_eq!(megabytes(0, 4), 16);
+    }
+
+    /// How many pieces the files of a folder make for one stream, the largest of them of 20 MiB.
+    fn pieces_of(files: usize, dialect: Dialect) -> usize {
+        let folder = tempfile::tempdir().expect("a folder");
+        for number in 0..files {
+            let megabytes = if number == 0 { 20 } else { 2 };
+            let text = "1,\"a\"\n".repeat((megabytes << 20) / 6);
+            std::fs::write(folder.path().join(format!("{number}.csv")), text).expect("written");
+        }
+        let found = discover(folder.path().to_str().expect("UTF-8")).expect("found");
+        let found: Vec<_> = found.into_iter().map(Arc::new).collect();
+        let (pieces, _) = cut(&found, &Format::Delimited(dialect), 0, 1).expect("cut");
+        pieces.len()
+    }
+
+    #[test]
+    fn quotes_are_not_counted_for_one_cut_among_many_files() {
+        let few = PIECES_PER_STREAM_MIN - 1;
+        assert_eq!(pieces_of(PIECES_PER_STREAM_MIN, Dialect::csv()), 2);
+        assert_eq!(pieces_of(few, Dialect::csv()), 3);
+        // Without quotes a cut costs nothing.
+        assert_eq!(pieces_of(PIECES_PER_STREAM_MIN, Dialect::tbl()), 3);
     }
 }

@@ -19,6 +19,7 @@ pub mod gaps;
 pub mod lines;
 mod lz4;
 pub mod parquet;
+pub mod pass;
 pub mod pipe;
 pub mod ranges;
 pub mod sniff;

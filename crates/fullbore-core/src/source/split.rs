@@ -6,17 +6,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::SourceFile;
 use super::boundary::{QuoteState, advance, first_record_end};
-use crate::constants::SCAN_CHUNK_BYTES;
+use super::pass::Pass;
 use crate::error::{Error, Result};
 use crate::parse::dialect::{Dialect, Family};
 
 /// Places at which a file can be cut into ranges of about `range_bytes`: ascending, the first is
-/// the file's first record, the last its end. Quoted files are scanned by `threads` threads.
+/// the file's first record, the last its end. Quoted files are scanned by `threads` threads, this one
+/// as one of `total_bytes`.
 pub fn cuts(
     source: &SourceFile,
     dialect: &Dialect,
     range_bytes: u64,
     threads: usize,
+    total_bytes: u64,
 ) -> Result<Vec<u64>> {
     let start = source.data_start.min(source.size);
     let ranges = (source.size - start).div_ceil(range_bytes.max(1)).max(1);
@@ -24,9 +26,9 @@ pub fn cuts(
         (1..ranges).map(|n| start + n * ((source.size - start) / ranges)).collect();
     let mut cuts = vec![start];
     if !wanted.is_empty() {
-        let file = source.open()?;
+        let pass = Pass::new(source, total_bytes)?;
         let states = match dialect.family {
-            Family::Csv => quote_states(&file, source, start, &wanted, dialect, threads)?,
+            Family::Csv => quote_states(&pass, start, &wanted, dialect, threads)?,
             Family::Text | Family::Plain => vec![QuoteState::default(); wanted.len()],
         };
         let mut reached = start;
@@ -36,7 +38,7 @@ pub fn cuts(
             if from < reached {
                 continue;
             }
-            reached = next_record(&file, source, from, state, dialect)?;
+            reached = next_record(pass.file(), source, from, state, dialect)?;
             if reached > cuts[cuts.len() - 1] && reached < source.size {
                 cuts.push(reached);
             }
@@ -77,8 +79,7 @@ pub fn next_record(
 /// The quote state at each wanted place. The stretches between them are scanned side by side,
 /// each from both possible states, and then joined from the front.
 fn quote_states(
-    file: &File,
-    source: &SourceFile,
+    pass: &Pass<'_>,
     start: u64,
     wanted: &[u64],
     dialect: &Dialect,
@@ -87,22 +88,16 @@ fn quote_states(
     let inside = QuoteState { inside: true, escaped: false };
     let scan = |stretch: usize| -> Result<[QuoteState; 2]> {
         let from = if stretch == 0 { start } else { wanted[stretch - 1] };
-        let to = wanted[stretch];
         let mut states = [QuoteState::default(), inside];
-        let mut chunk = vec![0; SCAN_CHUNK_BYTES];
-        let mut at = from;
-        while at < to {
-            let bytes = (to - at).min(chunk.len() as u64) as usize;
-            read_exactly(file, source, at, &mut chunk[..bytes])?;
+        pass.each(from, wanted[stretch], |chunk| {
             if dialect.quote_is_doubled() {
                 // Both states differ by one parity only.
-                states[0] = advance(states[0], &chunk[..bytes], dialect);
+                states[0] = advance(states[0], chunk, dialect);
                 states[1] = QuoteState { inside: !states[0].inside, escaped: false };
             } else {
-                states = states.map(|state| advance(state, &chunk[..bytes], dialect));
+                states = states.map(|state| advance(state, chunk, dialect));
             }
-            at += bytes as u64;
-        }
+        })?;
         Ok(states)
     };
     let next = AtomicUsize::new(0);
@@ -137,7 +132,7 @@ fn quote_states(
         // is carried over it can't be told apart, so the stretch is walked again from it.
         state = if state.escaped {
             let stretch = states.len();
-            rescan(file, source, wanted, stretch, state, dialect)?
+            rescan(pass, wanted, stretch, state, dialect)?
         } else {
             both[usize::from(state.inside)]
         };
@@ -147,21 +142,15 @@ fn quote_states(
 }
 
 fn rescan(
-    file: &File,
-    source: &SourceFile,
+    pass: &Pass<'_>,
     wanted: &[u64],
     stretch: usize,
     mut state: QuoteState,
     dialect: &Dialect,
 ) -> Result<QuoteState> {
-    let mut at = wanted[stretch - 1];
-    let mut chunk = vec![0; SCAN_CHUNK_BYTES];
-    while at < wanted[stretch] {
-        let bytes = (wanted[stretch] - at).min(chunk.len() as u64) as usize;
-        read_exactly(file, source, at, &mut chunk[..bytes])?;
-        state = advance(state, &chunk[..bytes], dialect);
-        at += bytes as u64;
-    }
+    pass.each(wanted[stretch - 1], wanted[stretch], |chunk| {
+        state = advance(state, chunk, dialect);
+    })?;
     Ok(state)
 }
 

@@ -10,6 +10,7 @@ use fullbore_core::destination::Destination;
 use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::{Job, Publish, TableJob, Verify};
 use fullbore_core::plan::{PieceInput, Plan};
+use fullbore_core::source::pass::memory_available;
 use fullbore_postgres::connection::Session;
 use fullbore_postgres::{Postgres, Settings, Target};
 use fullbore_preflight::db::cpu::ServerCpu;
@@ -239,7 +240,7 @@ impl Rest<'_> {
 
     /// Encoded rows of many pieces, in memory.
     fn keep(&self) -> Result<Vec<KeptPiece>> {
-        let most = available_bytes().map_or(u64::MAX, |free| free / KEPT_PART_OF_MEMORY);
+        let most = memory_available().map_or(u64::MAX, |free| free / KEPT_PART_OF_MEMORY);
         let bytes = KEPT_BYTES_MAX.min(usize::try_from(most).unwrap_or(usize::MAX));
         let wanted = self.plan.streams * PIECES_PER_SESSION;
         let is_stream = |input: &PieceInput| matches!(input, PieceInput::Stream { .. });
@@ -289,13 +290,6 @@ fn keep_best(best: &mut Option<Stage>, stage: &Stage) {
     if best.as_ref().is_none_or(|best| best.bytes_per_second < stage.bytes_per_second) {
         *best = Some(stage.clone());
     }
-}
-
-/// Memory that may still be taken, as the kernel reckons it.
-fn available_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kb| kb * 1024)
 }
 
 fn of_connection(error: fullbore_postgres::connection::ConnectionError) -> Error {

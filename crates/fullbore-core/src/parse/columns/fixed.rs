@@ -90,7 +90,7 @@ impl ColumnParser {
         self.one_by_one(input, field, |row, raw| match raw {
             Raw::Null => nulls.insert(row, rows),
             Raw::NotText => odd.insert(row),
-            Raw::Value(span) => match text::boolean(span.bytes()) {
+            Raw::Value(span) => match text::boolean(span) {
                 Some(value) => bits[row / 8] |= u8::from(value) << (row % 8),
                 None => odd.insert(row),
             },

@@ -278,15 +278,37 @@ impl Kernel for Date {
     }
 }
 
-/// `YYYY-MM-DD HH:MM:SS`, with a space or a `T`, as microseconds since 1970-01-01 00:00.
+/// `YYYY-MM-DD HH:MM:SS`, with a space or a `T` and up to six digits after the second, as
+/// microseconds since 1970-01-01 00:00.
 pub struct Timestamp;
+
+/// The microseconds of what follows a second: a point and one to six digits, or nothing where ones.
+#[inline(always)]
+unsafe fn fraction<L: Lanes>(group: Group<L>, nothing: L) -> (L, L) {
+    // SAFETY: the caller's promise; 27 bytes from the start are readable.
+    unsafe {
+        if nothing.signs().count_ones() as usize == L::LANES {
+            return (L::splat(0), nothing);
+        }
+        let text = L::gather(group.text, group.start.add(L::splat(19)));
+        let point = text.and(L::splat(0xff)).same(L::splat(u64::from(b'.')));
+        // How many digits; -1 where there is nothing, of which all bits are cut away too.
+        let count = group.end.sub(group.start).sub(L::splat(20));
+        let cut = L::splat(64).sub(count.left::<3>());
+        let digits = text.right::<8>().xor(L::splat(ZEROS)).and(ones::<L>().right_each(cut));
+        let right = within(digits, OVER_NINE).and(point);
+        let right = right.and(count.above(L::splat(0))).and(L::splat(7).above(count));
+        // Two zeros before them, and as many after them as are missing to eight.
+        (number(digits.left::<16>()), right.or(nothing))
+    }
+}
 
 impl Kernel for Timestamp {
     type Native = i64;
 
     #[inline(always)]
     unsafe fn values<L: Lanes>(&self, group: Group<L>) -> (L, L) {
-        // SAFETY: the caller's promise; 19 bytes from the start are readable.
+        // SAFETY: the caller's promise; 27 bytes from the start are readable.
         unsafe {
             let (head, tail) = L::gather_two(group.text, group.start);
             let (days, right) = days(head, tail);
@@ -294,11 +316,13 @@ impl Kernel for Timestamp {
             let is = |byte: u8| between.same(L::splat(u64::from(byte)));
             let right = right.and(is(b' ').or(is(b'T')));
             let nineteen = group.end.sub(group.start).same(L::splat(19));
+            let (fraction, fraction_is_right) = fraction(group, nineteen);
+            let right = right.and(fraction_is_right);
 
             // Hours, tens of minutes, minutes and seconds, 16 bits each.
             let time = L::gather(group.text, group.start.add(L::splat(11)));
             let time = time.xor(L::splat(0x3030_3a30_303a_3030));
-            let right = right.and(within(time, 0x7676_7f76_767f_7676)).and(nineteen);
+            let right = right.and(within(time, 0x7676_7f76_767f_7676));
             let parts = time.weigh_bytes(L::splat(u64::from_le_bytes([10, 1, 0, 10, 1, 0, 10, 1])));
             let over = parts.words_sub_or_0(L::splat(words(23, 50, 9, 59)));
             let right = right.and(over.same(L::splat(0)));
@@ -308,7 +332,7 @@ impl Kernel for Timestamp {
             let seconds = days.multiply(L::splat(86_400)).add(second);
             let million = L::splat(1_000_000);
             let high = seconds.right::<32>().multiply(million).left::<32>();
-            let microseconds = seconds.multiply(million).add(high);
+            let microseconds = seconds.multiply(million).add(high).add(fraction);
             (microseconds.sub(L::splat(EPOCH * 86_400 * 1_000_000)), right)
         }
     }
