@@ -20,6 +20,7 @@
 
 mod cluster;
 mod command;
+mod copies;
 pub mod extension;
 pub mod pooler;
 mod reaper;

