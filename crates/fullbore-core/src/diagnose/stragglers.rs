@@ -31,7 +31,7 @@ pub struct Straggler {
     /// So many times as long per byte as the table's median piece, where that is much.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times_slower: Option<f64>,
-    /// For so long no other piece was under way.
+    /// For so long no other piece was under way, but of the source that it is read on from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone_seconds: Option<f64>,
 }
@@ -42,10 +42,12 @@ pub fn stragglers(pieces: &[PieceTime], file: impl Fn(&PieceTime) -> String) -> 
     let end = pieces.iter().map(PieceTime::ended).fold(0.0, f64::max);
     let matters = |seconds: f64| seconds >= SECONDS_MIN.max((end - begin) * PART_MIN);
     let last = pieces.iter().max_by(|a, b| a.ended().total_cmp(&b.ended()));
-    let alone = last.map(|last| {
-        let others = pieces.iter().filter(|piece| piece.piece != last.piece);
-        let ended = others.map(PieceTime::ended).fold(last.began, f64::max);
-        (last.piece, last.ended() - ended)
+    let alone = last.and_then(|last| {
+        // Those of a source that it shares waited with it.
+        let is_other = |piece: &&PieceTime| piece.piece != last.piece && !piece.shares_source(last);
+        let others = pieces.iter().filter(is_other).map(PieceTime::ended);
+        let ended = others.reduce(f64::max)?.max(last.began);
+        Some((last.piece, last.ended() - ended))
     });
     let mut found: Vec<Straggler> = pieces
         .iter()
@@ -53,7 +55,7 @@ pub fn stragglers(pieces: &[PieceTime], file: impl Fn(&PieceTime) -> String) -> 
         .filter_map(|piece| {
             let times_slower = median_pace(pieces, piece.table).map(|median| piece.pace() / median);
             let times_slower = times_slower.filter(|times| *times >= TIMES_SLOWER_MIN);
-            let alone = alone.filter(|(number, _)| pieces.len() > 1 && *number == piece.piece);
+            let alone = alone.filter(|(number, _)| *number == piece.piece);
             let alone_seconds = alone.map(|(_, seconds)| seconds).filter(|s| matters(*s));
             (times_slower.is_some() || alone_seconds.is_some()).then(|| Straggler {
                 table: piece.table,
@@ -94,6 +96,7 @@ mod tests {
             table: 0,
             stream: piece % 2,
             file: Some(piece),
+            is_shared: false,
             bytes: 10_000_000,
             began: (piece / 2) as f64,
             seconds: 1.0,
@@ -134,5 +137,23 @@ mod tests {
         pieces[7].table = 1;
         pieces[7].bytes = 1;
         assert_eq!(named(&pieces)[0].times_slower, None);
+    }
+
+    #[test]
+    fn a_pipe_that_two_streams_wait_for_is_named() {
+        let mut pieces = even();
+        for piece in &mut pieces[6..] {
+            (piece.seconds, piece.bytes) = (6.0, 60_000_000);
+        }
+        // Two large pieces that end together leave nobody alone.
+        assert_eq!(named(&pieces), []);
+        for piece in &mut pieces[6..] {
+            (piece.file, piece.is_shared) = (Some(6), true);
+        }
+        let found = named(&pieces);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].times_slower, found[0].alone_seconds), (None, Some(6.0)));
+        // Where there is no other file, all have waited.
+        assert_eq!(named(&pieces[6..]), []);
     }
 }

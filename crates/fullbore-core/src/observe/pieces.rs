@@ -8,6 +8,8 @@ pub struct PieceTime {
     pub stream: usize,
     /// The file of its table that it is from, or the first of them.
     pub file: Option<usize>,
+    /// The file is read on by all streams that have pieces of it: they wait for it together.
+    pub is_shared: bool,
     pub bytes: u64,
     /// In seconds; the beginning is from any moment, the same for all pieces of a run.
     pub began: f64,
@@ -17,6 +19,11 @@ pub struct PieceTime {
 impl PieceTime {
     pub fn ended(&self) -> f64 {
         self.began + self.seconds
+    }
+
+    /// Whether both are of a source that is read on.
+    pub fn shares_source(&self, other: &Self) -> bool {
+        self.is_shared && other.is_shared && (self.table, self.file) == (other.table, other.file)
     }
 
     /// Seconds a byte.

@@ -52,6 +52,7 @@ pub fn load_until_done(
                     table: piece.table,
                     stream: number,
                     file: first_file(&piece),
+                    is_shared: matches!(piece.input, PieceInput::Stream { .. }),
                     bytes,
                     began,
                     seconds,
