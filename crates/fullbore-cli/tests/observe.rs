@@ -129,6 +129,7 @@ fn a_file_that_is_waited_for_is_named() {
     let summary = json(&output);
     let stragglers = summary["verdict"]["stragglers"].as_array();
     let stragglers = stragglers.unwrap_or_else(|| panic!("none: {summary:#}\n{}", output.stderr));
+    assert!(!stragglers.is_empty(), "{summary:#}");
     assert!(stragglers.iter().all(|s| s["file"] == pipes[3].as_str()), "{summary:#}");
     assert!(output.stderr.contains("straggler: piece"), "{}", output.stderr);
     assert!(output.stderr.contains("part-3.csv"), "{}", output.stderr);
