@@ -14,12 +14,14 @@ class SmallDisk:
 
     def __init__(self, folder: Path, kilobytes: int) -> None:
         self.folder = folder
-        folder.mkdir()
-        command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "fullbore-fault", folder]
         if os.geteuid() != 0:
             raise Missing("mounting a small file system needs root")
+        folder.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "fullbore-fault", folder]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
+            # The next trial finds what it expects: nothing.
+            folder.rmdir()
             raise Missing(f"no small file system can be mounted: {done.stderr.strip()}")
         folder.chmod(0o755)
         give(folder)
