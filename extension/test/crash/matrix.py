@@ -24,6 +24,9 @@ ROWS: list[list[str | None]] = [[str(k), f"value {k} " + "x" * 100] for k in ran
 FRAMES = 16
 IO = ["", ", IO 'direct'", ", IO 'buffered'"]
 ATTEMPTS = 5
+SWITCH_NEAR_END = """
+    SELECT pg_switch_wal() FROM pg_size_bytes(current_setting('wal_segment_size')) AS segment
+    WHERE segment - mod(pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0'), segment) < 1000000"""
 SETTINGS = {
     # So that the server asks for syncs, which are moments; the shim does not make them.
     "fsync": "on",
@@ -129,6 +132,7 @@ class Matrix:
         steps = ["half", "rest", "COMMIT"]
         for step in steps[: steps.index(phase.step) + 1]:
             if own and phase.since == step:
+                self.keep_in_segment(phase, watcher)
                 self.set_rule(phase, backend, heap, options)
             client.tell(phase.instead if step == "COMMIT" else step)
             done = False
@@ -165,6 +169,12 @@ class Matrix:
         most = phase.skip_max * (100 if "buffered" in options and HEAP in path else 1)
         skip = self.numbers.randint(0, most)
         self.shim.rule(backend, operation, path.replace(HEAP, heap), skip, action)
+
+    def keep_in_segment(self, phase: Phase, watcher: Connection) -> None:
+        """A commit whose WAL goes on in another segment syncs the one that it leaves first: that
+        would be taken for the commit's own sync."""
+        if phase.stop is not None and phase.since == "COMMIT" and phase.stop[1] == "/pg_wal/":
+            watcher.query(SWITCH_NEAR_END)
 
     def waits(self, watcher: Connection, backend: int) -> bool:
         event = "SELECT wait_event FROM pg_stat_activity WHERE pid = {}"
