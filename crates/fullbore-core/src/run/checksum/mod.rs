@@ -2,6 +2,9 @@
 //! source. CRC-64/NVME: with the wide carry-less multiplication of today's processors it is the
 //! cheapest there is, and two stretches' checksums make the checksum of both.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+
 use crc_fast::CrcAlgorithm::Crc64Nvme;
 
 /// The polynomial without its highest term, lowest power first.
@@ -12,6 +15,15 @@ const POLYNOMIAL: u64 = 0x9a6c_9329_ac4b_c9b5;
 const POWERS: [u64; 64] = powers();
 
 pub fn of(text: &[u8]) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    if avx2::is_available() && !is_x86_feature_detected!("avx512vl") {
+        // SAFETY: the processor has the instructions.
+        return unsafe { avx2::of(text) };
+    }
+    library(text)
+}
+
+fn library(text: &[u8]) -> u64 {
     crc_fast::checksum(Crc64Nvme, text)
 }
 
@@ -40,14 +52,22 @@ const fn product(a: u64, mut b: u64) -> u64 {
     product
 }
 
-const fn powers() -> [u64; 64] {
-    // x, squared thrice.
-    let mut power = 1 << 62;
-    let mut squared = 0;
-    while squared < 3 {
-        power = product(power, power);
-        squared += 1;
+/// A power of `x`.
+const fn x_to_the(mut power: u32) -> u64 {
+    let mut result = 1 << 63;
+    let mut factor = 1 << 62;
+    while power != 0 {
+        if power & 1 == 1 {
+            result = product(result, factor);
+        }
+        factor = product(factor, factor);
+        power >>= 1;
     }
+    result
+}
+
+const fn powers() -> [u64; 64] {
+    let mut power = x_to_the(8);
     let mut powers = [0; 64];
     let mut place = 0;
     while place < 64 {
@@ -61,6 +81,23 @@ const fn powers() -> [u64; 64] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_way_makes_the_same() {
+        let text: Vec<u8> = (0..20_000_u32).flat_map(|i| (i * i).to_be_bytes()).collect();
+        for bytes in (0..1100).chain([65_536, 65_537, 79_999]) {
+            for start in [0, 1, 63] {
+                let text = &text[start..][..bytes.min(text.len() - start)];
+                assert_eq!(of(text), library(text), "{bytes} from {start}");
+                #[cfg(target_arch = "x86_64")]
+                if avx2::is_available() {
+                    // SAFETY: the processor has the instructions.
+                    let wide = unsafe { avx2::of(text) };
+                    assert_eq!(wide, library(text), "{bytes} from {start}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn stretches_make_the_whole() {
