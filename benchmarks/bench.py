@@ -26,6 +26,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     known = ", ".join(CASES)
     parser.add_argument("--case", action="append", help=f"only this case, may be repeated: {known}")
+    parser.add_argument(
+        "--way",
+        action="append",
+        help="only ways with this in their name, may be repeated: 'one table' of `direct`",
+    )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument(
         "--scale",
@@ -50,7 +55,8 @@ def main() -> int:
     try:
         with (out / "raw.jsonl").open("w") as raw:
             for name in args.case or CASES:
-                lines, good = run_case(name, Setting(server, args.scale), args.repeats, raw, notes)
+                setting = Setting(server, args.scale)
+                lines, good = run_case(name, setting, args.way, args.repeats, raw, notes)
                 whole &= good
                 summary += lines
         server.clear()
@@ -65,15 +71,24 @@ def main() -> int:
 
 
 def run_case(
-    name: str, setting: Setting, repeats: int, raw: TextIO, notes: list[str]
+    name: str,
+    setting: Setting,
+    only: list[str] | None,
+    repeats: int,
+    raw: TextIO,
+    notes: list[str],
 ) -> tuple[list[str], bool]:
-    """Runs all ways of a case in turn, again and again; its lines, and whether all went well."""
+    """Runs a case's ways in turn, again and again; its lines, and whether all went well."""
     began = time.monotonic()
     try:
         with CASES[name](setting) as case:
             for peer, reason in case.missing.items():
                 _loud(f"{name}: {peer} is not available: {reason}")
             notes += case.notes
+            if only:
+                case.ways = [way for way in case.ways if any(part in way.name for part in only)]
+                if not case.ways:
+                    raise Missing(f"it has no way with {' or '.join(only)} in its name")
             server = case.server or setting.server
             measured, errors = _in_turn(name, case, server, repeats, raw)
             lines = report.rows(name, case, measured, errors)

@@ -64,7 +64,7 @@ def rows(
         if not results:
             lines.append(f"{label}| failed: {_cell(errors.get(way.name, 'no repeat'))} | | | | | |")
             continue
-        rates, ours = rates_of[way.name], rates_of[way.beside or case.ways[0].name]
+        rates, ours = rates_of[way.name], rates_of.get(way.beside or case.ways[0].name, [])
         ratios = [our / its for our, its in zip(ours, rates, strict=False)]
         ratio = f"{statistics.median(ratios):.2f}" if ratios else "-"
         gigabytes = size / 1e9
