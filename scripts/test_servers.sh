@@ -124,5 +124,18 @@ pooler() {
 }
 pooler
 
+# valgrind, under which the extension's validator is run.
+memory_checker() {
+    command -v valgrind > /dev/null && return 0
+    if ! command -v apt-get > /dev/null || [ "$(id -u)" != 0 ]; then
+        skip "valgrind: needs root on Debian (apt-get install valgrind)"
+        return
+    fi
+    apt-get update -qq > /dev/null
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends valgrind libc6-dbg \
+        > /dev/null || skip "valgrind: apt-get can't install it"
+}
+memory_checker
+
 [ "$missing" = 0 ] || echo "some servers are missing: their tests will be skipped" >&2
 exit 0
