@@ -1,6 +1,7 @@
 //! Values: what the fast functions recognise they get right, and canonical text they recognise.
 
 use fullbore_core::parse::block::Block;
+use fullbore_core::parse::floats;
 use fullbore_core::parse::numbers::{self, Span};
 use fullbore_core::parse::{temporal, text};
 use proptest::prelude::*;
@@ -123,15 +124,39 @@ proptest! {
     fn floats(value in any::<f64>()) {
         let field = format!("{value:e}");
         let expected = value.is_finite().then_some(value);
-        prop_assert_eq!(numbers::float64(field.as_bytes()), expected, "{}", field);
+        prop_assert_eq!(floats::float64(field.as_bytes()), expected, "{}", field);
     }
 
     #[test]
     fn short_floats(field in "-?[0-9]{0,12}[.]?[0-9]{0,12}") {
-        let wide = numbers::float64(field.as_bytes());
+        let wide = floats::float64(field.as_bytes());
         prop_assert_eq!(wide.map(f64::to_bits), field.parse().ok().map(f64::to_bits), "{}", field);
-        let narrow = numbers::float32(field.as_bytes());
+        let narrow = floats::float32(field.as_bytes());
         prop_assert_eq!(narrow.map(f32::to_bits), field.parse().ok().map(f32::to_bits), "{}", field);
+    }
+
+    /// Halfway between two neighbours, and as near to it as 19 digits can be.
+    #[test]
+    fn floats_halfway(bits in (1u64 << 53..1 << 54, 1u64 << 24..1 << 25), halvings in 0u32..4, aside in -1i64..=1) {
+        // Each halving makes a place after the point, exactly.
+        let shown = |odd: u64, halvings: u32| {
+            let mut digits = (u128::from(odd) * 5u128.pow(halvings)).to_string();
+            digits.insert(digits.len() - halvings as usize, '.');
+            digits
+        };
+        let (wide, narrow) = (shown(bits.0 | 1, halvings), shown(bits.1 | 1, halvings));
+        for field in [wide, narrow] {
+            let places = field.len() - 1 - field.find('.').unwrap();
+            let zeros = 19usize.saturating_sub(field.len() - 1);
+            let digits: i128 = field.replace('.', "").parse().unwrap();
+            let digits = (digits * 10i128.pow(zeros as u32) + i128::from(aside)).to_string();
+            let (whole, fraction) = digits.split_at(digits.len() - places - zeros);
+            let field = format!("-{whole}.{fraction}");
+            let wide = floats::float64(field.as_bytes()).map(f64::to_bits);
+            prop_assert_eq!(wide, field.parse().ok().map(f64::to_bits), "{}", field);
+            let narrow = floats::float32(field.as_bytes()).map(f32::to_bits);
+            prop_assert_eq!(narrow, field.parse().ok().map(f32::to_bits), "{}", field);
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod array;
 pub mod block;
 pub mod columns;
 pub mod dialect;
+pub mod floats;
 pub mod index;
 pub mod numbers;
 pub mod reference;

@@ -12,7 +12,7 @@ use crate::constants::{INFER_ODD_PERCENT_MAX, INFER_ODD_VALUES_FROM, SAMPLED_VAL
 use crate::parse::dialect::{Dialect, Family};
 use crate::parse::reference::{Record, records};
 use crate::parse::types::FieldType;
-use crate::parse::{numbers, temporal, text};
+use crate::parse::{floats, numbers, temporal, text};
 
 /// A column and the type it seems to have.
 #[derive(Debug, Clone)]
@@ -37,9 +37,7 @@ const KINDS: [Kind; 9] = [
     (FieldType::NumericText { limits: None }, "decimal numbers", |v| {
         !is_code(v) && numbers::is_plain_decimal(v, None)
     }),
-    (FieldType::Float64, "numbers with exponents", |v| {
-        !is_code(v) && numbers::float64(v).is_some()
-    }),
+    (FieldType::Float64, "numbers with exponents", |v| !is_code(v) && floats::float64(v).is_some()),
     (FieldType::Date, "dates", |v| temporal::date(v).is_some()),
     (FieldType::Timestamp, "dates with a time", |v| temporal::timestamp(v).is_some()),
     (FieldType::TimestampTz { zoneless_is_utc: false }, "dates with time and zone", |v| {

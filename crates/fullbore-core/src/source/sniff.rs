@@ -13,7 +13,7 @@ use super::{Packing, SourceFile, read_little};
 use crate::error::{Error, Result};
 use crate::job::FormatName;
 use crate::parse::dialect::{Dialect, Family, Header, LineEnd};
-use crate::parse::{numbers, temporal, text};
+use crate::parse::{floats, numbers, temporal, text};
 use crate::source::boundary::{QuoteState, first_record_end, last_record_end};
 
 /// What the job fixes of the dialect.
@@ -336,7 +336,7 @@ fn looks_like_header(records: &[Vec<Vec<u8>>]) -> bool {
 /// Whether a field is a number, a date or a time.
 fn is_value(field: &[u8]) -> bool {
     numbers::is_plain_decimal(field, None)
-        || numbers::float64(field).is_some()
+        || floats::float64(field).is_some()
         || temporal::date(field).is_some()
         || temporal::timestamp_tz(field, true).is_some()
         || temporal::time(field).is_some()

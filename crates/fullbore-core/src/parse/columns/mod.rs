@@ -14,6 +14,7 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 
 use super::block::Block;
 use super::dialect::Dialect;
+use super::floats;
 use super::index::{FieldIndex, OFFSET, SPECIAL};
 use super::numbers::{self, Span};
 use super::rows::Rows;
@@ -139,13 +140,13 @@ impl ColumnParser {
             }
             FieldType::Float32 => typed(
                 self.primitive::<Float32Type>(input, field, odd, |span| {
-                    numbers::float32(span.bytes())
+                    floats::float32(span.bytes())
                 }),
                 field_type,
             ),
             FieldType::Float64 => typed(
                 self.primitive::<Float64Type>(input, field, odd, |span| {
-                    numbers::float64(span.bytes())
+                    floats::float64(span.bytes())
                 }),
                 field_type,
             ),
