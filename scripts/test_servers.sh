@@ -22,6 +22,17 @@ have() { # a pattern of paths, at least one of which exists
     return 1
 }
 
+# Whether Debian's packages may be installed here.
+may_install() {
+    command -v apt-get > /dev/null && [ "$(id -u)" = 0 ]
+}
+
+# Installs Debian's packages, without what they only recommend.
+install_packages() {
+    apt-get update -qq > /dev/null
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" > /dev/null
+}
+
 site="$servers/lib/python3.*/site-packages"
 
 if ! "$servers/bin/python" -m pip --version > /dev/null 2>&1; then
@@ -75,16 +86,14 @@ debian_server() {
         *) version=15 ;;
     esac
     [ -x "/usr/lib/postgresql/$version/bin/postgres" ] && return 0
-    if ! command -v apt-get > /dev/null || [ "$(id -u)" != 0 ]; then
+    if ! may_install; then
         skip "PostgreSQL $version with OpenSSL: needs root on Debian 12 or 13 (apt-get install postgresql-$version)"
         return
     fi
     # The package would make and start a cluster of its own, which nobody asked for.
     mkdir -p /etc/postgresql-common/createcluster.d
     echo "create_main_cluster = false" > /etc/postgresql-common/createcluster.d/fullbore-tests.conf
-    apt-get update -qq > /dev/null
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-        "postgresql-$version" > /dev/null ||
+    install_packages "postgresql-$version" ||
         skip "PostgreSQL $version with OpenSSL: apt-get can't install postgresql-$version"
 }
 debian_server
@@ -93,13 +102,11 @@ debian_server
 debian_headers() {
     [ -e /usr/include/postgresql/15/server/postgres.h ] && [ -e /usr/include/lz4.h ] &&
         [ -e /usr/include/zstd.h ] && return 0
-    if ! command -v apt-get > /dev/null || [ "$(id -u)" != 0 ]; then
+    if ! may_install; then
         skip "direct loads into PostgreSQL 15: need root on Debian 12 (apt-get install postgresql-server-dev-15)"
         return
     fi
-    apt-get update -qq > /dev/null
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-        postgresql-server-dev-15 liblz4-dev libzstd-dev > /dev/null ||
+    install_packages postgresql-server-dev-15 liblz4-dev libzstd-dev ||
         skip "direct loads into PostgreSQL 15: apt-get can't install postgresql-server-dev-15"
 }
 debian_headers
@@ -107,7 +114,7 @@ debian_headers
 # pgbouncer, which tests of the direct method put before a server.
 pooler() {
     have "/usr/*bin/pgbouncer" || have "/usr/local/bin/pgbouncer" && return 0
-    if ! command -v apt-get > /dev/null || [ "$(id -u)" != 0 ]; then
+    if ! may_install; then
         skip "pgbouncer: needs root on Debian (apt-get install pgbouncer)"
         return
     fi
@@ -117,9 +124,7 @@ pooler() {
     if ! [ -e "$policy" ]; then
         printf '#!/bin/sh\nexit 101\n' > "$policy" && chmod 755 "$policy" && made_policy=yes
     fi
-    apt-get update -qq > /dev/null
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends pgbouncer \
-        > /dev/null 2>&1 || skip "pgbouncer: apt-get can't install it"
+    install_packages pgbouncer 2> /dev/null || skip "pgbouncer: apt-get can't install it"
     [ "$made_policy" = no ] || rm -f "$policy"
 }
 pooler
@@ -127,13 +132,11 @@ pooler
 # valgrind, under which the extension's validator is run.
 memory_checker() {
     command -v valgrind > /dev/null && return 0
-    if ! command -v apt-get > /dev/null || [ "$(id -u)" != 0 ]; then
+    if ! may_install; then
         skip "valgrind: needs root on Debian (apt-get install valgrind)"
         return
     fi
-    apt-get update -qq > /dev/null
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends valgrind libc6-dbg \
-        > /dev/null || skip "valgrind: apt-get can't install it"
+    install_packages valgrind libc6-dbg || skip "valgrind: apt-get can't install it"
 }
 memory_checker
 

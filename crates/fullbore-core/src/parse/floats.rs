@@ -2,11 +2,12 @@
 //!
 //! As with other numbers, `None` is not an error: the row is odd, and the server judges it.
 
-use super::numbers::{POWERS_OF_TEN, eight_digits};
+use std::str::FromStr;
+
+use super::numbers::{POWERS_OF_TEN, ZEROS, eight_digits};
 
 /// The most digits of which every number fits 64 bits.
 const DIGITS_MAX: usize = 19;
-const ZEROS: u64 = 0x3030_3030_3030_3030;
 
 /// A number without exponent, `digits` / 10^`places`.
 #[derive(Clone, Copy)]
@@ -65,12 +66,13 @@ impl Plain {
     }
 }
 
-/// Up to 19 digits and nothing else, as a number; of none 0.
+/// Up to 19 digits and nothing else, as a number; of none 0. Unlike [`super::numbers::digits`] it reads
+/// nothing before the field: what is inferred from has no padding.
 #[inline(always)]
 fn all_digits(field: &[u8]) -> Option<u64> {
     let (eights, few) = field.as_chunks::<8>();
     let Some(last) = field.last_chunk::<8>() else {
-        return few.iter().try_fold(0, |value, byte| match byte.wrapping_sub(b'0') {
+        return field.iter().try_fold(0, |value, byte| match byte.wrapping_sub(b'0') {
             digit @ 0..=9 => Some(value * 10 + u64::from(digit)),
             _ => None,
         });
@@ -91,7 +93,7 @@ fn all_digits(field: &[u8]) -> Option<u64> {
 /// Digits that fit a double's 53 bits, divided by a power of ten that is exact in it, are rounded
 /// once and so correctly (William Clinger, "How to read floating point numbers accurately", 1990).
 pub fn float64(field: &[u8]) -> Option<f64> {
-    let Some(plain) = Plain::read(field) else { return any_float64(field) };
+    let Some(plain) = Plain::read(field) else { return any(field) };
     let value = if plain.digits <= 1 << f64::MANTISSA_DIGITS {
         plain.digits as f64 / POWERS_OF_TEN[plain.places] as f64
     } else {
@@ -104,7 +106,7 @@ pub fn float64(field: &[u8]) -> Option<f64> {
 
 /// As [`float64`], in 24 bits, and not by way of a double.
 pub fn float32(field: &[u8]) -> Option<f32> {
-    let Some(plain) = Plain::read(field) else { return any_float32(field) };
+    let Some(plain) = Plain::read(field) else { return any(field) };
     // 10^10 is the last power of ten that is exact in a float.
     let value =
         if plain.digits == 0 || plain.digits <= 1 << f32::MANTISSA_DIGITS && plain.places <= 10 {
@@ -130,18 +132,12 @@ fn underflows(field: &[u8]) -> bool {
     mantissa.iter().any(|b| (b'1'..=b'9').contains(b))
 }
 
-fn any_float64(field: &[u8]) -> Option<f64> {
+/// Any way of writing a number that the standard library knows too.
+fn any<F: FromStr + Copy + Into<f64>>(field: &[u8]) -> Option<F> {
     if !looks_like_float(field) {
         return None;
     }
-    let value: f64 = std::str::from_utf8(field).ok()?.parse().ok()?;
-    (value.is_finite() && (value != 0.0 || !underflows(field))).then_some(value)
-}
-
-fn any_float32(field: &[u8]) -> Option<f32> {
-    if !looks_like_float(field) {
-        return None;
-    }
-    let value: f32 = std::str::from_utf8(field).ok()?.parse().ok()?;
-    (value.is_finite() && (value != 0.0 || !underflows(field))).then_some(value)
+    let value: F = std::str::from_utf8(field).ok()?.parse().ok()?;
+    let wide = value.into();
+    (wide.is_finite() && (wide != 0.0 || !underflows(field))).then_some(value)
 }

@@ -18,6 +18,9 @@ pub const POWERS_OF_TEN: [u64; 20] = {
     powers
 };
 
+/// The digit 0, eight times.
+pub const ZEROS: u64 = 0x3030_3030_3030_3030;
+
 /// A field inside a padded buffer: at least 16 bytes are readable before `end`.
 ///
 /// The buffer is kept with the offsets so that wide loads need no further check.
@@ -103,7 +106,6 @@ pub fn eight_digits(digits: u64) -> Option<u64> {
 /// One to eighteen digits, nothing else.
 #[inline(always)]
 pub fn digits(span: Span<'_>) -> Option<u64> {
-    const ZEROS: u64 = 0x3030_3030_3030_3030;
     let len = span.len();
     // The first `len` bytes of eight are the field's; those before it are made zeros.
     let partial = |span: Span<'_>, len: usize| {

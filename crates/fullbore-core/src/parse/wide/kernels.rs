@@ -1,9 +1,8 @@
 //! The kernels: what is common to all levels.
 
 use super::lanes::{Group, Kernel, Lanes};
-use crate::parse::numbers::POWERS_OF_TEN;
+use crate::parse::numbers::{POWERS_OF_TEN, ZEROS};
 
-const ZEROS: u64 = 0x3030_3030_3030_3030;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 /// Added to a byte, sets its high bit where it is no digit (given as 0..=9).
 const OVER_NINE: u64 = 0x7676_7676_7676_7676;
