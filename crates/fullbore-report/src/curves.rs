@@ -114,7 +114,8 @@ fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-/// Pairs that lie some time apart, in the order of time.
+/// Pairs that lie some time apart, in the order of time. The last of them goes on to the end, since
+/// what was counted in a short rest counts too.
 fn steps<T: Copy>(entries: &[(f64, T)]) -> Vec<((f64, T), (f64, T))> {
     let mut steps = Vec::new();
     let Some(mut last) = entries.first().copied() else { return steps };
@@ -127,6 +128,9 @@ fn steps<T: Copy>(entries: &[(f64, T)]) -> Vec<((f64, T), (f64, T))> {
             steps.push((last, *entry));
             last = *entry;
         }
+    }
+    if let (Some((_, to)), Some(end)) = (steps.last_mut(), entries.last()) {
+        *to = *end;
     }
     steps
 }

@@ -69,6 +69,20 @@ fn the_curves_are_the_rates_of_the_record() {
 }
 
 #[test]
+fn the_curves_come_to_all_that_was_counted() {
+    // The run ends a third of a second after its last whole one.
+    let mut entries = record("lines", 10);
+    let tables = vec![totals("lines", 12_000)];
+    entries.push(Entry { at: 10.3, event: Event::Sample { tables, streams_active: 2 } });
+    let curves = Page::of(&entries).curves();
+    assert_eq!(curves.at.last(), Some(&10.3));
+    let lengths = curves.at.windows(2).map(|pair| pair[1] - pair[0]);
+    let rates = curves.kilorows[0].iter().skip(1).flatten();
+    let area: f64 = lengths.zip(rates).map(|(length, rate)| length * rate).sum();
+    assert!((area - 12.0).abs() < 0.01, "{area}: {curves:?}");
+}
+
+#[test]
 fn what_two_processes_counted_is_never_subtracted() {
     let mut entries = record("lines", 10);
     let resumed = Event::RunResumed {
