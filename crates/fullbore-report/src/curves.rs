@@ -117,20 +117,19 @@ fn rounded(value: f64) -> f64 {
 /// Pairs that lie some time apart, in the order of time. The last of them goes on to the end, since
 /// what was counted in a short rest counts too.
 fn steps<T: Copy>(entries: &[(f64, T)]) -> Vec<((f64, T), (f64, T))> {
-    let mut steps = Vec::new();
-    let Some(mut last) = entries.first().copied() else { return steps };
-    let end = entries.last().map_or(0.0, |(at, _)| *at);
+    let (Some(&first), Some(&end)) = (entries.first(), entries.last()) else { return Vec::new() };
     // A run of less than a second still has a rate.
-    let length = end - last.0;
+    let length = end.0 - first.0;
     let apart = APART_S.min(length / 4.0).max(length / POINTS_MAX as f64).max(1e-3);
+    let (mut steps, mut last) = (Vec::new(), first);
     for entry in entries {
         if entry.0 - last.0 >= apart {
             steps.push((last, *entry));
             last = *entry;
         }
     }
-    if let (Some((_, to)), Some(end)) = (steps.last_mut(), entries.last()) {
-        *to = *end;
+    if let Some((_, to)) = steps.last_mut() {
+        *to = end;
     }
     steps
 }
