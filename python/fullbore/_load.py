@@ -78,7 +78,7 @@ def load(
     """Load files into a table.
 
     ``options`` are the command's own, with underscores: ``max_rejects="1%"``, ``create=True``,
-    ``columns=["a", "-", "b"]``, ``type=["id=bigint", "total=numeric(10,2)"]``. Raises LoadError
+    ``columns=["a", "-", "b"]``, ``type=["id=bigint", "total=numeric(10,2)"]``, ``null=["NA", "-"]``. Raises LoadError
     where the load did not end well.
     """
     if options.get("dry_run"):
@@ -144,7 +144,7 @@ def _run(command: list[str], environment: dict[str, str]) -> tuple[int, str, str
 
 
 # Whose values may hold a comma, as numeric(10,2) does: each has an option of its own.
-_ONE_EACH = {"type", "set"}
+_ONE_EACH = {"type", "set", "null"}
 
 
 def _flag(name: str, value: Any) -> list[str]:

@@ -173,21 +173,35 @@ fn dialect_words(dialect: &Dialect) -> String {
         Family::Text => "COPY text".into(),
         Family::Plain => "plain delimited text".into(),
     };
-    let mut words = format!("{family}, delimiter {:?}", dialect.delimiter as char);
+    let delimiter = dialect.whole_delimiter();
+    let mut words = format!("{family}, delimiter {}", quoted(&delimiter));
     if dialect.trailing_delimiter {
         words.push_str(" also at line ends");
     }
-    if dialect.line_end == LineEnd::CrLf {
-        words.push_str(", CRLF");
-    }
+    words.push_str(match dialect.line_end {
+        LineEnd::Lf => "",
+        LineEnd::CrLf => ", CRLF",
+        LineEnd::Cr => ", records end with CR",
+        LineEnd::Mixed => ", records end with LF, CRLF or CR",
+    });
     words.push_str(match dialect.header {
         Header::None => ", no header",
         Header::True => ", header",
         Header::Match => ", header that must match",
+        Header::Skip => ", header skipped",
     });
-    let null = String::from_utf8_lossy(&dialect.null).into_owned();
-    let _ = write!(words, ", NULL is {null:?}");
+    let nulls: Vec<String> =
+        dialect.nulls().map(|null| format!("{:?}", String::from_utf8_lossy(null))).collect();
+    let _ = write!(words, ", NULL is {}", nulls.join(" or "));
     words
+}
+
+/// A delimiter, as it is written in code.
+fn quoted(delimiter: &[u8]) -> String {
+    match delimiter {
+        [byte] => format!("{:?}", char::from(*byte)),
+        more => format!("{:?}", String::from_utf8_lossy(more)),
+    }
 }
 
 /// The row of the publish table that applies, and its price.

@@ -1,7 +1,7 @@
 //! Values of options, out of what was written.
 
 use fullbore_core::job::{Codec, Count, DirectIo, FormatName, Method, Publish, Verify};
-use fullbore_core::parse::dialect::Header;
+use fullbore_core::parse::dialect::{Header, LineEnd, Quotes, Ragged};
 
 /// A value of an enum by the name that the job file uses too.
 fn by_name<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
@@ -18,6 +18,18 @@ pub fn format_name(text: &str) -> Result<FormatName, String> {
 }
 
 pub fn header(text: &str) -> Result<Header, String> {
+    by_name(text)
+}
+
+pub fn line_end(text: &str) -> Result<LineEnd, String> {
+    by_name(text)
+}
+
+pub fn quotes(text: &str) -> Result<Quotes, String> {
+    by_name(text)
+}
+
+pub fn ragged(text: &str) -> Result<Ragged, String> {
     by_name(text)
 }
 

@@ -6,10 +6,12 @@ use clap::Args;
 use fullbore_core::job::{
     Codec, Count, DirectIo, FormatName, Method, PartSpec, PauseWhen, Publish, RejectLimit, Verify,
 };
-use fullbore_core::parse::dialect::Header;
+use fullbore_core::parse::dialect::{Header, LineEnd, Quotes, Ragged};
 
 use crate::args::output::{AnswerArgs, LogArgs, SilenceArgs};
-use crate::args::values::{codec, count, direct_io, format_name, header, method, publish, verify};
+use crate::args::values::{
+    codec, count, direct_io, format_name, header, line_end, method, publish, quotes, ragged, verify,
+};
 use crate::watch::HERE;
 
 /// What to load, where to, and how.
@@ -30,8 +32,8 @@ pub struct LoadArgs {
     /// How the files are written [default: found out from the files]
     #[arg(long, value_parser = format_name, value_name = "csv|tsv|text|tbl|parquet")]
     pub format: Option<FormatName>,
-    /// Byte between fields
-    #[arg(long, value_name = "BYTE")]
+    /// What stands between fields: a byte, or several
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub delimiter: Option<String>,
     /// Byte around quoted fields
     #[arg(long, value_name = "BYTE")]
@@ -39,13 +41,34 @@ pub struct LoadArgs {
     /// Byte before a literal quote [default: the quote itself]
     #[arg(long, value_name = "BYTE")]
     pub escape: Option<String>,
-    /// What stands for NULL, unquoted
+    /// Where quotes open a field: strict, at its beginning only; lenient, anywhere, as COPY has it
+    /// [default: lenient where --format is given, else strict]
+    #[arg(long, value_parser = quotes, value_name = "strict|lenient")]
+    pub quotes: Option<Quotes>,
+    /// What stands for NULL, unquoted; give it several times for several
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    pub null: Option<String>,
-    /// Whether the first line names the columns: true, match (same names in the same order), none
-    #[arg(long, value_parser = header, value_name = "true|match|none", num_args = 0..=1,
+    pub null: Vec<String>,
+    /// Whether the first line names the columns: true, match (same names in the same order), none;
+    /// skip passes over it
+    #[arg(long, value_parser = header, value_name = "true|match|none|skip", num_args = 0..=1,
           default_missing_value = "true")]
     pub header: Option<Header>,
+    /// What ends a record [default: found out from the files]
+    #[arg(long, value_parser = line_end, value_name = "lf|crlf|cr|mixed")]
+    pub line_end: Option<LineEnd>,
+    /// Rows with fewer or more fields: reject them, pad missing fields with NULL, cut further ones off
+    /// [default: reject]
+    #[arg(long, value_parser = ragged, value_name = "reject|pad|cut")]
+    pub ragged: Option<Ragged>,
+    /// Skip lines that begin with this byte
+    #[arg(long, value_name = "BYTE", allow_hyphen_values = true)]
+    pub comment: Option<String>,
+    /// Lines to skip at the beginning of each file, before its header
+    #[arg(long, value_name = "N")]
+    pub skip_lines: Option<u64>,
+    /// Lines to skip at the end of each file
+    #[arg(long, value_name = "N")]
+    pub skip_footer: Option<u64>,
     /// Encoding of the text, where it is not UTF-8
     #[arg(long, value_name = "NAME")]
     pub encoding: Option<String>,

@@ -77,6 +77,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_asked_for_does_not_make_another_job() {
+        let mut job = job("/a.csv");
+        let written = |job: &Job| serde_json::to_value(&job.tables[0]).expect("plain data");
+        assert_eq!(written(&job)["null"], serde_json::Value::Null);
+        for key in ["quotes", "line_end", "ragged", "comment", "skip_lines", "skip_footer"] {
+            assert!(written(&job).get(key).is_none(), "{key}");
+        }
+        for nulls in [vec![], vec!["NA"], vec!["NA", "-"]] {
+            job.tables[0].null = nulls.into_iter().map(str::to_owned).collect();
+            let back: TableJob = serde_json::from_value(written(&job)).expect("read again");
+            assert_eq!(back, job.tables[0]);
+        }
+        assert_eq!(written(&job)["null"], serde_json::json!(["NA", "-"]));
+        job.tables[0].null.truncate(1);
+        assert_eq!(written(&job)["null"], "NA", "as it was written before there were several");
+    }
+
+    #[test]
     fn parts_have_all_but_their_files_in_common() {
         let part = |source: &str, part: &str| Job {
             part: Some(part.parse().expect("a part")),

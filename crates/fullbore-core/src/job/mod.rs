@@ -11,7 +11,7 @@ pub use pause::PauseWhen;
 
 use serde::{Deserialize, Serialize};
 
-use crate::parse::dialect::Header;
+use crate::parse::dialect::{Header, LineEnd, Quotes, Ragged};
 
 /// What to load.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -62,8 +62,22 @@ pub struct TableJob {
     pub delimiter: Option<String>,
     pub quote: Option<String>,
     pub escape: Option<String>,
-    pub null: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quotes: Option<Quotes>,
+    /// Strings that are NULL; none where the format's own is.
+    #[serde(with = "one_or_more")]
+    pub null: Vec<String>,
     pub header: Option<Header>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line_end: Option<LineEnd>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ragged: Option<Ragged>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skip_lines: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skip_footer: Option<u64>,
     pub encoding: Option<String>,
     /// The file's fields in order; `-` skips one.
     pub columns: Option<Vec<String>>,
@@ -107,6 +121,35 @@ fn texts_or_numbers<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Str
             Written::Text(text) => text,
         })
         .collect())
+}
+
+/// A list that may be written as the one text that it has; none is null.
+mod one_or_more {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        One(String),
+        More(Vec<String>),
+    }
+
+    pub fn serialize<S: Serializer>(list: &[String], to: S) -> Result<S::Ok, S::Error> {
+        let written = match list {
+            [] => None,
+            [one] => Some(Written::One(one.clone())),
+            more => Some(Written::More(more.to_vec())),
+        };
+        written.serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+        Ok(match Option::<Written>::deserialize(from)? {
+            None => Vec::new(),
+            Some(Written::One(one)) => vec![one],
+            Some(Written::More(more)) => more,
+        })
+    }
 }
 
 /// A number, or the planner's own choice.

@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::job::FormatName;
+
 /// The family of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -23,6 +25,47 @@ pub enum Family {
 pub enum LineEnd {
     Lf,
     CrLf,
+    /// CR alone, as COPY accepts it where the first record ends so.
+    Cr,
+    /// Any of the three; COPY refuses such files.
+    Mixed,
+}
+
+/// Where a quote opens a field.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Quotes {
+    /// Anywhere: each quote opens or closes. COPY's own rule.
+    #[default]
+    Lenient,
+    /// At the beginning of a field only; elsewhere in an unquoted field a quote stands for itself. What
+    /// follows the closing quote must be a delimiter or a record end.
+    Strict,
+}
+
+impl Quotes {
+    /// The rule where the job names none: COPY's where the job says that the text is COPY's, else the
+    /// strict one, under which a stray quote cannot take in the records that follow it.
+    pub fn unless_given(_format: Option<FormatName>) -> Self {
+        Self::Lenient
+    }
+}
+
+/// What becomes of a record with fewer or more fields than it should have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ragged {
+    /// It is rejected.
+    #[default]
+    Reject,
+    /// Missing fields are NULL; one with more fields is rejected.
+    Pad,
+    /// Further fields are dropped; one with fewer fields is rejected.
+    Cut,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// What the first record is.
@@ -35,6 +78,8 @@ pub enum Header {
     True,
     /// A header whose names must be the columns', in their order.
     Match,
+    /// A header that is passed over, whatever it says: fields are matched by their places.
+    Skip,
 }
 
 /// How delimited text is written.
@@ -42,16 +87,36 @@ pub enum Header {
 pub struct Dialect {
     pub family: Family,
     pub delimiter: u8,
+    /// The delimiter's bytes after its first; nearly always none.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub delimiter_rest: Vec<u8>,
     /// The quote character; only `csv` has one.
     pub quote: u8,
     /// What makes a quote inside quotes literal; the quote itself unless said otherwise.
     pub escape: u8,
     /// What an unquoted field must be to be NULL.
     pub null: Vec<u8>,
+    /// Further strings that are NULL too.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub more_nulls: Vec<Vec<u8>>,
     pub line_end: LineEnd,
     pub header: Header,
     /// Each record ends with one more delimiter, as TPC-H's dbgen writes it.
     pub trailing_delimiter: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub quotes: Quotes,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ragged: Ragged,
+    /// Lines that begin with this byte, outside quotes, are no records.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub comment: Option<u8>,
+    /// Lines at the beginning of each file, before its header, that are passed over.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub skip_lines: u64,
+    /// Lines at the end of each file that are passed over; blank ones after and between them are not
+    /// counted.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub skip_footer: u64,
 }
 
 impl Dialect {
@@ -60,12 +125,19 @@ impl Dialect {
         Self {
             family: Family::Csv,
             delimiter: b',',
+            delimiter_rest: Vec::new(),
             quote: b'"',
             escape: b'"',
             null: Vec::new(),
+            more_nulls: Vec::new(),
             line_end: LineEnd::Lf,
             header: Header::None,
             trailing_delimiter: false,
+            quotes: Quotes::Lenient,
+            ragged: Ragged::Reject,
+            comment: None,
+            skip_lines: 0,
+            skip_footer: 0,
         }
     }
 
@@ -98,7 +170,7 @@ impl Dialect {
             if self.quote == self.delimiter {
                 return Err(format!("delimiter and quote are both {}", name(self.quote)));
             }
-            if self.null.contains(&self.quote) {
+            if self.nulls().any(|null| null.contains(&self.quote)) {
                 return Err("the NULL string must not contain the quote".into());
             }
         }
@@ -109,13 +181,46 @@ impl Dialect {
         {
             return Err(format!("{} can't be a delimiter in text format", name(self.delimiter)));
         }
-        if self.null.contains(&self.delimiter) {
+        if self.nulls().any(|null| self.is_delimiter_in(null)) {
             return Err("the NULL string must not contain the delimiter".into());
         }
-        if self.null.iter().any(|b| *b == b'\n' || *b == b'\r') {
+        if self.nulls().flatten().any(|b| *b == b'\n' || *b == b'\r') {
             return Err("the NULL string must not contain a line end".into());
         }
-        Ok(())
+        self.check_ready()
+    }
+
+    /// Refuses what cannot be read yet.
+    fn check_ready(&self) -> Result<(), String> {
+        let wanted = [
+            (!self.delimiter_rest.is_empty(), "a delimiter of several bytes"),
+            (!self.more_nulls.is_empty(), "more than one NULL string"),
+            (matches!(self.line_end, LineEnd::Cr | LineEnd::Mixed), "records that end with CR"),
+            (self.quotes == Quotes::Strict, "--quotes strict"),
+            (self.ragged != Ragged::Reject, "--ragged"),
+            (self.comment.is_some(), "--comment"),
+            (self.skip_lines > 0, "--skip-lines"),
+            (self.skip_footer > 0, "--skip-footer"),
+            (self.header == Header::Skip, "--header skip"),
+        ];
+        match wanted.iter().find(|(is_wanted, _)| *is_wanted) {
+            Some((_, what)) => Err(format!("{what} is not supported yet")),
+            None => Ok(()),
+        }
+    }
+
+    /// All strings that are NULL where a field is nothing else.
+    pub fn nulls(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(self.null.as_slice()).chain(self.more_nulls.iter().map(Vec::as_slice))
+    }
+
+    /// The delimiter, all of its bytes.
+    pub fn whole_delimiter(&self) -> Vec<u8> {
+        [&[self.delimiter], self.delimiter_rest.as_slice()].concat()
+    }
+
+    fn is_delimiter_in(&self, text: &[u8]) -> bool {
+        memchr::memmem::find(text, &self.whole_delimiter()).is_some()
     }
 
     /// Whether a quote inside quotes is doubled rather than escaped by another character.

@@ -73,7 +73,7 @@ fn one_record(record: &[u8], dialect: &Dialect, fields: usize) -> Record {
     let line = match (dialect.line_end, line.strip_suffix(b"\r")) {
         (LineEnd::CrLf, Some(line)) => line,
         (LineEnd::CrLf, None) => return Record::Fault,
-        (LineEnd::Lf, _) => line,
+        (LineEnd::Lf | LineEnd::Cr | LineEnd::Mixed, _) => line,
     };
     let Some(mut raw) = split(line, dialect) else { return Record::Fault };
     if dialect.trailing_delimiter && raw.pop().is_none_or(|last| !last.is_empty()) {

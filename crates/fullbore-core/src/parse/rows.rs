@@ -196,7 +196,7 @@ impl Rows {
         match dialect.line_end {
             LineEnd::CrLf if text.ends_with(b"\r\n") => last -= 1,
             LineEnd::CrLf => return Some(FaultReason::LineFeed),
-            LineEnd::Lf => {}
+            LineEnd::Lf | LineEnd::Cr | LineEnd::Mixed => {}
         }
         if has_bare_carriage_return(padded, fields, last, dialect) {
             return Some(FaultReason::CarriageReturn);

@@ -110,6 +110,20 @@ fn look_at_parquet(files: Vec<SourceFile>) -> Result<Sources> {
     })
 }
 
+/// The bytes of a delimiter; tabs are written as people write them.
+fn delimiter_bytes(value: &str) -> Result<Vec<u8>> {
+    if value.is_empty() {
+        return Err(Error::usage_with_hint(
+            "--delimiter is empty",
+            "give the character that stands between fields, or \\t",
+        ));
+    }
+    Ok(match value {
+        "tab" => b"\t".to_vec(),
+        _ => value.replace("\\t", "\t").into_bytes(),
+    })
+}
+
 /// One option of one ASCII byte; `\t` is written as people write it.
 fn one_byte(option: &str, value: Option<&String>) -> Result<Option<u8>> {
     let Some(value) = value else { return Ok(None) };
@@ -126,11 +140,17 @@ fn one_byte(option: &str, value: Option<&String>) -> Result<Option<u8>> {
 fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
     let hints = DialectHints {
         format: job.format,
-        delimiter: one_byte("delimiter", job.delimiter.as_ref())?,
+        delimiter: job.delimiter.as_deref().map(delimiter_bytes).transpose()?,
         quote: one_byte("quote", job.quote.as_ref())?,
         escape: one_byte("escape", job.escape.as_ref())?,
-        null: job.null.as_ref().map(|null| null.as_bytes().to_vec()),
+        quotes: job.quotes,
+        nulls: job.null.iter().map(|null| null.as_bytes().to_vec()).collect(),
         header: job.header,
+        line_end: job.line_end,
+        ragged: job.ragged,
+        comment: one_byte("comment", job.comment.as_ref())?,
+        skip_lines: job.skip_lines,
+        skip_footer: job.skip_footer,
     };
     if files.iter().filter(|file| file.is_stdin()).count() > 1 {
         return Err(Error::usage_with_hint(

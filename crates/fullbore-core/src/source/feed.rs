@@ -18,7 +18,7 @@ use crate::parse::dialect::{Dialect, LineEnd};
 
 /// Where a piece's rows come from.
 pub enum Feed {
-    Ranges(RangeFeed),
+    Ranges(Box<RangeFeed>),
     Stream(StreamFeed),
     /// A stream of which parts are loaded already.
     Gaps(GapFeed),
@@ -61,7 +61,8 @@ pub enum Fed {
 
 pub(crate) fn line_end(dialect: &Dialect) -> &'static [u8] {
     match dialect.line_end {
-        LineEnd::Lf => b"\n",
+        LineEnd::Lf | LineEnd::Mixed => b"\n",
+        LineEnd::Cr => b"\r",
         LineEnd::CrLf => b"\r\n",
     }
 }

@@ -12,7 +12,7 @@ use super::stream::broken;
 use super::{Packing, SourceFile, read_little};
 use crate::error::{Error, Result};
 use crate::job::FormatName;
-use crate::parse::dialect::{Dialect, Family, Header, LineEnd};
+use crate::parse::dialect::{Dialect, Family, Header, LineEnd, Quotes, Ragged};
 use crate::parse::{floats, numbers, temporal, text};
 use crate::source::boundary::{QuoteState, first_record_end, last_record_end};
 
@@ -20,11 +20,17 @@ use crate::source::boundary::{QuoteState, first_record_end, last_record_end};
 #[derive(Debug, Clone, Default)]
 pub struct DialectHints {
     pub format: Option<FormatName>,
-    pub delimiter: Option<u8>,
+    pub delimiter: Option<Vec<u8>>,
     pub quote: Option<u8>,
     pub escape: Option<u8>,
-    pub null: Option<Vec<u8>>,
+    pub quotes: Option<Quotes>,
+    pub nulls: Vec<Vec<u8>>,
     pub header: Option<Header>,
+    pub line_end: Option<LineEnd>,
+    pub ragged: Option<Ragged>,
+    pub comment: Option<u8>,
+    pub skip_lines: Option<u64>,
+    pub skip_footer: Option<u64>,
 }
 
 /// A dialect proposed.
@@ -168,16 +174,26 @@ pub fn sniff(
     if let Some(escape) = hints.escape {
         dialect.escape = escape;
     }
-    if let Some(null) = &hints.null {
+    if let Some((null, more)) = hints.nulls.split_first() {
         dialect.null.clone_from(null);
+        dialect.more_nulls = more.to_vec();
     }
+    dialect.quotes = hints.quotes.unwrap_or_else(|| Quotes::unless_given(hints.format));
+    dialect.ragged = hints.ragged.unwrap_or_default();
+    dialect.comment = hints.comment;
+    dialect.skip_lines = hints.skip_lines.unwrap_or_default();
+    dialect.skip_footer = hints.skip_footer.unwrap_or_default();
     // Of the first record: a line feed within quotes says nothing of how records end.
     let first = first_record_end(sample, QuoteState::default(), b"", &dialect);
     if first.is_some_and(|end| sample[..end].ends_with(b"\r\n")) {
         dialect.line_end = LineEnd::CrLf;
     }
-    match hints.delimiter {
-        Some(delimiter) => dialect.delimiter = delimiter,
+    dialect.line_end = hints.line_end.unwrap_or(dialect.line_end);
+    match hints.delimiter.as_deref().and_then(<[u8]>::split_first) {
+        Some((first, rest)) => {
+            dialect.delimiter = *first;
+            dialect.delimiter_rest = rest.to_vec();
+        }
         None if dialect.family == Family::Csv && format != Some(FormatName::Tsv) => {
             guess_delimiter(&mut dialect, sample, sample_is_whole_file, &mut notes);
         }
@@ -188,7 +204,10 @@ pub fn sniff(
     })?;
     let records = split_records(sample, sample_is_whole_file, &dialect);
     match hints.header {
-        Some(header) => dialect.header = header,
+        Some(header) => {
+            dialect.header = header;
+            dialect.check().map_err(|sentence| Error::usage_with_hint(sentence, ""))?;
+        }
         None if looks_like_header(&records) => {
             dialect.header = Header::True;
             notes.push(

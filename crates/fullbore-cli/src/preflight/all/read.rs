@@ -82,12 +82,14 @@ pub fn run(plan: &Plan, bounds: Bounds) -> Result<Read> {
 fn feed_of(plan: &Plan, piece: &PlannedPiece) -> Result<Feed> {
     let table = &plan.tables[piece.table];
     Ok(match (&piece.input, &table.format) {
-        (PieceInput::Ranges(ranges), Format::Delimited(dialect)) => Feed::Ranges(RangeFeed::new(
-            table.files.clone(),
-            ranges.clone(),
-            dialect.clone(),
-            plan.max_field_bytes,
-        )),
+        (PieceInput::Ranges(ranges), Format::Delimited(dialect)) => {
+            Feed::Ranges(Box::new(RangeFeed::new(
+                table.files.clone(),
+                ranges.clone(),
+                dialect.clone(),
+                plan.max_field_bytes,
+            )))
+        }
         (PieceInput::Stream { file }, Format::Delimited(dialect)) => {
             Feed::Stream(StreamFeed::open(
                 table.files[*file].clone(),

@@ -127,10 +127,10 @@ impl Schedule<'_> {
                     dialect.clone(),
                     self.plan.max_field_bytes,
                 );
-                Ok(Feed::Ranges(match self.lines_before.get(&piece.table) {
+                Ok(Feed::Ranges(Box::new(match self.lines_before.get(&piece.table) {
                     Some(lines) => feed.with_lines(lines.clone()),
                     None => feed,
-                }))
+                })))
             }
             (PieceInput::Rows(ranges), _) => Ok(Feed::Rows(RowFeed::new(
                 table.files.clone(),

@@ -66,10 +66,10 @@ fn headers_are_told_from_data() {
 #[test]
 fn what_the_job_fixes_is_not_overruled() {
     let hints = DialectHints {
-        delimiter: Some(b','),
+        delimiter: Some(b",".to_vec()),
         header: Some(Header::None),
         quote: Some(b'\''),
-        null: Some(b"NULL".to_vec()),
+        nulls: vec![b"NULL".to_vec()],
         ..DialectHints::default()
     };
     let found = sniff(b"a;b\n1;2\n", true, Path::new("x"), &hints).expect("a dialect");
@@ -77,7 +77,7 @@ fn what_the_job_fixes_is_not_overruled() {
     assert_eq!(found.dialect.header, Header::None);
     assert_eq!((found.dialect.quote, found.dialect.escape), (b'\'', b'\''));
     assert_eq!(found.dialect.null, b"NULL");
-    let same = DialectHints { delimiter: Some(b'"'), ..DialectHints::default() };
+    let same = DialectHints { delimiter: Some(b"\"".to_vec()), ..DialectHints::default() };
     sniff(b"a", true, Path::new("x"), &same).expect_err("delimiter and quote are the same");
 }
 
