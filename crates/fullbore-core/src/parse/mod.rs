@@ -11,6 +11,7 @@ pub mod block;
 pub mod columns;
 pub mod dialect;
 pub mod floats;
+pub mod guess;
 pub mod index;
 pub mod numbers;
 pub mod reference;
