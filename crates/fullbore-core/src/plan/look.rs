@@ -208,6 +208,9 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
             (sniffed.dialect, None, vec!["all files are empty".to_owned()])
         }
     };
+    for file in &mut files {
+        file.line_end = dialect.line_end;
+    }
     Ok(Sources {
         files: files.into_iter().map(Arc::new).collect(),
         format: Format::Delimited(dialect),

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::job::FormatName;
 use crate::parse::dialect::{Dialect, Family, Header, LineEnd, Quotes, Ragged};
 use crate::parse::{floats, numbers, temporal, text};
-use crate::source::boundary::{QuoteState, first_record_end, last_record_end};
+use crate::source::boundary::{QuoteState, first_record_end, whole_records};
 
 /// What the job fixes of the dialect.
 #[derive(Debug, Clone, Default)]
@@ -143,8 +143,8 @@ fn records_at(
     let Some(start) = first_record_end(&text, QuoteState::default(), b"", dialect) else {
         return Ok(None);
     };
-    let Some(end) = last_record_end(&text[start..], dialect) else { return Ok(None) };
-    Ok(Some(text[start..start + end].to_vec()))
+    let Some(whole) = whole_records(&text[start..], dialect, false) else { return Ok(None) };
+    Ok(Some(text[start..start + whole.end].to_vec()))
 }
 
 /// Proposes a dialect for a file from its first text (without a byte order mark).
