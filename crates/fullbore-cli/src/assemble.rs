@@ -192,7 +192,10 @@ fn assemble_table(
     }
     let (mut pieces, piece_bytes) = match is_cut {
         true => (Vec::new(), STREAM_PIECE_BYTES),
-        false => cut_sources(&sources.files, &sources.format, number, run.streams)?,
+        false => {
+            let (files, format) = (&sources.files, &sources.format);
+            cut_sources(files, format, number, run.streams, run.max_field_bytes)?
+        }
     };
     let choice = match &mut target {
         Some(target) => choose(target, wanted, &shapes)?,
@@ -221,8 +224,9 @@ fn assemble_table(
     notes.extend(schema.warnings);
     notes.append(&mut shapes.notes);
     let known = sources.files.iter().all(|file| file.is_seekable());
-    let bytes = known
-        .then(|| sources.files.iter().map(|file| file.size - file.data_start.min(file.size)).sum());
+    let bytes = known.then(|| {
+        sources.files.iter().map(|file| file.end() - file.data_start.min(file.end())).sum()
+    });
     let refuses = target.as_ref().is_some_and(Target::refuses_nulls);
     let not_null = columns.iter().filter(|column| refuses && !column.is_nullable);
     let sent = &shapes.typed.columns;

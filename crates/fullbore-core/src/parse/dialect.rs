@@ -20,15 +20,72 @@ pub enum Family {
 }
 
 /// What ends a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LineEnd {
+    #[default]
     Lf,
     CrLf,
     /// CR alone, as COPY accepts it where the first record ends so.
     Cr,
     /// Any of the three; COPY refuses such files.
     Mixed,
+}
+
+impl LineEnd {
+    /// What is put after a last record that has no end.
+    pub fn written(self) -> &'static [u8] {
+        match self {
+            Self::Lf | Self::Mixed => b"\n",
+            Self::CrLf => b"\r\n",
+            Self::Cr => b"\r",
+        }
+    }
+
+    /// Whether a text ends where a line does.
+    pub fn ends(self, text: &[u8]) -> bool {
+        match (self, text.last()) {
+            (Self::Lf | Self::CrLf | Self::Mixed, Some(b'\n')) => true,
+            (Self::Cr | Self::Mixed, Some(b'\r')) => true,
+            _ => false,
+        }
+    }
+
+    /// The ends of lines in a text, quoted ones too.
+    pub fn count(self, text: &[u8]) -> u64 {
+        let line_feeds = || memchr::memchr_iter(b'\n', text).count() as u64;
+        let returns = || memchr::memchr_iter(b'\r', text).count() as u64;
+        match self {
+            Self::Lf | Self::CrLf => line_feeds(),
+            Self::Cr => returns(),
+            Self::Mixed => {
+                let pairs = memchr::memmem::find_iter(text, b"\r\n").count() as u64;
+                line_feeds() + returns() - pairs
+            }
+        }
+    }
+
+    /// Where the line that a place is in ends, its end included; `None` where the text does not tell,
+    /// which `is_whole` says nothing follows.
+    pub fn after(self, text: &[u8], place: usize, is_whole: bool) -> Option<usize> {
+        let rest = &text[place..];
+        let found = match self {
+            Self::Lf | Self::CrLf => memchr::memchr(b'\n', rest),
+            Self::Cr => memchr::memchr(b'\r', rest),
+            Self::Mixed => memchr::memchr2(b'\n', b'\r', rest),
+        };
+        let Some(at) = found else { return is_whole.then_some(text.len()) };
+        let end = place + at + 1;
+        if self != Self::Mixed || rest[at] == b'\n' {
+            return Some(end);
+        }
+        match text.get(end) {
+            Some(b'\n') => Some(end + 1),
+            Some(_) => Some(end),
+            // Whether a line feed belongs to it is not known yet.
+            None => is_whole.then_some(end),
+        }
+    }
 }
 
 /// Where a quote opens a field.
@@ -221,6 +278,20 @@ impl Dialect {
 
     fn is_delimiter_in(&self, text: &[u8]) -> bool {
         memchr::memmem::find(text, &self.whole_delimiter()).is_some()
+    }
+
+    /// Whether line feeds and the parity of quotes tell records apart in any text.
+    pub fn is_told_by_parity(&self) -> bool {
+        self.delimiter_rest.is_empty()
+            && self.comment.is_none()
+            && matches!(self.line_end, LineEnd::Lf | LineEnd::CrLf)
+            && (self.family != Family::Csv || self.quotes == Quotes::Lenient)
+    }
+
+    /// Whether they do in text whose quotes all stand where they should.
+    pub fn is_often_told_by_parity(&self) -> bool {
+        let lenient = Self { quotes: Quotes::Lenient, ..self.clone() };
+        lenient.is_told_by_parity() && self.quote_is_doubled()
     }
 
     /// Whether a quote inside quotes is doubled rather than escaped by another character.

@@ -50,7 +50,28 @@ pub fn settle(
     if let Some(file) = sources.outlines.iter().position(has_line) {
         prepare_pipes(sources, file, &mut dialect)?;
     }
+    set_ends(job, sources, &mut dialect)?;
     sources.format = Format::Delimited(dialect);
+    Ok(())
+}
+
+/// Sets what ends the lines of the files, and where their records end if lines follow that are none.
+fn set_ends(job: &TableJob, sources: &mut Sources, dialect: &mut Dialect) -> Result<()> {
+    let mut of_streams: Option<u64> = None;
+    for (file, outline) in sources.files.iter_mut().zip(&sources.outlines) {
+        let file = Arc::make_mut(file);
+        file.line_end = dialect.line_end;
+        let Some(outline) = outline.as_ref().filter(|_| job.skip_footer.is_none()) else { continue };
+        if file.is_seekable() {
+            file.data_end = outline.footer.as_ref().map(|(place, _)| *place);
+        } else if of_streams.replace(outline.footer_lines).is_some_and(|n| n != outline.footer_lines) {
+            return Err(Error::usage_with_hint(
+                format!("{}: its footer has another length than those before", file.path.display()),
+                "load it on its own",
+            ));
+        }
+    }
+    dialect.skip_footer = job.skip_footer.or(of_streams).unwrap_or_default();
     Ok(())
 }
 

@@ -218,8 +218,8 @@ fn parse_block(
         let path = path_of(plan, table, block.file);
         batch = found.lineage.extend(&batch, lane, &Places { file: &path, lines: &lines })?;
         for row in &mut odd {
-            let before = memchr::memchr_iter(b'\n', &block.text()[..row.range.start]).count();
-            found.lineage.extend_line(&mut row.copy_text, &path, first + before as u64);
+            let before = block.lines_between(0, row.range.start);
+            found.lineage.extend_line(&mut row.copy_text, &path, first + before);
         }
     }
     // Of what is sent: without the rows that were refused, with what was added.
