@@ -10,10 +10,9 @@ use crate::error::{Error, Result};
 use crate::job::{FormatName, TableJob};
 use crate::parse::dialect::{Dialect, Header};
 use crate::source::encoding::TextEncoding;
+use crate::source::margins::{find_end, preamble};
 use crate::source::pipe::Peeked;
-use crate::source::sniff::{
-    DialectHints, Samples, beginning, data_start, header_names, sample, sniff,
-};
+use crate::source::sniff::{DialectHints, Samples, beginning, header_names, sample, sniff};
 use crate::source::{Packing, SourceFile, discover, parquet};
 
 /// What was found of a table's sources.
@@ -177,7 +176,7 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
         let is_kept = number % every == 0 || number + 1 == count;
         let sampled = match &found {
             Some((dialect, Some(_), _)) if !is_kept => match dialect.header {
-                Header::None => beginning(file, HEAD_BYTES)?,
+                Header::None if dialect.skip_lines == 0 => beginning(file, HEAD_BYTES)?,
                 _ => beginning(file, SAMPLE_BYTES)?,
             },
             found => sample(file, SAMPLE_BYTES, found.as_ref().map(|(dialect, ..)| dialect))?,
@@ -251,20 +250,27 @@ fn prepare_file(
         file.data_start = text.len() as u64;
         return Ok(());
     }
-    let Some((bytes, lines)) = data_start(text, dialect, sampled.bom_bytes) else {
+    // What is shorter than a sample is the whole file.
+    let is_whole = text.len() < SAMPLE_BYTES;
+    let Some(before) = preamble(text, dialect, sampled.bom_bytes, is_whole) else {
         return Err(Error::Source {
             path: file.path.clone(),
             message: format!("the header is longer than {SAMPLE_BYTES} bytes"),
             hint: Some("a quote may be unterminated, or there is no header: --header none".into()),
         });
     };
-    file.data_start = bytes;
-    file.data_start_lines = lines;
-    if dialect.header == Header::None {
+    file.data_start = before.bytes as u64;
+    file.data_start_lines = before.lines;
+    find_end(file, dialect)?;
+    // So that rejects can be loaded with the options of their file.
+    let skipped = &text[sampled.bom_bytes..before.bytes];
+    if header_line.is_none() && !skipped.is_empty() {
+        *header_line = Some(skipped.to_vec());
+    }
+    if !dialect.header.names_fields() {
         return Ok(());
     }
-    let header = &text[sampled.bom_bytes..bytes as usize];
-    let found = header_names(header, dialect)?;
+    let found = header_names(&text[before.header], dialect)?;
     match names {
         Some(names) if *names != found => Err(Error::Source {
             path: file.path.clone(),
@@ -274,7 +280,6 @@ fn prepare_file(
         Some(_) => Ok(()),
         None => {
             *names = Some(found);
-            *header_line = Some(header.to_vec());
             Ok(())
         }
     }

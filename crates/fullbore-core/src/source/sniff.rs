@@ -8,6 +8,7 @@ use std::path::Path;
 
 use super::attended::Attention;
 use super::decompress::{open_stream, unpack};
+use super::margins::preamble;
 use super::stream::broken;
 use super::{Packing, SourceFile, read_little};
 use crate::error::{Error, Result};
@@ -376,16 +377,8 @@ pub fn header_names(record: &[u8], dialect: &Dialect) -> Result<Vec<String>> {
 /// Where the first record of data begins: bytes and lines before it. `None` where the header does
 /// not end within the text.
 pub fn data_start(first: &[u8], dialect: &Dialect, bom_bytes: usize) -> Option<(u64, u64)> {
-    if dialect.header == Header::None {
-        return Some((bom_bytes as u64, 0));
-    }
-    let text = &first[bom_bytes.min(first.len())..];
-    let end = match first_record_end(text, QuoteState::default(), b"", dialect) {
-        Some(end) => end,
-        // A header alone, without a line end.
-        None if first.len() < crate::constants::SAMPLE_BYTES => text.len(),
-        None => return None,
-    };
-    let lines = memchr::memchr_iter(b'\n', &text[..end]).count() as u64;
-    Some(((bom_bytes + end) as u64, lines))
+    // What is shorter than a sample is the whole file.
+    let is_whole = first.len() < crate::constants::SAMPLE_BYTES;
+    let before = preamble(first, dialect, bom_bytes, is_whole)?;
+    Some((before.bytes as u64, before.lines))
 }
