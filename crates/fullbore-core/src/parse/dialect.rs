@@ -44,9 +44,9 @@ impl LineEnd {
 
     /// Whether a text ends where a line does.
     pub fn ends(self, text: &[u8]) -> bool {
-        match (self, text.last()) {
-            (Self::Lf | Self::CrLf | Self::Mixed, Some(b'\n')) => true,
-            (Self::Cr | Self::Mixed, Some(b'\r')) => true,
+        match text.last() {
+            Some(b'\n') => self != Self::Cr,
+            Some(b'\r') => matches!(self, Self::Cr | Self::Mixed),
             _ => false,
         }
     }
@@ -103,8 +103,8 @@ pub enum Quotes {
 impl Quotes {
     /// The rule where the job names none: COPY's where the job says that the text is COPY's, else the
     /// strict one, under which a stray quote cannot take in the records that follow it.
-    pub fn unless_given(_format: Option<FormatName>) -> Self {
-        Self::Lenient
+    pub fn unless_given(format: Option<FormatName>) -> Self {
+        if format.is_some() { Self::Lenient } else { Self::Strict }
     }
 }
 
@@ -137,6 +137,13 @@ pub enum Header {
     Match,
     /// A header that is passed over, whatever it says: fields are matched by their places.
     Skip,
+}
+
+impl Header {
+    /// Whether the first record names the fields.
+    pub fn names_fields(self) -> bool {
+        matches!(self, Self::True | Self::Match)
+    }
 }
 
 /// How delimited text is written.
@@ -212,11 +219,17 @@ impl Dialect {
     pub fn check(&self) -> Result<(), String> {
         let name = |b: u8| format!("{:?}", b as char);
         let special = |b: u8| b == b'\n' || b == b'\r' || b == 0 || b >= 0x80;
-        if special(self.delimiter) {
+        let delimiter = self.whole_delimiter();
+        if let [one] = delimiter.as_slice()
+            && special(*one)
+        {
             return Err(format!(
-                "the delimiter must be one ASCII byte, not {}",
-                name(self.delimiter)
+                "the delimiter must be one ASCII byte, or several, not {}",
+                name(*one)
             ));
+        }
+        if delimiter.iter().any(|byte| matches!(byte, 0 | b'\n' | b'\r')) {
+            return Err("the delimiter must not contain a line end".into());
         }
         if self.family == Family::Csv {
             if special(self.quote) || special(self.escape) {
@@ -224,12 +237,18 @@ impl Dialect {
                     "quote and escape must each be one ASCII byte other than a line end".into()
                 );
             }
-            if self.quote == self.delimiter {
+            if delimiter == [self.quote] {
                 return Err(format!("delimiter and quote are both {}", name(self.quote)));
+            }
+            if delimiter.contains(&self.quote) || delimiter.contains(&self.escape) {
+                return Err("the delimiter must not contain the quote or the escape".into());
             }
             if self.nulls().any(|null| null.contains(&self.quote)) {
                 return Err("the NULL string must not contain the quote".into());
             }
+        }
+        if self.family == Family::Text && !self.delimiter_rest.is_empty() {
+            return Err("text format has delimiters of one byte".into());
         }
         if self.family == Family::Text
             && (self.delimiter == b'\\'
@@ -244,26 +263,18 @@ impl Dialect {
         if self.nulls().flatten().any(|b| *b == b'\n' || *b == b'\r') {
             return Err("the NULL string must not contain a line end".into());
         }
-        self.check_ready()
-    }
-
-    /// Refuses what cannot be read yet.
-    fn check_ready(&self) -> Result<(), String> {
-        let wanted = [
-            (!self.delimiter_rest.is_empty(), "a delimiter of several bytes"),
-            (!self.more_nulls.is_empty(), "more than one NULL string"),
-            (matches!(self.line_end, LineEnd::Cr | LineEnd::Mixed), "records that end with CR"),
-            (self.quotes == Quotes::Strict, "--quotes strict"),
-            (self.ragged != Ragged::Reject, "--ragged"),
-            (self.comment.is_some(), "--comment"),
-            (self.skip_lines > 0, "--skip-lines"),
-            (self.skip_footer > 0, "--skip-footer"),
-            (self.header == Header::Skip, "--header skip"),
-        ];
-        match wanted.iter().find(|(is_wanted, _)| *is_wanted) {
-            Some((_, what)) => Err(format!("{what} is not supported yet")),
-            None => Ok(()),
+        if let Some(comment) = self.comment {
+            if special(comment) {
+                return Err("--comment must be one ASCII byte other than a line end".into());
+            }
+            if comment == self.delimiter || self.family == Family::Csv && comment == self.quote {
+                return Err(format!(
+                    "{} begins comments and is a delimiter or quote too",
+                    name(comment)
+                ));
+            }
         }
+        Ok(())
     }
 
     /// All strings that are NULL where a field is nothing else.

@@ -61,6 +61,13 @@ pub struct Counts {
     pub cut: u64,
 }
 
+impl Counts {
+    /// Whether all was taken as it stood.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 impl std::ops::AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
         self.blank += other.blank;

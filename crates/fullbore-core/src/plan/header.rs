@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::job::TableJob;
 use crate::parse::dialect::{Dialect, Header, Ragged};
 use crate::parse::types::FieldType;
+use crate::source::margins::{find_end, footer_start};
 use crate::source::sniff::frame::Trouble;
 use crate::source::sniff::header::Verdict;
 use crate::source::sniff::kind::Kind;
@@ -37,6 +38,10 @@ pub fn settle(
     }
     for (file, outline) in sources.outlines.iter().enumerate() {
         let Some(outline) = outline else { continue };
+        if sources.header_line.is_none() && !outline.names.is_empty() {
+            let before = outline.before_records(dialect.header, job.skip_lines.is_some());
+            sources.header_line = Some(before).filter(|before| !before.is_empty());
+        }
         let place = outline.start(dialect.header);
         let file = Arc::make_mut(&mut sources.files[file]);
         (file.data_start, file.data_start_lines) = (place.bytes, place.lines);
@@ -44,8 +49,8 @@ pub fn settle(
     for samples in &mut sources.samples {
         samples.settle(dialect.header);
     }
-    if dialect.header != Header::None {
-        names::take(sources, &dialect)?;
+    if dialect.header.names_fields() {
+        names::take(sources)?;
     }
     if let Some(file) = sources.outlines.iter().position(has_line) {
         prepare_pipes(sources, file, &mut dialect)?;
@@ -61,7 +66,11 @@ fn set_ends(job: &TableJob, sources: &mut Sources, dialect: &mut Dialect) -> Res
     for (file, outline) in sources.files.iter_mut().zip(&sources.outlines) {
         let file = Arc::make_mut(file);
         file.line_end = dialect.line_end;
-        let Some(outline) = outline.as_ref().filter(|_| job.skip_footer.is_none()) else { continue };
+        if job.skip_footer.is_some() {
+            find_end(file, dialect)?;
+            continue;
+        }
+        let Some(outline) = outline else { continue };
         if file.is_seekable() {
             file.data_end = outline.footer.as_ref().map(|(place, _)| *place);
         } else if of_streams.replace(outline.footer_lines).is_some_and(|n| n != outline.footer_lines) {
@@ -72,6 +81,13 @@ fn set_ends(job: &TableJob, sources: &mut Sources, dialect: &mut Dialect) -> Res
         }
     }
     dialect.skip_footer = job.skip_footer.or(of_streams).unwrap_or_default();
+    let Some(lines) = job.skip_footer else { return Ok(()) };
+    for samples in sources.samples.iter_mut().filter(|samples| samples.has_end) {
+        let text = samples.others.last().unwrap_or(&samples.first);
+        let start = footer_start(text, lines, dialect.line_end, samples.is_whole);
+        let bytes = text.len() - start.unwrap_or(0);
+        samples.cut_end(bytes);
+    }
     Ok(())
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use super::look::Sources;
 use crate::error::{Error, Result};
-use crate::parse::dialect::{Dialect, Header};
 
 /// Bytes of an identifier, PostgreSQL's NAMEDATALEN less one.
 const NAME_BYTES_MAX: usize = 63;
@@ -29,20 +28,15 @@ pub fn alike(one: &str, other: &str) -> bool {
 }
 
 /// Takes the fields' names from the first header, and how the other headers' fields stand to them.
-pub fn take(sources: &mut Sources, dialect: &Dialect) -> Result<()> {
+pub fn take(sources: &mut Sources) -> Result<()> {
     let outlines = std::mem::take(&mut sources.outlines);
     let mut first: Option<(usize, Vec<String>)> = None;
     for (file, outline) in outlines.iter().enumerate() {
         let Some(outline) = outline.as_ref().filter(|outline| !outline.names.is_empty()) else {
             continue;
         };
-        let names = match dialect.header {
-            // Whatever it says.
-            Header::Skip => continue,
-            _ => texts(&outline.names)?,
-        };
+        let names = texts(&outline.names)?;
         let Some((_, wanted)) = &first else {
-            sources.header_line = Some(outline.header());
             first = Some((file, names));
             continue;
         };

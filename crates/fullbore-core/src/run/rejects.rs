@@ -150,8 +150,9 @@ impl Rejects {
         let offset = reject.row.offset;
         // In a file that was cut, lines before the piece are yet to be counted.
         let is_cut = range_start.is_some_and(|start| start > file.data_start);
-        let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
-        rejects.count += 1;
+        let counts = reject.counts();
+        let number = self.count.fetch_add(counts, Ordering::Relaxed) + counts;
+        rejects.count += counts;
         // Words are made of few of them: there may be millions.
         let words = |line: Option<u64>| {
             let place = match (&table.format, line) {
@@ -168,11 +169,14 @@ impl Rejects {
             format!("{}{place}{column}: {}", file.path.display(), reject.reason)
         };
         tracing::debug!(table = table.name, "reject: {}", words(None));
+        let counted_line = || {
+            let counts = is_cut && offset <= LINES_COUNTED_UP_TO;
+            counts.then(|| line_at(file, offset)).flatten()
+        };
         let too_many = match self.limit {
+            _ if reject.ends_load => Some(Error::Unterminated { place: words(counted_line()) }),
             RejectLimit::Rows(limit) if number > limit => {
-                let counts = is_cut && offset <= LINES_COUNTED_UP_TO;
-                let line = counts.then(|| line_at(file, offset)).flatten();
-                let (limit, first) = (self.limit.to_string(), words(line));
+                let (limit, first) = (self.limit.to_string(), words(counted_line()));
                 Some(Error::TooManyRejects { rejects: number, limit, first })
             }
             _ => None,

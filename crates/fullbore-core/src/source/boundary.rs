@@ -46,8 +46,10 @@ pub fn whole_records(text: &[u8], dialect: &Dialect, is_whole: bool) -> Option<W
 
 /// The lines that are lost of a record that does not end, where its quotes must be closed properly.
 pub fn lost_lines(text: &[u8], dialect: &Dialect) -> Option<Whole> {
-    let mut walker = Walker::new(dialect);
-    match walker.next(text, 0, true)? {
+    if text.is_empty() {
+        return None;
+    }
+    match Walker::new(dialect).next(text, 0, true)? {
         (Found::Fault(FaultReason::UnterminatedQuote), end) if end < text.len() => {
             Some(Whole { end, is_messy: true })
         }

@@ -2,7 +2,8 @@
 //!
 //! [`discover`] finds files behind paths and globs; [`decompress`] opens what can only be read
 //! from its beginning, [`pipe`] looks at what can be read only once, [`attended`] gives up on a
-//! silent one that nobody waits for; [`boundary`] knows where records end; [`split`] cuts a file
+//! silent one that nobody waits for; [`margins`] finds what stands before the
+//! records and after them; [`boundary`] knows where records end; [`split`] cuts a file
 //! into pieces, messy text by `walked`; [`feed`] hands out blocks: of [`ranges`], be they [`cached`] or read `ahead` of the
 //! parsers, of a [`stream`], of its [`gaps`] that are not loaded yet; [`sniff`] proposes a dialect.
 
@@ -18,6 +19,7 @@ pub mod feed;
 pub mod gaps;
 pub mod lines;
 mod lz4;
+pub mod margins;
 pub mod parquet;
 pub mod pass;
 pub mod pipe;

@@ -18,6 +18,8 @@ pub mod words;
 
 use std::path::Path;
 
+pub(crate) use self::samples::UTF8_BOM;
+
 use self::cut::{Cuts, Style};
 use self::trial::Fixed;
 use crate::error::{Error, Result};

@@ -7,6 +7,7 @@ use super::attended::Attention;
 use super::boundary::{lost_lines, whole_records};
 use super::feed::{grown, too_long};
 use super::lines::LineCounter;
+use super::margins::footer_start;
 use super::pipe::skip_header;
 use super::{SourceFile, decompress};
 use crate::constants::BLOCK_BYTES;
@@ -26,6 +27,8 @@ pub struct StreamFeed {
     offset: u64,
     lines: u64,
     ended: bool,
+    /// Lines at its end that are no records, as long as they are not taken off.
+    footer_lines: u64,
 }
 
 impl StreamFeed {
@@ -102,6 +105,7 @@ impl StreamFeed {
         Ok(Self {
             reader,
             file,
+            footer_lines: dialect.skip_footer,
             dialect,
             record_bytes_max,
             carried,
@@ -132,17 +136,27 @@ impl StreamFeed {
                 have += read;
             }
             block.set_len(have);
+            let kept = match self.footer_lines {
+                0 => Some(have),
+                lines => footer_start(block.text(), lines, block.line_end, self.ended),
+            };
             if self.ended {
+                // Nothing comes behind them: they are the last lines.
+                have = kept.unwrap_or(have);
+                self.footer_lines = 0;
+                block.set_len(have);
                 // Written to while we read: the last rows may be torn.
                 if self.source.is_regular {
                     self.source.open()?;
                 }
                 block.end_last_line();
             }
-            let mut whole = whole_records(block.text(), &self.dialect, self.ended);
+            // What may be the last lines waits.
+            let text = &block.text()[..if self.ended { block.len() } else { kept.unwrap_or(0) }];
+            let mut whole = whole_records(text, &self.dialect, self.ended);
             let more = grown(have, self.record_bytes_max);
             if whole.is_none() && more.is_none() {
-                whole = lost_lines(block.text(), &self.dialect);
+                whole = lost_lines(text, &self.dialect);
             }
             if let Some(whole) = whole {
                 self.carried.extend_from_slice(&block.text()[whole.end..]);

@@ -78,7 +78,7 @@ pub fn frame<'a>(
     let overview = overview(head, rest, width);
     frame.comment = comment(head, &overview, width);
     frame.first = match given.skip_lines {
-        Some(lines) => head.rows.iter().position(|row| row.line >= lines && row.width() > 0)?,
+        Some(_) => head.rows.iter().position(|row| row.width() > 0)?,
         None => first_row(head, &overview, width, &mut frame.trouble),
     };
     let footer = match (given.skip_footer, has_end) {

@@ -15,6 +15,12 @@ pub struct Place {
     pub lines: u64,
 }
 
+impl Place {
+    fn plus(self, bytes: usize, lines: u64) -> Self {
+        Self { bytes: self.bytes + bytes as u64, lines: self.lines + lines }
+    }
+}
+
 /// What was found of one file.
 #[derive(Debug, Clone, Default)]
 pub struct Outline {
@@ -31,6 +37,9 @@ pub struct Outline {
     pub verdict: Option<Verdict>,
     /// Fields of a record; none where no record was seen.
     pub fields: Option<usize>,
+    /// The lines before the table, and those of the header, as they stand.
+    pub preamble_text: Vec<u8>,
+    pub header_text: Vec<u8>,
     /// The first of the lines before the table that is not blank.
     pub preamble: Option<String>,
     /// Lines at the end that are no records, and where they begin.
@@ -58,15 +67,23 @@ impl Outline {
         if header == Header::None { self.table } else { self.records }
     }
 
-    /// The header line, its line end included.
-    pub fn header(&self) -> Vec<u8> {
-        self.first_line.clone()
+    /// What stands before the records and must stand before rejected ones, so that they can be loaded as
+    /// their file was: the header, and before it what the job skips.
+    pub fn before_records(&self, header: Header, skips_lines: bool) -> Vec<u8> {
+        let mut text = if skips_lines { self.preamble_text.clone() } else { Vec::new() };
+        if header != Header::None {
+            text.extend_from_slice(&self.header_text);
+        }
+        text
     }
 }
 
 /// What was found of a file. Cuts what is no record off its samples.
 pub fn outline(samples: &mut Samples, dialect: &Dialect, size: u64, given: Given) -> Outline {
     let mut style = Style::of(dialect);
+    if let Some(lines) = given.skip_lines {
+        samples.skip(lines, dialect.line_end);
+    }
     samples.open_quotes(&style);
     let (mut head, mut rest) = samples.cut(&style);
     let mut found = frame(&head, &rest, samples.has_end, given);
@@ -78,28 +95,43 @@ pub fn outline(samples: &mut Samples, dialect: &Dialect, size: u64, given: Given
         found = frame(&head, &rest, samples.has_end, given);
     }
     let comment = style.comment.filter(|_| dialect.comment.is_none());
-    let bom = samples.bom_bytes as u64;
+    let (bom, skipped) = (samples.bom_bytes, samples.skipped_bytes);
+    let start = Place { bytes: (bom + skipped) as u64, lines: samples.skipped_lines };
     let Some(frame) = found else {
         let is_complete = samples.is_whole;
-        return Outline { is_complete, ..Outline::of_nothing(samples.bom_bytes) };
+        let preamble_text = samples.first[bom..bom + skipped].to_vec();
+        return Outline {
+            table: start,
+            records: start,
+            is_complete,
+            preamble_text,
+            ..Outline::default()
+        };
     };
     let place = |at: usize| match head.rows.get(at) {
-        Some(row) => Place { bytes: bom + row.range.start as u64, lines: row.line },
-        None => after(&head, bom),
+        Some(row) => start.plus(row.range.start, row.line),
+        None => match head.rows.last() {
+            Some(row) => start.plus(row.range.end, row.line + 1),
+            None => start,
+        },
     };
     let first = head.rows.get(frame.first);
     let tail = rest.last().unwrap_or(&head);
     // Counted from the file's end: a quote may have been put before the text.
     let in_file = |row: &Row| match rest.last() {
         Some(cuts) => size.saturating_sub(cuts.bytes() - row.range.start as u64),
-        None => bom + row.range.start as u64,
+        None => start.bytes + row.range.start as u64,
     };
     let footer_row = (frame.footer_lines > 0).then(|| footer_row(tail, &frame)).flatten();
     let footer = footer_row.map(|row| (in_file(row), text_of(tail.line(row))));
-    let cut_at = footer_row.map(|row| row.range.start);
+    let cut_bytes = footer_row.map(|row| tail.bytes() as usize - row.range.start);
+    let text = |from: Place, to: Place| samples.first[from.bytes as usize..to.bytes as usize].to_vec();
+    let (table, records) = (place(frame.first), place(frame.first + frame.header_rows));
     let outline = Outline {
-        table: place(frame.first),
-        records: place(frame.first + frame.header_rows),
+        preamble_text: text(Place { bytes: bom as u64, lines: 0 }, table),
+        header_text: text(table, records),
+        table,
+        records,
         names: first
             .map(|row| head.values(row).into_iter().map(|name| name.into_owned()).collect())
             .unwrap_or_default(),
@@ -119,22 +151,12 @@ pub fn outline(samples: &mut Samples, dialect: &Dialect, size: u64, given: Given
         is_complete: first.is_some(),
         has_records: frame.body.rows > 0,
     };
-    let has_rest = !rest.is_empty();
     drop((head, rest));
     samples.starts = [outline.table.bytes as usize, outline.records.bytes as usize];
-    if let Some(at) = cut_at {
-        match samples.others.last_mut() {
-            Some(text) if has_rest => text.truncate(at),
-            _ => samples.first.truncate(samples.bom_bytes + at),
-        }
+    if let Some(bytes) = cut_bytes {
+        samples.cut_end(bytes);
     }
     outline
-}
-
-/// Where the text ends.
-fn after(cuts: &Cuts<'_>, bom: u64) -> Place {
-    let lines = cuts.rows.last().map_or(0, |row| row.line + 1);
-    Place { bytes: bom + cuts.rows.last().map_or(0, |row| row.range.end) as u64, lines }
 }
 
 fn footer_row<'a>(tail: &'a Cuts<'_>, frame: &Frame<'_>) -> Option<&'a Row> {

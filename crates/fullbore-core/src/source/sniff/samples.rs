@@ -5,7 +5,7 @@ use std::fs::File;
 
 use super::cut::{Cuts, Style};
 use crate::error::{Error, Result};
-use crate::parse::dialect::Header;
+use crate::parse::dialect::{Header, LineEnd};
 use crate::source::attended::Attention;
 use crate::source::decompress::{open_stream, unpack};
 use crate::source::stream::broken;
@@ -26,6 +26,9 @@ pub struct Samples {
     pub has_end: bool,
     /// Length of the byte order mark at the beginning.
     pub bom_bytes: usize,
+    /// What follows it and is skipped since the job says so, and how many lines that are.
+    pub skipped_bytes: usize,
+    pub skipped_lines: u64,
     /// Where the table begins in the first text, and where its records do if it has a header.
     pub starts: [usize; 2],
     /// The one of these that holds.
@@ -38,13 +41,41 @@ impl Samples {
         self.data_start = self.starts[usize::from(header != Header::None)].min(self.first.len());
     }
 
-    /// The first text, without its byte order mark.
+    /// The first text, without its byte order mark and what is skipped.
     pub fn text(&self) -> &[u8] {
-        &self.first[self.bom_bytes..]
+        &self.first[self.start()..]
     }
 
+    fn start(&self) -> usize {
+        (self.bom_bytes + self.skipped_bytes).min(self.first.len())
+    }
+
+    /// Whether there is nothing in the file.
     pub fn is_empty(&self) -> bool {
-        self.text().is_empty()
+        self.first.len() <= self.bom_bytes
+    }
+
+    /// Skips the first lines.
+    pub fn skip(&mut self, lines: u64, line_end: LineEnd) {
+        let text = &self.first[self.bom_bytes..];
+        let mut at = 0;
+        for _ in 0..lines {
+            if at == text.len() {
+                break;
+            }
+            at = line_end.after(text, at, self.is_whole).unwrap_or(text.len());
+        }
+        self.skipped_lines = line_end.count(&text[..at]);
+        self.skipped_bytes = at;
+    }
+
+    /// Takes so many bytes off its end.
+    pub fn cut_end(&mut self, bytes: usize) {
+        let from = self.start();
+        match self.others.last_mut() {
+            Some(text) => text.truncate(text.len().saturating_sub(bytes)),
+            None => self.first.truncate(self.first.len().saturating_sub(bytes).max(from)),
+        }
     }
 
     /// A whole file's last record needs no line end to be a record.
