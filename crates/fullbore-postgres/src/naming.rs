@@ -2,8 +2,14 @@
 
 use crate::connection::{ConnectionError, QualifiedName};
 
+use fullbore_core::run_id::RunId;
+use sha2::{Digest, Sha256};
+
 /// PostgreSQL cuts names at 63 bytes.
 const NAME_BYTES_MAX: usize = 63;
+
+/// Digits that tell names from each other which are cut at the same place.
+const CUT_DIGITS: usize = 6;
 
 /// A name made of the target's, cut where needed, and a suffix that tells run and part.
 pub fn derived(
@@ -13,6 +19,37 @@ pub fn derived(
 ) -> Result<QualifiedName, ConnectionError> {
     let suffix = format!("_fb_{run_id}_{part}");
     let room = NAME_BYTES_MAX.saturating_sub(suffix.len());
-    let base = &target.name()[..target.name().floor_char_boundary(room)];
+    let name = target.name();
+    let cut = |room: usize| &name[..name.floor_char_boundary(room)];
+    let base = match name.len() <= room || RunId::is_old(run_id) {
+        true => cut(room).to_owned(),
+        false => {
+            let hash = Sha256::digest(name);
+            let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{}{}", cut(room.saturating_sub(CUT_DIGITS)), &digits[..CUT_DIGITS])
+        }
+    };
     QualifiedName::new(target.schema(), &format!("{base}{suffix}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEW: &str = "0dc06wqs1z9kfp3ae5tq";
+
+    #[test]
+    fn long_names_that_begin_alike_do_not_become_one() {
+        let name = |text: &str, run: &str| {
+            let target = QualifiedName::new(Some("s"), text).expect("a name");
+            derived(&target, run, "range00012").expect("a name").name().to_owned()
+        };
+        assert_eq!(name("orders", NEW), format!("orders_fb_{NEW}_range00012"));
+        let (one, other) = ("é".repeat(40) + "1", "é".repeat(40) + "2");
+        assert_ne!(name(&one, NEW), name(&other, NEW));
+        assert!(name(&one, NEW).len() <= NAME_BYTES_MAX);
+        // Those of a run of version 0.1 are found under the names that it gave them.
+        let old = name(&one, "6b01b99c8df6");
+        assert_eq!(old, format!("{}_fb_6b01b99c8df6_range00012", "é".repeat(18)));
+    }
 }

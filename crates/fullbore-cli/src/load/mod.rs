@@ -17,7 +17,7 @@ use std::sync::Arc;
 use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::Job;
 use fullbore_core::plan::Plan;
-use fullbore_core::record::Recorder;
+use fullbore_core::record::{Recorder, claim};
 use fullbore_core::run::{Failure, Outcome};
 use fullbore_postgres::Postgres;
 use fullbore_postgres::ledger::Ledger;
@@ -206,6 +206,9 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
         for note in plan.tables.iter().flat_map(|table| &table.notes) {
             tell!("note: {note}");
         }
+    }
+    if !plan.continuity.resumes {
+        claim(&plan.run_dir)?;
     }
     if plan.continuity.is_resumable && !plan.continuity.resumes {
         saved::save(&plan, job, to.postgres(), manner)?;

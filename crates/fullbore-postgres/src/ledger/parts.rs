@@ -10,6 +10,7 @@ use fullbore_core::destination::Committed;
 use fullbore_core::error::Result;
 use fullbore_core::job::PartSpec;
 use fullbore_core::plan::Part;
+use fullbore_core::run_id::RunId;
 use sha2::{Digest, Sha256};
 
 use super::state::State;
@@ -220,8 +221,8 @@ pub fn join(
             let ended = "r.state IN ('finished', 'undone')";
             let ended = find(session, schema, &format!("p.identity = {known} AND {ended}"))?.len();
             let hash = Sha256::digest(format!("fullbore whole {identity} {ended}"));
-            // As long as a run's id, since it stands in names as one.
-            hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+            // It stands in names as a run's id does.
+            RunId::of_hash(&hash).into()
         }
     };
     Ok(Part { spec, whole, identity: identity.to_owned() })

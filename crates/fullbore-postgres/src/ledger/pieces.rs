@@ -9,7 +9,7 @@ use crate::connection::{ConnectionError, Row, Session, quote_literal};
 use crate::error::{failed, failed_while};
 
 /// The server's word for a key that is there already.
-const UNIQUE_VIOLATION: &str = "23505";
+pub(super) const UNIQUE_VIOLATION: &str = "23505";
 
 /// Which of the tables rows of pieces go to.
 fn table(ledger: &Ledger, is_unlogged: bool) -> String {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::state::read;
 pub use super::state::{LedgerRun, LedgerTable, State};
-use super::{Ledger, locks, pieces, shown};
+use super::{Begun, Ledger, locks, pieces, shown};
 use crate::connection::{ConnectionError, QualifiedName, Row, Session, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
@@ -113,25 +113,61 @@ pub fn begin(
     let pieces = ascii_json(&plan.pieces);
     let tables = tables(session, plan, postgres)?;
     let literal = |text: &str| quote_literal(text).map_err(failed);
-    // Ours also where the connection is lost before we hear of the row.
     ledger.set_attempt(1);
-    session
-        .execute(&format!(
-            "SET LOCAL synchronous_commit = off;
-             INSERT INTO {}.runs (run, job, state, targets, tables, pieces, fullbore, host, pid)
-             VALUES ({}, {}, 'preparing', ARRAY[{}], {}, {}, {}, {}, {})",
+    let before = ledger.begun();
+    ledger.set_begun(Begun::Unsure);
+    let begun = session.execute(&format!(
+        "SET LOCAL synchronous_commit = off;
+         INSERT INTO {}.runs (run, job, state, targets, tables, pieces, fullbore, host, pid)
+         VALUES ({}, {}, 'preparing', ARRAY[{}], {}, {}, {}, {}, {})",
+        ledger.schema,
+        literal(&plan.run_id)?,
+        literal(&ledger.job)?,
+        quoted.map_err(failed)?.join(", "),
+        literal(&tables)?,
+        literal(&pieces)?,
+        literal(env!("CARGO_PKG_VERSION"))?,
+        literal(&host())?,
+        std::process::id(),
+    ));
+    let error = match begun {
+        Ok(_) => {
+            ledger.set_begun(Begun::Yes);
+            return Ok(());
+        }
+        Err(error) => error,
+    };
+    if error.sqlstate() == Some(pieces::UNIQUE_VIOLATION) {
+        // An earlier INSERT of ours may have had more luck than its connection.
+        let is_ours = before == Begun::Unsure && has_our_row(session, ledger)?;
+        ledger.set_begun(if is_ours { Begun::Yes } else { Begun::No });
+        return if is_ours { Ok(()) } else { Err(ledger.is_anothers()) };
+    }
+    // A session that ends may have committed first.
+    let is_refused = error.server_message().is_some_and(|message| !message.is_fatal());
+    if is_refused && before == Begun::No {
+        ledger.set_begun(Begun::No);
+    }
+    Err(failed_while(error, "writing to the ledger"))
+}
+
+/// Whether the run's row, of which it is not known whether we have inserted it, is the one that we
+/// would have: nobody else had its id before it was there.
+pub fn has_our_row(session: &mut Session, ledger: &Ledger) -> Result<bool> {
+    let literal = |text: &str| quote_literal(text).map_err(failed);
+    let rows = session
+        .query(&format!(
+            "SELECT FROM {}.runs WHERE run = {} AND job = {} AND host = {} AND pid = {}
+                AND attempt = {} AND state = 'preparing'",
             ledger.schema,
-            literal(&plan.run_id)?,
+            literal(&ledger.run_id)?,
             literal(&ledger.job)?,
-            quoted.map_err(failed)?.join(", "),
-            literal(&tables)?,
-            literal(&pieces)?,
-            literal(env!("CARGO_PKG_VERSION"))?,
             literal(&host())?,
             std::process::id(),
+            ledger.attempt()
         ))
-        .map_err(|error| failed_while(error, "writing to the ledger"))?;
-    Ok(())
+        .map_err(failed)?;
+    Ok(!rows.is_empty())
 }
 
 fn host() -> String {
@@ -228,6 +264,7 @@ pub fn attempt(session: &mut Session, ledger: &Ledger) -> Result<Standing> {
     })?;
     let Some((state, attempt)) = found else { return Err(ledger.taken_back()) };
     ledger.set_attempt(attempt);
+    ledger.set_begun(Begun::Yes);
     // One that is being prepared fell back, and can't be gone on with either.
     if matches!(state, State::Preparing | State::Aborting | State::Undone) {
         return Err(ledger.taken_back());

@@ -23,8 +23,8 @@ use crate::catalog::{self, Relation};
 use crate::connection::{QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse, refused};
-use crate::ledger::Ledger;
 use crate::ledger::runs::{self, State};
+use crate::ledger::{Begun, Ledger};
 use crate::target::Target;
 use crate::verify::staged;
 
@@ -325,7 +325,16 @@ fn left_alone(postgres: &Postgres, plan: &Plan) -> Vec<String> {
 /// shown.
 fn is_ours(session: &mut Session, ledger: &Ledger) -> Result<bool> {
     let (schema, run_id) = (&ledger.schema, &ledger.run_id);
+    if ledger.begun() == Begun::No {
+        return Ok(false);
+    }
     let known = runs::find(session, schema, &runs::Which::Run(run_id))?;
+    if ledger.begun() == Begun::Unsure && !known.is_empty() {
+        if !runs::has_our_row(session, ledger)? {
+            return Ok(false);
+        }
+        ledger.set_begun(Begun::Yes);
+    }
     let before = runs::begin_abort(session, schema, run_id, Some(ledger.attempt()))?;
     Ok(match before {
         Some(state) => !matches!(state, State::Published | State::Finished | State::Undone),
