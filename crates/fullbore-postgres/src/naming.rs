@@ -32,11 +32,63 @@ pub fn derived(
     QualifiedName::new(target.schema(), &format!("{base}{suffix}"))
 }
 
+/// Where a table that a run replaces is kept: under its own name, and with the names of all that belongs
+/// to it, in a schema of its own.
+pub fn kept(target: &QualifiedName, run_id: &str) -> Result<QualifiedName, ConnectionError> {
+    let schema = match target.schema() {
+        None | Some("public") => format!("fullbore_old_{run_id}"),
+        // Two tables of a run may have one name.
+        Some(schema) => {
+            let hash = Sha256::digest(schema);
+            format!("fullbore_old_{run_id}_{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2])
+        }
+    };
+    QualifiedName::new(Some(&schema), target.name())
+}
+
+/// Whether a name is that of a table which a run, or a whole of runs, has made for a target; `id` has the
+/// shape of an id.
+pub fn is_derived(
+    name: &QualifiedName,
+    target: &QualifiedName,
+    id: &RunId,
+) -> Result<bool, ConnectionError> {
+    let Some((_, part)) = name.name().rsplit_once(&format!("_fb_{}_", &**id)) else {
+        return Ok(false);
+    };
+    let is_piece = part.len() >= 5 && part.bytes().all(|byte| byte.is_ascii_digit());
+    Ok((part == "new" || is_piece) && *name == derived(target, id, part)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const NEW: &str = "0dc06wqs1z9kfp3ae5tq";
+
+    #[test]
+    fn only_the_very_names_that_a_run_gives_are_its_own() {
+        let id = RunId::parse(NEW).expect("an id");
+        let name =
+            |schema: &str, name: &str| QualifiedName::new(Some(schema), name).expect("a name");
+        let target = name("s", "orders");
+        let is_own = |schema: &str, text: &str| {
+            is_derived(&name(schema, text), &target, &id).expect("compared")
+        };
+        assert!(is_own("s", &format!("orders_fb_{NEW}_new")));
+        assert!(is_own("s", &format!("orders_fb_{NEW}_00012")));
+        assert!(is_own("s", &format!("orders_fb_{NEW}_123456")));
+        for (schema, text) in [
+            ("other", format!("orders_fb_{NEW}_new")),
+            ("s", format!("others_fb_{NEW}_new")),
+            ("s", format!("orders_fb_{NEW}_old")),
+            ("s", format!("orders_fb_{NEW}_0012")),
+            ("s", format!("orders_fb_{NEW}_new_too")),
+            ("s", "orders".to_owned()),
+        ] {
+            assert!(!is_own(schema, &text), "{schema}.{text}");
+        }
+    }
 
     #[test]
     fn long_names_that_begin_alike_do_not_become_one() {

@@ -146,7 +146,7 @@ fn ids_are_of_twenty_digits_and_those_of_earlier_versions_are_taken() {
     let old = "6b01b99c8df6";
     database.psql(&format!(
         "INSERT INTO {LEDGER}.runs (run, job, state, targets, tables, pieces, fullbore, host, pid)
-         SELECT '{old}', 'old', 'loading', targets, tables, pieces, '0.1.0', host, pid FROM {LEDGER}.runs"
+         SELECT '{old}', '00ff', 'loading', targets, tables, pieces, '0.1.0', host, pid FROM {LEDGER}.runs"
     ));
     let to = ["--to", database.url()];
     let shown = files.fullbore(&[&["runs", "show", old][..], &to].concat());

@@ -11,6 +11,8 @@
 //! What is loaded into unlogged tables has its rows in an unlogged table too: a crash takes both, or
 //! none.
 //!
+//! What is read back is believed only as far as it has the shape that it was written in ([`read`]).
+//!
 //! Once rows are shown, the run's row says in which tables ([`shown`]), so that a table of the same name is
 //! not taken for one that was loaded.
 //!
@@ -21,6 +23,8 @@ mod control;
 pub mod locks;
 pub mod parts;
 pub mod pieces;
+pub mod read;
+mod roles;
 pub mod runs;
 pub mod schema;
 pub mod shown;

@@ -106,6 +106,31 @@ fn commit(session: &mut Session) -> Result<()> {
     Ok(())
 }
 
+/// A table that the run made beside its target, by its name; `None` where there is none. One that somebody
+/// else has put there is refused: whoever owns a table can have code run by those who write to it.
+pub fn ours(
+    session: &mut Session,
+    name: &QualifiedName,
+    target: &Relation,
+) -> Result<Option<Relation>> {
+    let found = catalog::relation(session, name).map_err(failed)?;
+    match found {
+        // A replacement belongs to whom the target belongs.
+        Some(table) if table.kind != 'r' || !table.is_mine && table.owner != target.owner => {
+            Err(Error::Destination {
+                message: format!("{name}, which this load makes, was put there by another role"),
+                hint: Some(
+                    "nothing was published; have it dropped, and let nobody else CREATE in the \
+                     target's schema"
+                        .into(),
+                ),
+                kind: DestinationFailure::Other,
+            })
+        }
+        found => Ok(found),
+    }
+}
+
 /// Refuses to go on where a table that a committed piece filled is gone.
 pub fn check_staged(
     session: &mut Session,
@@ -123,7 +148,7 @@ pub fn check_staged(
             Publish::Append | Publish::Replace => target.staging(plan)?,
             Publish::Partitions => target.piece(plan, piece.piece)?,
         };
-        if catalog::relation(session, &name).map_err(failed)?.is_none() {
+        if ours(session, &name, &target.relation)?.is_none() {
             return Err(refuse(
                 format!("{name} is gone, which holds rows of piece {}", piece.piece),
                 format!(
