@@ -29,7 +29,7 @@ BLOCK = re.compile(
 )
 # What differs from run to run and from machine to machine.
 DIFFERS = [
-    (r"\b[0-9a-f]{12}\b", "RUN"),
+    (r"\b0[0-9a-hjkmnp-tv-z]{19}\b", "RUN"),
     (r"\b\d+\.\d+ s\b", "TIME"),
     (r"\b[\d.]+ [kMG]?B/s\b", "RATE"),
     (r"^phases: .*$", "PHASES"),

@@ -13,6 +13,7 @@ use fullbore_core::plan::lineage::Lineage;
 use fullbore_core::plan::look::{Sources, look};
 use fullbore_core::plan::pieces::{STREAM_PIECE_BYTES, arrange, cut as cut_sources, joined};
 use fullbore_core::plan::{Continuity, Plan, PlannedPiece, TablePlan};
+use fullbore_core::run_id::RunId;
 use fullbore_postgres::connection::QualifiedName;
 use fullbore_postgres::direct::choice::{Choice, Wanted, choose};
 use fullbore_postgres::ledger::runs::LedgerRun;
@@ -21,7 +22,7 @@ use fullbore_postgres::{Postgres, TableRequest, Target};
 use crate::columns::{Schema, creation, guesses, inferred_columns};
 use crate::load::check_resumed;
 use crate::partition::{PartitionTarget, check_partition_options};
-use crate::state::{new_run_id, runs_dir};
+use crate::state::runs_dir;
 
 /// A plan and what it was made from.
 pub struct Assembled {
@@ -63,7 +64,10 @@ pub fn assemble(
         )));
     }
     let recorded = earlier.map(LedgerRun::recorded);
-    let run_id = recorded.as_ref().map_or_else(new_run_id, |recorded| recorded.run_id.clone());
+    let run_id = match &recorded {
+        Some(recorded) => recorded.run_id.clone(),
+        None => RunId::draw()?.into(),
+    };
     let loaded_at = now_unix_us();
     let mut tables = Vec::new();
     let mut targets = Vec::new();

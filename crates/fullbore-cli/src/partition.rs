@@ -11,8 +11,10 @@ use fullbore_core::plan::keys::{Key, KeyColumn};
 use fullbore_core::plan::look::Sources;
 use fullbore_core::plan::partitions::{Request, Slot};
 use fullbore_core::plan::pieces::piece_bytes;
-use fullbore_core::plan::{FileRange, KeyBounds, KeyLimits, PieceInput, PlannedPiece};
+use fullbore_core::plan::{FileRange, KeyBounds, KeyEnd, KeyLimits, PieceInput, PlannedPiece};
 use fullbore_core::source::cast::judged_by_server;
+use fullbore_postgres::connection::QualifiedName;
+use fullbore_postgres::publish::existing::ExistingPartition;
 use fullbore_postgres::{Postgres, Target};
 
 /// Refuses options of partitions where none are made.
@@ -51,10 +53,10 @@ const REPLACES: &str = "empty partitions in the way are dropped, and the loaded 
 /// A range that is fixed beforehand, as it is written.
 struct WrittenSlot {
     slot: Slot,
-    lower: String,
-    upper: String,
+    lower: KeyEnd,
+    upper: KeyEnd,
     /// The partition that has this range now.
-    partition: Option<String>,
+    partition: Option<QualifiedName>,
 }
 
 impl PartitionTarget<'_> {
@@ -102,19 +104,16 @@ impl PartitionTarget<'_> {
                         lower: lower.clone(),
                         upper: upper.clone(),
                         keys: limits(&key, column, slot.lower, slot.upper),
-                        replaces: partition.clone(),
+                        replaces: partition.as_ref().map(QualifiedName::to_string),
                     }
                 }
                 None => {
                     // The largest key of the type has none after it.
                     let upper = Some(partition.upper).filter(|upper| *upper < key.limit());
-                    let written = |end: Key| self.literal(&key, &key.text(end));
+                    let written = |end: Key| self.text(&key, &key.text(end)).map(KeyEnd::Value);
                     KeyBounds {
-                        lower: written(partition.lower)?.0,
-                        upper: match upper {
-                            Some(upper) => written(upper)?.0,
-                            None => "MAXVALUE".into(),
-                        },
+                        lower: written(partition.lower)?,
+                        upper: upper.map_or(Ok(KeyEnd::Max), written)?,
                         keys: limits(&key, column, Some(partition.lower), upper),
                         replaces: None,
                     }
@@ -154,32 +153,19 @@ impl PartitionTarget<'_> {
         }
     }
 
-    fn literal(&self, key: &KeyColumn, text: &str) -> Result<(String, String)> {
-        self.postgres.key_literal(self.target, &key.name, text)
+    fn text(&self, key: &KeyColumn, text: &str) -> Result<String> {
+        self.postgres.key_text(self.target, &key.name, text)
     }
 
-    /// One end of a range that people wrote.
-    fn given_end(&self, key: &KeyColumn, text: &str) -> Result<(String, Option<Key>)> {
-        let open = text.to_ascii_uppercase();
-        if matches!(open.as_str(), "MINVALUE" | "MAXVALUE") {
-            return self.end(key, &open);
-        }
-        self.end(key, &self.literal(key, text)?.1)
-    }
-
-    /// One end of a range as the server writes it: its literal, and its key where there is one.
-    fn end(&self, key: &KeyColumn, text: &str) -> Result<(String, Option<Key>)> {
-        if matches!(text, "MINVALUE" | "MAXVALUE") {
-            return Ok((text.to_owned(), None));
-        }
-        let literal = self.target.literal(&key.name, text)?;
-        let found = key.of_text(text).ok_or_else(|| {
-            Error::usage_with_hint(
-                format!("{text} can't be placed among the values of {}", key.name),
-                "use MINVALUE or MAXVALUE for an open end, or load with --publish append",
-            )
-        })?;
-        Ok((literal, Some(found)))
+    /// One end of a range that people wrote, and its key where there is one.
+    fn given_end(&self, key: &KeyColumn, text: &str) -> Result<(KeyEnd, Option<Key>)> {
+        let end = match text.to_ascii_uppercase().as_str() {
+            "MINVALUE" => KeyEnd::Min,
+            "MAXVALUE" => KeyEnd::Max,
+            _ => KeyEnd::Value(self.text(key, text)?),
+        };
+        let found = key_of(key, &end)?;
+        Ok((end, found))
     }
 
     fn slots_of_job(&self, key: &KeyColumn) -> Result<Vec<WrittenSlot>> {
@@ -197,10 +183,10 @@ impl PartitionTarget<'_> {
         let ends: Vec<_> =
             given.iter().map(|end| self.given_end(key, end)).collect::<Result<_>>()?;
         for (at, (text, end)) in ends.iter().enumerate() {
-            let open = match text.as_str() {
-                "MINVALUE" => at == 0,
-                "MAXVALUE" => at + 1 == ends.len(),
-                _ => true,
+            let open = match text {
+                KeyEnd::Min => at == 0,
+                KeyEnd::Max => at + 1 == ends.len(),
+                KeyEnd::Value(_) => true,
             };
             let ascends = at == 0 || ends[at - 1].1.zip(*end).is_none_or(|(a, b)| a < b);
             if !open || !ascends {
@@ -221,28 +207,37 @@ impl PartitionTarget<'_> {
     fn slots_of_target(&self, key: &KeyColumn) -> Result<Vec<WrittenSlot>> {
         let mut slots = Vec::new();
         for found in self.postgres.partitions(self.target)? {
-            let (lower, upper) = (found.lower.trim_matches('\''), found.upper.trim_matches('\''));
-            let places = (beyond(key, lower), beyond(key, upper));
+            let ExistingPartition { name, lower, upper } = found;
+            let places = (beyond(key, &lower), beyond(key, &upper));
             if places.0 == Some(Beyond::After) || places.1 == Some(Beyond::Before) {
                 // No key that we can read is in it.
                 continue;
             }
-            let end = |text, place: Option<Beyond>| match place {
-                Some(_) => Ok((self.target.literal(&key.name, text)?, None)),
-                None => self.end(key, text),
+            let end = |end: &KeyEnd, place: Option<Beyond>| match place {
+                Some(_) => Ok(None),
+                None => key_of(key, end),
             };
-            let (lower, lower_key) = end(lower, places.0)?;
-            let (upper, upper_key) = end(upper, places.1)?;
             slots.push(WrittenSlot {
-                slot: Slot { lower: lower_key, upper: upper_key },
+                slot: Slot { lower: end(&lower, places.0)?, upper: end(&upper, places.1)? },
                 lower,
                 upper,
-                partition: Some(found.name),
+                partition: Some(name),
             });
         }
         slots.sort_by_key(|written| written.slot.lower.unwrap_or(Key::MIN));
         Ok(slots)
     }
+}
+
+/// The key at an end of a range; `None` at an open one.
+fn key_of(key: &KeyColumn, end: &KeyEnd) -> Result<Option<Key>> {
+    let Some(text) = end.value() else { return Ok(None) };
+    key.of_text(text).map(Some).ok_or_else(|| {
+        Error::usage_with_hint(
+            format!("{text} can't be placed among the values of {}", key.name),
+            "use MINVALUE or MAXVALUE for an open end, or load with --publish append",
+        )
+    })
 }
 
 /// Where a bound stands that is none of the keys which are read here.
@@ -253,10 +248,11 @@ enum Beyond {
 }
 
 /// Bounds that no key of the files reaches: infinity, years before the first and after 9999.
-fn beyond(key: &KeyColumn, bound: &str) -> Option<Beyond> {
+fn beyond(key: &KeyColumn, end: &KeyEnd) -> Option<Beyond> {
     use fullbore_core::parse::types::FieldType::{Date, Timestamp, TimestampTz};
     let is_moment = matches!(key.field_type, Date | Timestamp | TimestampTz { .. });
-    if !is_moment || matches!(bound, "MINVALUE" | "MAXVALUE") || key.of_text(bound).is_some() {
+    let bound = end.value()?;
+    if !is_moment || key.of_text(bound).is_some() {
         return None;
     }
     let year = bound.split('-').next().unwrap_or_default();

@@ -49,6 +49,12 @@ fn a_role_that_may_not_make_it_loads_all_the_same_and_is_told() {
             "GRANT USAGE ON SCHEMA fullbore TO {role}; GRANT SELECT, INSERT, UPDATE, DELETE ON \
              fullbore.runs, fullbore.pieces, fullbore.pieces_unlogged TO {role}"
         ));
+        // What another role's run claims to have loaded is not taken for loaded.
+        let others = files.load_at(&url, &file, "t", &resume);
+        assert_eq!(others.code, REFUSED, "{}", others.stderr);
+        let says = format!("was begun by role postgres, and this is role {role}");
+        assert!(others.stderr.contains(&says), "{}", others.stderr);
+        assert_loaded(&files.load_at(&url, &file, "t", &NO_HEADER));
         let again = files.load_at(&url, &file, "t", &resume);
         assert!(again.stderr.contains("nothing to do"), "{}", again.stderr);
         database.psql(&format!("DROP OWNED BY {role} CASCADE; DROP ROLE {role}"));

@@ -14,6 +14,7 @@ pub mod parse;
 pub mod plan;
 pub mod record;
 pub mod run;
+pub mod run_id;
 pub mod sinks;
 pub mod source;
 pub mod sums;

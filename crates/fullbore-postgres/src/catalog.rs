@@ -8,6 +8,9 @@ use crate::types::CatalogType;
 pub struct Relation {
     pub oid: u32,
     pub name: QualifiedName,
+    pub owner: u32,
+    /// It belongs to the very role of this session.
+    pub is_mine: bool,
     /// `r` table, `p` partitioned table, `v` view, `f` foreign table ...
     pub kind: char,
     pub columns: Vec<Column>,
@@ -61,7 +64,9 @@ pub fn relation(
 ) -> Result<Option<Relation>, ConnectionError> {
     let literal = quote_literal(&name.to_string())?;
     let found = session.query(&format!(
-        "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relrowsecurity, c.reltuples,
+        "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relowner,
+                c.relowner = (SELECT oid FROM pg_roles WHERE rolname = current_user) AS is_mine,
+                c.relrowsecurity, c.reltuples,
                 (SELECT spcname FROM pg_tablespace s WHERE s.oid = c.reltablespace) AS tablespace,
                 c.relpersistence = 'u' AS is_unlogged, c.relchecks > 0 OR c.relhastriggers AS checks,
                 EXISTS (SELECT FROM pg_trigger
@@ -90,6 +95,8 @@ pub fn relation(
     Ok(Some(Relation {
         oid,
         name: QualifiedName::new(row.get("nspname"), &text(row, "relname"))?,
+        owner: number(row, "relowner"),
+        is_mine: flag(row, "is_mine"),
         kind: text(row, "relkind").chars().next().unwrap_or('?'),
         columns: columns(session, oid)?,
         partition_key,
@@ -161,6 +168,22 @@ fn column(row: &Row) -> Column {
         has_default: flag(row, "has_default"),
         sequence: row.get("sequence").map(str::to_owned),
     }
+}
+
+/// Plain tables, no partitions, in whose names a text stands.
+pub fn tables_with(
+    session: &mut Session,
+    text: &str,
+) -> Result<Vec<QualifiedName>, ConnectionError> {
+    let found = session.query(&format!(
+        "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+          WHERE c.relkind = 'r' AND NOT c.relispartition AND strpos(c.relname, {}) > 0",
+        quote_literal(text)?
+    ))?;
+    let names = found
+        .iter()
+        .map(|row| QualifiedName::new(row.get("nspname"), row.get("relname").unwrap_or_default()));
+    names.collect()
 }
 
 /// The first version whose publications can cover a schema.

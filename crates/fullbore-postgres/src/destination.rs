@@ -19,7 +19,7 @@ use crate::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
 use crate::encode_direct::DirectEncoder;
 use crate::error::{failed, refused};
 use crate::ledger::schema;
-use crate::ledger::{Ledger, locks, parts, runs};
+use crate::ledger::{Begun, Ledger, locks, parts, runs};
 use crate::patience;
 use crate::publish;
 use crate::reading::{self, Reading};
@@ -304,7 +304,9 @@ impl Destination for Postgres {
     }
 
     fn leave(&self, _: &Plan) {
-        let Some(ledger) = self.ledger() else { return };
+        let Some(ledger) = self.ledger().filter(|ledger| ledger.begun() == Begun::Yes) else {
+            return;
+        };
         let left =
             self.locked_control(ledger).and_then(|mut session| runs::left(&mut session, ledger));
         if let Err(error) = left {

@@ -5,8 +5,6 @@ use fullbore_core::error::Result;
 use fullbore_core::job::{Method, Publish};
 use fullbore_core::plan::Plan;
 
-use sha2::{Digest, Sha256};
-
 use crate::catalog::{self, Column, Relation};
 use crate::connection::{QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
@@ -47,6 +45,17 @@ pub struct Target {
     pub direct: Option<Direct>,
 }
 
+impl Relation {
+    /// A value of a column as a literal of its type.
+    pub fn literal(&self, column: &str, value: &str) -> Result<String> {
+        let found = self.columns.iter().find(|candidate| candidate.name == column);
+        let column = found.ok_or_else(|| {
+            refuse(format!("{} has no column {column:?}", self.name), "check --partition-by")
+        })?;
+        Ok(format!("{}::{}", quote_literal(value).map_err(refused)?, column.type_name))
+    }
+}
+
 impl Target {
     pub fn name(&self) -> &QualifiedName {
         &self.relation.name
@@ -79,11 +88,7 @@ impl Target {
 
     /// A value of a column as a literal of its type.
     pub fn literal(&self, column: &str, value: &str) -> Result<String> {
-        let found = self.relation.columns.iter().find(|candidate| candidate.name == column);
-        let column = found.ok_or_else(|| {
-            refuse(format!("{} has no column {column:?}", self.name()), "check --partition-by")
-        })?;
-        Ok(format!("{}::{}", quote_literal(value).map_err(refused)?, column.type_name))
+        self.relation.literal(column, value)
     }
 
     /// Whether the table that its pieces fill is emptied by a crash of the server.
@@ -112,22 +117,10 @@ impl Target {
         crate::naming::derived(self.name(), plan.shared_id(), "new").map_err(failed)
     }
 
-    /// Where the table that it replaces is kept, if it is: under its own name, and with the names of
-    /// all that belongs to it, in a schema of its own.
+    /// Where the table that it replaces is kept, if it is.
     pub fn kept(&self, run_id: &str) -> Result<Option<QualifiedName>> {
-        if !self.keep_old {
-            return Ok(None);
-        }
-        let name = self.name();
-        let schema = match name.schema() {
-            None | Some("public") => format!("fullbore_old_{run_id}"),
-            // Two tables of a run may have one name.
-            Some(schema) => {
-                let hash = Sha256::digest(schema);
-                format!("fullbore_old_{run_id}_{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2])
-            }
-        };
-        QualifiedName::new(Some(&schema), name.name()).map(Some).map_err(failed)
+        let kept = self.keep_old.then(|| crate::naming::kept(self.name(), run_id));
+        kept.transpose().map_err(failed)
     }
 
     /// The table of a piece that becomes a partition.
@@ -250,19 +243,12 @@ impl Postgres {
         Ok(target)
     }
 
-    /// The literal of a key in the type of its column, written by the server itself, so that
-    /// CHECK and ATTACH see the same constant; and its text.
-    pub fn key_literal(
-        &self,
-        target: &Target,
-        column: &str,
-        value: &str,
-    ) -> Result<(String, String)> {
+    /// The text of a key as the server itself writes it, so that CHECK and ATTACH see the same constant.
+    pub fn key_text(&self, target: &Target, column: &str, value: &str) -> Result<String> {
         let literal = target.literal(column, value)?;
         let rows =
             self.control().query(&format!("SELECT {literal}::text AS key")).map_err(refused)?;
-        let text = rows.first().and_then(|row| row.get("key")).unwrap_or(value).to_owned();
-        Ok((target.literal(column, &text)?, text))
+        Ok(rows.first().and_then(|row| row.get("key")).unwrap_or(value).to_owned())
     }
 
     /// The partitions that a target has already; none for one that is to be made.
@@ -274,7 +260,7 @@ impl Postgres {
     }
 
     /// Refuses a partition that the loaded one can't take the place of.
-    pub fn check_replaceable(&self, target: &Target, partition: &str) -> Result<()> {
+    pub fn check_replaceable(&self, target: &Target, partition: &QualifiedName) -> Result<()> {
         existing::check_replaceable(&mut self.control(), target.relation.oid, partition)
     }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::Job;
 use fullbore_core::plan::Plan;
-use fullbore_core::record::Recorder;
+use fullbore_core::record::{Recorder, claim};
 use fullbore_core::run::{Failure, Outcome};
 use fullbore_postgres::Postgres;
 use fullbore_postgres::ledger::Ledger;
@@ -81,6 +81,7 @@ pub fn plan(args: &LoadArgs) -> Ended {
         if let Some(postgres) = to.postgres() {
             standing.look(postgres)?;
         }
+        standing.check_own(to.postgres(), args.resume)?;
         let course = standing.course(&job, args.resume)?;
         if let Course::Finished(run) = &course {
             return Ok((finished_before(run), Vec::new()));
@@ -161,7 +162,7 @@ fn finished_before(run: &LedgerRun) -> String {
          leave --resume away to load them again\n",
         run.run_id,
         grouped(run.rows_committed),
-        run.started
+        run.started.for_people()
     )
 }
 
@@ -176,7 +177,10 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
         // Before looking: what is found stays so while we have the lock.
         postgres.lock_job(&standing.job)?;
         standing.look(postgres)?;
-        if let Some(run) = standing.earlier.take_if(|run| run.state == State::Preparing) {
+        standing.check_own(Some(postgres), manner.resume)?;
+        let is_ours = |run: &LedgerRun| postgres.check_own(run).is_ok();
+        let is_left = |run: &mut LedgerRun| run.state == State::Preparing && is_ours(run);
+        if let Some(run) = standing.earlier.take_if(is_left) {
             // It ended before its first row.
             postgres.take_back(&standing.schema, &run)?;
         }
@@ -207,6 +211,9 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
             tell!("note: {note}");
         }
     }
+    if !plan.continuity.resumes {
+        claim(&plan.run_dir)?;
+    }
     if plan.continuity.is_resumable && !plan.continuity.resumes {
         saved::save(&plan, job, to.postgres(), manner)?;
     }
@@ -234,7 +241,7 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
 /// Refuses a run, named by its id, that is not the last one of its job.
 fn check_named(wanted: &str, last: Option<&LedgerRun>) -> Result<()> {
     match last {
-        Some(last) if last.run_id == wanted => Ok(()),
+        Some(last) if *last.run_id == *wanted => Ok(()),
         Some(last) => Err(Error::usage_with_hint(
             format!("run {wanted} is not the last one of its job: that is {}", last.run_id),
             format!("resume that one, or take {wanted} back with `fullbore runs abort {wanted}`"),

@@ -30,7 +30,7 @@ pub fn part_of(
             "somebody changed the ledger; take the run back with `fullbore runs abort`",
         )
     })?;
-    Ok(Some(Part { spec, whole: known.whole, identity: known.identity }))
+    Ok(Some(Part { spec, whole: known.whole.into(), identity: known.identity }))
 }
 
 /// Says what a part that is loaded waits for.

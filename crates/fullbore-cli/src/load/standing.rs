@@ -106,6 +106,14 @@ impl Standing {
         Ok(())
     }
 
+    /// Refuses to go on with a run of another role.
+    pub fn check_own(&self, postgres: Option<&Postgres>, resume: bool) -> Result<()> {
+        match (postgres, &self.earlier) {
+            (Some(postgres), Some(earlier)) if resume => postgres.check_own(earlier),
+            _ => Ok(()),
+        }
+    }
+
     /// What is to be done, `resume` being asked for or not.
     pub fn course(&self, job: &Job, resume: bool) -> Result<Course> {
         let Some(earlier) = &self.earlier else { return Ok(Course::Begin { note: None }) };

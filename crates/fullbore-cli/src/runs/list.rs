@@ -42,8 +42,9 @@ fn list_of_ledger(json: bool, ledger: &LedgerArgs) -> Result<()> {
 /// A run as the ledger has it, on one line.
 pub fn say_run(opened: &Opened, run: &LedgerRun, json: bool) -> Result<()> {
     let state = state(opened, run)?;
-    let tables: Vec<&str> = run.tables.iter().map(|table| table.target.as_str()).collect();
-    let part = opened.postgres.part_of(&opened.schema, &run.run_id)?;
+    let tables: Vec<String> = run.tables.iter().map(|table| table.target.to_string()).collect();
+    // What is wrong with it is told by those who would do something with it.
+    let part = opened.postgres.part_of(&opened.schema, &run.run_id).ok().flatten();
     let part = part.map(|part| format!("{}/{}", part.number, part.of));
     if json {
         print_json(&serde_json::json!({
@@ -61,8 +62,8 @@ pub fn say_run(opened: &Opened, run: &LedgerRun, json: bool) -> Result<()> {
         run.pieces_committed,
         // Those of compressed files are cut while they are read.
         (run.pieces.len() as u64).max(run.pieces_committed),
-        run.started,
-        run.host,
+        run.started.for_people(),
+        run.host.for_people(),
         tables.join(", "),
         part.map_or(String::new(), |part| format!("  part {part}"))
     ));

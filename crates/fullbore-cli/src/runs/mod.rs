@@ -18,6 +18,7 @@ use std::path::PathBuf;
 
 use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::record::list_runs;
+use fullbore_core::run_id::RunId;
 
 use crate::exit::Ended;
 use crate::state::runs_dir;
@@ -59,10 +60,7 @@ fn say(line: std::fmt::Arguments<'_>) {
 fn id_of(run: &str) -> Result<String> {
     let id = match run {
         "last" => list_runs(&runs_dir()?)?.into_iter().next().map(|run| run.run_id),
-        id if !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric()) => {
-            Some(id.to_owned())
-        }
-        _ => None,
+        id => RunId::parse(id).map(String::from),
     };
     id.ok_or_else(|| missing(run))
 }

@@ -22,7 +22,7 @@ pub fn publish(args: &PublishArgs) -> Result<Ended> {
             )
         })?;
         let spec = format!("{}/{}", known.number, known.of).parse().map_err(Error::usage)?;
-        let part = Part { spec, whole: known.whole, identity: known.identity };
+        let part = Part { spec, whole: known.whole.into(), identity: known.identity };
         let missing = opened.postgres.parts_missing(&opened.schema, &part)?;
         if !missing.is_empty() {
             return Err(Error::usage_with_hint(

@@ -20,7 +20,7 @@ use crate::state::runs_dir;
 
 /// The sums of a run's files, or of those that are named.
 pub fn recount(opened: &Opened, run: &LedgerRun, files: &[String]) -> Result<Anew> {
-    let saved = saved::read(&runs_dir()?.join(&run.run_id)).map_err(|_| {
+    let saved = saved::read(&runs_dir()?.join(&*run.run_id)).map_err(|_| {
         Error::usage_with_hint(
             format!("the job of run {} is not kept on this machine", run.run_id),
             "how its files are read is known where the load was begun; without --against the run is \
@@ -69,7 +69,7 @@ fn read_only(job: Job, run: &LedgerRun, files: &[String]) -> Result<Job> {
         ));
     }
     let tables = job.tables.into_iter().zip(&run.tables).map(|(table, known)| TableJob {
-        name: Some(known.target.clone()),
+        name: Some(known.target.to_string()),
         sources: if files.is_empty() { table.sources } else { files.to_vec() },
         format: table.format,
         delimiter: table.delimiter,

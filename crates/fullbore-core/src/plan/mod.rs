@@ -8,6 +8,7 @@
 pub mod columns;
 pub mod header;
 pub mod infer;
+pub mod key_end;
 pub mod keys;
 pub mod lineage;
 pub mod look;
@@ -29,6 +30,7 @@ use crate::job::{Codec, Method, PartSpec, PauseWhen, Publish, RejectLimit, Verif
 use crate::parse::dialect::Dialect;
 use crate::parse::types::{ParseColumn, ParseShape};
 use crate::source::SourceFile;
+pub use key_end::KeyEnd;
 
 /// What a run will do.
 #[derive(Debug)]
@@ -154,7 +156,7 @@ pub struct PlannedPiece {
     pub input: PieceInput,
     /// Bytes of source, where known.
     pub bytes: u64,
-    /// The key range, for pieces that become partitions: literals, the upper one exclusive.
+    /// The key range, for pieces that become partitions.
     pub bounds: Option<KeyBounds>,
 }
 
@@ -179,13 +181,12 @@ pub struct FileRange {
     pub end: u64,
 }
 
-/// The key range of a partition, as the destination writes the values.
+/// The key range of a partition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyBounds {
-    /// A literal, or `MINVALUE`.
-    pub lower: String,
-    /// Exclusive; a literal, or `MAXVALUE`.
-    pub upper: String,
+    pub lower: KeyEnd,
+    /// Exclusive.
+    pub upper: KeyEnd,
     /// The same by their order, for the check of each row on its way.
     pub keys: KeyLimits,
     /// The empty partition of the target whose place it takes.

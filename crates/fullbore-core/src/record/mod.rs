@@ -257,7 +257,7 @@ impl Recorder {
         Self::open(run_dir, File::options().append(true).create(true), listener)
     }
 
-    /// A recorder that writes `record.jsonl` in the run's folder.
+    /// A recorder that begins `record.jsonl` in the run's folder.
     pub fn create(run_dir: &Path, listener: Option<Listener>) -> Result<Self> {
         Self::open(run_dir, File::options().write(true).create(true).truncate(true), listener)
     }
@@ -336,7 +336,18 @@ fn end_last_line(path: &Path, file: &mut File) -> std::io::Result<()> {
     if last != [b'\n'] { file.write_all(b"\n") } else { Ok(()) }
 }
 
-/// Makes a run's folder, which only its user may look into: what is kept there quotes the source.
+/// Makes the folder of a new run. One that is there is another run's, and left alone.
+pub fn claim(run_dir: &Path) -> Result<()> {
+    let made = || {
+        if let Some(parent) = run_dir.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        std::fs::DirBuilder::new().mode(0o700).create(run_dir)
+    };
+    made().map_err(|source| Error::Write { path: run_dir.to_owned(), source })
+}
+
+/// Makes a run's folder, where it is not there, which only its user may look into: what is kept there quotes the source.
 pub fn make_private(run_dir: &Path) -> std::io::Result<()> {
     if let Some(parent) = run_dir.parent() {
         std::fs::create_dir_all(parent)?;

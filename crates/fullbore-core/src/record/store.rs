@@ -131,7 +131,16 @@ impl RunSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Recorder;
+    use crate::record::{Recorder, claim};
+
+    #[test]
+    fn the_folder_of_another_run_is_not_shared() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let run_dir = folder.path().join("runs").join("run");
+        claim(&run_dir).expect("made");
+        let error = claim(&run_dir).expect_err("it is another run's");
+        assert!(matches!(error, Error::Write { path, .. } if path == run_dir));
+    }
 
     #[test]
     fn a_line_that_was_cut_off_is_left_out_and_nothing_else() {

@@ -53,6 +53,14 @@ impl Row {
         Ok(Self { columns: Arc::clone(columns), values })
     }
 
+    #[cfg(test)]
+    pub(crate) fn of_test(columns: &[(&str, Option<&str>)]) -> Self {
+        Self {
+            columns: columns.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            values: columns.iter().map(|(_, value)| value.map(Into::into)).collect(),
+        }
+    }
+
     /// A value by the column's index or name; `None` for NULL, and for a column that is not there.
     pub fn get<I: ColumnIndex>(&self, index: I) -> Option<&str> {
         self.values.get(index.of(&self.columns)?)?.as_deref()

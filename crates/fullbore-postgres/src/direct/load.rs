@@ -193,18 +193,12 @@ impl DirectLoad {
 pub fn range_options(key: &str, bounds: &KeyBounds) -> Result<String> {
     let mut options = format!(", RANGE_COLUMN {}", quote_literal(key).map_err(failed)?);
     for (option, bound) in [("RANGE_FROM", &bounds.lower), ("RANGE_TO", &bounds.upper)] {
-        if !matches!(bound.as_str(), "MINVALUE" | "MAXVALUE") {
-            options.push_str(&format!(", {option} {}", without_cast(bound)));
+        if let Some(value) = bound.value() {
+            options.push_str(&format!(", {option} {}", quote_literal(value).map_err(failed)?));
         }
     }
     options.push_str(&format!(", RANGE_CONSTRAINT '{RANGE_CHECK}'"));
     Ok(options)
-}
-
-/// A literal as [`crate::Target::literal`] writes it, `'1'::bigint`, without its type: the
-/// extension reads it as its column's.
-fn without_cast(literal: &str) -> &str {
-    literal.rfind("'::").map_or(literal, |end| &literal[..=end])
 }
 
 /// A row that was skipped, by its notice.
@@ -235,22 +229,25 @@ fn changed(table: &QualifiedName, how: &str, hint: Option<String>) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use fullbore_core::plan::KeyEnd;
+
     use super::*;
 
     #[test]
     fn ranges_are_options() {
-        let bounds = |lower: &str, upper: &str| KeyBounds {
-            lower: lower.into(),
-            upper: upper.into(),
+        let bounds = |lower: KeyEnd, upper: KeyEnd| KeyBounds {
+            lower,
+            upper,
             keys: Default::default(),
             replaces: None,
         };
         assert_eq!(
-            range_options("it's", &bounds("'-5'::bigint", "MAXVALUE")).unwrap(),
+            range_options("it's", &bounds(KeyEnd::Value("-5".into()), KeyEnd::Max)).unwrap(),
             ", RANGE_COLUMN 'it''s', RANGE_FROM '-5', RANGE_CONSTRAINT 'fullbore_key_range'"
         );
         assert_eq!(
-            range_options("k", &bounds("MINVALUE", "'2024-01-01 00:00:00'::timestamp(3)")).unwrap(),
+            range_options("k", &bounds(KeyEnd::Min, KeyEnd::Value("2024-01-01 00:00:00".into())))
+                .unwrap(),
             ", RANGE_COLUMN 'k', RANGE_TO '2024-01-01 00:00:00', RANGE_CONSTRAINT \
              'fullbore_key_range'"
         );

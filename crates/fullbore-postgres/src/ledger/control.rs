@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use fullbore_core::error::Result;
 use fullbore_core::job::Publish;
 
+use super::read::rows;
 use super::runs::{self, LedgerRun, Which};
 use super::schema::{self, Availability};
 use super::{Ledger, locks};
@@ -106,16 +107,16 @@ impl Postgres {
         Ok(match target.relation.kind {
             'f' => Some("rows in a foreign table are committed by another server".into()),
             'p' => {
-                let found = self
-                    .control()
-                    .query(&format!(
-                        "SELECT c.oid::regclass AS name FROM pg_partition_tree({}) t
-                           JOIN pg_class c ON c.oid = t.relid WHERE {odd} LIMIT 1",
-                        target.relation.oid
-                    ))
-                    .map_err(refused)?;
-                let name = found.first().and_then(|row| row.get("name"));
-                name.map(|name| format!("its partition {name} is foreign or unlogged"))
+                let sql = format!(
+                    "SELECT c.oid::regclass AS name FROM pg_partition_tree({}) t
+                       JOIN pg_class c ON c.oid = t.relid WHERE {odd} LIMIT 1",
+                    target.relation.oid
+                );
+                let found = rows(&mut self.control(), &sql).map_err(refused)?;
+                let name = found.first().map(|row| row.told("name"));
+                name.map(|name| {
+                    format!("its partition {} is foreign or unlogged", name.for_people())
+                })
             }
             _ => None,
         })
@@ -130,8 +131,8 @@ impl Postgres {
 /// Whether somebody stands between us and the server: the process that it says we talk to is none of
 /// the server's then, or was another one's when it told us.
 fn is_pooled(session: &mut Session) -> Result<bool, ConnectionError> {
-    let rows = session.query("SELECT pg_backend_pid() AS pid")?;
-    let pid = rows.first().and_then(|row| row.get("pid")).and_then(|pid| pid.parse().ok());
+    let rows = rows(session, "SELECT pg_backend_pid() AS pid")?;
+    let pid = rows.first().and_then(|row| row.number("pid").ok());
     Ok(pid != Some(session.backend_pid()))
 }
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 use fullbore_core::error::{Error, Result};
 use sha2::{Digest, Sha256};
 
-use crate::connection::{ConnectionError, Session, quote_literal};
+use super::read::rows;
+use crate::connection::{ConnectionError, Session};
 use crate::error::{failed, refuse};
 
 /// How long the end of a run that was killed just now is waited for.
@@ -25,7 +26,8 @@ const LOCK_NOT_AVAILABLE: &str = "55P03";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backend {
     pub pid: i32,
-    pub started: String,
+    /// In microseconds since 1970.
+    started_us: i64,
 }
 
 /// Settings of a run's sessions: nothing but the run decides when its statements and pauses are too
@@ -36,6 +38,9 @@ const SETTINGS: &str = "SET statement_timeout = 0; SET idle_in_transaction_sessi
 /// The first version that ends long transactions where it is told to.
 const TRANSACTION_TIMEOUT: u32 = 170_000;
 
+/// When a backend was started, as a number.
+const STARTED_US: &str = "(extract(epoch FROM backend_start) * 1000000)::bigint";
+
 /// Settings for a session of a run, and a mark where it is one of its streams; which backend it is.
 pub fn settle(session: &mut Session, stream_of: Option<&str>) -> Result<Backend, ConnectionError> {
     let mut sql = SETTINGS.to_owned();
@@ -45,10 +50,12 @@ pub fn settle(session: &mut Session, stream_of: Option<&str>) -> Result<Backend,
     if session.server_version_num() >= TRANSACTION_TIMEOUT {
         sql.push_str("SET transaction_timeout = 0; ");
     }
-    sql.push_str("SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()");
-    let rows = session.query(&sql)?;
-    let started = rows.first().and_then(|row| row.get("backend_start")).unwrap_or_default();
-    Ok(Backend { pid: session.backend_pid(), started: started.to_owned() })
+    sql.push_str(&format!(
+        "SELECT {STARTED_US} AS started FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+    ));
+    let rows = rows(session, &sql)?;
+    let started_us = rows.first().and_then(|row| row.number("started").ok()).unwrap_or_default();
+    Ok(Backend { pid: session.backend_pid(), started_us })
 }
 
 /// A lock's key out of what it stands for.
@@ -85,13 +92,14 @@ pub fn lock_job(session: &mut Session, job: &str) -> Result<()> {
 }
 
 fn is_loaded_already(session: &mut Session, key: i64) -> Error {
-    let holder = session.query(&format!(
+    let sql = format!(
         "SELECT a.pid, coalesce(host(a.client_addr), 'this machine') AS host, a.backend_start
            FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid WHERE {}",
         is_about(key)
-    ));
-    let holder = holder.ok().and_then(|rows| rows.into_iter().next());
-    let text = |name: &str| holder.as_ref().and_then(|row| row.get(name)).unwrap_or("?").to_owned();
+    );
+    let holder = rows(session, &sql).ok().and_then(|rows| rows.into_iter().next());
+    let told = |name: &str| holder.as_ref().map(|row| row.told(name));
+    let text = |name: &str| told(name).map_or("?".to_owned(), |told| told.for_people().to_owned());
     let pid = text("pid");
     refuse(
         format!(
@@ -108,11 +116,11 @@ fn is_loaded_already(session: &mut Session, key: i64) -> Error {
 
 /// Whether somebody works on a job.
 pub fn is_locked(session: &mut Session, job: &str) -> Result<bool, ConnectionError> {
-    let rows = session.query(&format!(
+    let sql = format!(
         "SELECT EXISTS (SELECT FROM pg_locks l WHERE {} AND l.pid <> pg_backend_pid()) AS held",
         is_about(key("job", job))
-    ))?;
-    Ok(rows.first().and_then(|row| row.get("held")) == Some("t"))
+    );
+    Ok(rows(session, &sql)?.first().is_some_and(|row| row.flag("held")))
 }
 
 /// Ends what is left of a run's sessions, and waits for that: one that still builds an index would
@@ -134,9 +142,8 @@ pub fn end_sessions(session: &mut Session, run_id: &str) {
 pub fn end_backend(session: &mut Session, backend: &Backend) -> Result<(), ConnectionError> {
     session.execute(&format!(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-          WHERE pid = {} AND backend_start = {}::timestamptz",
-        backend.pid,
-        quote_literal(&backend.started)?
+          WHERE pid = {} AND {STARTED_US} = {}",
+        backend.pid, backend.started_us
     ))?;
     Ok(())
 }

@@ -11,6 +11,8 @@
 //! What is loaded into unlogged tables has its rows in an unlogged table too: a crash takes both, or
 //! none.
 //!
+//! What is read back is believed only as far as it has the shape that it was written in ([`read`]).
+//!
 //! Once rows are shown, the run's row says in which tables ([`shown`]), so that a table of the same name is
 //! not taken for one that was loaded.
 //!
@@ -21,6 +23,8 @@ mod control;
 pub mod locks;
 pub mod parts;
 pub mod pieces;
+pub mod read;
+mod roles;
 pub mod runs;
 pub mod schema;
 pub mod shown;
@@ -30,15 +34,26 @@ pub(crate) mod undo;
 mod whole;
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use fullbore_core::error::{DestinationFailure, Error};
 
+use crate::error::refuse;
 use locks::Backend;
 pub use take_back::TakenBack;
 
 /// The ledger's schema where nothing else is said.
 pub const SCHEMA_DEFAULT: &str = "fullbore";
+
+/// Whether the run's row in the ledger is ours. A run's id is no proof: another one may have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// It is not: nothing of the run is ours to end, to drop or to delete.
+    No = 0,
+    /// The connection was lost before we heard whether it was inserted.
+    Unsure = 1,
+    Yes = 2,
+}
 
 /// The ledger as one run uses it.
 pub struct Ledger {
@@ -50,6 +65,7 @@ pub struct Ledger {
     pub(crate) has_parts: bool,
     /// Which attempt this process makes.
     attempt: AtomicU32,
+    begun: AtomicU8,
     is_published: AtomicBool,
     /// The control session's backend, which holds the job's lock.
     control: Mutex<Option<Backend>>,
@@ -64,6 +80,7 @@ impl Ledger {
             run_id: run_id.to_owned(),
             has_parts: false,
             attempt: AtomicU32::new(1),
+            begun: AtomicU8::new(Begun::No as u8),
             is_published: AtomicBool::new(false),
             control: Mutex::new(None),
         }
@@ -82,6 +99,18 @@ impl Ledger {
 
     pub(crate) fn set_attempt(&self, attempt: u32) {
         self.attempt.store(attempt, Ordering::Relaxed);
+    }
+
+    pub(crate) fn begun(&self) -> Begun {
+        match self.begun.load(Ordering::Relaxed) {
+            0 => Begun::No,
+            1 => Begun::Unsure,
+            _ => Begun::Yes,
+        }
+    }
+
+    pub(crate) fn set_begun(&self, begun: Begun) {
+        self.begun.store(begun as u8, Ordering::Relaxed);
     }
 
     pub(crate) fn is_published(&self) -> bool {
@@ -124,6 +153,14 @@ impl Ledger {
             ),
             kind: DestinationFailure::TakenOver,
         }
+    }
+
+    /// The ledger has a run of this id that is not ours.
+    pub(crate) fn is_anothers(&self) -> Error {
+        refuse(
+            format!("the ledger has another run with the id {}", self.run_id),
+            "nothing was loaded, and that run was left alone: load again, which draws another id",
+        )
     }
 
     /// The ledger does not show what we saw committed: the server lost it in a crash.

@@ -10,11 +10,13 @@ use fullbore_core::destination::Committed;
 use fullbore_core::error::Result;
 use fullbore_core::job::PartSpec;
 use fullbore_core::plan::Part;
+use fullbore_core::run_id::RunId;
 use sha2::{Digest, Sha256};
 
+use super::read::{LedgerRow, Role, Told, rows};
 use super::state::State;
-use super::{Ledger, locks, runs};
-use crate::connection::{Row, Session, quote_literal};
+use super::{Ledger, locks, roles, runs};
+use crate::connection::{Session, quote_literal};
 use crate::error::{failed, failed_while, refuse};
 use crate::target::Target;
 
@@ -39,14 +41,16 @@ const OTHERS_S: u32 = 3600;
 /// A part as the ledger has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownPart {
-    pub run_id: String,
-    pub whole: String,
+    pub run_id: RunId,
+    pub whole: RunId,
+    /// What all parts have in common; the id of the whole follows from it.
     pub identity: String,
     pub number: u32,
     pub of: u32,
-    /// The state of its run.
-    pub state: String,
-    pub host: String,
+    /// The state of its run, and who began it.
+    pub state: State,
+    pub role: Role,
+    pub host: Told,
     pub is_loaded: bool,
     /// What it said that it had committed, and what the ledger has of it now.
     pub said: (u64, u64),
@@ -54,21 +58,21 @@ pub struct KnownPart {
 }
 
 impl KnownPart {
-    fn of(row: &Row) -> Self {
-        let text = |name: &str| row.get(name).unwrap_or_default().to_owned();
-        let number = |name: &str| row.get(name).and_then(|n| n.parse().ok()).unwrap_or(0);
-        Self {
-            run_id: text("run"),
-            whole: text("whole"),
-            identity: text("identity"),
-            number: number("part") as u32,
-            of: number("parts") as u32,
-            state: text("state"),
-            host: text("host"),
-            is_loaded: row.get("loaded") == Some("t"),
-            said: (number("pieces_said"), number("rows_said")),
-            found: (number("pieces_found"), number("rows_found")),
-        }
+    fn of(row: &LedgerRow) -> Result<Self> {
+        let said = row.optional("pieces_said")?.zip(row.optional("rows_said")?);
+        Ok(Self {
+            run_id: row.run_id("run")?,
+            whole: row.run_id("whole")?,
+            identity: row.compared("identity")?,
+            number: row.number("part")?,
+            of: row.number("parts")?,
+            state: row.state("state")?,
+            role: row.role("role")?,
+            host: row.told("host"),
+            is_loaded: row.flag("loaded"),
+            said: said.unwrap_or_default(),
+            found: (row.number("pieces_found")?, row.number("rows_found")?),
+        })
     }
 
     /// Loaded, and still so: a crash of the server may have taken what was only staged.
@@ -78,7 +82,7 @@ impl KnownPart {
 
     /// Whether its rows may stand where those of the other parts go.
     pub fn may_have_rows(&self) -> bool {
-        self.state != State::Preparing.name()
+        self.state != State::Preparing
     }
 
     /// What it is and where it stands, in words.
@@ -89,7 +93,7 @@ impl KnownPart {
             (true, false) => "lost in a crash of the server",
             (false, _) => "not loaded yet",
         };
-        format!("part {number}/{of}: {stands} (run {run_id} of {host})")
+        format!("part {number}/{of}: {stands} (run {run_id} of {})", host.for_people())
     }
 }
 
@@ -111,22 +115,15 @@ pub fn make(session: &mut Session, schema: &str) -> Result<()> {
     Ok(())
 }
 
-fn exists(session: &mut Session, schema: &str) -> Result<bool> {
-    let name = quote_literal(&format!("{schema}.parts")).map_err(failed)?;
-    let known = session
-        .query(&format!("SELECT to_regclass({name}) IS NOT NULL AS known"))
-        .map_err(failed)?;
-    Ok(known.first().and_then(|row| row.get("known")) == Some("t"))
-}
-
 /// Parts for which a condition on `p` (the part) and `r` (its run) holds, in their order.
 fn find(session: &mut Session, schema: &str, condition: &str) -> Result<Vec<KnownPart>> {
-    if !exists(session, schema)? {
+    if !runs::is_there(session, schema, "parts").map_err(failed)? {
         return Ok(Vec::new());
     }
-    let rows = session
-        .query(&format!(
-            "SELECT p.run, p.whole, p.identity, p.part, p.parts, r.state, r.host,
+    let rows = rows(
+        session,
+        &format!(
+            "SELECT p.run, p.whole, p.identity, p.part, p.parts, r.state, r.role, r.host,
                     p.loaded IS NOT NULL AS loaded,
                     p.pieces AS pieces_said, p.rows AS rows_said,
                     c.pieces AS pieces_found, c.rows AS rows_found
@@ -134,9 +131,10 @@ fn find(session: &mut Session, schema: &str, condition: &str) -> Result<Vec<Know
                LEFT JOIN LATERAL (SELECT count(*) AS pieces, coalesce(sum(rows), 0) AS rows
                                     FROM {schema}.pieces c WHERE c.run = p.run) c ON true
               WHERE {condition} ORDER BY p.part"
-        ))
-        .map_err(failed)?;
-    Ok(rows.iter().map(KnownPart::of).collect())
+        ),
+    )
+    .map_err(failed)?;
+    rows.iter().map(KnownPart::of).collect()
 }
 
 /// The part that a run is, if it is one.
@@ -171,6 +169,7 @@ pub fn join(
              AND (p.identity = {known} OR r.targets && ARRAY[{names}]::text[])"
         ),
     )?;
+    check_roles(session, &under_way)?;
     if let Some(other) = under_way.iter().find(|part| part.identity != identity) {
         return Err(refuse(
             format!(
@@ -185,7 +184,7 @@ pub fn join(
             ),
         ));
     }
-    if let Some(other) = under_way.iter().find(|part| part.state == State::Aborting.name()) {
+    if let Some(other) = under_way.iter().find(|part| part.state == State::Aborting) {
         return Err(refuse(
             format!(
                 "--part {spec}: the load that it would join is being taken back: {}",
@@ -214,17 +213,66 @@ pub fn join(
         ));
     }
     let whole = match under_way.first() {
-        Some(part) => part.whole.clone(),
+        Some(part) => part.whole.to_string(),
         None => {
             // Not those of a host that began just now.
             let ended = "r.state IN ('finished', 'undone')";
             let ended = find(session, schema, &format!("p.identity = {known} AND {ended}"))?.len();
-            let hash = Sha256::digest(format!("fullbore whole {identity} {ended}"));
-            // As long as a run's id, since it stands in names as one.
-            hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+            id_of_whole(identity, ended).into()
         }
     };
     Ok(Part { spec, whole, identity: identity.to_owned() })
+}
+
+/// Refuses parts of another role: what it has staged would be published with our rights.
+pub fn check_roles(session: &mut Session, parts: &[KnownPart]) -> Result<()> {
+    let ours = roles::current(session)?;
+    let Some(other) = parts.iter().find(|part| part.role != ours) else { return Ok(()) };
+    let theirs = other.role.for_people();
+    Err(refuse(
+        format!(
+            "{}: it was begun by role {theirs}, and this is role {}",
+            other.words(),
+            ours.for_people()
+        ),
+        format!(
+            "let all hosts of a load connect as one role; `fullbore runs abort {}` takes that part back",
+            other.run_id
+        ),
+    ))
+}
+
+/// The id of the whole that begins once so many parts of the same have ended. It stands in names as a
+/// run's id does.
+fn id_of_whole(identity: &str, ended: usize) -> RunId {
+    RunId::of_hash(hash_of_whole(identity, ended).as_ref())
+}
+
+fn hash_of_whole(identity: &str, ended: usize) -> impl AsRef<[u8]> {
+    Sha256::digest(format!("fullbore whole {identity} {ended}"))
+}
+
+/// Refuses a part whose whole is not that of its identity: it would take the tables of another load for
+/// those of its own.
+pub fn check_whole(session: &mut Session, schema: &str, part: &KnownPart) -> Result<()> {
+    let known = quote_literal(&part.identity).map_err(failed)?;
+    let of_same = find(session, schema, &format!("p.identity = {known}"))?.len();
+    // Version 0.1 took six bytes of the hash.
+    let old = |ended: usize| {
+        let hash = hash_of_whole(&part.identity, ended);
+        hash.as_ref().iter().take(6).map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    let is_its = |ended: usize| match RunId::is_old(&part.whole) {
+        true => *part.whole == *old(ended),
+        false => part.whole == id_of_whole(&part.identity, ended),
+    };
+    if (0..=of_same).any(is_its) {
+        return Ok(());
+    }
+    Err(refuse(
+        format!("the ledger says of run {} that it is a part of another load", part.run_id),
+        "somebody changed the ledger",
+    ))
 }
 
 /// Begins a part, alone among the hosts of its whole, if it still is what it was planned to be.

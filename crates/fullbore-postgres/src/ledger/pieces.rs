@@ -2,14 +2,14 @@
 
 use fullbore_core::destination::{Committed, Portion};
 use fullbore_core::error::{Error, Result};
-use fullbore_core::plan::FileRange;
 
 use super::Ledger;
-use crate::connection::{ConnectionError, Row, Session, quote_literal};
+use super::read::{LedgerRow, numbers, rows};
+use crate::connection::{Session, quote_literal};
 use crate::error::{failed, failed_while};
 
 /// The server's word for a key that is there already.
-const UNIQUE_VIOLATION: &str = "23505";
+pub(super) const UNIQUE_VIOLATION: &str = "23505";
 
 /// Which of the tables rows of pieces go to.
 fn table(ledger: &Ledger, is_unlogged: bool) -> String {
@@ -93,60 +93,37 @@ pub fn refuse(session: &mut Session, ledger: &Ledger, by_piece: &[(usize, u64)])
 }
 
 /// The pieces of a run that are committed.
-pub fn committed(
-    session: &mut Session,
-    schema: &str,
-    run_id: &str,
-) -> Result<Vec<Committed>, ConnectionError> {
-    let rows = session.query(&format!(
-        "SELECT piece, target, rows, rejected, bytes, source, checksum FROM {schema}.pieces
+pub fn committed(session: &mut Session, schema: &str, run_id: &str) -> Result<Vec<Committed>> {
+    let sql = format!(
+        "SELECT run, piece, target, rows, rejected, bytes, source, checksum FROM {schema}.pieces
           WHERE run = {} ORDER BY piece",
-        quote_literal(run_id)?
-    ))?;
-    rows.iter().map(read).collect()
+        quote_literal(run_id).map_err(failed)?
+    );
+    rows(session, &sql).map_err(failed)?.iter().map(read).collect()
 }
 
-fn read(row: &Row) -> Result<Committed, ConnectionError> {
-    let damaged = |what: &str| {
-        let piece = row.get("piece").unwrap_or("?");
-        ConnectionError::protocol(format!("the ledger's row of piece {piece} has no proper {what}"))
-    };
-    let number = |name: &str| -> Result<u64, ConnectionError> {
-        row.get(name).and_then(|value| value.parse().ok()).ok_or_else(|| damaged(name))
-    };
-    let source = row.get("source").ok_or_else(|| damaged("source"))?;
-    let ranges: Vec<FileRange> = serde_json::from_str(source).map_err(|_| damaged("source"))?;
-    let checksum = match row.get("checksum") {
-        Some(text) => Some(u64::from_str_radix(text, 16).map_err(|_| damaged("checksum"))?),
-        None => None,
-    };
+fn read(row: &LedgerRow) -> Result<Committed> {
     Ok(Committed {
-        piece: number("piece")? as usize,
-        table: number("target")? as usize,
-        rows: number("rows")?,
+        piece: row.number("piece")?,
+        table: row.number("target")?,
+        rows: row.number("rows")?,
         portion: Portion {
-            rejected: number("rejected")?,
-            bytes: number("bytes")?,
-            ranges,
-            checksum,
+            rejected: row.number("rejected")?,
+            bytes: row.number("bytes")?,
+            ranges: row.json("source")?,
+            checksum: row.checksum("checksum")?,
             ..Portion::default()
         },
     })
 }
 
 /// Pieces and rows that are committed.
-pub fn count(
-    session: &mut Session,
-    schema: &str,
-    run_id: &str,
-) -> Result<(u64, u64), ConnectionError> {
-    let rows = session.query(&format!(
+pub fn count(session: &mut Session, schema: &str, run_id: &str) -> Result<(u64, u64)> {
+    let sql = format!(
         "SELECT count(*) AS pieces, coalesce(sum(rows), 0) AS rows FROM {schema}.pieces
           WHERE run = {}",
-        quote_literal(run_id)?
-    ))?;
-    let number = |name: &str| {
-        rows.first().and_then(|row| row.get(name)).and_then(|n| n.parse().ok()).unwrap_or(0)
-    };
-    Ok((number("pieces"), number("rows")))
+        quote_literal(run_id).map_err(failed)?
+    );
+    let [pieces, rows] = numbers(session, &sql, ["pieces", "rows"])?;
+    Ok((pieces, rows))
 }

@@ -4,14 +4,18 @@ use fullbore_core::destination::Standing;
 use fullbore_core::error::Result;
 use fullbore_core::plan::Plan;
 use fullbore_core::plan::recorded::RecordedTable;
+use fullbore_core::run_id::RunId;
 use serde::Serialize;
 
+use super::read::rows;
 use super::state::read;
 pub use super::state::{LedgerRun, LedgerTable, State};
-use super::{Ledger, locks, pieces, shown};
-use crate::connection::{ConnectionError, QualifiedName, Row, Session, quote_literal};
+use super::{Begun, Ledger, locks, pieces, shown};
+use crate::catalog;
+use crate::connection::{ConnectionError, QualifiedName, Session, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
+use crate::naming::is_derived;
 use crate::reading::Reading;
 
 /// How long an attempt waits for the last transactions of an earlier one.
@@ -34,9 +38,10 @@ pub fn find(session: &mut Session, schema: &str, which: &Which<'_>) -> Result<Ve
         Which::OfJob(job) => format!("WHERE r.job = {}", quote_literal(job).map_err(failed)?),
         Which::Run(run) => format!("WHERE r.run = {}", quote_literal(run).map_err(failed)?),
     };
-    let rows = session
-        .query(&format!(
-            "SELECT r.run, r.job, r.state, r.tables, r.pieces, r.host,
+    let rows = rows(
+        session,
+        &format!(
+            "SELECT r.run, r.job, r.state, r.tables, r.pieces, r.role, r.host,
                     to_char(r.started, 'YYYY-MM-DD HH24:MI:SS TZ') AS started,
                     p.pieces AS pieces_committed, p.rows AS rows_committed,
                     p.bytes AS bytes_committed, p.rejected
@@ -46,20 +51,27 @@ pub fn find(session: &mut Session, schema: &str, which: &Which<'_>) -> Result<Ve
                                          coalesce(sum(rejected), 0) AS rejected
                                     FROM {schema}.pieces p WHERE p.run = r.run) p ON true
                {condition} ORDER BY r.started DESC, r.run DESC"
-        ))
-        .map_err(failed)?;
+        ),
+    )
+    .map_err(failed)?;
     rows.iter().map(read).collect()
 }
 
 /// Whether there is a ledger.
 fn exists(session: &mut Session, schema: &str) -> Result<bool> {
-    let known = session
-        .query(&format!(
+    is_there(session, schema, "runs").map_err(failed)
+}
+
+/// Whether the ledger's schema has a table of a name.
+pub fn is_there(session: &mut Session, schema: &str, table: &str) -> Result<bool, ConnectionError> {
+    let known = rows(
+        session,
+        &format!(
             "SELECT to_regclass({}) IS NOT NULL AS known",
-            quote_literal(&format!("{schema}.runs")).map_err(failed)?
-        ))
-        .map_err(failed)?;
-    Ok(known.first().and_then(|row| row.get("known")) == Some("t"))
+            quote_literal(&format!("{schema}.{table}"))?
+        ),
+    )?;
+    Ok(known.first().is_some_and(|row| row.flag("known")))
 }
 
 /// JSON in ASCII alone, which a database of any encoding can hold.
@@ -113,25 +125,61 @@ pub fn begin(
     let pieces = ascii_json(&plan.pieces);
     let tables = tables(session, plan, postgres)?;
     let literal = |text: &str| quote_literal(text).map_err(failed);
-    // Ours also where the connection is lost before we hear of the row.
     ledger.set_attempt(1);
-    session
-        .execute(&format!(
-            "SET LOCAL synchronous_commit = off;
-             INSERT INTO {}.runs (run, job, state, targets, tables, pieces, fullbore, host, pid)
-             VALUES ({}, {}, 'preparing', ARRAY[{}], {}, {}, {}, {}, {})",
+    let before = ledger.begun();
+    ledger.set_begun(Begun::Unsure);
+    let begun = session.execute(&format!(
+        "SET LOCAL synchronous_commit = off;
+         INSERT INTO {}.runs (run, job, state, targets, tables, pieces, fullbore, host, pid)
+         VALUES ({}, {}, 'preparing', ARRAY[{}], {}, {}, {}, {}, {})",
+        ledger.schema,
+        literal(&plan.run_id)?,
+        literal(&ledger.job)?,
+        quoted.map_err(failed)?.join(", "),
+        literal(&tables)?,
+        literal(&pieces)?,
+        literal(env!("CARGO_PKG_VERSION"))?,
+        literal(&host())?,
+        std::process::id(),
+    ));
+    let error = match begun {
+        Ok(_) => {
+            ledger.set_begun(Begun::Yes);
+            return Ok(());
+        }
+        Err(error) => error,
+    };
+    if error.sqlstate() == Some(pieces::UNIQUE_VIOLATION) {
+        // An earlier INSERT of ours may have had more luck than its connection.
+        let is_ours = before == Begun::Unsure && has_our_row(session, ledger)?;
+        ledger.set_begun(if is_ours { Begun::Yes } else { Begun::No });
+        return if is_ours { Ok(()) } else { Err(ledger.is_anothers()) };
+    }
+    // A session that ends may have committed first.
+    let is_refused = error.server_message().is_some_and(|message| !message.is_fatal());
+    if is_refused && before == Begun::No {
+        ledger.set_begun(Begun::No);
+    }
+    Err(failed_while(error, "writing to the ledger"))
+}
+
+/// Whether the run's row, of which it is not known whether we have inserted it, is the one that we
+/// would have: nobody else had its id before it was there.
+pub fn has_our_row(session: &mut Session, ledger: &Ledger) -> Result<bool> {
+    let literal = |text: &str| quote_literal(text).map_err(failed);
+    let rows = session
+        .query(&format!(
+            "SELECT FROM {}.runs WHERE run = {} AND job = {} AND host = {} AND pid = {}
+                AND attempt = {} AND state = 'preparing'",
             ledger.schema,
-            literal(&plan.run_id)?,
+            literal(&ledger.run_id)?,
             literal(&ledger.job)?,
-            quoted.map_err(failed)?.join(", "),
-            literal(&tables)?,
-            literal(&pieces)?,
-            literal(env!("CARGO_PKG_VERSION"))?,
             literal(&host())?,
             std::process::id(),
+            ledger.attempt()
         ))
-        .map_err(|error| failed_while(error, "writing to the ledger"))?;
-    Ok(())
+        .map_err(failed)?;
+    Ok(!rows.is_empty())
 }
 
 fn host() -> String {
@@ -195,9 +243,13 @@ fn next_attempt(
     let run = quote_literal(run_id)?;
     session.execute(&format!("BEGIN; SET LOCAL lock_timeout = '{LAST_PIECES_S}s'"))?;
     let taken = (|| {
-        let rows = session.query(&format!(
-            "SELECT state, attempt + 1 AS attempt FROM {schema}.runs WHERE run = {run} FOR UPDATE"
-        ))?;
+        let rows = rows(
+            session,
+            &format!(
+                "SELECT run, state, attempt + 1 AS attempt FROM {schema}.runs WHERE run = {run}
+                    FOR UPDATE"
+            ),
+        )?;
         session.execute(&format!(
             "UPDATE {schema}.runs SET attempt = attempt + 1, host = {}, pid = {},
                     changed = clock_timestamp(){change} WHERE run = {run}",
@@ -212,10 +264,8 @@ fn next_attempt(
         let _ = session.execute("ROLLBACK");
     })?;
     let Some(row) = rows.first() else { return Ok(None) };
-    let state = row.get("state").and_then(State::of);
-    let attempt = row.get("attempt").and_then(|n| n.parse().ok());
-    match (state, attempt) {
-        (Some(state), Some(attempt)) => Ok(Some((state, attempt))),
+    match (row.state("state"), row.number("attempt")) {
+        (Ok(state), Ok(attempt)) => Ok(Some((state, attempt))),
         _ => Err(ConnectionError::protocol("the ledger's row of the run can't be read")),
     }
 }
@@ -228,6 +278,7 @@ pub fn attempt(session: &mut Session, ledger: &Ledger) -> Result<Standing> {
     })?;
     let Some((state, attempt)) = found else { return Err(ledger.taken_back()) };
     ledger.set_attempt(attempt);
+    ledger.set_begun(Begun::Yes);
     // One that is being prepared fell back, and can't be gone on with either.
     if matches!(state, State::Preparing | State::Aborting | State::Undone) {
         return Err(ledger.taken_back());
@@ -236,7 +287,7 @@ pub fn attempt(session: &mut Session, ledger: &Ledger) -> Result<Standing> {
     if is_published {
         ledger.set_published();
     }
-    let committed = pieces::committed(session, &ledger.schema, &ledger.run_id).map_err(failed)?;
+    let committed = pieces::committed(session, &ledger.schema, &ledger.run_id)?;
     Ok(Standing { committed, is_published })
 }
 
@@ -254,7 +305,7 @@ pub fn check(session: &mut Session, ledger: &Ledger, expected: (u64, u64)) -> Re
     if rows.is_empty() {
         return Err(ledger.taken_over());
     }
-    let found = pieces::count(session, &ledger.schema, &ledger.run_id).map_err(failed)?;
+    let found = pieces::count(session, &ledger.schema, &ledger.run_id)?;
     if found != expected { Err(ledger.fell_back(expected, found)) } else { Ok(()) }
 }
 
@@ -315,17 +366,22 @@ pub fn remove(session: &mut Session, schema: &str, run_id: &str) -> Result<()> {
     Ok(())
 }
 
-/// The tables that a run made beside its targets and that are not attached: found by their names.
-pub fn leftovers(session: &mut Session, run_id: &str) -> Result<Vec<QualifiedName>> {
-    let pattern = format!("_fb_{run_id}_(new|[0-9]+)$");
-    let rows = session
-        .query(&format!(
-            "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-              WHERE c.relkind = 'r' AND NOT c.relispartition AND c.relname ~ {}",
-            quote_literal(&pattern).map_err(failed)?
-        ))
-        .map_err(failed)?;
-    let name =
-        |row: &Row| QualifiedName::new(row.get("nspname"), row.get("relname").unwrap_or_default());
-    rows.iter().map(|row| name(row).map_err(failed)).collect()
+/// The tables that a run, or a whole of runs, made beside its targets and that are not attached: found by
+/// the names that it gave them.
+pub fn leftovers(
+    session: &mut Session,
+    id: &RunId,
+    targets: &[&QualifiedName],
+) -> Result<Vec<QualifiedName>> {
+    let found = catalog::tables_with(session, &format!("_fb_{id}_")).map_err(failed)?;
+    let mut ours = Vec::new();
+    for name in found {
+        for target in targets {
+            if is_derived(&name, target, id).map_err(failed)? {
+                ours.push(name);
+                break;
+            }
+        }
+    }
+    Ok(ours)
 }

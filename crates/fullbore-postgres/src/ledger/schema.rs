@@ -2,7 +2,9 @@
 
 use fullbore_core::error::Result;
 
-use crate::connection::{ConnectionError, Row, Session, quote_literal};
+use super::read::{LedgerRow, rows};
+use super::runs::is_there;
+use crate::connection::{ConnectionError, Session, quote_literal};
 use crate::error::failed;
 
 /// Whether a ledger can be kept here.
@@ -34,24 +36,25 @@ const STATE: &str = "
      GROUP BY n.oid";
 
 /// Columns counted above: `run` thrice, `job` and `xid_published` once, `xid_from` twice.
-const COLUMNS: &str = "7";
+const COLUMNS: u64 = 7;
 
 /// Asks whether a ledger can be kept in a schema, by its bare name. Nothing is touched.
 pub fn availability(session: &mut Session, schema: &str) -> Result<Availability, ConnectionError> {
-    let rows = session.query(&STATE.replace("{schema}", &quote_literal(schema)?))?;
+    let rows = rows(session, &STATE.replace("{schema}", &quote_literal(schema)?))?;
     let Some(row) = rows.first() else { return Ok(Availability::Absent) };
     Ok(judge(row, schema))
 }
 
-fn judge(row: &Row, schema: &str) -> Availability {
-    let is = |name: &str| row.get(name) == Some("t");
-    let text = |name: &str| row.get(name).unwrap_or_default();
+fn judge(row: &LedgerRow, schema: &str) -> Availability {
+    let is = |name: &str| row.flag(name);
+    let text = |name: &str| row.told(name).for_people().to_owned();
+    let count = |name: &str| row.number::<u64>(name).unwrap_or(0);
     let refused = |reason: String, grant: String| Availability::Refused {
         reason,
         hint: format!("{grant}, or name a schema of your own with --ledger-schema"),
     };
     let role = text("role");
-    if row.get("schema").is_none() {
+    if matches!(row.optional::<u32>("schema"), Ok(None)) {
         if is("may_create_schema") {
             return Availability::Absent;
         }
@@ -69,13 +72,13 @@ fn judge(row: &Row, schema: &str) -> Availability {
     }
     let grant =
         |what: &str| format!("as its owner: GRANT {what} ON SCHEMA \"{schema}\" TO \"{role}\"");
-    match text("tables") {
-        "0" if is("may_create") && is("may_use") => Availability::Absent,
-        "0" => refused(
+    match count("tables") {
+        0 if is("may_create") && is("may_use") => Availability::Absent,
+        0 => refused(
             format!("role {role} may not make the ledger's tables in schema {schema}"),
             grant("USAGE, CREATE"),
         ),
-        "3" if text("columns") == COLUMNS => {
+        3 if count("columns") == COLUMNS => {
             if !is("may_use") {
                 return refused(format!("role {role} may not use schema {schema}"), grant("USAGE"));
             }
@@ -146,6 +149,10 @@ pub(super) const MAKING: i64 = 0x6675_6c6c_626f_7265;
 
 /// Makes the ledger if it is not there.
 pub fn make(session: &mut Session, schema: &str) -> Result<()> {
+    // The last one that is made.
+    if is_there(session, schema, "pieces_unlogged").map_err(failed)? {
+        return Ok(());
+    }
     session.execute(&format!("BEGIN; SELECT pg_advisory_xact_lock({MAKING})")).map_err(failed)?;
     let made = (|| {
         let name = quote_literal(&bare(schema))?;

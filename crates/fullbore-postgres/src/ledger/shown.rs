@@ -7,6 +7,7 @@ use fullbore_core::error::Result;
 use fullbore_core::job::Publish;
 use serde::{Deserialize, Serialize};
 
+use super::read::numbers;
 use super::runs::{self, LedgerRun, LedgerTable, Which};
 use crate::catalog::{self, Relation};
 use crate::connection::{QualifiedName, Session, quote_literal};
@@ -47,14 +48,11 @@ const ENDED_BEFORE: &str = "
 pub fn note(session: &mut Session, schema: &str, run_id: &str) -> Result<()> {
     // Our own number is the later bound: it must be there before others are looked at.
     session.query("SELECT pg_current_xact_id()").map_err(failed)?;
-    let rows = session.query(ENDED_BEFORE).map_err(failed)?;
-    let ended = rows.first().and_then(|row| row.get("ended_before"));
-    let ended_before = ended.and_then(|number| number.parse().ok()).unwrap_or(0);
+    let [ended_before] = numbers(session, ENDED_BEFORE, ["ended_before"])?;
     let found = runs::find(session, schema, &Which::Run(run_id))?;
     let Some(mut run) = found.into_iter().next() else { return Ok(()) };
     for table in &mut run.tables {
-        let name = QualifiedName::parse(&table.target).map_err(failed)?;
-        let relation = catalog::relation(session, &name).map_err(failed)?;
+        let relation = catalog::relation(session, &table.target).map_err(failed)?;
         table.shown = relation.map(|relation| Shown { oid: relation.oid, ended_before });
     }
     session
@@ -82,7 +80,7 @@ impl Names {
     }
 
     fn now(&mut self, session: &mut Session, table: &LedgerTable) -> Result<Now> {
-        let target = table.target.clone();
+        let target = table.target.to_string();
         let Some(found) = self.find(session, &table.plan.name)? else {
             let is_there = self.find(session, &target)?.is_some();
             return Ok(if is_there { Now::Other } else { Now::Gone(target) });

@@ -4,20 +4,23 @@ use fullbore_core::error::Result;
 use fullbore_core::job::Publish;
 use fullbore_core::plan::PlannedPiece;
 use fullbore_core::plan::recorded::{Recorded, RecordedTable};
+use fullbore_core::run_id::RunId;
 use serde::{Deserialize, Serialize};
 
+use super::read::{LedgerRow, Role, Told, table_name};
 use super::shown::Shown;
 use crate::catalog::Relation;
-use crate::connection::Row;
-use crate::error::refuse;
+use crate::connection::QualifiedName;
+use crate::error::{failed, refuse};
+use crate::naming::kept;
 use crate::reading::Reading;
 use crate::target::Target;
 
 /// What the ledger keeps of a table: enough to publish it and to take it back without its job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerTable {
-    /// With its schema, quoted.
-    pub target: String,
+    #[serde(with = "table_name")]
+    pub target: QualifiedName,
     pub publish: Publish,
     pub atomic: bool,
     /// The run makes the target.
@@ -27,7 +30,7 @@ pub struct LedgerTable {
     pub shape: String,
     /// Where rows go is emptied by a crash of the server.
     pub is_unlogged: bool,
-    /// Where the table that was replaced is kept, if it is.
+    /// Where the table that was replaced is kept, if it is: where [`kept`] has it, or it is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
     /// The settings by which the server reads text. Runs of older versions have none.
@@ -49,7 +52,7 @@ impl LedgerTable {
         plan: RecordedTable,
     ) -> Result<Self> {
         Ok(Self {
-            target: relation.name.to_string(),
+            target: relation.name.clone(),
             publish: target.publish,
             atomic: target.atomic,
             creates: target.create.is_some(),
@@ -61,6 +64,22 @@ impl LedgerTable {
             shown: None,
             plan,
         })
+    }
+
+    /// Where the table that the run replaced is kept, if it is.
+    pub fn kept_in(&self, run_id: &RunId) -> Result<Option<QualifiedName>> {
+        let Some(told) = &self.kept else { return Ok(None) };
+        let expected = kept(&self.target, run_id).map_err(failed)?;
+        if expected.to_string() == *told {
+            return Ok(Some(expected));
+        }
+        Err(refuse(
+            format!(
+                "the ledger says of run {run_id} that it keeps {} elsewhere than it does",
+                self.target
+            ),
+            "somebody changed the ledger",
+        ))
     }
 
     /// How a target, as it is now, differs from the one that was recorded.
@@ -99,13 +118,16 @@ fn shape(relation: &Relation) -> String {
 /// A run as the ledger has it.
 #[derive(Debug, Clone)]
 pub struct LedgerRun {
-    pub run_id: String,
+    pub run_id: RunId,
+    /// The hash of its job.
     pub job: String,
     pub state: State,
     pub tables: Vec<LedgerTable>,
     pub pieces: Vec<PlannedPiece>,
-    pub host: String,
-    pub started: String,
+    /// The role that began it.
+    pub role: Role,
+    pub host: Told,
+    pub started: Told,
     pub pieces_committed: u64,
     pub rows_committed: u64,
     pub bytes_committed: u64,
@@ -161,7 +183,7 @@ impl LedgerRun {
     /// What its plan is made from again.
     pub fn recorded(&self) -> Recorded {
         Recorded {
-            run_id: self.run_id.clone(),
+            run_id: self.run_id.to_string(),
             tables: self.tables.iter().map(|table| table.plan.clone()).collect(),
             pieces: self.pieces.clone(),
         }
@@ -169,27 +191,105 @@ impl LedgerRun {
 }
 
 /// A run out of its row.
-pub(super) fn read(row: &Row) -> Result<LedgerRun> {
-    let text = |name: &str| row.get(name).unwrap_or_default().to_owned();
-    let number = |name: &str| row.get(name).and_then(|n| n.parse().ok()).unwrap_or(0);
-    let run_id = text("run");
-    let damaged = |what: &str| {
-        refuse(
-            format!("the ledger's row of run {run_id} has {what} that can't be read"),
-            "it was made by another version of Fullbore; go on with that one",
-        )
-    };
+pub(super) fn read(row: &LedgerRow) -> Result<LedgerRun> {
     Ok(LedgerRun {
-        job: text("job"),
-        state: State::of(&text("state")).ok_or_else(|| damaged("a state"))?,
-        tables: serde_json::from_str(&text("tables")).map_err(|_| damaged("tables"))?,
-        pieces: serde_json::from_str(&text("pieces")).map_err(|_| damaged("pieces"))?,
-        host: text("host"),
-        started: text("started"),
-        pieces_committed: number("pieces_committed"),
-        rows_committed: number("rows_committed"),
-        bytes_committed: number("bytes_committed"),
-        rejected: number("rejected"),
-        run_id,
+        run_id: row.run_id("run")?,
+        job: row.hash("job")?,
+        state: row.state("state")?,
+        tables: row.json("tables")?,
+        pieces: row.json("pieces")?,
+        role: row.role("role")?,
+        host: row.told("host"),
+        started: row.told("started"),
+        pieces_committed: row.number("pieces_committed")?,
+        rows_committed: row.number("rows_committed")?,
+        bytes_committed: row.number("bytes_committed")?,
+        rejected: row.number("rejected")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use fullbore_core::plan::KeyEnd;
+
+    use super::*;
+
+    const RUN: &str = "6b01b99c8df6";
+    const TABLES: &str = r#"[{"target":"\"public\".\"t\"","publish":"partitions","atomic":false,
+        "creates":false,"oid":16385,"shape":"p","is_unlogged":false,"name":"t","method":"copy",
+        "files":[],"reading":"csv"}]"#;
+    const PIECES: &str = r#"[{"number":0,"table":0,"input":{"ranges":[]},"bytes":1,"bounds":
+        {"lower":"'0'::bigint","upper":"MAXVALUE","keys":{"column":0,"lower":"0","upper":null},
+         "replaces":"\"public\".\"t_0\""}}]"#;
+
+    /// A run's row with one column changed.
+    fn row(column: &str, value: &str) -> LedgerRow {
+        let columns = [
+            ("run", RUN),
+            ("job", "00ff"),
+            ("state", "loading"),
+            ("tables", TABLES),
+            ("pieces", PIECES),
+            ("role", "loader"),
+            ("host", "here"),
+            ("started", "now"),
+            ("pieces_committed", "1"),
+            ("rows_committed", "2"),
+            ("bytes_committed", "3"),
+            ("rejected", "0"),
+        ];
+        let changed = columns.map(|(name, was)| (name, if name == column { value } else { was }));
+        LedgerRow::of_test(&changed.map(|(name, value)| (name, Some(value))))
+    }
+
+    #[test]
+    fn a_row_of_the_first_version_is_read() {
+        let run = read(&row("", "")).expect("read");
+        assert_eq!(run.tables[0].target.to_string(), "\"public\".\"t\"");
+        let bounds = run.pieces[0].bounds.as_ref().expect("bounds");
+        assert_eq!((&bounds.lower, &bounds.upper), (&KeyEnd::Value("0".into()), &KeyEnd::Max));
+    }
+
+    #[test]
+    fn rows_that_hold_something_else_than_fullbore_writes_are_refused() {
+        let tables = |target: &str| TABLES.replace(r#"\"public\".\"t\""#, target);
+        let pieces = |lower: &str| PIECES.replace("'0'::bigint", lower);
+        let hostile = [
+            ("run", "x_(new|[0-9]+)$|^pg_".to_owned()),
+            ("run", "../../../root/.ssh".to_owned()),
+            ("run", "6b01b99c8df6'; SELECT pwn() --".to_owned()),
+            ("job", "'; SELECT pwn(); --".to_owned()),
+            ("state", "owned".to_owned()),
+            ("tables", tables("t; SELECT pwn()")),
+            ("tables", tables("t")),
+            ("tables", tables(r#"public.t"#)),
+            ("tables", tables(r#"\"a\".\"b\".\"c\""#)),
+            ("tables", tables(r#"\"public\".\"t\" CASCADE"#)),
+            ("pieces", pieces("'0'::bigint) TO (MAXVALUE); SELECT pwn(); --")),
+            ("pieces", pieces("(SELECT pwn())")),
+            ("pieces", pieces("pwn()")),
+            ("pieces", PIECES.replace("\"number\":0", "\"number\":\"0; SELECT pwn()\"")),
+            ("rows_committed", "2; SELECT pwn()".to_owned()),
+            ("role", String::new()),
+        ];
+        for (column, value) in hostile {
+            let error = read(&row(column, &value)).expect_err(&value);
+            let named = format!("something in {column} that can't be read");
+            assert!(error.to_string().contains(&named), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_table_is_kept_where_its_run_keeps_it_or_nowhere() {
+        let kept = |told: &str| {
+            let tables = TABLES.replace("\"oid\"", &format!("\"kept\":{told:?},\"oid\""));
+            let run = read(&row("tables", &tables)).expect("read");
+            run.tables[0].kept_in(&run.run_id)
+        };
+        let told = format!("\"fullbore_old_{RUN}\".\"t\"");
+        assert_eq!(kept(&told).expect("kept").expect("a name").to_string(), told);
+        for other in ["\"public\".\"other\"", "t; SELECT pwn()", "\"fullbore_old_x\".\"t\""] {
+            assert!(kept(other).is_err(), "{other}");
+        }
+    }
 }

@@ -2,10 +2,12 @@
 
 use fullbore_core::error::Result;
 use fullbore_core::job::Publish;
+use fullbore_core::run_id::RunId;
 
 use super::locks;
+use super::roles::acting_as;
 use super::runs::{self, LedgerRun, State};
-use crate::connection::Session;
+use crate::connection::{QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse};
 use crate::publish::made::drop_if_empty;
@@ -22,7 +24,7 @@ pub struct TakenBack {
 impl Postgres {
     /// Takes a run back: its tables, and what the ledger knows of it.
     pub fn take_back(&self, schema: &str, run: &LedgerRun) -> Result<TakenBack> {
-        take_back(&mut self.control(), schema, run)
+        acting_as(&mut self.control(), run, |session| take_back(session, schema, run))
     }
 
     /// Whether somebody works on a job.
@@ -35,7 +37,9 @@ impl Postgres {
 pub(super) fn take_back(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<TakenBack> {
     locks::lock_job(session, &run.job)?;
     begin(session, schema, run)?;
-    let mut taken = TakenBack { left_behind: drop_all(session, &run.run_id)?, rows_kept: 0 };
+    let targets: Vec<_> = run.tables.iter().map(|table| &table.target).collect();
+    let left_behind = drop_all(session, &run.run_id, &targets)?;
+    let mut taken = TakenBack { left_behind, rows_kept: 0 };
     for table in &run.tables {
         if table.creates && (table.publish != Publish::Append || table.atomic) {
             drop_if_empty(session, &table.target, table.oid)?;
@@ -61,9 +65,13 @@ pub(super) fn begin(session: &mut Session, schema: &str, run: &LedgerRun) -> Res
 }
 
 /// Drops the tables that a run, or a whole of runs, made beside its targets; those that stay, and why.
-pub(super) fn drop_all(session: &mut Session, id: &str) -> Result<Vec<String>> {
+pub(super) fn drop_all(
+    session: &mut Session,
+    id: &RunId,
+    targets: &[&QualifiedName],
+) -> Result<Vec<String>> {
     let mut left = Vec::new();
-    for name in runs::leftovers(session, id)? {
+    for name in runs::leftovers(session, id, targets)? {
         if let Err(error) = session.execute(&format!("DROP TABLE {name}")) {
             left.push(format!("{name} can't be dropped: {error}"));
         }
@@ -73,7 +81,7 @@ pub(super) fn drop_all(session: &mut Session, id: &str) -> Result<Vec<String>> {
 
 /// Rows that plain append had committed.
 fn rows_kept(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<u64> {
-    let committed = super::pieces::committed(session, schema, &run.run_id).map_err(failed)?;
+    let committed = super::pieces::committed(session, schema, &run.run_id)?;
     let is_piecewise = |table: usize| {
         run.tables.get(table).is_some_and(|t| t.publish == Publish::Append && !t.atomic)
     };

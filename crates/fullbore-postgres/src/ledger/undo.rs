@@ -5,14 +5,18 @@ use std::collections::BTreeMap;
 
 use fullbore_core::error::{Error, Result};
 use fullbore_core::job::Publish;
+use fullbore_core::plan::KeyBounds;
 
 use super::locks;
+use super::read::{LedgerRow, numbers, rows};
+use super::roles::acting_as;
 use super::runs::{LedgerRun, LedgerTable, State};
-use crate::catalog;
-use crate::connection::{QualifiedName, Row, Session, quote_identifier, quote_literal};
+use crate::catalog::{self, Relation};
+use crate::connection::{QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::naming::derived;
+use crate::publish::partitions::end_sql;
 use crate::publish::{existing, made, replace};
 
 impl Postgres {
@@ -26,24 +30,22 @@ impl Postgres {
                 ));
             }
         }
-        let mut session = self.control();
-        locks::lock_job(&mut session, &run.job)?;
-        session.execute("BEGIN").map_err(failed)?;
-        let undone = undo(&mut session, schema, run);
-        let rows = match undone {
-            Ok(rows) => rows,
-            Err(error) => {
-                // The first error is the one to tell.
-                let _ = session.execute("ROLLBACK");
-                return Err(error);
-            }
-        };
-        session.execute("COMMIT").map_err(failed)?;
-        for table in run.tables.iter().filter(|table| table.creates) {
-            made::drop_if_empty(&mut session, &table.target, table.oid)?;
-        }
-        Ok(rows)
+        acting_as(&mut self.control(), run, |session| undo_alone(session, schema, run))
     }
+}
+
+fn undo_alone(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<u64> {
+    locks::lock_job(session, &run.job)?;
+    session.execute("BEGIN").map_err(failed)?;
+    let rows = undo(session, schema, run).inspect_err(|_| {
+        // The first error is the one to tell.
+        let _ = session.execute("ROLLBACK");
+    })?;
+    session.execute("COMMIT").map_err(failed)?;
+    for table in run.tables.iter().filter(|table| table.creates) {
+        made::drop_if_empty(session, &table.target, table.oid)?;
+    }
+    Ok(rows)
 }
 
 /// Why what a run did to a table can't be told from what others did.
@@ -65,10 +67,7 @@ fn not_exact(table: &LedgerTable) -> Option<String> {
 struct Shown {
     piece: usize,
     name: QualifiedName,
-    lower: String,
-    upper: String,
-    /// It took the place of an empty one.
-    replaced: bool,
+    bounds: KeyBounds,
     rows: u64,
     xids: Xids,
 }
@@ -108,17 +107,19 @@ fn undo(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<u64> {
     }
     let mut rows = 0;
     for (number, table) in run.tables.iter().enumerate() {
-        let target = QualifiedName::parse(&table.target).map_err(failed)?;
+        let target = &table.target;
         // The parent first, as everybody else locks them.
         session
             .execute(&format!("LOCK TABLE ONLY {target} IN ACCESS EXCLUSIVE MODE"))
             .map_err(|error| failed_while(error, &format!("locking {target}")))?;
-        if let Some(kept) = &table.kept {
-            rows += put_back(session, schema, run, number, &target, kept)?;
+        if let Some(kept) = table.kept_in(&run.run_id)? {
+            rows += put_back(session, schema, run, number, target, &kept)?;
             continue;
         }
-        for shown in shown(session, schema, run, number, &target)? {
-            take_away(session, &target, &shown)?;
+        let parent = catalog::relation(session, target).map_err(failed)?;
+        let parent = parent.ok_or_else(|| changed(&format!("{target} is gone")))?;
+        for shown in shown(session, schema, run, number)? {
+            take_away(session, &parent, &shown)?;
             rows += shown.rows;
         }
     }
@@ -132,15 +133,14 @@ fn put_back(
     run: &LedgerRun,
     number: usize,
     target: &QualifiedName,
-    kept: &str,
+    kept: &QualifiedName,
 ) -> Result<u64> {
-    let kept = QualifiedName::parse(kept).map_err(failed)?;
     let pieces = pieces(session, schema, run, number)?;
     let rows = pieces.iter().map(|piece| piece.rows).sum();
     let published = pieces.first().map_or(0, |piece| piece.published);
     let writers = pieces.iter().map(|piece| piece.xid).collect();
     let xids = Xids::of(&run.tables[number], writers, published);
-    if catalog::relation(session, &kept).map_err(failed)?.is_none() {
+    if catalog::relation(session, kept).map_err(failed)?.is_none() {
         return Err(refuse(
             format!("the run can't be undone: {kept} is gone, the table that was replaced"),
             "somebody dropped it",
@@ -150,8 +150,8 @@ fn put_back(
         failed_while(error, &format!("locking {kept}, the table that was replaced"))
     })?;
     check_content(session, target, rows, &xids)?;
-    replace::undo::put_back(session, target, &kept)?;
-    replace::undo::drop_schema(session, &kept)?;
+    replace::undo::put_back(session, target, kept)?;
+    replace::undo::drop_schema(session, kept)?;
     Ok(rows)
 }
 
@@ -170,24 +170,21 @@ fn pieces(
     run: &LedgerRun,
     number: usize,
 ) -> Result<Vec<Piece>> {
-    let found = session
-        .query(&format!(
-            "SELECT p.piece, p.rows, p.xid_from, r.xid_published
-               FROM {schema}.pieces p JOIN {schema}.runs r USING (run)
-              WHERE run = {} AND p.target = {number} ORDER BY p.piece",
-            quote_literal(&run.run_id).map_err(failed)?
-        ))
-        .map_err(failed)?;
-    let read = |row: &Row| {
-        let number = |name: &str| row.get(name).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-        Piece {
-            number: number("piece") as usize,
-            rows: number("rows"),
-            xid: number("xid_from"),
-            published: number("xid_published"),
-        }
+    let sql = format!(
+        "SELECT run, p.piece, p.rows, p.xid_from, r.xid_published
+           FROM {schema}.pieces p JOIN {schema}.runs r USING (run)
+          WHERE run = {} AND p.target = {number} ORDER BY p.piece",
+        quote_literal(&run.run_id).map_err(failed)?
+    );
+    let read = |row: &LedgerRow| {
+        Ok(Piece {
+            number: row.number("piece")?,
+            rows: row.number("rows")?,
+            xid: row.number("xid_from")?,
+            published: row.number("xid_published")?,
+        })
     };
-    Ok(found.iter().map(read).collect())
+    rows(session, &sql).map_err(failed)?.iter().map(read).collect()
 }
 
 /// The partitions of a table that the run showed, by the names that they have had since.
@@ -196,8 +193,8 @@ fn shown(
     schema: &str,
     run: &LedgerRun,
     number: usize,
-    target: &QualifiedName,
 ) -> Result<Vec<Shown>> {
+    let target = &run.tables[number].target;
     let mut partitions = Vec::new();
     for Piece { number: piece, rows, xid, published } in pieces(session, schema, run, number)? {
         let planned = run.pieces.iter().find(|planned| planned.number == piece);
@@ -214,9 +211,7 @@ fn shown(
         partitions.push(Shown {
             piece,
             name: name.map_err(failed)?,
-            lower: bounds.lower.clone(),
-            upper: bounds.upper.clone(),
-            replaced: bounds.replaces.is_some(),
+            bounds: bounds.clone(),
             rows,
             xids: Xids::of(&run.tables[number], vec![xid], published),
         });
@@ -230,9 +225,8 @@ pub fn shown_names(
     schema: &str,
     run: &LedgerRun,
     number: usize,
-    target: &QualifiedName,
 ) -> Result<BTreeMap<usize, QualifiedName>> {
-    let shown = shown(session, schema, run, number, target)?;
+    let shown = shown(session, schema, run, number)?;
     Ok(shown.into_iter().map(|shown| (shown.piece, shown.name)).collect())
 }
 
@@ -248,33 +242,31 @@ const CONTENT: &str = "
 /// Transaction numbers in rows have 32 bits.
 const XID_BITS: u64 = 0xffff_ffff;
 
-fn take_away(session: &mut Session, target: &QualifiedName, shown: &Shown) -> Result<()> {
-    let Shown { name, lower, upper, .. } = shown;
-    let attached = session
-        .query(&format!(
-            "SELECT FROM pg_inherits WHERE inhrelid = to_regclass({}) AND inhparent = to_regclass({})",
-            quote_literal(&name.to_string()).map_err(failed)?,
-            quote_literal(&target.to_string()).map_err(failed)?,
-        ))
-        .map_err(failed)?;
-    if attached.is_empty() {
-        return Err(changed(&format!("{name} is no partition of {target} any more")));
+fn take_away(session: &mut Session, parent: &Relation, shown: &Shown) -> Result<()> {
+    let Shown { name, bounds, .. } = shown;
+    let target = &parent.name;
+    if !existing::is_there(session, parent, name, bounds)? {
+        return Err(changed(&format!(
+            "{name} is no partition of {target} from {} to {} any more",
+            bounds.lower, bounds.upper
+        )));
     }
     session.execute(&format!("LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE")).map_err(failed)?;
     check_content(session, name, shown.rows, &shown.xids)?;
-    let indexes = existing::index_names(session, &name.to_string()).map_err(failed)?;
+    let indexes = existing::index_names(session, name).map_err(failed)?;
     session
         .execute(&format!("ALTER TABLE {target} DETACH PARTITION {name}; DROP TABLE {name}"))
         .map_err(|error| failed_while(error, &format!("dropping {name}")))?;
-    if !shown.replaced {
+    if bounds.replaces.is_none() {
         return Ok(());
     }
+    let (lower, upper) = (end_sql(parent, &bounds.lower)?, end_sql(parent, &bounds.upper)?);
     session
         .execute(&format!(
             "CREATE TABLE {name} PARTITION OF {target} FOR VALUES FROM ({lower}) TO ({upper})"
         ))
         .map_err(|error| failed_while(error, &format!("making the empty {name} again")))?;
-    for (parent, made) in existing::index_names(session, &name.to_string()).map_err(failed)? {
+    for (parent, made) in existing::index_names(session, name).map_err(failed)? {
         let before = indexes.iter().find(|(known, _)| *known == parent).map(|(_, name)| name);
         if let Some(before) = before.filter(|before| **before != made) {
             let index = QualifiedName::new(name.schema(), &made).map_err(failed)?;
@@ -306,17 +298,11 @@ fn check_content(
         .replace("{from}", &from.to_string())
         .replace("{to}", &to.to_string())
         .replace("{table}", &name.to_string());
-    let content = session.query(&sql).map_err(failed)?;
-    let number = |column: &str| {
-        content.first().and_then(|row| row.get(column)).and_then(|n| n.parse::<u64>().ok())
-    };
-    if number("rows") != Some(rows) || number("others") != Some(0) {
+    let [found, others] = numbers(session, &sql, ["rows", "others"])?;
+    if found != rows || others != 0 {
         return Err(changed(&format!(
-            "the rows of {name} were changed since ({} now, {} of them written by others or not to be \
-             told from theirs; {} were loaded)",
-            number("rows").unwrap_or(0),
-            number("others").unwrap_or(0),
-            rows
+            "the rows of {name} were changed since ({found} now, {others} of them written by others or \
+             not to be told from theirs; {rows} were loaded)"
         )));
     }
     Ok(())

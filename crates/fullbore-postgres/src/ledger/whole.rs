@@ -4,8 +4,10 @@
 use fullbore_core::error::Result;
 use fullbore_core::job::PartSpec;
 use fullbore_core::plan::Part;
+use fullbore_core::run_id::RunId;
 
 use super::parts::KnownPart;
+use super::roles::acting_as;
 use super::runs::{self, LedgerRun};
 use super::{TakenBack, locks, parts, take_back};
 use crate::connection::Session;
@@ -14,7 +16,12 @@ use crate::destination::Postgres;
 impl Postgres {
     /// What a run is a part of, if it is one.
     pub fn part_of(&self, schema: &str, run_id: &str) -> Result<Option<KnownPart>> {
-        parts::of_run(&mut self.control(), schema, run_id)
+        let mut session = self.control();
+        let part = parts::of_run(&mut session, schema, run_id)?;
+        if let Some(part) = &part {
+            parts::check_whole(&mut session, schema, part)?;
+        }
+        Ok(part)
     }
 
     /// The parts of a whole that are not loaded, in words.
@@ -40,16 +47,18 @@ impl Postgres {
             return self.take_back(schema, run);
         };
         let mut session = self.control();
-        // Who works on any of them holds up the others for long.
-        lock_members(&mut session, schema, &part.whole)?;
-        parts::alone(&mut session, &part.whole, |session| {
-            take_back_whole(session, schema, &part.whole)
+        acting_as(&mut session, run, |session| {
+            // Who works on any of them holds up the others for long.
+            lock_members(session, schema, &part.whole)?;
+            parts::alone(session, &part.whole, |session| {
+                take_back_whole(session, schema, &part.whole)
+            })
         })
     }
 }
 
 /// The runs of a whole, none of them worked on by anybody else.
-fn lock_members(session: &mut Session, schema: &str, whole: &str) -> Result<Vec<LedgerRun>> {
+fn lock_members(session: &mut Session, schema: &str, whole: &RunId) -> Result<Vec<LedgerRun>> {
     let mut members = Vec::new();
     for member in parts::of_whole(session, schema, whole)? {
         members.extend(runs::find(session, schema, &runs::Which::Run(&member.run_id))?);
@@ -62,14 +71,16 @@ fn lock_members(session: &mut Session, schema: &str, whole: &str) -> Result<Vec<
 
 /// Takes all parts back. What they share goes before the first of their rows in the ledger does: as
 /// long as it is there, the ledger says whose rows it holds, and whoever tries again finds it.
-fn take_back_whole(session: &mut Session, schema: &str, whole: &str) -> Result<TakenBack> {
+fn take_back_whole(session: &mut Session, schema: &str, whole: &RunId) -> Result<TakenBack> {
     // One may have joined them since.
     let members = lock_members(session, schema, whole)?;
     for member in &members {
         take_back::begin(session, schema, member)?;
     }
-    let mut all =
-        TakenBack { left_behind: take_back::drop_all(session, whole)?, ..TakenBack::default() };
+    let targets = members.iter().flat_map(|run| &run.tables).map(|table| &table.target);
+    let targets: Vec<_> = targets.collect();
+    let left_behind = take_back::drop_all(session, whole, &targets)?;
+    let mut all = TakenBack { left_behind, ..TakenBack::default() };
     if !all.left_behind.is_empty() {
         return Ok(all);
     }

@@ -5,6 +5,7 @@
 use fullbore_core::error::Result;
 use fullbore_core::plan::Plan;
 
+use super::ours;
 use crate::catalog::Column;
 use crate::connection::{Session, quote_identifier};
 use crate::error::{failed, failed_while};
@@ -43,6 +44,7 @@ pub fn show(
 ) -> Result<u64> {
     let columns = target.column_list(plan, table)?;
     let staging = target.staging(plan)?;
+    ours(session, &staging, &target.relation)?;
     let inserted = session
         .execute(&format!(
             "INSERT INTO {} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {staging}",

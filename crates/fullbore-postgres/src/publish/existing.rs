@@ -7,7 +7,10 @@
 //! is refused by name before a row moves.
 
 use fullbore_core::error::{DestinationFailure, Error, Result};
+use fullbore_core::plan::{KeyBounds, KeyEnd, PlannedPiece};
 
+use super::partitions::end_sql;
+use crate::catalog::Relation;
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use crate::error::{failed, failed_while, refuse, refused};
 use crate::target::Target;
@@ -15,37 +18,121 @@ use crate::target::Target;
 /// A partition of the target, its bounds as the server writes them.
 #[derive(Debug, Clone)]
 pub struct ExistingPartition {
-    pub name: String,
-    /// A literal, or `MINVALUE`.
-    pub lower: String,
-    /// A literal, or `MAXVALUE`; exclusive.
-    pub upper: String,
+    pub name: QualifiedName,
+    pub lower: KeyEnd,
+    /// Exclusive.
+    pub upper: KeyEnd,
 }
 
 /// The target's partitions, a DEFAULT one left out.
 pub fn partitions(session: &mut Session, oid: u32) -> Result<Vec<ExistingPartition>> {
+    partitions_where(session, oid, "true")
+}
+
+/// Those for which a condition on `n` (the schema) and `c` (the table) holds.
+fn partitions_where(
+    session: &mut Session,
+    oid: u32,
+    condition: &str,
+) -> Result<Vec<ExistingPartition>> {
     let rows = session
         .query(&format!(
-            "SELECT format('%I.%I', n.nspname, c.relname) AS name,
-                    pg_get_expr(c.relpartbound, c.oid) AS bound
+            "SELECT n.nspname, c.relname, pg_get_expr(c.relpartbound, c.oid) AS bound
                FROM pg_inherits i
                JOIN pg_class c ON c.oid = i.inhrelid
                JOIN pg_namespace n ON n.oid = c.relnamespace
-              WHERE i.inhparent = {oid} AND NOT i.inhdetachpending"
+              WHERE i.inhparent = {oid} AND NOT i.inhdetachpending AND {condition}"
         ))
         .map_err(refused)?;
-    Ok(rows
-        .iter()
-        .filter_map(|row| {
-            let bound = row.get("bound")?.strip_prefix("FOR VALUES FROM (")?;
-            let (lower, upper) = bound.strip_suffix(')')?.split_once(") TO (")?;
-            Some(ExistingPartition {
-                name: row.get("name")?.to_owned(),
-                lower: lower.to_owned(),
-                upper: upper.to_owned(),
-            })
-        })
-        .collect())
+    let mut found = Vec::new();
+    for row in &rows {
+        let bound = row.get("bound").and_then(|bound| bound.strip_prefix("FOR VALUES FROM ("));
+        let Some(ends) = bound.and_then(|bound| bound.strip_suffix(')')?.split_once(") TO ("))
+        else {
+            continue;
+        };
+        let name = QualifiedName::new(row.get("nspname"), row.get("relname").unwrap_or_default());
+        let name = name.map_err(refused)?;
+        let (lower, upper) = KeyEnd::parse(ends.0).zip(KeyEnd::parse(ends.1)).ok_or_else(|| {
+            refuse(
+                format!(
+                    "the partition {name} has bounds that can't be read: {} to {}",
+                    ends.0, ends.1
+                ),
+                "load with --publish append, which adds to partitions that are there",
+            )
+        })?;
+        found.push(ExistingPartition { name, lower, upper });
+    }
+    Ok(found)
+}
+
+/// The partition with the name and the range of the one whose place a piece takes, if the target has it
+/// now. The name may come from the ledger, where others can write: nothing of it is believed.
+pub fn in_place_of(
+    session: &mut Session,
+    parent: &Relation,
+    bounds: &KeyBounds,
+) -> Result<Option<QualifiedName>> {
+    let Some(wanted) = &bounds.replaces else { return Ok(None) };
+    let wanted = QualifiedName::parse(wanted).map_err(refused)?;
+    Ok(is_there(session, parent, &wanted, bounds)?.then_some(wanted))
+}
+
+/// Whether the target has a partition of a name and of a range now.
+pub fn is_there(
+    session: &mut Session,
+    parent: &Relation,
+    name: &QualifiedName,
+    bounds: &KeyBounds,
+) -> Result<bool> {
+    let literal = |text: &str| quote_literal(text).map_err(refused);
+    let condition = format!(
+        "n.nspname = {} AND c.relname = {}",
+        literal(name.schema().unwrap_or_default())?,
+        literal(name.name())?
+    );
+    for partition in partitions_where(session, parent.oid, &condition)? {
+        if partition.name == *name
+            && is_same(session, parent, &partition.lower, &bounds.lower)?
+            && is_same(session, parent, &partition.upper, &bounds.upper)?
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether two ends are the same value, perhaps of another time zone.
+fn is_same(session: &mut Session, parent: &Relation, one: &KeyEnd, other: &KeyEnd) -> Result<bool> {
+    if one == other || one.value().is_none() || other.value().is_none() {
+        return Ok(one == other);
+    }
+    let (one, other) = (end_sql(parent, one)?, end_sql(parent, other)?);
+    let rows = session.query(&format!("SELECT {one} = {other} AS same")).map_err(refused)?;
+    Ok(rows.first().and_then(|row| row.get("same")) == Some("t"))
+}
+
+/// The partition whose place a piece takes, if it takes one; refused where the target has it no more.
+pub fn replaced(
+    session: &mut Session,
+    parent: &Relation,
+    piece: &PlannedPiece,
+) -> Result<Option<QualifiedName>> {
+    let Some(bounds) = piece.bounds.as_ref() else { return Ok(None) };
+    let Some(wanted) = &bounds.replaces else { return Ok(None) };
+    let found = in_place_of(session, parent, bounds)?.ok_or_else(|| Error::Destination {
+        message: format!(
+            "{wanted}, whose place piece {} is to take, is no partition of {} with the range {} to {}",
+            piece.number, parent.name, bounds.lower, bounds.upper
+        ),
+        hint: Some(
+            "somebody dropped, detached or renamed it, or changed the ledger; nothing was published"
+                .into(),
+        ),
+        kind: DestinationFailure::Constraint,
+    })?;
+    Ok(Some(found))
 }
 
 /// What a partition has of its own, so that another table can't take its place unnoticed.
@@ -115,7 +202,11 @@ const OWN_PROPERTIES: &str = "
     ORDER BY 1";
 
 /// Refuses a partition that the loaded one can't take the place of.
-pub fn check_replaceable(session: &mut Session, parent: u32, partition: &str) -> Result<()> {
+pub fn check_replaceable(
+    session: &mut Session,
+    parent: u32,
+    partition: &QualifiedName,
+) -> Result<()> {
     let append = "load with --publish append, which adds to partitions that are there";
     let own = own_properties(session, parent, partition).map_err(refused)?;
     if !own.is_empty() {
@@ -141,15 +232,15 @@ pub fn check_replaceable(session: &mut Session, parent: u32, partition: &str) ->
 fn own_properties(
     session: &mut Session,
     parent: u32,
-    partition: &str,
+    partition: &QualifiedName,
 ) -> Result<Vec<String>, ConnectionError> {
-    let part = format!("{}::regclass", quote_literal(partition)?);
+    let part = format!("{}::regclass", quote_literal(&partition.to_string())?);
     let sql = OWN_PROPERTIES.replace("{part}", &part).replace("{parent}", &parent.to_string());
     let rows = session.query(&sql)?;
     Ok(rows.iter().filter_map(|row| row.get("what")).map(str::to_owned).collect())
 }
 
-fn is_empty(session: &mut Session, partition: &str) -> Result<bool, ConnectionError> {
+fn is_empty(session: &mut Session, partition: &QualifiedName) -> Result<bool, ConnectionError> {
     let rows = session.query(&format!("SELECT EXISTS (SELECT FROM {partition}) AS filled"))?;
     Ok(rows.first().and_then(|row| row.get("filled")) == Some("f"))
 }
@@ -157,14 +248,14 @@ fn is_empty(session: &mut Session, partition: &str) -> Result<bool, ConnectionEr
 /// The indexes of a partition by the parent's that they belong to: parent, name.
 pub fn index_names(
     session: &mut Session,
-    partition: &str,
+    partition: &QualifiedName,
 ) -> Result<Vec<(String, String)>, ConnectionError> {
     let rows = session.query(&format!(
         "SELECT h.inhparent AS parent, c.relname AS name
            FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
            JOIN pg_inherits h ON h.inhrelid = i.indexrelid
           WHERE i.indrelid = {}::regclass ORDER BY 1",
-        quote_literal(partition)?
+        quote_literal(&partition.to_string())?
     ))?;
     let text = |row: &crate::connection::Row, name| row.get(name).unwrap_or_default().to_owned();
     Ok(rows.iter().map(|row| (text(row, "parent"), text(row, "name"))).collect())
@@ -187,7 +278,8 @@ pub fn lock_parent(session: &mut Session, target: &Target) -> Result<()> {
 /// Takes an empty partition away, in the transaction that is open and has locked its parent. It is
 /// locked and detached before it is looked at: then nobody can add a row any more, or give it something
 /// of its own.
-pub fn vacate(session: &mut Session, target: &Target, partition: &str) -> Result<Vacated> {
+pub fn vacate(session: &mut Session, target: &Target, partition: QualifiedName) -> Result<Vacated> {
+    let partition = &partition;
     let parent = target.name();
     session
         .execute(&format!("LOCK TABLE {partition} IN ACCESS EXCLUSIVE MODE"))
@@ -220,7 +312,7 @@ pub fn vacate(session: &mut Session, target: &Target, partition: &str) -> Result
     session
         .execute(&format!("DROP TABLE {partition}"))
         .map_err(|error| failed_while(error, &format!("dropping the empty {partition}")))?;
-    Ok(Vacated { name: QualifiedName::parse(partition).map_err(failed)?, indexes })
+    Ok(Vacated { name: partition.clone(), indexes })
 }
 
 /// Gives an attached partition the names of the one whose place it took.
@@ -235,7 +327,7 @@ pub fn take_names(session: &mut Session, made: &QualifiedName, vacated: &Vacated
         run(session, format!("ALTER TABLE {made} SET SCHEMA {}", quote(to)?))?;
         made = QualifiedName::new(schema, made.name()).map_err(failed)?;
     }
-    for (parent, name) in index_names(session, &made.to_string()).map_err(failed)? {
+    for (parent, name) in index_names(session, &made).map_err(failed)? {
         let old = vacated.indexes.iter().find(|(known, _)| *known == parent);
         if let Some((_, old)) = old {
             let index = QualifiedName::new(schema, &name).map_err(failed)?;

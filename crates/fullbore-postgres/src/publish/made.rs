@@ -64,7 +64,7 @@ fn not_made(error: ConnectionError, target: &Target) -> Error {
 
 /// Takes away what the run made of its targets, unless somebody has put something into them.
 pub fn take_away(postgres: &Postgres, session: &mut Session) -> Result<()> {
-    let made: Vec<(String, u32)> = match postgres.ledger() {
+    let made: Vec<(QualifiedName, u32)> = match postgres.ledger() {
         // It also knows what an earlier attempt made.
         Some(ledger) => {
             let which = runs::Which::Run(&ledger.run_id);
@@ -77,7 +77,7 @@ pub fn take_away(postgres: &Postgres, session: &mut Session) -> Result<()> {
             let is_whole = |target: &Target| target.publish != Publish::Append || target.atomic;
             let made = postgres.made();
             let made = made.iter().filter(|(table, _)| is_whole(&postgres.targets()[**table]));
-            made.map(|(_, relation)| (relation.name.to_string(), relation.oid)).collect()
+            made.map(|(_, relation)| (relation.name.clone(), relation.oid)).collect()
         }
     };
     for (name, oid) in made {
@@ -88,10 +88,9 @@ pub fn take_away(postgres: &Postgres, session: &mut Session) -> Result<()> {
 
 /// Drops a table that the run made, unless it is another one by now, or somebody has put rows or
 /// partitions into it since.
-pub fn drop_if_empty(session: &mut Session, target: &str, oid: u32) -> Result<()> {
-    let name = QualifiedName::parse(target).map_err(failed)?;
+pub fn drop_if_empty(session: &mut Session, name: &QualifiedName, oid: u32) -> Result<()> {
     let is_ours = |found: Option<catalog::Relation>| found.is_some_and(|found| found.oid == oid);
-    if !is_ours(catalog::relation(session, &name).map_err(failed)?) {
+    if !is_ours(catalog::relation(session, name).map_err(failed)?) {
         return Ok(());
     }
     let literal = quote_literal(&name.to_string()).map_err(failed)?;

@@ -23,8 +23,8 @@ use crate::catalog::{self, Relation};
 use crate::connection::{QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse, refused};
-use crate::ledger::Ledger;
 use crate::ledger::runs::{self, State};
+use crate::ledger::{Begun, Ledger};
 use crate::target::Target;
 use crate::verify::staged;
 
@@ -106,6 +106,31 @@ fn commit(session: &mut Session) -> Result<()> {
     Ok(())
 }
 
+/// A table that the run made beside its target, by its name; `None` where there is none. One that somebody
+/// else has put there is refused: whoever owns a table can have code run by those who write to it.
+pub fn ours(
+    session: &mut Session,
+    name: &QualifiedName,
+    target: &Relation,
+) -> Result<Option<Relation>> {
+    let found = catalog::relation(session, name).map_err(failed)?;
+    match found {
+        // A replacement belongs to whom the target belongs.
+        Some(table) if table.kind != 'r' || !table.is_mine && table.owner != target.owner => {
+            Err(Error::Destination {
+                message: format!("{name}, which this load makes, was put there by another role"),
+                hint: Some(
+                    "nothing was published; have it dropped, and let nobody else CREATE in the \
+                     target's schema"
+                        .into(),
+                ),
+                kind: DestinationFailure::Other,
+            })
+        }
+        found => Ok(found),
+    }
+}
+
 /// Refuses to go on where a table that a committed piece filled is gone.
 pub fn check_staged(
     session: &mut Session,
@@ -123,7 +148,7 @@ pub fn check_staged(
             Publish::Append | Publish::Replace => target.staging(plan)?,
             Publish::Partitions => target.piece(plan, piece.piece)?,
         };
-        if catalog::relation(session, &name).map_err(failed)?.is_none() {
+        if ours(session, &name, &target.relation)?.is_none() {
             return Err(refuse(
                 format!("{name} is gone, which holds rows of piece {}", piece.piece),
                 format!(
@@ -325,7 +350,16 @@ fn left_alone(postgres: &Postgres, plan: &Plan) -> Vec<String> {
 /// shown.
 fn is_ours(session: &mut Session, ledger: &Ledger) -> Result<bool> {
     let (schema, run_id) = (&ledger.schema, &ledger.run_id);
+    if ledger.begun() == Begun::No {
+        return Ok(false);
+    }
     let known = runs::find(session, schema, &runs::Which::Run(run_id))?;
+    if ledger.begun() == Begun::Unsure && !known.is_empty() {
+        if !runs::has_our_row(session, ledger)? {
+            return Ok(false);
+        }
+        ledger.set_begun(Begun::Yes);
+    }
     let before = runs::begin_abort(session, schema, run_id, Some(ledger.attempt()))?;
     Ok(match before {
         Some(state) => !matches!(state, State::Published | State::Finished | State::Undone),

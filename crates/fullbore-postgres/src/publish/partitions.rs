@@ -5,10 +5,10 @@
 //! it holds the piece to its range, and lets ATTACH skip its scan.
 
 use fullbore_core::error::{DestinationFailure, Error, Result};
-use fullbore_core::plan::{KeyBounds, Plan, PlannedPiece};
+use fullbore_core::plan::{KeyBounds, KeyEnd, Plan, PlannedPiece};
 
 use super::indexes::{self, Job};
-use super::{existing, ranges};
+use super::{existing, ours, ranges};
 use crate::catalog::{self, IndexDefinition, Relation};
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
@@ -39,15 +39,23 @@ pub fn check(relation: &Relation) -> Result<()> {
     }
 }
 
-/// The column that the target is partitioned by.
-pub fn key(target: &Target) -> Result<&str> {
-    let columns = target.relation.partition_key.as_ref().map(|(_, columns)| columns.as_slice());
+/// The column that a table is partitioned by.
+pub fn key(relation: &Relation) -> Result<&str> {
+    let columns = relation.partition_key.as_ref().map(|(_, columns)| columns.as_slice());
     match columns {
         Some([column]) => Ok(column),
         _ => Err(refuse(
-            format!("{} has no single partition key", target.name()),
+            format!("{} has no single partition key", relation.name),
             "name the key with --partition-by COLUMN",
         )),
+    }
+}
+
+/// One end of a range as SQL: a literal of the type that the key has now.
+pub fn end_sql(relation: &Relation, end: &KeyEnd) -> Result<String> {
+    match end.value() {
+        None => Ok(end.to_string()),
+        Some(value) => relation.literal(key(relation)?, value),
     }
 }
 
@@ -112,14 +120,14 @@ pub fn like(parent: &QualifiedName, name: &QualifiedName, check: &str, tablespac
 
 /// The CHECK that holds a piece to its range.
 pub fn range_check(target: &Target, piece: &PlannedPiece) -> Result<String> {
-    let key = quote_identifier(key(target)?).map_err(failed)?;
+    let relation = &target.relation;
+    let key = quote_identifier(key(relation)?).map_err(failed)?;
     let KeyBounds { lower, upper, .. } = bounds(piece);
     let mut range = format!("{key} IS NOT NULL");
-    if lower != "MINVALUE" {
-        range.push_str(&format!(" AND {key} >= {lower}"));
-    }
-    if upper != "MAXVALUE" {
-        range.push_str(&format!(" AND {key} < {upper}"));
+    for (comparison, end) in [(">=", lower), ("<", upper)] {
+        if end.value().is_some() {
+            range.push_str(&format!(" AND {key} {comparison} {}", end_sql(relation, end)?));
+        }
     }
     Ok(format!("CONSTRAINT {RANGE_CHECK} CHECK ({range})"))
 }
@@ -161,7 +169,7 @@ pub fn index_jobs(
     target: &Target,
 ) -> Result<Vec<Job>> {
     let mut session = postgres.control();
-    let oid = current_oid(&mut session, target)?;
+    let oid = current(&mut session, target)?.oid;
     let wanted = catalog::indexes(&mut session, oid).map_err(failed)?;
     let may_be_built = postgres.is_later_attempt();
     let mut jobs = Vec::new();
@@ -197,10 +205,10 @@ fn is_alike(wanted: &IndexDefinition, built: &IndexDefinition) -> bool {
         && definition(wanted) == definition(built)
 }
 
-/// The target's object id now: a table made by this run was described before it was made.
-fn current_oid(session: &mut Session, target: &Target) -> Result<u32> {
+/// The target as it is now: a table made by this run was described before it was made.
+fn current(session: &mut Session, target: &Target) -> Result<Relation> {
     let relation = catalog::relation(session, target.name()).map_err(failed)?;
-    relation.map(|relation| relation.oid).ok_or_else(|| {
+    relation.ok_or_else(|| {
         refuse(format!("{} is gone", target.name()), "somebody dropped it during the load")
     })
 }
@@ -215,7 +223,7 @@ pub fn loaded_pieces<'a>(
     let mut loaded = Vec::new();
     for piece in plan.pieces.iter().filter(|piece| piece.table == table) {
         let name = target.piece(plan, piece.number)?;
-        if catalog::relation(session, &name).map_err(failed)?.is_some() {
+        if ours(session, &name, &target.relation)?.is_some() {
             loaded.push((piece, name));
         }
     }
@@ -249,9 +257,11 @@ pub fn show(
         });
     }
     ranges::lock_if_replaced(session, &[plan], table, target)?;
+    let relation = current(session, target)?;
     for (piece, name) in loaded {
-        let KeyBounds { lower, upper, replaces, .. } = bounds(piece);
-        let vacated = match replaces {
+        let KeyBounds { lower, upper, .. } = bounds(piece);
+        let (lower, upper) = (end_sql(&relation, lower)?, end_sql(&relation, upper)?);
+        let vacated = match existing::replaced(session, &relation, piece)? {
             Some(partition) => Some(existing::vacate(session, target, partition)?),
             None => None,
         };
@@ -288,10 +298,9 @@ pub fn shown(
 ) -> Result<Vec<QualifiedName>> {
     let loaded = loaded_pieces(session, plan, table, target)?;
     let mut names: Vec<QualifiedName> = loaded.into_iter().map(|(_, name)| name).collect();
+    let relation = current(session, target)?;
     for piece in plan.pieces.iter().filter(|piece| piece.table == table) {
-        if let Some(partition) = &bounds(piece).replaces {
-            names.push(QualifiedName::parse(partition).map_err(failed)?);
-        }
+        names.extend(existing::in_place_of(session, &relation, bounds(piece))?);
     }
     Ok(names)
 }

@@ -8,12 +8,13 @@ use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::Publish;
 use fullbore_core::plan::{Part, Plan};
 
-use super::{BEGIN, append, commit, indexes, partitions, ranges, replace};
-use crate::catalog;
+use super::{BEGIN, append, commit, indexes, ours, partitions, ranges, replace};
 use crate::connection::{Session, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::ledger::parts::{self, KnownPart};
+use crate::ledger::read::numbers;
+use crate::ledger::runs::State;
 use crate::ledger::{Ledger, locks, runs, shown};
 use crate::target::Target;
 
@@ -51,11 +52,11 @@ fn is_to_be_made(
     part: &Part,
 ) -> Result<bool> {
     let staging = target.staging(plan)?;
-    if catalog::relation(session, &staging).map_err(failed)?.is_none() {
+    if ours(session, &staging, &target.relation)?.is_none() {
         return Ok(true);
     }
     let known = parts::of_whole(session, &ledger.schema, &part.whole)?;
-    if known.iter().any(|known| known.run_id != plan.run_id && known.may_have_rows()) {
+    if known.iter().any(|known| *known.run_id != plan.run_id && known.may_have_rows()) {
         return Ok(false);
     }
     tracing::warn!("{staging} is made anew: no part of this load has filled it");
@@ -74,13 +75,13 @@ fn plans_of_others(
 ) -> Result<Vec<Plan>> {
     let mut plans = Vec::new();
     for other in parts::of_whole(session, &ledger.schema, &part.whole)? {
-        if other.run_id == plan.run_id {
+        if *other.run_id == plan.run_id {
             continue;
         }
         let found = runs::find(session, &ledger.schema, &runs::Which::Run(&other.run_id))?;
         let Some(run) = found.into_iter().next() else { continue };
         plans.push(Plan {
-            run_id: run.run_id,
+            run_id: run.run_id.into(),
             // What is asked of it are its pieces and their tables' names.
             tables: Vec::new(),
             pieces: run.pieces,
@@ -155,7 +156,7 @@ pub fn take_away(
     let taken = parts::alone(session, &part.whole, |session| {
         let Some(ledger) = postgres.ledger() else { return Ok(Vec::new()) };
         let known = parts::of_whole(session, &ledger.schema, &part.whole)?;
-        let is_last = known.iter().all(|known| known.run_id == plan.run_id);
+        let is_last = known.iter().all(|known| *known.run_id == plan.run_id);
         Ok(super::take_away(postgres, session, plan, is_last))
     });
     taken.unwrap_or_else(|error| {
@@ -211,7 +212,7 @@ fn publish(
         if !missing.is_empty() {
             return Ok(Shown::NotYet(missing));
         }
-        for other in known.iter().filter(|other| other.run_id != plan.run_id) {
+        for other in known.iter().filter(|other| *other.run_id != plan.run_id) {
             // A host that began to publish and went away may have left an index half built.
             locks::end_sessions(session, &other.run_id);
         }
@@ -222,8 +223,8 @@ fn publish(
 }
 
 fn is_shown(known: &[KnownPart], run_id: &str) -> bool {
-    let shown = |part: &KnownPart| matches!(part.state.as_str(), "published" | "finished");
-    known.iter().any(|part| part.run_id == run_id && shown(part))
+    let shown = |part: &KnownPart| matches!(part.state, State::Published | State::Finished);
+    known.iter().any(|part| *part.run_id == *run_id && shown(part))
 }
 
 /// The parts that are not loaded, those never begun among them.
@@ -260,6 +261,7 @@ fn show(
     parts::lock_rows(session, schema, whole)?;
     // What was read before the lock may have changed with a new attempt.
     let known = parts::of_whole(session, schema, whole)?;
+    parts::check_roles(session, &known)?;
     let missing = missing(&known, part);
     if !missing.is_empty() {
         return Err(Error::Destination {
@@ -311,14 +313,12 @@ fn pieces_of(
     table: usize,
 ) -> Result<(usize, u64)> {
     let run = quote_literal(run_id).map_err(failed)?;
-    let rows = session
-        .query(&format!(
-            "SELECT count(*) AS n, coalesce(sum(rows), 0) AS rows FROM {schema}.pieces
-              WHERE run = {run} AND target = {table}"
-        ))
-        .map_err(failed)?;
-    let number = |name| rows.first()?.get(name)?.parse::<u64>().ok();
-    Ok((number("n").unwrap_or_default() as usize, number("rows").unwrap_or_default()))
+    let sql = format!(
+        "SELECT count(*) AS n, coalesce(sum(rows), 0) AS rows FROM {schema}.pieces
+          WHERE run = {run} AND target = {table}"
+    );
+    let [count, rows] = numbers(session, &sql, ["n", "rows"])?;
+    Ok((count as usize, rows))
 }
 
 /// Nothing is left to do for any part.

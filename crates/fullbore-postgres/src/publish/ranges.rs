@@ -4,7 +4,7 @@ use fullbore_core::error::Result;
 use fullbore_core::plan::{KeyBounds, Plan, PlannedPiece};
 
 use super::existing;
-use super::partitions::bounds;
+use super::partitions::{bounds, end_sql};
 use crate::connection::Session;
 use crate::error::{failed, failed_while};
 use crate::naming::derived;
@@ -60,8 +60,10 @@ fn try_range(
     target: &Target,
     piece: &PlannedPiece,
 ) -> Result<()> {
-    let KeyBounds { lower, upper, replaces, .. } = bounds(piece);
-    if let Some(partition) = replaces {
+    let relation = &target.relation;
+    let KeyBounds { lower, upper, .. } = bounds(piece);
+    let (lower, upper) = (end_sql(relation, lower)?, end_sql(relation, upper)?);
+    if let Some(partition) = existing::replaced(session, relation, piece)? {
         existing::vacate(session, target, partition)?;
     }
     // Not the piece's own name: that of another part of the load may be there already.

@@ -15,6 +15,7 @@ use super::{PieceProof, store};
 use crate::connection::{QualifiedName, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse};
+use crate::ledger::read::{LedgerRow, rows};
 use crate::ledger::runs::{LedgerRun, LedgerTable, State};
 use crate::ledger::undo;
 
@@ -124,7 +125,7 @@ impl Postgres {
             parts = mended;
         }
         let mut report = Report {
-            run_id: run.run_id.clone(),
+            run_id: run.run_id.to_string(),
             rows: parts.iter().map(|part| part.expected().rows).sum(),
             pieces: parts.iter().map(|part| part.pieces.len() as u64).sum(),
             columns: 0,
@@ -163,27 +164,20 @@ impl Postgres {
     }
 
     fn kept_pieces(&self, schema: &str, run: &LedgerRun) -> Result<BTreeMap<usize, Kept>> {
-        let rows = self
-            .control()
-            .query(&format!(
-                "SELECT piece, target, rows, rejected, xid_from FROM {schema}.pieces WHERE run = {}",
-                quote_literal(&run.run_id).map_err(failed)?
-            ))
-            .map_err(failed)?;
-        let number =
-            |row: &crate::connection::Row, name: &str| row.get(name).and_then(|n| n.parse().ok());
-        Ok(rows
-            .iter()
-            .filter_map(|row| {
-                let kept = Kept {
-                    table: number(row, "target")? as usize,
-                    rows: number(row, "rows")?,
-                    rejected: number(row, "rejected")?,
-                    xid: (number(row, "xid_from")? & XID_BITS) as u32,
-                };
-                Some((number(row, "piece")? as usize, kept))
-            })
-            .collect())
+        let sql = format!(
+            "SELECT run, piece, target, rows, rejected, xid_from FROM {schema}.pieces WHERE run = {}",
+            quote_literal(&run.run_id).map_err(failed)?
+        );
+        let read = |row: &LedgerRow| {
+            let kept = Kept {
+                table: row.number("target")?,
+                rows: row.number("rows")?,
+                rejected: row.number("rejected")?,
+                xid: (row.number::<u64>("xid_from")? & XID_BITS) as u32,
+            };
+            Ok((row.number("piece")?, kept))
+        };
+        rows(&mut self.control(), &sql).map_err(failed)?.iter().map(read).collect()
     }
 
     /// Where the rows of a table of the run are now.
@@ -196,7 +190,7 @@ impl Postgres {
         told: &Told,
     ) -> Result<Vec<Part>> {
         let table = &run.tables[number];
-        let target = QualifiedName::parse(&table.target).map_err(failed)?;
+        let target = table.target.clone();
         if pieces.is_empty() {
             return Ok(Vec::new());
         }
@@ -217,7 +211,7 @@ impl Postgres {
                 ));
             }
             Publish::Partitions => {
-                let shown = undo::shown_names(&mut self.control(), schema, run, number, &target)?;
+                let shown = undo::shown_names(&mut self.control(), schema, run, number)?;
                 let mut parts = Vec::new();
                 for (piece, proof) in pieces {
                     let Some(holder) = shown.get(&piece) else { continue };
@@ -266,27 +260,24 @@ impl Postgres {
 
     /// The transaction that showed the run's rows.
     fn xid_published(&self, schema: &str, run: &LedgerRun) -> Result<u32> {
-        let rows = self
-            .control()
-            .query(&format!(
-                "SELECT xid_published FROM {schema}.runs WHERE run = {}",
-                quote_literal(&run.run_id).map_err(failed)?
-            ))
-            .map_err(failed)?;
-        let xid = rows.first().and_then(|row| row.get("xid_published"));
-        let xid = xid.and_then(|xid| xid.parse::<u64>().ok()).ok_or_else(|| {
-            refuse(
-                format!("the ledger does not tell how run {} was shown", run.run_id),
-                "somebody changed the ledger",
-            )
-        })?;
+        let sql = format!(
+            "SELECT run, xid_published FROM {schema}.runs WHERE run = {}",
+            quote_literal(&run.run_id).map_err(failed)?
+        );
+        let rows = rows(&mut self.control(), &sql).map_err(failed)?;
+        let xid =
+            rows.first().map(|row| row.number::<u64>("xid_published")).ok_or_else(|| {
+                refuse(
+                    format!("the ledger does not tell how run {} was shown", run.run_id),
+                    "somebody changed the ledger",
+                )
+            })??;
         Ok((xid & XID_BITS) as u32)
     }
 
     /// Columns of a table that did not come from files.
-    fn left_out(&self, target: &str, sent: &[String]) -> Result<Option<String>> {
-        let name = QualifiedName::parse(target).map_err(failed)?;
-        let found = crate::catalog::relation(&mut self.control(), &name).map_err(failed)?;
+    fn left_out(&self, target: &QualifiedName, sent: &[String]) -> Result<Option<String>> {
+        let found = crate::catalog::relation(&mut self.control(), target).map_err(failed)?;
         let Some(relation) = found else { return Ok(None) };
         let columns = relation.columns.iter().map(|column| &column.name);
         let left: Vec<&str> =

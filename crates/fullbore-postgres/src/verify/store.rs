@@ -14,6 +14,8 @@ use super::PieceProof;
 use crate::connection::{ConnectionError, Session, quote_literal};
 use crate::error::{failed, refuse};
 use crate::ledger::Ledger;
+use crate::ledger::read::{LedgerRow, rows};
+use crate::ledger::runs::is_there;
 
 const TABLE: &str = "
     CREATE TABLE IF NOT EXISTS {s}.checksums (
@@ -51,11 +53,7 @@ pub fn make(session: &mut Session, schema: &str) -> Result<()> {
 }
 
 fn exists(session: &mut Session, schema: &str) -> Result<bool, ConnectionError> {
-    let rows = session.query(&format!(
-        "SELECT to_regclass({}) IS NOT NULL AS known",
-        quote_literal(&format!("{schema}.checksums"))?
-    ))?;
-    Ok(rows.first().and_then(|row| row.get("known")) == Some("t"))
+    is_there(session, schema, "checksums")
 }
 
 /// The statement that keeps a piece's proof.
@@ -108,32 +106,20 @@ pub fn read(session: &mut Session, schema: &str, run: &str) -> Result<BTreeMap<u
     if !exists(session, schema).map_err(failed)? {
         return Ok(BTreeMap::new());
     }
-    let rows = session
-        .query(&format!(
-            "SELECT c.piece, c.proof FROM {schema}.checksums c
-               JOIN {schema}.pieces p ON p.run = c.run AND p.piece = c.piece
-              WHERE c.run = {}",
-            quote_literal(run).map_err(failed)?
-        ))
-        .map_err(failed)?;
-    rows.iter()
-        .map(|row| {
-            let piece = row.get("piece").and_then(|piece| piece.parse().ok());
-            let proof = row.get("proof").and_then(|proof| serde_json::from_str(proof).ok());
-            piece.zip(proof).ok_or_else(|| {
-                refuse(
-                    format!("the ledger's checksums of run {run} can't be read"),
-                    "they were written by another version of Fullbore, or somebody changed them",
-                )
-            })
-        })
-        .collect()
+    let sql = format!(
+        "SELECT c.run, c.piece, c.proof FROM {schema}.checksums c
+           JOIN {schema}.pieces p ON p.run = c.run AND p.piece = c.piece
+          WHERE c.run = {}",
+        quote_literal(run).map_err(failed)?
+    );
+    let read = |row: &LedgerRow| Ok((row.number("piece")?, row.json("proof")?));
+    rows(session, &sql).map_err(failed)?.iter().map(read).collect()
 }
 
 /// The transaction that is open, as rows tell it. All rows of a piece that is summed are written by it
 /// alone: savepoints would be transactions of their own, whose numbers nobody could ask for afterwards.
 pub fn transaction(session: &mut Session) -> Result<u32, ConnectionError> {
-    let rows = session.query("SELECT pg_current_xact_id()::xid AS xid")?;
-    let xid = rows.first().and_then(|row| row.get("xid")).and_then(|xid| xid.parse().ok());
+    let rows = rows(session, "SELECT pg_current_xact_id()::xid AS xid")?;
+    let xid = rows.first().and_then(|row| row.number("xid").ok());
     xid.ok_or_else(|| ConnectionError::protocol("the server did not tell its transaction"))
 }

@@ -117,7 +117,7 @@ impl<'a> PostgresWriter<'a> {
     ) -> Result<Option<DirectLoad>> {
         let Some(direct) = &target.direct else { return Ok(None) };
         let range = match &piece.bounds {
-            Some(bounds) => Some(range_options(partitions::key(target)?, bounds)?),
+            Some(bounds) => Some(range_options(partitions::key(&target.relation)?, bounds)?),
             None => None,
         };
         DirectLoad::begin(&mut self.session, direct, table, column_list, range).map(Some)

@@ -9,7 +9,6 @@ use fullbore_postgres::catalog::publications_for_all_tables;
 use fullbore_postgres::connection::{ConnectionError, QualifiedName, Session, quote_identifier};
 use fullbore_preflight::Error;
 
-use crate::state::new_run_id;
 use crate::words::complain;
 
 const PREFIX: &str = "fullbore_preflight_";
@@ -42,9 +41,13 @@ impl Scratch {
             ));
         }
         let notes = drop_abandoned(&mut session).map_err(failed)?;
-        let id = new_run_id();
-        let schema = format!("{PREFIX}{id}");
-        let key = i64::from_str_radix(&id, 16).expect("it is hexadecimal");
+        let mut number = [0; 8];
+        getrandom::fill(&mut number).map_err(|error| Error::System {
+            what: "have a random name for the scratch schema",
+            source: std::io::Error::other(error),
+        })?;
+        let key = i64::from_be_bytes(number);
+        let schema = format!("{PREFIX}{key:016x}");
         session
             .execute(&format!(
                 "SET statement_timeout = 0; SET idle_session_timeout = 0; \
@@ -116,12 +119,14 @@ impl Drop for Scratch {
 fn drop_abandoned(session: &mut Session) -> Result<Vec<String>, ConnectionError> {
     let found = session.query(&format!(
         "SELECT nspname FROM pg_catalog.pg_namespace
-          WHERE nspname ~ '^{PREFIX}[0-9a-f]{{12}}$'
+          WHERE nspname ~ '^{PREFIX}([0-9a-f]{{12}}|[0-9a-f]{{16}})$'
             AND pg_catalog.pg_has_role(nspowner, 'USAGE')"
     ))?;
     let mut notes = Vec::new();
     for name in found.iter().filter_map(|row| row.get(0)) {
-        let Ok(key) = i64::from_str_radix(&name[PREFIX.len()..], 16) else { continue };
+        let number = name.strip_prefix(PREFIX).map(|digits| u64::from_str_radix(digits, 16));
+        let Some(Ok(number)) = number else { continue };
+        let key = number.cast_signed();
         let locked = session
             .query(&format!("SELECT pg_catalog.pg_try_advisory_lock({key}) AS locked"))?
             .first()

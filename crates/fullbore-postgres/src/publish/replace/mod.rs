@@ -27,6 +27,7 @@ use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::plan::Plan;
 
 use super::indexes::Job;
+use super::ours;
 use crate::catalog::{self, Relation};
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
@@ -102,7 +103,7 @@ fn swap(
     staging: &QualifiedName,
     kept: Option<&QualifiedName>,
 ) -> Result<Vec<String>> {
-    let new = known(session, staging)?;
+    let new = ours(session, staging, old)?.ok_or_else(|| changed(staging, "it is gone"))?;
     let name = &old.name;
     definition::equal(session, old, new.oid, definition::With::ForeignKeys)?;
     let renamed_indexes = rebuild::renames(session, old, new.oid)?;

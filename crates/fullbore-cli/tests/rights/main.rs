@@ -1,0 +1,9 @@
+//! What a load does with the rights of who runs it, and what others could make it do with them.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod run_ids;
+
+/// The schema of the ledger, where none is named.
+const LEDGER: &str = "fullbore";

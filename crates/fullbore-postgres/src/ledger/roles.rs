@@ -1,0 +1,71 @@
+//! Whose run it is: the role that began it goes on with it and publishes it. Who takes back a run of
+//! another role does so with that role's rights, so that nothing can be dropped which was not that role's
+//! to drop.
+
+use fullbore_core::error::{Error, Result};
+
+use super::read::{Role, rows};
+use super::runs::LedgerRun;
+use crate::connection::{ConnectionError, Session};
+use crate::destination::Postgres;
+use crate::error::{failed, failed_while, refuse};
+
+/// The role whose rights the session has.
+pub fn current(session: &mut Session) -> Result<Role> {
+    let rows = rows(session, "SELECT current_user AS role").map_err(failed)?;
+    let row = rows.first().ok_or_else(|| failed(ConnectionError::protocol("no role was told")))?;
+    row.role("role")
+}
+
+impl Postgres {
+    /// Refuses to go on with a run that another role has begun.
+    pub fn check_own(&self, run: &LedgerRun) -> Result<()> {
+        let role = current(&mut self.control())?;
+        match role == run.role {
+            true => Ok(()),
+            false => Err(not_own(run, &role)),
+        }
+    }
+}
+
+fn not_own(run: &LedgerRun, role: &Role) -> Error {
+    let (theirs, ours) = (run.role.for_people(), role.for_people());
+    refuse(
+        format!(
+            "run {} of this job was begun by role {theirs}, and this is role {ours}",
+            run.run_id
+        ),
+        format!(
+            "connect as {theirs} (or with options=-c role={theirs} in the URL), or have that run taken \
+             back with `fullbore runs abort {}`; without --resume the load begins anew",
+            run.run_id
+        ),
+    )
+}
+
+/// Does something with the rights of the role that began a run.
+pub fn acting_as<T>(
+    session: &mut Session,
+    run: &LedgerRun,
+    work: impl FnOnce(&mut Session) -> Result<T>,
+) -> Result<T> {
+    if current(session)? == run.role {
+        return work(session);
+    }
+    let role = run.role.quoted().map_err(failed)?;
+    session.execute(&format!("SET ROLE {role}")).map_err(|error| {
+        refuse(
+            format!(
+                "run {} was begun by role {}, whose rights are needed to take it back: {error}",
+                run.run_id,
+                run.role.for_people()
+            ),
+            "connect as that role, or as one that may SET ROLE to it",
+        )
+    })?;
+    let done = work(session);
+    let reset = session.execute("RESET ROLE");
+    let done = done?;
+    reset.map_err(|error| failed_while(error, "leaving the run's role"))?;
+    Ok(done)
+}
