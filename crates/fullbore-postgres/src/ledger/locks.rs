@@ -9,7 +9,7 @@ use std::time::Duration;
 use fullbore_core::error::{Error, Result};
 use sha2::{Digest, Sha256};
 
-use crate::connection::{ConnectionError, Session, quote_literal};
+use crate::connection::{ConnectionError, Row, Session, quote_literal};
 use crate::error::{failed, refuse};
 
 /// How long the end of a run that was killed just now is waited for.
@@ -19,7 +19,7 @@ const JUST_ENDED: Duration = Duration::from_secs(3);
 const SESSION_ENDS: Duration = Duration::from_secs(20);
 
 /// The server's word for a lock that was not had in time.
-const LOCK_NOT_AVAILABLE: &str = "55P03";
+pub(crate) const LOCK_NOT_AVAILABLE: &str = "55P03";
 
 /// A session's process, told from a later one of the same number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub fn settle(session: &mut Session, stream_of: Option<&str>) -> Result<Backend,
 }
 
 /// A lock's key out of what it stands for.
-pub(super) fn key(kind: &str, name: &str) -> i64 {
+pub(crate) fn key(kind: &str, name: &str) -> i64 {
     let hash = Sha256::digest(format!("fullbore {kind} {name}"));
     i64::from_be_bytes(*hash.first_chunk().expect("a hash is longer"))
 }
@@ -84,20 +84,56 @@ pub fn lock_job(session: &mut Session, job: &str) -> Result<()> {
     }
 }
 
-fn is_loaded_already(session: &mut Session, key: i64) -> Error {
-    let holder = session.query(&format!(
-        "SELECT a.pid, coalesce(host(a.client_addr), 'this machine') AS host, a.backend_start
-           FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid WHERE {}",
+/// A session that holds a lock, and from where.
+pub struct Holder {
+    pub pid: i32,
+    pub host: String,
+    pub since: String,
+}
+
+/// The sessions that hold a lock, our own left out.
+pub fn holders(session: &mut Session, key: i64) -> Result<Vec<Holder>, ConnectionError> {
+    let rows = session.query(&format!(
+        "SELECT a.pid, a.backend_start,
+                CASE WHEN a.backend_start IS NOT NULL
+                     THEN coalesce(host(a.client_addr), 'this machine') END AS host
+           FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+          WHERE {} AND a.pid <> pg_backend_pid()",
         is_about(key)
-    ));
-    let holder = holder.ok().and_then(|rows| rows.into_iter().next());
-    let text = |name: &str| holder.as_ref().and_then(|row| row.get(name)).unwrap_or("?").to_owned();
-    let pid = text("pid");
+    ))?;
+    let holder = |row: &Row| {
+        let text = |name: &str| row.get(name).unwrap_or("?").to_owned();
+        let pid = row.get("pid").and_then(|pid| pid.parse().ok()).unwrap_or(0);
+        Holder { pid, host: text("host"), since: text("backend_start") }
+    };
+    Ok(rows.iter().map(holder).collect())
+}
+
+/// The keys of all locks that a session of this database holds.
+pub fn held_by(session: &mut Session, pid: i32) -> Result<Vec<i64>, ConnectionError> {
+    let rows = session.query(&format!(
+        "SELECT (l.classid::bigint << 32) | l.objid::bigint AS key FROM pg_locks l
+          WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted AND l.pid = {pid}
+            AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    ))?;
+    Ok(rows.iter().filter_map(|row| row.get("key")?.parse().ok()).collect())
+}
+
+/// Whether somebody stands between us and the server: the process that it says we talk to is none of
+/// the server's then, or was another one's when it told us.
+pub fn is_pooled(session: &mut Session) -> Result<bool, ConnectionError> {
+    let rows = session.query("SELECT pg_backend_pid() AS pid")?;
+    let pid = rows.first().and_then(|row| row.get("pid")).and_then(|pid| pid.parse().ok());
+    Ok(pid != Some(session.backend_pid()))
+}
+
+fn is_loaded_already(session: &mut Session, key: i64) -> Error {
+    let holder = holders(session, key).ok().and_then(|holders| holders.into_iter().next());
+    let unknown = Holder { pid: 0, host: "?".into(), since: "?".into() };
+    let Holder { pid, host, since } = holder.unwrap_or(unknown);
     refuse(
         format!(
-            "this job is being loaded already, from {} since {} (server process {pid})",
-            text("host"),
-            text("backend_start"),
+            "this job is being loaded already, from {host} since {since} (server process {pid})"
         ),
         format!(
             "wait for its end; if that client is gone, the server notices within a minute, or at \
