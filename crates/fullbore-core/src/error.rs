@@ -48,6 +48,8 @@ pub enum DestinationFailure {
     Sources,
     /// What the destination holds is not what was sent to it.
     Differs,
+    /// The target is no longer what the plan was made for.
+    Changed,
     /// Somebody else goes on with the run.
     TakenOver,
     Other,

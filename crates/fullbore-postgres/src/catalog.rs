@@ -28,6 +28,8 @@ pub struct Relation {
     /// Where it is, or its partitions are made, if not where the database is.
     pub tablespace: Option<String>,
     pub rows_estimated: f64,
+    /// What it is made of, as [`SIGNATURE`] says it.
+    pub signature: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +46,14 @@ pub struct Column {
     /// Of an identity column: the sequence that fills it, quoted.
     pub sequence: Option<String>,
 }
+
+/// A number that differs where tables `c` differ in kind, persistence or columns: their names, types,
+/// collations, whether they can be NULL, are generated, are gone.
+pub const SIGNATURE: &str = "hashtextextended(concat_ws(' ', c.relkind, c.relpersistence,
+    (SELECT string_agg(concat_ws(' ', s.attnum, quote_ident(s.attname), s.atttypid, s.atttypmod,
+                                 s.attcollation, s.attnotnull, 'g', s.attgenerated, 'i', s.attidentity,
+                                 s.attisdropped), ',' ORDER BY s.attnum)
+       FROM pg_attribute s WHERE s.attrelid = c.oid AND s.attnum > 0)), 0)";
 
 fn text(row: &Row, name: &str) -> String {
     row.get(name).unwrap_or_default().to_owned()
@@ -68,6 +78,7 @@ pub fn relation(
                 c.relowner = (SELECT oid FROM pg_roles WHERE rolname = current_user) AS is_mine,
                 c.relrowsecurity, c.reltuples,
                 (SELECT spcname FROM pg_tablespace s WHERE s.oid = c.reltablespace) AS tablespace,
+                {SIGNATURE} AS signature,
                 c.relpersistence = 'u' AS is_unlogged, c.relchecks > 0 OR c.relhastriggers AS checks,
                 EXISTS (SELECT FROM pg_trigger
                          WHERE (tgrelid = c.oid
@@ -107,6 +118,7 @@ pub fn relation(
         is_unlogged: flag(row, "is_unlogged"),
         tablespace: row.get("tablespace").map(str::to_owned),
         rows_estimated: number(row, "reltuples"),
+        signature: text(row, "signature"),
     }))
 }
 

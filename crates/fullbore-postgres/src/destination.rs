@@ -1,7 +1,7 @@
 //! The PostgreSQL destination: what the data path calls.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use fullbore_core::destination::{
@@ -50,6 +50,8 @@ pub struct Postgres {
     pub(crate) ledger: OnceLock<Ledger>,
     /// Rows were sifted after publishing had failed: some of its work is done.
     pub(crate) sifted: AtomicBool,
+    /// The backend of the session that holds the targets against other runs.
+    pub(crate) holder: AtomicI32,
     /// What the run proves of its rows.
     pub(crate) verification: verify::State,
     pub(crate) waits_for: Mutex<Vec<String>>,
@@ -92,6 +94,7 @@ impl Postgres {
             sockets: Sockets::default(),
             backends: Mutex::default(),
             sifted: AtomicBool::new(false),
+            holder: AtomicI32::new(0),
             verification: verify::State::default(),
             waits_for: Mutex::default(),
             watch: Mutex::default(),
@@ -206,6 +209,13 @@ impl Postgres {
 impl Destination for Postgres {
     fn prepare(&self, plan: &Plan) -> Result<()> {
         let mut session = self.control();
+        self.hold_targets(&mut session)?;
+        for (number, target) in self.targets().iter().enumerate() {
+            // The run that was waited for may have replaced it.
+            if target.create.is_none() {
+                self.planned(number).check_before(&mut session)?;
+            }
+        }
         if let Some(ledger) = self.ledger() {
             let backend = locks::settle(&mut session, None).map_err(failed)?;
             ledger.set_control(backend);
@@ -224,6 +234,7 @@ impl Destination for Postgres {
     fn attempt(&self, plan: &Plan) -> Result<Standing> {
         let Some(ledger) = self.ledger() else { return Ok(Standing::default()) };
         let mut session = self.locked_control(ledger)?;
+        self.hold_targets(&mut session)?;
         if ledger.control().is_none() {
             let backend = locks::settle(&mut session, None).map_err(failed)?;
             ledger.set_control(backend);

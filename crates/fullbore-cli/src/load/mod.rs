@@ -311,9 +311,16 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
                 counted(outcome.rows, "row")
             ),
         };
-        tell!(
-            "  {kept}: `fullbore runs resume {run}` goes on, `fullbore runs abort {run}` takes it back"
-        );
+        match error {
+            Error::Destination { kind: DestinationFailure::Changed, .. } => tell!(
+                "  {kept}: `fullbore runs resume {run}` resumes the run once the change is undone, \
+                 `fullbore runs abort {run}` closes it"
+            ),
+            _ => tell!(
+                "  {kept}: `fullbore runs resume {run}` goes on, `fullbore runs abort {run}` takes it \
+                 back"
+            ),
+        }
     } else {
         for name in left_behind {
             tell!("  left behind, drop it by hand: {name}");

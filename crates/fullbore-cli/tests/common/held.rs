@@ -24,17 +24,22 @@ pub fn session(url: &str) -> Session {
     Session::connect(&options).expect("the server lets us in")
 }
 
-/// A table that another session has locked against writing.
+/// A transaction of another session, which is open and holds what it has locked.
 pub struct Held {
     session: Session,
 }
 
 impl Held {
-    pub fn lock(url: &str, table: &str) -> Self {
+    pub fn begin(url: &str, sql: &str) -> Self {
         let mut session = session(url);
         session.execute("BEGIN").expect("begun");
-        session.execute(&format!("LOCK TABLE {table} IN EXCLUSIVE MODE")).expect("locked");
+        session.execute(sql).expect("done");
         Self { session }
+    }
+
+    /// One that has locked a table against writing.
+    pub fn lock(url: &str, table: &str) -> Self {
+        Self::begin(url, &format!("LOCK TABLE {table} IN EXCLUSIVE MODE"))
     }
 
     /// Returns once somebody waits for the table.
@@ -54,6 +59,11 @@ impl Held {
                 END $$",
             )
             .expect("a load waits");
+    }
+
+    /// The session that holds it, in its transaction.
+    pub fn session(&mut self) -> &mut Session {
+        &mut self.session
     }
 
     pub fn release(mut self) {

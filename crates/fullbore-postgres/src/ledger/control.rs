@@ -11,9 +11,10 @@ use super::runs::{self, LedgerRun, Which};
 use super::schema::{self, Availability};
 use super::{Ledger, locks};
 use crate::catalog;
-use crate::connection::{ConnectionError, Session, TransactionStatus};
+use crate::connection::{Session, TransactionStatus};
 use crate::destination::Postgres;
 use crate::error::{failed, refused};
+use crate::publish::exclusion;
 use crate::target::Target;
 
 impl Postgres {
@@ -60,15 +61,26 @@ impl Postgres {
                 false => ledger.taken_over(),
             })?;
             ledger.set_control(backend);
+            self.hold_targets(&mut again)?;
             *session = again;
         }
         Ok(session)
     }
 
+    /// Tells other runs, by a session, what this one does with its targets.
+    pub(crate) fn hold_targets(&self, session: &mut Session) -> Result<()> {
+        let backend = session.backend_pid();
+        if self.holder.load(Ordering::Relaxed) != backend {
+            exclusion::hold(self, session)?;
+            self.holder.store(backend, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
     /// Whether a ledger can be kept in a schema, by its bare name.
     pub fn ledger_availability(&self, schema: &str) -> Result<Availability> {
         let mut session = self.control();
-        if is_pooled(&mut session).map_err(refused)? {
+        if locks::is_pooled(&mut session).map_err(refused)? {
             return Ok(Availability::Refused {
                 reason: "a pooler is in between, behind which locks don't stay with their sessions"
                     .into(),
@@ -126,14 +138,6 @@ impl Postgres {
     pub fn lock_job(&self, job: &str) -> Result<()> {
         locks::lock_job(&mut self.control(), job)
     }
-}
-
-/// Whether somebody stands between us and the server: the process that it says we talk to is none of
-/// the server's then, or was another one's when it told us.
-fn is_pooled(session: &mut Session) -> Result<bool, ConnectionError> {
-    let rows = rows(session, "SELECT pg_backend_pid() AS pid")?;
-    let pid = rows.first().and_then(|row| row.number("pid").ok());
-    Ok(pid != Some(session.backend_pid()))
 }
 
 /// Whether a session is still there; a transaction that it has open is taken back.

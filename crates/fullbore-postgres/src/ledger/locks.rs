@@ -9,7 +9,7 @@ use std::time::Duration;
 use fullbore_core::error::{Error, Result};
 use sha2::{Digest, Sha256};
 
-use super::read::rows;
+use super::read::{LedgerRow, rows};
 use crate::connection::{ConnectionError, Session};
 use crate::error::{failed, refuse};
 
@@ -20,7 +20,7 @@ const JUST_ENDED: Duration = Duration::from_secs(3);
 const SESSION_ENDS: Duration = Duration::from_secs(20);
 
 /// The server's word for a lock that was not had in time.
-const LOCK_NOT_AVAILABLE: &str = "55P03";
+pub(crate) const LOCK_NOT_AVAILABLE: &str = "55P03";
 
 /// A session's process, told from a later one of the same number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub fn settle(session: &mut Session, stream_of: Option<&str>) -> Result<Backend,
 }
 
 /// A lock's key out of what it stands for.
-pub(super) fn key(kind: &str, name: &str) -> i64 {
+pub(crate) fn key(kind: &str, name: &str) -> i64 {
     let hash = Sha256::digest(format!("fullbore {kind} {name}"));
     i64::from_be_bytes(*hash.first_chunk().expect("a hash is longer"))
 }
@@ -91,21 +91,59 @@ pub fn lock_job(session: &mut Session, job: &str) -> Result<()> {
     }
 }
 
-fn is_loaded_already(session: &mut Session, key: i64) -> Error {
+/// A session that holds a lock, and from where.
+pub struct Holder {
+    pub pid: i32,
+    pub host: String,
+    pub since: String,
+}
+
+/// The sessions that hold a lock, our own left out.
+pub fn holders(session: &mut Session, key: i64) -> Result<Vec<Holder>, ConnectionError> {
     let sql = format!(
-        "SELECT a.pid, coalesce(host(a.client_addr), 'this machine') AS host, a.backend_start
-           FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid WHERE {}",
+        "SELECT a.pid, a.backend_start,
+                CASE WHEN a.backend_start IS NOT NULL
+                     THEN coalesce(host(a.client_addr), 'this machine') END AS host
+           FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+          WHERE {} AND a.pid <> pg_backend_pid()",
         is_about(key)
     );
-    let holder = rows(session, &sql).ok().and_then(|rows| rows.into_iter().next());
-    let told = |name: &str| holder.as_ref().map(|row| row.told(name));
-    let text = |name: &str| told(name).map_or("?".to_owned(), |told| told.for_people().to_owned());
-    let pid = text("pid");
+    let holder = |row: &LedgerRow| {
+        let text = |name: &str| match row.told(name).for_people() {
+            "" => "?".to_owned(),
+            known => known.to_owned(),
+        };
+        let pid = row.number("pid").unwrap_or(0);
+        Holder { pid, host: text("host"), since: text("backend_start") }
+    };
+    Ok(rows(session, &sql)?.iter().map(holder).collect())
+}
+
+/// The keys of all locks that a session of this database holds.
+pub fn held_by(session: &mut Session, pid: i32) -> Result<Vec<i64>, ConnectionError> {
+    let sql = format!(
+        "SELECT (l.classid::bigint << 32) | l.objid::bigint AS key FROM pg_locks l
+          WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted AND l.pid = {pid}
+            AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    );
+    Ok(rows(session, &sql)?.iter().filter_map(|row| row.number("key").ok()).collect())
+}
+
+/// Whether somebody stands between us and the server: the process that it says we talk to is none of
+/// the server's then, or was another one's when it told us.
+pub fn is_pooled(session: &mut Session) -> Result<bool, ConnectionError> {
+    let rows = rows(session, "SELECT pg_backend_pid() AS pid")?;
+    let pid = rows.first().and_then(|row| row.number("pid").ok());
+    Ok(pid != Some(session.backend_pid()))
+}
+
+fn is_loaded_already(session: &mut Session, key: i64) -> Error {
+    let holder = holders(session, key).ok().and_then(|holders| holders.into_iter().next());
+    let unknown = Holder { pid: 0, host: "?".into(), since: "?".into() };
+    let Holder { pid, host, since } = holder.unwrap_or(unknown);
     refuse(
         format!(
-            "this job is being loaded already, from {} since {} (server process {pid})",
-            text("host"),
-            text("backend_start"),
+            "this job is being loaded already, from {host} since {since} (server process {pid})"
         ),
         format!(
             "wait for its end; if that client is gone, the server notices within a minute, or at \

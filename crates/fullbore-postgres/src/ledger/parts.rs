@@ -293,22 +293,32 @@ pub fn enter(
                 "begin the part again",
             ));
         }
-        check_shown_alike(session, &ledger.schema, part, targets)?;
+        check_alike(session, &ledger.schema, part, targets)?;
         work(session)
     })
 }
 
-/// Refuses a part that would show its rows another way than those that have begun. A limit of rejects
-/// makes `append` atomic, and is no option of the job that all parts have in common.
-fn check_shown_alike(
-    session: &mut Session,
-    schema: &str,
-    part: &Part,
-    targets: &[Target],
-) -> Result<()> {
+/// Refuses a part whose target is another table than that of those that have begun, or that would show
+/// its rows another way. A limit of rejects makes `append` atomic, and is no option of the job that all
+/// parts have in common.
+fn check_alike(session: &mut Session, schema: &str, part: &Part, targets: &[Target]) -> Result<()> {
     for other in of_whole(session, schema, &part.whole)? {
         let runs = runs::find(session, schema, &runs::Which::Run(&other.run_id))?;
         let theirs = runs.iter().flat_map(|run| &run.tables);
+        let mut pairs = targets.iter().zip(theirs.clone());
+        if let Some(change) = pairs.find_map(|(target, then)| then.table_change(target)) {
+            return Err(refuse(
+                format!(
+                    "--part {}: {change} since another part began: {}",
+                    part.spec,
+                    other.words()
+                ),
+                format!(
+                    "undo the change, or close that load with `fullbore runs abort {}`",
+                    other.run_id
+                ),
+            ));
+        }
         let Some((target, then)) =
             targets.iter().zip(theirs).find(|(target, then)| target.atomic != then.atomic)
         else {

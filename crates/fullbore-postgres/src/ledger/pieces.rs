@@ -7,6 +7,7 @@ use super::Ledger;
 use super::read::{LedgerRow, numbers, rows};
 use crate::connection::{Session, quote_literal};
 use crate::error::{failed, failed_while};
+use crate::publish::unchanged::Planned;
 
 /// The server's word for a key that is there already.
 pub(super) const UNIQUE_VIOLATION: &str = "23505";
@@ -17,7 +18,8 @@ fn table(ledger: &Ledger, is_unlogged: bool) -> String {
     format!("{}.{name}", ledger.schema)
 }
 
-/// Begins a piece's transaction with its row.
+/// Begins a piece's transaction with its row. Of a piece that goes into its target itself, `planned` is
+/// what that must be.
 pub fn begin(
     session: &mut Session,
     ledger: &Ledger,
@@ -25,17 +27,27 @@ pub fn begin(
     piece: usize,
     target: usize,
     is_unlogged: bool,
+    planned: Option<&Planned>,
 ) -> Result<()> {
     let run = quote_literal(&ledger.run_id).map_err(failed)?;
     let (schema, attempt) = (&ledger.schema, ledger.attempt());
     let table = table(ledger, is_unlogged);
+    let and_planned = match planned {
+        Some(planned) => format!(" AND {}", planned.condition()?),
+        None => String::new(),
+    };
     let inserted = session.execute(&format!(
         "{begin}; INSERT INTO {table} (run, piece, target, attempt, xid_from)
          SELECT run, {piece}, {target}, attempt, pg_current_xact_id() FROM {schema}.runs
-          WHERE run = {run} AND attempt = {attempt} AND state = 'loading' FOR KEY SHARE"
+          WHERE run = {run} AND attempt = {attempt} AND state = 'loading'{and_planned} FOR KEY SHARE"
     ));
     match inserted {
-        Ok(0) => Err(ledger.taken_over()),
+        Ok(0) => {
+            if let Some(planned) = planned {
+                planned.check(session)?;
+            }
+            Err(ledger.taken_over())
+        }
         Ok(_) => Ok(()),
         Err(error) if error.sqlstate() == Some(UNIQUE_VIOLATION) => {
             Err(committed_by_another(&failed(error), piece))

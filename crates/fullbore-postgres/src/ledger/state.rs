@@ -28,6 +28,9 @@ pub struct LedgerTable {
     /// The target's object id and columns, by which a change of it is known.
     pub oid: u32,
     pub shape: String,
+    /// What else of it must not change ([`crate::catalog::SIGNATURE`]); runs of older versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<String>,
     /// Where rows go is emptied by a crash of the server.
     pub is_unlogged: bool,
     /// Where the table that was replaced is kept, if it is: where [`kept`] has it, or it is refused.
@@ -58,6 +61,7 @@ impl LedgerTable {
             creates: target.create.is_some(),
             oid: relation.oid,
             shape: shape(relation),
+            signature: Some(relation.signature.clone()),
             is_unlogged: target.fills_unlogged(),
             kept: target.kept(run_id)?.map(|kept| kept.to_string()),
             settings: Some(settings),
@@ -84,20 +88,31 @@ impl LedgerTable {
 
     /// How a target, as it is now, differs from the one that was recorded.
     pub fn target_change(&self, now: &Target) -> Option<String> {
+        // Whether a crash of the server took the rows is told from how they were written.
+        let is_moved = now.create.is_none() && now.fills_unlogged() != self.is_unlogged;
+        let moved = is_moved.then(|| {
+            let is = if self.is_unlogged { "LOGGED" } else { "UNLOGGED" };
+            format!("{} was set {is}", self.target)
+        });
+        self.table_change(now).or(moved)
+    }
+
+    /// How the table itself differs, whatever is done with it.
+    pub fn table_change(&self, now: &Target) -> Option<String> {
         if now.create.is_some() {
             return Some(format!("{} is gone", self.target));
         }
         if now.relation.oid != self.oid {
             return Some(format!("{} was dropped and created again", self.target));
         }
-        if shape(&now.relation) != self.shape {
+        let known = self.signature.as_ref();
+        let is_other = known.is_some_and(|known| *known != now.relation.signature);
+        // A signature tells persistence too, for which there is a better word.
+        let is_set = is_other && now.fills_unlogged() != self.is_unlogged;
+        if shape(&now.relation) != self.shape || is_other && !is_set {
             return Some(format!("the columns of {} are no longer the same", self.target));
         }
-        // Whether a crash of the server took the rows is told from how they were written.
-        (now.fills_unlogged() != self.is_unlogged).then(|| {
-            let is = if self.is_unlogged { "LOGGED" } else { "UNLOGGED" };
-            format!("{} was set {is}", self.target)
-        })
+        None
     }
 }
 

@@ -8,6 +8,7 @@ use fullbore_core::plan::Plan;
 use super::ours;
 use crate::catalog::Column;
 use crate::connection::{Session, quote_identifier};
+use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
 use crate::target::Target;
 use crate::verify;
@@ -36,12 +37,15 @@ pub fn prepare(session: &mut Session, plan: &Plan, table: usize, target: &Target
 
 /// Inserts what was staged, `staged` rows; how many of them the target's own triggers kept out.
 pub fn show(
+    postgres: &Postgres,
     session: &mut Session,
     plan: &Plan,
     table: usize,
-    target: &Target,
     staged: u64,
 ) -> Result<u64> {
+    let target = &postgres.targets()[table];
+    let planned = postgres.planned(table);
+    planned.check(session)?;
     let columns = target.column_list(plan, table)?;
     let staging = target.staging(plan)?;
     ours(session, &staging, &target.relation)?;
@@ -51,6 +55,8 @@ pub fn show(
             target.name()
         ))
         .map_err(|error| failed_while(error, &format!("appending to {}", target.name())))?;
+    // Once more: from here on the INSERT's own lock keeps the table what it is.
+    planned.check(session)?;
     verify::check_count(session, &target.name().to_string(), staged, inserted).and_then(
         |kept_out| {
             session.execute(&format!("DROP TABLE {staging}")).map_err(failed)?;

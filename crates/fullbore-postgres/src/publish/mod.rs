@@ -3,6 +3,7 @@
 //! All tables of a run are shown in one transaction; indexes are built before it, side by side.
 
 pub mod append;
+pub mod exclusion;
 pub mod existing;
 pub mod indexes;
 pub mod made;
@@ -11,6 +12,7 @@ pub mod parts;
 mod passed_by;
 mod ranges;
 pub mod replace;
+pub mod unchanged;
 
 use std::time::Instant;
 
@@ -245,7 +247,7 @@ fn show(
             Publish::Append if target.atomic => {
                 let its = committed.iter().filter(|piece| piece.table == table);
                 let staged = its.map(|piece| piece.rows).sum();
-                kept_out += append::show(session, plan, table, target, staged)?;
+                kept_out += append::show(postgres, session, plan, table, staged)?;
                 staged::verify_shown(postgres, session, plan, table, committed)?;
             }
             Publish::Append => {}
@@ -253,7 +255,7 @@ fn show(
             Publish::Partitions => {
                 let its = committed.iter().filter(|piece| piece.table == table).count();
                 let its = postgres.ledger().map(|_| its);
-                partitions::show(session, plan, table, target, its)?;
+                partitions::show(postgres, session, plan, table, its)?;
             }
         }
     }

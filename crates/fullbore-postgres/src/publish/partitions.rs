@@ -233,12 +233,13 @@ pub fn loaded_pieces<'a>(
 /// Attaches all pieces, in the transaction that is open; `committed` of them have tables, where that
 /// is known.
 pub fn show(
+    postgres: &Postgres,
     session: &mut Session,
     plan: &Plan,
     table: usize,
-    target: &Target,
     committed: Option<usize>,
 ) -> Result<()> {
+    let target = &postgres.targets()[table];
     let loaded = loaded_pieces(session, plan, table, target)?;
     // Whether the files have an identity column, only the host knows that read them; without a default
     // there is none to take away.
@@ -257,6 +258,11 @@ pub fn show(
         });
     }
     ranges::lock_if_replaced(session, &[plan], table, target)?;
+    // As ATTACH locks it; from here on it stays what it is.
+    session
+        .execute(&format!("LOCK TABLE ONLY {} IN SHARE UPDATE EXCLUSIVE MODE", target.name()))
+        .map_err(|error| failed_while(error, &format!("locking {}", target.name())))?;
+    postgres.planned(table).check(session)?;
     let relation = current(session, target)?;
     for (piece, name) in loaded {
         let KeyBounds { lower, upper, .. } = bounds(piece);

@@ -278,7 +278,7 @@ fn show(
                 for plan in std::iter::once(plan).chain(&others) {
                     staged += pieces_of(session, schema, &plan.run_id, table)?.1;
                 }
-                append::show(session, plan, table, target, staged)?;
+                append::show(postgres, session, plan, table, staged)?;
             }
             Publish::Append => {}
             Publish::Replace => replace::show(session, plan, target)?,
@@ -287,7 +287,7 @@ fn show(
                 ranges::lock_if_replaced(session, &all, table, target)?;
                 for plan in all {
                     let (count, _) = pieces_of(session, schema, &plan.run_id, table)?;
-                    partitions::show(session, plan, table, target, Some(count))?;
+                    partitions::show(postgres, session, plan, table, Some(count))?;
                 }
             }
         }

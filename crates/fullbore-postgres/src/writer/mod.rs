@@ -19,6 +19,7 @@ use crate::error::{failed, failed_while};
 use crate::judge;
 use crate::ledger::pieces;
 use crate::publish::partitions;
+use crate::publish::unchanged::Planned;
 use crate::target::Target;
 use crate::verify::{Beside, store};
 use crate::watch::sockets::Shown;
@@ -95,17 +96,29 @@ impl<'a> PostgresWriter<'a> {
         }
     }
 
+    /// What the target must be, where the piece's rows go into it themselves.
+    fn planned(&self, target: &Target, table: usize) -> Option<Planned> {
+        let is_target = target.publish == Publish::Append && !target.atomic;
+        is_target.then(|| self.postgres.planned(table))
+    }
+
     fn begin_transaction(&mut self, target: &Target, piece: &PlannedPiece) -> Result<()> {
         // Nobody waits for the log of one piece: the run's last commit waits for all of it.
         const BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = off";
-        match self.postgres.ledger() {
-            Some(ledger) => {
-                let is_unlogged = target.fills_unlogged();
-                let (number, table) = (piece.number, piece.table);
-                pieces::begin(&mut self.session, ledger, BEGIN, number, table, is_unlogged)
-            }
-            None => self.session.execute(BEGIN).map(drop).map_err(failed),
+        let (number, table) = (piece.number, piece.table);
+        let planned = self.planned(target, table);
+        if let Some(ledger) = self.postgres.ledger() {
+            let is_unlogged = target.fills_unlogged();
+            let (session, planned) = (&mut self.session, planned.as_ref());
+            return pieces::begin(session, ledger, BEGIN, number, table, is_unlogged, planned);
         }
+        let Some(planned) = planned else {
+            return self.session.execute(BEGIN).map(drop).map_err(failed);
+        };
+        let begun = self.session.execute(&format!("{BEGIN}; {}", planned.assertion()?));
+        begun.map(drop).map_err(|error| {
+            planned.explain(&mut self.session, &error).unwrap_or_else(|| failed(error))
+        })
     }
 
     fn begin_direct(
@@ -260,20 +273,29 @@ impl Writer for PostgresWriter<'_> {
         let kept_out = self.check_count(portion)?;
         let proof = self.proof(portion)?;
         let work = self.work.as_ref().expect("a piece was begun");
+        let target = &self.postgres.targets()[work.piece.table];
+        let planned = self.planned(target, work.piece.table);
+        let asserted = match &planned {
+            Some(planned) => planned.assertion()? + "; ",
+            None => String::new(),
+        };
         let committed = match self.postgres.ledger() {
             Some(ledger) => {
-                let target = &self.postgres.targets()[work.piece.table];
                 let (piece, is_unlogged) = (work.piece.number, target.fills_unlogged());
                 let row = pieces::completion(ledger, piece, is_unlogged, work.rows, portion)?;
                 let sums = match &proof {
                     Some(proof) => store::statement(ledger, piece, proof)? + "; ",
                     None => String::new(),
                 };
-                self.session.execute(&format!("{row}; {sums}COMMIT"))
+                self.session.execute(&format!("{row}; {sums}{asserted}COMMIT"))
             }
-            None => self.session.execute("COMMIT"),
+            None => self.session.execute(&format!("{asserted}COMMIT")),
         };
         if let Err(error) = committed {
+            let changed = planned.and_then(|planned| planned.explain(&mut self.session, &error));
+            if let Some(changed) = changed {
+                return Err(changed);
+            }
             return Err(self.explain(error));
         }
         let work = self.work.take().expect("a piece was begun");

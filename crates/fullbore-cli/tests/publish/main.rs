@@ -1,0 +1,8 @@
+//! Rows go into the table that was planned, or nowhere; what others do meanwhile is found, and nobody is
+//! kept waiting without bound.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod one_target;
+mod same_table;

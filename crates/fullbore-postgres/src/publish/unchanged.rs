@@ -1,0 +1,161 @@
+//! Whether a target is still the table that the load was planned for.
+//!
+//! While a load runs its target's name can pass to another table, and its columns can change: by
+//! somebody's DDL, or by a `replace` of our own. Rows must not follow the name. A piece that is appended
+//! to its target therefore checks twice, without a round trip of its own. As it begins, to end early. And
+//! before it commits, which is the proof: its COPY has locked the table that took the rows (ROW
+//! EXCLUSIVE), so from there to the commit nobody else can rename, drop or alter that table. If the
+//! name stands for the planned table then, the rows are in the planned table. Unlike LOCK TABLE this
+//! needs no privilege beyond that of the COPY, and holds for foreign tables too.
+
+use fullbore_core::error::{DestinationFailure, Error, Result};
+
+use crate::catalog::{self, Relation, SIGNATURE};
+use crate::connection::{ConnectionError, QualifiedName, Session, quote_literal};
+use crate::destination::Postgres;
+use crate::error::{failed, refuse};
+
+/// What the server says of a piece whose target is another one: by it we know our own check.
+const CHANGED: &str = "fullbore: the target is not the table that was planned";
+
+/// A target as it was planned.
+#[derive(Debug, Clone)]
+pub struct Planned(Relation);
+
+impl Postgres {
+    /// A target as it was planned; of one that the run made, as it was made.
+    pub(crate) fn planned(&self, table: usize) -> Planned {
+        let made = self.made().get(&table).cloned();
+        Planned(made.unwrap_or_else(|| self.targets()[table].relation.clone()))
+    }
+}
+
+impl Planned {
+    /// The condition, in SQL, that the name stands for this table, unchanged.
+    pub fn condition(&self) -> Result<String> {
+        let Relation { oid, name, signature, .. } = &self.0;
+        let name = quote_literal(&name.to_string()).map_err(failed)?;
+        let signature = quote_literal(signature).map_err(failed)?;
+        Ok(format!(
+            "EXISTS (SELECT FROM pg_class c WHERE c.oid = {oid} AND c.oid = to_regclass({name})
+                        AND {SIGNATURE}::text = {signature})"
+        ))
+    }
+
+    /// A statement that fails unless the condition holds. It needs no language that may be missing.
+    pub fn assertion(&self) -> Result<String> {
+        Ok(format!(
+            "SELECT (CASE WHEN {} THEN '1' ELSE '{CHANGED}' END)::integer",
+            self.condition()?
+        ))
+    }
+
+    fn holds(&self, session: &mut Session) -> Result<bool> {
+        let asked = format!("SELECT {} AS same", self.condition()?);
+        let rows = session.query(&asked).map_err(failed)?;
+        Ok(rows.first().and_then(|row| row.get("same")) == Some("t"))
+    }
+
+    /// Refuses to go on where the table is another one, or has changed.
+    pub fn check(&self, session: &mut Session) -> Result<()> {
+        if self.holds(session)? { Ok(()) } else { Err(self.changed(session)) }
+    }
+
+    /// The same of a run that has touched nothing yet.
+    pub fn check_before(&self, session: &mut Session) -> Result<()> {
+        if self.holds(session)? {
+            return Ok(());
+        }
+        let (what, _) = self.what_changed(session).map_err(failed)?;
+        Err(refuse(
+            format!("{} changed while the load was planned: {what}", self.0.name),
+            "give the command once more",
+        ))
+    }
+
+    /// The error of an assertion that failed, in words; the transaction that it ended is left.
+    pub fn explain(&self, session: &mut Session, error: &ConnectionError) -> Option<Error> {
+        let message = error.server_message()?;
+        if !message.message.contains(CHANGED) {
+            return None;
+        }
+        // The first error is the one to tell.
+        let _ = session.execute("ROLLBACK");
+        Some(self.changed(session))
+    }
+
+    fn changed(&self, session: &mut Session) -> Error {
+        let (what, hint) = match self.what_changed(session) {
+            Ok(found) => found,
+            Err(error) => return failed(error),
+        };
+        Error::Destination {
+            message: format!(
+                "{} is no longer the table that this load was planned for: {what}",
+                self.0.name
+            ),
+            hint: Some(hint),
+            kind: DestinationFailure::Changed,
+        }
+    }
+
+    /// What became of the table, and what to do.
+    fn what_changed(&self, session: &mut Session) -> Result<(String, String), ConnectionError> {
+        let now = catalog::relation(session, &self.0.name)?;
+        if let Some(now) = now.as_ref().filter(|now| now.oid == self.0.oid) {
+            let undo = "undo the change to resume the run, or load again";
+            return Ok((self.difference(now), undo.to_owned()));
+        }
+        let taken = if now.is_some() { ", and another table has its name" } else { "" };
+        Ok(match name_of(session, self.0.oid)? {
+            Some(name) => (
+                format!("that table is {name} now{taken}"),
+                format!(
+                    "rows committed by this run are in {name}: give it its name back to resume the \
+                     run, or load again"
+                ),
+            ),
+            None => (
+                format!("that table was dropped{taken}"),
+                "rows committed by this run went with it: load again".to_owned(),
+            ),
+        })
+    }
+
+    /// How the same table differs from what it was.
+    fn difference(&self, now: &Relation) -> String {
+        let (then, now_columns) = (&self.0.columns, &now.columns);
+        for column in then {
+            let name = &column.name;
+            let Some(found) = now_columns.iter().find(|found| found.name == *name) else {
+                return format!("it has no column {name} any more");
+            };
+            if found.type_name != column.type_name {
+                let (was, is) = (&column.type_name, &found.type_name);
+                return format!("column {name} was {was}, and is {is} now");
+            }
+            if found.is_not_null != column.is_not_null {
+                let is = if found.is_not_null { "NOT NULL" } else { "nullable" };
+                return format!("column {name} is {is} now");
+            }
+        }
+        if let Some(new) = now_columns.iter().find(|new| !then.iter().any(|c| c.name == new.name)) {
+            return format!("it has a new column {}", new.name);
+        }
+        match (self.0.is_unlogged, now.is_unlogged) {
+            (true, false) => "it was set LOGGED".to_owned(),
+            (false, true) => "it was set UNLOGGED".to_owned(),
+            _ => "its columns were changed".to_owned(),
+        }
+    }
+}
+
+/// The name that a table has now.
+fn name_of(session: &mut Session, oid: u32) -> Result<Option<QualifiedName>, ConnectionError> {
+    let rows = session.query(&format!(
+        "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+          WHERE c.oid = {oid}"
+    ))?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    QualifiedName::new(row.get("nspname"), row.get("relname").unwrap_or_default()).map(Some)
+}
