@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::look::Sources;
 use crate::error::{Error, Result};
+use crate::parse::dialect::Header;
 
 /// Bytes of an identifier, PostgreSQL's NAMEDATALEN less one.
 const NAME_BYTES_MAX: usize = 63;
@@ -54,6 +55,8 @@ pub fn take(sources: &mut Sources) -> Result<()> {
                 "{}: its columns have another order; they are matched by name",
                 sources.files[file].path.display()
             ));
+            let header = outline.before_records(Header::True, false);
+            Arc::make_mut(&mut sources.files[file]).own_header = Some(Arc::from(header));
             sources.orders.insert(file, Arc::from(order));
         }
     }
