@@ -179,7 +179,6 @@ pub fn sniff(
         dialect.null.clone_from(null);
         dialect.more_nulls = more.to_vec();
     }
-    dialect.quotes = hints.quotes.unwrap_or_else(|| Quotes::unless_given(hints.format));
     dialect.ragged = hints.ragged.unwrap_or_default();
     dialect.comment = hints.comment;
     dialect.skip_lines = hints.skip_lines.unwrap_or_default();
@@ -190,6 +189,9 @@ pub fn sniff(
         dialect.line_end = LineEnd::CrLf;
     }
     dialect.line_end = hints.line_end.unwrap_or(dialect.line_end);
+    if dialect.family == Family::Csv {
+        dialect.quotes = hints.quotes.unwrap_or_else(|| Quotes::unless_given(hints.format));
+    }
     match hints.delimiter.as_deref().and_then(<[u8]>::split_first) {
         Some((first, rest)) => {
             dialect.delimiter = *first;
