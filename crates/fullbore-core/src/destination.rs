@@ -29,6 +29,9 @@ pub struct TargetColumn {
     pub is_nullable: bool,
     /// The destination fills it by itself; it can't be loaded.
     pub is_generated: bool,
+    /// Where it is not loaded, the destination has a value for it: a default, or the next of its
+    /// sequence.
+    pub fills_itself: bool,
 }
 
 /// How a table's rows travel.

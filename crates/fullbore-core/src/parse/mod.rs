@@ -13,6 +13,7 @@ pub mod canonical;
 pub mod columns;
 pub mod dialect;
 pub mod floats;
+pub mod guess;
 pub mod index;
 pub mod numbers;
 pub mod reference;

@@ -20,9 +20,10 @@ use super::spool::Spool;
 use crate::destination::{Committed, Standing};
 use crate::error::{Error, Result};
 use crate::job::RejectLimit;
-use crate::plan::infer::option_text;
+use crate::plan::infer::{null_options, type_option};
 use crate::plan::{FileRange, Format, PieceInput, Plan, PlannedPiece};
 use crate::source::lines::line_at;
+use crate::source::sniff::kind::is_null_word;
 
 /// Bytes of one piece's rejects kept in memory.
 pub const MEMORY_PER_PIECE: usize = 256 * 1024;
@@ -131,9 +132,19 @@ impl Rejects {
         let table = &plan.tables[piece.table];
         let guessed = reject.column.as_ref().and_then(|name| table.inferred.get_key_value(name));
         if let Some((name, type_name)) = guessed {
-            let option = option_text(name);
-            reject.reason =
-                format!("{}; inferred as {type_name}, use --type {option}", reject.reason);
+            let option = type_option(name, "text");
+            let null = reject.value.as_deref().filter(|value| is_null_word(value.as_bytes()));
+            let advice = match null {
+                Some(null) => {
+                    let known = match &table.format {
+                        Format::Delimited(dialect) => dialect.nulls().collect(),
+                        Format::Parquet => Vec::new(),
+                    };
+                    format!("{null:?} looks like NULL: {}", null_options(&known, &[null]))
+                }
+                None => format!("use --type {option}"),
+            };
+            reject.reason = format!("{}; inferred as {type_name}, {advice}", reject.reason);
         }
         let file = &table.files[reject.row.file];
         let offset = reject.row.offset;
