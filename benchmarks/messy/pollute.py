@@ -142,7 +142,8 @@ def all_quoted(maker: Maker) -> None:
 def stray_quotes(maker: Maker) -> None:
     """Inches among unquoted text: quotes that are none."""
     lines = lines_of(maker.table, maker.style)[1:]
-    place = next(at for at, unit in enumerate(maker.table.units) if not unit and at > 0)
+    texts = [at for at, unit in enumerate(maker.table.units) if not unit]
+    place = texts[-1]
     changed = [n for n, row in enumerate(maker.rows) if lines[n].count('"') == 0][:40:7]
     for number in changed:
         cells = [cell(text, maker.style) for text in maker.rows[number]]

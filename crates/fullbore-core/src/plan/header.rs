@@ -50,7 +50,7 @@ pub fn settle(
         samples.settle(dialect.header);
     }
     if dialect.header.names_fields() {
-        names::take(sources)?;
+        names::take(sources, job.skip_lines.is_some())?;
     }
     if let Some(file) = sources.outlines.iter().position(has_line) {
         prepare_pipes(sources, file, &mut dialect)?;

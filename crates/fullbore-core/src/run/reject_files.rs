@@ -8,7 +8,27 @@ use std::path::{Path, PathBuf};
 
 use super::rejects::Reason;
 use crate::error::{Error, Result};
-use crate::plan::Plan;
+use crate::plan::{Format, Plan};
+
+/// What is written for each line that is skipped at a file's end.
+const FOOTER_LINE: &[u8] = b"end of the rejected rows";
+
+/// The lines that a load of the rejects with the same options will skip at their end.
+fn footer(format: &Format) -> Vec<u8> {
+    match format {
+        Format::Delimited(dialect) => {
+            let line = [FOOTER_LINE, dialect.line_end.written()].concat();
+            line.repeat(dialect.skip_footer as usize)
+        }
+        Format::Parquet => Vec::new(),
+    }
+}
+
+/// Takes the last bytes of a file off.
+fn cut_off(path: &Path, bytes: u64) -> std::io::Result<()> {
+    let file = File::options().write(true).open(path)?;
+    file.set_len(file.metadata()?.len().saturating_sub(bytes))
+}
 
 /// The reject files of a run, made as there are rejects: two for each table, and two more for each order of
 /// fields that a file of it has, so that each can be loaded again.
@@ -49,6 +69,8 @@ struct RejectFiles {
     path: PathBuf,
     rows: BufWriter<File>,
     reasons: BufWriter<File>,
+    /// Stands in for the lines at a file's end that the table's options skip.
+    footer: Vec<u8>,
 }
 
 impl RejectFiles {
@@ -62,6 +84,11 @@ impl RejectFiles {
         let number = file.map_or(String::new(), |file| format!(".{}", file + 1));
         let path = plan.reject_dir.join(format!("{name}.{}{number}.rejected", plan.run_id));
         let is_begun = appends && path.is_file();
+        let footer = footer(&table.format);
+        if is_begun && !footer.is_empty() {
+            cut_off(&path, footer.len() as u64)
+                .map_err(|source| Error::Write { path: path.clone(), source })?;
+        }
         let create = |path: &PathBuf| {
             std::fs::create_dir_all(&plan.reject_dir)
                 .and_then(|()| match is_begun {
@@ -80,7 +107,7 @@ impl RejectFiles {
             rows.write_all(header).map_err(|source| Error::Write { path: path.clone(), source })?;
         }
         let reasons = create(&path.with_extension("rejected.jsonl"))?;
-        Ok(Self { path, rows, reasons })
+        Ok(Self { path, rows, reasons, footer })
     }
 
     fn write(&mut self, raw: &[u8], reason: &Reason) -> Result<()> {
@@ -94,7 +121,10 @@ impl RejectFiles {
 
     /// Ends writing. The files are safely on disk: what the run kept of the rejects goes after this.
     fn close(mut self) -> Result<PathBuf> {
-        self.settle().map_err(|source| Error::Write { path: self.path.clone(), source })?;
+        let ended = self.rows.write_all(&self.footer);
+        ended
+            .and_then(|()| self.settle())
+            .map_err(|source| Error::Write { path: self.path.clone(), source })?;
         Ok(self.path)
     }
 
