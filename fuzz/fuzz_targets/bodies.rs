@@ -56,13 +56,11 @@ fn encoder(columns: &[Tried]) -> DirectEncoder {
     let parsed = |(field, column): (usize, &Tried)| ParseColumn {
         name: format!("c{field}"),
         field,
-        field_type: column.field_type.clone(),
-    };
+        field_type: column.field_type.clone(), guess: None };
     let shape = ParseShape {
         fields: columns.len(),
         field_names: Vec::new(),
-        columns: columns.iter().enumerate().map(parsed).collect(),
-    };
+        columns: columns.iter().enumerate().map(parsed).collect(), orders: Default::default() };
     let layout = Layout::new(&descriptor, &shape).expect("every type can be laid out");
     let sent = |c: &Tried| SentColumn { field_type: c.field_type.clone(), element_oid: 0 };
     let copy = BinaryEncoder::new(columns.iter().map(sent).collect());

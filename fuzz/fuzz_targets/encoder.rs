@@ -28,12 +28,11 @@ fuzz_target!(|text: &[u8]| {
         fields: 1,
         // The one field of each record is parsed as every type, so that one of them fits.
         columns: Vec::new(),
-        field_names: vec!["f".into()],
-    };
+        field_names: vec!["f".into()], orders: Default::default() };
     let mut text = text.to_vec();
     text.push(b'\n');
     for field_type in types {
-        let column = ParseColumn { name: "f".into(), field: 0, field_type: field_type.clone() };
+        let column = ParseColumn { name: "f".into(), field: 0, field_type: field_type.clone(), guess: None };
         let shape = Arc::new(ParseShape { columns: vec![column], ..shape.clone() });
         let dialect = Dialect { trailing_delimiter: false, ..Dialect::tbl() };
         let batch = Parser::new(dialect, shape).parse(&Block::of(&text)).batch;

@@ -50,7 +50,7 @@ fuzz_target!(|data: &[u8]| {
     let shape = ParseShape {
         fields,
         columns: (0..fields)
-            .map(|field| ParseColumn { name: String::new(), field, field_type: FieldType::text() })
+            .map(|field| ParseColumn { name: String::new(), field, field_type: FieldType::text(), guess: None })
             .collect(),
         field_names: vec![String::new(); fields],
     };

@@ -190,7 +190,7 @@ fn assemble_table(
         }
     };
     check_partition_options(&job)?;
-    let mut shapes = match_columns(&job, &sources, &columns)?;
+    let mut shapes = match_columns(&job, &sources, &columns, &schema.inferred)?;
     if run.verify == Verify::Full && postgres.is_some() {
         sum_by_server(&mut shapes);
     }

@@ -44,12 +44,18 @@ fn main() {
         columns: columns
             .into_iter()
             .enumerate()
-            .map(|(field, (name, field_type))| ParseColumn { name: name.into(), field, field_type })
+            .map(|(field, (name, field_type))| ParseColumn {
+                name: name.into(),
+                field,
+                field_type,
+                guess: None,
+            })
             .filter(|c| {
                 std::env::var("COLS")
                     .map_or(true, |v| v.split(',').any(|x| x == c.field.to_string()))
             })
             .collect(),
+        orders: Default::default(),
     };
     let mut parser = Parser::new(Dialect::tbl(), Arc::new(shape));
     let mut block = Block::default();

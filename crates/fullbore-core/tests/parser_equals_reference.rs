@@ -119,7 +119,12 @@ fn shape(fields: usize) -> Arc<ParseShape> {
     Arc::new(ParseShape {
         fields,
         columns: (0..fields)
-            .map(|field| ParseColumn { name: name(field), field, field_type: FieldType::text() })
+            .map(|field| ParseColumn {
+                name: name(field),
+                field,
+                field_type: FieldType::text(),
+                guess: None,
+            })
             .collect(),
         field_names: (0..fields).map(name).collect(),
     })

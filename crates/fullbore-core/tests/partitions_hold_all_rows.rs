@@ -90,10 +90,14 @@ impl Case {
         slots: &[Slot],
         scan: bool,
     ) -> fullbore_core::error::Result<Vec<Partition>> {
-        let columns =
-            vec![ParseColumn { name: "k".into(), field: 0, field_type: FieldType::Int64 }];
+        let columns = vec![ParseColumn {
+            name: "k".into(),
+            field: 0,
+            field_type: FieldType::Int64,
+            guess: None,
+        }];
         let field_names = vec!["k".into(), "v".into()];
-        let shape = ParseShape { fields: 2, columns, field_names };
+        let shape = ParseShape { fields: 2, columns, field_names, orders: Default::default() };
         let key = KeyColumn::new(&shape, "k").expect("ordered");
         let format = Format::Delimited(Dialect::csv());
         let request = Request {

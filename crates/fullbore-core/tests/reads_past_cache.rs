@@ -28,6 +28,7 @@ fn source(path: &Path) -> Arc<SourceFile> {
         data_start: 0,
         data_start_lines: 0,
         data_end: None,
+        own_header: None,
         line_end: Default::default(),
         peeked: None,
         expected_header: None,

@@ -84,8 +84,10 @@ fn main() {
                 name: column.0.into(),
                 field,
                 field_type: column.1.clone(),
+                guess: None,
             })
             .collect(),
+        orders: Default::default(),
     });
     let copy = || {
         let sent = |column: &ParseColumn| SentColumn {

@@ -64,7 +64,7 @@ impl Canonical {
         faults: &mut Vec<Fault>,
     ) -> Counts {
         let mut counts = Counts::default();
-        let is_loaded = shape.loaded_fields();
+        let is_loaded = shape.loaded_fields(block.file);
         self.text.clear();
         self.origins.clear();
         self.index.separators.clear();

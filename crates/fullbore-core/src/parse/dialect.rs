@@ -146,6 +146,9 @@ impl Header {
     }
 }
 
+/// They wait in memory until it is known that nothing follows them.
+const SKIP_FOOTER_MAX: u64 = 10_000;
+
 /// How delimited text is written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dialect {
@@ -247,6 +250,9 @@ impl Dialect {
                 return Err("the NULL string must not contain the quote".into());
             }
         }
+        if self.family != Family::Csv && self.quotes == Quotes::Strict {
+            return Err("--quotes strict is for CSV; the other formats have no quotes".into());
+        }
         if self.family == Family::Text && !self.delimiter_rest.is_empty() {
             return Err("text format has delimiters of one byte".into());
         }
@@ -262,6 +268,9 @@ impl Dialect {
         }
         if self.nulls().flatten().any(|b| *b == b'\n' || *b == b'\r') {
             return Err("the NULL string must not contain a line end".into());
+        }
+        if self.skip_footer > SKIP_FOOTER_MAX {
+            return Err(format!("--skip-footer can be at most {SKIP_FOOTER_MAX}"));
         }
         if let Some(comment) = self.comment {
             if special(comment) {

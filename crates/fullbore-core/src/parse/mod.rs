@@ -36,6 +36,7 @@ use block::Block;
 use canonical::Canonical;
 use columns::{ColumnParser, Input, RowSet};
 use dialect::{Dialect, Ragged};
+use guess::gives_back;
 use index::{FieldIndex, OFFSET, SPECIAL};
 use rows::{Fault, FaultReason, Rows};
 use types::ParseShape;
@@ -148,7 +149,12 @@ impl Parser {
             .columns
             .iter()
             .map(|column| {
-                self.columns.parse(&input, column.field, &column.field_type, &mut self.odd)
+                let field = self.shape.place(block.file, column.field);
+                if let Some(guess) = &column.guess {
+                    let is_parsed = *guess == column.field_type;
+                    self.columns.set_unfit_apart(&input, field, guess, is_parsed, &mut self.odd);
+                }
+                self.columns.parse(&input, field, &column.field_type, &mut self.odd)
             })
             .collect();
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows.count));
@@ -258,7 +264,7 @@ impl Parser {
                 if place > 0 {
                     line.push(b'\t');
                 }
-                let at = row * self.rows.stride + column.field;
+                let at = row * self.rows.stride + self.shape.place(block.file, column.field);
                 let start = (separators[at] & OFFSET) as usize + 1;
                 let end = (separators[at + 1] & OFFSET) as usize;
                 let raw = &padded[start..end];
@@ -272,7 +278,11 @@ impl Parser {
                         text::Decoded::Value
                     }
                 };
+                let unfit = column.guess.as_ref().filter(|_| seen == text::Decoded::Value);
                 let reason = match seen {
+                    _ if unfit.is_some_and(|guess| !gives_back(guess, &decoded)) => {
+                        FaultReason::Unfit { column: place, value: decoded.clone() }
+                    }
                     text::Decoded::Value => {
                         text::write_copy_text(&decoded, &mut line);
                         continue;

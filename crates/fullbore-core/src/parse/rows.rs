@@ -9,7 +9,7 @@ use super::block::Block;
 use super::dialect::{Dialect, Family, LineEnd};
 use super::index::{FieldIndex, OFFSET, SPECIAL};
 use super::types::ParseShape;
-use crate::constants::BLOCK_PADDING;
+use crate::constants::{BLOCK_PADDING, REJECT_VALUE_BYTES};
 
 /// Why a record can't be a row, whatever its fields say. The words are COPY's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,15 +31,24 @@ pub enum FaultReason {
     NotText,
     /// `\.` of COPY's text format.
     EndMark,
+    /// A value that the type guessed for its column would change, or can't hold.
+    Unfit {
+        column: usize,
+        value: Vec<u8>,
+    },
 }
 
 impl FaultReason {
     /// The sentence for people.
-    pub fn message(&self, shape: &ParseShape) -> String {
+    pub fn message(&self, shape: &ParseShape, file: usize) -> String {
         match self {
-            Self::MissingField(field) => {
-                let name = shape.field_names.get(*field).map_or("?", String::as_str);
-                format!("missing data for column \"{name}\"")
+            Self::MissingField(place) => {
+                format!("missing data for column \"{}\"", shape.name_at(file, *place))
+            }
+            Self::Unfit { value, .. } => {
+                let end = value.len().min(REJECT_VALUE_BYTES);
+                let value = String::from_utf8_lossy(&value[..end]);
+                format!("{value:?} does not fit as it is written")
             }
             Self::ExtraField => "extra data after last expected column".into(),
             Self::NotUtf8(bytes) => {

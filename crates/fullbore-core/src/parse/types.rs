@@ -1,5 +1,6 @@
 //! What a field is parsed into: the typed columns that travel between parser and encoder.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, TimeUnit};
@@ -103,6 +104,8 @@ pub struct ParseColumn {
     /// The field's place in the record, from 0.
     pub field: usize,
     pub field_type: FieldType,
+    /// The type that was guessed for the column, if it was: what it does not give back is rejected.
+    pub guess: Option<FieldType>,
 }
 
 /// The shape of a record and what becomes of each of its fields.
@@ -114,15 +117,31 @@ pub struct ParseShape {
     pub columns: Vec<ParseColumn>,
     /// The name of each field, for messages; skipped ones included.
     pub field_names: Vec<String>,
+    /// Of files whose fields have another order: by file, the place of each field.
+    pub orders: BTreeMap<usize, Arc<[usize]>>,
 }
 
 impl ParseShape {
-    /// Of each field whether a column is made of it.
-    pub fn loaded_fields(&self) -> Vec<bool> {
+    /// Of each field of a file's records whether a column is made of it.
+    pub fn loaded_fields(&self, file: usize) -> Vec<bool> {
         let mut is_loaded = vec![false; self.fields];
         for column in self.columns.iter().filter(|column| column.field < self.fields) {
-            is_loaded[column.field] = true;
+            is_loaded[self.place(file, column.field)] = true;
         }
         is_loaded
+    }
+
+    /// Where a field stands in the records of a file.
+    pub fn place(&self, file: usize, field: usize) -> usize {
+        self.orders.get(&file).map_or(field, |order| order[field])
+    }
+
+    /// What the field is called that stands at a place in the records of a file.
+    pub fn name_at(&self, file: usize, place: usize) -> &str {
+        let field = match self.orders.get(&file) {
+            Some(order) => order.iter().position(|found| *found == place),
+            None => Some(place),
+        };
+        field.and_then(|field| self.field_names.get(field)).map_or("?", String::as_str)
     }
 }

@@ -1,5 +1,6 @@
 //! Decides what each field of a record becomes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::lineage;
@@ -26,7 +27,13 @@ pub struct Shapes {
 }
 
 /// Matches fields and columns: by `--columns`, by the header's names, or by their order.
-pub fn match_columns(job: &TableJob, sources: &Sources, target: &[TargetColumn]) -> Result<Shapes> {
+/// `inferred` are the columns whose types were guessed.
+pub fn match_columns(
+    job: &TableJob,
+    sources: &Sources,
+    target: &[TargetColumn],
+    inferred: &BTreeMap<String, String>,
+) -> Result<Shapes> {
     let lineage = lineage::columns(job, target)?;
     let is_lineage = |name: &str| lineage.iter().any(|column| column.name == name);
     // What is filled in by us is no field of the files.
@@ -70,13 +77,20 @@ pub fn match_columns(job: &TableJob, sources: &Sources, target: &[TargetColumn])
                 Some(field_type) if typed => field_type.clone(),
                 _ => FieldType::text(),
             };
-            Some(ParseColumn { name: column.name.clone(), field, field_type })
+            let guess = inferred.contains_key(&column.name).then(|| column.field_type.clone());
+            Some(ParseColumn {
+                name: column.name.clone(),
+                field,
+                field_type,
+                guess: guess.flatten(),
+            })
         });
         let columns = columns.chain(lineage.iter().map(|column| column.sent(typed)));
         Arc::new(ParseShape {
             fields: fields.len(),
             columns: columns.collect(),
             field_names: field_names.clone(),
+            orders: sources.orders.clone(),
         })
     };
     let text_only: Vec<String> = fields

@@ -50,7 +50,7 @@ pub fn settle(
         samples.settle(dialect.header);
     }
     if dialect.header.names_fields() {
-        names::take(sources)?;
+        names::take(sources, job.skip_lines.is_some())?;
     }
     if let Some(file) = sources.outlines.iter().position(has_line) {
         prepare_pipes(sources, file, &mut dialect)?;
@@ -73,7 +73,10 @@ fn set_ends(job: &TableJob, sources: &mut Sources, dialect: &mut Dialect) -> Res
         let Some(outline) = outline else { continue };
         if file.is_seekable() {
             file.data_end = outline.footer.as_ref().map(|(place, _)| *place);
-        } else if of_streams.replace(outline.footer_lines).is_some_and(|n| n != outline.footer_lines) {
+        } else if of_streams
+            .replace(outline.footer_lines)
+            .is_some_and(|n| n != outline.footer_lines)
+        {
             return Err(Error::usage_with_hint(
                 format!("{}: its footer has another length than those before", file.path.display()),
                 "load it on its own",

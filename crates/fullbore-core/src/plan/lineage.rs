@@ -147,7 +147,7 @@ impl LineageColumn {
     /// The column as it is sent; no field of the files stands behind it.
     pub fn sent(&self, typed: bool) -> ParseColumn {
         let field_type = if typed { self.field_type.clone() } else { FieldType::text() };
-        ParseColumn { name: self.name.clone(), field: usize::MAX, field_type }
+        ParseColumn { name: self.name.clone(), field: usize::MAX, field_type, guess: None }
     }
 }
 

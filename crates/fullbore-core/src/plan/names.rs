@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::look::Sources;
 use crate::error::{Error, Result};
+use crate::parse::dialect::Header;
 
 /// Bytes of an identifier, PostgreSQL's NAMEDATALEN less one.
 const NAME_BYTES_MAX: usize = 63;
@@ -27,8 +28,9 @@ pub fn alike(one: &str, other: &str) -> bool {
     one == other || plain(one) == plain(other)
 }
 
-/// Takes the fields' names from the first header, and how the other headers' fields stand to them.
-pub fn take(sources: &mut Sources) -> Result<()> {
+/// Takes the fields' names from the first header, and how the other headers' fields stand to them. The job
+/// may skip lines before each of them.
+pub fn take(sources: &mut Sources, skips_lines: bool) -> Result<()> {
     let outlines = std::mem::take(&mut sources.outlines);
     let mut first: Option<(usize, Vec<String>)> = None;
     for (file, outline) in outlines.iter().enumerate() {
@@ -54,6 +56,8 @@ pub fn take(sources: &mut Sources) -> Result<()> {
                 "{}: its columns have another order; they are matched by name",
                 sources.files[file].path.display()
             ));
+            let header = outline.before_records(Header::True, skips_lines);
+            Arc::make_mut(&mut sources.files[file]).own_header = Some(Arc::from(header));
             sources.orders.insert(file, Arc::from(order));
         }
     }

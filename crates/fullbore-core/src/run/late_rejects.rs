@@ -1,10 +1,10 @@
 //! Rejects of rows that had been loaded: found when all rows were there.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use super::reject_files::RejectFiles;
+use super::reject_files::AllRejectFiles;
 use super::reject_record::{Kept, Reject};
 use super::rejects::{MEMORY_PER_PIECE, Rejects, saved_path};
 use super::spool::Spool;
@@ -78,22 +78,17 @@ impl Rejects {
     /// Rejects that were taken late are committed, or are shown although they were too many: adds
     /// them to the reject files, whose paths it returns.
     pub fn append(&self, plan: &Plan, records: &[(Vec<u8>, Vec<u8>)]) -> Result<Vec<PathBuf>> {
-        let mut files: BTreeMap<usize, RejectFiles> = BTreeMap::new();
+        let mut files = AllRejectFiles::new(plan, true);
         let mut places = self.places.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         for (raw, json) in records {
             let kept = Kept::read(json);
             places.entry(kept.table).or_default().insert((kept.file, kept.offset));
-            let out = match files.entry(kept.table) {
-                std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-                std::collections::btree_map::Entry::Vacant(entry) => {
-                    entry.insert(RejectFiles::append(plan, kept.table)?)
-                }
-            };
             let line = (kept.line > 0).then_some(kept.line);
             let table = &plan.tables[kept.table];
-            out.write(raw, &kept.reason(table, line))?;
+            let file = kept.file;
+            files.write(kept.table, file, raw, &kept.reason(table, line))?;
         }
-        files.into_values().map(RejectFiles::close).collect()
+        files.close()
     }
 
     /// Rejects that were taken late don't count after all.

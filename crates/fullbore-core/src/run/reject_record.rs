@@ -51,9 +51,17 @@ impl Reject {
             ),
             _ => format!(" ({lines} lines)"),
         };
-        let reason = format!("{}{words}", reason.message(shape));
+        let unfit = match reason {
+            FaultReason::Unfit { column, value } => {
+                let value = String::from_utf8_lossy(value).into_owned();
+                Some((shape.columns[*column].name.clone(), value))
+            }
+            _ => None,
+        };
+        let words = format!("{}{words}", reason.message(shape, row.file));
         let ends_load = is_open && is_lenient && lines > 1;
-        Self { lines, ends_load, ..Self::of(row, reason) }
+        let (column, value) = unfit.unzip();
+        Self { lines, ends_load, column, value, ..Self::of(row, words) }
     }
 
     /// How many rows it counts as.

@@ -6,12 +6,12 @@
 //! says how many they are, as the ledger does: where rows are rejected when all are loaded already, the
 //! piece gets a new file before the ledger says so.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::reject_files::RejectFiles;
+use super::reject_files::AllRejectFiles;
 pub use super::reject_record::Reason;
 use super::reject_record::{Kept, Place, Reject};
 use super::schedule::Schedule;
@@ -247,25 +247,20 @@ impl Rejects {
         let Some(spool) = spool.filter(|spool| spool.records > 0) else { return Ok(Vec::new()) };
         let mut lines = schedule.lines();
         let mut reader = spool.into_reader(2)?;
-        let mut files: BTreeMap<usize, RejectFiles> = BTreeMap::new();
+        let mut files = AllRejectFiles::new(plan, false);
         while let Some(record) = reader.next()? {
             let kept = Kept::read(&record[1]);
             let table = &plan.tables[kept.table];
-            let out = match files.entry(kept.table) {
-                std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-                std::collections::btree_map::Entry::Vacant(entry) => {
-                    entry.insert(RejectFiles::create(plan, kept.table)?)
-                }
-            };
             let line = match kept.range_start {
                 Some(start) => lines
                     .before(kept.table, kept.file, &table.files[kept.file], start)
                     .map(|n| n + kept.line),
                 None => (kept.line > 0).then_some(kept.line),
             };
-            out.write(&record[0], &kept.reason(table, line))?;
+            let file = kept.file;
+            files.write(kept.table, file, &record[0], &kept.reason(table, line))?;
         }
-        files.into_values().map(RejectFiles::close).collect()
+        files.close()
     }
 }
 

@@ -32,6 +32,7 @@ mod walked;
 use std::fs::{File, Metadata, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use encoding::TextEncoding;
 use pipe::Peeked;
@@ -73,6 +74,8 @@ pub struct SourceFile {
     pub data_start_lines: u64,
     /// Where the last record ends, where lines follow it that are none; only of what can be read anywhere.
     pub data_end: Option<u64>,
+    /// What stands before its records, where its header has another order than the first file's.
+    pub own_header: Option<Arc<[u8]>>,
     /// What ends its lines.
     pub line_end: LineEnd,
     /// A pipe that was opened to be looked at; what was read of it comes back with it.

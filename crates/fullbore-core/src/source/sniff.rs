@@ -142,11 +142,14 @@ fn choose(
     };
     let (style, score) = match line_end {
         Some(end) => tried(with(is_cr(end))),
-        None if has_lone_cr(sample) => {
-            let (lines, by_cr) = (tried(with(false)), tried(with(true)));
-            if by_cr.1 > lines.1 { by_cr } else { lines }
-        }
-        None => tried(with(false)),
+        None => match lone_returns(sample) {
+            0 => tried(with(false)),
+            returns if returns > memchr::memchr_iter(b'\n', sample).count() => tried(with(true)),
+            _ => {
+                let (lines, by_cr) = (tried(with(false)), tried(with(true)));
+                if by_cr.1 > lines.1 { by_cr } else { lines }
+            }
+        },
     };
     dialect.line_end = line_end.unwrap_or_else(|| line_end_of(sample, is_whole, &style));
     if dialect.line_end == LineEnd::Cr || dialect.line_end == LineEnd::Mixed {
@@ -202,8 +205,10 @@ pub fn header_names(record: &[u8], dialect: &Dialect) -> Result<Vec<String>> {
         .collect()
 }
 
-fn has_lone_cr(text: &[u8]) -> bool {
-    memchr::memchr_iter(b'\r', text).any(|at| text.get(at + 1).is_some_and(|next| *next != b'\n'))
+/// Carriage returns that no line feed follows.
+fn lone_returns(text: &[u8]) -> usize {
+    let returns = memchr::memchr_iter(b'\r', text);
+    returns.filter(|at| text.get(at + 1).is_some_and(|next| *next != b'\n')).count()
 }
 
 /// What ends the records: of those within quotes nothing is said.

@@ -101,11 +101,13 @@ fn plan(table: &str, columns: &[&str]) -> Plan {
         name: name.to_string(),
         field,
         field_type: FieldType::text(),
+        guess: None,
     };
     let shape = Arc::new(ParseShape {
         fields: columns.len(),
         columns: columns.iter().enumerate().map(column).collect(),
         field_names: columns.iter().map(ToString::to_string).collect(),
+        orders: Default::default(),
     });
     let table = TablePlan {
         is_constrained: false,

@@ -179,7 +179,7 @@ impl Looker<'_> {
                 file: Some(source.path.display().to_string()),
                 line,
                 byte: Some(byte),
-                message: fault.reason.message(&self.table.shape),
+                message: fault.reason.message(&self.table.shape, block.file),
                 hint: Some(HINT.into()),
             });
         }

@@ -4,6 +4,7 @@
 //! pending are taken one by one.
 
 mod fixed;
+mod unfit;
 mod variable;
 
 use std::sync::Arc;

@@ -123,6 +123,7 @@ impl<'a> EdgeReader<'a> {
     /// The first place at which another key begins; the end where none does.
     fn next_change(&mut self, range: &FileRange) -> Result<u64> {
         let source = self.files[range.file].clone();
+        self.block.file = range.file;
         let file = source.open()?;
         let mut at = range.start;
         let mut known: Option<Key> = None;
@@ -142,6 +143,7 @@ impl<'a> EdgeReader<'a> {
 
     fn first_key(&mut self, range: &FileRange) -> Result<Key> {
         let source = self.files[range.file].clone();
+        self.block.file = range.file;
         let file = source.open()?;
         let mut at = range.start;
         while at < range.end {
@@ -162,6 +164,7 @@ impl<'a> EdgeReader<'a> {
     /// The last key of a range, found near its end where that is safe.
     fn last_key(&mut self, range: &FileRange) -> Result<Key> {
         let source = self.files[range.file].clone();
+        self.block.file = range.file;
         let file = source.open()?;
         // Quotes make it unsafe to begin anywhere: then the range is read from its beginning.
         let near = range.end.saturating_sub(LOOK_BYTES as u64).max(range.start);

@@ -9,6 +9,7 @@ pub mod edges;
 pub mod ranges;
 pub mod scan;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -156,10 +157,18 @@ impl KeyColumn {
     /// The key behind a text, as the destination writes it; `None` for what is no plain value
     /// (`infinity`).
     pub fn of_text(&self, text: &str) -> Option<Key> {
-        let column =
-            ParseColumn { name: self.name.clone(), field: 0, field_type: self.field_type.clone() };
-        let shape =
-            ParseShape { fields: 1, columns: vec![column], field_names: vec![self.name.clone()] };
+        let column = ParseColumn {
+            name: self.name.clone(),
+            field: 0,
+            field_type: self.field_type.clone(),
+            guess: None,
+        };
+        let shape = ParseShape {
+            fields: 1,
+            columns: vec![column],
+            field_names: vec![self.name.clone()],
+            orders: BTreeMap::new(),
+        };
         let block = Block::of(format!("{text}\n").as_bytes());
         let batch = Parser::new(Dialect::text(), Arc::new(shape)).parse(&block).batch;
         if batch.num_rows() != 1 {
@@ -214,8 +223,13 @@ mod tests {
     use super::*;
 
     fn column(field_type: FieldType) -> KeyColumn {
-        let key = ParseColumn { name: "k".into(), field: 0, field_type };
-        let shape = ParseShape { fields: 1, columns: vec![key], field_names: vec!["k".into()] };
+        let key = ParseColumn { name: "k".into(), field: 0, field_type, guess: None };
+        let shape = ParseShape {
+            fields: 1,
+            columns: vec![key],
+            field_names: vec!["k".into()],
+            orders: BTreeMap::new(),
+        };
         KeyColumn::new(&shape, "k").expect("ordered")
     }
 

@@ -2,6 +2,7 @@
 //! differ from.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use super::cut::{Cuts, Row};
 use super::kind::Kind;
@@ -36,6 +37,15 @@ impl<'a> Column<'a> {
     /// How many cells are given.
     pub fn given(&self) -> usize {
         self.kinds.iter().sum::<usize>() - self.empty - self.null_words
+    }
+
+    /// Whether its values name the rows, as R writes these: all in quotes, and none twice.
+    pub fn names_rows(&self) -> bool {
+        let distinct: HashSet<&[u8]> = self.values.iter().map(AsRef::as_ref).collect();
+        self.values.len() > 1
+            && self.empty + self.null_words == 0
+            && self.quoted == self.given()
+            && distinct.len() == self.values.len()
     }
 
     /// How many cells are of a kind.

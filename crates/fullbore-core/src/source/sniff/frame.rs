@@ -30,6 +30,8 @@ pub struct Frame<'a> {
     pub first: usize,
     /// Rows of the header, if the first row is one.
     pub header_rows: usize,
+    /// The header has no name for the first column, which names the rows.
+    pub lacks_first: bool,
     pub verdict: Verdict,
     /// Records, from all samples.
     pub body: Body<'a>,
@@ -68,6 +70,7 @@ pub fn frame<'a>(
         width,
         first: 0,
         header_rows: 1,
+        lacks_first: false,
         verdict: Verdict::Undecided,
         body: Body::new(width),
         footer_lines: 0,
@@ -81,11 +84,13 @@ pub fn frame<'a>(
         Some(_) => head.rows.iter().position(|row| row.width() > 0)?,
         None => first_row(head, &overview, width, &mut frame.trouble),
     };
-    let footer = match (given.skip_footer, has_end) {
-        (None, true) => footer(tail, &overview, width, &mut frame.trouble),
-        _ => 0,
+    let footer = match given.skip_footer {
+        _ if !has_end => 0,
+        Some(lines) => lines as usize,
+        None => footer(tail, &overview, width, &mut frame.trouble),
     };
-    frame.footer_lines = footer as u64;
+    // Of lines that the job skips nothing is found.
+    frame.footer_lines = if given.skip_footer.is_none() { footer as u64 } else { 0 };
     let is_marked = |cuts: &Cuts<'_>, row: &Row| {
         frame.comment.is_some_and(|comment| cuts.line(row).first() == Some(&comment))
     };
@@ -105,7 +110,16 @@ pub fn frame<'a>(
         }
     }
     if let Some(row) = head.rows.get(frame.first) {
-        let cells = first_cells(head, row);
+        let mut cells = first_cells(head, row);
+        let names_rows = matches!(frame.trouble, Some(Trouble::Header { .. }))
+            && cells.len() + 1 == width
+            && frame.body.columns[0].names_rows();
+        if names_rows {
+            // As R writes it.
+            cells.insert(0, First { value: Default::default(), is_quoted: false });
+            frame.lacks_first = true;
+            frame.trouble = None;
+        }
         frame.verdict = judge(&cells, &frame.body);
     }
     if frame.trouble.is_none() {
@@ -297,7 +311,13 @@ fn footer(
             continue;
         }
         let follows_blank = at > 0 && tail.rows[at - 1].is_blank;
-        let is_remark = follows_blank || words::is_remark(tail.line(row)) || count > 0;
+        let is_remark = follows_blank
+            || count > 0
+            || match row.width() == width {
+                // A record may have one value only.
+                true => words::is_certain_remark(&tail.value(&tail.cells(row)[0])),
+                false => words::is_remark(tail.line(row)),
+            };
         if is_beside(tail, row, overview, width) && is_remark {
             count += 1;
             continue;

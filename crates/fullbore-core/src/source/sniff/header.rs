@@ -84,7 +84,7 @@ pub fn judge(first: &[First<'_>], below: &Body<'_>) -> Verdict {
             }
             (Kind::Text, Some(_)) => header.add(3, "its cells are text, the columns below are not"),
             (_, _) if counts_up[place] => {
-                header.add(1, "its numbers are years or count up, those below do not");
+                header.add(2, "its numbers are years or count up, those below do not");
             }
             // In quotes above numbers without them it is a word.
             (_, Some(_)) if cell.is_quoted && column.quoted == 0 => {
@@ -118,7 +118,7 @@ fn unnamed(place: usize, column: &Column<'_>, header: &mut Side) {
         matches!(n[0], 0..=2) && n.windows(2).all(|two| two[1] == two[0] + 1 || two[1] > two[0])
     });
     match is_index && place == 0 {
-        true => header.add(3, "it has no name above a column of row numbers"),
+        true => header.add(6, "it has no name above a column of row numbers"),
         false => header.add(1, "it is empty above a column that never is"),
     }
 }

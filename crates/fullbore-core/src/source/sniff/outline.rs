@@ -125,23 +125,22 @@ pub fn outline(samples: &mut Samples, dialect: &Dialect, size: u64, given: Given
     let footer_row = (frame.footer_lines > 0).then(|| footer_row(tail, &frame)).flatten();
     let footer = footer_row.map(|row| (in_file(row), text_of(tail.line(row))));
     let cut_bytes = footer_row.map(|row| tail.bytes() as usize - row.range.start);
-    let text = |from: Place, to: Place| samples.first[from.bytes as usize..to.bytes as usize].to_vec();
+    let text =
+        |from: Place, to: Place| samples.first[from.bytes as usize..to.bytes as usize].to_vec();
     let (table, records) = (place(frame.first), place(frame.first + frame.header_rows));
     let outline = Outline {
         preamble_text: text(Place { bytes: bom as u64, lines: 0 }, table),
         header_text: text(table, records),
         table,
         records,
-        names: first
-            .map(|row| head.values(row).into_iter().map(|name| name.into_owned()).collect())
-            .unwrap_or_default(),
+        names: first.map(|row| names(&head, row, frame.lacks_first)).unwrap_or_default(),
         first_line: first.map(|row| head.whole_line(row).to_vec()).unwrap_or_default(),
         header_lines: frame.header_rows as u64,
         verdict: Some(frame.verdict),
         fields: Some(frame.width),
         preamble: head.rows[..frame.first]
             .iter()
-            .find(|row| !row.is_blank)
+            .find(|row| !row.is_blank && !row.is_comment)
             .map(|row| text_of(head.line(row))),
         footer_lines: frame.footer_lines,
         footer,
@@ -157,6 +156,12 @@ pub fn outline(samples: &mut Samples, dialect: &Dialect, size: u64, given: Given
         samples.cut_end(bytes);
     }
     outline
+}
+
+fn names(head: &Cuts<'_>, row: &Row, lacks_first: bool) -> Vec<Vec<u8>> {
+    let first = lacks_first.then(Vec::new);
+    let names = head.values(row).into_iter().map(|name| name.into_owned());
+    first.into_iter().chain(names).collect()
 }
 
 fn footer_row<'a>(tail: &'a Cuts<'_>, frame: &Frame<'_>) -> Option<&'a Row> {

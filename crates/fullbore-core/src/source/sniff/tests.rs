@@ -283,3 +283,26 @@ fn a_quote_within_a_field_stays_there() {
     assert_eq!(cuts.rows.len(), 5);
     assert_eq!(cuts.values(&cuts.rows[1])[0].as_ref(), b"37.8\"N");
 }
+
+#[test]
+fn a_header_may_lack_the_name_of_the_row_names() {
+    let found = outlined("\"Weight\",\"Time\"\n\"1\",26.5,1\n\"2\",27.5,2\n\"3\",36,3\n");
+    assert_eq!((found.trouble, found.fields), (None, Some(3)));
+    assert_eq!(found.names, [b"".to_vec(), b"Weight".to_vec(), b"Time".to_vec()]);
+    // A column that repeats itself names no rows.
+    let found = outlined("Weight,Time\n1,26.5,1\n1,27.5,2\n3,36,3\n");
+    assert_eq!(found.trouble, Some(Trouble::Header { line: 1, fields: 2 }));
+}
+
+#[test]
+fn a_last_record_with_one_value_is_a_record() {
+    let found = outlined("text,n,k\nChicago,1,2\nBoston,3,4\nDenver,5,6\nRow with blanks,,\n");
+    assert_eq!((found.footer_lines, found.trouble), (0, None));
+}
+
+#[test]
+fn carriage_returns_alone_end_records_where_nothing_else_does() {
+    let found = sniffed(b"a,b,c\r1,,\r2,,\r", "x").dialect;
+    assert_eq!((found.line_end, found.delimiter), (LineEnd::Cr, b','));
+    assert_eq!(delimiter_of("d, c, p, s, x, y\n5:1, 2.9,,,,\n5:2, 2.1, 2.8,,\n5:3, 2, 2,,\n"), ",");
+}

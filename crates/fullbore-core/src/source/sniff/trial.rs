@@ -143,7 +143,7 @@ pub fn score(text: &[u8], is_whole: bool, style: &Style) -> f64 {
             let value = cuts.value(cell);
             let kind = Kind::of(&value);
             kinds[kind as usize] += 1;
-            worth += worth_of(kind, cell.is_quoted, &value, style);
+            worth += worth_of(kind, cell.is_quoted, &value);
             count += 1;
         }
         let given = count - kinds[Kind::Empty as usize] - kinds[Kind::NullWord as usize];
@@ -162,7 +162,7 @@ pub fn score(text: &[u8], is_whole: bool, style: &Style) -> f64 {
 }
 
 /// How much a cell speaks for the style by which it was cut.
-fn worth_of(kind: Kind, is_quoted: bool, value: &[u8], style: &Style) -> f64 {
+fn worth_of(kind: Kind, is_quoted: bool, value: &[u8]) -> f64 {
     if kind != Kind::Text {
         // A number with a comma in it may be two cells that were not cut.
         return if kind == Kind::LocalNumber && !is_quoted { 0.9 } else { 1.0 };
@@ -170,9 +170,8 @@ fn worth_of(kind: Kind, is_quoted: bool, value: &[u8], style: &Style) -> f64 {
     if is_quoted {
         return 1.0;
     }
-    let is_other = |byte: &u8| {
-        matches!(byte, b'\t' | b';' | b'|') || *byte == b',' && !style.delimiter.contains(&b',')
-    };
+    // Of a delimiter of several bytes, such as a comma and a blank, the comma may be there alone.
+    let is_other = |byte: &u8| matches!(byte, b'\t' | b';' | b'|' | b',');
     let padded = value.first() == Some(&b' ') || value.last() == Some(&b' ');
     match value.iter().any(is_other) {
         true => 0.3,

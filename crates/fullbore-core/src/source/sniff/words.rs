@@ -64,6 +64,14 @@ pub fn is_total(cell: &[u8]) -> bool {
         || text.len() <= 30 && matches!(first, "total" | "totals" | "gesamt" | "summe")
 }
 
+/// Whether a cell that stands alone in its record reads like a remark, and hardly like anything else.
+pub fn is_certain_remark(cell: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(cell) else { return false };
+    let text = text.trim().trim_matches(['"', '\'']).to_lowercase();
+    let first = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    REMARKS.contains(&first) && text.len() > first.len() + 1 || is_total(text.as_bytes())
+}
+
 /// Whether a line that is no record reads like a remark beneath a table.
 pub fn is_remark(line: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(line) else { return true };

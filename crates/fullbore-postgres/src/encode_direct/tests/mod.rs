@@ -54,8 +54,10 @@ fn shape(columns: &[Tried]) -> ParseShape {
                 name: format!("c{at}"),
                 field: at,
                 field_type: tried.field_type.clone(),
+                guess: None,
             })
             .collect(),
+        orders: Default::default(),
     }
 }
 
