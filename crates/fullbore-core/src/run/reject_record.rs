@@ -6,6 +6,7 @@ use super::source_row::SourceRow;
 use crate::constants::REJECT_VALUE_BYTES;
 use crate::destination::Refusal;
 use crate::plan::{Format, TablePlan};
+use crate::source::feed::RowFault;
 
 /// A row refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,6 +24,13 @@ pub struct Reject {
 impl Reject {
     pub fn of(row: SourceRow, reason: String) -> Self {
         Self { row, reason, ..Self::default() }
+    }
+
+    /// A row of a file of values, one of which can't be loaded.
+    pub fn unfit(file: usize, fault: RowFault) -> Self {
+        let RowFault { row, column, value, reason, raw } = fault;
+        let row = SourceRow { file, offset: row, line: 0, raw };
+        Self { row, column, value, reason, ..Self::default() }
     }
 
     pub fn refused(row: SourceRow, refusal: Refusal) -> Self {
