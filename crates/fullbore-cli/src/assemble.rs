@@ -8,6 +8,7 @@ use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{Count, Job, Method, Publish, TableJob, Verify};
 use fullbore_core::parse::types::FieldType;
 use fullbore_core::plan::columns::{Shapes, match_columns};
+use fullbore_core::plan::header::settle;
 use fullbore_core::plan::lineage::Lineage;
 use fullbore_core::plan::look::{Sources, look};
 use fullbore_core::plan::pieces::{STREAM_PIECE_BYTES, arrange, cut as cut_sources, joined};
@@ -17,7 +18,7 @@ use fullbore_postgres::direct::choice::{Choice, Wanted, choose};
 use fullbore_postgres::ledger::runs::LedgerRun;
 use fullbore_postgres::{Postgres, TableRequest, Target};
 
-use crate::columns::{Schema, creation, inferred_columns};
+use crate::columns::{Schema, creation, guesses, inferred_columns};
 use crate::load::check_resumed;
 use crate::partition::{PartitionTarget, check_partition_options};
 use crate::state::{new_run_id, runs_dir};
@@ -162,7 +163,7 @@ fn assemble_table(
     run: Run<'_>,
 ) -> Result<AssembledTable> {
     let Cut { is_made: is_cut, is_part } = cut;
-    let sources = look(&job)?;
+    let mut sources = look(&job)?;
     let name = match &job.name {
         Some(name) => name.clone(),
         None => name_of(&sources)?,
@@ -171,23 +172,18 @@ fn assemble_table(
     let mut schema = Schema::default();
     let (columns, mut target, statement) = match postgres {
         Some(postgres) => {
-            let create = creation(&job, &name, &sources, &mut schema)?;
-            let target = postgres.describe(&TableRequest {
-                name: name.clone(),
-                publish: job.publish,
-                atomic: job.atomic,
-                create,
-                method: wanted.method,
-                keep_old: job.keep_old,
-            })?;
-            let statement = target.create.clone();
-            if statement.is_none() {
-                // The table is there already: what was inferred of the files does not matter.
-                schema = Schema::default();
+            let target = describe(&job, &mut sources, wanted.method, postgres, &mut schema)?;
+            if is_cut && target.create.is_none() {
+                // Of a table that the run made before, the types are guesses still.
+                guesses(&job, &sources, &target.columns, &mut schema)?;
             }
+            let statement = target.create.clone();
             (target.columns.clone(), Some(target), statement)
         }
-        None => (inferred_columns(&job, &sources, &mut schema)?, None, None),
+        None => {
+            settle(&job, &mut sources, None)?;
+            (inferred_columns(&job, &sources, &mut schema)?, None, None)
+        }
     };
     check_partition_options(&job)?;
     let mut shapes = match_columns(&job, &sources, &columns)?;
@@ -196,7 +192,10 @@ fn assemble_table(
     }
     let (mut pieces, piece_bytes) = match is_cut {
         true => (Vec::new(), STREAM_PIECE_BYTES),
-        false => cut_sources(&sources.files, &sources.format, number, run.streams)?,
+        false => {
+            let (files, format) = (&sources.files, &sources.format);
+            cut_sources(files, format, number, run.streams, run.max_field_bytes)?
+        }
     };
     let choice = match &mut target {
         Some(target) => choose(target, wanted, &shapes)?,
@@ -226,9 +225,11 @@ fn assemble_table(
     notes.extend(shapes.rounded.iter().map(|column| {
         format!("column {column} is stored in nanoseconds; PostgreSQL keeps microseconds, to which they are rounded")
     }));
+    notes.append(&mut shapes.notes);
     let known = sources.files.iter().all(|file| file.is_seekable());
-    let bytes = known
-        .then(|| sources.files.iter().map(|file| file.size - file.data_start.min(file.size)).sum());
+    let bytes = known.then(|| {
+        sources.files.iter().map(|file| file.end() - file.data_start.min(file.end())).sum()
+    });
     let refuses = target.as_ref().is_some_and(Target::refuses_nulls);
     let not_null = columns.iter().filter(|column| refuses && !column.is_nullable);
     let sent = &shapes.typed.columns;
@@ -266,6 +267,39 @@ fn assemble_table(
         inferred: schema.inferred,
     };
     Ok(AssembledTable { plan, target, statement, pieces })
+}
+
+/// Describes a table's target, and decides what the first line of its files is: by the target's columns
+/// where they are known without the files, else before these are inferred.
+fn describe(
+    job: &TableJob,
+    sources: &mut Sources,
+    method: Method,
+    postgres: &Postgres,
+    schema: &mut Schema,
+) -> Result<Target> {
+    let name = job.name.clone().unwrap_or_default();
+    let is_inferred =
+        job.create && job.schema_file.is_none() && postgres.existing_columns(&name)?.is_none();
+    if is_inferred {
+        settle(job, sources, None)?;
+    }
+    let create = match is_inferred || job.schema_file.is_some() {
+        true => creation(job, &name, sources, schema)?,
+        false => None,
+    };
+    let target = postgres.describe(&TableRequest {
+        name,
+        publish: job.publish,
+        atomic: job.atomic,
+        create,
+        method,
+        keep_old: job.keep_old,
+    })?;
+    if !is_inferred {
+        settle(job, sources, Some(&target.columns))?;
+    }
+    Ok(target)
 }
 
 /// The moment that rows are marked with as that of their load.

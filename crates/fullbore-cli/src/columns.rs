@@ -6,16 +6,17 @@ use std::path::PathBuf;
 use fullbore_core::destination::TargetColumn;
 use fullbore_core::error::{Error, Result};
 use fullbore_core::job::TableJob;
+use fullbore_core::parse::dialect::Dialect;
 use fullbore_core::parse::types::FieldType;
 use fullbore_core::plan::Format;
-use fullbore_core::plan::infer::{InferredColumn, Sample, infer, option_text};
+use fullbore_core::plan::infer::{
+    InferredColumn, Sample, Spoilt, SpoiltBy, infer, null_options, type_option, values_of,
+};
 use fullbore_core::plan::lineage;
 use fullbore_core::plan::look::Sources;
 use fullbore_core::source::parquet;
 use fullbore_postgres::connection::QualifiedName;
 use fullbore_postgres::schema::{self, NewColumn};
-
-use crate::words::counted;
 
 /// What is to be said of a schema that was inferred.
 #[derive(Default)]
@@ -89,6 +90,30 @@ fn check_given_types<'a>(
     Ok(())
 }
 
+/// Which columns of a table that an earlier attempt of the run made have types that were guessed.
+pub fn guesses(
+    job: &TableJob,
+    sources: &Sources,
+    target: &[TargetColumn],
+    said: &mut Schema,
+) -> Result<()> {
+    let is_guessed = job.create && job.schema_file.is_none();
+    if !is_guessed || matches!(sources.format, Format::Parquet) {
+        return Ok(());
+    }
+    let mut found = Schema::default();
+    let inferred = inferred(job, sources, &mut found)?;
+    for (name, field_type) in inferred {
+        let guess = found.inferred.remove_entry(&name);
+        let kind = std::mem::discriminant;
+        let is_same = |column: &TargetColumn| {
+            column.name == name && column.field_type.as_ref().map(kind) == Some(kind(&field_type))
+        };
+        said.inferred.extend(guess.filter(|_| target.iter().any(is_same)));
+    }
+    Ok(())
+}
+
 /// Names and types of the columns, from samples of the files.
 fn inferred(
     job: &TableJob,
@@ -116,41 +141,61 @@ fn inferred(
         (None, None, Some(fields)) => (1..=fields).map(|n| format!("column{n}")).collect(),
         (None, None, None) => {
             return Err(Error::usage_with_hint(
-                "there is nothing to infer columns from",
-                "give --schema FILE.sql, or a table that is there already",
+                format!("{} is empty: it has no columns to infer", sources.files[0].path.display()),
+                "make the table with --schema FILE.sql, or load into one that exists",
             ));
         }
     };
-    let has_header = dialect.header != fullbore_core::parse::dialect::Header::None;
     let mut samples = Vec::new();
     for sample in &sources.samples {
-        let first = &sample.first[sample.bom_bytes..];
-        samples.push(Sample { text: first, has_header, is_from_within: false });
-        let within = |text| Sample { text, has_header: false, is_from_within: true };
+        let order = sources.orders.get(&sample.file).map(AsRef::as_ref);
+        let first = &sample.first[sample.data_start..];
+        samples.push(Sample { text: first, is_from_within: false, order });
+        let within = |text| Sample { text, is_from_within: true, order };
         samples.extend(sample.others.iter().map(|text| within(text.as_slice())));
     }
     let is_given = |name: &str| name == "-" || given_type(job, name).is_some();
     let columns = infer(&names, is_given, &samples, dialect);
     for column in columns.iter().flatten() {
-        let InferredColumn { name, field_type, because, odd, .. } = column;
+        let InferredColumn { name, field_type, because, spoilt, .. } = column;
         said.notes.push(format!("{name}: {because}"));
-        let type_name = schema::type_name(field_type);
-        if let Some((count, value)) = odd {
-            said.warnings.push(format!(
-                "column {name} is inferred as {type_name}, which does not fit {}, such as {value:?}; \
-                 use --type {} to take them",
-                counted(*count, "sampled value"),
-                option_text(name)
-            ));
-        }
+        said.warnings.extend(spoilt.as_ref().map(|spoilt| advice(name, spoilt, dialect)));
         if *field_type != FieldType::text() {
-            said.inferred.insert(name.clone(), type_name);
+            said.inferred.insert(name.clone(), schema::type_name(field_type));
         }
     }
     // What is given takes the place of the type that stands here.
     let type_of =
         |column: Option<InferredColumn>| column.map_or(FieldType::text(), |c| c.field_type);
     Ok(names.into_iter().zip(columns.into_iter().map(type_of)).filter(|(n, _)| n != "-").collect())
+}
+
+/// What the user can do about values that kept a column from a type.
+fn advice(name: &str, spoilt: &Spoilt, dialect: &Dialect) -> String {
+    let type_name = schema::type_name(&spoilt.field_type);
+    match &spoilt.by {
+        SpoiltBy::NullWords(words) => {
+            let listed: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
+            let known: Vec<&[u8]> = dialect.nulls().collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            format!(
+                "column {name} is text, since {} {} like NULL; {} makes it {type_name}",
+                listed.join(" and "),
+                if words.len() == 1 { "looks" } else { "look" },
+                null_options(&known, &words)
+            )
+        }
+        SpoiltBy::Values(count, value) => format!(
+            "column {name} is text, since {} not {}, such as {value:?}; --type {} rejects such \
+             values instead",
+            match count {
+                1 => "1 sampled value is".to_owned(),
+                count => format!("{count} sampled values are"),
+            },
+            values_of(&spoilt.field_type),
+            type_option(name, &type_name)
+        ),
+    }
 }
 
 /// Inferred columns for destinations that have none of their own.
@@ -182,6 +227,7 @@ pub fn inferred_columns(
                 field_type: Some(field_type),
                 is_nullable: true,
                 is_generated: false,
+                fills_itself: false,
             })
         })
         .collect()

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use fullbore_core::destination::Lane;
 use fullbore_core::job::{Method, Publish, Verify};
-use fullbore_core::parse::dialect::{Dialect, Family, Header, LineEnd};
+use fullbore_core::parse::dialect::{Dialect, Family, Header, LineEnd, Quotes, Ragged};
 use fullbore_core::plan::{FileRange, Format, KeyBounds, PieceInput, Plan, TablePlan};
 
 use crate::words::{bytes, counted, grouped};
@@ -190,6 +190,28 @@ fn dialect_words(dialect: &Dialect) -> String {
         Header::Match => ", header that must match",
         Header::Skip => ", header skipped",
     });
+    if dialect.family == Family::Csv && dialect.quotes == Quotes::Strict {
+        words.push_str(", quotes strict");
+    }
+    words.push_str(match dialect.ragged {
+        Ragged::Reject => "",
+        Ragged::Pad => ", missing fields are NULL",
+        Ragged::Cut => ", further fields are cut",
+    });
+    if let Some(comment) = dialect.comment {
+        let _ = write!(words, ", comments begin with {:?}", char::from(comment));
+    }
+    for (lines, place) in [(dialect.skip_lines, "first"), (dialect.skip_footer, "last")] {
+        match lines {
+            0 => {}
+            1 => {
+                let _ = write!(words, ", {place} line skipped");
+            }
+            lines => {
+                let _ = write!(words, ", {place} {lines} lines skipped");
+            }
+        }
+    }
     let nulls: Vec<String> =
         dialect.nulls().map(|null| format!("{:?}", String::from_utf8_lossy(null))).collect();
     let _ = write!(words, ", NULL is {}", nulls.join(" or "));

@@ -3,6 +3,7 @@
 use fullbore_core::ceilings::Achieved;
 use fullbore_core::diagnose::{Limit, Verdict};
 use fullbore_core::job::Verify;
+use fullbore_core::parse::Counts;
 use fullbore_core::plan::Plan;
 use fullbore_core::run::Outcome;
 use fullbore_core::run::verify::Verified;
@@ -22,6 +23,8 @@ pub struct JsonSummary<'a> {
     achieved: Option<Achieved>,
     rows: u64,
     rejected: u64,
+    /// What was passed over, padded or cut by this process.
+    counts: Counts,
     bytes: u64,
     seconds: f64,
     bytes_per_second: f64,
@@ -78,6 +81,7 @@ impl<'a> JsonSummary<'a> {
             achieved: outcome.achieved,
             rows: outcome.rows,
             rejected: outcome.rejected,
+            counts: counts_of(outcome),
             bytes: outcome.bytes,
             seconds: outcome.seconds,
             bytes_per_second: rate(outcome),
@@ -109,6 +113,29 @@ impl<'a> JsonSummary<'a> {
 /// Bytes per second of what this process has loaded.
 fn rate(outcome: &Outcome) -> f64 {
     outcome.bytes.saturating_sub(outcome.bytes_before) as f64 / outcome.seconds.max(1e-9)
+}
+
+/// What of all tables was not taken as it stood.
+fn counts_of(outcome: &Outcome) -> Counts {
+    let mut counts = Counts::default();
+    outcome.tables.iter().for_each(|table| counts += table.counts);
+    counts
+}
+
+/// The same in words; none where all was.
+fn counts_words(counts: Counts) -> Option<String> {
+    let said = [
+        (counts.padded, "row", "padded with NULL"),
+        (counts.cut, "row", "cut"),
+        (counts.blank, "blank line", "skipped"),
+        (counts.comments, "comment", "skipped"),
+    ];
+    let said: Vec<String> = said
+        .into_iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, what, how)| format!("{} {how}", counted(count, what)))
+        .collect();
+    (!said.is_empty()).then(|| said.join(", "))
 }
 
 /// What was proved, in words.
@@ -180,6 +207,9 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
         for path in &outcome.reject_files {
             tell!("  {} (reasons beside it, .jsonl)", path.display());
         }
+    }
+    if let Some(words) = counts_words(counts_of(outcome)) {
+        tell!("{words}");
     }
     if let Some(verified) = &outcome.verified {
         tell!("{}", verified_words(verified));

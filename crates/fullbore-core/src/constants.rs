@@ -30,6 +30,9 @@ pub const MAX_FIELD_BYTES_LIMIT: usize = (1 << 30) - 1;
 /// last line's end is added after it.
 pub const BLOCK_BYTES_LIMIT: usize = (1 << 30) - 2 * BLOCK_PADDING;
 
+/// Records in one block where missing fields are padded: a short one may become a row of many columns.
+pub const PADDED_RECORDS_MAX: usize = 4096;
+
 /// Encoded blocks that may wait for one stream's session.
 pub const QUEUE_BLOCKS_PER_STREAM: usize = 4;
 

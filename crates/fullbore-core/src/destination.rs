@@ -12,6 +12,7 @@ use arrow_array::RecordBatch;
 use crate::error::Result;
 use crate::observe::Watch;
 use crate::observe::socket::SocketNow;
+use crate::parse::Counts;
 use crate::parse::types::FieldType;
 use crate::plan::{FileRange, Plan, PlannedPiece};
 use crate::sums::Sums;
@@ -28,6 +29,9 @@ pub struct TargetColumn {
     pub is_nullable: bool,
     /// The destination fills it by itself; it can't be loaded.
     pub is_generated: bool,
+    /// Where it is not loaded, the destination has a value for it: a default, or the next of its
+    /// sequence.
+    pub fills_itself: bool,
 }
 
 /// How a table's rows travel.
@@ -83,6 +87,8 @@ pub struct Receipt {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Portion {
     pub rejected: u64,
+    /// What of it was passed over, padded or cut; the ledger does not keep that.
+    pub counts: Counts,
     /// Bytes of source, after decompression.
     pub bytes: u64,
     /// The stretches of the table's files, in the order in which they were read; of a file that was

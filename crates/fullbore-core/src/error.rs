@@ -20,6 +20,9 @@ pub enum Error {
     SourceChanged { path: PathBuf, what: String },
     #[error("too many rejects: {rejects}, allowed: {limit}; the first: {first}")]
     TooManyRejects { rejects: u64, limit: String, first: String },
+    /// COPY's rule for quotes takes in all that follows, which no limit of rejects covers.
+    #[error("{place}: nothing behind it can be told apart")]
+    Unterminated { place: String },
     /// The destination refused or failed.
     #[error("{message}")]
     Destination { message: String, hint: Option<String>, kind: DestinationFailure },
@@ -74,6 +77,9 @@ impl Error {
             Self::TooManyRejects { .. } => Some(
                 "correct the rows in the source (the reject file lists them), or allow more with \
                  --max-rejects N or P%",
+            ),
+            Self::Unterminated { .. } => Some(
+                "close the quote in the source, or load with --quotes strict: it costs its line alone",
             ),
             Self::SourceChanged { .. } => Some("load again when nobody writes to the file"),
             Self::Write { source, .. } => hint_for_writing(source.kind()),

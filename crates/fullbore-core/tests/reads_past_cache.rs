@@ -27,6 +27,8 @@ fn source(path: &Path) -> Arc<SourceFile> {
         encoding: None,
         data_start: 0,
         data_start_lines: 0,
+        data_end: None,
+        line_end: Default::default(),
         peeked: None,
         expected_header: None,
     })

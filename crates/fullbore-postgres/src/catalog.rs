@@ -36,6 +36,8 @@ pub struct Column {
     /// Generated, so that it can't be loaded.
     pub is_generated: bool,
     pub is_identity: bool,
+    /// It has a value of its own where none is given.
+    pub has_default: bool,
     /// Of an identity column: the sequence that fills it, quoted.
     pub sequence: Option<String>,
 }
@@ -105,6 +107,7 @@ fn columns(session: &mut Session, oid: u32) -> Result<Vec<Column>, ConnectionErr
     let found = session.query(&format!(
         "SELECT a.attname, format_type(a.atttypid, a.atttypmod) AS type_name, a.atttypmod,
                 a.attnotnull, a.attgenerated <> '' AS is_generated, a.attidentity <> '' AS is_identity,
+                a.atthasdef OR t.typdefault IS NOT NULL AS has_default,
                 CASE WHEN a.attidentity <> ''
                      THEN pg_get_serial_sequence(a.attrelid::regclass::text, a.attname) END AS sequence,
                 tn.nspname AS type_schema, t.typname, t.typtype,
@@ -155,6 +158,7 @@ fn column(row: &Row) -> Column {
         is_not_null: flag(row, "attnotnull"),
         is_generated: flag(row, "is_generated"),
         is_identity: flag(row, "is_identity"),
+        has_default: flag(row, "has_default"),
         sequence: row.get("sequence").map(str::to_owned),
     }
 }

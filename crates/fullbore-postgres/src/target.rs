@@ -164,6 +164,26 @@ impl Postgres {
         self.target(&mut session, relation, request, Some(create.clone()))
     }
 
+    /// The columns of a table, if there is one of that name.
+    pub fn existing_columns(&self, name: &str) -> Result<Option<Vec<TargetColumn>>> {
+        let name = QualifiedName::parse(name).map_err(refused)?;
+        let found = catalog::relation(&mut self.control(), &name).map_err(refused)?;
+        Ok(found.map(|relation| self.columns_of(&relation)))
+    }
+
+    fn columns_of(&self, relation: &Relation) -> Vec<TargetColumn> {
+        let zoneless_is_utc = self.reading().zoneless_is_utc();
+        let columns = relation.columns.iter().map(|column| TargetColumn {
+            name: column.name.clone(),
+            type_name: column.type_name.clone(),
+            field_type: column.catalog_type.field_type(zoneless_is_utc),
+            is_nullable: !column.is_not_null,
+            is_generated: column.is_generated,
+            fills_itself: column.is_identity || column.has_default,
+        });
+        columns.collect()
+    }
+
     fn target(
         &self,
         session: &mut Session,
@@ -208,18 +228,7 @@ impl Postgres {
             let is_allowed = self.settings.allow_publication;
             publish::check(session, &relation, request.publish, is_allowed)?;
         }
-        let zoneless_is_utc = self.reading().zoneless_is_utc();
-        let columns = relation
-            .columns
-            .iter()
-            .map(|column| TargetColumn {
-                name: column.name.clone(),
-                type_name: column.type_name.clone(),
-                field_type: column.catalog_type.field_type(zoneless_is_utc),
-                is_nullable: !column.is_not_null,
-                is_generated: column.is_generated,
-            })
-            .collect();
+        let columns = self.columns_of(&relation);
         let is_there = create.is_none();
         if request.keep_old && is_there {
             may_keep(session, &relation)?;

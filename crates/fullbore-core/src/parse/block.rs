@@ -1,6 +1,8 @@
 //! A block: a run of whole records, held so that wide loads near its ends are safe.
 
+use super::dialect::LineEnd;
 use crate::constants::BLOCK_PADDING;
+use crate::source::boundary::Whole;
 
 /// Whole records of one source, with readable padding on both sides.
 ///
@@ -21,6 +23,10 @@ pub struct Block {
     pub first_line: Option<u64>,
     /// The same within the file whatever is read of it, where lines are asked for.
     pub line_of_file: Option<u64>,
+    /// What ends its lines.
+    pub line_end: LineEnd,
+    /// Its records are to be walked: the index would not find them.
+    pub is_messy: bool,
 }
 
 impl Block {
@@ -100,12 +106,29 @@ impl Block {
     }
 
     /// Appends a line end where the last record has none.
-    pub fn end_last_line(&mut self, line_end: &[u8]) {
-        if !self.text().ends_with(b"\n") && !self.text().is_empty() {
+    pub fn end_last_line(&mut self) {
+        if !self.line_end.ends(self.text()) && !self.text().is_empty() {
+            let line_end = self.line_end.written();
             let len = self.text_bytes;
             self.space(len + line_end.len())[len..].copy_from_slice(line_end);
             self.text_bytes = len + line_end.len();
         }
+    }
+
+    /// Keeps the whole records of what was read.
+    pub fn take(&mut self, whole: Whole) {
+        self.set_len(whole.end);
+        self.is_messy = whole.is_messy;
+    }
+
+    /// Lines in the block, those that end within fields included.
+    pub fn lines(&self) -> u64 {
+        self.lines_between(0, self.text_bytes)
+    }
+
+    /// Lines that end between two places of the text.
+    pub fn lines_between(&self, from: usize, to: usize) -> u64 {
+        self.line_end.count(&self.text()[from..to])
     }
 
     pub fn text(&self) -> &[u8] {
@@ -152,7 +175,7 @@ mod tests {
             // Used again, for less and for more.
             block.space(3).copy_from_slice(b"new");
             block.set_len(3);
-            block.end_last_line(b"\n");
+            block.end_last_line();
             assert_eq!(block.text(), b"new\n");
         }
     }

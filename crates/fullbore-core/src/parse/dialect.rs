@@ -20,15 +20,72 @@ pub enum Family {
 }
 
 /// What ends a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LineEnd {
+    #[default]
     Lf,
     CrLf,
     /// CR alone, as COPY accepts it where the first record ends so.
     Cr,
     /// Any of the three; COPY refuses such files.
     Mixed,
+}
+
+impl LineEnd {
+    /// What is put after a last record that has no end.
+    pub fn written(self) -> &'static [u8] {
+        match self {
+            Self::Lf | Self::Mixed => b"\n",
+            Self::CrLf => b"\r\n",
+            Self::Cr => b"\r",
+        }
+    }
+
+    /// Whether a text ends where a line does.
+    pub fn ends(self, text: &[u8]) -> bool {
+        match text.last() {
+            Some(b'\n') => self != Self::Cr,
+            Some(b'\r') => matches!(self, Self::Cr | Self::Mixed),
+            _ => false,
+        }
+    }
+
+    /// The ends of lines in a text, quoted ones too.
+    pub fn count(self, text: &[u8]) -> u64 {
+        let line_feeds = || memchr::memchr_iter(b'\n', text).count() as u64;
+        let returns = || memchr::memchr_iter(b'\r', text).count() as u64;
+        match self {
+            Self::Lf | Self::CrLf => line_feeds(),
+            Self::Cr => returns(),
+            Self::Mixed => {
+                let pairs = memchr::memmem::find_iter(text, b"\r\n").count() as u64;
+                line_feeds() + returns() - pairs
+            }
+        }
+    }
+
+    /// Where the line that a place is in ends, its end included; `None` where the text does not tell,
+    /// which `is_whole` says nothing follows.
+    pub fn after(self, text: &[u8], place: usize, is_whole: bool) -> Option<usize> {
+        let rest = &text[place..];
+        let found = match self {
+            Self::Lf | Self::CrLf => memchr::memchr(b'\n', rest),
+            Self::Cr => memchr::memchr(b'\r', rest),
+            Self::Mixed => memchr::memchr2(b'\n', b'\r', rest),
+        };
+        let Some(at) = found else { return is_whole.then_some(text.len()) };
+        let end = place + at + 1;
+        if self != Self::Mixed || rest[at] == b'\n' {
+            return Some(end);
+        }
+        match text.get(end) {
+            Some(b'\n') => Some(end + 1),
+            Some(_) => Some(end),
+            // Whether a line feed belongs to it is not known yet.
+            None => is_whole.then_some(end),
+        }
+    }
 }
 
 /// Where a quote opens a field.
@@ -46,8 +103,8 @@ pub enum Quotes {
 impl Quotes {
     /// The rule where the job names none: COPY's where the job says that the text is COPY's, else the
     /// strict one, under which a stray quote cannot take in the records that follow it.
-    pub fn unless_given(_format: Option<FormatName>) -> Self {
-        Self::Lenient
+    pub fn unless_given(format: Option<FormatName>) -> Self {
+        if format.is_some() { Self::Lenient } else { Self::Strict }
     }
 }
 
@@ -80,6 +137,13 @@ pub enum Header {
     Match,
     /// A header that is passed over, whatever it says: fields are matched by their places.
     Skip,
+}
+
+impl Header {
+    /// Whether the first record names the fields.
+    pub fn names_fields(self) -> bool {
+        matches!(self, Self::True | Self::Match)
+    }
 }
 
 /// How delimited text is written.
@@ -155,11 +219,17 @@ impl Dialect {
     pub fn check(&self) -> Result<(), String> {
         let name = |b: u8| format!("{:?}", b as char);
         let special = |b: u8| b == b'\n' || b == b'\r' || b == 0 || b >= 0x80;
-        if special(self.delimiter) {
+        let delimiter = self.whole_delimiter();
+        if let [one] = delimiter.as_slice()
+            && special(*one)
+        {
             return Err(format!(
-                "the delimiter must be one ASCII byte, not {}",
-                name(self.delimiter)
+                "the delimiter must be one ASCII byte, or several, not {}",
+                name(*one)
             ));
+        }
+        if delimiter.iter().any(|byte| matches!(byte, 0 | b'\n' | b'\r')) {
+            return Err("the delimiter must not contain a line end".into());
         }
         if self.family == Family::Csv {
             if special(self.quote) || special(self.escape) {
@@ -167,12 +237,18 @@ impl Dialect {
                     "quote and escape must each be one ASCII byte other than a line end".into()
                 );
             }
-            if self.quote == self.delimiter {
+            if delimiter == [self.quote] {
                 return Err(format!("delimiter and quote are both {}", name(self.quote)));
+            }
+            if delimiter.contains(&self.quote) || delimiter.contains(&self.escape) {
+                return Err("the delimiter must not contain the quote or the escape".into());
             }
             if self.nulls().any(|null| null.contains(&self.quote)) {
                 return Err("the NULL string must not contain the quote".into());
             }
+        }
+        if self.family == Family::Text && !self.delimiter_rest.is_empty() {
+            return Err("text format has delimiters of one byte".into());
         }
         if self.family == Family::Text
             && (self.delimiter == b'\\'
@@ -187,26 +263,18 @@ impl Dialect {
         if self.nulls().flatten().any(|b| *b == b'\n' || *b == b'\r') {
             return Err("the NULL string must not contain a line end".into());
         }
-        self.check_ready()
-    }
-
-    /// Refuses what cannot be read yet.
-    fn check_ready(&self) -> Result<(), String> {
-        let wanted = [
-            (!self.delimiter_rest.is_empty(), "a delimiter of several bytes"),
-            (!self.more_nulls.is_empty(), "more than one NULL string"),
-            (matches!(self.line_end, LineEnd::Cr | LineEnd::Mixed), "records that end with CR"),
-            (self.quotes == Quotes::Strict, "--quotes strict"),
-            (self.ragged != Ragged::Reject, "--ragged"),
-            (self.comment.is_some(), "--comment"),
-            (self.skip_lines > 0, "--skip-lines"),
-            (self.skip_footer > 0, "--skip-footer"),
-            (self.header == Header::Skip, "--header skip"),
-        ];
-        match wanted.iter().find(|(is_wanted, _)| *is_wanted) {
-            Some((_, what)) => Err(format!("{what} is not supported yet")),
-            None => Ok(()),
+        if let Some(comment) = self.comment {
+            if special(comment) {
+                return Err("--comment must be one ASCII byte other than a line end".into());
+            }
+            if comment == self.delimiter || self.family == Family::Csv && comment == self.quote {
+                return Err(format!(
+                    "{} begins comments and is a delimiter or quote too",
+                    name(comment)
+                ));
+            }
         }
+        Ok(())
     }
 
     /// All strings that are NULL where a field is nothing else.
@@ -221,6 +289,20 @@ impl Dialect {
 
     fn is_delimiter_in(&self, text: &[u8]) -> bool {
         memchr::memmem::find(text, &self.whole_delimiter()).is_some()
+    }
+
+    /// Whether line feeds and the parity of quotes tell records apart in any text.
+    pub fn is_told_by_parity(&self) -> bool {
+        self.delimiter_rest.is_empty()
+            && self.comment.is_none()
+            && matches!(self.line_end, LineEnd::Lf | LineEnd::CrLf)
+            && (self.family != Family::Csv || self.quotes == Quotes::Lenient)
+    }
+
+    /// Whether they do in text whose quotes all stand where they should.
+    pub fn is_often_told_by_parity(&self) -> bool {
+        let lenient = Self { quotes: Quotes::Lenient, ..self.clone() };
+        lenient.is_told_by_parity() && self.quote_is_doubled()
     }
 
     /// Whether a quote inside quotes is doubled rather than escaped by another character.

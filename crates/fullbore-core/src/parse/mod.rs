@@ -1,16 +1,19 @@
 //! Parse: from a block of delimited text to a batch of typed columns.
 //!
 //! The way of a block: [`index`] finds where fields end, [`rows`] makes sure that every record has
-//! the fields it should have, [`columns`] turns each field's column into an array. Three things
+//! the fields it should have, [`columns`] turns each field's column into an array. Messy text, which the
+//! index is not made for, is walked by [`walk`] and written anew by [`canonical`] instead. Three things
 //! can become of a record: a row of the batch; a *fault*, a record that no row can be made of; or
 //! an *odd row*, one with a field that is not written in the canonical way, which goes to the
 //! destination as text for its own judgement.
 
 mod array;
 pub mod block;
+pub mod canonical;
 pub mod columns;
 pub mod dialect;
 pub mod floats;
+pub mod guess;
 pub mod index;
 pub mod numbers;
 pub mod reference;
@@ -18,6 +21,7 @@ pub mod rows;
 pub mod temporal;
 pub mod text;
 pub mod types;
+pub mod walk;
 pub mod wide;
 
 use std::ops::Range;
@@ -26,10 +30,12 @@ use std::sync::Arc;
 use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{Field, Schema, SchemaRef};
+use serde::{Deserialize, Serialize};
 
 use block::Block;
+use canonical::Canonical;
 use columns::{ColumnParser, Input, RowSet};
-use dialect::Dialect;
+use dialect::{Dialect, Ragged};
 use index::{FieldIndex, OFFSET, SPECIAL};
 use rows::{Fault, FaultReason, Rows};
 use types::ParseShape;
@@ -43,14 +49,43 @@ pub struct OddRow {
     pub copy_text: Vec<u8>,
 }
 
+/// What was not taken as it stood, without being a fault.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    /// Blank lines and comments that were passed over.
+    pub blank: u64,
+    pub comments: u64,
+    /// Rows whose missing fields are NULL, and rows whose further fields were dropped.
+    pub padded: u64,
+    pub cut: u64,
+}
+
+impl Counts {
+    /// Whether all was taken as it stood.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.blank += other.blank;
+        self.comments += other.comments;
+        self.padded += other.padded;
+        self.cut += other.cut;
+    }
+}
+
 /// What became of a block's records.
 #[derive(Debug)]
 pub struct Parsed {
     pub batch: RecordBatch,
     pub faults: Vec<Fault>,
     pub odd: Vec<OddRow>,
-    /// Line feeds in the block, those within fields included.
+    /// Lines in the block, those that end within fields included.
     pub lines: u64,
+    pub counts: Counts,
 }
 
 /// Parses blocks of one table; its memory is kept from block to block.
@@ -60,6 +95,9 @@ pub struct Parser {
     schema: SchemaRef,
     index: FieldIndex,
     rows: Rows,
+    /// The block that was parsed last, where it was written anew.
+    canonical: Option<Box<Canonical>>,
+    is_canonical: bool,
     odd: RowSet,
     columns: ColumnParser,
 }
@@ -77,6 +115,8 @@ impl Parser {
             shape,
             index: FieldIndex::default(),
             rows: Rows::default(),
+            canonical: None,
+            is_canonical: false,
             odd: RowSet::default(),
             columns: ColumnParser::default(),
         }
@@ -91,13 +131,18 @@ impl Parser {
     /// # Panics
     /// If the block is 1 GiB or larger.
     pub fn parse(&mut self, block: &Block) -> Parsed {
-        self.index.build(block, &self.dialect);
-        let lines = self.index.line_feeds as u64;
-        let text_is_clean = !self.index.has_nul && simdutf8::basic::from_utf8(block.text()).is_ok();
         let mut faults = Vec::new();
-        self.rows.build(block, &self.index, &self.dialect, &self.shape, text_is_clean, &mut faults);
+        let (counts, lines) = self.lay_out(block, &mut faults);
         self.odd.reset(self.rows.count);
-        let input = Input { block, index: &self.index, rows: &self.rows, dialect: &self.dialect };
+        let input = match &self.canonical {
+            Some(canonical) if self.is_canonical => Input {
+                block: &canonical.block,
+                index: &canonical.index,
+                rows: &self.rows,
+                dialect: &canonical.dialect,
+            },
+            _ => Input { block, index: &self.index, rows: &self.rows, dialect: &self.dialect },
+        };
         let arrays = self
             .shape
             .columns
@@ -110,14 +155,47 @@ impl Parser {
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)
             .expect("columns are of the schema's types and of one length");
         if self.odd.is_empty() {
-            return Parsed { batch, faults, odd: Vec::new(), lines };
+            return Parsed { batch, faults, odd: Vec::new(), lines, counts };
         }
         let odd = self.take_odd_rows(block, &mut faults);
         let kept: BooleanBuffer = (0..self.rows.count).map(|row| !self.odd.contains(row)).collect();
         let batch =
             arrow_select::filter::filter_record_batch(&batch, &BooleanArray::new(kept, None))
                 .expect("the filter is as long as the batch");
-        Parsed { batch, faults, odd, lines }
+        Parsed { batch, faults, odd, lines, counts }
+    }
+
+    /// Finds the rows of a block and their fields; what was passed over, and the lines there are.
+    fn lay_out(&mut self, block: &Block, faults: &mut Vec<Fault>) -> (Counts, u64) {
+        let (dialect, shape) = (&self.dialect, &*self.shape);
+        let is_text = |text: &[u8]| simdutf8::basic::from_utf8(text).is_ok();
+        let mut is_clean = None;
+        self.is_canonical = block.is_messy;
+        if !block.is_messy {
+            self.index.build(block, dialect);
+            let clean = !self.index.has_nul && is_text(block.text());
+            if !self.rows.build_even(block, &self.index, dialect, shape, clean) {
+                self.is_canonical = dialect.ragged != Ragged::Reject;
+                if !self.is_canonical {
+                    self.rows.build_uneven(block, &self.index, dialect, shape, clean, faults);
+                }
+            }
+            is_clean = Some(clean);
+        }
+        if !self.is_canonical {
+            if !dialect.more_nulls.is_empty() {
+                let nulls = &dialect.more_nulls;
+                self.rows.mark_nulls(block.padded(), &mut self.index, shape.fields, nulls);
+            }
+            let counts = Counts { blank: self.rows.blank, ..Counts::default() };
+            return (counts, self.index.line_feeds as u64);
+        }
+        let clean = is_clean
+            .unwrap_or_else(|| memchr::memchr(0, block.text()).is_none() && is_text(block.text()));
+        let canonical = self.canonical.get_or_insert_default();
+        let counts = canonical.write(block, dialect, shape, clean, faults);
+        self.rows = Rows::even(shape.fields, canonical.origins.len());
+        (counts, block.lines())
     }
 
     /// Where the rows of the batch that this block gives stand in its text, line ends included.
@@ -141,12 +219,11 @@ impl Parser {
 
     /// On which line of the block's text each row of the batch begins that was parsed last, from 0.
     pub fn lines_of_rows(&self, block: &Block) -> Vec<u64> {
-        let text = block.text();
         let (mut at, mut line) = (0, 0);
         let rows = (0..self.rows.count).filter(|row| !self.odd.contains(*row));
         rows.map(|row| {
-            let start = self.rows.record(&self.index, row).start;
-            line += memchr::memchr_iter(b'\n', &text[at..start]).count() as u64;
+            let start = self.with_line_end(block, row).start;
+            line += block.lines_between(at, start);
             at = start;
             line
         })
@@ -154,6 +231,9 @@ impl Parser {
     }
 
     fn with_line_end(&self, block: &Block, row: usize) -> Range<usize> {
+        if let Some(canonical) = self.canonical.as_ref().filter(|_| self.is_canonical) {
+            return canonical.origins[row].clone();
+        }
         let record = self.rows.record(&self.index, row);
         let line_feed = memchr::memchr(b'\n', &block.text()[record.end..]);
         record.start..line_feed.map_or(block.len(), |at| record.end + at + 1)
@@ -161,8 +241,14 @@ impl Parser {
 
     /// Takes the odd rows out as text. Those that are no text at all are faults.
     fn take_odd_rows(&self, block: &Block, faults: &mut Vec<Fault>) -> Vec<OddRow> {
-        let separators = self.rows.separators(&self.index);
-        let padded = block.padded();
+        let (source, index, dialect) = match &self.canonical {
+            Some(canonical) if self.is_canonical => {
+                (&canonical.block, &canonical.index, &canonical.dialect)
+            }
+            _ => (block, &self.index, &self.dialect),
+        };
+        let separators = self.rows.separators(index);
+        let padded = source.padded();
         let mut decoded = Vec::new();
         let mut taken = Vec::with_capacity(self.odd.len());
         'rows: for row in (0..self.rows.count).filter(|row| self.odd.contains(*row)) {
@@ -179,8 +265,8 @@ impl Parser {
                 decoded.clear();
                 let is_special = separators[at + 1] & SPECIAL != 0;
                 let seen = match is_special {
-                    true => text::decode(raw, &self.dialect, &mut decoded),
-                    false if raw == self.dialect.null => text::Decoded::Null,
+                    true => text::decode(raw, dialect, &mut decoded),
+                    false if raw == dialect.null => text::Decoded::Null,
                     false => {
                         decoded.extend_from_slice(raw);
                         text::Decoded::Value

@@ -4,7 +4,9 @@
 //! and fields as COPY splits them, values by the standard library. Kept beside the fast one so
 //! that the two are never out of step.
 
-use super::dialect::{Dialect, Family, LineEnd};
+use std::ops::Range;
+
+use super::dialect::{Dialect, Family, LineEnd, Quotes, Ragged};
 
 /// A field's value: `None` is NULL.
 pub type Value = Option<Vec<u8>>;
@@ -14,79 +16,187 @@ pub type Value = Option<Vec<u8>>;
 pub enum Record {
     /// The decoded fields.
     Fields(Vec<Value>),
-    /// Not a row: wrong number of fields, bad text, bad line end.
+    /// Not a row: wrong number of fields, bad text, bad line end, quotes that don't close.
     Fault,
+    /// A blank line or a comment.
+    Skipped,
 }
 
 /// Splits text into records and decodes their fields; each record should have `fields` fields.
 pub fn records(text: &[u8], dialect: &Dialect, fields: usize) -> Vec<Record> {
+    let all = placed_records(text, dialect, fields).into_iter().map(|(_, record)| record);
+    all.filter(|record| *record != Record::Skipped).collect()
+}
+
+/// The same with what was skipped, each with its place in the text, line end included.
+pub fn placed_records(
+    text: &[u8],
+    dialect: &Dialect,
+    fields: usize,
+) -> Vec<(Range<usize>, Record)> {
     let mut records = Vec::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        // What no line feed ends was cut off, or is quoted to the end.
-        let Some(at) = line_feed(rest, dialect) else {
-            records.push(Record::Fault);
-            break;
-        };
-        records.push(one_record(&rest[..=at], dialect, fields));
-        rest = &rest[at + 1..];
+    let mut start = 0;
+    while start < text.len() {
+        let (length, split) = first_record(&text[start..], dialect);
+        let end = start + length;
+        records.push((start..end, one_record(&text[start..end], split, dialect, fields)));
+        start = end;
     }
     records
 }
 
-/// The first line feed that ends a record.
-fn line_feed(text: &[u8], dialect: &Dialect) -> Option<usize> {
-    let (mut quoted, mut escaped) = (false, false);
-    for (at, &byte) in text.iter().enumerate() {
-        match dialect.family {
-            Family::Plain => {}
-            Family::Text => {
-                if escaped {
-                    escaped = false;
-                    continue;
+/// What was found of a record, before its fields are looked at.
+#[derive(Default)]
+struct Split {
+    /// Raw fields, by their places in the record.
+    fields: Vec<Range<usize>>,
+    is_bad: bool,
+    is_comment: bool,
+}
+
+/// The first record: its length, line end included, and its fields.
+fn first_record(text: &[u8], dialect: &Dialect) -> (usize, Split) {
+    if dialect.comment.is_some() && dialect.comment == text.first().copied() {
+        let comment = Split { is_comment: true, ..Split::default() };
+        return (line_length(text, 0, dialect.line_end), comment);
+    }
+    let delimiter = dialect.whole_delimiter();
+    let (mut split, mut start, mut at) = (Split::default(), 0, 0);
+    loop {
+        // Quotes at the beginning of a field, where these alone count.
+        let is_strict = dialect.family == Family::Csv && dialect.quotes == Quotes::Strict;
+        if is_strict && at == start && text.get(at) == Some(&dialect.quote) {
+            let end = closing_quote(text, at, dialect);
+            let follows = |end: usize| {
+                let rest = &text[end..];
+                rest.is_empty() || rest.starts_with(&delimiter) || line_end(rest, dialect) > 0
+            };
+            match end.filter(|end| follows(*end)) {
+                Some(end) => at = end,
+                None => {
+                    let lost = Split { is_bad: true, ..Split::default() };
+                    return (line_length(text, start, dialect.line_end), lost);
                 }
-                escaped = byte == b'\\';
-            }
-            Family::Csv => {
-                if quoted && dialect.escape != dialect.quote && byte == dialect.escape {
-                    escaped = !escaped;
-                    continue;
-                }
-                if byte == dialect.quote && !escaped {
-                    quoted = !quoted;
-                }
-                escaped = false;
             }
         }
-        if byte == b'\n' && !quoted {
-            return Some(at);
+        let rest = &text[at..];
+        if rest.is_empty() || line_end(rest, dialect) > 0 {
+            // What no line end ends was cut off, or is quoted to the end.
+            split.is_bad |= rest.is_empty();
+            let end = at + line_end(rest, dialect);
+            // The carriage return of its line end was escaped.
+            let is_escaped = dialect.line_end == LineEnd::CrLf
+                && end == at + 1
+                && text[start..at].ends_with(b"\r");
+            split.fields.push(start..at - usize::from(is_escaped));
+            return (end, split);
+        }
+        if rest.starts_with(&delimiter) {
+            split.fields.push(start..at);
+            at += delimiter.len();
+            start = at;
+            continue;
+        }
+        match (dialect.family, rest[0]) {
+            (Family::Text, b'\\') => at = (at + 2).min(text.len()),
+            (Family::Csv, byte) if byte == dialect.quote && !is_strict => {
+                at = closing_quote(text, at, dialect).unwrap_or(text.len());
+            }
+            (_, byte) => {
+                split.is_bad |= byte == b'\r' || byte == b'\n';
+                at += 1;
+            }
+        }
+    }
+}
+
+/// Behind the quote that closes the one at a place.
+fn closing_quote(text: &[u8], opening: usize, dialect: &Dialect) -> Option<usize> {
+    let mut at = opening + 1;
+    while at < text.len() {
+        let next = text.get(at + 1).copied();
+        let is_escaped = next == Some(dialect.quote) || next == Some(dialect.escape);
+        if text[at] == dialect.escape && is_escaped {
+            at += 2;
+        } else if text[at] == dialect.quote {
+            return Some(at + 1);
+        } else {
+            at += 1;
         }
     }
     None
 }
 
-fn one_record(record: &[u8], dialect: &Dialect, fields: usize) -> Record {
+/// The length of the line end at the beginning of a text; 0 where there is none.
+fn line_end(text: &[u8], dialect: &Dialect) -> usize {
+    let ends: &[&[u8]] = match dialect.line_end {
+        LineEnd::Lf => &[b"\n"],
+        // LF alone ends a record too, which is a bad one then.
+        LineEnd::CrLf => &[b"\r\n", b"\n"],
+        LineEnd::Cr => &[b"\r"],
+        LineEnd::Mixed => &[b"\r\n", b"\n", b"\r"],
+    };
+    ends.iter().find(|end| text.starts_with(end)).map_or(0, |end| end.len())
+}
+
+/// The length of the first lines of a text, up to the end of the one that a place is in.
+fn line_length(text: &[u8], from: usize, line_end: LineEnd) -> usize {
+    let ends: &[&[u8]] = match line_end {
+        LineEnd::Lf | LineEnd::CrLf => &[b"\n"],
+        LineEnd::Cr => &[b"\r"],
+        LineEnd::Mixed => &[b"\r\n", b"\n", b"\r"],
+    };
+    for at in from..text.len() {
+        if let Some(end) = ends.iter().find(|end| text[at..].starts_with(end)) {
+            return at + end.len();
+        }
+    }
+    text.len()
+}
+
+fn one_record(record: &[u8], split: Split, dialect: &Dialect, fields: usize) -> Record {
+    let mut raw: Vec<&[u8]> = split.fields.into_iter().map(|field| &record[field]).collect();
+    let is_blank = raw.len() == 1 && fields > 1 && record.trim_ascii().is_empty();
+    if split.is_comment || is_blank {
+        return Record::Skipped;
+    }
+    if split.is_bad {
+        return Record::Fault;
+    }
     if record.contains(&0) || std::str::from_utf8(record).is_err() {
         return Record::Fault;
     }
-    let Some(line) = record.strip_suffix(b"\n") else { return Record::Fault };
-    let line = match (dialect.line_end, line.strip_suffix(b"\r")) {
-        (LineEnd::CrLf, Some(line)) => line,
-        (LineEnd::CrLf, None) => return Record::Fault,
-        (LineEnd::Lf | LineEnd::Cr | LineEnd::Mixed, _) => line,
-    };
-    let Some(mut raw) = split(line, dialect) else { return Record::Fault };
-    if dialect.trailing_delimiter && raw.pop().is_none_or(|last| !last.is_empty()) {
+    if dialect.line_end == LineEnd::CrLf && !record.ends_with(b"\r\n") {
         return Record::Fault;
     }
-    if raw.len() != fields {
+    let is_closed = raw.last().is_some_and(|last| last.is_empty());
+    if dialect.trailing_delimiter {
+        // What stands behind the last delimiter is nothing, or one field more.
+        match dialect.ragged {
+            _ if is_closed => _ = raw.pop(),
+            Ragged::Reject => return Record::Fault,
+            Ragged::Pad if raw.len() > fields => return Record::Fault,
+            Ragged::Cut if raw.len() <= fields => return Record::Fault,
+            Ragged::Pad | Ragged::Cut => {}
+        }
+    }
+    match dialect.ragged {
+        Ragged::Cut if raw.len() > fields => raw.truncate(fields),
+        Ragged::Pad if raw.len() < fields => {}
+        _ if raw.len() == fields => {}
+        _ => return Record::Fault,
+    }
+    let has_mark = |field: &&[u8]| !is_null(field, dialect) && has_end_mark(field);
+    if dialect.family == Family::Text && raw.iter().any(has_mark) {
         return Record::Fault;
     }
-    let is_marked = |field: &&[u8]| **field != *dialect.null && has_end_mark(field);
-    if dialect.family == Family::Text && raw.iter().any(is_marked) {
-        return Record::Fault;
-    }
-    Record::Fields(raw.iter().map(|field| decode(field, dialect)).collect())
+    let mut values: Vec<Value> = raw.iter().map(|field| decode(field, dialect)).collect();
+    values.resize(fields, None);
+    Record::Fields(values)
+}
+
+fn is_null(raw: &[u8], dialect: &Dialect) -> bool {
+    dialect.nulls().any(|null| null == raw)
 }
 
 /// Whether a backslash that is not escaped itself stands before a period.
@@ -101,51 +211,15 @@ fn has_end_mark(field: &[u8]) -> bool {
     false
 }
 
-/// The raw fields of a line; `None` where a carriage return stands bare in it.
-fn split<'a>(line: &'a [u8], dialect: &Dialect) -> Option<Vec<&'a [u8]>> {
-    let mut fields = Vec::new();
-    let mut start = 0;
-    let (mut quoted, mut escaped) = (false, false);
-    for (at, &byte) in line.iter().enumerate() {
-        match dialect.family {
-            Family::Plain => {}
-            Family::Text if escaped => {
-                escaped = false;
-                continue;
-            }
-            Family::Text => escaped = byte == b'\\',
-            Family::Csv => {
-                if quoted && dialect.escape != dialect.quote && byte == dialect.escape {
-                    escaped = !escaped;
-                    continue;
-                }
-                if byte == dialect.quote && !escaped {
-                    quoted = !quoted;
-                }
-                escaped = false;
-            }
-        }
-        if quoted {
-            continue;
-        }
-        if byte == b'\r' {
-            return None;
-        }
-        if byte == dialect.delimiter {
-            fields.push(&line[start..at]);
-            start = at + 1;
-        }
-    }
-    fields.push(&line[start..]);
-    Some(fields)
-}
-
 fn decode(raw: &[u8], dialect: &Dialect) -> Value {
+    if is_null(raw, dialect) {
+        return None;
+    }
+    let is_strict = dialect.quotes == Quotes::Strict;
     match dialect.family {
-        Family::Plain => (raw != dialect.null).then(|| raw.to_vec()),
-        Family::Text if raw == dialect.null => None,
+        Family::Plain => Some(raw.to_vec()),
         Family::Text => Some(unescape(raw)),
-        Family::Csv if raw == dialect.null => None,
+        Family::Csv if is_strict && raw.first() != Some(&dialect.quote) => Some(raw.to_vec()),
         Family::Csv => {
             let mut value = Vec::new();
             let mut quoted = false;

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::block::Block;
 use super::dialect::{Dialect, Family, LineEnd};
-use super::index::{FieldIndex, OFFSET};
+use super::index::{FieldIndex, OFFSET, SPECIAL};
 use super::types::ParseShape;
 use crate::constants::BLOCK_PADDING;
 
@@ -21,6 +21,8 @@ pub enum FaultReason {
     NotUtf8(Vec<u8>),
     Nul,
     UnterminatedQuote,
+    /// What follows a closing quote is no delimiter, under strict quotes.
+    DataAfterQuote,
     /// The last line end is escaped.
     Unterminated,
     CarriageReturn,
@@ -46,6 +48,7 @@ impl FaultReason {
             }
             Self::Nul => "invalid byte sequence for encoding \"UTF8\": 0x00".into(),
             Self::UnterminatedQuote => "unterminated CSV quoted field".into(),
+            Self::DataAfterQuote => "data follows the closing quote of a field".into(),
             Self::Unterminated => "the last line ends with a backslash".into(),
             Self::CarriageReturn => "unquoted carriage return found in data".into(),
             Self::LineFeed => "unquoted newline found in data".into(),
@@ -78,24 +81,25 @@ pub struct Rows {
     is_even: bool,
     pub stride: usize,
     pub count: usize,
+    /// Blank lines that were passed over.
+    pub blank: u64,
 }
 
 impl Rows {
     /// Rows that are known to be even.
     pub fn even(stride: usize, count: usize) -> Self {
-        Self { moved: Vec::new(), is_even: true, stride, count }
+        Self { is_even: true, stride, count, ..Self::default() }
     }
 
-    /// Lays out the rows; records that can't be rows are appended to `faults`.
-    pub fn build(
+    /// Lays out the rows where nothing needs to be moved; false, and nothing done, elsewhere.
+    pub fn build_even(
         &mut self,
         block: &Block,
         index: &FieldIndex,
         dialect: &Dialect,
         shape: &ParseShape,
         text_is_clean: bool,
-        faults: &mut Vec<Fault>,
-    ) {
+    ) -> bool {
         let per_record = shape.fields + usize::from(dialect.trailing_delimiter);
         let suspicious = !text_is_clean
             || index.ends_in_quotes
@@ -105,13 +109,35 @@ impl Rows {
         if self.is_even {
             self.stride = per_record;
             self.count = index.line_ends;
-            return;
+            self.blank = 0;
         }
-        self.walk(block, index, dialect, shape, text_is_clean, faults);
+        self.is_even
     }
 
     pub fn separators<'a>(&'a self, index: &'a FieldIndex) -> &'a [u32] {
         if self.is_even { &index.separators } else { &self.moved }
+    }
+
+    /// Has the fields decoded that are one of these NULL strings.
+    pub fn mark_nulls(
+        &mut self,
+        padded: &[u8],
+        index: &mut FieldIndex,
+        fields: usize,
+        nulls: &[Vec<u8>],
+    ) {
+        let separators = if self.is_even { &mut index.separators } else { &mut self.moved };
+        for row in 0..self.count {
+            let its = &mut separators[row * self.stride..][..=fields];
+            for at in 1..its.len() {
+                let (start, end) =
+                    ((its[at - 1] & OFFSET) as usize + 1, (its[at] & OFFSET) as usize);
+                let field = &padded[start..end];
+                if nulls.iter().any(|null| null == field) {
+                    its[at] |= SPECIAL;
+                }
+            }
+        }
     }
 
     /// Where a row's record stands in the block's text, without its line end.
@@ -123,8 +149,9 @@ impl Rows {
         start..end
     }
 
+    /// Lays out the rows one by one; records that can't be rows are appended to `faults`.
     #[cold]
-    fn walk(
+    pub fn build_uneven(
         &mut self,
         block: &Block,
         index: &FieldIndex,
@@ -136,7 +163,7 @@ impl Rows {
         // A moved row keeps the place before its first field too, since the row before it may be
         // missing, or end with a carriage return that is no part of it.
         self.stride = shape.fields + usize::from(dialect.trailing_delimiter) + 1;
-        self.count = 0;
+        (self.count, self.blank) = (0, 0);
         self.moved.clear();
         let padded = block.padded();
         let mut start = 0;
@@ -148,6 +175,11 @@ impl Rows {
             }
             let record = ended_at..end + 1;
             let fields = &index.separators[start..=at];
+            if is_blank(&padded[record.clone()], fields.len() - 1, shape) {
+                self.blank += 1;
+                (ended_at, start) = (end + 1, at);
+                continue;
+            }
             match self.accept(padded, fields, &record, dialect, shape, text_is_clean) {
                 None => self.count += 1,
                 Some(reason) => {
@@ -181,15 +213,8 @@ impl Rows {
         text_is_clean: bool,
     ) -> Option<FaultReason> {
         let text = &padded[record.clone()];
-        if !text_is_clean {
-            if memchr::memchr(0, text).is_some() {
-                return Some(FaultReason::Nul);
-            }
-            if let Err(error) = std::str::from_utf8(text) {
-                let bad = &text[error.valid_up_to()..];
-                let length = error.error_len().unwrap_or(bad.len()).clamp(1, 4);
-                return Some(FaultReason::NotUtf8(bad[..length.min(bad.len())].to_vec()));
-            }
+        if let Some(reason) = text_fault(text, text_is_clean) {
+            return Some(reason);
         }
         let separators = fields.len() - 1;
         let mut last = fields[separators];
@@ -220,6 +245,26 @@ impl Rows {
         self.moved.push(last);
         None
     }
+}
+
+/// Why a record is no text, where it is none; `is_clean` says that all of its block is.
+pub(super) fn text_fault(record: &[u8], is_clean: bool) -> Option<FaultReason> {
+    if is_clean {
+        return None;
+    }
+    if memchr::memchr(0, record).is_some() {
+        return Some(FaultReason::Nul);
+    }
+    let error = std::str::from_utf8(record).err()?;
+    let bad = &record[error.valid_up_to()..];
+    let length = error.error_len().unwrap_or(bad.len()).clamp(1, 4);
+    Some(FaultReason::NotUtf8(bad[..length.min(bad.len())].to_vec()))
+}
+
+/// Whether a record of so many fields is a blank line, which is passed over. In a table of one column it
+/// is a value, as it is for COPY.
+pub(super) fn is_blank(record: &[u8], fields: usize, shape: &ParseShape) -> bool {
+    fields == 1 && shape.fields > 1 && record.trim_ascii().is_empty()
 }
 
 /// Whether nothing stands between the last delimiter and the line end.

@@ -1,6 +1,6 @@
 //! Text-like values, and the decoding of quoted and escaped fields.
 
-use super::dialect::{Dialect, Family};
+use super::dialect::{Dialect, Family, Quotes};
 use super::numbers::Span;
 
 /// What became of a field that holds a quote or a backslash.
@@ -18,8 +18,17 @@ pub enum Decoded {
 
 /// Decodes a raw field that holds a quote or a backslash, appending its value to `out`.
 pub fn decode(raw: &[u8], dialect: &Dialect, out: &mut Vec<u8>) -> Decoded {
+    if dialect.more_nulls.iter().any(|null| null == raw) {
+        return Decoded::Null;
+    }
+    let is_strict = dialect.quotes == Quotes::Strict;
     match dialect.family {
         Family::Plain => {
+            out.extend_from_slice(raw);
+            Decoded::Value
+        }
+        // A quote that does not open the field stands for itself.
+        Family::Csv if is_strict && raw.first() != Some(&dialect.quote) => {
             out.extend_from_slice(raw);
             Decoded::Value
         }
@@ -45,6 +54,14 @@ pub fn decode(raw: &[u8], dialect: &Dialect, out: &mut Vec<u8>) -> Decoded {
             Decoded::Value
         }
     }
+}
+
+/// The value of any raw field, appended to `out`.
+pub fn value(raw: &[u8], dialect: &Dialect, out: &mut Vec<u8>) -> Decoded {
+    if raw == dialect.null {
+        return Decoded::Null;
+    }
+    decode(raw, dialect, out)
 }
 
 /// Takes the quotes off a CSV field as COPY does: they may open and close anywhere in it.

@@ -115,3 +115,14 @@ pub struct ParseShape {
     /// The name of each field, for messages; skipped ones included.
     pub field_names: Vec<String>,
 }
+
+impl ParseShape {
+    /// Of each field whether a column is made of it.
+    pub fn loaded_fields(&self) -> Vec<bool> {
+        let mut is_loaded = vec![false; self.fields];
+        for column in self.columns.iter().filter(|column| column.field < self.fields) {
+            is_loaded[column.field] = true;
+        }
+        is_loaded
+    }
+}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::lineage;
 use super::look::Sources;
+use super::names::alike;
 use crate::destination::{Lane, TargetColumn};
 use crate::error::{Error, Result};
 use crate::job::TableJob;
@@ -22,6 +23,8 @@ pub struct Shapes {
     pub lineage: Vec<lineage::LineageColumn>,
     /// Columns of Parquet files whose nanoseconds the target does not keep.
     pub rounded: Vec<String>,
+    /// What should be known of how fields and columns were matched.
+    pub notes: Vec<String>,
 }
 
 /// Matches fields and columns: by `--columns`, by the header's names, or by their order.
@@ -33,9 +36,10 @@ pub fn match_columns(job: &TableJob, sources: &Sources, target: &[TargetColumn])
         target.iter().filter(|column| !is_lineage(&column.name)).cloned().collect();
     let target = target.as_slice();
     let loadable: Vec<&TargetColumn> = target.iter().filter(|c| !c.is_generated).collect();
+    let mut notes = Vec::new();
     let fields: Vec<Option<&TargetColumn>> = match (&job.columns, &sources.names) {
         (Some(listed), _) => by_list(listed, target)?,
-        (None, Some(names)) => by_name(names, &loadable, target, sources)?,
+        (None, Some(names)) => by_name(names, &loadable, target, sources, &mut notes)?,
         (None, None) => loadable.iter().copied().map(Some).collect(),
     };
     let table = job.name.as_deref().unwrap_or("the table");
@@ -94,7 +98,8 @@ pub fn match_columns(job: &TableJob, sources: &Sources, target: &[TargetColumn])
         (Lane::Binary, None)
     };
     let rounded = rounded(&fields, sources);
-    Ok(Shapes { typed: shape(true), text: shape(false), lane, lane_reason, lineage, rounded })
+    let (typed, text) = (shape(true), shape(false));
+    Ok(Shapes { typed, text, lane, lane_reason, lineage, rounded, notes })
 }
 
 /// Refuses columns of Parquet files that their target's columns can hold nothing of.
@@ -151,13 +156,20 @@ fn by_list<'a>(
         .collect()
 }
 
-fn find<'a>(name: &str, target: &'a [TargetColumn]) -> Result<&'a TargetColumn> {
-    let found = target.iter().find(|column| column.name == name).or_else(|| {
-        // As an unquoted name in SQL: without regard to case, where that is not ambiguous.
-        let mut same = target.iter().filter(|column| column.name.eq_ignore_ascii_case(name));
+/// The column of a name: of just that, else of one like it, where that is not ambiguous.
+fn named<'a>(name: &str, target: &'a [TargetColumn]) -> Option<&'a TargetColumn> {
+    let only = |is_it: &dyn Fn(&str) -> bool| {
+        let mut same = target.iter().filter(|column| is_it(&column.name));
         same.next().filter(|_| same.next().is_none())
-    });
-    let Some(column) = found else {
+    };
+    only(&|column| column == name)
+        // As an unquoted name in SQL is.
+        .or_else(|| only(&|column| column.eq_ignore_ascii_case(name)))
+        .or_else(|| only(&|column| alike(column, name)))
+}
+
+fn find<'a>(name: &str, target: &'a [TargetColumn]) -> Result<&'a TargetColumn> {
+    let Some(column) = named(name, target) else {
         let known: Vec<&str> = target.iter().map(|column| column.name.as_str()).collect();
         return Err(Error::usage_with_hint(
             format!("the table has no column {name:?}; it has {}", known.join(", ")),
@@ -178,39 +190,75 @@ fn by_name<'a>(
     loadable: &[&'a TargetColumn],
     target: &'a [TargetColumn],
     sources: &Sources,
+    notes: &mut Vec<String>,
 ) -> Result<Vec<Option<&'a TargetColumn>>> {
     let path = sources.files[0].path.display();
-    for (at, name) in names.iter().enumerate() {
-        if names[..at].contains(name) {
-            return Err(Error::usage_with_hint(
-                format!("{path}: the header names {name:?} twice"),
-                "name the fields yourself: --columns a,b,-,d (a dash skips one)",
-            ));
-        }
-    }
+    let written = sources.header_names.as_deref().unwrap_or(names);
     if let Format::Delimited(dialect) = &sources.format
         && dialect.header == Header::Match
     {
         let wanted: Vec<&str> = loadable.iter().map(|column| column.name.as_str()).collect();
-        if names.iter().map(String::as_str).ne(wanted.iter().copied()) {
+        if written.iter().map(String::as_str).ne(wanted.iter().copied()) {
             return Err(Error::usage_with_hint(
-                format!("{path}: the header is {names:?}, the table's columns are {wanted:?}"),
+                format!("{path}: the header is {written:?}, the table's columns are {wanted:?}"),
                 "--header true matches them by name, in any order",
             ));
         }
     }
-    let fields: Vec<_> =
-        names.iter().map(|name| find(name, target).map(Some)).collect::<Result<_>>()?;
-    let missing: Vec<&str> = loadable
-        .iter()
-        .filter(|column| !fields.iter().flatten().any(|found| found.name == column.name))
-        .map(|column| column.name.as_str())
-        .collect();
+    let mut fields: Vec<Option<&TargetColumn>> = Vec::new();
+    for (place, (name, written)) in names.iter().zip(written).enumerate() {
+        if written.trim().is_empty() && named(name, target).is_none() {
+            return Err(Error::usage_with_hint(
+                format!("{path}: header field {} is empty", place + 1),
+                "name it with --columns a,b,-,d (a dash skips one)",
+            ));
+        }
+        let column = match named(name, target) {
+            Some(_) => find(name, target)?,
+            None => find(written, target).map_err(|error| of_header(error, written, sources))?,
+        };
+        if fields.iter().flatten().any(|found| found.name == column.name) {
+            return Err(Error::usage_with_hint(
+                format!("{path}: the header names {written:?} twice"),
+                "name the fields yourself: --columns a,b,-,d (a dash skips one)",
+            ));
+        }
+        fields.push(Some(column));
+    }
+    let is_missing =
+        |column: &&&TargetColumn| !fields.iter().flatten().any(|found| found.name == column.name);
+    let (filled, missing): (Vec<&TargetColumn>, Vec<&TargetColumn>) =
+        loadable.iter().filter(is_missing).partition(|column| column.fills_itself);
     if !missing.is_empty() {
         return Err(Error::usage_with_hint(
-            format!("{path}: the header lacks the table's columns {}", missing.join(", ")),
+            format!("{path}: the header lacks the table's columns {}", listed(&missing)),
             "to load only some, list the fields: --columns a,b,c; the others take their defaults",
         ));
     }
+    if !filled.is_empty() {
+        notes.push(format!(
+            "the header lacks {}, which the database fills from {}",
+            listed(&filled),
+            if filled.len() == 1 { "its default" } else { "their defaults" }
+        ));
+    }
     Ok(fields)
+}
+
+fn listed(columns: &[&TargetColumn]) -> String {
+    columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// The refusal of a name that no column has: the line may be no header.
+fn of_header(error: Error, name: &str, sources: &Sources) -> Error {
+    if sources.format == Format::Parquet {
+        return error;
+    }
+    let path = sources.files[0].path.display();
+    Error::usage_with_hint(
+        format!("{path}: the first line was read as a header; {error}"),
+        format!(
+            "if it is data: --header none; else name the fields with --columns, a dash for {name:?}"
+        ),
+    )
 }

@@ -1,18 +1,21 @@
 //! Proposes a schema: for each column the narrowest type that all sampled values have, wide enough
 //! for values of the same kind that come later.
 //!
-//! One odd value among thousands does not make a column text: a type that nearly all values have is
-//! proposed, and how many don't fit is said. Such values are rejects then, each with its reason, and
-//! not a column of numbers that was silently loaded as text.
+//! A type is proposed only where it gives every sampled value back as it was written, as far as its
+//! digits matter; else the column is text, which loses nothing, and what spoilt the type is said. What
+//! comes beyond the samples and does not fit is a reject of the guess ([`gives_back`]).
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use crate::constants::{INFER_ODD_PERCENT_MAX, INFER_ODD_VALUES_FROM, SAMPLED_VALUE_SHOWN_BYTES};
-use crate::parse::dialect::{Dialect, Family};
-use crate::parse::reference::{Record, records};
+use crate::parse::dialect::Dialect;
+use crate::parse::guess::{gives_back, is_code};
 use crate::parse::types::FieldType;
-use crate::parse::{floats, numbers, temporal, text};
+use crate::source::sniff::cut::{Cuts, Style};
+use crate::source::sniff::kind::{Kind, is_null_word};
 
 /// A column and the type it seems to have.
 #[derive(Debug, Clone)]
@@ -22,139 +25,185 @@ pub struct InferredColumn {
     pub is_nullable: bool,
     /// Why, in a few words.
     pub because: String,
-    /// Sampled values that are not of the type, where there are any, and one of them.
-    pub odd: Option<(u64, String)>,
+    /// What kept the column from another type, if little did.
+    pub spoilt: Option<Spoilt>,
 }
 
-/// A kind of value and how it is recognised. Order matters: the first that fits all values wins.
-type Kind = (FieldType, &'static str, fn(&[u8]) -> bool);
+/// What keeps a column from a type that nearly all of its values have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spoilt {
+    pub field_type: FieldType,
+    pub by: SpoiltBy,
+}
 
-const KINDS: [Kind; 9] = [
-    (FieldType::Boolean, "words for true and false", |v| {
-        matches!(v, b"t" | b"f" | b"true" | b"false" | b"TRUE" | b"FALSE" | b"True" | b"False")
-    }),
-    (FieldType::Int64, "whole numbers", |v| !is_code(v) && is_int64(v)),
-    (FieldType::NumericText { limits: None }, "decimal numbers", |v| {
-        !is_code(v) && numbers::is_plain_decimal(v, None)
-    }),
-    (FieldType::Float64, "numbers with exponents", |v| !is_code(v) && floats::float64(v).is_some()),
-    (FieldType::Date, "dates", |v| temporal::date(v).is_some()),
-    (FieldType::Timestamp, "dates with a time", |v| temporal::timestamp(v).is_some()),
-    (FieldType::TimestampTz { zoneless_is_utc: false }, "dates with time and zone", |v| {
-        temporal::timestamp_tz(v, true).is_some()
-    }),
-    (FieldType::Time, "times", |v| temporal::time(v).is_some()),
-    (FieldType::Uuid, "UUIDs", |v| text::uuid(v).is_some()),
+/// The values that are not of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SpoiltBy {
+    /// Words that stand for no value.
+    NullWords(Vec<String>),
+    /// So many others, such as this one.
+    Values(u64, String),
+}
+
+/// The types that are proposed, and what their values are called. Order matters: the first that all
+/// values have wins.
+const TYPES: [(FieldType, &str); 9] = [
+    (FieldType::Boolean, "words for true and false"),
+    (FieldType::Int64, "whole numbers"),
+    (FieldType::NumericText { limits: None }, "decimal numbers"),
+    (FieldType::Float64, "numbers with exponents"),
+    (FieldType::Date, "dates"),
+    (FieldType::Timestamp, "dates with a time"),
+    (FieldType::TimestampTz { zoneless_is_utc: false }, "dates with time and zone"),
+    (FieldType::Time, "times"),
+    (FieldType::Uuid, "UUIDs"),
 ];
 
-fn is_int64(value: &[u8]) -> bool {
-    std::str::from_utf8(value).is_ok_and(|v| !v.starts_with('+') && v.parse::<i64>().is_ok())
-}
-
-/// `00123` and `+4930123` are codes, not numbers: they would lose their zeros and their sign.
-fn is_code(value: &[u8]) -> bool {
-    let digits = value.strip_prefix(b"-").unwrap_or(value);
-    let is_number = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    digits.strip_prefix(b"+").is_some_and(is_number)
-        || digits.len() > 1 && digits[0] == b'0' && digits[1].is_ascii_digit()
-}
+/// Words for no value that are told apart.
+const NULL_WORDS_MAX: usize = 4;
 
 /// What the samples of one column hold.
 #[derive(Default)]
 struct Seen {
     values: u64,
     has_nulls: bool,
-    /// Digits that are a code: a type of numbers would take them, and change them.
-    has_codes: bool,
-    /// For each kind, how many values are of it, and the first that is not.
-    fits: [u64; KINDS.len()],
-    odd: [Option<Vec<u8>>; KINDS.len()],
+    /// Words that stand for no value, and how often.
+    null_words: BTreeMap<Vec<u8>, u64>,
+    /// For each type, how many values it gives back, and the first that it does not.
+    fits: [u64; TYPES.len()],
+    odd: [Option<Vec<u8>>; TYPES.len()],
+    /// The first value of a kind that stays text although it looks like more.
+    code: Option<Vec<u8>>,
+    local_number: Option<Vec<u8>>,
+    local_date: Option<Vec<u8>>,
 }
 
 impl Seen {
-    fn take(&mut self, value: Option<Vec<u8>>) {
+    fn take(&mut self, value: Option<&[u8]>) {
         let Some(value) = value else {
             self.has_nulls = true;
             return;
         };
         self.values += 1;
-        self.has_codes |= is_code(&value);
-        for (kind, (_, _, is)) in KINDS.iter().enumerate() {
-            if is(&value) {
-                self.fits[kind] += 1;
-            } else if self.odd[kind].is_none() {
-                self.odd[kind] = Some(value.clone());
+        if is_null_word(value) || value.trim_ascii().is_empty() {
+            *self.null_words.entry(value.to_vec()).or_default() += 1;
+        }
+        let mut fits_any = false;
+        for (place, (field_type, _)) in TYPES.iter().enumerate() {
+            if gives_back(field_type, value) {
+                self.fits[place] += 1;
+                fits_any = true;
+            } else if self.odd[place].is_none() {
+                self.odd[place] = Some(value.to_vec());
             }
         }
+        if fits_any {
+            return;
+        }
+        let kept = match Kind::of(value) {
+            Kind::LocalDate => &mut self.local_date,
+            Kind::LocalNumber => &mut self.local_number,
+            _ if is_code(value) => &mut self.code,
+            _ => return,
+        };
+        kept.get_or_insert_with(|| value.to_vec());
     }
 
-    /// The kind to propose: the first that all values are of, else the one that nearly all are of.
-    fn kind(&self) -> Option<usize> {
-        let all = (0..KINDS.len()).find(|kind| self.fits[*kind] == self.values);
-        all.or_else(|| {
-            let enough = self.values >= INFER_ODD_VALUES_FROM;
-            (0..KINDS.len()).find(|kind| {
-                let odd = self.values - self.fits[*kind];
-                enough
-                    && odd * 100 <= self.values * INFER_ODD_PERCENT_MAX
-                    && !(self.has_codes && is_number(&KINDS[*kind].0))
-            })
-        })
+    /// The first type that so many values are of.
+    fn type_of(&self, values: u64) -> Option<usize> {
+        (0..TYPES.len()).find(|place| values > 0 && self.fits[*place] == values)
     }
 
-    fn column(mut self, name: &str) -> InferredColumn {
+    fn spoilt(&self) -> Option<Spoilt> {
+        let words: u64 = self.null_words.values().sum();
+        if words > 0
+            && self.null_words.len() <= NULL_WORDS_MAX
+            && let Some(place) = self.type_of(self.values - words)
+        {
+            let words = self.null_words.keys().map(|word| text(word)).collect();
+            let by = SpoiltBy::NullWords(words);
+            return Some(Spoilt { field_type: TYPES[place].0.clone(), by });
+        }
+        let odd = |place: &usize| self.values - self.fits[*place];
+        let place = (0..TYPES.len()).find(|place| {
+            self.values >= INFER_ODD_VALUES_FROM
+                && odd(place) * 100 <= self.values * INFER_ODD_PERCENT_MAX
+        })?;
+        let value = self.odd[place].as_ref().map(|value| shown(value))?;
+        let by = SpoiltBy::Values(odd(&place), value);
+        Some(Spoilt { field_type: TYPES[place].0.clone(), by })
+    }
+
+    fn column(self, name: &str) -> InferredColumn {
         let name = name.to_owned();
         let is_nullable = self.has_nulls || self.values == 0;
         let values = self.values;
-        let Some(kind) = self.kind().filter(|_| values > 0) else {
-            let what = if values == 0 { "text: no value was seen" } else { "text" };
+        if let Some(place) = self.type_of(values) {
+            let (field_type, what) = &TYPES[place];
             let because = format!("{what}, from {values} sampled values");
-            return InferredColumn {
-                name,
-                field_type: FieldType::text(),
-                is_nullable,
-                because,
-                odd: None,
-            };
-        };
-        let (field_type, what, _) = &KINDS[kind];
-        let count = values - self.fits[kind];
-        let odd = self.odd[kind].take().map(|mut value| {
-            value.truncate(SAMPLED_VALUE_SHOWN_BYTES);
-            (count, String::from_utf8_lossy(&value).into_owned())
+            let field_type = field_type.clone();
+            return InferredColumn { name, field_type, is_nullable, because, spoilt: None };
+        }
+        let spoilt = self.spoilt();
+        let of_kind = [
+            (&self.code, "has a sign or zeros that a number would lose"),
+            (&self.local_number, "is written as a country writes numbers"),
+            (&self.local_date, "is a date whose order depends on the country"),
+        ];
+        let why = of_kind.into_iter().find_map(|(value, why)| {
+            value.as_ref().map(|value| format!("; {:?} {why}", shown(value)))
         });
-        let because = match &odd {
-            None => format!("{what}, from {values} sampled values"),
-            Some((count, value)) => {
-                format!("{what}, from {values} sampled values; {count} are not, such as {value:?}")
-            }
-        };
-        InferredColumn { name, field_type: field_type.clone(), is_nullable, because, odd }
+        let what = if values == 0 { "text: no value was seen" } else { "text" };
+        let why = why.unwrap_or_default();
+        let because = format!("{what}, from {values} sampled values{why}");
+        InferredColumn { name, field_type: FieldType::text(), is_nullable, because, spoilt }
     }
 }
 
-/// `col=text` for --type, quoted for a shell where it must be.
-pub fn option_text(column: &str) -> String {
-    let is_plain = column.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
-    if is_plain {
-        format!("{column}=text")
+fn text(value: &[u8]) -> String {
+    String::from_utf8_lossy(value).into_owned()
+}
+
+fn shown(value: &[u8]) -> String {
+    text(&value[..value.len().min(SAMPLED_VALUE_SHOWN_BYTES)])
+}
+
+/// What the values of a type that is proposed are called.
+pub fn values_of(field_type: &FieldType) -> &'static str {
+    TYPES.iter().find(|(known, _)| known == field_type).map_or("values", |(_, what)| what)
+}
+
+/// `col=type` for --type, quoted for a shell where it must be.
+pub fn type_option(column: &str, type_name: &str) -> String {
+    for_shell(&format!("{column}={type_name}"))
+}
+
+/// `--null` for each string that is NULL already, and for those that are to be, quoted for a shell where
+/// they must be.
+pub fn null_options(known: &[&[u8]], more: &[&str]) -> String {
+    let known = known.iter().map(|null| text(null));
+    let all = known.chain(more.iter().map(|null| (*null).to_owned()));
+    let options: Vec<String> = all.map(|null| format!("--null {}", for_shell(&null))).collect();
+    options.join(" ")
+}
+
+fn for_shell(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '=' | '/' | ':');
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
     } else {
-        format!("'{}=text'", column.replace('\'', "'\\''"))
+        format!("'{}'", text.replace('\'', "'\\''"))
     }
-}
-
-fn is_number(field_type: &FieldType) -> bool {
-    matches!(field_type, FieldType::Int64 | FieldType::NumericText { .. } | FieldType::Float64)
 }
 
 /// A sample of a source: text, and where in the file it stood.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample<'a> {
     pub text: &'a [u8],
-    /// It begins with a header.
-    pub has_header: bool,
-    /// It begins somewhere in the file, perhaps within quotes.
+    /// It begins somewhere in the file: its first row may have been begun before it.
     pub is_from_within: bool,
+    /// Where each field of the first file stands in it, if the order is another.
+    pub order: Option<&'a [usize]>,
 }
 
 /// Infers the columns from samples of records, but for those whose type is given, which the samples
@@ -168,47 +217,22 @@ pub fn infer(
     let mut seen: Vec<Option<Seen>> =
         names.iter().map(|name| (!is_given(name)).then(Seen::default)).collect();
     let samples = if seen.iter().all(Option::is_none) { &[] } else { samples };
+    let style = Style::of(dialect);
     for sample in samples {
-        for record in read(sample, dialect, names.len()) {
-            // A record that is none, or was cut at the sample's end, says nothing.
-            let Record::Fields(fields) = record else { continue };
-            for (seen, value) in seen.iter_mut().zip(fields) {
-                if let Some(seen) = seen {
-                    seen.take(value);
-                }
+        // What is cut off at the sample's end says nothing.
+        let cuts = Cuts::of(sample.text, false, &style, usize::MAX);
+        for row in cuts.rows.iter().skip(usize::from(sample.is_from_within)) {
+            // Nor does a record that is none.
+            if row.width() != names.len() || std::str::from_utf8(cuts.whole_line(row)).is_err() {
+                continue;
+            }
+            let cells = cuts.cells(row);
+            for (field, seen) in seen.iter_mut().enumerate() {
+                let Some(seen) = seen else { continue };
+                let cell = &cells[sample.order.map_or(field, |order| order[field])];
+                seen.take(cuts.field(cell, dialect.nulls()).as_deref());
             }
         }
     }
     seen.into_iter().zip(names).map(|(seen, name)| seen.map(|seen| seen.column(name))).collect()
-}
-
-/// The records of a sample. Whether one from within begins inside quotes is not known: the reading
-/// is taken in which fewer quotes stand where nobody writes them.
-fn read(sample: &Sample<'_>, dialect: &Dialect, fields: usize) -> Vec<Record> {
-    let mut skipped = usize::from(sample.has_header);
-    let mut text = std::borrow::Cow::Borrowed(sample.text);
-    let strange = |inside| strange_quotes(sample.text, inside, dialect);
-    if sample.is_from_within && dialect.family == Family::Csv && strange(true) < strange(false) {
-        text.to_mut().insert(0, dialect.quote);
-        // The first record was begun before the sample.
-        skipped = 1;
-    }
-    records(&text, dialect, fields).into_iter().skip(skipped).collect()
-}
-
-/// Quotes that open anywhere but at a field's beginning, or close anywhere but at its end.
-fn strange_quotes(text: &[u8], mut inside: bool, dialect: &Dialect) -> usize {
-    let is_edge = |byte: Option<&u8>| {
-        byte.is_none_or(|byte| *byte == dialect.delimiter || matches!(byte, b'\n' | b'\r'))
-    };
-    let mut strange = 0;
-    for at in memchr::memchr_iter(dialect.quote, text) {
-        let before = at.checked_sub(1).and_then(|at| text.get(at));
-        let edge = if inside { text.get(at + 1) } else { before };
-        // A doubled quote closes and opens again.
-        let is_doubled = edge == Some(&dialect.quote);
-        strange += usize::from(!is_edge(edge) && !is_doubled);
-        inside = !inside;
-    }
-    strange
 }

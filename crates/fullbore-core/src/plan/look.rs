@@ -1,5 +1,6 @@
 //! Looks at a table's sources: which files there are, and how they are written.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_schema::DataType;
@@ -8,12 +9,13 @@ use super::Format;
 use crate::constants::SAMPLE_BYTES;
 use crate::error::{Error, Result};
 use crate::job::{FormatName, TableJob};
-use crate::parse::dialect::{Dialect, Header};
+use crate::parse::dialect::{Dialect, LineEnd};
 use crate::source::encoding::TextEncoding;
 use crate::source::pipe::Peeked;
-use crate::source::sniff::{
-    DialectHints, Samples, beginning, data_start, header_names, sample, sniff,
-};
+use crate::source::sniff::frame::Given;
+use crate::source::sniff::outline::{Outline, outline};
+use crate::source::sniff::samples::{Samples, glance, sample};
+use crate::source::sniff::{DialectHints, sniff};
 use crate::source::{Packing, SourceFile, discover, parquet};
 
 /// What was found of a table's sources.
@@ -22,6 +24,8 @@ pub struct Sources {
     pub format: Format,
     /// The fields' names: from the header, or from Parquet's schema.
     pub names: Option<Vec<String>>,
+    /// The same as the header writes them.
+    pub header_names: Option<Vec<String>>,
     /// Fields per record, where a record was seen.
     pub fields: Option<usize>,
     /// Of Parquet, by field, the types that the files store it as.
@@ -30,14 +34,21 @@ pub struct Sources {
     pub notes: Vec<String>,
     /// Text of the first files, for inference.
     pub samples: Vec<Samples>,
+    /// What was found of each file; nothing of a pipe that was not looked at.
+    pub outlines: Vec<Option<Outline>>,
+    /// By file, where its fields stand that the first file has in another order: for each field of
+    /// the first file, the place of it.
+    pub orders: BTreeMap<usize, Arc<[usize]>>,
 }
 
 /// Files whose samples are kept for inference, spread over all of them.
 const SAMPLED_FILES_MAX: usize = 8;
 
-/// What is read of a file without a header that is like those before it: whether there is anything in
-/// it, and how it is encoded.
-const HEAD_BYTES: usize = 4096;
+/// What is read of a file that is like those before it: whether there is anything in it, how it is
+/// encoded, and what stands around its records.
+const HEAD_BYTES: usize = 16 * 1024;
+/// What is read of the end of such a file.
+const END_BYTES: usize = 4096;
 
 /// Finds a table's files and how they are written.
 pub fn look(job: &TableJob) -> Result<Sources> {
@@ -103,10 +114,13 @@ fn look_at_parquet(files: Vec<SourceFile>) -> Result<Sources> {
         format: Format::Parquet,
         fields: names.as_ref().map(Vec::len),
         names,
+        header_names: None,
         stored,
         header_line: None,
         notes: Vec::new(),
         samples: Vec::new(),
+        outlines: Vec::new(),
+        orders: BTreeMap::new(),
     })
 }
 
@@ -138,7 +152,86 @@ fn one_byte(option: &str, value: Option<&String>) -> Result<Option<u8>> {
 }
 
 fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
-    let hints = DialectHints {
+    let hints = hints(job)?;
+    if files.iter().filter(|file| file.is_stdin()).count() > 1 {
+        return Err(Error::usage_with_hint(
+            "standard input is named more than once",
+            "it can be read once: name - a single time",
+        ));
+    }
+    let given = Given { skip_lines: hints.skip_lines, skip_footer: hints.skip_footer, width: None };
+    let mut dialect: Option<Dialect> = None;
+    let mut notes = Vec::new();
+    let mut outlines: Vec<Option<Outline>> = Vec::new();
+    let mut samples = Vec::new();
+    let count = files.len();
+    let every = count.div_ceil(SAMPLED_FILES_MAX).max(1);
+    for (number, file) in files.iter_mut().enumerate() {
+        if !file.is_regular {
+            // One pipe tells how all are written; the others are not waited for, since their
+            // writers may come one after the other.
+            if dialect.is_some() {
+                outlines.push(None);
+                continue;
+            }
+            peek(file)?;
+        }
+        // The last file too: what is odd is often what came last.
+        let is_kept = number % every == 0 || number + 1 == count || dialect.is_none();
+        let mut sampled = match is_kept {
+            true => sample(file, SAMPLE_BYTES)?,
+            false => glance(file, HEAD_BYTES, END_BYTES)?,
+        };
+        // The first file with anything in it decides; an empty one says nothing.
+        if dialect.is_none() && !sampled.is_empty() {
+            let sniffed = sniff(sampled.text(), sampled.is_whole, &file.path, &hints)?;
+            notes = sniffed.notes;
+            dialect = Some(sniffed.dialect);
+        }
+        let Some(known) = &mut dialect else {
+            outlines.push(Some(Outline::of_nothing(sampled.bom_bytes)));
+            continue;
+        };
+        let mut found = outline(&mut sampled, known, file.size, given);
+        if !found.is_complete && !sampled.is_whole && !is_kept {
+            sampled = glance(file, SAMPLE_BYTES, END_BYTES)?;
+            found = outline(&mut sampled, known, file.size, given);
+        }
+        if hints.line_end.is_none() {
+            known.line_end = joined(known.line_end, found.line_end);
+        }
+        known.comment = known.comment.or(found.comment);
+        outlines.push(Some(found));
+        if is_kept {
+            sampled.file = number;
+            samples.push(sampled.with_last_line_ended());
+        }
+    }
+    let dialect = match dialect {
+        Some(dialect) => dialect,
+        None => {
+            notes.push("all files are empty".to_owned());
+            sniff(b"", true, &files[0].path, &hints)?.dialect
+        }
+    };
+    Ok(Sources {
+        fields: outlines.iter().flatten().find_map(|outline| outline.fields),
+        files: files.into_iter().map(Arc::new).collect(),
+        format: Format::Delimited(dialect),
+        names: None,
+        header_names: None,
+        stored: Vec::new(),
+        header_line: None,
+        notes,
+        samples,
+        outlines,
+        orders: BTreeMap::new(),
+    })
+}
+
+/// What the job fixes of the dialect.
+fn hints(job: &TableJob) -> Result<DialectHints> {
+    Ok(DialectHints {
         format: job.format,
         delimiter: job.delimiter.as_deref().map(delimiter_bytes).transpose()?,
         quote: one_byte("quote", job.quote.as_ref())?,
@@ -151,73 +244,15 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
         comment: one_byte("comment", job.comment.as_ref())?,
         skip_lines: job.skip_lines,
         skip_footer: job.skip_footer,
-    };
-    if files.iter().filter(|file| file.is_stdin()).count() > 1 {
-        return Err(Error::usage_with_hint(
-            "standard input is named more than once",
-            "it can be read once: name - a single time",
-        ));
-    }
-    let mut found: Option<(Dialect, Option<usize>, Vec<String>)> = None;
-    let mut names: Option<Vec<String>> = None;
-    let mut header_line = None;
-    let mut samples = Vec::new();
-    let count = files.len();
-    let every = count.div_ceil(SAMPLED_FILES_MAX).max(1);
-    for (number, file) in files.iter_mut().enumerate() {
-        if !file.is_regular {
-            // One pipe tells how all are written; the others are not waited for, since their
-            // writers may come one after the other.
-            if found.is_some() {
-                continue;
-            }
-            peek(file)?;
-        }
-        // The last file too: what is odd is often what came last.
-        let is_kept = number % every == 0 || number + 1 == count;
-        let sampled = match &found {
-            Some((dialect, Some(_), _)) if !is_kept => match dialect.header {
-                Header::None => beginning(file, HEAD_BYTES)?,
-                _ => beginning(file, SAMPLE_BYTES)?,
-            },
-            found => sample(file, SAMPLE_BYTES, found.as_ref().map(|(dialect, ..)| dialect))?,
-        };
-        // The first file with anything in it decides; an empty one says nothing.
-        let is_empty = sampled.first.len() <= sampled.bom_bytes;
-        if found.as_ref().is_none_or(|(_, fields, _)| fields.is_none()) && !is_empty {
-            let text = &sampled.first[sampled.bom_bytes..];
-            let sniffed = sniff(text, sampled.is_whole, &file.path, &hints)?;
-            // A first record longer than the sample tells nothing of its fields.
-            let fields = (sniffed.fields > 0).then_some(sniffed.fields);
-            found = Some((sniffed.dialect, fields, sniffed.notes));
-        }
-        if let Some((dialect, ..)) = &found {
-            prepare_file(file, &sampled, dialect, &mut names, &mut header_line)?;
-        }
-        if is_kept {
-            samples.push(sampled.with_last_line_ended());
-        }
-    }
-    for file in files.iter_mut().filter(|file| !file.is_regular && file.peeked.is_none()) {
-        file.expected_header.clone_from(&names);
-    }
-    let (dialect, fields, notes) = match found {
-        Some(found) => found,
-        None => {
-            let sniffed = sniff(b"", true, &files[0].path, &hints)?;
-            (sniffed.dialect, None, vec!["all files are empty".to_owned()])
-        }
-    };
-    Ok(Sources {
-        files: files.into_iter().map(Arc::new).collect(),
-        format: Format::Delimited(dialect),
-        fields: names.as_ref().map(Vec::len).or(fields),
-        names,
-        stored: Vec::new(),
-        header_line,
-        notes,
-        samples,
     })
+}
+
+/// What ends the records of all files, if those of one end so and those of another so.
+fn joined(one: LineEnd, other: Option<LineEnd>) -> LineEnd {
+    match other {
+        Some(other) if other != one => LineEnd::Mixed,
+        _ => one,
+    }
 }
 
 /// Looks at a pipe's beginning, which is kept for the load.
@@ -233,46 +268,4 @@ fn peek(file: &mut SourceFile) -> Result<()> {
         });
     }
     Ok(())
-}
-
-/// Finds where a file's first record begins, and that its header is the first file's.
-fn prepare_file(
-    file: &mut SourceFile,
-    sampled: &Samples,
-    dialect: &Dialect,
-    names: &mut Option<Vec<String>>,
-    header_line: &mut Option<Vec<u8>>,
-) -> Result<()> {
-    let text = &sampled.first;
-    if text.len() <= sampled.bom_bytes {
-        file.data_start = text.len() as u64;
-        return Ok(());
-    }
-    let Some((bytes, lines)) = data_start(text, dialect, sampled.bom_bytes) else {
-        return Err(Error::Source {
-            path: file.path.clone(),
-            message: format!("the header is longer than {SAMPLE_BYTES} bytes"),
-            hint: Some("a quote may be unterminated, or there is no header: --header none".into()),
-        });
-    };
-    file.data_start = bytes;
-    file.data_start_lines = lines;
-    if dialect.header == Header::None {
-        return Ok(());
-    }
-    let header = &text[sampled.bom_bytes..bytes as usize];
-    let found = header_names(header, dialect)?;
-    match names {
-        Some(names) if *names != found => Err(Error::Source {
-            path: file.path.clone(),
-            message: format!("its header is {found:?}, that of the first file {names:?}"),
-            hint: Some("load files of another shape on their own, or give --columns".into()),
-        }),
-        Some(_) => Ok(()),
-        None => {
-            *names = Some(found);
-            *header_line = Some(header.to_vec());
-            Ok(())
-        }
-    }
 }

@@ -1,15 +1,17 @@
 //! The plan: everything that running decides, decided beforehand, and printable.
 //!
-//! [`look`] opens the sources far enough to know how they are written; [`columns`] decides what
-//! each field becomes; [`pieces`] cuts the work; [`keys`] reads keys and [`partitions`] makes of them
+//! [`look`] opens the sources far enough to know how they are written; [`header`] decides what their
+//! first line is; [`columns`] decides what each field becomes; [`pieces`] cuts the work; [`keys`] reads keys and [`partitions`] makes of them
 //! the pieces that become partitions; [`lineage`] says of rows where they came from; [`infer`] proposes a schema; [`recorded`] is what of a plan is
 //! kept so that its run can be resumed.
 
 pub mod columns;
+pub mod header;
 pub mod infer;
 pub mod keys;
 pub mod lineage;
 pub mod look;
+mod names;
 pub mod partitions;
 pub mod pieces;
 pub mod recorded;

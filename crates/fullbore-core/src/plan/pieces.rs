@@ -39,6 +39,7 @@ pub fn cut(
     format: &Format,
     table: usize,
     streams: usize,
+    record_bytes_max: usize,
 ) -> Result<(Vec<PlannedPiece>, u64)> {
     let piece_bytes = piece_bytes(files, streams);
     let mut pieces = Vec::new();
@@ -61,7 +62,8 @@ pub fn cut(
         return Ok((pieces, piece_bytes));
     };
     let is_enough = files.len() >= streams * PIECES_PER_STREAM_MIN;
-    let total = files.iter().map(|file| file.size).sum();
+    let total_bytes = files.iter().map(|file| file.size).sum();
+    let sizes = split::Sizes { range_bytes: piece_bytes, record_bytes_max, total_bytes };
     let is_costly_to_cut = dialect.family == Family::Csv;
     // Files smaller than a piece are put together until they make one.
     let mut gathered: Vec<FileRange> = Vec::new();
@@ -71,12 +73,12 @@ pub fn cut(
             push(PieceInput::Stream { file }, STREAM_PIECE_BYTES);
             continue;
         }
-        let bytes = source.size - source.data_start.min(source.size);
+        let bytes = source.end() - source.data_start.min(source.end());
         if bytes == 0 {
             continue;
         }
         if bytes < piece_bytes {
-            gathered.push(FileRange { file, start: source.data_start, end: source.size });
+            gathered.push(FileRange { file, start: source.data_start, end: source.end() });
             gathered_bytes += bytes;
             if gathered_bytes >= piece_bytes {
                 push(PieceInput::Ranges(std::mem::take(&mut gathered)), gathered_bytes);
@@ -87,8 +89,8 @@ pub fn cut(
         // Where quotes decide what a record's end is, a file is read through before it can be cut.
         let whole = is_costly_to_cut && is_enough && bytes < UNCUT_PIECES * piece_bytes;
         let cuts = match whole {
-            true => vec![source.data_start, source.size],
-            false => split::cuts(source, dialect, piece_bytes, streams, total)?,
+            true => vec![source.data_start, source.end()],
+            false => split::cuts(source, dialect, sizes, streams)?,
         };
         for ends in cuts.windows(2) {
             let range = FileRange { file, start: ends[0], end: ends[1] };
@@ -172,7 +174,7 @@ mod tests {
         }
         let found = discover(folder.path().to_str().expect("UTF-8")).expect("found");
         let found: Vec<_> = found.into_iter().map(Arc::new).collect();
-        let (pieces, _) = cut(&found, &Format::Delimited(dialect), 0, 1).expect("cut");
+        let (pieces, _) = cut(&found, &Format::Delimited(dialect), 0, 1, 64 << 20).expect("cut");
         pieces.len()
     }
 

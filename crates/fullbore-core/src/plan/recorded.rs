@@ -202,8 +202,8 @@ impl Recorded {
                 follows
             });
             // How many rows a Parquet file has, and how long a packed one is, is not known here.
-            let is_whole = at == source.size || !source.is_seekable() || is_cut && at == u64::MAX;
-            let is_empty = source.size <= source.data_start;
+            let is_whole = at == source.end() || !source.is_seekable() || is_cut && at == u64::MAX;
+            let is_empty = source.end() <= source.data_start;
             if !unbroken || is_streamed && is_cut || !is_streamed && !is_whole && !is_empty {
                 return Err(self.refusal(&format!(
                     "its recorded pieces don't cover {} exactly once",

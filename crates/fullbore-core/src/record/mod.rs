@@ -27,6 +27,7 @@ use crate::diagnose::Verdict;
 use crate::error::{Error, Result};
 use crate::job::Method;
 use crate::observe::{Observation, Settings};
+use crate::parse::Counts;
 use crate::plan::Plan;
 use crate::run::Outcome;
 use crate::run::verify::Verified;
@@ -51,6 +52,9 @@ pub struct TableTotals {
     /// Rows of committed pieces that were rejected.
     #[serde(default)]
     pub rejected: u64,
+    /// What was passed over, padded or cut in pieces that this process committed.
+    #[serde(default, skip_serializing_if = "Counts::is_empty")]
+    pub counts: Counts,
     /// Source bytes of committed pieces, after decompression.
     pub bytes: u64,
     pub pieces: u64,

@@ -66,10 +66,12 @@ impl Rejects {
                 spool.push(&[&record[0], &record[1]])?;
             }
         }
+        // Named by what they count as: one may be of several lines.
+        let mut count = before;
         for (raw, json) in more {
             spool.push(&[raw, json])?;
+            count += 1;
         }
-        let count = spool.records;
         spool.save(&saved_path(plan, piece, count))
     }
 

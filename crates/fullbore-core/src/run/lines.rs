@@ -44,7 +44,7 @@ impl Lines {
                     continue;
                 }
                 // A stretch that was counted for a later place: it is cut at this one.
-                let counted = count(&source.path, at, start)?;
+                let counted = count(source, at, start)?;
                 self.insert(table, file, at, start, counted);
                 self.insert(table, file, start, end, known.saturating_sub(counted));
                 return Some(lines + counted);
@@ -55,7 +55,7 @@ impl Lines {
                 .map(|((_, _, known_start), _)| *known_start)
                 .next()
                 .unwrap_or(start);
-            let counted = count(&source.path, at, next)?;
+            let counted = count(source, at, next)?;
             self.insert(table, file, at, next, counted);
         }
         Some(lines)

@@ -28,8 +28,8 @@ pub fn count(plan: &Plan) -> Result<HashMap<usize, Arc<LinesBefore>>> {
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 let Some(stretch) = stretches.get(at) else { return counted };
-                let path = &plan.tables[stretch.table].files[stretch.file].path;
-                counted.push((at, lines::count(path, stretch.start, stretch.end)));
+                let source = &plan.tables[stretch.table].files[stretch.file];
+                counted.push((at, lines::count(source, stretch.start, stretch.end)));
             }
         };
         let workers = plan.parsers.min(stretches.len());
@@ -74,7 +74,7 @@ fn stretches(plan: &Plan) -> Vec<Stretch> {
     let places: Vec<_> = starts.into_iter().collect();
     let end_of = |number: usize, (table, file, _): (usize, usize, u64)| {
         let next = places.get(number + 1).filter(|next| (next.0, next.1) == (table, file));
-        next.map_or(plan.tables[table].files[file].size, |next| next.2)
+        next.map_or(plan.tables[table].files[file].end(), |next| next.2)
     };
     places
         .iter()

@@ -209,7 +209,10 @@ fn keeps(plan: &Plan, error: &Error, outcome: &Outcome) -> bool {
     }
     match error {
         // Other files would be another run.
-        Error::Source { .. } | Error::SourceChanged { .. } | Error::Usage { .. } => false,
+        Error::Source { .. }
+        | Error::SourceChanged { .. }
+        | Error::Unterminated { .. }
+        | Error::Usage { .. } => false,
         Error::Destination { kind: Sources, .. } => false,
         // Whoever asked for --resume may mend the table; others expect a clean end.
         Error::Destination { kind: Constraint | Data, .. } => plan.continuity.keeps,

@@ -221,21 +221,21 @@ fn parse_block(
         let path = path_of(plan, table, block.file);
         batch = found.lineage.extend(&batch, lane, &Places { file: &path, lines: &lines })?;
         for row in &mut odd {
-            let before = memchr::memchr_iter(b'\n', &block.text()[..row.range.start]).count();
-            found.lineage.extend_line(&mut row.copy_text, &path, first + before as u64);
+            let before = block.lines_between(0, row.range.start);
+            found.lineage.extend_line(&mut row.copy_text, &path, first + before);
         }
     }
     // Of what is sent: without the rows that were refused, with what was added.
     unit.sums = tools.summer.as_mut().map(|summer| summer.sums(&batch));
     tools.encoder.encode(&batch, &mut unit.encoded)?;
-    let shape = &plan.tables[table].shape;
+    unit.counts = parsed.counts;
+    let (shape, format) = (&plan.tables[table].shape, &plan.tables[table].format);
+    let Format::Delimited(dialect) = format else { unreachable!("a block holds delimited text") };
     let mut stood = Records::of(block);
-    unit.faults.extend(
-        parsed
-            .faults
-            .into_iter()
-            .map(|fault| Reject::of(stood.at(fault.range), fault.reason.message(shape))),
-    );
+    unit.faults.extend(parsed.faults.into_iter().map(|fault| {
+        let lines = block.lines_between(fault.range.start, fault.range.end);
+        Reject::fault(stood.at(fault.range), &fault.reason, lines, shape, dialect)
+    }));
     let mut stood = Records::of(block);
     unit.odd = odd.into_iter().map(|odd| (stood.at(odd.range), odd.copy_text)).collect();
     Ok(())

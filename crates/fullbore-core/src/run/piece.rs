@@ -128,6 +128,7 @@ impl<'a> PieceWork<'a> {
     fn take(&mut self, mut unit: Unit) -> Result<()> {
         self.begin()?;
         self.portion.bytes += unit.source_bytes;
+        self.portion.counts += unit.counts;
         if let Some(checksum) = unit.checksum {
             let so_far = self.portion.checksum.unwrap_or(0);
             self.portion.checksum = Some(checksum::joined(so_far, checksum, unit.source_bytes));
@@ -301,13 +302,13 @@ impl<'a> PieceWork<'a> {
     }
 
     fn reject(&mut self, reject: Reject) -> Result<()> {
-        self.portion.rejected += 1;
+        self.portion.rejected += reject.counts();
         self.rejects.add(self.plan, self.piece, &mut self.piece_rejects, reject)
     }
 
     /// Takes back what was sent, after an error.
     pub fn abandon(&mut self, error: &Error) -> Result<()> {
-        if matches!(error, Error::TooManyRejects { .. }) {
+        if matches!(error, Error::TooManyRejects { .. } | Error::Unterminated { .. }) {
             // The rejects that ended the run are what the user wants to see.
             self.rejects.commit(std::mem::take(&mut self.piece_rejects))?;
         } else {

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::source_row::SourceRow;
 use crate::constants::REJECT_VALUE_BYTES;
 use crate::destination::Refusal;
+use crate::parse::dialect::{Dialect, Family, Quotes};
+use crate::parse::rows::FaultReason;
+use crate::parse::types::ParseShape;
 use crate::plan::{Format, TablePlan};
 use crate::source::feed::RowFault;
 
@@ -19,6 +22,10 @@ pub struct Reject {
     /// The SQLSTATE, where the destination refused it.
     pub code: Option<String>,
     pub reason: String,
+    /// How many lines it takes, where it is no row: it may be that many rows. Elsewhere 0.
+    pub lines: u64,
+    /// Nothing behind it can be read: it ends the load whatever may be rejected.
+    pub ends_load: bool,
 }
 
 impl Reject {
@@ -33,6 +40,35 @@ impl Reject {
         Self { row, column, value, reason, ..Self::default() }
     }
 
+    /// A record that is no row.
+    pub fn fault(
+        row: SourceRow,
+        reason: &FaultReason,
+        lines: u64,
+        shape: &ParseShape,
+        dialect: &Dialect,
+    ) -> Self {
+        let is_lenient = dialect.family == Family::Csv && dialect.quotes == Quotes::Lenient;
+        let is_open = *reason == FaultReason::UnterminatedQuote;
+        let words = match lines {
+            0 | 1 => String::new(),
+            // A quote anywhere opens a field there.
+            _ if is_lenient => format!(
+                " (a record of {lines} lines: a stray quote may join them; --quotes strict costs its \
+                 line alone)"
+            ),
+            _ => format!(" ({lines} lines)"),
+        };
+        let reason = format!("{}{words}", reason.message(shape));
+        let ends_load = is_open && is_lenient && lines > 1;
+        Self { lines, ends_load, ..Self::of(row, reason) }
+    }
+
+    /// How many rows it counts as.
+    pub fn counts(&self) -> u64 {
+        self.lines.max(1)
+    }
+
     pub fn refused(row: SourceRow, refusal: Refusal) -> Self {
         Self {
             row,
@@ -41,6 +77,7 @@ impl Reject {
             constraint: refusal.constraint,
             code: Some(refusal.code),
             reason: refusal.reason,
+            ..Self::default()
         }
     }
 }
@@ -61,6 +98,9 @@ pub struct Reason {
     pub constraint: Option<String>,
     pub code: Option<String>,
     pub reason: String,
+    /// How many lines it takes, where it is no row and takes several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<u64>,
 }
 
 /// What is spooled until line numbers are known.
@@ -77,6 +117,8 @@ pub struct Kept {
     pub constraint: Option<String>,
     pub code: Option<String>,
     pub reason: String,
+    #[serde(default)]
+    pub lines: u64,
 }
 
 /// Where a kept reject stands.
@@ -96,7 +138,7 @@ impl Place {
 impl Kept {
     /// What is kept of a reject, and the record itself.
     pub fn of(table: usize, range_start: Option<u64>, reject: Reject) -> (Vec<u8>, Self) {
-        let Reject { row, column, value, constraint, code, reason } = reject;
+        let Reject { row, column, value, constraint, code, reason, lines, .. } = reject;
         let kept = Self {
             table,
             file: row.file,
@@ -108,6 +150,7 @@ impl Kept {
             constraint,
             code,
             reason,
+            lines,
         };
         (row.raw, kept)
     }
@@ -125,6 +168,7 @@ impl Kept {
             constraint: self.constraint,
             code: self.code,
             reason: self.reason,
+            lines: Some(self.lines).filter(|lines| *lines > 1),
         }
     }
 

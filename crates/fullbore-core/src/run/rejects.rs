@@ -20,9 +20,10 @@ use super::spool::Spool;
 use crate::destination::{Committed, Standing};
 use crate::error::{Error, Result};
 use crate::job::RejectLimit;
-use crate::plan::infer::option_text;
+use crate::plan::infer::{null_options, type_option};
 use crate::plan::{FileRange, Format, PieceInput, Plan, PlannedPiece};
 use crate::source::lines::line_at;
+use crate::source::sniff::kind::is_null_word;
 
 /// Bytes of one piece's rejects kept in memory.
 pub const MEMORY_PER_PIECE: usize = 256 * 1024;
@@ -131,16 +132,27 @@ impl Rejects {
         let table = &plan.tables[piece.table];
         let guessed = reject.column.as_ref().and_then(|name| table.inferred.get_key_value(name));
         if let Some((name, type_name)) = guessed {
-            let option = option_text(name);
-            reject.reason =
-                format!("{}; inferred as {type_name}, use --type {option}", reject.reason);
+            let option = type_option(name, "text");
+            let null = reject.value.as_deref().filter(|value| is_null_word(value.as_bytes()));
+            let advice = match null {
+                Some(null) => {
+                    let known = match &table.format {
+                        Format::Delimited(dialect) => dialect.nulls().collect(),
+                        Format::Parquet => Vec::new(),
+                    };
+                    format!("{null:?} looks like NULL: {}", null_options(&known, &[null]))
+                }
+                None => format!("use --type {option}"),
+            };
+            reject.reason = format!("{}; inferred as {type_name}, {advice}", reject.reason);
         }
         let file = &table.files[reject.row.file];
         let offset = reject.row.offset;
         // In a file that was cut, lines before the piece are yet to be counted.
         let is_cut = range_start.is_some_and(|start| start > file.data_start);
-        let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
-        rejects.count += 1;
+        let counts = reject.counts();
+        let number = self.count.fetch_add(counts, Ordering::Relaxed) + counts;
+        rejects.count += counts;
         // Words are made of few of them: there may be millions.
         let words = |line: Option<u64>| {
             let place = match (&table.format, line) {
@@ -157,11 +169,14 @@ impl Rejects {
             format!("{}{place}{column}: {}", file.path.display(), reject.reason)
         };
         tracing::debug!(table = table.name, "reject: {}", words(None));
+        let counted_line = || {
+            let counts = is_cut && offset <= LINES_COUNTED_UP_TO;
+            counts.then(|| line_at(file, offset)).flatten()
+        };
         let too_many = match self.limit {
+            _ if reject.ends_load => Some(Error::Unterminated { place: words(counted_line()) }),
             RejectLimit::Rows(limit) if number > limit => {
-                let counts = is_cut && offset <= LINES_COUNTED_UP_TO;
-                let line = counts.then(|| line_at(file, offset)).flatten();
-                let (limit, first) = (self.limit.to_string(), words(line));
+                let (limit, first) = (self.limit.to_string(), words(counted_line()));
                 Some(Error::TooManyRejects { rejects: number, limit, first })
             }
             _ => None,

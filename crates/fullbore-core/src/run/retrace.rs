@@ -168,10 +168,10 @@ impl Retraced<'_> {
         let mut block = Block::default();
         for (file, source) in found.files.iter().enumerate() {
             let is_seekable = source.is_seekable();
-            if is_seekable && source.size <= source.data_start {
+            if is_seekable && source.end() <= source.data_start {
                 continue;
             }
-            let end = if is_seekable { source.size } else { u64::MAX };
+            let end = if is_seekable { source.end() } else { u64::MAX };
             let range = FileRange { file, start: source.data_start, end };
             let files = found.files.clone();
             let limit = self.plan.max_field_bytes;

@@ -29,17 +29,16 @@ impl<'a> Records<'a> {
     }
 
     pub fn at(&mut self, range: Range<usize>) -> SourceRow {
-        let text = self.block.text();
         if range.start < self.at {
             (self.at, self.lines) = (0, 0);
         }
-        self.lines += memchr::memchr_iter(b'\n', &text[self.at..range.start]).count() as u64;
+        self.lines += self.block.lines_between(self.at, range.start);
         self.at = range.start;
         SourceRow {
             file: self.block.file,
             offset: self.block.offset + range.start as u64,
             line: self.block.first_line.unwrap_or(1) + self.lines,
-            raw: text[range].to_vec(),
+            raw: self.block.text()[range].to_vec(),
         }
     }
 }

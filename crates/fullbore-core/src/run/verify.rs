@@ -13,7 +13,6 @@ use crate::destination::{Committed, Proven};
 use crate::error::{DestinationFailure, Error, Result};
 use crate::job::Verify;
 use crate::plan::{FileRange, Format, PieceInput, Plan, PlannedPiece};
-use crate::source::feed::line_end;
 
 /// What was proved of a run that has loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,8 +94,8 @@ fn bytes_of(
         return None;
     }
     let bytes = ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum();
-    let last = ranges.iter().filter(|range| range.end == table.files[range.file].size).count();
-    Some(bytes..=bytes + (last * line_end(dialect).len()) as u64)
+    let last = ranges.iter().filter(|range| range.end == table.files[range.file].end()).count();
+    Some(bytes..=bytes + (last * dialect.line_end.written().len()) as u64)
 }
 
 fn differs(plan: &Plan, piece: &Committed, how: &str) -> Error {

@@ -12,8 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use super::SourceFile;
-use super::boundary::last_record_end;
-use super::feed::line_end;
+use super::boundary::whole_records;
 use crate::constants::{BLOCK_BYTES, READ_ALIGNMENT, READ_DEPTH, READ_ROOM_BYTES};
 use crate::error::{Error, Result};
 use crate::parse::block::Block;
@@ -102,19 +101,19 @@ impl Ahead {
         block.prepend(&self.carried);
         self.carried.clear();
         self.chunk = chunk_end;
-        let used = if chunk_end == end {
-            let used = block.len();
+        block.line_end = dialect.line_end;
+        let is_end = chunk_end == end;
+        let read = block.len();
+        if is_end {
             // The range ends where a record does, or the file without a line end.
-            block.end_last_line(line_end(dialect));
-            used
-        } else {
-            let Some(cut) = last_record_end(block.text(), dialect) else {
-                return Ok(Read::TooLong);
-            };
-            self.carried.extend_from_slice(&block.text()[cut..]);
-            block.set_len(cut);
-            cut
+            block.end_last_line();
+        }
+        let Some(whole) = whole_records(block.text(), dialect, is_end) else {
+            return Ok(Read::TooLong);
         };
+        self.carried.extend_from_slice(&block.text()[whole.end..]);
+        block.take(whole);
+        let used = whole.end.min(read);
         self.offset += used as u64;
         Ok(Read::Records(used as u64))
     }

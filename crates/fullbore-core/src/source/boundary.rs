@@ -2,9 +2,90 @@
 //!
 //! A line feed ends a record unless it is quoted or escaped. Whether it is quoted depends on every
 //! quote before it, so the state at a place is computed, never guessed: with doubled quotes it is
-//! the parity of the quotes before it, which can be counted at memory speed and in parallel.
+//! the parity of the quotes before it, which can be counted at memory speed and in parallel. Where text
+//! is messy, that is, where parity and line feeds do not tell, records are walked instead.
 
-use crate::parse::dialect::{Dialect, Family};
+use crate::constants::PADDED_RECORDS_MAX;
+use crate::parse::dialect::{Dialect, Family, LineEnd, Quotes, Ragged};
+use crate::parse::index::quotes::look_at_quotes;
+use crate::parse::rows::FaultReason;
+use crate::parse::walk::{Found, Walker};
+
+/// The whole records at the beginning of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Whole {
+    /// Where the last of them ends.
+    pub end: usize,
+    /// They must be walked.
+    pub is_messy: bool,
+}
+
+/// Finds the whole records of a text that begins with one; `None` where none ends in it. Nothing follows
+/// a text that `is_whole`: all of it is records then, though there may be too many for one block.
+pub fn whole_records(text: &[u8], dialect: &Dialect, is_whole: bool) -> Option<Whole> {
+    let is_messy = is_messy(text, dialect, is_whole);
+    // Where few bytes may become many, they come in small portions.
+    let is_bounded =
+        dialect.ragged == Ragged::Pad && dialect.line_end.count(text) > PADDED_RECORDS_MAX as u64;
+    if !is_messy && !is_bounded {
+        let end = if is_whole { Some(text.len()) } else { last_record_end(text, dialect) };
+        return end.map(|end| Whole { end, is_messy });
+    }
+    let most = if is_bounded { PADDED_RECORDS_MAX } else { usize::MAX };
+    let mut walker = Walker::new(dialect);
+    let mut end = 0;
+    for _ in 0..most {
+        if end == text.len() {
+            break;
+        }
+        let Some((_, next)) = walker.next(text, end, is_whole) else { break };
+        end = next;
+    }
+    (end > 0).then_some(Whole { end, is_messy: true })
+}
+
+/// The lines that are lost of a record that does not end, where its quotes must be closed properly.
+pub fn lost_lines(text: &[u8], dialect: &Dialect) -> Option<Whole> {
+    if text.is_empty() {
+        return None;
+    }
+    match Walker::new(dialect).next(text, 0, true)? {
+        (Found::Fault(FaultReason::UnterminatedQuote), end) if end < text.len() => {
+            Some(Whole { end, is_messy: true })
+        }
+        _ => None,
+    }
+}
+
+/// Whether a text that begins with a record must be walked.
+fn is_messy(text: &[u8], dialect: &Dialect, is_whole: bool) -> bool {
+    let has_comment = || {
+        dialect.comment.is_some_and(|comment| {
+            let begins_line = |at: usize| at == 0 || matches!(text[at - 1], b'\n' | b'\r');
+            memchr::memchr_iter(comment, text).any(begins_line)
+        })
+    };
+    !dialect.delimiter_rest.is_empty()
+        || match dialect.line_end {
+            LineEnd::Lf | LineEnd::CrLf => false,
+            LineEnd::Cr => true,
+            LineEnd::Mixed => memchr::memchr(b'\r', text).is_some(),
+        }
+        || has_comment()
+        || has_misplaced_quotes(text, dialect, is_whole)
+}
+
+/// Whether the strict rule for quotes and their parity read a text differently.
+fn has_misplaced_quotes(text: &[u8], dialect: &Dialect, is_whole: bool) -> bool {
+    if dialect.family != Family::Csv || dialect.quotes == Quotes::Lenient {
+        return false;
+    }
+    if !dialect.quote_is_doubled() {
+        return memchr::memchr(dialect.quote, text).is_some();
+    }
+    let seen = look_at_quotes(text, b"", dialect);
+    seen.is_misplaced[0] || is_whole && seen.is_odd
+}
 
 /// Whether a place is inside quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,7 +141,7 @@ fn step(state: &mut QuoteState, byte: u8, dialect: &Dialect) {
 
 /// The end of the last whole record in `text`, which begins at a record's beginning; `None` where
 /// no record ends in it.
-pub fn last_record_end(text: &[u8], dialect: &Dialect) -> Option<usize> {
+fn last_record_end(text: &[u8], dialect: &Dialect) -> Option<usize> {
     match dialect.family {
         Family::Plain => memchr::memrchr(b'\n', text).map(|at| at + 1),
         Family::Text => {
@@ -93,13 +174,16 @@ pub fn last_record_end(text: &[u8], dialect: &Dialect) -> Option<usize> {
 }
 
 /// The end of the first record that ends in `text`, which begins anywhere, in the given state;
-/// `text_before` is what stands before it, as far as it is known.
+/// `text_before` is what stands before it, as far as it is known. Messy text must begin with a record.
 pub fn first_record_end(
     text: &[u8],
     mut state: QuoteState,
     text_before: &[u8],
     dialect: &Dialect,
 ) -> Option<usize> {
+    if !dialect.is_told_by_parity() && state == QuoteState::default() && !text.is_empty() {
+        return Walker::new(dialect).next(text, 0, false).map(|(_, end)| end);
+    }
     match dialect.family {
         Family::Plain => memchr::memchr(b'\n', text).map(|at| at + 1),
         Family::Text => {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Packing, SourceFile, changed_ns, modified_ns, read_little};
 use crate::error::{Error, Result};
+use crate::parse::dialect::LineEnd;
 
 /// The files behind one source, in the order of their names (`part.2` before `part.10`).
 ///
@@ -45,6 +46,8 @@ pub(super) fn stdin() -> SourceFile {
         encoding: None,
         data_start: 0,
         data_start_lines: 0,
+        data_end: None,
+        line_end: LineEnd::default(),
         peeked: None,
         expected_header: None,
     }
@@ -101,6 +104,8 @@ fn inspect(path: PathBuf) -> Result<SourceFile> {
         encoding: None,
         data_start: 0,
         data_start_lines: 0,
+        data_end: None,
+        line_end: LineEnd::default(),
         peeked: None,
         expected_header: None,
         path,

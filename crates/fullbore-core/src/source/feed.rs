@@ -14,7 +14,6 @@ use crate::constants::{BLOCK_BYTES, BLOCK_BYTES_LIMIT};
 use crate::destination::Lane;
 use crate::error::{Error, Result};
 use crate::parse::block::Block;
-use crate::parse::dialect::{Dialect, LineEnd};
 
 /// Where a piece's rows come from.
 pub enum Feed {
@@ -80,19 +79,16 @@ pub struct RowFault {
     pub raw: Vec<u8>,
 }
 
-pub(crate) fn line_end(dialect: &Dialect) -> &'static [u8] {
-    match dialect.line_end {
-        LineEnd::Lf | LineEnd::Mixed => b"\n",
-        LineEnd::Cr => b"\r",
-        LineEnd::CrLf => b"\r\n",
-    }
-}
-
 /// How much of a record to read once `have` bytes of it are there and it goes on: twice as much, but
 /// not far over `limit`. `None` where it is longer than that, or than a block can be.
 pub(super) fn grown(have: usize, limit: usize) -> Option<usize> {
-    let most = BLOCK_BYTES_LIMIT.min(limit.saturating_add(BLOCK_BYTES));
-    (have <= limit && have < most).then(|| most.min(have.saturating_mul(2)))
+    let most = record_text_max(limit);
+    (have < most).then(|| most.min(have.saturating_mul(2)))
+}
+
+/// How much text is looked at for a record's end, however it is read.
+pub(super) fn record_text_max(limit: usize) -> usize {
+    BLOCK_BYTES_LIMIT.min(limit.max(BLOCK_BYTES).saturating_add(BLOCK_BYTES))
 }
 
 /// The refusal of a record that does not end within the limit.
@@ -120,7 +116,7 @@ mod tests {
             while let Some(want) = grown(have, limit) {
                 assert!(want > have, "{want} after {have} of {limit}");
                 assert!(want + BLOCK_PADDING < 1 << 30, "{want} of {limit}");
-                assert!(want <= limit + BLOCK_BYTES, "{want} of {limit}");
+                assert!(want <= limit.max(BLOCK_BYTES) + BLOCK_BYTES, "{want} of {limit}");
                 have = want;
             }
             assert!(have > limit || have == BLOCK_BYTES_LIMIT, "{have} of {limit}");

@@ -98,11 +98,12 @@ fn part(block: &Block, offsets: Range<u64>) -> Block {
     let place = |offset: u64| (offset - block.offset) as usize;
     let (before, text) = block.text().split_at(place(offsets.start));
     let text = &text[..place(offsets.end) - before.len()];
-    let lines = |text: &[u8]| memchr::memchr_iter(b'\n', text).count() as u64;
     let mut made = Block::of(text);
     made.file = block.file;
     made.offset = offsets.start;
-    made.first_line = block.first_line.map(|line| line + lines(before));
+    made.line_end = block.line_end;
+    made.is_messy = block.is_messy;
+    made.first_line = block.first_line.map(|line| line + block.line_end.count(before));
     made.line_of_file = made.first_line;
     made
 }

@@ -2,8 +2,9 @@
 //!
 //! [`discover`] finds files behind paths and globs; [`decompress`] opens what can only be read
 //! from its beginning, [`pipe`] looks at what can be read only once, [`attended`] gives up on a
-//! silent one that nobody waits for; [`boundary`] knows where records end; [`split`] cuts a file
-//! into pieces; [`feed`] hands out blocks: of [`ranges`], be they [`cached`] or read `ahead` of the
+//! silent one that nobody waits for; [`margins`] finds what stands before the
+//! records and after them; [`boundary`] knows where records end; [`split`] cuts a file
+//! into pieces, messy text by `walked`; [`feed`] hands out blocks: of [`ranges`], be they [`cached`] or read `ahead` of the
 //! parsers, of a [`stream`], of its [`gaps`] that are not loaded yet; [`sniff`] proposes a dialect.
 
 mod ahead;
@@ -18,6 +19,7 @@ pub mod feed;
 pub mod gaps;
 pub mod lines;
 mod lz4;
+pub mod margins;
 pub mod parquet;
 pub mod pass;
 pub mod pipe;
@@ -25,6 +27,7 @@ pub mod ranges;
 pub mod sniff;
 pub mod split;
 pub mod stream;
+mod walked;
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -34,6 +37,7 @@ use encoding::TextEncoding;
 use pipe::Peeked;
 
 use crate::error::{Error, Result};
+use crate::parse::dialect::LineEnd;
 
 /// How a file's bytes are packed; found from its content, not from its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +71,10 @@ pub struct SourceFile {
     pub data_start: u64,
     /// Lines before the first record.
     pub data_start_lines: u64,
+    /// Where the last record ends, where lines follow it that are none; only of what can be read anywhere.
+    pub data_end: Option<u64>,
+    /// What ends its lines.
+    pub line_end: LineEnd,
     /// A pipe that was opened to be looked at; what was read of it comes back with it.
     pub peeked: Option<Peeked>,
     /// The names in the header of a pipe that was not looked at: those of the first source.
@@ -86,6 +94,11 @@ impl SourceFile {
     /// Whether it can be read anywhere, and so be cut into ranges.
     pub fn is_seekable(&self) -> bool {
         self.packing == Packing::Plain && self.is_regular && self.encoding.is_none()
+    }
+
+    /// Where its records end, of a file that can be read anywhere.
+    pub fn end(&self) -> u64 {
+        self.data_end.unwrap_or(self.size)
     }
 
     /// Opens it, and refuses if it is not the file that was planned with.

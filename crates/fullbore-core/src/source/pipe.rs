@@ -6,13 +6,13 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 
 use super::attended::{self, Attended, Attention};
-use super::boundary::{QuoteState, first_record_end};
 use super::discover::packing_of;
+use super::margins::preamble;
 use super::sniff::{UTF8_BOM, header_names};
 use super::{Packing, SourceFile};
 use crate::constants::SAMPLE_BYTES;
 use crate::error::{Error, Result};
-use crate::parse::dialect::{Dialect, Header};
+use crate::parse::dialect::Dialect;
 
 /// The longest block of lz4 and what stands before it: nothing can be unpacked of less than one.
 const LZ4_BLOCK_BYTES_MAX: usize = (4 << 20) + 64;
@@ -81,18 +81,12 @@ pub fn skip_header(
     loop {
         let is_marked = text.starts_with(UTF8_BOM);
         let start = if is_marked { UTF8_BOM.len() } else { 0 };
-        let end = match dialect.header {
-            Header::None => Some(start).filter(|_| text.len() >= UTF8_BOM.len()),
-            _ => first_record_end(&text[start..], QuoteState::default(), b"", dialect)
-                .map(|end| start + end),
-        };
-        if let Some(end) = end.or(ended.then_some(text.len())) {
-            let end = if dialect.header == Header::None { start } else { end };
-            let header = &text[start.min(end)..end];
-            check_header(source, dialect, header)?;
-            let lines = memchr::memchr_iter(b'\n', header).count() as u64;
-            let rest = text.split_off(end);
-            return Ok((rest, end as u64, lines));
+        // So much must be there to see whether it is marked.
+        let is_enough = ended || text.len() >= UTF8_BOM.len();
+        if let Some(before) = is_enough.then(|| preamble(&text, dialect, start, ended)).flatten() {
+            check_header(source, dialect, &text[before.header])?;
+            let rest = text.split_off(before.bytes);
+            return Ok((rest, before.bytes as u64, before.lines));
         }
         if text.len() > SAMPLE_BYTES {
             return Err(Error::Source {
@@ -115,7 +109,7 @@ pub fn skip_header(
 
 fn check_header(source: &SourceFile, dialect: &Dialect, header: &[u8]) -> Result<()> {
     let Some(expected) = &source.expected_header else { return Ok(()) };
-    if header.is_empty() || dialect.header == Header::None {
+    if header.is_empty() || !dialect.header.names_fields() {
         return Ok(());
     }
     let found = header_names(header, dialect)?;

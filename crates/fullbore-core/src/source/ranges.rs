@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use super::SourceFile;
 use super::ahead::{Ahead, Read};
-use super::boundary::last_record_end;
+use super::boundary::{lost_lines, whole_records};
 use super::cached::cached_share;
-use super::feed::{grown, line_end, too_long};
+use super::feed::{grown, too_long};
 use super::stream::StreamFeed;
 use crate::constants::{BLOCK_BYTES, READ_AHEAD_BYTES};
 use crate::error::{Error, Result};
 use crate::parse::block::Block;
-use crate::parse::dialect::Dialect;
+use crate::parse::dialect::{Dialect, Ragged};
 use crate::plan::FileRange;
 
 /// Reads ranges of files; those that can only be read from their beginning are read up to them.
@@ -101,7 +101,7 @@ impl RangeFeed {
             block.first_line = (self.offset == range.start).then_some(1);
             block.line_of_file = self.line;
             if let Some(line) = &mut self.line {
-                *line += memchr::memchr_iter(b'\n', block.text()).count() as u64;
+                *line += block.lines();
             }
             self.offset += used;
             return Ok(true);
@@ -163,7 +163,7 @@ impl OpenFile {
     ) -> Result<u64> {
         loop {
             if self.ahead.is_none() && self.cached_until <= range.start {
-                self.choose(source, &range)?;
+                self.choose(source, &range, dialect)?;
             }
             let Some(ahead) = &mut self.ahead else { break };
             match ahead.next(source, range.end, dialect, block)? {
@@ -180,12 +180,14 @@ impl OpenFile {
     }
 
     /// Chooses the way for the next stretch: what is mostly in the cache comes from there. Not block
-    /// by block: to read a cached one makes the kernel bring in those after it.
-    fn choose(&mut self, source: &SourceFile, range: &Range<u64>) -> Result<()> {
+    /// by block: to read a cached one makes the kernel bring in those after it. What is taken in small
+    /// portions is not read ahead.
+    fn choose(&mut self, source: &SourceFile, range: &Range<u64>, dialect: &Dialect) -> Result<()> {
         let stretch = range.start..range.end.min(range.start + READ_AHEAD_BYTES);
         let share = cached_share(&self.through, &stretch);
+        let is_cold = share.is_some_and(|share| share < 0.5);
         match &self.past {
-            Some(past) if share.is_some_and(|share| share < 0.5) => {
+            Some(past) if is_cold && dialect.ragged != Ragged::Pad => {
                 let (through, stop) = (&self.through, stretch.end);
                 self.ahead = Some(Ahead::start(source, past, through, range.start, stop)?);
             }
@@ -216,6 +218,7 @@ pub fn read_records(
     let (offset, left) = (range.start, range.end - range.start);
     let mut have = 0;
     let mut want = (sizes.read as u64).min(left) as usize;
+    block.line_end = dialect.line_end;
     loop {
         while have < want {
             let space = &mut block.space(want)[have..];
@@ -228,17 +231,20 @@ pub fn read_records(
             have += read;
         }
         block.set_len(have);
-        if have as u64 == left {
+        let is_end = have as u64 == left;
+        if is_end {
             // The range ends where a record does, or the file without a line end.
-            block.end_last_line(line_end(dialect));
-            return Ok(left);
+            block.end_last_line();
         }
-        if let Some(end) = last_record_end(block.text(), dialect) {
-            block.set_len(end);
-            return Ok(end as u64);
+        let mut whole = whole_records(block.text(), dialect, is_end);
+        let more = grown(have, sizes.record_max);
+        if whole.is_none() && more.is_none() {
+            whole = lost_lines(block.text(), dialect);
         }
-        want = grown(have, sizes.record_max)
-            .ok_or_else(|| too_long(source, offset, sizes.record_max))?
-            .min(left as usize);
+        if let Some(whole) = whole {
+            block.take(whole);
+            return Ok((whole.end as u64).min(left));
+        }
+        want = more.ok_or_else(|| too_long(source, offset, sizes.record_max))?.min(left as usize);
     }
 }

@@ -1,20 +1,30 @@
-//! Proposes a dialect from a sample, and says so. What the job fixes is never overruled.
+//! Proposes how a file is written, from samples, and says so. What the job fixes is never overruled.
+//!
+//! [`samples`] reads; [`trial`] finds delimiter, quote and escape by cutting the text ([`cut`]) in all
+//! ways that are likely; [`frame`] finds what stands around the records; [`header`] judges whether the
+//! first line names the columns, by [`kind`]s of cells and by [`words`].
 
+mod body;
+pub mod cut;
+pub mod frame;
+pub mod header;
+pub mod kind;
+pub mod outline;
+pub mod samples;
 #[cfg(test)]
 mod tests;
+pub mod trial;
+pub mod words;
 
-use std::fs::File;
 use std::path::Path;
 
-use super::attended::Attention;
-use super::decompress::{open_stream, unpack};
-use super::stream::broken;
-use super::{Packing, SourceFile, read_little};
+pub(crate) use self::samples::UTF8_BOM;
+
+use self::cut::{Cuts, Style};
+use self::trial::Fixed;
 use crate::error::{Error, Result};
 use crate::job::FormatName;
 use crate::parse::dialect::{Dialect, Family, Header, LineEnd, Quotes, Ragged};
-use crate::parse::{floats, numbers, temporal, text};
-use crate::source::boundary::{QuoteState, first_record_end, last_record_end};
 
 /// What the job fixes of the dialect.
 #[derive(Debug, Clone, Default)]
@@ -33,121 +43,20 @@ pub struct DialectHints {
     pub skip_footer: Option<u64>,
 }
 
-/// A dialect proposed.
+/// A dialect proposed, and what was guessed of it, in sentences.
 #[derive(Debug, Clone)]
 pub struct Sniffed {
     pub dialect: Dialect,
-    /// What was guessed, in sentences.
     pub notes: Vec<String>,
-    /// Fields per record.
-    pub fields: usize,
 }
 
-/// Text of one file, for guessing.
-#[derive(Debug, Clone, Default)]
-pub struct Samples {
-    pub first: Vec<u8>,
-    /// Whole records from further on.
-    pub others: Vec<Vec<u8>>,
-    pub is_whole: bool,
-    /// Length of the byte order mark at the beginning.
-    pub bom_bytes: usize,
-}
+/// Rows from which a text is taken to be a `.tbl` file.
+const TBL_ROWS: usize = 200;
+/// Below this score no choice of delimiter makes even records of the text.
+const POOR: f64 = 0.12;
 
-impl Samples {
-    /// A whole file's last record needs no line end to be a record.
-    #[must_use]
-    pub fn with_last_line_ended(mut self) -> Self {
-        if self.is_whole && !self.first.is_empty() && !self.first.ends_with(b"\n") {
-            let ends_as_crlf = memchr::memmem::find(&self.first, b"\r\n").is_some();
-            self.first.extend_from_slice(if ends_as_crlf { b"\r\n" } else { b"\n" });
-        }
-        self
-    }
-}
-
-pub(crate) const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
-/// Records looked at.
-const RECORDS_MAX: usize = 200;
-const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
-
-/// Reads the beginning of a file, and of one that can be read anywhere also middle and end.
-pub fn sample(file: &SourceFile, bytes: usize, dialect: Option<&Dialect>) -> Result<Samples> {
-    let mut samples = beginning(file, bytes)?;
-    if file.packing == Packing::Plain && file.is_seekable() && !samples.is_whole {
-        let plain = Dialect::tbl();
-        let dialect = dialect.unwrap_or(&plain);
-        for at in [file.size / 2, file.size.saturating_sub(bytes as u64)] {
-            samples.others.extend(records_at(file, at, bytes, dialect)?);
-        }
-    }
-    Ok(samples)
-}
-
-/// Reads the beginning of a file.
-pub fn beginning(file: &SourceFile, bytes: usize) -> Result<Samples> {
-    use std::io::Read;
-    let mut first = Vec::new();
-    let mut stream = match &file.peeked {
-        None if file.is_regular => {
-            let opened = open_for_a_look(file)?;
-            let is_plain = file.packing == Packing::Plain && file.encoding.is_none();
-            let limit = if is_plain { bytes as u64 + 1 } else { u64::MAX };
-            unpack(file, file.packing, Box::new(opened.take(limit)))?
-        }
-        None => open_stream(file, &Attention::default())?,
-        Some(peeked) => {
-            let begun = std::io::Cursor::new(peeked.first.as_ref().clone());
-            unpack(file, file.packing, Box::new(begun))?
-        }
-    }
-    .take(bytes as u64 + 1);
-    let read = stream.read_to_end(&mut first);
-    // Of a packed pipe only the beginning is at hand: that it breaks off there is no fault.
-    let is_begun = file.peeked.as_ref().is_some_and(|peeked| !peeked.is_whole);
-    if !is_begun {
-        read.map_err(|error| broken(file, error))?;
-    }
-    let is_whole = first.len() <= bytes && !is_begun;
-    first.truncate(bytes);
-    if first.starts_with(b"\xff\xfe") || first.starts_with(b"\xfe\xff") {
-        return Err(Error::Source {
-            path: file.path.clone(),
-            message: "is UTF-16".into(),
-            hint: Some("load it with --encoding utf-16le or utf-16be".into()),
-        });
-    }
-    let bom_bytes = if first.starts_with(UTF8_BOM) { UTF8_BOM.len() } else { 0 };
-    Ok(Samples { first, others: Vec::new(), is_whole, bom_bytes })
-}
-
-fn open_for_a_look(file: &SourceFile) -> Result<File> {
-    let opened = file.open()?;
-    read_little(&opened);
-    Ok(opened)
-}
-
-/// Whole records from somewhere in a file. Whether the place is inside quotes is not known; for
-/// guessing types that is good enough.
-fn records_at(
-    file: &SourceFile,
-    at: u64,
-    bytes: usize,
-    dialect: &Dialect,
-) -> Result<Option<Vec<u8>>> {
-    use std::os::unix::fs::FileExt;
-    let open = open_for_a_look(file)?;
-    let mut text = vec![0; bytes.min((file.size - at) as usize)];
-    open.read_exact_at(&mut text, at)
-        .map_err(|source| Error::Read { path: file.path.clone(), source })?;
-    let Some(start) = first_record_end(&text, QuoteState::default(), b"", dialect) else {
-        return Ok(None);
-    };
-    let Some(end) = last_record_end(&text[start..], dialect) else { return Ok(None) };
-    Ok(Some(text[start..start + end].to_vec()))
-}
-
-/// Proposes a dialect for a file from its first text (without a byte order mark).
+/// Proposes a dialect for a file from its first text (without a byte order mark). Whether there is a
+/// header is judged apart, since it depends on the target too.
 pub fn sniff(
     sample: &[u8],
     sample_is_whole_file: bool,
@@ -157,13 +66,18 @@ pub fn sniff(
     let mut notes = Vec::new();
     let extensions = extensions(name);
     let format = hints.format.or_else(|| format_by_name(&extensions));
+    let is_tsv = format == Some(FormatName::Tsv);
     let mut dialect = match format {
         Some(FormatName::Tbl) => Dialect::tbl(),
         Some(FormatName::Text) => Dialect::text(),
-        Some(FormatName::Tsv) => tsv(sample),
+        Some(FormatName::Tsv) if is_copy_text(sample) => {
+            notes.push("read as COPY text, which its \\N or \\. shows it to be".to_owned());
+            Dialect::text()
+        }
+        Some(FormatName::Tsv) => Dialect { delimiter: b'\t', ..Dialect::csv() },
         Some(FormatName::Csv | FormatName::Parquet) => Dialect::csv(),
         None if ends_with_delimiters(sample) => {
-            notes.push("format tbl guessed: each line ends with |".to_owned());
+            notes.push("format tbl detected: each line ends with |".to_owned());
             Dialect::tbl()
         }
         None => Dialect::csv(),
@@ -178,48 +92,137 @@ pub fn sniff(
         dialect.null.clone_from(null);
         dialect.more_nulls = more.to_vec();
     }
-    dialect.quotes = hints.quotes.unwrap_or_else(|| Quotes::unless_given(hints.format));
+    if let Some((first, rest)) = hints.delimiter.as_deref().and_then(<[u8]>::split_first) {
+        dialect.delimiter = *first;
+        dialect.delimiter_rest = rest.to_vec();
+    }
+    dialect.quotes = match dialect.family {
+        Family::Csv => hints.quotes.unwrap_or_else(|| Quotes::unless_given(hints.format)),
+        Family::Text | Family::Plain => hints.quotes.unwrap_or_default(),
+    };
     dialect.ragged = hints.ragged.unwrap_or_default();
     dialect.comment = hints.comment;
     dialect.skip_lines = hints.skip_lines.unwrap_or_default();
     dialect.skip_footer = hints.skip_footer.unwrap_or_default();
-    // Of the first record: a line feed within quotes says nothing of how records end.
-    let first = first_record_end(sample, QuoteState::default(), b"", &dialect);
-    if first.is_some_and(|end| sample[..end].ends_with(b"\r\n")) {
-        dialect.line_end = LineEnd::CrLf;
-    }
-    dialect.line_end = hints.line_end.unwrap_or(dialect.line_end);
-    match hints.delimiter.as_deref().and_then(<[u8]>::split_first) {
-        Some((first, rest)) => {
-            dialect.delimiter = *first;
-            dialect.delimiter_rest = rest.to_vec();
-        }
-        None if dialect.family == Family::Csv && format != Some(FormatName::Tsv) => {
-            guess_delimiter(&mut dialect, sample, sample_is_whole_file, &mut notes);
-        }
-        None => {}
-    }
+    dialect.header = hints.header.unwrap_or(Header::None);
+    let fixed = Fixed {
+        // A file that is tab-separated by its name is, if there are tabs in it.
+        delimiter: hints
+            .delimiter
+            .clone()
+            .or_else(|| (is_tsv && sample.contains(&b'\t')).then(|| b"\t".to_vec())),
+        quote: hints.quote,
+        escape: hints.escape.or(hints.quote),
+    };
+    choose(&mut dialect, sample, sample_is_whole_file, &fixed, hints.line_end, &mut notes);
     dialect.check().map_err(|sentence| {
         Error::usage_with_hint(sentence, "set --delimiter, --quote, --escape and --null apart")
     })?;
-    let records = split_records(sample, sample_is_whole_file, &dialect);
-    match hints.header {
-        Some(header) => {
-            dialect.header = header;
-            dialect.check().map_err(|sentence| Error::usage_with_hint(sentence, ""))?;
+    Ok(Sniffed { dialect, notes })
+}
+
+/// Sets what is not fixed of delimiter, quote, escape and record ends to what suits the text best.
+fn choose(
+    dialect: &mut Dialect,
+    sample: &[u8],
+    is_whole: bool,
+    fixed: &Fixed,
+    line_end: Option<LineEnd>,
+    notes: &mut Vec<String>,
+) {
+    let base = Style { is_lenient: false, ..Style::of(dialect) };
+    let is_cr = |end: LineEnd| matches!(end, LineEnd::Cr | LineEnd::Mixed);
+    let with = |cr_ends: bool| Style { cr_ends, ..base.clone() };
+    let tried = |style: Style| match dialect.family {
+        Family::Csv => trial::best(sample, is_whole, &style, fixed),
+        Family::Text | Family::Plain => {
+            let score = trial::score(&sample[..sample.len().min(64 * 1024)], is_whole, &style);
+            (style, score)
         }
-        None if looks_like_header(&records) => {
-            dialect.header = Header::True;
-            notes.push(
-                "the first line is taken as a header, guessed from what follows it; \
-                 --header none if it is data"
-                    .to_owned(),
-            );
+    };
+    let (style, score) = match line_end {
+        Some(end) => tried(with(is_cr(end))),
+        None if has_lone_cr(sample) => {
+            let (lines, by_cr) = (tried(with(false)), tried(with(true)));
+            if by_cr.1 > lines.1 { by_cr } else { lines }
         }
-        None => {}
+        None => tried(with(false)),
+    };
+    dialect.line_end = line_end.unwrap_or_else(|| line_end_of(sample, is_whole, &style));
+    if dialect.line_end == LineEnd::Cr || dialect.line_end == LineEnd::Mixed {
+        notes.push(match dialect.line_end {
+            LineEnd::Cr => "records end with CR".to_owned(),
+            _ => "records end in several ways: LF, CRLF or CR".to_owned(),
+        });
     }
-    let fields = records.first().map_or(0, Vec::len);
-    Ok(Sniffed { dialect, notes, fields })
+    if dialect.family != Family::Csv {
+        return;
+    }
+    let is_comma = style.delimiter == b",";
+    let quote = style.quote.unwrap_or(dialect.quote);
+    let mut found = Vec::new();
+    if fixed.delimiter.is_none() && !is_comma && score >= POOR {
+        found.push(format!("delimiter {}", shown(&style.delimiter)));
+    }
+    if fixed.quote.is_none() && quote != b'"' {
+        found.push(format!("quote {}", shown(&[quote])));
+    }
+    if fixed.escape.is_none() && style.escape != quote {
+        found.push(format!("escape {}", shown(&[style.escape])));
+    }
+    if fixed.delimiter.is_some() || score >= POOR {
+        dialect.delimiter = style.delimiter[0];
+        dialect.delimiter_rest = style.delimiter[1..].to_vec();
+        (dialect.quote, dialect.escape) = (quote, style.escape);
+        if !found.is_empty() {
+            notes.push(format!("detected: {}", found.join(", ")));
+        }
+    }
+}
+
+/// Bytes as they are written in code.
+pub fn shown(bytes: &[u8]) -> String {
+    match bytes {
+        [byte] => format!("{:?}", char::from(*byte)),
+        more => format!("{:?}", String::from_utf8_lossy(more)),
+    }
+}
+
+/// The names in a header record.
+pub fn header_names(record: &[u8], dialect: &Dialect) -> Result<Vec<String>> {
+    let cuts = Cuts::of(record, true, &Style::of(dialect), 1);
+    let names = cuts.rows.first().map(|row| cuts.values(row)).unwrap_or_default();
+    names
+        .into_iter()
+        .map(|name| {
+            String::from_utf8(name.into_owned()).map_err(|_| {
+                Error::usage_with_hint("the header is not UTF-8", "name the file's --encoding")
+            })
+        })
+        .collect()
+}
+
+fn has_lone_cr(text: &[u8]) -> bool {
+    memchr::memchr_iter(b'\r', text).any(|at| text.get(at + 1).is_some_and(|next| *next != b'\n'))
+}
+
+/// What ends the records: of those within quotes nothing is said.
+fn line_end_of(sample: &[u8], is_whole: bool, style: &Style) -> LineEnd {
+    let cuts = Cuts::of(sample, is_whole, style, usize::MAX);
+    line_end_of_rows(&cuts).unwrap_or(LineEnd::Lf)
+}
+
+/// What ends the rows, if anything does.
+fn line_end_of_rows(cuts: &Cuts<'_>) -> Option<LineEnd> {
+    let count = |end| cuts.rows.iter().filter(|row| row.end == Some(end)).count();
+    let (lf, crlf, cr) = (count(LineEnd::Lf), count(LineEnd::CrLf), count(LineEnd::Cr));
+    match (lf, crlf, cr) {
+        (0, 0, 0) => None,
+        (_, 0, 0) => Some(LineEnd::Lf),
+        (0, _, 0) => Some(LineEnd::CrLf),
+        (0, 0, _) => Some(LineEnd::Cr),
+        _ => Some(LineEnd::Mixed),
+    }
 }
 
 fn extensions(name: &Path) -> Vec<String> {
@@ -237,155 +240,17 @@ fn format_by_name(extensions: &[String]) -> Option<FormatName> {
     })
 }
 
-/// Tab-separated text is COPY's text format where backslashes are used, else CSV with tabs.
-fn tsv(sample: &[u8]) -> Dialect {
-    let quoted = memchr::memchr(b'"', sample).is_some();
-    let backslashes = memchr::memchr(b'\\', sample).is_some();
-    if quoted && !backslashes {
-        Dialect { delimiter: b'\t', ..Dialect::csv() }
-    } else {
-        Dialect::text()
-    }
+/// COPY's text format is proven by a field `\N` or by the end mark `\.`; backslashes alone are text.
+fn is_copy_text(sample: &[u8]) -> bool {
+    sample.split(|byte| *byte == b'\n').any(|line| {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        line == b"\\." || line.split(|byte| *byte == b'\t').any(|field| field == b"\\N")
+    })
 }
 
 fn ends_with_delimiters(sample: &[u8]) -> bool {
     let Some(end) = memchr::memrchr(b'\n', sample) else { return false };
-    let mut lines = sample[..end].split(|b| *b == b'\n').take(RECORDS_MAX).peekable();
+    let mut lines = sample[..end].split(|b| *b == b'\n').take(TBL_ROWS).peekable();
     lines.peek().is_some()
         && lines.all(|line| line.strip_suffix(b"\r").unwrap_or(line).ends_with(b"|"))
-}
-
-/// The delimiter that gives most records the same number of fields, and more than one.
-fn guess_delimiter(dialect: &mut Dialect, sample: &[u8], is_whole: bool, notes: &mut Vec<String>) {
-    let mut best = (0, 0, b',');
-    for delimiter in DELIMITERS {
-        let tried = Dialect { delimiter, ..dialect.clone() };
-        let records = split_records(sample, is_whole, &tried);
-        let Some(fields) = records.first().map(Vec::len).filter(|fields| *fields > 1) else {
-            continue;
-        };
-        let same = records.iter().filter(|record| record.len() == fields).count();
-        let share = same * 100 / records.len();
-        // A comma that is nearly as good stays: it is what the name CSV says.
-        if (share, fields) > (best.0, best.1)
-            && (delimiter == b',' || best.0 < 90 || share > best.0)
-        {
-            best = (share, fields, delimiter);
-        }
-    }
-    dialect.delimiter = best.2;
-    if best.2 != b',' {
-        notes.push(format!("delimiter {:?} guessed", best.2 as char));
-    }
-}
-
-/// The decoded fields of the first records; the last one is left out where it may be cut.
-fn split_records(sample: &[u8], is_whole: bool, dialect: &Dialect) -> Vec<Vec<Vec<u8>>> {
-    let mut records = Vec::new();
-    let mut rest = sample;
-    while records.len() < RECORDS_MAX && !rest.is_empty() {
-        let end = match first_record_end(rest, QuoteState::default(), b"", dialect) {
-            Some(end) => end,
-            None if is_whole => rest.len(),
-            None => break,
-        };
-        records.push(fields_of(&rest[..end], dialect));
-        rest = &rest[end..];
-    }
-    records
-}
-
-/// The decoded fields of one record.
-fn fields_of(record: &[u8], dialect: &Dialect) -> Vec<Vec<u8>> {
-    let line = record.strip_suffix(b"\n").unwrap_or(record);
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let mut fields = Vec::new();
-    let (mut start, mut quoted, mut escaped) = (0, false, false);
-    for (at, byte) in line.iter().enumerate() {
-        match dialect.family {
-            Family::Csv if quoted && !dialect.quote_is_doubled() && *byte == dialect.escape => {
-                escaped = !escaped;
-                continue;
-            }
-            Family::Csv if *byte == dialect.quote && !escaped => quoted = !quoted,
-            Family::Text if escaped => {
-                escaped = false;
-                continue;
-            }
-            Family::Text if *byte == b'\\' => {
-                escaped = true;
-                continue;
-            }
-            _ => {}
-        }
-        escaped = false;
-        if *byte == dialect.delimiter && !quoted {
-            fields.push(decoded(&line[start..at], dialect));
-            start = at + 1;
-        }
-    }
-    if !(dialect.trailing_delimiter && start == line.len() && !fields.is_empty()) {
-        fields.push(decoded(&line[start..], dialect));
-    }
-    fields
-}
-
-fn decoded(raw: &[u8], dialect: &Dialect) -> Vec<u8> {
-    let mut value = Vec::new();
-    text::decode(raw, dialect, &mut value);
-    value
-}
-
-/// A header's names are unique, not empty and no values; some column below it mostly holds values.
-fn looks_like_header(records: &[Vec<Vec<u8>>]) -> bool {
-    let Some((first, rest)) = records.split_first() else { return false };
-    let mut names: Vec<_> = first.iter().collect();
-    names.sort();
-    names.dedup();
-    if names.len() != first.len() || first.iter().any(|name| name.is_empty() || is_value(name)) {
-        return false;
-    }
-    (0..first.len()).any(|column| {
-        let given = rest.iter().filter_map(|r| r.get(column)).filter(|v| !v.is_empty());
-        let (values, others): (Vec<_>, Vec<_>) = given.partition(|value| is_value(value));
-        values.len() > others.len()
-    })
-}
-
-/// Whether a field is a number, a date or a time.
-fn is_value(field: &[u8]) -> bool {
-    numbers::is_plain_decimal(field, None)
-        || floats::float64(field).is_some()
-        || temporal::date(field).is_some()
-        || temporal::timestamp_tz(field, true).is_some()
-        || temporal::time(field).is_some()
-}
-
-/// The names in a header record.
-pub fn header_names(record: &[u8], dialect: &Dialect) -> Result<Vec<String>> {
-    fields_of(record, dialect)
-        .into_iter()
-        .map(|name| {
-            String::from_utf8(name).map_err(|_| {
-                Error::usage_with_hint("the header is not UTF-8", "name the file's --encoding")
-            })
-        })
-        .collect()
-}
-
-/// Where the first record of data begins: bytes and lines before it. `None` where the header does
-/// not end within the text.
-pub fn data_start(first: &[u8], dialect: &Dialect, bom_bytes: usize) -> Option<(u64, u64)> {
-    if dialect.header == Header::None {
-        return Some((bom_bytes as u64, 0));
-    }
-    let text = &first[bom_bytes.min(first.len())..];
-    let end = match first_record_end(text, QuoteState::default(), b"", dialect) {
-        Some(end) => end,
-        // A header alone, without a line end.
-        None if first.len() < crate::constants::SAMPLE_BYTES => text.len(),
-        None => return None,
-    };
-    let lines = memchr::memchr_iter(b'\n', &text[..end]).count() as u64;
-    Some(((bom_bytes + end) as u64, lines))
 }

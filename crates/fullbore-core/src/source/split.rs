@@ -7,26 +7,50 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::SourceFile;
 use super::boundary::{QuoteState, advance, first_record_end};
 use super::pass::Pass;
+use super::walked::Walked;
 use crate::error::{Error, Result};
 use crate::parse::dialect::{Dialect, Family};
+use crate::parse::index::quotes::{QuotesSeen, Scan};
 
-/// Places at which a file can be cut into ranges of about `range_bytes`: ascending, the first is
-/// the file's first record, the last its end. Quoted files are scanned by `threads` threads, this one
-/// as one of `total_bytes`.
+/// How a file is cut.
+#[derive(Debug, Clone, Copy)]
+pub struct Sizes {
+    /// About how large a range should be.
+    pub range_bytes: u64,
+    /// Longer records are refused.
+    pub record_bytes_max: usize,
+    /// Of all files that are cut.
+    pub total_bytes: u64,
+}
+
+/// Places at which a file can be cut into ranges: ascending, the first is the file's first record, the
+/// last its end. Quoted files are scanned by `threads` threads.
 pub fn cuts(
     source: &SourceFile,
     dialect: &Dialect,
-    range_bytes: u64,
+    sizes: Sizes,
     threads: usize,
-    total_bytes: u64,
 ) -> Result<Vec<u64>> {
-    let start = source.data_start.min(source.size);
-    let ranges = (source.size - start).div_ceil(range_bytes.max(1)).max(1);
-    let wanted: Vec<u64> =
-        (1..ranges).map(|n| start + n * ((source.size - start) / ranges)).collect();
+    let end = source.end();
+    let start = source.data_start.min(end);
+    let ranges = (end - start).div_ceil(sizes.range_bytes.max(1)).max(1);
+    let wanted: Vec<u64> = (1..ranges).map(|n| start + n * ((end - start) / ranges)).collect();
     let mut cuts = vec![start];
     if !wanted.is_empty() {
-        let pass = Pass::new(source, total_bytes)?;
+        let pass = Pass::new(source, sizes.total_bytes)?;
+        if !dialect.is_told_by_parity() {
+            let seen = match dialect.is_often_told_by_parity() {
+                true => quotes_seen(&pass, start, &wanted, dialect, threads)?,
+                false => Vec::new(),
+            };
+            let record_bytes_max = sizes.record_bytes_max;
+            let walked = Walked { source, file: pass.file(), dialect, record_bytes_max };
+            cuts.extend(walked.cuts(start, &wanted, &seen)?);
+            cuts.retain(|cut| *cut < end);
+            cuts.dedup();
+            cuts.push(end);
+            return Ok(cuts);
+        }
         let states = match dialect.family {
             Family::Csv => quote_states(&pass, start, &wanted, dialect, threads)?,
             Family::Text | Family::Plain => vec![QuoteState::default(); wanted.len()],
@@ -39,12 +63,12 @@ pub fn cuts(
                 continue;
             }
             reached = next_record(pass.file(), source, from, state, dialect)?;
-            if reached > cuts[cuts.len() - 1] && reached < source.size {
+            if reached > cuts[cuts.len() - 1] && reached < end {
                 cuts.push(reached);
             }
         }
     }
-    cuts.push(source.size);
+    cuts.push(end);
     Ok(cuts)
 }
 
@@ -62,18 +86,20 @@ pub fn next_record(
     read_exactly(file, source, from - before, &mut text_before)?;
     let mut at = from;
     let mut chunk = vec![0; 64 * 1024];
-    while at < source.size {
-        let bytes = (source.size - at).min(chunk.len() as u64) as usize;
+    let end = source.end();
+    while at < end {
+        let bytes = (end - at).min(chunk.len() as u64) as usize;
         read_exactly(file, source, at, &mut chunk[..bytes])?;
-        if let Some(end) = first_record_end(&chunk[..bytes], state, &text_before, dialect) {
-            return Ok(at + end as u64);
+        let found = first_record_end(&chunk[..bytes], state, &text_before, dialect);
+        if let Some(record_end) = found {
+            return Ok(at + record_end as u64);
         }
         state = advance(state, &chunk[..bytes], dialect);
         text_before.clear();
         text_before.extend_from_slice(&chunk[..bytes]);
         at += bytes as u64;
     }
-    Ok(source.size)
+    Ok(end)
 }
 
 /// The quote state at each wanted place. The stretches between them are scanned side by side,
@@ -100,34 +126,9 @@ fn quote_states(
         })?;
         Ok(states)
     };
-    let next = AtomicUsize::new(0);
-    let mut scanned: Vec<Option<Result<[QuoteState; 2]>>> = Vec::new();
-    scanned.resize_with(wanted.len(), || None);
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.clamp(1, wanted.len()))
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut done = Vec::new();
-                    loop {
-                        let stretch = next.fetch_add(1, Ordering::Relaxed);
-                        if stretch >= wanted.len() {
-                            return done;
-                        }
-                        done.push((stretch, scan(stretch)));
-                    }
-                })
-            })
-            .collect();
-        for worker in workers {
-            for (stretch, states) in worker.join().expect("a scan does not panic") {
-                scanned[stretch] = Some(states);
-            }
-        }
-    });
     let mut state = QuoteState::default();
     let mut states = Vec::with_capacity(wanted.len());
-    for both in scanned {
-        let both = both.expect("every stretch was scanned")?;
+    for both in side_by_side(wanted.len(), threads, scan)? {
         // An escape pending at a place is known only to the scan that began there: the state that
         // is carried over it can't be told apart, so the stretch is walked again from it.
         state = if state.escaped {
@@ -139,6 +140,54 @@ fn quote_states(
         states.push(state);
     }
     Ok(states)
+}
+
+/// What the quotes of the stretches say that end at the wanted places.
+fn quotes_seen(
+    pass: &Pass<'_>,
+    start: u64,
+    wanted: &[u64],
+    dialect: &Dialect,
+    threads: usize,
+) -> Result<Vec<QuotesSeen>> {
+    let look = |stretch: usize| -> Result<QuotesSeen> {
+        let from = if stretch == 0 { start } else { wanted[stretch - 1] };
+        let mut before = Vec::new();
+        if stretch > 0 {
+            pass.each(from.saturating_sub(2).max(start), from, |text| before.extend(text))?;
+        }
+        let mut scan = Scan::new(&before, dialect);
+        pass.each(from, wanted[stretch], |chunk| scan.add(chunk))?;
+        Ok(scan.seen)
+    };
+    side_by_side(wanted.len(), threads, look)
+}
+
+/// Does so many pieces of work by some threads; what came of each, in order.
+fn side_by_side<T: Send>(
+    count: usize,
+    threads: usize,
+    work: impl Fn(usize) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let next = AtomicUsize::new(0);
+    let mut all: Vec<(usize, Result<T>)> = std::thread::scope(|scope| {
+        let work_some = || {
+            let mut done = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= count {
+                    return done;
+                }
+                done.push((number, work(number)));
+            }
+        };
+        let workers: Vec<_> =
+            (0..threads.clamp(1, count.max(1))).map(|_| scope.spawn(work_some)).collect();
+        let done = workers.into_iter().map(|worker| worker.join().expect("a scan does not panic"));
+        done.flatten().collect()
+    });
+    all.sort_by_key(|(number, _)| *number);
+    all.into_iter().map(|(_, made)| made).collect()
 }
 
 fn rescan(

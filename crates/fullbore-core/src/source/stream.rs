@@ -4,8 +4,10 @@ use std::io::Read;
 use std::sync::Arc;
 
 use super::attended::Attention;
-use super::boundary::last_record_end;
-use super::feed::{grown, line_end, too_long};
+use super::boundary::{lost_lines, whole_records};
+use super::feed::{grown, too_long};
+use super::lines::LineCounter;
+use super::margins::footer_start;
 use super::pipe::skip_header;
 use super::{SourceFile, decompress};
 use crate::constants::BLOCK_BYTES;
@@ -25,6 +27,8 @@ pub struct StreamFeed {
     offset: u64,
     lines: u64,
     ended: bool,
+    /// Lines at its end that are no records, as long as they are not taken off.
+    footer_lines: u64,
 }
 
 impl StreamFeed {
@@ -52,13 +56,14 @@ impl StreamFeed {
         let attention = Attention::default();
         let mut feed = Self::open(source, file, dialect, record_bytes_max, &attention)?;
         let mut chunk = vec![0; BLOCK_BYTES];
+        let mut lines = LineCounter::new(feed.dialect.line_end);
         while feed.offset < start {
             let want = (start - feed.offset).min(BLOCK_BYTES as u64) as usize;
             let read = feed.reader.read(&mut chunk[..want]).map_err(|e| broken(&feed.source, e))?;
             if read == 0 {
                 break;
             }
-            feed.lines += memchr::memchr_iter(b'\n', &chunk[..read]).count() as u64;
+            feed.lines += lines.add(&chunk[..read]);
             feed.offset += read as u64;
         }
         Ok(feed)
@@ -71,7 +76,7 @@ impl StreamFeed {
 
     /// Whether the last block stood at the stream's end.
     pub fn has_ended(&self) -> bool {
-        self.ended
+        self.ended && self.carried.is_empty()
     }
 
     /// Takes the records from `end` on away from the block that was read last.
@@ -100,6 +105,7 @@ impl StreamFeed {
         Ok(Self {
             reader,
             file,
+            footer_lines: dialect.skip_footer,
             dialect,
             record_bytes_max,
             carried,
@@ -113,7 +119,10 @@ impl StreamFeed {
     /// Fills the block with the next records; false at the end of the stream.
     pub fn next(&mut self, block: &mut Block) -> Result<bool> {
         let mut have = self.carried.len();
-        let mut want = BLOCK_BYTES.max(have + BLOCK_BYTES / 2);
+        // As much as a block may be left of the one before.
+        let mut want = if have < BLOCK_BYTES { have + BLOCK_BYTES / 2 } else { have };
+        want = want.max(BLOCK_BYTES);
+        block.line_end = self.dialect.line_end;
         block.space(want)[..have].copy_from_slice(&self.carried);
         self.carried.clear();
         let used = loop {
@@ -127,27 +136,44 @@ impl StreamFeed {
                 have += read;
             }
             block.set_len(have);
+            let kept = match self.footer_lines {
+                0 => Some(have),
+                lines => footer_start(block.text(), lines, block.line_end, self.ended),
+            };
             if self.ended {
+                // Nothing comes behind them: they are the last lines.
+                have = kept.unwrap_or(have);
+                self.footer_lines = 0;
+                block.set_len(have);
                 // Written to while we read: the last rows may be torn.
                 if self.source.is_regular {
                     self.source.open()?;
                 }
-                block.end_last_line(line_end(&self.dialect));
-                break have;
+                block.end_last_line();
             }
-            if let Some(end) = last_record_end(block.text(), &self.dialect) {
-                self.carried.extend_from_slice(&block.text()[end..]);
-                block.set_len(end);
-                break end;
+            // What may be the last lines waits.
+            let text = &block.text()[..if self.ended { block.len() } else { kept.unwrap_or(0) }];
+            let mut whole = whole_records(text, &self.dialect, self.ended);
+            let more = grown(have, self.record_bytes_max);
+            if whole.is_none() && more.is_none() {
+                whole = lost_lines(text, &self.dialect);
             }
-            want = grown(have, self.record_bytes_max)
-                .ok_or_else(|| too_long(&self.source, self.offset, self.record_bytes_max))?;
+            if let Some(whole) = whole {
+                self.carried.extend_from_slice(&block.text()[whole.end..]);
+                block.take(whole);
+                break whole.end.min(have);
+            }
+            if self.ended {
+                break 0;
+            }
+            want =
+                more.ok_or_else(|| too_long(&self.source, self.offset, self.record_bytes_max))?;
         };
         block.file = self.file;
         block.offset = self.offset;
         block.first_line = Some(self.lines + 1);
         block.line_of_file = block.first_line;
-        self.lines += memchr::memchr_iter(b'\n', block.text()).count() as u64;
+        self.lines += block.lines();
         self.offset += used as u64;
         Ok(used > 0)
     }

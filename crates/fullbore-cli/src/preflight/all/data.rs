@@ -170,10 +170,9 @@ impl Looker<'_> {
             // Of what is packed, or not UTF-8, places are those of the text that comes of it.
             let line = match source.is_seekable() && byte <= COUNTED_BYTES_MAX {
                 true => line_at(source, byte),
-                false => block.first_line.map(|first| {
-                    let before = &block.text()[..fault.range.start];
-                    first + before.iter().filter(|byte| **byte == b'\n').count() as u64
-                }),
+                false => {
+                    block.first_line.map(|first| first + block.lines_between(0, fault.range.start))
+                }
             };
             self.scan.findings.push(Finding {
                 stops: !self.allows_rejects,

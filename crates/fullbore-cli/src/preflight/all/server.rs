@@ -280,7 +280,10 @@ impl Rest<'_> {
 fn is_of_data(error: &Error) -> bool {
     use DestinationFailure::{Constraint, Data, Sources};
     match error {
-        Error::TooManyRejects { .. } | Error::Source { .. } | Error::Read { .. } => true,
+        Error::TooManyRejects { .. }
+        | Error::Unterminated { .. }
+        | Error::Source { .. }
+        | Error::Read { .. } => true,
         Error::Destination { kind, .. } => matches!(kind, Constraint | Data | Sources),
         _ => false,
     }

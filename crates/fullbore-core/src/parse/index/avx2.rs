@@ -4,6 +4,7 @@ use std::arch::x86_64::*;
 
 use super::FieldIndex;
 use super::masks::{self, Bytes, Instructions, Masks};
+use super::quotes::Scan;
 use crate::parse::block::Block;
 use crate::parse::dialect::Dialect;
 
@@ -112,4 +113,12 @@ pub(super) unsafe fn carryless_prefix(mask: u64) -> u64 {
 pub unsafe fn build(index: &mut FieldIndex, block: &Block, dialect: &Dialect) {
     // SAFETY: the caller's promise; `build_with` reserved the room.
     unsafe { masks::build::<Avx2>(index, block, dialect) }
+}
+
+/// # Safety
+/// As of [`build`].
+#[target_feature(enable = "avx2,bmi1,popcnt,pclmulqdq")]
+pub unsafe fn look(scan: &mut Scan, text: &[u8]) {
+    // SAFETY: the caller's promise.
+    unsafe { scan.run::<Avx2>(text) }
 }

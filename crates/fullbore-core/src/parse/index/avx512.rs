@@ -4,6 +4,7 @@ use std::arch::x86_64::*;
 
 use super::avx2::carryless_prefix;
 use super::masks::{self, Bytes, Instructions, Masks};
+use super::quotes::Scan;
 use super::{FieldIndex, SPECIAL};
 use crate::parse::block::Block;
 use crate::parse::dialect::Dialect;
@@ -97,4 +98,12 @@ impl Instructions for Avx512 {
 pub unsafe fn build(index: &mut FieldIndex, block: &Block, dialect: &Dialect) {
     // SAFETY: the caller's promise; `build_with` reserved the room.
     unsafe { masks::build::<Avx512>(index, block, dialect) }
+}
+
+/// # Safety
+/// As of [`build`].
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,bmi1,bmi2,popcnt,pclmulqdq")]
+pub unsafe fn look(scan: &mut Scan, text: &[u8]) {
+    // SAFETY: the caller's promise.
+    unsafe { scan.run::<Avx512>(text) }
 }

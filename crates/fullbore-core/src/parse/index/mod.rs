@@ -16,6 +16,7 @@ mod masks;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod plain;
+pub mod quotes;
 
 use std::sync::OnceLock;
 

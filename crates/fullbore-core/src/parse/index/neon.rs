@@ -4,6 +4,7 @@ use std::arch::aarch64::*;
 
 use super::FieldIndex;
 use super::masks::{self, Bytes, Instructions, Masks};
+use super::quotes::Scan;
 use crate::parse::block::Block;
 use crate::parse::dialect::Dialect;
 
@@ -62,4 +63,11 @@ impl Instructions for Neon {
 pub unsafe fn build(index: &mut FieldIndex, block: &Block, dialect: &Dialect) {
     // SAFETY: `build_with` reserved the room.
     unsafe { masks::build::<Neon>(index, block, dialect) }
+}
+
+/// # Safety
+/// None: every aarch64 processor has NEON.
+pub unsafe fn look(scan: &mut Scan, text: &[u8]) {
+    // SAFETY: the processor has the instructions.
+    unsafe { scan.run::<Neon>(text) }
 }

@@ -2,6 +2,7 @@
 
 use super::FieldIndex;
 use super::masks::{self, Bytes, Instructions, Masks};
+use super::quotes::Scan;
 use crate::parse::block::Block;
 use crate::parse::dialect::Dialect;
 
@@ -65,4 +66,9 @@ impl Instructions for Plain {
 pub fn build(index: &mut FieldIndex, block: &Block, dialect: &Dialect) {
     // SAFETY: no special instructions; `build_with` reserved the room.
     unsafe { masks::build::<Plain>(index, block, dialect) }
+}
+
+pub fn look(scan: &mut Scan, text: &[u8]) {
+    // SAFETY: no special instructions.
+    unsafe { scan.run::<Plain>(text) }
 }

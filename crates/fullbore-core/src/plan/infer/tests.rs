@@ -1,17 +1,17 @@
 use super::*;
+use crate::source::sniff::samples::Samples;
 
 fn column_of(values: impl IntoIterator<Item = impl AsRef<str>>) -> InferredColumn {
     let mut text = String::new();
     for value in values {
-        text.push_str(value.as_ref());
-        text.push('\n');
+        text.push_str(&format!("\"{}\"\n", value.as_ref()));
     }
     columns_of(&text, &["a"], &Dialect::csv()).remove(0)
 }
 
 fn columns_of(text: &str, names: &[&str], dialect: &Dialect) -> Vec<InferredColumn> {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    let sample = Sample { text: text.as_bytes(), has_header: false, is_from_within: false };
+    let sample = Sample { text: text.as_bytes(), is_from_within: false, order: None };
     infer(&names, |_| false, &[sample], dialect).into_iter().flatten().collect()
 }
 
@@ -29,6 +29,7 @@ fn each_kind_of_value_has_its_type() {
         (&["9223372036854775808"], decimal.clone()),
         (&["1", "2.5"], decimal.clone()),
         (&["0.5", "-0.25", "0"], decimal.clone()),
+        (&["1.50", "2.00"], decimal.clone()),
         (&["1", "2.5", "1e9"], FieldType::Float64),
         (&["true", "false"], FieldType::Boolean),
         (&["t", "f"], FieldType::Boolean),
@@ -43,6 +44,12 @@ fn each_kind_of_value_has_its_type() {
         (&["2024-02-30"], FieldType::text()),
         (&["12 30", "x"], FieldType::text()),
         (&["1", "x"], FieldType::text()),
+        // What would not come back as it was written.
+        (&["1", "0.12345678901234567890", "1e5"], FieldType::text()),
+        (&["2024-02-29 10:00:00+02", "2024-02-29 10:00:00"], FieldType::text()),
+        (&["1,571", "12"], FieldType::text()),
+        (&["$5.20"], FieldType::text()),
+        (&["03.04.2024"], FieldType::text()),
     ] {
         assert_eq!(type_of(values), wanted, "{values:?}");
     }
@@ -58,26 +65,55 @@ fn codes_stay_text() {
     let mut codes: Vec<String> = (10_000..15_000).map(|code| code.to_string()).collect();
     codes.push("00001".into());
     let column = column_of(&codes);
-    assert_eq!((column.field_type, column.odd), (FieldType::text(), None));
+    assert_eq!(column.field_type, FieldType::text());
 }
 
 #[test]
-fn one_odd_value_among_thousands_is_told() {
+fn a_type_that_was_seen_to_fail_is_not_proposed() {
     let mut values: Vec<String> = (0..2000).map(|n| n.to_string()).collect();
-    values.insert(1234, "n/a".into());
+    values.insert(1234, "x7".into());
     let column = column_of(&values);
-    assert_eq!(column.field_type, FieldType::Int64);
-    assert_eq!(column.odd, Some((1, "n/a".to_owned())));
-    assert!(column.because.contains("1 are not, such as \"n/a\""), "{}", column.because);
-    // Of few values each one counts.
-    assert_eq!(column_of(&values[1000..1300]).field_type, FieldType::text());
-    // And more than one in a hundred is no accident.
+    assert_eq!(column.field_type, FieldType::text());
+    let spoilt = column.spoilt.expect("nearly all are numbers");
+    assert_eq!(spoilt.field_type, FieldType::Int64);
+    assert_eq!(spoilt.by, SpoiltBy::Values(1, "x7".to_owned()));
+    // Of few values each one counts, and more than one in a hundred is no accident.
+    assert_eq!(column_of(&values[1000..1300]).spoilt, None);
     let mixed = (0..2000).map(|n| if n % 50 == 0 { "x".into() } else { n.to_string() });
-    assert_eq!(column_of(mixed).field_type, FieldType::text());
+    assert_eq!(column_of(mixed).spoilt, None);
     // A wider type that all values have comes first.
     let decimals = (0..2000).map(|n| if n == 7 { "7.5".into() } else { n.to_string() });
     let column = column_of(decimals);
-    assert_eq!((column.field_type, column.odd), (FieldType::NumericText { limits: None }, None));
+    assert_eq!((column.field_type, column.spoilt), (FieldType::NumericText { limits: None }, None));
+}
+
+#[test]
+fn words_for_no_value_are_suggested_as_null() {
+    let column = column_of(["1", "NA", "3", "n/a"]);
+    assert_eq!(column.field_type, FieldType::text());
+    let spoilt = column.spoilt.expect("all others are numbers");
+    assert_eq!(spoilt.field_type, FieldType::Int64);
+    let words = ["NA".to_owned(), "n/a".to_owned()];
+    assert_eq!(spoilt.by, SpoiltBy::NullWords(words.to_vec()));
+    // Among words they are words.
+    assert_eq!(column_of(["x", "NA", "y"]).spoilt, None);
+    assert_eq!(column_of(["NA", "NA"]).spoilt, None);
+    assert_eq!(
+        null_options(&[b""], &["NA", "n/a", "#N/A"]),
+        "--null '' --null NA --null n/a --null '#N/A'"
+    );
+}
+
+#[test]
+fn why_a_column_stays_text_is_said() {
+    for (values, why) in [
+        (&["00501", "12"][..], "\"00501\" has a sign or zeros"),
+        (&["1,571", "12"], "\"1,571\" is written as a country writes numbers"),
+        (&["03.04.2024", "05.04.2024"], "\"03.04.2024\" is a date whose order"),
+    ] {
+        let because = column_of(values).because;
+        assert!(because.contains(why), "{because}");
+    }
 }
 
 #[test]
@@ -120,31 +156,24 @@ fn samples_that_begin_within_quotes_are_read_aright() {
     let text = record.repeat(50);
     let from = text.find("2024").expect("there");
     let names = ["n".to_owned(), "note".to_owned()];
-    let sample = Sample { text: &text.as_bytes()[from..], has_header: false, is_from_within: true };
-    let first = |sample| infer(&names, |_| false, &[sample], &Dialect::csv()).remove(0).unwrap();
-    let column = first(sample);
+    let first = |text: &str| {
+        let mut samples = Samples { others: vec![text.as_bytes().to_vec()], ..Samples::default() };
+        samples.open_quotes(&Style::of(&Dialect::csv()));
+        let sample = Sample { text: &samples.others[0], is_from_within: true, order: None };
+        infer(&names, |_| false, &[sample], &Dialect::csv()).remove(0).unwrap()
+    };
+    let column = first(&text[from..]);
     assert_eq!(column.field_type, FieldType::Int64, "{}", column.because);
     assert!(column.because.contains("from 49 "), "{}", column.because);
-    // One that begins between records is read as it stands.
-    let sample = Sample { text: text.as_bytes(), has_header: false, is_from_within: true };
-    let column = first(sample);
-    assert!(column.because.contains("from 50 "), "{}", column.because);
-}
-
-#[test]
-fn headers_are_left_out() {
-    let text = b"day,\"n\nof it\"\n2024-01-01,1\n";
-    let sample = Sample { text, has_header: true, is_from_within: false };
-    let names = ["day".to_owned(), "n\nof it".to_owned()];
-    let columns = infer(&names, |_| false, &[sample], &Dialect::csv());
-    let types = columns.into_iter().map(|column| column.unwrap().field_type);
-    assert!(types.eq([FieldType::Date, FieldType::Int64]));
+    // Of one that begins between records the first is left out too: it might not be whole.
+    let column = first(&text);
+    assert!(column.because.contains("from 49 "), "{}", column.because);
 }
 
 #[test]
 fn types_that_are_given_are_not_asked_of_the_samples() {
     let names = ["a".to_owned(), "b".to_owned()];
-    let sample = Sample { text: b"1,2\n", has_header: false, is_from_within: false };
+    let sample = Sample { text: b"1,2\n", is_from_within: false, order: None };
     let columns = infer(&names, |name| name == "a", &[sample], &Dialect::csv());
     assert!(columns[0].is_none());
     assert_eq!(columns[1].as_ref().map(|column| &column.field_type), Some(&FieldType::Int64));

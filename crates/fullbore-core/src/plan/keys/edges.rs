@@ -166,7 +166,8 @@ impl<'a> EdgeReader<'a> {
         // Quotes make it unsafe to begin anywhere: then the range is read from its beginning.
         let near = range.end.saturating_sub(LOOK_BYTES as u64).max(range.start);
         let mut begin = range.start;
-        if self.dialect.family != Family::Csv && near > range.start {
+        let is_told = self.dialect.is_told_by_parity() && self.dialect.family != Family::Csv;
+        if is_told && near > range.start {
             begin = next_record(&file, &source, near, QuoteState::default(), &self.dialect)?;
         }
         for from in [begin, range.start] {

@@ -257,9 +257,8 @@ impl Reader {
                 None => format!("byte {place}"),
             },
             Self::Stream { block, .. } => {
-                let before = &block.text()[..(place - block.offset) as usize];
-                let line = block.first_line.unwrap_or(1)
-                    + memchr::memchr_iter(b'\n', before).count() as u64;
+                let before = block.lines_between(0, (place - block.offset) as usize);
+                let line = block.first_line.unwrap_or(1) + before;
                 format!("line {line}")
             }
             Self::Rows { .. } => format!("row {}", place + 1),

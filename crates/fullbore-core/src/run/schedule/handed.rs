@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use crate::destination::Lane;
+use crate::parse::Counts;
 use crate::parse::block::Block;
 use crate::plan::{KeyLimits, PlannedPiece};
 use crate::run::reject_record::Reject;
@@ -30,6 +31,7 @@ pub struct Unit {
     pub is_text: bool,
     pub rows: u64,
     pub source_bytes: u64,
+    pub counts: Counts,
     /// Of the bytes as they were parsed, where the destination keeps a ledger.
     pub checksum: Option<u64>,
     /// Of its typed rows, where they are asked for.

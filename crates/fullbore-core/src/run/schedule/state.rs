@@ -94,6 +94,7 @@ impl State {
         let totals = &mut self.totals[piece.table];
         totals.rows += piece.rows;
         totals.rejected += piece.portion.rejected;
+        totals.counts += piece.portion.counts;
         totals.bytes += piece.portion.bytes;
         totals.pieces += u64::from(piece.rows > 0);
     }

@@ -1,0 +1,186 @@
+//! Messy text, field by field, as text that the columns' parsers take: the second way of a block.
+//!
+//! Records are walked, and their values written one after the other, decoded. What separates them is
+//! known by its place alone, and NULL is written as a byte that no text holds, so that nothing in a
+//! value means anything. Where each row stood in the block is kept: whatever is told of a row is told of
+//! the text as it was read.
+
+use std::ops::Range;
+
+use super::Counts;
+use super::block::Block;
+use super::dialect::{Dialect, Family, Ragged};
+use super::index::{FieldIndex, OFFSET};
+use super::rows::{Fault, FaultReason, is_blank, text_fault};
+use super::text::{self, Decoded};
+use super::types::ParseShape;
+use super::walk::{Found, Walker};
+use crate::constants::BLOCK_PADDING;
+
+/// NULL; a value is UTF-8, where this byte has no place.
+const NULL: u8 = 0xff;
+
+/// The rows of a block in canonical form.
+#[derive(Debug)]
+pub struct Canonical {
+    pub block: Block,
+    pub index: FieldIndex,
+    /// How the block is written.
+    pub dialect: Dialect,
+    /// Where each row's record stood in the text that was read, line end included.
+    pub origins: Vec<Range<usize>>,
+    text: Vec<u8>,
+}
+
+/// A record on its way to a row.
+struct Record<'a> {
+    /// The text that its fields stand in.
+    text: &'a [u8],
+    range: Range<usize>,
+    dialect: &'a Dialect,
+}
+
+impl Default for Canonical {
+    fn default() -> Self {
+        let dialect = Dialect { null: vec![NULL], trailing_delimiter: false, ..Dialect::tbl() };
+        Self {
+            block: Block::default(),
+            index: FieldIndex::default(),
+            dialect,
+            origins: Vec::new(),
+            text: Vec::new(),
+        }
+    }
+}
+
+impl Canonical {
+    /// Writes the rows of a block; records that can't be rows are appended to `faults`.
+    pub fn write(
+        &mut self,
+        block: &Block,
+        dialect: &Dialect,
+        shape: &ParseShape,
+        text_is_clean: bool,
+        faults: &mut Vec<Fault>,
+    ) -> Counts {
+        let mut counts = Counts::default();
+        let is_loaded = shape.loaded_fields();
+        self.text.clear();
+        self.origins.clear();
+        self.index.separators.clear();
+        // A byte stands before the first field, as between any two.
+        self.index.separators.push(BLOCK_PADDING as u32 - 1);
+        let mut walker = Walker::new(dialect);
+        let text = block.text();
+        let mut from = 0;
+        while from < text.len() {
+            let (found, end) = walker.next(text, from, true).expect("nothing follows the text");
+            let range = from..end;
+            from = end;
+            let fault = match found {
+                Found::Comment => {
+                    counts.comments += 1;
+                    continue;
+                }
+                _ if is_blank(&text[range.clone()], walker.fields.len(), shape) => {
+                    counts.blank += 1;
+                    continue;
+                }
+                found => {
+                    let before = (self.text.len(), self.index.separators.len());
+                    let fault = text_fault(&text[range.clone()], text_is_clean).or(match found {
+                        Found::Fault(reason) => Some(reason),
+                        _ => {
+                            let record = Record { text, range: range.clone(), dialect };
+                            self.row(record, &mut walker.fields, &is_loaded, &mut counts).err()
+                        }
+                    });
+                    if fault.is_some() {
+                        self.text.truncate(before.0);
+                        self.index.separators.truncate(before.1);
+                    }
+                    fault
+                }
+            };
+            match fault {
+                Some(reason) => faults.push(Fault { range, reason }),
+                None => self.origins.push(range),
+            }
+        }
+        self.index.line_ends = self.origins.len();
+        let len = self.text.len();
+        self.block.space(len)[..len].copy_from_slice(&self.text);
+        self.block.set_len(len);
+        counts
+    }
+
+    /// Writes one row, or says why its record can't be one.
+    fn row(
+        &mut self,
+        record: Record<'_>,
+        fields: &mut Vec<Range<usize>>,
+        is_loaded: &[bool],
+        counts: &mut Counts,
+    ) -> Result<(), FaultReason> {
+        let Record { text, range, dialect } = record;
+        let wanted = is_loaded.len();
+        let found = fields.len();
+        if dialect.trailing_delimiter {
+            match fields.pop() {
+                // More than it should have, or nothing after the last delimiter.
+                Some(last) if found > wanted + 1 || last.is_empty() => {}
+                Some(_) if found == wanted + 1 && dialect.ragged != Ragged::Cut => {
+                    return Err(FaultReason::ExtraField);
+                }
+                // The last field lacks the delimiter that ends it.
+                Some(last) => fields.push(last),
+                None => {}
+            }
+        }
+        let is_short = fields.len() < wanted || dialect.trailing_delimiter && found <= wanted;
+        match (fields.len() > wanted, is_short, dialect.ragged) {
+            (true, _, Ragged::Cut) => {
+                fields.truncate(wanted);
+                counts.cut += 1;
+            }
+            (true, ..) => return Err(FaultReason::ExtraField),
+            (_, true, Ragged::Pad) => counts.padded += 1,
+            (_, true, _) => {
+                let is_mark = text[range].trim_ascii_end() == b"\\.";
+                return Err(match dialect.family == Family::Text && is_mark {
+                    true => FaultReason::EndMark,
+                    false => FaultReason::MissingField(found.min(wanted - 1)),
+                });
+            }
+            (false, false, _) => {}
+        }
+        for (number, is_loaded) in is_loaded.iter().enumerate() {
+            if *is_loaded {
+                let field = fields.get(number).map(|field| &text[field.clone()]);
+                self.field(field, dialect)?;
+            }
+            let end = BLOCK_PADDING + self.text.len();
+            assert!(end < OFFSET as usize, "a block is under 1 GiB");
+            self.index.separators.push(end as u32);
+            self.text.push(b'\n');
+        }
+        Ok(())
+    }
+
+    /// Writes a field that is loaded; none where the record lacks it.
+    fn field(&mut self, raw: Option<&[u8]>, dialect: &Dialect) -> Result<(), FaultReason> {
+        let decoded = match raw {
+            None => Decoded::Null,
+            Some(raw) => text::value(raw, dialect, &mut self.text),
+        };
+        match decoded {
+            Decoded::Value => Ok(()),
+            Decoded::Null => {
+                self.text.push(NULL);
+                Ok(())
+            }
+            Decoded::NotText => Err(FaultReason::NotText),
+            Decoded::EndMark => Err(FaultReason::EndMark),
+        }
+    }
+}
