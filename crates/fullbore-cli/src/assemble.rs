@@ -226,6 +226,9 @@ fn assemble_table(
     }
     let mut notes = sources.notes.clone();
     notes.extend(schema.warnings);
+    notes.extend(shapes.rounded.iter().map(|column| {
+        format!("column {column} is stored in nanoseconds; PostgreSQL keeps microseconds, to which they are rounded")
+    }));
     notes.append(&mut shapes.notes);
     let known = sources.files.iter().all(|file| file.is_seekable());
     let bytes = known.then(|| {
@@ -262,6 +265,7 @@ fn assemble_table(
         is_atomic: job.atomic,
         is_constrained: target.as_ref().is_some_and(Target::is_constrained),
         keeps_old: target.as_ref().is_some_and(|target| target.keep_old),
+        rounded: shapes.rounded,
         notes: notes.into_iter().chain(partition_notes).collect(),
         schema_notes: schema.notes,
         inferred: schema.inferred,

@@ -27,6 +27,8 @@ pub struct Schema {
     pub warnings: Vec<String>,
     /// Columns whose types are guesses, with the types' names.
     pub inferred: BTreeMap<String, String>,
+    /// Types that are none of those that fields are parsed into, by column.
+    types: BTreeMap<String, &'static str>,
 }
 
 /// The statement that would make the table, where one is asked for.
@@ -51,8 +53,8 @@ pub fn creation(
     let columns: Vec<NewColumn> = inferred
         .into_iter()
         .map(|(name, field_type)| {
-            let type_name = given_type(job, &name)
-                .map_or_else(|| schema::type_name(&field_type), str::to_owned);
+            let known = given_type(job, &name).or_else(|| said.types.get(&name).copied());
+            let type_name = known.map_or_else(|| schema::type_name(&field_type), str::to_owned);
             NewColumn { name, type_name }
         })
         .collect();
@@ -123,7 +125,14 @@ fn inferred(
         return schema
             .fields()
             .iter()
-            .map(|field| Ok((field.name().clone(), parquet::field_type(field.data_type())?)))
+            .map(|field| {
+                let name = field.name();
+                let stored = parquet::stored_as(name, field.data_type())?;
+                if let Some(sql) = stored.sql {
+                    said.types.insert(name.clone(), sql);
+                }
+                Ok((name.clone(), stored.field_type))
+            })
             .collect();
     };
     let names: Vec<String> = match (&job.columns, &sources.names, sources.fields) {

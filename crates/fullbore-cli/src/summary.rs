@@ -193,6 +193,15 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
     if outcome.paused_seconds > 0.0 {
         tell!("held still for {} (--pause-when)", seconds(outcome.paused_seconds));
     }
+    for (table, totals) in plan.tables.iter().zip(&outcome.tables) {
+        if totals.rounded > 0 {
+            tell!(
+                "{} of {} had nanoseconds, and were rounded to microseconds",
+                counted(totals.rounded, "value"),
+                table.rounded.join(", ")
+            );
+        }
+    }
     if outcome.rejected > 0 {
         tell!("{} rejected:", counted(outcome.rejected, "row"));
         for path in &outcome.reject_files {

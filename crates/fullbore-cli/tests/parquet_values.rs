@@ -78,7 +78,7 @@ fn what_leaves_its_range_is_told_by_its_row() {
         let file = parquet(&files, "range.parquet", &[("v", array)]);
         let output = files.load(&database, &file, "t", &["--atomic"]);
         assert_ne!(output.code, 0, "{kind}");
-        for word in ["row 2", said, "--as-text"] {
+        for word in ["row 2", said, "--max-rejects"] {
             assert!(output.stderr.contains(word), "{kind}: {word}: {}", output.stderr);
         }
         assert_eq!(database.psql("SELECT count(*) FROM t"), "0");

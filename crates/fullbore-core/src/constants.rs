@@ -127,7 +127,31 @@ pub const ROUNDS_WITHOUT_PROGRESS_MAX: u32 = 5;
 /// How often the limits of `--pause-when` are looked at, in milliseconds.
 pub const PAUSE_LOOK_MS: u64 = 1_000;
 
+/// Rows of a Parquet file decoded at a time, ...
+pub const PARQUET_BATCH_ROWS: usize = 8192;
+
+/// ... fewer where they would take more than this, in bytes.
+pub const PARQUET_BATCH_BYTES: u64 = 4 << 20;
+
+/// Bytes of decoded rows that are handed to a parser at a time.
+pub const PARQUET_UNIT_BYTES: u64 = 1 << 20;
+
+/// Bytes that the pages of all Parquet files that are read at once may take, ...
+pub const PAGES_BYTES_SHARED: u64 = 128 << 20;
+
+/// ... and those of a single one, which then is read alone; four times the longest field where that is
+/// more.
+pub const PAGES_BYTES_MAX: u64 = 256 << 20;
+
+/// Bytes of encoded rows that may wait for one stream's session, beyond the first block.
+pub const QUEUE_BYTES_PER_STREAM: usize = 4 << 20;
+
+/// Larger buffers are given back rather than kept for the next block.
+pub const BUFFER_BYTES_KEPT: usize = 4 << 20;
+
 const _: () = assert!(RETRY_PAUSE_FIRST_MS <= RETRY_PAUSE_MAX_MS);
+const _: () =
+    assert!(PARQUET_UNIT_BYTES <= PARQUET_BATCH_BYTES && PAGES_BYTES_SHARED <= PAGES_BYTES_MAX);
 const _: () = assert!(BLOCK_BYTES >= 4096 && BLOCK_BYTES < BLOCK_BYTES_LIMIT);
 const _: () = assert!(BLOCK_BYTES.is_multiple_of(READ_ALIGNMENT) && READ_DEPTH > 0);
 const _: () = assert!(MAX_FIELD_BYTES_DEFAULT <= MAX_FIELD_BYTES_LIMIT);

@@ -141,6 +141,11 @@ impl Block {
         &self.buffer[self.begin.saturating_sub(BLOCK_PADDING)..]
     }
 
+    /// Bytes of its buffer.
+    pub fn capacity(&self) -> usize {
+        self.buffer.capacity()
+    }
+
     /// Bytes of text.
     pub fn len(&self) -> usize {
         self.text_bytes

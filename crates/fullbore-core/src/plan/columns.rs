@@ -12,7 +12,7 @@ use crate::job::TableJob;
 use crate::parse::dialect::Header;
 use crate::parse::types::{FieldType, ParseColumn, ParseShape};
 use crate::plan::Format;
-use crate::source::cast;
+use crate::source::{cast, parquet};
 
 /// The shapes of a table's records, typed and as text.
 pub struct Shapes {
@@ -22,6 +22,8 @@ pub struct Shapes {
     pub lane_reason: Option<String>,
     /// What the last columns say, which no field stands behind.
     pub lineage: Vec<lineage::LineageColumn>,
+    /// Columns of Parquet files whose nanoseconds the target does not keep.
+    pub rounded: Vec<String>,
     /// What should be known of how fields and columns were matched.
     pub notes: Vec<String>,
 }
@@ -61,6 +63,7 @@ pub fn match_columns(
     if fields.iter().all(Option::is_none) {
         return Err(Error::usage(format!("no column of {table} is to be loaded")));
     }
+    check_stored(&fields, sources)?;
     let field_names: Vec<String> = fields
         .iter()
         .enumerate()
@@ -108,7 +111,30 @@ pub fn match_columns(
     } else {
         (Lane::Binary, None)
     };
-    Ok(Shapes { typed: shape(true), text: shape(false), lane, lane_reason, lineage, notes })
+    let rounded = rounded(&fields, sources);
+    let (typed, text) = (shape(true), shape(false));
+    Ok(Shapes { typed, text, lane, lane_reason, lineage, rounded, notes })
+}
+
+/// Refuses columns of Parquet files that their target's columns can hold nothing of.
+fn check_stored(fields: &[Option<&TargetColumn>], sources: &Sources) -> Result<()> {
+    let names = sources.names.as_deref().unwrap_or_default();
+    for ((column, stored), name) in fields.iter().zip(&sources.stored).zip(names) {
+        let Some(column) = column else { continue };
+        stored.iter().try_for_each(|stored| parquet::check_target(name, stored, column))?;
+    }
+    Ok(())
+}
+
+/// Columns whose nanoseconds the target does not keep.
+fn rounded(fields: &[Option<&TargetColumn>], sources: &Sources) -> Vec<String> {
+    let stored = fields.iter().zip(&sources.stored).filter_map(|(column, stored)| {
+        let column = (*column)?;
+        let target = column.field_type.as_ref()?;
+        let is_finer = stored.iter().any(|stored| parquet::is_finer(stored, target));
+        is_finer.then(|| column.name.clone())
+    });
+    stored.collect()
 }
 
 /// Why rows of Parquet files go as text: a value of theirs means what the server says.

@@ -131,6 +131,8 @@ pub struct TablePlan {
     pub is_constrained: bool,
     /// The table that is replaced is kept.
     pub keeps_old: bool,
+    /// Columns whose nanoseconds are rounded to microseconds.
+    pub rounded: Vec<String>,
     /// What the sniffer and the planner want to be known.
     pub notes: Vec<String>,
     /// Why columns were inferred as they were.

@@ -39,6 +39,10 @@ pub use told::{RejectKind, ToldPlan, ToldRejects, ToldTable};
 /// The version of the record's format.
 pub const RECORD_VERSION: u32 = 1;
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// What one table has come to.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableTotals {
@@ -54,6 +58,10 @@ pub struct TableTotals {
     /// Source bytes of committed pieces, after decompression.
     pub bytes: u64,
     pub pieces: u64,
+    /// Values of committed pieces whose nanoseconds were rounded to microseconds, since the run was begun
+    /// or gone on with.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rounded: u64,
     /// Rows and bytes handed to sessions so far, committed or not.
     pub rows_sent: u64,
     pub bytes_sent: u64,

@@ -83,7 +83,8 @@ pub fn as_lines(
         let columns: std::result::Result<Vec<_>, _> = columns
             .map(|(column, of)| {
                 crate::source::cast::as_text(column, &of.field_type)
-                    .map_err(|(_, message)| arrow_schema::ArrowError::CastError(message))
+                    .map(|cast| cast.array)
+                    .map_err(arrow_schema::ArrowError::CastError)
             })
             .collect();
         let fields: Vec<_> = batch

@@ -4,8 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arrow_array::RecordBatch;
-
 use super::checksum;
 use super::key_check::{KeyCheck, check_for};
 use super::nulls;
@@ -20,7 +18,7 @@ use crate::parse::block::Block;
 use crate::parse::dialect::Dialect;
 use crate::plan::lineage::Places;
 use crate::plan::{Format, KeyLimits, Plan};
-use crate::source::feed::Fed;
+use crate::source::feed::{Fed, Rows};
 
 /// What a parser keeps for one table in one lane.
 struct Tools {
@@ -48,15 +46,22 @@ pub fn parse_until_done(
             let fed = feed.next(&mut block, job.lane)?;
             let is_last = feed.has_ended();
             let sequence = match fed {
-                Fed::End => 0,
+                Fed::End | Fed::Later => 0,
                 _ => job.sequence.fetch_add(1, Ordering::Relaxed),
             };
             (fed, sequence, is_last)
         };
         clock::enter(Activity::Parsing);
-        if matches!(fed, Fed::End) {
-            schedule.exhausted(job.activation);
-            continue;
+        match fed {
+            Fed::End => {
+                schedule.exhausted(job.activation);
+                continue;
+            }
+            Fed::Later => {
+                schedule.later(job.activation);
+                continue;
+            }
+            Fed::Block | Fed::Rows(_) => {}
         }
         let is_text = job.lane == Lane::Text;
         let tools = match tools.entry((job.table, is_text)) {
@@ -67,10 +72,7 @@ pub fn parse_until_done(
         };
         let mut unit = Unit { encoded: schedule.buffer(), is_text, ..Unit::default() };
         match fed {
-            Fed::Batch { batch, file, row } => {
-                let at = (file, row);
-                take_batch(plan, destination, &job, tools, batch, at, &mut unit)?;
-            }
+            Fed::Rows(rows) => take_rows(plan, destination, &job, tools, rows, &mut unit)?,
             _ => {
                 let check = match &job.limits {
                     Some(limits) => {
@@ -95,37 +97,38 @@ pub fn parse_until_done(
     Ok(())
 }
 
-/// Takes rows that came as a batch, the first of them `at` a row of a file.
-fn take_batch(
+/// Takes rows that came as a batch.
+fn take_rows(
     plan: &Plan,
     destination: &dyn Destination,
     job: &Job,
     tools: &mut Tools,
-    mut batch: RecordBatch,
-    at: (usize, u64),
+    rows: Rows,
     unit: &mut Unit,
 ) -> Result<()> {
-    let (file, first) = at;
+    let Rows { mut batch, file, mut numbers, faults, rounded } = rows;
     let found = &plan.tables[job.table];
-    unit.first_row = Some(at);
     unit.source_bytes = batch.get_array_memory_size() as u64;
-    let mut lines: Vec<u64> = (first + 1..).take(batch.num_rows()).collect();
+    unit.rounded = rounded;
+    unit.faults = faults.into_iter().map(|fault| Reject::unfit(file, fault)).collect();
     let broken = if unit.is_text { Vec::new() } else { nulls::broken(found, &batch) };
     if !broken.is_empty() {
         let raw = nulls::as_lines(plan, destination, job.table, &batch, &broken)?;
         let mut raw = raw.into_iter();
-        unit.faults = nulls::rejects(found, &broken, |row| SourceRow {
+        unit.faults.extend(nulls::rejects(found, &broken, |row| SourceRow {
             file,
-            offset: first + row as u64,
+            offset: numbers[row],
             line: 0,
             raw: raw.next().unwrap_or_default(),
-        });
-        batch = nulls::without(&batch, &broken, &mut lines)?;
+        }));
+        batch = nulls::without(&batch, &broken, &mut numbers)?;
     }
+    let lines: Vec<u64> = numbers.iter().map(|number| number + 1).collect();
     let path = path_of(plan, job.table, file);
     let places = Places { file: &path, lines: &lines };
     let batch = found.lineage.extend(&batch, job.lane, &places)?;
     unit.rows = batch.num_rows() as u64;
+    unit.numbers = Some((file, numbers));
     unit.sums = tools.summer.as_mut().map(|summer| summer.sums(&batch));
     tools.encoder.encode(&batch, &mut unit.encoded)
 }

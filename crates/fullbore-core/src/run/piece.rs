@@ -45,6 +45,8 @@ pub struct PieceWork<'a> {
     lines_before: u64,
     /// Rows that the progress shown counts.
     rows_shown: u64,
+    /// Values whose nanoseconds were rounded.
+    rounded: u64,
     /// The stretch of the file that was read without a gap: file, start, end, lines.
     stretch: Option<(usize, u64, u64, u64)>,
 }
@@ -77,6 +79,7 @@ impl<'a> PieceWork<'a> {
             lines: Lines::default(),
             lines_before: 0,
             rows_shown: 0,
+            rounded: 0,
             stretch: None,
         }
     }
@@ -98,6 +101,7 @@ impl<'a> PieceWork<'a> {
         self.complete_portion();
         self.rejects.save(self.plan, self.piece, &mut self.piece_rejects)?;
         let rows = self.writer.commit(&self.portion)?.rows;
+        self.schedule.note_rounded(self.piece.table, self.rounded);
         self.rejects.commit(std::mem::take(&mut self.piece_rejects))?;
         let portion = std::mem::take(&mut self.portion);
         Ok(Some(Committed { piece: self.piece.number, table: self.piece.table, rows, portion }))
@@ -135,6 +139,7 @@ impl<'a> PieceWork<'a> {
         self.note_lines(&mut unit);
         self.schedule.sent(self.piece.table, unit.rows, unit.source_bytes);
         self.rows_shown += unit.rows;
+        self.rounded += unit.rounded;
         for fault in std::mem::take(&mut unit.faults) {
             self.reject(fault)?;
         }
@@ -258,10 +263,11 @@ impl<'a> PieceWork<'a> {
             }
             // A source without raw rows: what was sent stands for it.
             let lines: Vec<&[u8]> = unit.encoded.split_inclusive(|b| *b == b'\n').collect();
-            let (file, first) = unit.first_row.unwrap_or_default();
+            let (file, numbers) = unit.numbers.clone().unwrap_or_default();
             located.extend(its.into_iter().map(|(row, refusal)| {
                 let raw = table.lineage.stripped(lines.get(row).copied().unwrap_or_default());
-                (SourceRow { file, offset: first + row as u64, line: 0, raw }, refusal)
+                let offset = numbers.get(row).copied().unwrap_or_default();
+                (SourceRow { file, offset, line: 0, raw }, refusal)
             }));
         }
         located

@@ -9,6 +9,7 @@ use crate::parse::dialect::{Dialect, Family, Quotes};
 use crate::parse::rows::FaultReason;
 use crate::parse::types::ParseShape;
 use crate::plan::{Format, TablePlan};
+use crate::source::feed::RowFault;
 
 /// A row refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,6 +31,13 @@ pub struct Reject {
 impl Reject {
     pub fn of(row: SourceRow, reason: String) -> Self {
         Self { row, reason, ..Self::default() }
+    }
+
+    /// A row of a file of values, one of which can't be loaded.
+    pub fn unfit(file: usize, fault: RowFault) -> Self {
+        let RowFault { row, column, value, reason, raw } = fault;
+        let row = SourceRow { file, offset: row, line: 0, raw };
+        Self { row, column, value, reason, ..Self::default() }
     }
 
     /// A record that is no row.

@@ -5,7 +5,7 @@
 //! records are kept that may be one of the rows: the destination knows their values, and says which
 //! they are. On the way in nothing has to be carried along, nor kept.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use arrow_array::{BooleanArray, RecordBatch};
 
@@ -22,7 +22,7 @@ use crate::parse::dialect::Dialect;
 use crate::plan::lineage::{Lineage, Places};
 use crate::plan::{FileRange, Format, PieceInput, Plan};
 use crate::source::feed::Fed;
-use crate::source::parquet::RowFeed;
+use crate::source::parquet::{Reading, RowFeed};
 use crate::source::ranges::RangeFeed;
 
 /// Bytes of rows that are handed on at a time.
@@ -235,26 +235,30 @@ impl Retraced<'_> {
             }
         }
         ranges.sort_by_key(|range| (range.file, range.start));
-        let shape = found.read_shape(Lane::Binary);
-        let feed = || RowFeed::new(found.files.clone(), ranges.clone(), shape.clone());
+        let reading = || Reading::alone(found.read_shape(Lane::Binary), self.plan.max_field_bytes);
+        let feed = || RowFeed::new(found.files.clone(), ranges.clone(), reading());
         let (mut typed, mut as_text) = (feed(), feed());
-        // Both give the same rows at a time.
-        while let (Fed::Batch { batch, file, row }, Fed::Batch { batch: text, .. }) =
+        // Both give the same rows at a time, but for those that are none in one of these forms.
+        while let (Fed::Rows(typed), Fed::Rows(text)) =
             (typed.next(Lane::Binary)?, as_text.next(Lane::Text)?)
         {
-            let mut mask = is_wanted(&batch)?;
+            let file = text.file;
+            let wanted = typed.numbers.into_iter().zip(is_wanted(&typed.batch)?);
+            let wanted: HashMap<u64, bool> = wanted.collect();
             let mut places = Vec::new();
-            for (number, wanted) in mask.iter_mut().enumerate() {
-                let offset = row + number as u64;
-                *wanted &= !out.is_rejected((file, offset));
-                if *wanted {
+            let mut mask = Vec::with_capacity(text.numbers.len());
+            for offset in &text.numbers {
+                let offset = *offset;
+                let is_wanted = wanted.get(&offset).copied().unwrap_or(true);
+                mask.push(is_wanted && !out.is_rejected((file, offset)));
+                if mask.last() == Some(&true) {
                     places.push(SourceRow { file, offset, line: 0, raw: Vec::new() });
                 }
             }
-            let numbers: Vec<u64> = (row + 1..).take(text.num_rows()).collect();
+            let lines: Vec<u64> = text.numbers.iter().map(|number| number + 1).collect();
             let path = path_of(self.plan, table, file);
-            let from = Places { file: &path, lines: &numbers };
-            let text = found.lineage.extend(&text, Lane::Text, &from)?;
+            let from = Places { file: &path, lines: &lines };
+            let text = found.lineage.extend(&text.batch, Lane::Text, &from)?;
             out.give(&text, mask, places.into_iter())?;
         }
         Ok(())

@@ -21,7 +21,7 @@ pub enum Feed {
     Stream(StreamFeed),
     /// A stream of which parts are loaded already.
     Gaps(GapFeed),
-    Rows(RowFeed),
+    Rows(Box<RowFeed>),
 }
 
 impl Feed {
@@ -49,13 +49,34 @@ impl Feed {
 /// What a feed gave.
 pub enum Fed {
     Block,
-    /// Rows of a file, from `row` on, counted from 0.
-    Batch {
-        batch: RecordBatch,
-        file: usize,
-        row: u64,
-    },
+    Rows(Rows),
+    /// Nothing now: others hold the memory that it needs.
+    Later,
     End,
+}
+
+/// Rows of a file that came as a batch.
+pub struct Rows {
+    pub batch: RecordBatch,
+    pub file: usize,
+    /// Which row of the file each is, from 0.
+    pub numbers: Vec<u64>,
+    /// Rows that stood among them and can't be loaded.
+    pub faults: Vec<RowFault>,
+    /// Values whose nanoseconds were rounded.
+    pub rounded: u64,
+}
+
+/// A row that came as values and can't be loaded.
+#[derive(Debug)]
+pub struct RowFault {
+    /// Its row in the file, from 0.
+    pub row: u64,
+    pub column: Option<String>,
+    pub value: Option<String>,
+    pub reason: String,
+    /// What stands for it in the reject file.
+    pub raw: Vec<u8>,
 }
 
 /// How much of a record to read once `have` bytes of it are there and it goes on: twice as much, but

@@ -130,6 +130,7 @@ fn plan(table: &str, columns: &[&str]) -> Plan {
         is_atomic: false,
         keeps_old: false,
         notes: Vec::new(),
+        rounded: Vec::new(),
         schema_notes: Vec::new(),
         inferred: std::collections::BTreeMap::new(),
     };

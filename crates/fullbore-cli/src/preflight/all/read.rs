@@ -12,7 +12,7 @@ use fullbore_core::parse::block::Block;
 use fullbore_core::plan::{Format, PieceInput, Plan, PlannedPiece};
 use fullbore_core::source::attended::Attention;
 use fullbore_core::source::feed::{Fed, Feed};
-use fullbore_core::source::parquet::RowFeed;
+use fullbore_core::source::parquet::{Reading, RowFeed};
 use fullbore_core::source::ranges::RangeFeed;
 use fullbore_core::source::stream::StreamFeed;
 use fullbore_preflight::cpu::process_seconds;
@@ -43,9 +43,10 @@ pub fn run(plan: &Plan, bounds: Bounds) -> Result<Read> {
                 loop {
                     bytes.fetch_add(
                         match feed.next(&mut block, Lane::Binary)? {
-                            Fed::End => break,
+                            // Each piece has the memory to itself.
+                            Fed::End | Fed::Later => break,
                             Fed::Block => block.len() as u64,
-                            Fed::Batch { batch, .. } => batch.get_array_memory_size() as u64,
+                            Fed::Rows(rows) => rows.batch.get_array_memory_size() as u64,
                         },
                         Ordering::Relaxed,
                     );
@@ -99,11 +100,11 @@ fn feed_of(plan: &Plan, piece: &PlannedPiece) -> Result<Feed> {
                 &Attention::default(),
             )?)
         }
-        (PieceInput::Rows(ranges), _) => Feed::Rows(RowFeed::new(
+        (PieceInput::Rows(ranges), _) => Feed::Rows(Box::new(RowFeed::new(
             table.files.clone(),
             ranges.clone(),
-            table.read_shape(Lane::Binary),
-        )),
+            Reading::alone(table.read_shape(Lane::Binary), plan.max_field_bytes),
+        ))),
         (_, Format::Parquet) => unreachable!("Parquet is planned by rows"),
     })
 }

@@ -19,7 +19,7 @@ use crate::plan::{FileRange, Format};
 use crate::source::SourceFile;
 use crate::source::feed::Fed;
 use crate::source::lines::line_at;
-use crate::source::parquet::ParquetFeed;
+use crate::source::parquet::{ParquetFeed, Reading};
 use crate::source::ranges::{Sizes, read_records};
 use crate::source::stream::StreamFeed;
 
@@ -169,9 +169,10 @@ enum Reader {
     },
     Rows {
         feed: Box<ParquetFeed>,
-        /// The batch's first row, and how many there are.
-        row: u64,
-        rows: u64,
+        /// The rows of the batch given last.
+        numbers: Vec<u64>,
+        /// Where they began, and where what comes next does.
+        ends: (u64, u64),
     },
 }
 
@@ -180,8 +181,10 @@ impl Reader {
         let source = scanner.files[range.file].clone();
         let shape = scanner.key.shape.clone();
         let Format::Delimited(dialect) = scanner.format else {
-            let feed = ParquetFeed::open(source, range.file, range.start..range.end, &shape)?;
-            return Ok(Self::Rows { feed: Box::new(feed), row: range.start, rows: 0 });
+            let reading = Reading::alone(shape, scanner.record_bytes_max);
+            let feed = ParquetFeed::open(source, range.file, range.start..range.end, &reading)?;
+            let ends = (range.start, range.start);
+            return Ok(Self::Rows { feed: Box::new(feed), numbers: Vec::new(), ends });
         };
         let parser = Parser::new(dialect.clone(), shape);
         let (dialect, block) = (dialect.clone(), Block::default());
@@ -215,11 +218,14 @@ impl Reader {
                 feed.keep_before(*end, block);
                 Ok(Some(parser.parse(block).batch.column(0).clone()))
             }
-            Self::Rows { feed, row, rows } => {
-                *row += std::mem::take(rows);
-                let Fed::Batch { batch, .. } = feed.next(Lane::Binary)? else { return Ok(None) };
-                *rows = batch.num_rows() as u64;
-                Ok(Some(batch.column(0).clone()))
+            Self::Rows { feed, numbers, ends } => {
+                let Fed::Rows(rows) = feed.next(Lane::Binary)? else { return Ok(None) };
+                // Those that can't be loaded have no keys; they stand in the range all the same.
+                let last =
+                    rows.numbers.iter().chain(rows.faults.iter().map(|fault| &fault.row)).max();
+                *ends = (ends.1, last.map_or(ends.1, |last| last + 1));
+                *numbers = rows.numbers;
+                Ok(Some(rows.batch.column(0).clone()))
             }
         }
     }
@@ -231,14 +237,14 @@ impl Reader {
                 let range = parser.locate(block, row).expect("the row was just parsed");
                 block.offset + range.start as u64
             }
-            Self::Rows { row: first, .. } => *first + row as u64,
+            Self::Rows { numbers, .. } => numbers[row],
         }
     }
 
     fn end(&self) -> u64 {
         match self {
             Self::Bytes { end, .. } | Self::Stream { end, .. } => *end,
-            Self::Rows { row, rows, .. } => row + rows,
+            Self::Rows { ends, .. } => ends.1,
         }
     }
 

@@ -37,8 +37,10 @@ pub struct Unit {
     /// Of its typed rows, where they are asked for.
     pub sums: Option<Sums>,
     pub origin: Option<Origin>,
-    /// Of a batch that no text was parsed for: its file and its first row in it, from 0.
-    pub first_row: Option<(usize, u64)>,
+    /// Of a batch that no text was parsed for: its file, and the row in it of each of its rows, from 0.
+    pub numbers: Option<(usize, Vec<u64>)>,
+    /// Values whose nanoseconds were rounded.
+    pub rounded: u64,
     /// Records that are no rows: where they came from, and why.
     pub faults: Vec<Reject>,
     /// Rows that the destination must judge, as COPY text.

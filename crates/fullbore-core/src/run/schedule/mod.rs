@@ -23,6 +23,7 @@ use crate::plan::{PieceInput, Plan};
 use crate::record::{Event, TableTotals};
 use crate::source::attended::Attention;
 use crate::source::gaps;
+use crate::source::parquet::PageMemory;
 use crate::source::ranges::LinesBefore;
 use state::{SharedStream, State};
 
@@ -40,6 +41,8 @@ pub struct Schedule<'a> {
     /// Reads of silent pipes wait for it to end.
     attention: Attention,
     table_is_text: Vec<AtomicBool>,
+    /// What the pages of Parquet files take.
+    pages: Arc<PageMemory>,
     /// Lines before the ranges of tables that keep them with their rows.
     lines_before: HashMap<usize, Arc<LinesBefore>>,
 }
@@ -106,6 +109,7 @@ impl<'a> Schedule<'a> {
             released: Condvar::new(),
             attention: Attention::default(),
             table_is_text,
+            pages: Arc::default(),
             lines_before: HashMap::new(),
         }
     }
@@ -142,6 +146,13 @@ impl<'a> Schedule<'a> {
         let mut state = self.lock();
         state.totals[table].rows_sent += rows;
         state.totals[table].bytes_sent += bytes;
+    }
+
+    /// Notes values whose nanoseconds were rounded in a piece that is committed.
+    pub fn note_rounded(&self, table: usize, values: u64) {
+        if values > 0 {
+            self.lock().totals[table].rounded += values;
+        }
     }
 
     /// What was on its way is taken back, and will come once more.

@@ -1,7 +1,8 @@
 //! What parsers ask of the schedule: blocks to parse, and memory to parse them into.
 
+use super::state::Active;
 use super::{Job, Schedule, Unit};
-use crate::constants::QUEUE_BLOCKS_PER_STREAM;
+use crate::constants::{QUEUE_BLOCKS_PER_STREAM, QUEUE_BYTES_PER_STREAM};
 use crate::observe::clock::{self, Activity};
 use crate::parse::block::Block;
 use crate::plan::PieceInput;
@@ -18,13 +19,17 @@ impl Schedule<'_> {
             // session is fed by all parsers.
             let blocks_max =
                 QUEUE_BLOCKS_PER_STREAM * self.plan.streams.div_ceil(state.active.len().max(1));
-            let open = state
-                .active
-                .iter_mut()
-                .filter(|a| !a.exhausted && a.in_flight + a.ready.len() < blocks_max)
-                .min_by_key(|a| a.in_flight + a.ready.len());
-            if let Some(active) = open {
+            let has_room = self.pages.has_room();
+            let is_open = |active: &&mut Active| {
+                !active.exhausted
+                    && active.in_flight + active.ready.len() < blocks_max
+                    && (active.ready.is_empty() || active.ready_bytes < QUEUE_BYTES_PER_STREAM)
+                    && (!active.waits_for_memory || has_room)
+            };
+            let open = state.active.iter_mut().filter(is_open);
+            if let Some(active) = open.min_by_key(|a| a.in_flight + a.ready.len()) {
                 active.in_flight += 1;
+                active.waits_for_memory = false;
                 return Some(Job {
                     activation: active.activation,
                     table: active.piece.table,
@@ -62,6 +67,7 @@ impl Schedule<'_> {
             if active.budget == 0 {
                 active.exhausted = true;
             }
+            active.ready_bytes += unit.encoded.len();
             active.ready.insert(sequence, unit);
             waiting = (sequence == active.next_out).then(|| active.arrived.clone());
         }
@@ -70,6 +76,15 @@ impl Schedule<'_> {
             arrived.notify_one();
         }
         self.work.notify_one();
+    }
+
+    /// The piece's feed has nothing now: it is asked again when others have given memory back.
+    pub fn later(&self, activation: u64) {
+        let mut state = self.lock();
+        if let Some(active) = state.active.iter_mut().find(|a| a.activation == activation) {
+            active.in_flight -= 1;
+            active.waits_for_memory = true;
+        }
     }
 
     /// The piece's feed has nothing more.
@@ -91,5 +106,7 @@ impl Schedule<'_> {
         }
         drop(state);
         self.ready.notify_all();
+        // It may have given memory back that others wait for.
+        self.work.notify_all();
     }
 }

@@ -27,6 +27,10 @@ pub(super) struct Active {
     pub(super) budget: u64,
     pub(super) in_flight: usize,
     pub(super) ready: BTreeMap<u64, Unit>,
+    /// Encoded bytes of these.
+    pub(super) ready_bytes: usize,
+    /// Its feed gave nothing, since others hold the memory for pages.
+    pub(super) waits_for_memory: bool,
     pub(super) next_out: u64,
     pub(super) exhausted: bool,
     pub(super) limits: Option<Arc<KeyLimits>>,

@@ -6,15 +6,16 @@ use std::sync::{Arc, Mutex};
 
 use super::state::{Active, Again, State};
 use super::{Claim, Schedule, Unit};
-use crate::constants::{CAREFUL_AFTER_PIECES, QUEUE_BLOCKS_PER_STREAM};
+use crate::constants::{BUFFER_BYTES_KEPT, CAREFUL_AFTER_PIECES, QUEUE_BLOCKS_PER_STREAM};
 use crate::destination::{Committed, Lane};
 use crate::error::{Error, Result};
 use crate::observe::clock::{self, Activity};
+use crate::parse::block::Block;
 use crate::plan::{Format, PieceInput, PlannedPiece};
 use crate::run::lines::Lines;
 use crate::source::feed::Feed;
 use crate::source::gaps::GapFeed;
-use crate::source::parquet::RowFeed;
+use crate::source::parquet::{Reading, RowFeed};
 use crate::source::ranges::RangeFeed;
 use crate::source::stream::StreamFeed;
 
@@ -112,6 +113,8 @@ impl Schedule<'_> {
             ready: BTreeMap::new(),
             next_out: 0,
             exhausted: false,
+            waits_for_memory: false,
+            ready_bytes: 0,
             arrived: Arc::default(),
         });
         self.work.notify_all();
@@ -132,11 +135,15 @@ impl Schedule<'_> {
                     None => feed,
                 })))
             }
-            (PieceInput::Rows(ranges), _) => Ok(Feed::Rows(RowFeed::new(
+            (PieceInput::Rows(ranges), _) => Ok(Feed::Rows(Box::new(RowFeed::new(
                 table.files.clone(),
                 ranges.clone(),
-                table.read_shape(Lane::Binary),
-            ))),
+                Reading {
+                    shape: table.read_shape(Lane::Binary),
+                    row_bytes_max: self.plan.max_field_bytes,
+                    memory: self.pages.clone(),
+                },
+            )))),
             _ => unreachable!("the planner pairs inputs with formats, streams are opened apart"),
         }
     }
@@ -168,6 +175,7 @@ impl Schedule<'_> {
             let active = find(&mut state, piece);
             if let Some(unit) = active.ready.remove(&active.next_out) {
                 active.next_out += 1;
+                active.ready_bytes -= unit.encoded.len();
                 self.work.notify_one();
                 return Ok(Some(unit));
             }
@@ -183,10 +191,14 @@ impl Schedule<'_> {
     pub fn recycle(&self, unit: Unit) {
         let mut state = self.lock();
         let limit = QUEUE_BLOCKS_PER_STREAM * self.plan.streams;
-        if state.buffers.len() < limit && unit.encoded.capacity() > 0 {
+        let is_kept = 1..=BUFFER_BYTES_KEPT;
+        if state.buffers.len() < limit && is_kept.contains(&unit.encoded.capacity()) {
             state.buffers.push(unit.encoded);
         }
-        if let Some(block) = unit.block.filter(|_| state.blocks.len() < limit) {
+        let is_small = |block: &Block| block.capacity() <= BUFFER_BYTES_KEPT;
+        if let Some(block) =
+            unit.block.filter(|block| state.blocks.len() < limit && is_small(block))
+        {
             state.blocks.push(block);
         }
     }

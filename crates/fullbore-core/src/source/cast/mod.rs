@@ -2,30 +2,35 @@
 //!
 //! Arrow's casts cut silently what COPY would round (nanoseconds) or refuse (1.7 as an integer).
 
+mod json;
 mod text;
 
+use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Float32Type, Float64Type, Time64MicrosecondType,
     Time64NanosecondType, TimestampMicrosecondType, TimestampNanosecondType,
 };
-use arrow_array::{Array, ArrayRef, PrimitiveArray, cast::AsArray};
-use arrow_cast::display::array_value_to_string;
+use arrow_array::{Array, ArrayRef, ListArray, PrimitiveArray, cast::AsArray, new_null_array};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::{DataType, FieldRef, TimeUnit};
 
 use crate::parse::types::FieldType;
 pub use text::as_text;
 
 /// Why values of a stored type are for the server to read, as text, where they are.
 pub fn judged_by_server(stored: &DataType, target: &FieldType) -> Option<&'static str> {
-    let is_text =
-        |kind: &DataType| matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     match (stored, target) {
+        (DataType::Null, _) | (_, FieldType::Json | FieldType::Jsonb) => None,
         (DataType::Dictionary(_, value), _) => judged_by_server(value, target),
-        (DataType::List(item) | DataType::LargeList(item), FieldType::Array(target)) => {
-            judged_by_server(item.data_type(), target)
+        (stored, FieldType::Array(target)) if item_of(stored).is_some() => {
+            let item = item_of(stored).expect("it was looked at");
+            match item_of(item.data_type()) {
+                Some(_) => Some("stored as lists of lists in the file"),
+                None => judged_by_server(item.data_type(), target),
+            }
         }
         // As decimals these are rounded and bounded by rules of the server's.
         (stored, FieldType::Decimal { .. }) if stored.is_floating() => {
@@ -52,32 +57,116 @@ pub fn judged_by_server(stored: &DataType, target: &FieldType) -> Option<&'stati
     }
 }
 
-/// The array as another type; the message of an error names row (from 0) and value.
-pub fn exact(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, (Option<usize>, String)> {
-    let options = CastOptions { safe: false, ..CastOptions::default() };
-    let rounded = in_microseconds(array);
-    let array = rounded.as_ref().unwrap_or(array);
-    let whole = |error: arrow_schema::ArrowError| (None, format!("does not fit {wanted}: {error}"));
-    if let Some(row) = beyond_the_server(array, wanted) {
-        let value = array_value_to_string(array, row).unwrap_or_default();
-        return Err((Some(row), format!("holds {value}, which no {wanted} of the server's is")));
+/// Values cast, and how many of them lost digits that the server does not keep.
+#[derive(Debug)]
+pub struct Cast {
+    pub array: ArrayRef,
+    /// Moments and times whose nanoseconds were rounded to microseconds.
+    pub rounded: u64,
+}
+
+/// Why an array can't be cast, in words for its first value that can't.
+pub type Unfit = String;
+
+/// The array as what the target is sent.
+pub fn typed(array: &ArrayRef, target: &FieldType) -> Result<Cast, Unfit> {
+    match (array.data_type(), target) {
+        (DataType::Null, _) => {
+            let array = new_null_array(&target.arrow(), array.len());
+            Ok(Cast { array, rounded: 0 })
+        }
+        (stored, FieldType::Json | FieldType::Jsonb) if !is_text(stored) => {
+            Ok(Cast { array: json::texts(array)?, rounded: 0 })
+        }
+        _ => exact(array, &target.arrow()),
     }
-    let cast = in_the_zone(array, wanted, &options).map_err(whole)?;
+}
+
+/// The array as another type, nothing lost but nanoseconds.
+pub fn exact(array: &ArrayRef, wanted: &DataType) -> Result<Cast, Unfit> {
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    let (array, rounded) = in_microseconds(array, wanted);
+    let array = &array;
+    let unfit = |row: usize, what: &str| {
+        format!("{} {what} {}", shown(array, row, SHOWN_BYTES), sql_words(wanted))
+    };
+    if let Some(row) = beyond_the_server(array, wanted) {
+        return Err(unfit(row, "is out of range for"));
+    }
+    // A single value: whatever is wrong is wrong with that.
+    let cast = in_the_zone(array, wanted, &options).map_err(|_| unfit(0, "does not fit"))?;
     if let Some(row) = left_its_range(array, &cast) {
-        let value = array_value_to_string(array, row).unwrap_or_default();
-        return Err((Some(row), format!("holds {value}, which is out of range of {wanted}")));
+        return Err(unfit(row, "is out of range for"));
     }
     if may_lose(array.data_type(), wanted) {
-        let back = cast_with_options(&cast, array.data_type(), &options).map_err(whole)?;
+        let back = cast_with_options(&cast, array.data_type(), &options)
+            .map_err(|_| unfit(0, "does not fit"))?;
         if back.as_ref() != array.as_ref() {
             let differs =
                 |row: &usize| back.slice(*row, 1).as_ref() != array.slice(*row, 1).as_ref();
             let row = (0..array.len()).find(differs).unwrap_or(0);
-            let value = array_value_to_string(array, row).unwrap_or_default();
-            return Err((Some(row), format!("holds {value}, which is not exact as {wanted}")));
+            return Err(unfit(row, "is not exact as"));
         }
     }
-    Ok(cast)
+    Ok(Cast { array: cast, rounded })
+}
+
+/// Bytes of a value that are shown of it.
+const SHOWN_BYTES: usize = 100;
+
+/// A value in words, at most so many bytes of it.
+pub fn shown(array: &dyn Array, row: usize, bytes_max: usize) -> String {
+    let mut text = Shortened { text: String::new(), left: bytes_max };
+    let options = FormatOptions::default().with_null("NULL");
+    if row < array.len()
+        && let Ok(formatter) = ArrayFormatter::try_new(array, &options)
+    {
+        // That it is full is no error.
+        let _ = write!(text, "{}", formatter.value(row));
+    }
+    text.text
+}
+
+/// Takes text until it is full.
+struct Shortened {
+    text: String,
+    left: usize,
+}
+
+impl std::fmt::Write for Shortened {
+    fn write_str(&mut self, more: &str) -> std::fmt::Result {
+        let end = more.floor_char_boundary(self.left);
+        self.text.push_str(&more[..end]);
+        self.left -= end;
+        if end == more.len() { Ok(()) } else { Err(std::fmt::Error) }
+    }
+}
+
+/// What the server calls a type.
+fn sql_words(kind: &DataType) -> String {
+    match kind {
+        DataType::Boolean => "boolean".into(),
+        DataType::Int16 => "smallint".into(),
+        DataType::Int32 => "integer".into(),
+        DataType::Int64 => "bigint".into(),
+        DataType::Float32 => "real".into(),
+        DataType::Float64 => "double precision".into(),
+        DataType::Decimal64(precision, scale) | DataType::Decimal128(precision, scale) => {
+            format!("numeric({precision},{scale})")
+        }
+        DataType::Date32 => "date".into(),
+        DataType::Time64(_) => "time".into(),
+        DataType::Timestamp(_, None) => "timestamp".into(),
+        DataType::Timestamp(_, Some(_)) => "timestamptz".into(),
+        DataType::FixedSizeBinary(_) => "uuid".into(),
+        DataType::Binary => "bytea".into(),
+        DataType::List(item) => format!("{}[]", sql_words(item.data_type())),
+        _ => "text".into(),
+    }
+}
+
+fn is_text(kind: &DataType) -> bool {
+    matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
 /// Casts; what has no zone is of the wanted one, which is UTC. By its name arrow knows no zone without a
@@ -171,21 +260,37 @@ fn scale(decimal: &DataType) -> Option<i8> {
     }
 }
 
-/// Nanoseconds as microseconds, rounded to the nearest one as the server rounds what it reads.
-fn in_microseconds(array: &ArrayRef) -> Option<ArrayRef> {
-    Some(match array.data_type() {
-        DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
-            let rounded: PrimitiveArray<TimestampMicrosecondType> =
-                nearest(array.as_primitive::<TimestampNanosecondType>());
-            Arc::new(rounded.with_timezone_opt(zone.clone()))
+/// Nanoseconds as microseconds, rounded to the nearest one as the server rounds what it reads, where the
+/// wanted type has no finer ones; and how many values lost digits by it.
+fn in_microseconds(array: &ArrayRef, wanted: &DataType) -> (ArrayRef, u64) {
+    let rounded: ArrayRef = match (array.data_type(), wanted) {
+        (DataType::Timestamp(TimeUnit::Nanosecond, zone), DataType::Timestamp(unit, _))
+            if *unit != TimeUnit::Nanosecond =>
+        {
+            let array = array.as_primitive::<TimestampNanosecondType>();
+            let rounded: PrimitiveArray<TimestampMicrosecondType> = nearest(array);
+            return (Arc::new(rounded.with_timezone_opt(zone.clone())), finer(array));
         }
-        DataType::Time64(TimeUnit::Nanosecond) => {
-            let rounded: PrimitiveArray<Time64MicrosecondType> =
-                nearest(array.as_primitive::<Time64NanosecondType>());
-            Arc::new(rounded)
+        (DataType::Time64(TimeUnit::Nanosecond), DataType::Time64(unit))
+            if *unit != TimeUnit::Nanosecond =>
+        {
+            let array = array.as_primitive::<Time64NanosecondType>();
+            let rounded: PrimitiveArray<Time64MicrosecondType> = nearest(array);
+            return (Arc::new(rounded), finer(array));
         }
-        _ => return None,
-    })
+        (DataType::List(item), DataType::List(wanted)) => {
+            let list = array.as_list::<i32>();
+            let (values, count) = in_microseconds(list.values(), wanted.data_type());
+            if values.data_type() == item.data_type() {
+                return (array.clone(), 0);
+            }
+            let item = Arc::new(item.as_ref().clone().with_data_type(values.data_type().clone()));
+            let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
+            return (Arc::new(ListArray::new(item, offsets, values, nulls)), count);
+        }
+        _ => array.clone(),
+    };
+    (rounded, 0)
 }
 
 fn nearest<F, T>(array: &PrimitiveArray<F>) -> PrimitiveArray<T>
@@ -199,6 +304,21 @@ where
     })
 }
 
+/// Values with digits below a microsecond.
+fn finer<F: ArrowPrimitiveType<Native = i64>>(array: &PrimitiveArray<F>) -> u64 {
+    array.iter().flatten().filter(|nanoseconds| nanoseconds % 1000 != 0).count() as u64
+}
+
+/// The field of a list's items.
+fn item_of(kind: &DataType) -> Option<&FieldRef> {
+    match kind {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            Some(item)
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use arrow_array::{
@@ -210,7 +330,7 @@ mod tests {
 
     fn cast(array: impl Array + 'static, wanted: &DataType) -> Result<ArrayRef, String> {
         let array: ArrayRef = Arc::new(array);
-        exact(&array, wanted).map_err(|(row, message)| format!("{row:?}: {message}"))
+        exact(&array, wanted).map(|cast| cast.array)
     }
 
     #[test]
@@ -229,19 +349,30 @@ mod tests {
     fn what_would_change_is_named() {
         let floats = Float64Array::from(vec![Some(1.0), None, Some(1.7)]);
         let error = cast(floats, &DataType::Int32).expect_err("a fraction");
-        assert!(error.starts_with("Some(2): holds 1.7"), "{error}");
+        assert_eq!(error, "1.7 is not exact as integer");
         let decimals = Decimal128Array::from(vec![150, 151]).with_precision_and_scale(9, 1);
         let error = cast(decimals.expect("fits"), &DataType::Int64).expect_err("a fraction");
-        assert!(error.starts_with("Some(1): holds 15.1"), "{error}");
+        assert_eq!(error, "15.1 is not exact as bigint");
         assert!(cast(Int32Array::from(vec![0, 2]), &DataType::Boolean).is_err());
+    }
+
+    #[test]
+    fn nanoseconds_of_list_items_are_rounded_and_counted() {
         let moments = Arc::new(TimestampNanosecondArray::from(vec![1_000, 1_001])) as ArrayRef;
         let item = |kind| Arc::new(arrow_schema::Field::new_list_field(kind, true));
         let offsets = arrow_buffer::OffsetBuffer::from_lengths([1, 1]);
         let stored = item(moments.data_type().clone());
         let lists = ListArray::new(stored, offsets, moments, None);
-        let wanted = DataType::Timestamp(TimeUnit::Microsecond, None);
-        let error = cast(lists, &DataType::List(item(wanted))).expect_err("nanoseconds");
-        assert!(error.starts_with("Some(1)"), "{error}");
+        let wanted = DataType::List(item(DataType::Timestamp(TimeUnit::Microsecond, None)));
+        let lists: ArrayRef = Arc::new(lists);
+        let found = exact(&lists, &wanted).expect("rounded");
+        assert_eq!(found.rounded, 1);
+        let moments = TimestampMicrosecondArray::from(vec![1]);
+        assert_eq!(*found.array.as_list::<i32>().value(1), moments);
+        // As text they keep all of their digits.
+        let found = exact(lists.as_list::<i32>().values(), &DataType::Utf8).expect("text");
+        assert_eq!(found.rounded, 0);
+        assert_eq!(found.array.as_string::<i32>().value(1), "1970-01-01T00:00:00.000001001");
     }
 
     #[test]

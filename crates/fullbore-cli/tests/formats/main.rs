@@ -1,0 +1,8 @@
+//! What files may be: formats beyond delimited text, whatever they hold, and what is said of a load of
+//! them.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod parquet_memory;
+mod parquet_types;
