@@ -13,6 +13,7 @@ use crate::connection::{QualifiedName, Row, Session, quote_identifier, quote_lit
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::naming::derived;
+use crate::publish::locking::{Frame, LockWait, insist};
 use crate::publish::{existing, made, replace};
 
 impl Postgres {
@@ -28,17 +29,10 @@ impl Postgres {
         }
         let mut session = self.control();
         locks::lock_job(&mut session, &run.job)?;
-        session.execute("BEGIN").map_err(failed)?;
-        let undone = undo(&mut session, schema, run);
-        let rows = match undone {
-            Ok(rows) => rows,
-            Err(error) => {
-                // The first error is the one to tell.
-                let _ = session.execute("ROLLBACK");
-                return Err(error);
-            }
-        };
-        session.execute("COMMIT").map_err(failed)?;
+        let (wait, frame) = (LockWait::of_command(), Frame::Transaction("BEGIN"));
+        let what = format!("undoing run {}", run.run_id);
+        let rows =
+            insist(self, &mut session, &wait, frame, &what, |session| undo(session, schema, run))?;
         for table in run.tables.iter().filter(|table| table.creates) {
             made::drop_if_empty(&mut session, &table.target, table.oid)?;
         }
