@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use fullbore_core::destination::Lane;
-use fullbore_core::job::{Method, Publish, Verify};
+use fullbore_core::job::{Method, OtherWriters, Publish, Verify};
 use fullbore_core::parse::dialect::{Dialect, Family, Header, LineEnd, Quotes, Ragged};
 use fullbore_core::plan::{FileRange, Format, KeyBounds, PieceInput, Plan, TablePlan};
 
@@ -60,6 +60,7 @@ fn render_table(
         false => "",
     };
     let _ = writeln!(text, "  publish: {}{limited}", publish_row(table));
+    locks(text, plan, table);
     if table.keeps_old {
         let _ = writeln!(text, "  the table that is replaced is kept, in a schema of its own");
     }
@@ -103,6 +104,46 @@ fn render_table(
         let keys = piece.bounds.as_ref().map_or(String::new(), key_words);
         let _ = writeln!(text, "    {:>5}  {:>9}  {place}{keys}", piece.number, bytes(piece.bytes));
     }
+}
+
+/// What publishing locks, for how long, and what that is to others.
+fn locks(text: &mut String, plan: &Plan, table: &TablePlan) {
+    let continuity = &plan.continuity;
+    let lock = match (table.publish, table.is_atomic) {
+        (Publish::Append, false) => return,
+        (Publish::Append, true) => "ROW EXCLUSIVE",
+        (Publish::Replace, _) => "ACCESS EXCLUSIVE for the swap",
+        (Publish::Partitions, _) => {
+            "SHARE UPDATE EXCLUSIVE, ACCESS EXCLUSIVE where empty partitions give their place"
+        }
+    };
+    let bound = match continuity.lock_timeout.is_zero() {
+        true => "waited for without bound (--lock-timeout 0)".to_owned(),
+        false => format!(
+            "an attempt waits at most {:?} (--lock-timeout), then others pass; given up after {:?} \
+             (--retry-for)",
+            continuity.lock_timeout, continuity.patience
+        ),
+    };
+    let _ = writeln!(text, "  locks: {lock}; {bound}");
+    if table.publish != Publish::Replace {
+        return;
+    }
+    let writers = match continuity.other_writers {
+        OtherWriters::Found => {
+            "one scan before the swap, during which writers wait, looks for rows that others have \
+             committed to the old table since the run began, and refuses to lose them; deleted rows are \
+             not looked for"
+        }
+        OtherWriters::Ignored => {
+            "rows that others commit to the old table since the run began are lost (--replace-anyway)"
+        }
+        OtherWriters::LockedOut => {
+            "writers of the old table wait from the beginning of the load until the swap \
+             (--lock-writers)"
+        }
+    };
+    let _ = writeln!(text, "  writers: {writers}");
 }
 
 /// What a resume would repeat.

@@ -87,6 +87,7 @@ pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listene
 /// hangs.
 fn of_pause(event: &Event) -> Option<String> {
     match event {
+        Event::Notice { notice } => Some(notice.clone()),
         Event::RunPaused { reason } => Some(format!("paused: {reason}")),
         Event::RunContinued { seconds: paused } => {
             Some(format!("goes on after a pause of {}", seconds(*paused)))

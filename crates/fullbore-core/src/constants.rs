@@ -114,6 +114,10 @@ pub const INTERRUPT_GRACE_S: u64 = 10;
 /// How long a server that is gone is waited for, in seconds, unless `--retry-for` says otherwise.
 pub const RETRY_FOR_DEFAULT_S: u64 = 120;
 
+/// How long one attempt waits for a lock that others hold, in milliseconds, unless `--lock-timeout` says
+/// otherwise.
+pub const LOCK_TIMEOUT_DEFAULT_MS: u64 = 2_000;
+
 /// The first pause before a lost connection is tried again, in milliseconds; each next one is twice
 /// as long, ...
 pub const RETRY_PAUSE_FIRST_MS: u64 = 50;

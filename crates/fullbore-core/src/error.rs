@@ -50,6 +50,8 @@ pub enum DestinationFailure {
     Differs,
     /// The target is no longer what the plan was made for.
     Changed,
+    /// A lock that others hold was not had in time, or a deadlock was ended.
+    Locked,
     /// Somebody else goes on with the run.
     TakenOver,
     Other,

@@ -11,6 +11,7 @@ use fullbore_core::error::Result;
 use fullbore_core::observe::Watch;
 use fullbore_core::observe::socket::SocketNow;
 use fullbore_core::plan::Plan;
+use fullbore_core::record::Recorder;
 
 use crate::catalog::Relation;
 use crate::connection::{ConnectionOptions, Kept, Session, quote_identifier};
@@ -22,6 +23,7 @@ use crate::ledger::schema;
 use crate::ledger::{Begun, Ledger, locks, parts, runs};
 use crate::patience;
 use crate::publish;
+use crate::publish::replace::{Baseline, Guard};
 use crate::reading::{self, Reading};
 use crate::strain;
 use crate::target::Target;
@@ -55,8 +57,17 @@ pub struct Postgres {
     /// What the run proves of its rows.
     pub(crate) verification: verify::State,
     pub(crate) waits_for: Mutex<Vec<String>>,
+    /// What tables were that are to be replaced, by number of table, as this process began the run.
+    baselines: Mutex<BTreeMap<usize, Baseline>>,
+    pub(crate) guard: Mutex<Option<Guard>>,
+    /// Processes that a swap waits for without being in the server's queue.
+    pub(crate) looked_at: Mutex<Vec<i32>>,
+    /// Who is told of what goes on, and what stops the run.
+    pub(crate) attended: OnceLock<(Arc<Recorder>, &'static AtomicBool)>,
     pub(crate) watch: Mutex<strain::Watch>,
     server_version: u32,
+    /// A pooler is in between: a session may be another client's the next moment.
+    pub(crate) is_pooled: bool,
     /// How its sessions read text.
     pub(crate) reading: Mutex<Reading>,
     /// The connection as it may be kept on disk.
@@ -76,6 +87,10 @@ impl Postgres {
         let mut control = patience::connect(&options).map_err(refused)?;
         reading::style(&mut control, &options).map_err(refused)?;
         let reading = Reading::of(&mut control).map_err(refused)?;
+        let is_pooled = locks::is_pooled(&mut control).map_err(refused)?;
+        if !is_pooled {
+            locks::unhurry(&mut control).map_err(refused)?;
+        }
         tracing::info!(
             to = options.redacted(),
             version = control.server_version_num(),
@@ -83,6 +98,7 @@ impl Postgres {
         );
         Ok(Self {
             server_version: control.server_version_num(),
+            is_pooled,
             reading: Mutex::new(reading),
             kept,
             options,
@@ -97,6 +113,10 @@ impl Postgres {
             holder: AtomicI32::new(0),
             verification: verify::State::default(),
             waits_for: Mutex::default(),
+            baselines: Mutex::default(),
+            guard: Mutex::default(),
+            looked_at: Mutex::default(),
+            attended: OnceLock::new(),
             watch: Mutex::default(),
         })
     }
@@ -122,6 +142,9 @@ impl Postgres {
     pub(crate) fn session(&self) -> Result<Session> {
         let mut session = patience::connect(&self.options).map_err(failed)?;
         self.reading().apply(&mut session).map_err(failed)?;
+        if !self.is_pooled {
+            locks::unhurry(&mut session).map_err(failed)?;
+        }
         Ok(session)
     }
 
@@ -155,6 +178,10 @@ impl Postgres {
         self.made().insert(table, relation);
     }
 
+    pub(crate) fn baselines(&self) -> MutexGuard<'_, BTreeMap<usize, Baseline>> {
+        self.baselines.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
     /// The tablespace clause for the n-th table of a run.
     pub(crate) fn tablespace(&self, number: usize) -> Result<String> {
         if self.settings.tablespaces.is_empty() {
@@ -186,6 +213,9 @@ impl Postgres {
             if let Some(create) = &target.create {
                 publish::made::make(self, session, plan, table, create)?;
             }
+        }
+        self.lock_writers_out(plan, true)?;
+        for (table, target) in self.targets().iter().enumerate() {
             publish::prepare(self, session, plan, table, target)?;
         }
         match self.ledger() {
@@ -240,6 +270,9 @@ impl Destination for Postgres {
             ledger.set_control(backend);
         }
         let standing = runs::attempt(&mut session, ledger)?;
+        if !standing.is_published {
+            self.lock_writers_out(plan, false)?;
+        }
         publish::check_staged(&mut session, plan, self.targets(), &standing)?;
         self.check_verifiable(&mut session, plan)?;
         Ok(standing)

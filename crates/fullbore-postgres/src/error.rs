@@ -50,9 +50,15 @@ fn kind_of(error: &ConnectionError) -> DestinationFailure {
         Some("22" | "P0" | "XX") => DestinationFailure::Data,
         Some("23") => DestinationFailure::Constraint,
         Some("57" | "08") => DestinationFailure::Lost,
+        _ if error.sqlstate().is_some_and(|code| LOCKED.contains(&code)) => {
+            DestinationFailure::Locked
+        }
         _ => DestinationFailure::Other,
     }
 }
+
+/// A lock that was not had in time, and a deadlock.
+const LOCKED: [&str; 2] = ["55P03", "40P01"];
 
 /// A damaged table or index: no row that is loaded can be blamed for it.
 pub const CORRUPTION: [&str; 2] = ["XX001", "XX002"];

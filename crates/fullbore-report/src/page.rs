@@ -202,6 +202,7 @@ impl Page {
             Event::RoundStarted { reason, .. } => {
                 self.note(at, format!("begun anew after a lost connection: {reason}"));
             }
+            Event::Notice { notice } => self.note(at, notice.clone()),
             Event::RunPaused { reason } => {
                 self.paused = Some(reason.clone());
                 self.note(at, format!("held still: {reason}"));

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fullbore_core::job::{
-    Codec, Count, DirectIo, FormatName, Method, PartSpec, PauseWhen, Publish, RejectLimit, Verify,
+    Codec, Count, DirectIo, FormatName, LockTimeout, Method, PartSpec, PauseWhen, Publish,
+    RejectLimit, Verify,
 };
 use fullbore_core::parse::dialect::{Header, LineEnd, Quotes, Ragged};
 
@@ -172,6 +173,16 @@ pub struct LoadArgs {
     /// this machine: replica-lag=10s,slot-backlog=20GB,archive-backlog=1000,free-disk=50GB
     #[arg(long, value_name = "LIMIT,...")]
     pub pause_when: Option<PauseWhen>,
+    /// How long one attempt waits for locks that others hold when rows are published, 500ms or 5s; then
+    /// readers pass, and it is tried again for --retry-for; 0 waits without bound [default: 2s]
+    #[arg(long, value_name = "TIME")]
+    pub lock_timeout: Option<LockTimeout>,
+    /// Replace a table although others have written to it since the run began: their rows are lost
+    #[arg(long, conflicts_with = "lock_writers")]
+    pub replace_anyway: bool,
+    /// Keep writers out of a table for as long as its replacement is loaded; readers are not kept out
+    #[arg(long)]
+    pub lock_writers: bool,
     /// Ceilings to compare with, as `preflight all --json` printed them [default: those that it
     /// measured last for this job]
     #[arg(long, value_name = "FILE")]

@@ -43,6 +43,9 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     job.retry_for = args.retry_for.or(job.retry_for);
     job.part = args.part.or(job.part);
     job.pause_when = args.pause_when.or(job.pause_when);
+    job.lock_timeout = args.lock_timeout.or(job.lock_timeout);
+    job.replace_anyway |= args.replace_anyway;
+    job.lock_writers |= args.lock_writers;
     if !args.tablespaces.is_empty() {
         job.tablespaces = args.tablespaces.clone();
     }
@@ -51,6 +54,7 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     check_direct_options(&job)?;
     check_created(&job)?;
     check_kept(&job)?;
+    check_locks(&job)?;
     check_part(&job)?;
     if job.tables.is_empty() {
         return Err(Error::usage_with_hint("the job has no table", "add a [[table]] to it"));
@@ -85,6 +89,9 @@ fn check_server_options(job: &Job) -> Result<()> {
         (job.direct_io != DirectIo::Auto, "--direct-io"),
         (job.verify == Verify::Full, "--verify full"),
         (!job.tablespaces.is_empty(), "--tablespaces"),
+        (job.lock_timeout.is_some(), "--lock-timeout"),
+        (job.replace_anyway, "--replace-anyway"),
+        (job.lock_writers, "--lock-writers"),
         (job.tables.iter().any(|table| table.schema_file.is_some()), "--schema"),
     ];
     refuse_given(&given, "needs a PostgreSQL server", "name one with --to URL, or ")
@@ -148,6 +155,30 @@ fn check_kept(job: &Job) -> Result<()> {
     }
 }
 
+/// Options about locks are refused where there is nothing that they could do.
+pub fn check_locks(job: &Job) -> Result<()> {
+    let replaces = job.tables.iter().any(|table| table.publish == Publish::Replace);
+    let is_atomic = job.max_rejects.allows_any() || job.tables.iter().any(|table| table.atomic);
+    let publishes = is_atomic || job.tables.iter().any(|t| t.publish != Publish::Append);
+    let of_replace = [
+        (job.replace_anyway && !replaces, "--replace-anyway"),
+        (job.lock_writers && !replaces, "--lock-writers"),
+    ];
+    refuse_given(
+        &of_replace,
+        "is for tables that are replaced",
+        "load with --publish replace, or ",
+    )?;
+    if job.replace_anyway && job.lock_writers {
+        return Err(Error::usage_with_hint(
+            "--replace-anyway has nothing to pass over where --lock-writers keeps writers out",
+            "give one of them",
+        ));
+    }
+    let locks = [(job.lock_timeout.is_some() && !publishes, "--lock-timeout")];
+    refuse_given(&locks, "is for rows that are published at once, and plain append does not", "")
+}
+
 /// What hosts can't do together is refused.
 fn check_part(job: &Job) -> Result<()> {
     let Some(part) = job.part else { return Ok(()) };
@@ -170,6 +201,12 @@ fn check_part(job: &Job) -> Result<()> {
                 "choose --method copy or auto, or --publish partitions",
             ));
         }
+    }
+    if job.lock_writers {
+        return Err(Error::usage_with_hint(
+            format!("--part {part}: the lock of --lock-writers would end with its host's part"),
+            "leave --lock-writers away: rows that others write are looked for before the swap",
+        ));
     }
     if job.tables.iter().any(|table| table.keep_old) {
         return Err(Error::usage_with_hint(

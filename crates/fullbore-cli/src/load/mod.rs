@@ -227,7 +227,10 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
     for line in plan_view::render(&plan, &statements).lines() {
         tracing::debug!("plan: {line}");
     }
-    let plan = Arc::new(plan);
+    let (plan, recorder) = (Arc::new(plan), Arc::new(recorder));
+    if let Some(postgres) = to.postgres() {
+        postgres.attend(recorder.clone(), &INTERRUPTED);
+    }
     let live = manner.live.as_deref().map(|at| watch::open(at, &plan.run_dir)).transpose()?;
     listen_for_signals();
     let result = fullbore_core::run::run(&plan, to.as_destination(), &recorder, &INTERRUPTED);

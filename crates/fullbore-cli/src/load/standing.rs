@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fullbore_core::constants::RETRY_FOR_DEFAULT_S;
+use fullbore_core::constants::{LOCK_TIMEOUT_DEFAULT_MS, RETRY_FOR_DEFAULT_S};
 use fullbore_core::error::{Error, Result};
 use fullbore_core::job::Job;
 use fullbore_core::plan::recorded::RecordedFile;
@@ -55,6 +55,8 @@ impl Standing {
                 keeps: resume,
                 patience,
                 pause_when: job.pause_when,
+                lock_timeout: lock_timeout(job),
+                other_writers: job.other_writers(),
                 ..Continuity::default()
             },
             earlier: None,
@@ -148,6 +150,12 @@ impl Standing {
             }
         })
     }
+}
+
+/// How long one attempt waits for locks.
+fn lock_timeout(job: &Job) -> Duration {
+    let default = Duration::from_millis(LOCK_TIMEOUT_DEFAULT_MS);
+    job.lock_timeout.map_or(default, |timeout| timeout.0)
 }
 
 /// What is to be done where a run has shown its rows in a table that is not there any more.

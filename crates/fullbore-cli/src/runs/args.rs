@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use fullbore_core::job::{Count, RejectLimit, Verify};
+use fullbore_core::job::{Count, LockTimeout, RejectLimit, Verify};
 
 use crate::args::output::{AnswerArgs, LogArgs, SilenceArgs};
 use crate::args::values::{count, verify};
@@ -119,6 +119,12 @@ pub struct ResumeArgs {
     /// How long to wait for a server that is gone [default: as the run had it]
     #[arg(long, value_name = "SECONDS")]
     pub retry_for: Option<u64>,
+    /// How long one attempt waits for locks that others hold [default: as the run had it]
+    #[arg(long, value_name = "TIME")]
+    pub lock_timeout: Option<LockTimeout>,
+    /// Replace a table although others have written to it since the run began: their rows are lost
+    #[arg(long)]
+    pub replace_anyway: bool,
     #[command(flatten)]
     pub answer: AnswerArgs,
     #[command(flatten)]

@@ -38,6 +38,8 @@ pub fn publish(args: &PublishArgs) -> Result<Ended> {
         streams: None,
         max_rejects: None,
         retry_for: None,
+        lock_timeout: None,
+        replace_anyway: false,
         verify: None,
         answer: args.answer,
         log: LogArgs::default(),

@@ -6,6 +6,7 @@ use super::args::ResumeArgs;
 use super::folder_of;
 use crate::exit::Ended;
 use crate::load::destinations::reopened;
+use crate::load::job::check_locks;
 use crate::load::{self, Manner, saved};
 
 pub fn resume(args: &ResumeArgs) -> Result<Ended> {
@@ -20,6 +21,11 @@ pub fn resume(args: &ResumeArgs) -> Result<Ended> {
     job.max_rejects = args.max_rejects.unwrap_or(job.max_rejects);
     job.verify = args.verify.unwrap_or(job.verify);
     job.retry_for = args.retry_for.or(job.retry_for);
+    job.lock_timeout = args.lock_timeout.or(job.lock_timeout);
+    if args.replace_anyway {
+        (job.replace_anyway, job.lock_writers) = (true, false);
+    }
+    check_locks(&job)?;
     let manner = Manner {
         resume: true,
         run: folder.file_name().map(|name| name.to_string_lossy().into_owned()),

@@ -105,6 +105,7 @@ fn show_record(run: &str, json: bool) -> Result<()> {
                      {reason}"
                 ));
             }
+            Event::Notice { notice } => say(format_args!("{at} {notice}")),
             Event::RunPaused { reason } => say(format_args!("{at} paused: {reason}")),
             Event::RunContinued { seconds: paused } => {
                 say(format_args!("{at} went on after a pause of {}", seconds(paused)));

@@ -6,3 +6,5 @@ mod common;
 
 mod one_target;
 mod same_table;
+mod waits;
+mod writers;

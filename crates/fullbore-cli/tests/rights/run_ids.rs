@@ -24,8 +24,14 @@ use crate::common::ways::{APPEND, prepared};
 fn plan(run_id: &str, table: &str) -> Plan {
     let shape = Arc::new(ParseShape {
         fields: 1,
-        columns: vec![ParseColumn { name: "a".into(), field: 0, field_type: FieldType::text() }],
+        columns: vec![ParseColumn {
+            name: "a".into(),
+            field: 0,
+            field_type: FieldType::text(),
+            guess: None,
+        }],
         field_names: vec!["a".into()],
+        orders: BTreeMap::new(),
     });
     let table = TablePlan {
         is_constrained: false,
@@ -45,6 +51,7 @@ fn plan(run_id: &str, table: &str) -> Plan {
         bytes: None,
         piece_bytes: 1,
         header_line: None,
+        rounded: Vec::new(),
         is_atomic: true,
         keeps_old: false,
         notes: Vec::new(),

@@ -2,10 +2,12 @@
 
 mod file;
 mod identity;
+mod locks;
 mod part;
 mod pause;
 
 pub use file::read_job_file;
+pub use locks::{LockTimeout, OtherWriters};
 pub use part::PartSpec;
 pub use pause::PauseWhen;
 
@@ -47,8 +49,28 @@ pub struct Job {
     pub part: Option<PartSpec>,
     /// Limits at which the load holds still.
     pub pause_when: Option<PauseWhen>,
+    /// How long one attempt waits for a lock that others hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lock_timeout: Option<LockTimeout>,
+    /// Replaces a table although others have written to it since the run began.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub replace_anyway: bool,
+    /// Keeps writers out of a table for as long as its replacement is loaded.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lock_writers: bool,
     #[serde(rename = "table")]
     pub tables: Vec<TableJob>,
+}
+
+impl Job {
+    /// What is done about rows that others write to a table that is being replaced.
+    pub fn other_writers(&self) -> OtherWriters {
+        match (self.replace_anyway, self.lock_writers) {
+            (true, _) => OtherWriters::Ignored,
+            (false, true) => OtherWriters::LockedOut,
+            (false, false) => OtherWriters::Found,
+        }
+    }
 }
 
 /// What to load into one table.

@@ -59,7 +59,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
     Some((number, text[end..].trim()))
 }
 
-fn seconds(text: &str) -> Option<Duration> {
+pub(super) fn seconds(text: &str) -> Option<Duration> {
     let (number, unit) = split(text)?;
     let factor = match unit {
         "ms" => 0.001,

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ceilings::Ceilings;
 use crate::destination::{Lane, TargetColumn};
-use crate::job::{Codec, Method, PartSpec, PauseWhen, Publish, RejectLimit, Verify};
+use crate::job::{Codec, Method, OtherWriters, PartSpec, PauseWhen, Publish, RejectLimit, Verify};
 use crate::parse::dialect::Dialect;
 use crate::parse::types::{ParseColumn, ParseShape};
 use crate::source::SourceFile;
@@ -82,6 +82,10 @@ pub struct Continuity {
     pub part: Option<Part>,
     /// Limits at which it holds still.
     pub pause_when: Option<PauseWhen>,
+    /// How long one attempt waits for a lock that others hold; zero: without bound.
+    pub lock_timeout: Duration,
+    /// What is done about rows that others write to a table that is being replaced.
+    pub other_writers: OtherWriters,
 }
 
 /// A share of a load that several hosts have in common.

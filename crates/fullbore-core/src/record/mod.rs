@@ -174,6 +174,10 @@ pub enum Event {
     RunPaused {
         reason: String,
     },
+    /// Something that whoever looks on should know: whom the run waits for, say.
+    Notice {
+        notice: String,
+    },
     /// A pause has ended.
     RunContinued {
         seconds: f64,

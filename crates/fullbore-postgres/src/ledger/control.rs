@@ -80,7 +80,7 @@ impl Postgres {
     /// Whether a ledger can be kept in a schema, by its bare name.
     pub fn ledger_availability(&self, schema: &str) -> Result<Availability> {
         let mut session = self.control();
-        if locks::is_pooled(&mut session).map_err(refused)? {
+        if self.is_pooled {
             return Ok(Availability::Refused {
                 reason: "a pooler is in between, behind which locks don't stay with their sessions"
                     .into(),

@@ -30,10 +30,10 @@ pub struct Backend {
     started_us: i64,
 }
 
-/// Settings of a run's sessions: nothing but the run decides when its statements and pauses are too
-/// long.
+/// Settings of a run's sessions: nothing but the run decides when its statements, pauses and locks take
+/// too long.
 const SETTINGS: &str = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; \
-    SET idle_session_timeout = 0; ";
+    SET idle_session_timeout = 0; SET lock_timeout = 0; ";
 
 /// The first version that ends long transactions where it is told to.
 const TRANSACTION_TIMEOUT: u32 = 170_000;
@@ -41,14 +41,24 @@ const TRANSACTION_TIMEOUT: u32 = 170_000;
 /// When a backend was started, as a number.
 const STARTED_US: &str = "(extract(epoch FROM backend_start) * 1000000)::bigint";
 
+/// Gives a session these settings. Not for one behind a pooler, which another client may have next.
+pub fn unhurry(session: &mut Session) -> Result<(), ConnectionError> {
+    session.execute(&settings(session)).map(drop)
+}
+
+fn settings(session: &Session) -> String {
+    let last = match session.server_version_num() >= TRANSACTION_TIMEOUT {
+        true => "SET transaction_timeout = 0; ",
+        false => "",
+    };
+    format!("{SETTINGS}{last}")
+}
+
 /// Settings for a session of a run, and a mark where it is one of its streams; which backend it is.
 pub fn settle(session: &mut Session, stream_of: Option<&str>) -> Result<Backend, ConnectionError> {
-    let mut sql = SETTINGS.to_owned();
+    let mut sql = settings(session);
     if let Some(run_id) = stream_of {
         sql.push_str(&format!("SELECT pg_advisory_lock_shared({}); ", key("run", run_id)));
-    }
-    if session.server_version_num() >= TRANSACTION_TIMEOUT {
-        sql.push_str("SET transaction_timeout = 0; ");
     }
     sql.push_str(&format!(
         "SELECT {STARTED_US} AS started FROM pg_stat_activity WHERE pid = pg_backend_pid()"

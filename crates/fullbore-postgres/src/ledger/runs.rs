@@ -94,13 +94,15 @@ pub(super) fn ascii_json(value: &impl Serialize) -> String {
 /// What is kept of the tables; of those that the run has made, which ones they are.
 fn tables(session: &mut Session, plan: &Plan, postgres: &Postgres) -> Result<String> {
     let settings = Reading::of(session).map_err(failed)?;
-    let made = postgres.made();
+    let (made, baselines) = (postgres.made(), postgres.baselines());
     let targets = postgres.targets().iter().enumerate().zip(&plan.tables);
     let tables: Result<Vec<LedgerTable>> = targets
         .map(|((number, target), table)| {
             let relation = made.get(&number).unwrap_or(&target.relation);
             let recorded = RecordedTable::of(table);
-            LedgerTable::of(target, relation, &plan.run_id, settings.clone(), recorded)
+            let (id, settings) = (&plan.run_id, settings.clone());
+            let table = LedgerTable::of(target, relation, id, settings, recorded)?;
+            Ok(LedgerTable { baseline: baselines.get(&number).cloned(), ..table })
         })
         .collect();
     Ok(ascii_json(&tables?))
@@ -187,8 +189,8 @@ fn host() -> String {
     name.nodename().to_string_lossy().into_owned()
 }
 
-/// In the transaction that makes a target: which table it is.
-pub fn made(
+/// In the transaction that makes a target, or what replaces it: what is known of the tables by now.
+pub fn noted(
     session: &mut Session,
     ledger: &Ledger,
     plan: &Plan,

@@ -13,6 +13,7 @@ use crate::catalog::Relation;
 use crate::connection::QualifiedName;
 use crate::error::{failed, refuse};
 use crate::naming::kept;
+use crate::publish::replace::Baseline;
 use crate::reading::Reading;
 use crate::target::Target;
 
@@ -36,6 +37,9 @@ pub struct LedgerTable {
     /// Where the table that was replaced is kept, if it is: where [`kept`] has it, or it is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
+    /// What a table that is to be replaced was as the run began. Runs of older versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<Baseline>,
     /// The settings by which the server reads text. Runs of older versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<Reading>,
@@ -64,6 +68,7 @@ impl LedgerTable {
             signature: Some(relation.signature.clone()),
             is_unlogged: target.fills_unlogged(),
             kept: target.kept(run_id)?.map(|kept| kept.to_string()),
+            baseline: None,
             settings: Some(settings),
             shown: None,
             plan,

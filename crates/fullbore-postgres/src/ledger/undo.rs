@@ -16,6 +16,7 @@ use crate::connection::{QualifiedName, Session, quote_identifier, quote_literal}
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::naming::derived;
+use crate::publish::locking::{Frame, LockWait, insist};
 use crate::publish::partitions::end_sql;
 use crate::publish::{existing, made, replace};
 
@@ -30,18 +31,21 @@ impl Postgres {
                 ));
             }
         }
-        acting_as(&mut self.control(), run, |session| undo_alone(session, schema, run))
+        acting_as(&mut self.control(), run, |session| undo_alone(self, session, schema, run))
     }
 }
 
-fn undo_alone(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<u64> {
+fn undo_alone(
+    postgres: &Postgres,
+    session: &mut Session,
+    schema: &str,
+    run: &LedgerRun,
+) -> Result<u64> {
     locks::lock_job(session, &run.job)?;
-    session.execute("BEGIN").map_err(failed)?;
-    let rows = undo(session, schema, run).inspect_err(|_| {
-        // The first error is the one to tell.
-        let _ = session.execute("ROLLBACK");
-    })?;
-    session.execute("COMMIT").map_err(failed)?;
+    let (wait, frame) = (LockWait::of_command(), Frame::Transaction("BEGIN"));
+    let what = format!("undoing run {}", run.run_id);
+    let rows =
+        insist(postgres, session, &wait, frame, &what, |session| undo(session, schema, run))?;
     for table in run.tables.iter().filter(|table| table.creates) {
         made::drop_if_empty(session, &table.target, table.oid)?;
     }

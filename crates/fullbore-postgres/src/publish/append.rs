@@ -10,6 +10,7 @@ use crate::catalog::Column;
 use crate::connection::{Session, quote_identifier};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
+use crate::publish::locking::LockWait;
 use crate::target::Target;
 use crate::verify;
 
@@ -35,6 +36,23 @@ pub fn prepare(session: &mut Session, plan: &Plan, table: usize, target: &Target
     Ok(())
 }
 
+/// Locks the target as the INSERT will, where the role may: of a table whose columns alone it was granted,
+/// and of a foreign one, the INSERT itself is the first to lock it.
+fn lock(session: &mut Session, target: &Target) -> Result<()> {
+    let (oid, name) = (target.relation.oid, target.name());
+    let may = format!(
+        "SELECT relkind IN ('r', 'p') AND has_table_privilege(oid, 'INSERT') AS may
+           FROM pg_class WHERE oid = {oid}"
+    );
+    let rows = session.query(&may).map_err(failed)?;
+    if rows.first().and_then(|row| row.get("may")) == Some("t") {
+        session
+            .execute(&format!("LOCK TABLE ONLY {name} IN ROW EXCLUSIVE MODE"))
+            .map_err(|error| failed_while(error, &format!("appending to {name}")))?;
+    }
+    Ok(())
+}
+
 /// Inserts what was staged, `staged` rows; how many of them the target's own triggers kept out.
 pub fn show(
     postgres: &Postgres,
@@ -45,7 +63,10 @@ pub fn show(
 ) -> Result<u64> {
     let target = &postgres.targets()[table];
     let planned = postgres.planned(table);
+    lock(session, target)?;
     planned.check(session)?;
+    // Rows may have to wait for others' rows of the same key: that is no lock of the table.
+    session.execute("SET LOCAL lock_timeout = 0").map_err(failed)?;
     let columns = target.column_list(plan, table)?;
     let staging = target.staging(plan)?;
     ours(session, &staging, &target.relation)?;
@@ -57,6 +78,7 @@ pub fn show(
         .map_err(|error| failed_while(error, &format!("appending to {}", target.name())))?;
     // Once more: from here on the INSERT's own lock keeps the table what it is.
     planned.check(session)?;
+    session.execute(&LockWait::of(plan).set_local()).map_err(failed)?;
     verify::check_count(session, &target.name().to_string(), staged, inserted).and_then(
         |kept_out| {
             session.execute(&format!("DROP TABLE {staging}")).map_err(failed)?;

@@ -50,7 +50,7 @@ impl Kind {
 /// Tells other runs what this one does with its targets, or refuses since another one is at work on
 /// them. Held until the session ends.
 pub fn hold(postgres: &Postgres, session: &mut Session) -> Result<()> {
-    if locks::is_pooled(session).map_err(failed)? {
+    if postgres.is_pooled {
         // The lock would stay with a session that somebody else has next.
         return Ok(());
     }

@@ -3,28 +3,32 @@
 use std::sync::Mutex;
 
 use fullbore_core::error::Result;
+use fullbore_core::plan::Plan;
 
 use crate::catalog::IndexDefinition;
-use crate::connection::{ConnectionError, QualifiedName, quote_identifier, quote_literal};
+use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
+use crate::publish::locking::{Frame, LockWait, insist};
 
 /// Statements that must run one after the other, on one session.
 pub struct Job {
     /// What they are for, in the words of an error.
     pub what: String,
     pub statements: Vec<String>,
+    /// They lock tables that others use, to whom keys refer.
+    pub locks_others: bool,
 }
 
-/// Runs jobs on up to `sessions` sessions; the first error ends the rest.
-pub fn build(postgres: &Postgres, sessions: usize, jobs: Vec<Job>) -> Result<()> {
-    let workers = sessions.min(jobs.len());
+/// Runs jobs on up to as many sessions as the plan has streams; the first error ends the rest.
+pub fn build(postgres: &Postgres, plan: &Plan, jobs: Vec<Job>) -> Result<()> {
+    let workers = plan.streams.min(jobs.len());
     let jobs = Mutex::new(jobs.into_iter());
     let failure = Mutex::new(None);
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
-                if let Err(error) = work(postgres, &jobs, &failure) {
+                if let Err(error) = work(postgres, plan, &jobs, &failure) {
                     failure.lock().unwrap_or_else(|p| p.into_inner()).get_or_insert(error);
                 }
             });
@@ -35,6 +39,7 @@ pub fn build(postgres: &Postgres, sessions: usize, jobs: Vec<Job>) -> Result<()>
 
 fn work<T>(
     postgres: &Postgres,
+    plan: &Plan,
     jobs: &Mutex<std::vec::IntoIter<Job>>,
     failure: &Mutex<Option<T>>,
 ) -> Result<()> {
@@ -51,7 +56,16 @@ fn work<T>(
             None => session.insert(postgres.marked_session()?),
         };
         for sql in &job.statements {
-            session.execute(sql).map_err(|error| failed_while(error, &job.what))?;
+            let execute = |session: &mut Session| {
+                session.execute(sql).map(drop).map_err(|error| failed_while(error, &job.what))
+            };
+            match job.locks_others {
+                true => {
+                    let (wait, frame) = (LockWait::of(plan), Frame::Transaction("BEGIN"));
+                    insist(postgres, session, &wait, frame, &job.what, execute)?;
+                }
+                false => execute(session)?,
+            }
         }
     }
 }
@@ -75,7 +89,8 @@ pub fn job(index: &IndexDefinition, table: &QualifiedName, target: &QualifiedNam
         let tablespace = quote_literal(&index.tablespace).map_err(failed)?;
         sql = format!("SET LOCAL default_tablespace = {tablespace}; {sql}");
     }
-    Ok(Job { what: format!("building {known} of {target}"), statements: vec![sql] })
+    let what = format!("building {known} of {target}");
+    Ok(Job { what, statements: vec![sql], locks_others: false })
 }
 
 /// The statement that builds an index, or the constraint behind it, on another table.

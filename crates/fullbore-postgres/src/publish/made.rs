@@ -40,7 +40,7 @@ pub fn make(
         })?;
         postgres.note_made(table, relation);
         if let Some(ledger) = postgres.ledger() {
-            runs::made(session, ledger, plan, postgres)?;
+            runs::noted(session, ledger, plan, postgres)?;
         }
         session.execute("COMMIT").map_err(failed)?;
         Ok(())

@@ -6,6 +6,7 @@ pub mod append;
 pub mod exclusion;
 pub mod existing;
 pub mod indexes;
+pub mod locking;
 pub mod made;
 pub mod partitions;
 pub mod parts;
@@ -29,6 +30,8 @@ use crate::ledger::runs::{self, State};
 use crate::ledger::{Begun, Ledger};
 use crate::target::Target;
 use crate::verify::staged;
+use locking::{Frame, LockWait};
+use replace::Guard;
 
 /// Refuses, by name, what can't be published the way that is asked. Nothing is touched.
 pub fn check(
@@ -93,7 +96,7 @@ fn prepare_alone(
         Publish::Append if target.atomic => append::prepare(session, plan, table, target),
         Publish::Append => Ok(()),
         Publish::Replace => replace::prepare(postgres, session, plan, table, target),
-        Publish::Partitions => ranges::prepare(session, plan, table, target),
+        Publish::Partitions => ranges::prepare(postgres, session, plan, table),
     }
 }
 
@@ -102,6 +105,9 @@ fn prepare_alone(
 /// pieces, which did not wait for theirs. (A transaction that wrote no record doesn't wait, whether it
 /// has a number or not: `RecordTransactionCommit` in PostgreSQL's xact.c.)
 const BEGIN: &str = "BEGIN; SELECT pg_logical_emit_message(true, 'fullbore', 'the end of a run')";
+
+/// The same for a transaction that is open.
+const LOG: &str = "SELECT pg_logical_emit_message(true, 'fullbore', 'the end of a run')";
 
 fn commit(session: &mut Session) -> Result<()> {
     session.execute("COMMIT").map_err(failed)?;
@@ -196,32 +202,24 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
         for (table, target) in postgres.targets().iter().enumerate() {
             match target.publish {
                 Publish::Append => {}
-                Publish::Replace => jobs.extend(replace::index_jobs(postgres, plan, target)?),
+                Publish::Replace => jobs.extend(replace::index_jobs(postgres, plan, table)?),
                 Publish::Partitions => {
                     jobs.extend(partitions::index_jobs(postgres, plan, table, target)?);
                 }
             }
         }
-        indexes::build(postgres, plan.streams, jobs)
+        indexes::build(postgres, plan, jobs)
     })?;
     timed("publish", &mut || {
         if is_published {
             return Ok(());
         }
-        let mut session = postgres.control();
-        session.execute(BEGIN).map_err(failed)?;
-        let kept_out = show(postgres, &mut session, plan, committed).inspect_err(|_| {
-            // The first error is the one to tell.
-            let _ = session.execute("ROLLBACK");
-        })?;
-        commit(&mut session)?;
+        let kept_out = show_patiently(postgres, plan, committed)?;
         postgres.verification.add_kept_out(kept_out);
         Ok(())
     })?;
     if postgres.settings.analyze {
-        timed("analyze", &mut || {
-            indexes::build(postgres, plan.streams, analyze_jobs(postgres, plan)?)
-        })?;
+        timed("analyze", &mut || indexes::build(postgres, plan, analyze_jobs(postgres, plan)?))?;
     }
     if let Some(ledger) = postgres.ledger() {
         runs::finished(&mut postgres.control(), ledger)?;
@@ -229,29 +227,57 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
     Ok(phases)
 }
 
+/// Shows the rows of all tables in one transaction, which waits for others' locks as long as it was told
+/// to; how many rows the targets' own triggers kept out.
+fn show_patiently(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Result<u64> {
+    let wait = LockWait::of(plan);
+    let tables: Vec<&str> = plan.tables.iter().map(|table| table.name.as_str()).collect();
+    let what = &format!("publishing {}", tables.join(", "));
+    if let Some(mut guard) = postgres.live_guard() {
+        let Guard { session, is_sure } = guard.as_mut().expect("it is there");
+        session.execute(LOG).map_err(failed)?;
+        let shown = locking::insist(postgres, session, &wait, Frame::Savepoint, what, |session| {
+            show(postgres, session, plan, committed, is_sure)
+        })?;
+        // Its locks ended with the transaction.
+        *guard = None;
+        return Ok(shown);
+    }
+    let mut session = postgres.control();
+    let frame = Frame::Transaction(BEGIN);
+    locking::insist(postgres, &mut session, &wait, frame, what, |session| {
+        show(postgres, session, plan, committed, &mut false)
+    })
+}
+
 /// Shows the rows of all tables, in the transaction that is open, and says so in the ledger; how many
-/// rows the targets' own triggers kept out.
+/// rows the targets' own triggers kept out. Where writers are kept out already, `is_sure` says whether
+/// they were from the beginning on.
 fn show(
     postgres: &Postgres,
     session: &mut Session,
     plan: &Plan,
     committed: &[Committed],
+    is_sure: &mut bool,
 ) -> Result<u64> {
     let mut kept_out = 0;
     if let Some(ledger) = postgres.ledger() {
         let rows = committed.iter().map(|piece| piece.rows).sum();
         runs::check(session, ledger, (committed.len() as u64, rows))?;
     }
-    for (table, target) in postgres.targets().iter().enumerate() {
+    let targets = || postgres.targets().iter().enumerate();
+    // First what takes long and keeps no reader waiting.
+    for (table, _) in targets().filter(|(_, target)| target.atomic) {
+        let its = committed.iter().filter(|piece| piece.table == table);
+        let staged = its.map(|piece| piece.rows).sum();
+        kept_out += append::show(postgres, session, plan, table, staged)?;
+        staged::verify_shown(postgres, session, plan, table, committed)?;
+    }
+    replace::locks::take(postgres, session, plan, is_sure)?;
+    for (table, target) in targets() {
         match target.publish {
-            Publish::Append if target.atomic => {
-                let its = committed.iter().filter(|piece| piece.table == table);
-                let staged = its.map(|piece| piece.rows).sum();
-                kept_out += append::show(postgres, session, plan, table, staged)?;
-                staged::verify_shown(postgres, session, plan, table, committed)?;
-            }
             Publish::Append => {}
-            Publish::Replace => replace::show(session, plan, target)?,
+            Publish::Replace => replace::show(postgres, session, plan, table)?,
             Publish::Partitions => {
                 let its = committed.iter().filter(|piece| piece.table == table).count();
                 let its = postgres.ledger().map(|_| its);
@@ -275,6 +301,7 @@ fn analyze_jobs(postgres: &Postgres, plan: &Plan) -> Result<Vec<indexes::Job>> {
         jobs.push(indexes::Job {
             what: format!("gathering statistics of {name}"),
             statements: vec![format!("{what} {name}")],
+            locks_others: false,
         });
     };
     for (table, target) in postgres.targets().iter().enumerate() {
@@ -291,6 +318,8 @@ fn analyze_jobs(postgres: &Postgres, plan: &Plan) -> Result<Vec<indexes::Job>> {
 
 /// Takes away what the run made and did not show; what could not be taken away.
 pub fn abort(postgres: &Postgres, plan: &Plan) -> Vec<String> {
+    // Its locks would be in our own way.
+    *postgres.guard() = None;
     // The control session may be what was lost, or the only one that is to be had.
     let session = match postgres.ledger() {
         Some(ledger) => postgres.locked_control(ledger),

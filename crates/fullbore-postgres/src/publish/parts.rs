@@ -8,6 +8,7 @@ use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::Publish;
 use fullbore_core::plan::{Part, Plan};
 
+use super::locking::{Frame, LockWait, insist};
 use super::{BEGIN, append, commit, indexes, ours, partitions, ranges, replace};
 use crate::connection::{Session, quote_literal};
 use crate::destination::Postgres;
@@ -38,7 +39,7 @@ pub fn prepare(
     }
     let plans = plans_of_others(session, ledger, plan, part)?;
     let all: Vec<&Plan> = std::iter::once(plan).chain(&plans).collect();
-    ranges::try_ranges(session, &all, table, target)
+    ranges::try_ranges(postgres, session, &all, table)
 }
 
 /// Whether the table that all parts fill is still to be made. One that is there is theirs if another
@@ -138,7 +139,7 @@ pub fn phases(
                 }
             }
         }
-        indexes::build(postgres, plan.streams, jobs)?;
+        indexes::build(postgres, plan, jobs)?;
         timed("analyze", began);
     }
     finished(postgres, ledger, part)?;
@@ -181,7 +182,7 @@ fn index(postgres: &Postgres, plan: &Plan) -> Result<()> {
             jobs.extend(partitions::index_jobs(postgres, plan, table, target)?);
         }
     }
-    indexes::build(postgres, plan.streams, jobs)
+    indexes::build(postgres, plan, jobs)
 }
 
 /// Says that the part is loaded, and shows all parts if it was the last one.
@@ -217,7 +218,13 @@ fn publish(
             locks::end_sessions(session, &other.run_id);
         }
         build_shared_indexes(postgres, session, plan)?;
-        in_transaction(session, |session| show(session, postgres, ledger, plan, part))?;
+        let wait = LockWait::of(plan);
+        let frame = Frame::Transaction(BEGIN);
+        let tables: Vec<&str> = plan.tables.iter().map(|table| table.name.as_str()).collect();
+        let what = format!("publishing {}", tables.join(", "));
+        insist(postgres, session, &wait, frame, &what, |session| {
+            show(session, postgres, ledger, plan, part)
+        })?;
         Ok(Shown::Yes)
     })
 }
@@ -241,12 +248,12 @@ pub fn missing(known: &[KnownPart], part: &Part) -> Vec<String> {
 /// Indexes of a table that all parts filled: what a host that went away had built of them is found.
 fn build_shared_indexes(postgres: &Postgres, session: &mut Session, plan: &Plan) -> Result<()> {
     let mut jobs = Vec::new();
-    for target in postgres.targets() {
+    for (table, target) in postgres.targets().iter().enumerate() {
         if target.publish == Publish::Replace {
-            jobs.extend(replace::index_jobs_by(postgres, session, plan, target)?);
+            jobs.extend(replace::index_jobs_by(postgres, session, plan, table)?);
         }
     }
-    indexes::build(postgres, plan.streams, jobs)
+    indexes::build(postgres, plan, jobs)
 }
 
 /// Shows all rows, in the transaction that is open.
@@ -271,17 +278,19 @@ fn show(
         });
     }
     let others = plans_of_others(session, ledger, plan, part)?;
-    for (table, target) in postgres.targets().iter().enumerate() {
+    let targets = || postgres.targets().iter().enumerate();
+    for (table, _) in targets().filter(|(_, target)| target.atomic) {
+        let mut staged = 0;
+        for plan in std::iter::once(plan).chain(&others) {
+            staged += pieces_of(session, schema, &plan.run_id, table)?.1;
+        }
+        append::show(postgres, session, plan, table, staged)?;
+    }
+    replace::locks::take(postgres, session, plan, &mut false)?;
+    for (table, target) in targets() {
         match target.publish {
-            Publish::Append if target.atomic => {
-                let mut staged = 0;
-                for plan in std::iter::once(plan).chain(&others) {
-                    staged += pieces_of(session, schema, &plan.run_id, table)?.1;
-                }
-                append::show(postgres, session, plan, table, staged)?;
-            }
             Publish::Append => {}
-            Publish::Replace => replace::show(session, plan, target)?,
+            Publish::Replace => replace::show(postgres, session, plan, table)?,
             Publish::Partitions => {
                 let all: Vec<&Plan> = std::iter::once(plan).chain(&others).collect();
                 ranges::lock_if_replaced(session, &all, table, target)?;

@@ -4,29 +4,38 @@ use fullbore_core::error::Result;
 use fullbore_core::plan::{KeyBounds, Plan, PlannedPiece};
 
 use super::existing;
+use super::locking::{Frame, LockWait, insist};
 use super::partitions::{bounds, end_sql};
 use crate::connection::Session;
+use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
 use crate::naming::derived;
 use crate::target::Target;
 
 /// Lets the server judge the planned ranges before a row moves: each is attached, empty, in a
 /// transaction that is taken back.
-pub fn prepare(session: &mut Session, plan: &Plan, table: usize, target: &Target) -> Result<()> {
-    try_ranges(session, &[plan], table, target)
+pub fn prepare(
+    postgres: &Postgres,
+    session: &mut Session,
+    plan: &Plan,
+    table: usize,
+) -> Result<()> {
+    try_ranges(postgres, session, &[plan], table)
 }
 
 /// The same for the plans of all parts of a load together.
 pub fn try_ranges(
+    postgres: &Postgres,
     session: &mut Session,
     plans: &[&Plan],
     table: usize,
-    target: &Target,
 ) -> Result<()> {
-    session.execute("BEGIN").map_err(failed)?;
-    let result = try_each(session, plans, table, target);
-    session.execute("ROLLBACK").map_err(failed)?;
-    result
+    let target = &postgres.targets()[table];
+    let wait = LockWait::beforehand(plans[0]);
+    let what = format!("trying the new partitions of {}", target.name());
+    insist(postgres, session, &wait, Frame::Trial, &what, |session| {
+        try_each(session, plans, table, target)
+    })
 }
 
 fn try_each(session: &mut Session, plans: &[&Plan], table: usize, target: &Target) -> Result<()> {

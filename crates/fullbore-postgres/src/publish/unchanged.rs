@@ -31,6 +31,10 @@ impl Postgres {
 }
 
 impl Planned {
+    pub fn oid(&self) -> u32 {
+        self.0.oid
+    }
+
     /// The condition, in SQL, that the name stands for this table, unchanged.
     pub fn condition(&self) -> Result<String> {
         let Relation { oid, name, signature, .. } = &self.0;

@@ -47,12 +47,12 @@ impl<'a> Replacement<'a> {
     /// The same, with `meanwhile` between the building of indexes and the swap.
     pub fn run_until_shown(&self, meanwhile: impl FnOnce()) -> Result<()> {
         self.carry_out(|postgres, plan| {
-            let target = &postgres.targets()[0];
-            indexes::build(postgres, 2, replace::index_jobs(postgres, plan, target)?)?;
+            indexes::build(postgres, plan, replace::index_jobs(postgres, plan, 0)?)?;
             meanwhile();
             let mut session = Session::connect(postgres.options()).unwrap();
             session.execute("BEGIN").unwrap();
-            replace::show(&mut session, plan, target)?;
+            replace::locks::take(postgres, &mut session, plan, &mut false)?;
+            replace::show(postgres, &mut session, plan, 0)?;
             session.execute("COMMIT").unwrap();
             Ok(())
         })

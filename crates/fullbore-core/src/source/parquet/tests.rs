@@ -1,5 +1,6 @@
 //! What the feed of rows gives against what was written, however it was written, and in how little memory.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::Arc;
 
@@ -45,11 +46,13 @@ fn shape(types: &[(&str, FieldType)]) -> Arc<ParseShape> {
         name: (*name).into(),
         field,
         field_type: field_type.clone(),
+        guess: None,
     });
     Arc::new(ParseShape {
         fields: types.len(),
         columns: columns.collect(),
         field_names: types.iter().map(|(name, _)| (*name).into()).collect(),
+        orders: BTreeMap::new(),
     })
 }
 

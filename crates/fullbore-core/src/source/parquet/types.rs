@@ -218,6 +218,7 @@ mod tests {
             field_type,
             is_nullable: true,
             is_generated: false,
+            fills_itself: false,
         };
         let integers = FieldType::Array(Box::new(FieldType::Int32));
         let text = target("text", Some(FieldType::text()));

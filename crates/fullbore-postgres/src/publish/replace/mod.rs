@@ -1,8 +1,9 @@
 //! `replace`: a new table is filled beside the old one, indexed, and put in its place.
 //!
 //! The way of a replacement, a module per step: [`obstacles`] names what can't come along and
-//! refuses it before a row moves; [`staging`] makes the new table; `rebuild` builds indexes and
-//! foreign keys on it; [`show`] swaps the two in one transaction, with everything that hangs on
+//! refuses it before a row moves; [`writers`] notes who writes to the old table as the run begins;
+//! [`staging`] makes the new table; `rebuild` builds indexes and foreign keys on it; [`locks`] keeps others
+//! out for the swap, and looks for what they wrote; [`show`] swaps the two in one transaction, with everything that hangs on
 //! the old table as `carry` and `grants` tell it. Nothing is ever dropped by CASCADE: what was
 //! overlooked makes the swap fail, and the old table stays as it was.
 //!
@@ -18,10 +19,12 @@
 mod carry;
 mod definition;
 mod grants;
+pub mod locks;
 mod obstacles;
 mod rebuild;
 pub mod staging;
 pub mod undo;
+mod writers;
 
 use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::plan::Plan;
@@ -32,9 +35,12 @@ use crate::catalog::{self, Relation};
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
+use crate::ledger::runs;
 use crate::target::Target;
 
+pub use locks::Guard;
 pub use obstacles::check;
+pub use writers::Baseline;
 
 /// Makes the new table, empty and committed, for all sessions to fill.
 pub fn prepare(
@@ -46,14 +52,19 @@ pub fn prepare(
 ) -> Result<()> {
     let tablespace = postgres.tablespace(table)?;
     in_transaction(session, |session| {
-        let old = unchanged(session, target)?;
+        let old = unchanged(postgres, session, table)?;
+        let baseline = Baseline::take(session, &old.name, old.oid)?;
+        postgres.baselines().insert(table, baseline);
+        if let Some(ledger) = postgres.ledger() {
+            runs::noted(session, ledger, plan, postgres)?;
+        }
         staging::make(session, &old, &target.staging(plan)?, &tablespace)
     })
 }
 
 /// The old table's indexes and foreign keys on the new one.
-pub fn index_jobs(postgres: &Postgres, plan: &Plan, target: &Target) -> Result<Vec<Job>> {
-    index_jobs_by(postgres, &mut postgres.control(), plan, target)
+pub fn index_jobs(postgres: &Postgres, plan: &Plan, table: usize) -> Result<Vec<Job>> {
+    index_jobs_by(postgres, &mut postgres.control(), plan, table)
 }
 
 /// The same by a session that the caller has.
@@ -61,11 +72,11 @@ pub fn index_jobs_by(
     postgres: &Postgres,
     session: &mut Session,
     plan: &Plan,
-    target: &Target,
+    table: usize,
 ) -> Result<Vec<Job>> {
-    let staging = target.staging(plan)?;
+    let staging = postgres.targets()[table].staging(plan)?;
     in_transaction(session, |session| {
-        let old = unchanged(session, target)?;
+        let old = unchanged(postgres, session, table)?;
         let jobs =
             with_full_names(session, |session| rebuild::jobs(session, plan, &old, &staging))?;
         match postgres.is_later_attempt() {
@@ -75,14 +86,12 @@ pub fn index_jobs_by(
     })
 }
 
-/// Puts the new table in the old one's place, in the transaction that is open.
-pub fn show(session: &mut Session, plan: &Plan, target: &Target) -> Result<()> {
+/// Puts the new table in the old one's place, in the transaction that is open and has locked it.
+pub fn show(postgres: &Postgres, session: &mut Session, plan: &Plan, table: usize) -> Result<()> {
+    let target = &postgres.targets()[table];
     let name = target.name();
     let staging = target.staging(plan)?;
-    session
-        .execute(&format!("LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE"))
-        .map_err(|error| failed_while(error, &format!("replacing {name}")))?;
-    let old = unchanged(session, target)?;
+    let old = unchanged(postgres, session, table)?;
     obstacles::none(session, &old)?;
     let kept = target.kept(&plan.run_id)?;
     let statements =
@@ -124,11 +133,10 @@ fn swap(
 }
 
 /// The target as it is now, refused where it is no longer what the plan was made for.
-fn unchanged(session: &mut Session, target: &Target) -> Result<Relation> {
-    let planned = &target.relation;
+fn unchanged(postgres: &Postgres, session: &mut Session, table: usize) -> Result<Relation> {
+    let planned = &postgres.targets()[table].relation;
     let found = known(session, &planned.name)?;
-    // One that this run made was described in a transaction that was taken back.
-    if target.create.is_none() && found.oid != planned.oid {
+    if found.oid != postgres.planned(table).oid() {
         return Err(changed(&planned.name, "it was dropped and created again"));
     }
     let columns = |relation: &Relation| -> Vec<_> {

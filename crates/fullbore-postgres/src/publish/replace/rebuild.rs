@@ -101,6 +101,7 @@ pub fn jobs(
         let mut job = Job {
             what: format!("building {known} of {}", old.name),
             statements: build(index, staging, &name)?,
+            locks_others: false,
         };
         let mut locks = index.constraint.is_some() && !attaches(index);
         // A table's keys to itself need the index that they refer to, and nothing else.
@@ -116,7 +117,7 @@ pub fn jobs(
     }
     if !statements.is_empty() {
         let what = format!("checking the foreign keys of {}", old.name);
-        alone.push(Job { what, statements });
+        alone.push(Job { what, statements, locks_others: true });
     }
     shared.extend(alone);
     Ok(shared)

@@ -1,0 +1,175 @@
+//! Rows that others write to a table while its replacement is loaded: found before the swap, or kept out.
+//!
+//! A row shows the transaction that wrote it (`xmin`, also where it is frozen). So two things of the
+//! moment when the run begins are kept ([`Baseline`]): the next transaction's number, and the numbers
+//! of those that are at work, subtransactions included; a snapshot would not tell those. Whoever is neither
+//! had ended by then. Under a lock that keeps writers out, one scan then finds every row that was
+//! committed since. Updated rows are new ones; deleted rows leave nothing to find, unless all are gone at
+//! once (TRUNCATE), which gives the table another file.
+//!
+//! Numbers in rows have 32 bits. Between baseline and swap fewer than 2^31 are given out; a row that is
+//! older by 2^32 than one of these looks like it. That takes a server that has counted past 2^32.
+
+use std::collections::BTreeMap;
+
+use fullbore_core::error::{DestinationFailure, Error, Result};
+use fullbore_core::plan::Plan;
+use serde::{Deserialize, Serialize};
+
+use crate::connection::{QualifiedName, Session};
+use crate::destination::Postgres;
+use crate::error::failed_while;
+use crate::ledger::{parts, runs};
+
+/// What is known of a table that is to be replaced as its run begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// The number that the next transaction gets.
+    pub next: u64,
+    /// Transactions before it that are at work.
+    pub running: Vec<u64>,
+    /// Numbers that were not looked at, from the first to before the second: too many were given out since
+    /// the oldest transaction began. What they have written counts as new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<(u64, u64)>,
+    /// The table's file.
+    pub file: u32,
+    pub is_empty: bool,
+}
+
+/// So many numbers are looked at for those that are at work: a few seconds' work (0.2 s a million).
+const LOOKED_AT_MAX: u64 = 20_000_000;
+
+/// Transaction numbers in rows have 32 bits.
+const XID_BITS: u64 = 0xffff_ffff;
+
+impl Baseline {
+    /// The baseline as of now.
+    pub fn take(session: &mut Session, table: &QualifiedName, oid: u32) -> Result<Self> {
+        // One after the other: whoever has ended when it is asked about has committed all that it wrote.
+        let rows = session
+            .query(&format!(
+                "WITH taken AS MATERIALIZED (
+                    SELECT pg_snapshot_xmin(s)::text::bigint AS oldest,
+                           pg_snapshot_xmax(s)::text::bigint AS next
+                      FROM (SELECT pg_current_snapshot() AS s) AS now)
+                 SELECT oldest, next, pg_relation_filenode({oid}) AS file,
+                        NOT EXISTS (SELECT FROM ONLY {table}) AS is_empty,
+                        (SELECT string_agg(x::text, ' ')
+                           FROM generate_series(greatest(oldest, next - {LOOKED_AT_MAX}), next - 1) AS x
+                          WHERE pg_xact_status(x::text::xid8) = 'in progress') AS running
+                   FROM taken"
+            ))
+            .map_err(|error| failed_while(error, &format!("looking at {table}")))?;
+        let row = rows.first().ok_or_else(|| odd(table))?;
+        let number = |name: &str| row.get(name).and_then(|n| n.parse::<u64>().ok());
+        let running = row.get("running").unwrap_or_default().split_whitespace();
+        let next = number("next").ok_or_else(|| odd(table))?;
+        let oldest = number("oldest").ok_or_else(|| odd(table))?;
+        let looked_from = next.saturating_sub(LOOKED_AT_MAX);
+        Ok(Self {
+            next,
+            unknown: (oldest < looked_from).then_some((oldest, looked_from)),
+            running: running.filter_map(|xid| xid.parse().ok()).collect(),
+            file: number("file").unwrap_or(0) as u32,
+            is_empty: row.get("is_empty") == Some("t"),
+        })
+    }
+
+    /// Refuses the swap of a table that others have written to since, in the transaction that has locked
+    /// their writers out.
+    pub fn check(&self, session: &mut Session, table: &QualifiedName, oid: u32) -> Result<()> {
+        let age = |xid: u64| format!("age('{}'::xid)", xid & XID_BITS);
+        // By their ages, the oldest first: from the baseline's next number to the one that is next now.
+        let mut is_new = format!("age(t.xmin) BETWEEN a.next AND {}", age(self.next));
+        if let Some((from, before)) = self.unknown {
+            is_new += &format!(" OR age(t.xmin) BETWEEN {} AND {}", age(before - 1), age(from));
+        }
+        if !self.running.is_empty() {
+            let running: Vec<String> =
+                self.running.iter().map(|xid| (xid & XID_BITS).to_string()).collect();
+            is_new += &format!(" OR t.xmin = ANY ('{{{}}}'::xid[])", running.join(","));
+        }
+        let rows = session
+            .query(&format!(
+                "SELECT count(t.xmin) AS rows, count(*) FILTER (WHERE {is_new}) AS new,
+                        pg_relation_filenode({oid}) AS file
+                   FROM (SELECT age((pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+                                     & {XID_BITS})::text::xid) AS next) AS a
+                   LEFT JOIN ONLY {table} AS t ON true"
+            ))
+            .map_err(|error| failed_while(error, &format!("looking at {table}")))?;
+        let row = rows.first().ok_or_else(|| odd(table))?;
+        let number = |name: &str| row.get(name).and_then(|n| n.parse::<u64>().ok());
+        let (Some(rows), Some(new), file) = (number("rows"), number("new"), number("file")) else {
+            return Err(odd(table));
+        };
+        if new > 0 {
+            let (rows, lost) = match new {
+                1 => (
+                    "row",
+                    "was inserted or updated by others since this run began, and replacing the \
+                              table would lose it",
+                ),
+                _ => (
+                    "rows",
+                    "were inserted or updated by others since this run began, and replacing the \
+                               table would lose them",
+                ),
+            };
+            return Err(written(&format!("{new} {rows} of {table} {lost}")));
+        }
+        let has_other_file = file.is_some_and(|file| file != u64::from(self.file));
+        if has_other_file && rows == 0 && !self.is_empty {
+            return Err(written(&format!(
+                "{table} was emptied by somebody since this run began, and replacing it would fill it again"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The baselines of a run's tables, by number; of a load in parts those of the part that began first.
+pub fn baselines(
+    postgres: &Postgres,
+    session: &mut Session,
+    plan: &Plan,
+) -> Result<BTreeMap<usize, Baseline>> {
+    let Some(ledger) = postgres.ledger() else { return Ok(postgres.baselines().clone()) };
+    let mut ids = vec![plan.run_id.clone()];
+    if let Some(part) = &plan.continuity.part {
+        let parts = parts::of_whole(session, &ledger.schema, &part.whole)?;
+        ids = parts.into_iter().map(|part| part.run_id.to_string()).collect();
+    }
+    let mut baselines: BTreeMap<usize, Baseline> = BTreeMap::new();
+    for id in ids {
+        let runs = runs::find(session, &ledger.schema, &runs::Which::Run(&id))?;
+        for (number, table) in runs.iter().flat_map(|run| run.tables.iter().enumerate()) {
+            let Some(found) = &table.baseline else { continue };
+            if baselines.get(&number).is_none_or(|known| found.next < known.next) {
+                baselines.insert(number, found.clone());
+            }
+        }
+    }
+    Ok(baselines)
+}
+
+fn written(message: &str) -> Error {
+    Error::Destination {
+        message: message.to_owned(),
+        hint: Some(
+            "what was loaded is kept: `fullbore runs resume RUN --replace-anyway` replaces the table all \
+             the same; --lock-writers keeps writers out from the beginning"
+                .to_owned(),
+        ),
+        kind: DestinationFailure::Changed,
+    }
+}
+
+fn odd(table: &QualifiedName) -> Error {
+    Error::Destination {
+        message: format!("the server does not say who wrote to {table}"),
+        hint: None,
+        kind: DestinationFailure::Other,
+    }
+}
