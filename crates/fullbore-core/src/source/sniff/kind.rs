@@ -92,7 +92,7 @@ pub fn is_local_date(cell: &[u8]) -> bool {
     let parts: Vec<&[u8]> = day.split(|byte| byte == separator).collect();
     let is_part =
         |part: &&[u8]| matches!(part.len(), 1 | 2 | 4) && part.iter().all(u8::is_ascii_digit);
-    if parts.len() != 3 || !parts.iter().all(|part| is_part(&part)) || parts[1].len() == 4 {
+    if parts.len() != 3 || !parts.iter().all(is_part) || parts[1].len() == 4 {
         return false;
     }
     let values: Vec<u32> = parts

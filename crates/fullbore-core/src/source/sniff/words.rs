@@ -39,10 +39,9 @@ fn words(text: &str) -> Vec<String> {
     let mut word = String::new();
     let mut was_lower = false;
     for c in text.chars() {
-        if !c.is_alphabetic() || c.is_uppercase() && was_lower {
-            if !word.is_empty() {
-                words.push(std::mem::take(&mut word));
-            }
+        let ends = !c.is_alphabetic() || c.is_uppercase() && was_lower;
+        if ends && !word.is_empty() {
+            words.push(std::mem::take(&mut word));
         }
         if c.is_alphabetic() {
             word.extend(c.to_lowercase());
