@@ -37,6 +37,8 @@ use crate::writer::PostgresWriter;
 pub struct Settings {
     pub tablespaces: Vec<String>,
     pub allow_publication: bool,
+    /// Direct loads are allowed where `wal_level` is logical.
+    pub skip_logical_decoding: bool,
     /// Gather statistics once the rows are shown.
     pub analyze: bool,
 }

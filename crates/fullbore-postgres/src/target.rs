@@ -238,7 +238,8 @@ impl Postgres {
             direct: None,
         };
         if request.method != Method::Copy {
-            target.probe = Some(probe::probe(session, &target)?);
+            let skip_decoding = self.settings.skip_logical_decoding;
+            target.probe = Some(probe::probe(session, &target, skip_decoding)?);
         }
         Ok(target)
     }
