@@ -225,6 +225,7 @@ fn assemble_table(
         pieces = to.pieces(&sources, &shapes.typed, pieces, &mut partition_notes)?;
     }
     let mut notes = sources.notes.clone();
+    notes.extend(target.iter().flat_map(|target| target.notes.clone()));
     notes.extend(schema.warnings);
     notes.extend(shapes.rounded.iter().map(|column| {
         format!("column {column} is stored in nanoseconds; PostgreSQL keeps microseconds, to which they are rounded")

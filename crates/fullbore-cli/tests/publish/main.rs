@@ -6,5 +6,6 @@ mod common;
 
 mod one_target;
 mod same_table;
+mod slots;
 mod waits;
 mod writers;
