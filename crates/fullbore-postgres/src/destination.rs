@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use fullbore_core::destination::{
-    Committed, Destination, Encoder, Lane, Phase, Proven, Retrace, Standing, Summer, Writer,
+    Committed, Destination, Encoder, Lane, Phase, Proven, Retrace, Standing, Strain, Summer, Writer,
 };
 use fullbore_core::error::Result;
 use fullbore_core::observe::Watch;
@@ -338,10 +338,10 @@ impl Destination for Postgres {
         self.verification.proven()
     }
 
-    fn strain(&self, plan: &Plan) -> Result<Vec<String>> {
+    fn strain(&self, plan: &Plan) -> Result<Strain> {
         match &plan.continuity.pause_when {
             Some(limits) => self.look_for_strain(plan, limits),
-            None => Ok(Vec::new()),
+            None => Ok(Strain::default()),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use super::state::{Active, Again, State};
-use super::{Claim, Schedule, Unit};
+use super::{Claim, Hold, Schedule, Unit};
 use crate::constants::{BUFFER_BYTES_KEPT, CAREFUL_AFTER_PIECES, QUEUE_BLOCKS_PER_STREAM};
 use crate::destination::{Committed, Lane};
 use crate::error::{Error, Result};
@@ -24,7 +24,7 @@ impl Schedule<'_> {
     pub fn claim(&self) -> Result<Option<Claim>> {
         let mut state = self.lock();
         loop {
-            state = self.wait_if_held(state);
+            state = self.wait_if_held(state, &[Hold::BetweenPieces, Hold::Everywhere]);
             if state.closed || state.is_stopping || self.interrupted.load(Ordering::Relaxed) {
                 return Ok(None);
             }
@@ -167,7 +167,7 @@ impl Schedule<'_> {
         let mut state = self.lock();
         let arrived = find(&mut state, piece).arrived.clone();
         loop {
-            state = self.wait_if_held(state);
+            state = self.wait_if_held(state, &[Hold::Everywhere]);
             if state.failure.is_some() {
                 // The cause is kept in the schedule; this stream only has to stop.
                 return Err(Error::Interrupted);
