@@ -222,6 +222,10 @@ pub fn logical_slots_of_all_tables(
     Ok(found.iter().map(|row| (text(row, "slot_name"), text(row, "plugin"))).collect())
 }
 
+/// The options of a column that are its user's, as SQL: a server may keep its own beside them, as Debian's
+/// 15.20 keeps the version of its catalog entry in every column (`pg_attver`).
+pub const COLUMN_OPTIONS: &str = "('n_distinct', 'n_distinct_inherited')";
+
 /// An index or constraint to be built on a new table as it is on another one.
 #[derive(Debug, Clone)]
 pub struct IndexDefinition {
