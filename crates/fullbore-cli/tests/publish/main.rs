@@ -7,5 +7,6 @@ mod common;
 mod one_target;
 mod same_table;
 mod slots;
+mod statistics;
 mod waits;
 mod writers;
