@@ -111,7 +111,7 @@ impl Watch {
         let session = match &mut self.session {
             Some(session) => session,
             None => {
-                let mut session = postgres.session()?;
+                let mut session = postgres.session_now()?;
                 locks::settle(&mut session, None).map_err(doing)?;
                 self.session.insert(session)
             }

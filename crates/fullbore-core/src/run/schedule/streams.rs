@@ -226,6 +226,23 @@ impl Schedule<'_> {
         state.lost.get_or_insert(why);
     }
 
+    /// Gives a piece back of which nothing was sent, for another stream or later; false where its source
+    /// can't be read again.
+    pub fn give_back(&self, piece: &PlannedPiece) -> bool {
+        let is_given_back = !self.is_read_on(piece);
+        if is_given_back {
+            let mut state = self.lock();
+            self.deactivate(&mut state, piece.number);
+            state.waiting.push_front(piece.clone());
+        }
+        is_given_back
+    }
+
+    /// Whether no stream has a piece.
+    pub fn is_idle(&self) -> bool {
+        self.lock().active.is_empty()
+    }
+
     /// The piece is to be repeated as text; false where its source can't be read again.
     pub fn repeat_as_text(&self, piece: &PlannedPiece) -> bool {
         let mut state = self.lock();
@@ -261,7 +278,7 @@ impl Schedule<'_> {
 
     /// Whether a piece is made of what a source gave while it was read on: it can't be read again
     /// by itself.
-    fn is_read_on(&self, piece: &PlannedPiece) -> bool {
+    pub fn is_read_on(&self, piece: &PlannedPiece) -> bool {
         let files = &self.plan.tables[piece.table].files;
         match &piece.input {
             PieceInput::Stream { .. } => true,
