@@ -3,7 +3,8 @@
  *
  * A table is loaded when it is empty, or when all it holds came from earlier direct loads of the
  * same transaction. So for each storage we remember how many blocks it had when we left it. Were
- * a row put behind these by anyone else, there would be more of them.
+ * a row put behind these by anyone else, there would be more of them. A TRUNCATE of storage that is
+ * new happens in place, and others may then fill just as many blocks: so it is forgotten before.
  *
  * Subtransactions need nothing. A direct load asks for storage that is new in the very
  * subtransaction, so what is remembered goes with it: when that is rolled back, the storage is
@@ -13,11 +14,14 @@
 #include "state.h"
 
 #include "access/xact.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
 #include "utils/memutils.h"
 
 typedef struct FbWritten
 {
 	FbLocator	locator;
+	Oid			table;
 	BlockNumber blocks;
 	struct FbWritten *next;
 } FbWritten;
@@ -41,10 +45,26 @@ transaction_ends(XactEvent event, void *argument)
 	}
 }
 
+static object_access_hook_type previous_hook = NULL;
+
+static void
+object_accessed(ObjectAccessType access, Oid class, Oid object, int sub, void *argument)
+{
+	if (previous_hook != NULL)
+		previous_hook(access, class, object, sub, argument);
+	if (access != OAT_TRUNCATE || class != RelationRelationId)
+		return;
+	for (FbWritten *at = written; at != NULL; at = at->next)
+		if (at->table == object)
+			at->blocks = 0;
+}
+
 void
 fb_state_init(void)
 {
 	RegisterXactCallback(transaction_ends, NULL);
+	previous_hook = object_access_hook;
+	object_access_hook = object_accessed;
 }
 
 static FbWritten *
@@ -73,6 +93,7 @@ fb_state_remember(Relation rel, BlockNumber blocks)
 	{
 		found = MemoryContextAlloc(TopTransactionContext, sizeof(FbWritten));
 		found->locator = FbRelationLocator(rel);
+		found->table = RelationGetRelid(rel);
 		found->next = written;
 		written = found;
 	}

@@ -66,6 +66,28 @@ def test_nothing_survives_a_rollback(session: Connection, options: str) -> None:
     assert_sound(session, "t")
 
 
+def test_rows_that_others_put_in_after_a_truncate_in_place_are_not_taken_for_loaded(
+    session: Connection,
+) -> None:
+    session.query(f"BEGIN; CREATE TABLE t {SHAPE}")
+    load_rows(session, "t", ROWS)
+    size = session.value("SELECT pg_relation_size('t')")
+    session.query("TRUNCATE t")
+    copy_text(session, "t", ROWS)
+    assert session.value("SELECT pg_relation_size('t')") == size, "the test would prove nothing"
+    refused(session, "55000")
+    session.query("ROLLBACK")
+    # One that is empty is loaded as ever.
+    session.query(f"BEGIN; CREATE TABLE t {SHAPE}")
+    load_rows(session, "t", ROWS)
+    session.query("TRUNCATE t")
+    load_rows(session, "t", ROWS)
+    load_rows(session, "t", ROWS)
+    session.query("COMMIT")
+    assert session.value("SELECT count(*) FROM t") == "2000"
+    assert_sound(session, "t")
+
+
 def test_loads_follow_one_another(session: Connection) -> None:
     session.query(f"CREATE TABLE copied {SHAPE}")
     for _ in range(3):

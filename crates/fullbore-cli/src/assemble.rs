@@ -41,6 +41,33 @@ fn automatic_streams() -> usize {
     (2 * cores).clamp(2, 16)
 }
 
+/// The streams of a load, and what is to be said where there are not connections enough for them. Beside the
+/// session that is open, one watches the server, and one what `--pause-when` is about.
+fn streams_of(job: &Job, postgres: Option<&Postgres>) -> Result<(usize, Option<String>)> {
+    let wanted = match job.streams {
+        Count::Fixed(streams) => streams,
+        Count::Auto => automatic_streams(),
+    };
+    let room = postgres.map(Postgres::room).transpose()?.flatten();
+    let Some(room) = room else { return Ok((wanted, None)) };
+    let beside = 1 + usize::from(job.pause_when.is_some());
+    let most = room.left.saturating_sub(beside).max(1);
+    if wanted <= most {
+        return Ok((wanted, None));
+    }
+    let words = &room.words;
+    Ok(match job.streams {
+        Count::Auto => (most, Some(format!("{most} of {wanted} streams: {words}"))),
+        Count::Fixed(_) => {
+            let note = format!(
+                "{wanted} streams were asked for, but {words}: streams without a connection leave their \
+                 work to the others"
+            );
+            (wanted, Some(note))
+        }
+    })
+}
+
 /// Makes the plan; nothing is touched. Without a server the columns are inferred. Of a run that goes
 /// on, the cuts are taken as they were, and all else must come out as it was.
 pub fn assemble(
@@ -49,10 +76,7 @@ pub fn assemble(
     reject_dir: PathBuf,
     earlier: Option<&LedgerRun>,
 ) -> Result<Assembled> {
-    let streams = match job.streams {
-        Count::Fixed(streams) => streams,
-        Count::Auto => automatic_streams(),
-    };
+    let (streams, crowded) = streams_of(job, postgres)?;
     let parsers = match job.parsers {
         Count::Fixed(parsers) => parsers,
         Count::Auto => std::thread::available_parallelism().map_or(2, usize::from).min(streams),
@@ -102,6 +126,9 @@ pub fn assemble(
         statements.push(made.statement);
         targets.extend(made.target);
         pieces.extend(made.pieces);
+    }
+    if let Some(table) = tables.first_mut() {
+        table.notes.extend(crowded);
     }
     let plan = Plan {
         run_dir: runs_dir()?.join(&run_id),
@@ -225,6 +252,7 @@ fn assemble_table(
         pieces = to.pieces(&sources, &shapes.typed, pieces, &mut partition_notes)?;
     }
     let mut notes = sources.notes.clone();
+    notes.extend(target.iter().flat_map(|target| target.notes.clone()));
     notes.extend(schema.warnings);
     notes.extend(shapes.rounded.iter().map(|column| {
         format!("column {column} is stored in nanoseconds; PostgreSQL keeps microseconds, to which they are rounded")

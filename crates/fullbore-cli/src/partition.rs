@@ -1,14 +1,16 @@
 //! Pieces that become partitions: their ranges from the job, from empty partitions of the target,
 //! or from the files' keys.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{Publish, TableJob};
-use fullbore_core::parse::types::ParseShape;
+use fullbore_core::parse::types::{FieldType, ParseShape};
 use fullbore_core::plan::keys::scan::KeyScanner;
 use fullbore_core::plan::keys::{Key, KeyColumn};
 use fullbore_core::plan::look::Sources;
+use fullbore_core::plan::partitions::pattern::Pattern;
 use fullbore_core::plan::partitions::{Request, Slot};
 use fullbore_core::plan::pieces::piece_bytes;
 use fullbore_core::plan::{FileRange, KeyBounds, KeyEnd, KeyLimits, PieceInput, PlannedPiece};
@@ -72,12 +74,15 @@ impl PartitionTarget<'_> {
         refuse_judged(sources, &key)?;
         let column = shape.columns.iter().position(|column| column.name == key.name);
         let from_job = !self.job.partition_bounds.is_empty();
-        let written = match from_job {
+        let mut written = match from_job {
             true => self.slots_of_job(&key)?,
             false => self.slots_of_target(&key)?,
         };
+        let pattern = if from_job { None } else { self.pattern(&key, &written) };
+        let stretches = stretches(sources, pieces);
         let slots: Vec<Slot> = written.iter().map(|written| written.slot.clone()).collect();
-        let request = Request {
+        let all_slots: Vec<Slot>;
+        let mut request = Request {
             scanner: KeyScanner {
                 files: &sources.files,
                 format: &sources.format,
@@ -91,7 +96,24 @@ impl PartitionTarget<'_> {
             piece_bytes: piece_bytes(&sources.files, self.streams),
             is_part: self.is_part,
         };
-        let partitions = request.partitions(stretches(sources, pieces))?;
+        let mut regions = request.regions(stretches.clone())?;
+        let outside: Vec<(Key, Key)> = regions.outside().collect();
+        if let Some(pattern) = pattern.filter(|_| !outside.is_empty()) {
+            let made = self.slots_of_pattern(&key, &pattern, &outside, &written)?;
+            if let Some(made) = made {
+                written.extend(made);
+                written.sort_by_key(|written| written.slot.lower.unwrap_or(Key::MIN));
+                all_slots = written.iter().map(|written| written.slot.clone()).collect();
+                request = Request { slots: &all_slots, ..request };
+                regions = request.regions(stretches)?;
+                notes.push(format!(
+                    "rows outside the partitions of {} get new ones by their pattern, {} each",
+                    self.target.name(),
+                    pattern.words(&key)
+                ));
+            }
+        }
+        let partitions = request.partitions(regions)?;
         let mut pieces = Vec::with_capacity(partitions.len());
         for partition in partitions {
             let column = column.expect("the key is among the columns");
@@ -134,6 +156,90 @@ impl PartitionTarget<'_> {
             notes.push(REPLACES.to_owned());
         }
         Ok(pieces)
+    }
+
+    /// The pattern that the target's partitions follow, those with open ends left out.
+    fn pattern(&self, key: &KeyColumn, slots: &[WrittenSlot]) -> Option<Pattern> {
+        let clock = on_the_clock(key);
+        let end = |end: &KeyEnd| clock.of_text(without_zone(key, end.value()?));
+        let closed = slots
+            .iter()
+            .filter(|written| written.slot.lower.is_some() && written.slot.upper.is_some());
+        let ranges: Option<Vec<_>> =
+            closed.map(|written| end(&written.lower).zip(end(&written.upper))).collect();
+        Pattern::of(&ranges?, &clock)
+    }
+
+    /// Slots by the target's pattern for keys outside all of its partitions; none where numbers would need
+    /// too many, which then become partitions as they come.
+    fn slots_of_pattern(
+        &self,
+        key: &KeyColumn,
+        pattern: &Pattern,
+        outside: &[(Key, Key)],
+        slots: &[WrittenSlot],
+    ) -> Result<Option<Vec<WrittenSlot>>> {
+        let clock = on_the_clock(key);
+        // As clocks show them, keys of a zone are a day away at most.
+        let shift = if clock.field_type == key.field_type { 0 } else { MICROSECONDS_OF_A_DAY };
+        let mut ranges = BTreeSet::new();
+        for (first, last) in outside {
+            let (first, last) = (first - shift, last + shift);
+            let is_far = pattern.count(first, last) > PATTERN_PARTITIONS_MAX as Key;
+            if is_far && !is_moment(key) {
+                return Ok(None);
+            }
+            let mut range = pattern.around(first);
+            while !is_far && range.0 <= last {
+                ranges.insert(range);
+                range = pattern.around(range.1);
+            }
+            if is_far || ranges.len() > PATTERN_PARTITIONS_MAX {
+                return Err(self.far_away(key, pattern, outside));
+            }
+        }
+        let mut made = Vec::new();
+        for (lower, upper) in ranges {
+            let (lower, lower_key) = self.given_end(key, &clock.text(lower))?;
+            let (upper, upper_key) = self.given_end(key, &clock.text(upper))?;
+            let (Some(from), Some(to)) = (lower_key, upper_key) else { continue };
+            let holds = |(first, last): &(Key, Key)| *first < to && *last >= from;
+            if outside.iter().any(holds) {
+                let slot = Slot { lower: lower_key, upper: upper_key };
+                let slot = WrittenSlot { slot, lower, upper, partition: None };
+                made.extend(beside(slot, slots));
+            }
+        }
+        if self.is_part && !made.is_empty() {
+            return Err(Error::usage_with_hint(
+                format!(
+                    "keys are outside the partitions of {}, and hosts that load together can't each make \
+                     a new one by their pattern ({} each)",
+                    self.target.name(),
+                    pattern.words(&clock)
+                ),
+                "create these partitions before the load",
+            ));
+        }
+        Ok(Some(made))
+    }
+
+    fn far_away(&self, key: &KeyColumn, pattern: &Pattern, outside: &[(Key, Key)]) -> Error {
+        let first = outside.iter().map(|(first, _)| *first).min().unwrap_or_default();
+        let last = outside.iter().map(|(_, last)| *last).max().unwrap_or_default();
+        Error::usage_with_hint(
+            format!(
+                "{} from {} to {} is outside the partitions of {}: new ones by their pattern ({} each) \
+                 would be more than {PATTERN_PARTITIONS_MAX}",
+                key.name,
+                key.text(first),
+                key.text(last),
+                self.target.name(),
+                pattern.words(key)
+            ),
+            "look for wrong keys in the files, or say with --partition-bounds A,B,C which partitions to \
+             make, or create them before the load",
+        )
     }
 
     fn key(&self, shape: &ParseShape) -> Result<KeyColumn> {
@@ -229,6 +335,60 @@ impl PartitionTarget<'_> {
     }
 }
 
+/// So many partitions at most are made by the target's own pattern.
+const PATTERN_PARTITIONS_MAX: usize = 1_000;
+
+const MICROSECONDS_OF_A_DAY: Key = 86_400_000_000;
+
+fn is_moment(key: &KeyColumn) -> bool {
+    use fullbore_core::parse::types::FieldType::{Date, Timestamp, TimestampTz};
+    matches!(key.field_type, Date | Timestamp | TimestampTz { .. })
+}
+
+/// Keys as the clocks of the session's zone show them: months begin at midnight there.
+fn on_the_clock(key: &KeyColumn) -> KeyColumn {
+    match key.field_type {
+        FieldType::TimestampTz { .. } => {
+            KeyColumn { field_type: FieldType::Timestamp, ..key.clone() }
+        }
+        _ => key.clone(),
+    }
+}
+
+/// A bound without the zone behind it.
+fn without_zone<'a>(key: &KeyColumn, bound: &'a str) -> &'a str {
+    let zone = match key.field_type {
+        // Behind the date, which has signs of its own.
+        FieldType::TimestampTz { .. } => {
+            bound.char_indices().skip(10).find(|(_, sign)| matches!(sign, '+' | '-'))
+        }
+        _ => None,
+    };
+    zone.map_or(bound, |(at, _)| &bound[..at])
+}
+
+/// What of a new slot is beside the partitions that are there, which may have open ends.
+fn beside(mut made: WrittenSlot, slots: &[WrittenSlot]) -> Option<WrittenSlot> {
+    for there in slots {
+        let (from, to) = (made.slot.lower?, made.slot.upper?);
+        let begins_before = there.slot.lower.is_none_or(|lower| lower <= from);
+        let ends_after = there.slot.upper.is_none_or(|upper| upper >= to);
+        let meets = there.slot.lower.is_none_or(|lower| lower < to)
+            && there.slot.upper.is_none_or(|upper| upper > from);
+        match (meets, begins_before, ends_after) {
+            (false, ..) => {}
+            (true, true, true) => return None,
+            (true, true, false) => {
+                (made.slot.lower, made.lower) = (there.slot.upper, there.upper.clone());
+            }
+            (true, false, _) => {
+                (made.slot.upper, made.upper) = (there.slot.lower, there.lower.clone());
+            }
+        }
+    }
+    Some(made)
+}
+
 /// The key at an end of a range; `None` at an open one.
 fn key_of(key: &KeyColumn, end: &KeyEnd) -> Result<Option<Key>> {
     let Some(text) = end.value() else { return Ok(None) };
@@ -249,10 +409,8 @@ enum Beyond {
 
 /// Bounds that no key of the files reaches: infinity, years before the first and after 9999.
 fn beyond(key: &KeyColumn, end: &KeyEnd) -> Option<Beyond> {
-    use fullbore_core::parse::types::FieldType::{Date, Timestamp, TimestampTz};
-    let is_moment = matches!(key.field_type, Date | Timestamp | TimestampTz { .. });
     let bound = end.value()?;
-    if !is_moment || key.of_text(bound).is_some() {
+    if !is_moment(key) || key.of_text(bound).is_some() {
         return None;
     }
     let year = bound.split('-').next().unwrap_or_default();

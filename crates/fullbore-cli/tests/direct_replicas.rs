@@ -232,13 +232,39 @@ fn logical_replication_is_refused() {
         falls_back(&database, &files, "replace", "while changes are decoded");
         database.psql("SELECT pg_drop_replication_slot('reader')");
 
-        // A slot of another database reads nothing of this one.
+        // A slot of another database reads nothing of this one; but one on a standby might.
         cluster.psql(made);
+        let (publish, allowed) = (["--publish", "replace"], "--skip-logical-decoding");
+        refused_as_decoded(&database, &files);
         let file = files.write("few.csv", "1,a\n2,b\n");
-        let args = ["--publish", "replace", "--method", "direct", "--header", "none"];
+        let args = [&publish[..], &["--method", "direct", "--header", "none", allowed]].concat();
         let output = files.load(&database, &file, "t", &args);
         assert_eq!(output.code, 0, "{}", output.stderr);
+
+        // What the option allows is what can't be seen, not what is there.
+        assert_ne!(database.psql(&made.replace("reader", "own")), "");
+        let output = files.load(&database, &file, "t", &args);
+        assert_eq!(output.code, 2, "{}", output.stderr);
+        assert!(output.stderr.contains("while changes are decoded"), "{}", output.stderr);
     }
+}
+
+/// `auto` loads by COPY and says why; `direct` is refused and names the option.
+fn refused_as_decoded(database: &TestDatabase<'_>, files: &Files) {
+    let why = "wal_level is logical, and rows that are loaded directly are not decoded";
+    let file = files.write("few.csv", "1,a\n2,b\n");
+    let common = ["--publish", "replace", "--header", "none"];
+    let output = files.load(database, &file, "t", &[&["--method", "direct"][..], &common].concat());
+    assert_eq!(output.code, 2, "{}", output.stderr);
+    assert!(output.stderr.contains(why), "{}", output.stderr);
+    assert!(output.stderr.contains("--skip-logical-decoding"), "{}", output.stderr);
+    let plan = [&["plan", &file, "--to", database.url(), "--table", "t"][..], &common].concat();
+    let said = files.fullbore(&plan).stdout;
+    let method = said.lines().find(|line| line.starts_with("  method: ")).unwrap_or_default();
+    assert!(method.starts_with("  method: copy, since ") && method.contains(why), "{said}");
+    let output = files.load(database, &file, "t", &[&["--json"][..], &common].concat());
+    let said: serde_json::Value = serde_json::from_str(&output.stdout).expect("JSON");
+    assert_eq!((output.code, said["method"].as_str()), (0, Some("copy")), "{}", output.stderr);
 }
 
 /// A publication of a schema covers partitions that are not there yet; `replace` refuses one whatever

@@ -2,6 +2,8 @@
 
 mod common;
 
+use common::held::end_of;
+use common::moments::{Gate, Moment};
 use common::{Files, assert_no_leftovers};
 use fullbore_testing::{TestCluster, TestDatabase, TestServer, extended_or_skip, shared_or_skip};
 
@@ -161,4 +163,36 @@ fn what_can_not_be_kept_is_refused() {
     );
     assert_eq!(output.code, 0, "{}", output.stderr);
     assert!(!output.stderr.contains("is kept as"), "{}", output.stderr);
+}
+
+#[test]
+fn a_schema_of_another_role_is_no_place_for_the_old_table() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = common::ways::prepared(&database, &files);
+    let way = &common::ways::REPLACE;
+    way.make(&database);
+    database.psql("INSERT INTO replaced VALUES (1, 1, 'old')");
+    let mut gate = Gate::at(&database, Moment::PieceBegins(1));
+    let args = [&way.args()[..], &["--keep-old"]].concat();
+    let load = files.start_load(database.url(), &file, way.name, &args);
+    gate.wait();
+    let run = database.psql("SELECT run FROM fullbore.runs ORDER BY started DESC LIMIT 1");
+    let role = format!("squatter_{}", database.name());
+    database.psql(&format!(
+        "CREATE ROLE {role}; CREATE SCHEMA fullbore_old_{run} AUTHORIZATION {role}"
+    ));
+    gate.open(&database);
+    let output = end_of(load);
+    assert_eq!(output.code, 4, "{}", output.stderr);
+    for words in [&format!("belongs to role {role:?}"), "nothing was replaced"] {
+        assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
+    }
+    assert_eq!(database.psql("SELECT count(*), min(v) FROM replaced"), "1|old");
+    // Once it is gone the run is resumed, and keeps the table in one of its own.
+    database.psql(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
+    let output = files.fullbore(&["runs", "resume", "last"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(database.psql(&format!("SELECT count(*) FROM fullbore_old_{run}.replaced")), "1");
 }

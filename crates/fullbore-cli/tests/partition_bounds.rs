@@ -79,7 +79,7 @@ fn a_file_is_cut_by_the_empty_partitions_of_its_target() {
         for bounds in [
             "january FOR VALUES FROM ('2024-01-01') TO ('2024-02-01')",
             "\"old; er\".\"Feb; ruary\" FOR VALUES FROM ('2024-02-01') TO ('2024-03-01')",
-            "FOR VALUES FROM ('2024-03-01') TO",
+            "FOR VALUES FROM ('2024-03-01') TO ('2024-04-01')",
         ] {
             assert!(made.contains(bounds), "{made} lacks {bounds}");
         }
@@ -375,5 +375,91 @@ fn bounds_that_no_key_reaches_are_in_nobodys_way() {
         assert_eq!(database.psql("SELECT count(*) FROM before"), "1");
         assert_eq!(database.psql("SELECT count(*) FROM later"), "1");
         assert_no_leftovers(&database);
+    }
+}
+
+/// A table of moments with a partition for January, in a zone whose clocks change in March.
+fn moments(database: &TestDatabase<'_>, column: &str) {
+    database.psql(&format!("ALTER DATABASE {} SET timezone = 'Europe/Berlin'", database.name()));
+    database.psql(&format!(
+        "CREATE TABLE ours (at {column} NOT NULL, n int) PARTITION BY RANGE (at);
+         CREATE TABLE january PARTITION OF ours FOR VALUES FROM ('2024-01-01') TO ('2024-02-01')"
+    ));
+}
+
+#[test]
+fn a_row_outside_the_months_gets_a_month() {
+    for server in SERVERS {
+        let cluster = shared_or_skip!(server);
+        for (column, time, march) in [
+            ("timestamp", " 10:00:00", "('2024-03-01 00:00:00') TO ('2024-04-01 00:00:00')"),
+            (
+                "timestamptz",
+                " 10:00:00+00",
+                "('2024-03-01 00:00:00+01') TO ('2024-04-01 00:00:00+02')",
+            ),
+            ("date", "", "('2024-03-01') TO ('2024-04-01')"),
+        ] {
+            let database = cluster.fresh_database();
+            moments(&database, column);
+            let files = Files::new();
+            // A stray row, and nothing of January.
+            let file = files.write("x.csv", format!("2024-03-15{time},1\n"));
+            let output = files.load(&database, &file, "ours", &PARTITIONS);
+            assert_eq!(output.code, 0, "{}", output.stderr);
+            assert!(output.stderr.contains("by their pattern, 1 month each"), "{}", output.stderr);
+            let made = partitions_of(&database);
+            assert!(made.contains(march), "{column}: {made} lacks {march}");
+            // The next load has its own month free, beside the one that is full.
+            let days = ["2024-02-29", "2024-04-01", "2024-04-30"];
+            let next = files.write("y.csv", days.map(|day| format!("{day}{time},1\n")).concat());
+            let output = files.load(&database, &next, "ours", &PARTITIONS);
+            assert_eq!(output.code, 0, "{}", output.stderr);
+            let made = partitions_of(&database);
+            assert_eq!(made.split("; ").count(), 4, "{made}");
+            assert_eq!(database.psql("SELECT count(*) FROM ours"), "4");
+            assert_no_leftovers(&database);
+        }
+    }
+}
+
+#[test]
+fn rows_outside_partitions_of_one_width_get_some_of_that_width() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql(
+        "CREATE TABLE ours (k bigint, n int) PARTITION BY RANGE (k);
+         CREATE TABLE below PARTITION OF ours FOR VALUES FROM (MINVALUE) TO (-250);
+         CREATE TABLE first PARTITION OF ours FOR VALUES FROM (0) TO (100);
+         CREATE TABLE second PARTITION OF ours FOR VALUES FROM (100) TO (200)",
+    );
+    let files = Files::new();
+    // Two files with keys of one partition: that is no overlap where its range is given.
+    files.write("1.csv", "-220,1\n50,2\n310,3\n");
+    files.write("2.csv", "-201,1\n320,2\n330,3\n");
+    let output = files.load(&database, "?.csv", "ours", &PARTITIONS);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let made = partitions_of(&database);
+    for bounds in ["FROM ('-250') TO ('-200')", "FROM ('300') TO ('400')"] {
+        assert!(made.contains(bounds), "{made} lacks {bounds}");
+    }
+    assert_eq!(made.split("; ").count(), 5, "{made}");
+    assert_eq!(database.psql("SELECT count(*) FROM ours"), "6");
+}
+
+#[test]
+fn a_row_centuries_away_from_the_days_is_refused() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql(
+        "CREATE TABLE ours (day date NOT NULL, n int) PARTITION BY RANGE (day);
+         CREATE TABLE monday PARTITION OF ours FOR VALUES FROM ('2024-01-01') TO ('2024-01-02')",
+    );
+    let files = Files::new();
+    let file = files.write("x.csv", "0024-01-01,1\n2023-12-30,2\n");
+    let output = files.load(&database, &file, "ours", &PARTITIONS);
+    assert_eq!(output.code, REFUSED, "{}", output.stderr);
+    for words in ["day from 0024-01-01", "1 day each", "more than 1000", "--partition-bounds"] {
+        assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
     }
 }

@@ -244,3 +244,41 @@ fn indexes_of_partitions_are_as_their_parents_say() {
     database.psql("DROP TABLE ours");
     session(database.url()).execute(&format!("DROP TABLESPACE {space}")).expect("dropped");
 }
+
+/// Debian's 15.20 keeps the version of the catalog's entry in every column's options.
+#[test]
+fn what_a_server_keeps_in_a_columns_options_is_no_property_of_a_partition() {
+    for server in SERVERS {
+        let cluster = shared_or_skip!(server);
+        let database = cluster.fresh_database();
+        partitioned(&database);
+        database.psql(
+            "CREATE TABLE low PARTITION OF ours FOR VALUES FROM (0) TO (10000);
+             UPDATE pg_attribute SET attoptions = array_append(attoptions, 'pg_attver=22161832')
+              WHERE attrelid IN ('ours'::regclass, 'low'::regclass)
+                AND attnum > 0 AND attoptions IS NULL",
+        );
+        let files = Files::new();
+        let file = files.write("x.csv", rows(0..10));
+        let output = files.load(&database, &file, "ours", &PARTITIONS);
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        assert_eq!(database.psql("SELECT count(*) FROM low"), "30");
+
+        database.psql("TRUNCATE low; ALTER TABLE low ALTER v SET (n_distinct = 5)");
+        let output = files.load(&database, &file, "ours", &PARTITIONS);
+        assert_refused(&database, &output, REFUSED, &["settings of the column v"]);
+
+        // Nor is it carried from a table that is replaced.
+        database.psql(
+            "CREATE TABLE t (k bigint, v text); ALTER TABLE t ALTER v SET (n_distinct = 5);
+             UPDATE pg_attribute SET attoptions = array_append(attoptions, 'pg_attver=22161832')
+              WHERE attrelid = 't'::regclass AND attname = 'v'",
+        );
+        let args = ["--publish", "replace", "--header", "none"];
+        let output = files.load(&database, &file, "t", &args);
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        let kept = "SELECT 'n_distinct=5' = ANY (attoptions) FROM pg_attribute
+                     WHERE attrelid = 't'::regclass AND attname = 'v'";
+        assert_eq!(database.psql(kept), "t");
+    }
+}

@@ -66,7 +66,8 @@ fn a_replica_that_lags_holds_a_load_up() {
     // So that there is something to be behind with.
     database.psql("CREATE TABLE missing AS SELECT 1 AS a");
     let line = load.wait_for("paused: ");
-    assert!(line.contains("a replica is"), "{line}");
+    assert!(line.contains("replica \"fullbore-test\" is"), "{line}");
+    assert!(line.contains(" s behind (limit 1.0 s)"), "{line}");
     gate.release();
     assert_eq!(database.psql("SELECT count(*) FROM replaced"), "0");
     standby.psql("SELECT pg_wal_replay_resume()");
@@ -89,7 +90,8 @@ fn a_slot_and_an_archive_that_are_behind_hold_a_load_up() {
     database.psql("SELECT pg_create_physical_replication_slot('behind', true)");
     let mut load = Paused::begin(&database, &files, &file, "slot-backlog=1kB");
     let line = load.wait_for("paused: ");
-    assert!(line.contains("a replication slot keeps"), "{line}");
+    assert!(line.contains("slot \"behind\" retains "), "{line}");
+    assert!(line.contains("(limit 1 kB)"), "{line}");
     database.psql("SELECT pg_drop_replication_slot('behind')");
     load.end();
     assert_same(&database, "replaced", "plain");
@@ -105,6 +107,64 @@ fn a_slot_and_an_archive_that_are_behind_hold_a_load_up() {
     assert_same(&database, "replaced", "plain");
 }
 
+/// A consumer of a logical slot that takes all that there is, again and again.
+fn consume(url: String, is_over: &'static std::sync::atomic::AtomicBool) {
+    let mut session = common::held::session(&url);
+    while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+        let taken = session.query(
+            "SELECT count(*) FROM pg_logical_slot_get_binary_changes(
+                        'cdc', NULL, NULL, 'proto_version', '1', 'publication_names', 'few')",
+        );
+        taken.expect("taken");
+        // A slot moves on where the log says which transactions run.
+        session.query("SELECT pg_log_standby_snapshot()").expect("logged");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_slot_that_waits_for_the_load_is_not_waited_for() {
+    static IS_OVER: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+    let cluster = start_or_skip!(TestServer::Embedded18, &[("wal_level", "logical")]);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = prepared(&database, &files);
+    REPLACE.make(&database);
+    database.psql(
+        "CREATE PUBLICATION few FOR TABLE first;
+         SELECT pg_create_logical_replication_slot('cdc', 'pgoutput')",
+    );
+    let mut gate = Gate::at(&database, Moment::PieceBegins(1));
+    let mut load = Paused::begin(&database, &files, &file, "slot-backlog=1MB");
+    gate.wait();
+    // The transaction of the second piece is open, so the slot retains what others log from here on.
+    let url = database.url().to_owned();
+    let consumer = std::thread::spawn(move || consume(url, &IS_OVER));
+    database
+        .psql("CREATE TABLE noise AS SELECT repeat('x', 1000) AS v FROM generate_series(1, 9000)");
+    let line = load.wait_for("slot \"cdc\" retains ");
+    assert!(line.contains("paused: ") && line.contains("(limit 1 MB)"), "{line}");
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    gate.open(&database);
+    let mut child = load.child;
+    let mut code = None;
+    for _ in 0..600 {
+        code = child.try_wait().expect("asked");
+        if code.is_some() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    IS_OVER.store(true, std::sync::atomic::Ordering::Relaxed);
+    consumer.join().expect("it ends");
+    if code.is_none() {
+        child.kill().expect("killed");
+        panic!("the load waits for a slot that waits for the load");
+    }
+    assert!(code.is_some_and(|code| code.success()), "{code:?}");
+    assert_same(&database, "replaced", "plain");
+}
+
 #[test]
 fn a_disk_without_room_holds_a_load_up_until_a_signal() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
@@ -114,10 +174,15 @@ fn a_disk_without_room_holds_a_load_up_until_a_signal() {
     REPLACE.make(&database);
     let mut load = Paused::begin(&database, &files, &file, "free-disk=9000PB");
     let line = load.wait_for("paused: ");
-    assert!(line.contains("the disk of") && line.contains("free, under"), "{line}");
+    assert!(line.contains("the disk of") && line.contains("free (limit 9000000 TB)"), "{line}");
     signal(&load.child, "-INT");
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut load.said, &mut rest).expect("read");
+    assert!(!rest.contains("goes on after a pause"), "{rest}");
     let output = load.child.wait_with_output().expect("fullbore ends");
     assert!(matches!(output.status.code(), Some(1 | 4)), "{:?}", output.status);
+    let shown = files.fullbore(&["runs", "show", "last"]).stdout;
+    assert!(shown.contains("paused: ") && !shown.contains("went on after"), "{shown}");
     assert_loaded(&files.load(&database, &file, "replaced", &REPLACE.args()));
     assert_same(&database, "replaced", "plain");
 }

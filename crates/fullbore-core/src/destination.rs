@@ -182,6 +182,15 @@ pub struct Phase {
     pub seconds: f64,
 }
 
+/// What is past a limit of `--pause-when`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Strain {
+    /// In words; none where no limit is passed.
+    pub reasons: Vec<String>,
+    /// Something is past its limit that does not move on while a transaction of the load is open.
+    pub needs_commits: bool,
+}
+
 /// A place that batches are loaded into.
 pub trait Destination: Send + Sync {
     /// Makes what must be there before the first piece.
@@ -221,9 +230,9 @@ pub trait Destination: Send + Sync {
     }
     /// Takes away every trace of the run; returns what could not be taken away.
     fn abort(&self, plan: &Plan) -> Vec<String>;
-    /// What is past a limit of `--pause-when` now, in words; asked for only where there are limits.
-    fn strain(&self, _: &Plan) -> Result<Vec<String>> {
-        Ok(Vec::new())
+    /// What is past a limit of `--pause-when` now; asked for only where there are limits.
+    fn strain(&self, _: &Plan) -> Result<Strain> {
+        Ok(Strain::default())
     }
     /// Leaves the run so that it can be resumed.
     fn leave(&self, _: &Plan) {}

@@ -42,8 +42,10 @@ pub enum DestinationFailure {
     Data,
     /// A constraint of the target does not hold for the new rows.
     Constraint,
-    /// The connection was lost.
+    /// The connection was lost, or the server takes no writes for the moment.
     Lost,
+    /// The server, the database or the role has as many connections as it may have.
+    Crowded,
     /// The sources are not what the plan was made for; no second try can mend that.
     Sources,
     /// What the destination holds is not what was sent to it.
@@ -58,9 +60,15 @@ pub enum DestinationFailure {
 }
 
 impl Error {
-    /// Whether the connection was lost, so that another try may succeed.
+    /// Whether the connection was lost, or is not to be had, so that another try may succeed.
     pub fn is_lost(&self) -> bool {
-        matches!(self, Self::Destination { kind: DestinationFailure::Lost, .. })
+        use DestinationFailure::{Crowded, Lost};
+        matches!(self, Self::Destination { kind: Lost | Crowded, .. })
+    }
+
+    /// Whether it is only that there are too many connections.
+    pub fn is_crowded(&self) -> bool {
+        matches!(self, Self::Destination { kind: DestinationFailure::Crowded, .. })
     }
 
     pub fn usage(message: impl Into<String>) -> Self {

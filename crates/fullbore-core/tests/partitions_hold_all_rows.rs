@@ -114,7 +114,7 @@ impl Case {
             piece_bytes: 1,
             is_part: false,
         };
-        request.partitions(self.stretches.clone())
+        request.regions(self.stretches.clone()).and_then(|found| request.partitions(found))
     }
 
     /// Every byte is in one partition, every key within its bounds, no two bounds overlap.

@@ -207,6 +207,25 @@ pub fn publications_for_all_tables(session: &mut Session) -> Result<Vec<String>,
     Ok(found.iter().map(|row| text(row, "pubname")).collect())
 }
 
+/// The logical slots of this database that show tables whether they are published or not, by name and
+/// plugin; those of publications count where one covers all tables.
+pub fn logical_slots_of_all_tables(
+    session: &mut Session,
+) -> Result<Vec<(String, String)>, ConnectionError> {
+    let found = session.query(
+        "SELECT s.slot_name, s.plugin FROM pg_catalog.pg_replication_slots AS s
+          WHERE s.slot_type = 'logical' AND s.database = current_database()
+            AND (s.plugin <> 'pgoutput'
+                 OR EXISTS (SELECT FROM pg_catalog.pg_publication WHERE puballtables))
+          ORDER BY s.slot_name",
+    )?;
+    Ok(found.iter().map(|row| (text(row, "slot_name"), text(row, "plugin"))).collect())
+}
+
+/// The options of a column that are its user's, as SQL: a server may keep its own beside them, as Debian's
+/// 15.20 keeps the version of its catalog entry in every column (`pg_attver`).
+pub const COLUMN_OPTIONS: &str = "('n_distinct', 'n_distinct_inherited')";
+
 /// An index or constraint to be built on a new table as it is on another one.
 #[derive(Debug, Clone)]
 pub struct IndexDefinition {

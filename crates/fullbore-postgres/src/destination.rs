@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
 
+use fullbore_core::constants::{RETRY_PAUSE_FIRST_MS, RETRY_PAUSE_MAX_MS};
 use fullbore_core::destination::{
-    Committed, Destination, Encoder, Lane, Phase, Proven, Retrace, Standing, Summer, Writer,
+    Committed, Destination, Encoder, Lane, Phase, Proven, Retrace, Standing, Strain, Summer, Writer,
 };
 use fullbore_core::error::Result;
 use fullbore_core::observe::Watch;
 use fullbore_core::observe::socket::SocketNow;
 use fullbore_core::plan::Plan;
-use fullbore_core::record::Recorder;
+use fullbore_core::record::{Event, Recorder};
 
 use crate::catalog::Relation;
 use crate::connection::{ConnectionOptions, Kept, Session, quote_identifier};
@@ -37,8 +39,17 @@ use crate::writer::PostgresWriter;
 pub struct Settings {
     pub tablespaces: Vec<String>,
     pub allow_publication: bool,
+    /// Direct loads are allowed where `wal_level` is logical.
+    pub skip_logical_decoding: bool,
     /// Gather statistics once the rows are shown.
     pub analyze: bool,
+}
+
+/// Who is told of what a run does, what stops it, and how long a server that is gone is waited for.
+pub(crate) struct Attended {
+    pub recorder: Arc<Recorder>,
+    pub interrupted: &'static AtomicBool,
+    pub patience: Duration,
 }
 
 /// A PostgreSQL server and the tables of one run.
@@ -62,8 +73,7 @@ pub struct Postgres {
     pub(crate) guard: Mutex<Option<Guard>>,
     /// Processes that a swap waits for without being in the server's queue.
     pub(crate) looked_at: Mutex<Vec<i32>>,
-    /// Who is told of what goes on, and what stops the run.
-    pub(crate) attended: OnceLock<(Arc<Recorder>, &'static AtomicBool)>,
+    pub(crate) attended: OnceLock<Attended>,
     pub(crate) watch: Mutex<strain::Watch>,
     server_version: u32,
     /// A pooler is in between: a session may be another client's the next moment.
@@ -138,8 +148,33 @@ impl Postgres {
         self.control.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// A further session that reads text as the others do.
+    /// A further session; where there are too many connections, one is waited for.
     pub(crate) fn session(&self) -> Result<Session> {
+        self.waited_for(|| self.session_now())
+    }
+
+    /// Tries again as long as there are too many connections, for as long as a server that is gone would be
+    /// waited for.
+    fn waited_for<T>(&self, open: impl Fn() -> Result<T>) -> Result<T> {
+        let limit = self.attended.get().map_or(Duration::ZERO, |attended| attended.patience);
+        let (began, mut pause) = (Instant::now(), Duration::from_millis(RETRY_PAUSE_FIRST_MS));
+        loop {
+            let error = match open() {
+                Err(error) if error.is_crowded() && began.elapsed() + pause <= limit => error,
+                result => return result,
+            };
+            if pause > Duration::from_millis(RETRY_PAUSE_FIRST_MS) {
+                tracing::warn!("waits for a connection: {error}");
+            } else {
+                self.report(Event::Notice { notice: format!("waits for a connection: {error}") });
+            }
+            self.rest(pause)?;
+            pause = (pause * 2).min(Duration::from_millis(RETRY_PAUSE_MAX_MS));
+        }
+    }
+
+    /// A further session that reads text as the others do.
+    pub(crate) fn session_now(&self) -> Result<Session> {
         let mut session = patience::connect(&self.options).map_err(failed)?;
         self.reading().apply(&mut session).map_err(failed)?;
         if !self.is_pooled {
@@ -150,7 +185,12 @@ impl Postgres {
 
     /// A session that works for the run: whoever goes on with it ends what is left of such.
     pub(crate) fn marked_session(&self) -> Result<Session> {
-        let mut session = self.session()?;
+        self.waited_for(|| self.marked_session_now())
+    }
+
+    /// The same, unless there are too many connections.
+    pub(crate) fn marked_session_now(&self) -> Result<Session> {
+        let mut session = self.session_now()?;
         if let Some(ledger) = self.ledger() {
             locks::settle(&mut session, Some(&ledger.run_id)).map_err(failed)?;
         }
@@ -305,7 +345,7 @@ impl Destination for Postgres {
     }
 
     fn open<'a>(&'a self, plan: &Arc<Plan>, stream: usize) -> Result<Box<dyn Writer + 'a>> {
-        let mut session = self.marked_session()?;
+        let mut session = self.marked_session_now()?;
         let backend = watch::backend_of(&mut session).map_err(failed)?;
         self.lock_backends().insert(stream, backend);
         Ok(Box::new(PostgresWriter::new(self, plan.clone(), session, stream)))
@@ -336,10 +376,10 @@ impl Destination for Postgres {
         self.verification.proven()
     }
 
-    fn strain(&self, plan: &Plan) -> Result<Vec<String>> {
+    fn strain(&self, plan: &Plan) -> Result<Strain> {
         match &plan.continuity.pause_when {
             Some(limits) => self.look_for_strain(plan, limits),
-            None => Ok(Vec::new()),
+            None => Ok(Strain::default()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use fullbore_core::error::{DestinationFailure, Error};
 
-use crate::connection::ConnectionError;
+use crate::connection::{ConnectionError, ServerMessage};
 
 /// An error while describing or planning: nothing was touched.
 pub fn refused(error: ConnectionError) -> Error {
@@ -45,6 +45,12 @@ fn kind_of(error: &ConnectionError) -> DestinationFailure {
     if matches!(error, Lost { .. } | Refused { .. } | NoHost { .. }) {
         return DestinationFailure::Lost;
     }
+    match error.sqlstate() {
+        Some(TOO_MANY) => return DestinationFailure::Crowded,
+        // A primary for a moment: whoever has planned a load has seen it take writes.
+        Some(READ_ONLY) => return DestinationFailure::Lost,
+        _ => {}
+    }
     match error.sqlstate().filter(|code| !is_corruption(code)).and_then(|code| code.get(..2)) {
         // Data exceptions, and what input functions of extensions raise.
         Some("22" | "P0" | "XX") => DestinationFailure::Data,
@@ -54,6 +60,27 @@ fn kind_of(error: &ConnectionError) -> DestinationFailure {
             DestinationFailure::Locked
         }
         _ => DestinationFailure::Other,
+    }
+}
+
+/// The server, the database or the role has all the connections that it may have.
+const TOO_MANY: &str = "53300";
+
+/// A statement that writes, in a transaction that may only read.
+const READ_ONLY: &str = "25006";
+
+/// What can be done where there are too many connections: whose limit it is, the place in the server's
+/// source says in all languages.
+fn of_connections(server: &ServerMessage) -> &'static str {
+    match server.routine.as_deref() {
+        Some("InitializeSessionUserId") => {
+            "it is the role's own limit: lower --streams, or raise it with ALTER ROLE ... CONNECTION LIMIT"
+        }
+        Some("CheckMyDatabase") => {
+            "it is the database's own limit: lower --streams, or raise it with ALTER DATABASE ... \
+             CONNECTION LIMIT"
+        }
+        _ => "lower --streams, or raise max_connections",
     }
 }
 
@@ -81,7 +108,11 @@ fn hint_for(error: &ConnectionError) -> Option<String> {
                  for missing"
             }
             "42501" => "grant the role what is missing, or load as the table's owner",
-            "53300" => "lower --streams, or raise max_connections",
+            TOO_MANY => of_connections(server),
+            READ_ONLY => {
+                "the server is a standby, or default_transaction_read_only is on: connect to the primary, \
+                 or wait longer with --retry-for"
+            }
             "53100" => {
                 "make room on the server's disk; then go on with --resume, or load again where \
                  nothing was kept"

@@ -24,6 +24,7 @@ pub mod orphans;
 mod patience;
 pub mod publish;
 mod reading;
+mod room;
 mod row_loop;
 pub mod schema;
 pub mod server;

@@ -8,6 +8,9 @@ use sha2::{Digest, Sha256};
 /// PostgreSQL cuts names at 63 bytes.
 const NAME_BYTES_MAX: usize = 63;
 
+/// What stands in the name of every table that a run makes beside its target.
+pub const MARK: &str = "_fb_";
+
 /// Digits that tell names from each other which are cut at the same place.
 const CUT_DIGITS: usize = 6;
 
@@ -17,7 +20,7 @@ pub fn derived(
     run_id: &str,
     part: &str,
 ) -> Result<QualifiedName, ConnectionError> {
-    let suffix = format!("_fb_{run_id}_{part}");
+    let suffix = format!("{MARK}{run_id}_{part}");
     let room = NAME_BYTES_MAX.saturating_sub(suffix.len());
     let name = target.name();
     let cut = |room: usize| &name[..name.floor_char_boundary(room)];
@@ -53,7 +56,7 @@ pub fn is_derived(
     target: &QualifiedName,
     id: &RunId,
 ) -> Result<bool, ConnectionError> {
-    let Some((_, part)) = name.name().rsplit_once(&format!("_fb_{}_", &**id)) else {
+    let Some((_, part)) = name.name().rsplit_once(&format!("{MARK}{}_", &**id)) else {
         return Ok(false);
     };
     let is_piece = part.len() >= 5 && part.bytes().all(|byte| byte.is_ascii_digit());

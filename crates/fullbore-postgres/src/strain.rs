@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use fullbore_core::destination::Strain;
 use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::PauseWhen;
 use fullbore_core::plan::Plan;
@@ -32,13 +33,18 @@ pub struct Watch {
     folders: Option<Vec<PathBuf>>,
 }
 
-/// Everything at once: the end of the log, the slowest replica, the slot that keeps most, and files
-/// that wait for the archive.
+/// The end of the log, then how far each replica has replayed it and from where each slot retains it.
 const STATE: &str = "
-    SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') AS log,
-           (SELECT pg_wal_lsn_diff(min(replay_lsn), '0/0') FROM pg_stat_replication) AS replayed,
-           (SELECT max(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn))
-              FROM pg_replication_slots) AS kept";
+    WITH now AS MATERIALIZED (SELECT pg_current_wal_lsn() AS log)
+    SELECT 'log' AS kind, NULL AS name, pg_wal_lsn_diff(log, '0/0') AS place FROM now
+    UNION ALL
+    SELECT 'replica', coalesce(nullif(application_name, ''), host(client_addr), 'process ' || pid),
+           pg_wal_lsn_diff(replay_lsn, '0/0')
+      FROM pg_stat_replication WHERE replay_lsn IS NOT NULL
+    UNION ALL
+    SELECT slot_type, slot_name, pg_wal_lsn_diff(restart_lsn, '0/0')
+      FROM pg_replication_slots WHERE restart_lsn IS NOT NULL
+     ORDER BY 1, 2";
 
 const ARCHIVE: &str =
     "SELECT count(*) AS n FROM pg_ls_archive_statusdir() WHERE name LIKE '%.ready'";
@@ -82,8 +88,8 @@ impl Postgres {
         Ok(())
     }
 
-    /// The limits that are passed, in words.
-    pub(crate) fn look_for_strain(&self, plan: &Plan, limits: &PauseWhen) -> Result<Vec<String>> {
+    /// The limits that are passed.
+    pub(crate) fn look_for_strain(&self, plan: &Plan, limits: &PauseWhen) -> Result<Strain> {
         let mut watch = self.watch.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let looked = watch.look(self, plan, limits);
         if looked.is_err() {
@@ -94,13 +100,9 @@ impl Postgres {
 }
 
 impl Watch {
-    fn look(
-        &mut self,
-        postgres: &Postgres,
-        plan: &Plan,
-        limits: &PauseWhen,
-    ) -> Result<Vec<String>> {
+    fn look(&mut self, postgres: &Postgres, plan: &Plan, limits: &PauseWhen) -> Result<Strain> {
         let mut passed = Vec::new();
+        let mut needs_commits = false;
         if let Some(least) = limits.free_disk {
             passed.extend(full(&plan.run_dir, least, "of this machine"));
             passed.extend(full(&plan.reject_dir, least, "of this machine"));
@@ -109,21 +111,22 @@ impl Watch {
         let session = match &mut self.session {
             Some(session) => session,
             None => {
-                let mut session = postgres.session()?;
+                let mut session = postgres.session_now()?;
                 locks::settle(&mut session, None).map_err(doing)?;
                 self.session.insert(session)
             }
         };
         if limits.replica_lag.is_some() || limits.slot_backlog.is_some() {
             let rows = session.query(STATE).map_err(doing)?;
-            let row = rows.first().ok_or_else(no_answer)?;
-            passed.extend(behind(&mut self.places, row, limits));
+            let (words, of_decoding) = behind(&mut self.places, &rows, limits)?;
+            passed.extend(words);
+            needs_commits = of_decoding;
         }
         if let Some(most) = limits.archive_backlog {
             let rows = session.query(ARCHIVE).map_err(doing)?;
             let waiting = rows.first().and_then(|row| number(row, "n")).ok_or_else(no_answer)?;
             if waiting > most {
-                passed.push(format!("{waiting} segments of log wait for the archive, over {most}"));
+                passed.push(format!("{waiting} WAL segments wait for the archive (limit {most})"));
             }
         }
         if let Some(least) = limits.free_disk {
@@ -136,7 +139,7 @@ impl Watch {
         }
         passed.sort();
         passed.dedup();
-        Ok(passed)
+        Ok(Strain { reasons: passed, needs_commits })
     }
 }
 
@@ -163,35 +166,64 @@ fn remember(places: &mut VecDeque<(Instant, u64)>, now: Instant, log: u64) {
     }
 }
 
-/// Replicas and slots that are too far behind.
-fn behind(places: &mut VecDeque<(Instant, u64)>, row: &Row, limits: &PauseWhen) -> Vec<String> {
-    let mut passed = Vec::new();
-    let now = Instant::now();
-    if let Some(log) = number(row, "log") {
-        remember(places, now, log);
-    }
-    if let (Some(most), Some(replayed)) = (limits.replica_lag, number(row, "replayed")) {
-        // The first place that it has not reached: it is behind since then.
-        let since = places.iter().find(|(_, place)| *place > replayed).map(|(at, _)| *at);
-        let lag = since.map_or_else(Default::default, |at| now.duration_since(at));
-        if lag > most {
-            passed.push(format!(
-                "a replica is {:.1} s behind, over {:.1} s",
-                lag.as_secs_f64(),
-                most.as_secs_f64()
-            ));
+/// Replicas and slots that are too far behind, in words; whether a slot of logical decoding is among them,
+/// which retains all log since the oldest transaction that is open: ours, perhaps.
+fn behind(
+    places: &mut VecDeque<(Instant, u64)>,
+    rows: &[Row],
+    limits: &PauseWhen,
+) -> Result<(Vec<String>, bool)> {
+    let kind = |row: &Row| row.get("kind").unwrap_or_default().to_owned();
+    let end = rows.iter().find(|row| kind(row) == "log").and_then(|row| number(row, "place"));
+    let (end, now) = (end.ok_or_else(no_answer)?, Instant::now());
+    remember(places, now, end);
+    let (mut passed, mut of_decoding) = (Vec::new(), false);
+    for row in rows {
+        let name = row.get("name").unwrap_or_default();
+        let Some(place) = number(row, "place") else { continue };
+        match (kind(row).as_str(), limits.replica_lag, limits.slot_backlog) {
+            ("replica", Some(most), _) => {
+                // The first place that it has not reached: it is behind since then.
+                let since = places.iter().find(|(_, known)| *known > place).map(|(at, _)| *at);
+                let lag = since.map_or_else(Default::default, |at| now.duration_since(at));
+                if lag > most {
+                    passed.push(format!(
+                        "replica {name:?} is {:.1} s behind (limit {:.1} s)",
+                        lag.as_secs_f64(),
+                        most.as_secs_f64()
+                    ));
+                }
+            }
+            (kind @ ("physical" | "logical"), _, Some(most)) => {
+                let kept = end.saturating_sub(place);
+                if kept > most {
+                    of_decoding |= kind == "logical";
+                    passed.push(format!(
+                        "slot {name:?} retains {} (limit {})",
+                        size(kept),
+                        size(most)
+                    ));
+                }
+            }
+            _ => {}
         }
     }
-    if let (Some(most), Some(kept)) = (limits.slot_backlog, number(row, "kept"))
-        && kept > most
-    {
-        passed.push(format!("a replication slot keeps {} of log, over {}", size(kept), size(most)));
-    }
-    passed
+    Ok((passed, of_decoding))
 }
 
+/// A size of three digits or more: `105 MB`, `1.05 GB`.
 fn size(bytes: u64) -> String {
-    format!("{:.2} GB", bytes as f64 / 1e9)
+    let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    let (unit, name) =
+        units.into_iter().find(|(unit, _)| bytes as f64 >= *unit).unwrap_or((1.0, "B"));
+    let number = bytes as f64 / unit;
+    let digits = match number {
+        _ if number.fract() == 0.0 => 0,
+        ..10.0 => 2,
+        ..100.0 => 1,
+        _ => 0,
+    };
+    format!("{number:.digits$} {name}")
 }
 
 /// What is wrong with a folder's disk, if it can be seen and has too little room.
@@ -199,7 +231,7 @@ fn full(folder: &Path, least: u64, whose: &str) -> Option<String> {
     let free = free_bytes(folder)?;
     (free < least).then(|| {
         format!(
-            "the disk {whose} that holds {} has {} free, under {}",
+            "the disk {whose} that holds {} has {} free (limit {})",
             folder.display(),
             size(free),
             size(least)
@@ -223,6 +255,20 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn sizes_have_three_digits() {
+        for (bytes, words) in [
+            (5, "5 B"),
+            (1_024, "1.02 kB"),
+            (104_857_600, "105 MB"),
+            (100_000_000, "100 MB"),
+            (10_485_760, "10.5 MB"),
+            (20_000_000_000, "20 GB"),
+        ] {
+            assert_eq!(size(bytes), words);
+        }
+    }
 
     #[test]
     fn a_lag_of_many_hours_is_measured() {

@@ -11,6 +11,7 @@ use crate::destination::Postgres;
 use crate::direct::choice::Direct;
 use crate::direct::probe::{self, Probe};
 use crate::error::{failed, refuse, refused};
+use crate::naming;
 use crate::publish;
 use crate::publish::existing::{self, ExistingPartition};
 
@@ -43,6 +44,8 @@ pub struct Target {
     pub probe: Option<Probe>,
     /// How it is loaded directly, if it is.
     pub direct: Option<Direct>,
+    /// What whoever loads should know of it.
+    pub notes: Vec<String>,
 }
 
 impl Relation {
@@ -236,9 +239,15 @@ impl Postgres {
             keep_old: request.keep_old && is_there,
             probe: None,
             direct: None,
+            notes: Vec::new(),
         };
+        if target.publish == Publish::Replace && !target.relation.is_unlogged {
+            let slots = catalog::logical_slots_of_all_tables(session).map_err(refused)?;
+            target.notes.extend(decoded(&target, &slots));
+        }
         if request.method != Method::Copy {
-            target.probe = Some(probe::probe(session, &target)?);
+            let skip_decoding = self.settings.skip_logical_decoding;
+            target.probe = Some(probe::probe(session, &target, skip_decoding)?);
         }
         Ok(target)
     }
@@ -263,6 +272,23 @@ impl Postgres {
     pub fn check_replaceable(&self, target: &Target, partition: &QualifiedName) -> Result<()> {
         existing::check_replaceable(&mut self.control(), target.relation.oid, partition)
     }
+}
+
+/// What logical slots show of a table that is replaced.
+fn decoded(target: &Target, slots: &[(String, String)]) -> Option<String> {
+    let named = |(slot, plugin): &(String, String)| format!("{slot:?} ({plugin})");
+    let names = slots.iter().map(named).collect::<Vec<_>>().join(", ");
+    let (slots, show) = match slots {
+        [] => return None,
+        [_] => ("slot", "shows"),
+        _ => ("slots", "show"),
+    };
+    Some(format!(
+        "logical {slots} {names} {show} this load as INSERTs into a staging table, whose name contains \
+         {:?}, and no TRUNCATE of {}: consumers have to copy the table anew",
+        naming::MARK,
+        target.name()
+    ))
 }
 
 /// Refuses where the schema that a replaced table is kept in can't be made.

@@ -221,7 +221,7 @@ impl Page {
             }
             Event::RunFailed { error, is_kept, left_behind, .. } => {
                 self.state = if *is_kept { State::Stopped } else { State::Failed };
-                self.error = Some(error.clone());
+                (self.error, self.paused) = (Some(error.clone()), None);
                 // What is kept will be gone on with.
                 self.left_behind = if *is_kept { Vec::new() } else { left_behind.clone() };
                 self.note(at, self.state.name().into());

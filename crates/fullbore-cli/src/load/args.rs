@@ -145,6 +145,9 @@ pub struct LoadArgs {
     /// Load although a publication of the server covers all tables
     #[arg(long)]
     pub allow_publication: bool,
+    /// Load directly although wal_level is logical: logical slots, a standby's too, miss the rows
+    #[arg(long)]
+    pub skip_logical_decoding: bool,
     /// Leave gathering statistics to autovacuum
     #[arg(long)]
     pub no_analyze: bool,

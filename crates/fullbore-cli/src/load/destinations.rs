@@ -37,6 +37,7 @@ impl Destinations {
                 let settings = Settings {
                     tablespaces: job.tablespaces.clone(),
                     allow_publication: job.allow_publication,
+                    skip_logical_decoding: job.skip_logical_decoding,
                     analyze: !job.no_analyze,
                 };
                 Ok(Self::Postgres(Box::new(Postgres::connect(options, settings)?)))

@@ -36,6 +36,7 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     job.max_rejects = args.max_rejects.unwrap_or(job.max_rejects);
     job.max_field_bytes = args.max_field_bytes.or(job.max_field_bytes);
     job.allow_publication |= args.allow_publication;
+    job.skip_logical_decoding |= args.skip_logical_decoding;
     job.no_analyze |= args.no_analyze;
     job.no_ledger |= args.no_ledger;
     job.ledger_schema = args.ledger_schema.clone().or(job.ledger_schema);
@@ -89,6 +90,7 @@ fn check_server_options(job: &Job) -> Result<()> {
         (job.direct_io != DirectIo::Auto, "--direct-io"),
         (job.verify == Verify::Full, "--verify full"),
         (!job.tablespaces.is_empty(), "--tablespaces"),
+        (job.skip_logical_decoding, "--skip-logical-decoding"),
         (job.lock_timeout.is_some(), "--lock-timeout"),
         (job.replace_anyway, "--replace-anyway"),
         (job.lock_writers, "--lock-writers"),
@@ -132,15 +134,16 @@ fn check_created(job: &Job) -> Result<()> {
 
 /// An option that could do nothing is refused.
 fn check_direct_options(job: &Job) -> Result<()> {
-    let option = match (job.method, job.compress, job.direct_io) {
-        (Method::Auto | Method::Direct, ..) | (_, Codec::None, DirectIo::Auto) => return Ok(()),
-        (_, Codec::None, _) => "--direct-io",
-        _ => "--compress",
-    };
-    Err(Error::usage_with_hint(
-        format!("{option} is for the direct method, and --method copy was asked for"),
-        format!("leave {option} out, or choose --method auto or direct"),
-    ))
+    if job.method != Method::Copy {
+        return Ok(());
+    }
+    let given = [
+        (job.compress != Codec::None, "--compress"),
+        (job.direct_io != DirectIo::Auto, "--direct-io"),
+        (job.skip_logical_decoding, "--skip-logical-decoding"),
+    ];
+    let because = "is for the direct method, and --method copy was asked for";
+    refuse_given(&given, because, "choose --method auto or direct, or ")
 }
 
 /// Only a table that is replaced can be kept.

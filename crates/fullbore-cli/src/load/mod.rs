@@ -137,6 +137,9 @@ fn planned(
         (Course::Begin { note }, _) => (None, note.iter().cloned().collect()),
         (Course::Finished(_), _) => (None, Vec::new()),
     };
+    if let Some(postgres) = to.postgres() {
+        postgres.check_writable()?;
+    }
     let mut assembled = assemble(job, to.postgres(), manner.reject_dir.clone(), recorded)?;
     if let Some((table, reason)) = assembled.not_resumable.take() {
         let hint = Some("leave --resume away, or load into ordinary tables".to_owned());
@@ -229,7 +232,7 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
     }
     let (plan, recorder) = (Arc::new(plan), Arc::new(recorder));
     if let Some(postgres) = to.postgres() {
-        postgres.attend(recorder.clone(), &INTERRUPTED);
+        postgres.attend(recorder.clone(), &INTERRUPTED, plan.continuity.patience);
     }
     let live = manner.live.as_deref().map(|at| watch::open(at, &plan.run_dir)).transpose()?;
     listen_for_signals();

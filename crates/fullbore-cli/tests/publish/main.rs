@@ -4,7 +4,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod crowded;
 mod one_target;
 mod same_table;
+mod slots;
+mod statistics;
+mod unavailable;
 mod waits;
 mod writers;

@@ -81,7 +81,12 @@ fn plan(run_id: &str, table: &str) -> Plan {
 fn second_host(database: &TestDatabase<'_>, schema: &str, plan: &Plan) -> Postgres {
     let options =
         ConnectionOptions::resolve(Some(database.url()), &Environment::empty()).expect("a URL");
-    let settings = Settings { tablespaces: Vec::new(), allow_publication: false, analyze: true };
+    let settings = Settings {
+        tablespaces: Vec::new(),
+        allow_publication: false,
+        skip_logical_decoding: false,
+        analyze: true,
+    };
     let postgres = Postgres::connect(options, settings).expect("connected");
     let request = TableRequest {
         name: plan.tables[0].name.clone(),

@@ -34,6 +34,9 @@ pub struct Job {
     pub tables_at_once: bool,
     /// Loads although a publication of the server covers all tables.
     pub allow_publication: bool,
+    /// Loads directly although changes may be decoded, by which these rows are not seen.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub skip_logical_decoding: bool,
     /// Leaves gathering statistics to the database.
     pub no_analyze: bool,
     pub tablespaces: Vec<String>,

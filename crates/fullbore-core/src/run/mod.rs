@@ -46,7 +46,7 @@ use crate::record::{Event, Recorder, TableTotals, ToldPlan, ToldRejects};
 
 use rejects::Rejects;
 use rounds::Rounds;
-use schedule::Schedule;
+use schedule::{Hold, Schedule};
 use threads::Threads;
 
 /// What a run came to.
@@ -236,7 +236,9 @@ fn load(scene: &Scene<'_>, seen: &mut Seen, paused: &mut f64) -> Result<()> {
     let finished = AtomicBool::new(false);
     let has_ended = || finished.load(Ordering::Relaxed);
     // Nothing is sent before it was looked for the first time.
-    schedule.hold(plan.continuity.pause_when.is_some());
+    if plan.continuity.pause_when.is_some() {
+        schedule.hold(Hold::Everywhere);
+    }
     std::thread::scope(|scope| {
         let threads = Threads { scope, schedule };
         for (number, clock) in clocks.parsers.iter().enumerate() {

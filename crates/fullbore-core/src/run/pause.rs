@@ -2,14 +2,16 @@
 //!
 //! A thread of its own asks the destination how things are, once in a while. While something is past
 //! its limit no stream gets a piece, or the next block of the piece that it has: transactions stay
-//! open, queues fill, and parsers wait. A signal lets pieces under way end all the same.
+//! open, queues fill, and parsers wait. Where the limit is of something that an open transaction holds
+//! back, pieces under way are loaded and committed first, or the load would wait for itself. A signal lets
+//! pieces under way end all the same.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::schedule::Schedule;
+use super::schedule::{Hold, Schedule};
 use crate::constants::PAUSE_LOOK_MS;
-use crate::destination::Destination;
+use crate::destination::{Destination, Strain};
 use crate::plan::Plan;
 use crate::record::{Event, Recorder};
 
@@ -23,23 +25,36 @@ pub fn watch(
 ) -> Duration {
     let mut total = Duration::ZERO;
     let mut since: Option<Instant> = None;
+    let mut hold = Hold::No;
     while !finished.load(Ordering::Relaxed) {
         match destination.strain(plan) {
-            Ok(reasons) => {
+            Ok(Strain { reasons, needs_commits }) => {
                 let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
+                hold = match (&reason, needs_commits) {
+                    (None, _) => Hold::No,
+                    (Some(_), true) => Hold::BetweenPieces,
+                    (Some(_), false) => Hold::Everywhere,
+                };
                 // First: streams must not wait for what telling may come to.
-                schedule.hold(reason.is_some());
+                schedule.hold(hold);
+                if schedule.is_cut_short() {
+                    break;
+                }
                 tell(recorder, reason.as_deref(), &mut since, &mut total);
             }
             // What can't be asked now stays as it was; a server that is gone ends the load by itself.
             Err(error) => {
                 tracing::warn!("--pause-when: {error}");
-                schedule.hold(since.is_some());
+                schedule.hold(hold);
             }
         }
         std::thread::park_timeout(Duration::from_millis(PAUSE_LOOK_MS));
     }
-    schedule.hold(false);
+    schedule.hold(Hold::No);
+    if schedule.is_cut_short() {
+        // It does not go on.
+        return total + since.map_or(Duration::ZERO, |began| began.elapsed());
+    }
     tell(recorder, None, &mut since, &mut total);
     total
 }

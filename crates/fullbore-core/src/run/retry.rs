@@ -7,18 +7,26 @@ use crate::error::{Error, Result};
 use crate::observe::clock::{self, Activity};
 
 /// How often a pause looks whether it is to be cut short.
-const LOOK_MS: u64 = 20;
+pub const LOOK_MS: u64 = 20;
 
 /// The patience of one thread.
 pub struct Patience<'a> {
     limit: Duration,
     has_ended: &'a dyn Fn() -> bool,
+    /// What is not waited for.
+    but_for: fn(&Error) -> bool,
 }
 
 impl<'a> Patience<'a> {
     /// `has_ended` says that nobody waits for the result any more.
     pub fn new(limit: Duration, has_ended: &'a dyn Fn() -> bool) -> Self {
-        Self { limit, has_ended }
+        Self { limit, has_ended, but_for: |_| false }
+    }
+
+    /// The same for all but some losses.
+    #[must_use]
+    pub fn but_for(self, but_for: fn(&Error) -> bool) -> Self {
+        Self { but_for, ..self }
     }
 
     /// Does the work until it succeeds, or fails with something else than a lost connection.
@@ -27,7 +35,7 @@ impl<'a> Patience<'a> {
         let mut pause = Duration::from_millis(RETRY_PAUSE_FIRST_MS);
         loop {
             let error = match work() {
-                Err(error) if error.is_lost() => error,
+                Err(error) if error.is_lost() && !(self.but_for)(&error) => error,
                 result => return result,
             };
             if began.elapsed() + pause > self.limit {
@@ -48,7 +56,7 @@ impl<'a> Patience<'a> {
     }
 }
 
-fn given_up(error: Error, after: Duration) -> Error {
+pub fn given_up(error: Error, after: Duration) -> Error {
     match error {
         Error::Destination { message, hint, kind } if after.as_secs() > 0 => Error::Destination {
             message: format!("{message} (tried again for {} s)", after.as_secs()),

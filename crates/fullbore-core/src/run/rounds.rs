@@ -279,13 +279,12 @@ impl Rounds<'_> {
 /// Where rows can't be sifted, why that was tried is what one wants to know first.
 fn beside(first: &Error, sifting: Error) -> Error {
     match sifting {
-        Error::Destination { message, hint, kind } if kind != DestinationFailure::Lost => {
-            Error::Destination {
-                message: format!("{first}; then: {message}"),
-                hint: hint.or_else(|| first.hint().map(str::to_owned)),
-                kind,
-            }
-        }
+        lost if lost.is_lost() => lost,
+        Error::Destination { message, hint, kind } => Error::Destination {
+            message: format!("{first}; then: {message}"),
+            hint: hint.or_else(|| first.hint().map(str::to_owned)),
+            kind,
+        },
         other => other,
     }
 }
@@ -293,7 +292,8 @@ fn beside(first: &Error, sifting: Error) -> Error {
 /// Where a server that was lost does not come back, how it was lost is what one wants to know.
 fn caused_by(lost: Option<&Error>, last: Error) -> Error {
     match (lost, last) {
-        (Some(lost), Error::Destination { message, kind: DestinationFailure::Lost, .. }) => {
+        (Some(lost), last @ Error::Destination { .. }) if last.is_lost() => {
+            let message = last.to_string();
             Error::Destination {
                 message: format!("{lost}; then: {message}"),
                 hint: lost.hint().map(str::to_owned),

@@ -1,11 +1,13 @@
 //! A stream's loop: claim a piece, send it, commit; and get another session where one was lost.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::piece::PieceWork;
 use super::rejects::Rejects;
-use super::retry::Patience;
+use super::retry::{LOOK_MS, Patience, given_up};
 use super::schedule::{Claim, Schedule};
+use crate::constants::{RETRY_PAUSE_FIRST_MS, RETRY_PAUSE_MAX_MS};
 use crate::destination::{Destination, Lane, Portion, Receipt, Refusal, TextRows, Writer};
 use crate::error::{DestinationFailure, Error, Result};
 use crate::observe::Clocks;
@@ -24,12 +26,20 @@ pub fn load_until_done(
     number: usize,
 ) -> Result<()> {
     let mut writer: Option<Box<dyn Writer + '_>> = None;
+    let mut crowd = Crowd::default();
     while let Some(Claim { piece, lane, careful }) = schedule.claim()? {
         let session = match &mut writer {
             Some(writer) => writer,
             // Opened with the first piece: a run of one piece needs one session.
-            None => writer.insert(open(plan, destination, schedule, number)?),
+            None => match open(plan, destination, schedule, number, &piece) {
+                Err(error) if error.is_crowded() && schedule.give_back(&piece) => {
+                    crowd.wait(plan, recorder, schedule, error)?;
+                    continue;
+                }
+                opened => writer.insert(opened?),
+            },
         };
+        crowd = Crowd::default();
         clock::work_for(piece.table);
         let table = plan.tables[piece.table].name.as_str();
         tracing::debug!(table, piece = piece.number, ?lane, input = ?piece.input, "piece started");
@@ -99,6 +109,48 @@ pub fn load_until_done(
     Ok(())
 }
 
+/// A stream that gets no session since there are too many connections: others do its work meanwhile.
+#[derive(Default)]
+struct Crowd {
+    since: Option<Instant>,
+    pause: Duration,
+}
+
+impl Crowd {
+    /// Pauses, for as long as a server that is gone would be waited for.
+    fn wait(
+        &mut self,
+        plan: &Plan,
+        recorder: &Recorder,
+        schedule: &Schedule<'_>,
+        error: Error,
+    ) -> Result<()> {
+        let Some(since) = self.since else {
+            let notice = format!("a stream waits for a connection: {error}");
+            recorder.record(Event::Notice { notice });
+            self.pause = Duration::from_millis(RETRY_PAUSE_FIRST_MS);
+            self.since = Some(Instant::now());
+            return self.rest(schedule);
+        };
+        // Without a ledger a server that is gone is not waited for; but of it all is there still.
+        let is_over = since.elapsed() + self.pause > plan.continuity.patience;
+        if is_over && schedule.is_idle() {
+            return Err(given_up(error, since.elapsed()));
+        }
+        self.rest(schedule)
+    }
+
+    fn rest(&mut self, schedule: &Schedule<'_>) -> Result<()> {
+        clock::enter(Activity::Held);
+        let until = Instant::now() + self.pause;
+        while Instant::now() < until && !schedule.has_ended() {
+            std::thread::sleep(Duration::from_millis(LOOK_MS));
+        }
+        self.pause = (self.pause * 2).min(Duration::from_millis(RETRY_PAUSE_MAX_MS));
+        Ok(())
+    }
+}
+
 /// Whether a row broke what the table asks of its rows, or a type of its values.
 fn is_broken_rule(error: &Error) -> bool {
     use DestinationFailure::{Constraint, Data};
@@ -121,13 +173,16 @@ fn first_file(piece: &PlannedPiece) -> Option<usize> {
     }
 }
 
-/// Opens a session; where the server is gone it is waited for.
+/// Opens a session for a piece; where the server is gone it is waited for. Where there are too many
+/// connections, only if the piece can't be given back to others.
 fn open<'a>(
     plan: &Arc<Plan>,
     destination: &'a dyn Destination,
     schedule: &Schedule<'_>,
     number: usize,
+    piece: &PlannedPiece,
 ) -> Result<Box<dyn Writer + 'a>> {
+    let is_given_back = !schedule.is_read_on(piece);
     let open = || {
         clock::enter(Activity::Answering);
         destination.open(plan, number)
@@ -136,7 +191,11 @@ fn open<'a>(
         false => open(),
         true => {
             let has_ended = || schedule.has_ended();
-            Patience::new(plan.continuity.patience, &has_ended).insist(open)
+            let patience = Patience::new(plan.continuity.patience, &has_ended);
+            match is_given_back {
+                true => patience.but_for(Error::is_crowded).insist(open),
+                false => patience.insist(open),
+            }
         }
     };
     Ok(Box::new(Timed(writer?)))

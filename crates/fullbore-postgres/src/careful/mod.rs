@@ -54,7 +54,8 @@ impl Careful {
         because: &str,
     ) -> Result<Self> {
         Self::make(session, table, shown, columns).map_err(|error| match error {
-            Error::Destination { message, hint, kind } if kind != DestinationFailure::Lost => {
+            lost if lost.is_lost() => lost,
+            Error::Destination { message, hint, .. } => {
                 let hint = hint.or_else(|| Some(NEEDS.into()));
                 let message = format!("{because}; rows can't be judged one by one: {message}");
                 Error::Destination { message, hint, kind: DestinationFailure::Constraint }

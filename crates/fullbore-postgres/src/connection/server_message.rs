@@ -30,6 +30,8 @@ pub struct ServerMessage {
     pub constraint: Option<String>,
     /// The data type concerned.
     pub data_type: Option<String>,
+    /// The function of the server's source that said it: the same in all languages.
+    pub routine: Option<String>,
 }
 
 impl ServerMessage {
@@ -65,6 +67,7 @@ impl ServerMessage {
             b'c' => self.column = Some(value),
             b'n' => self.constraint = Some(value),
             b'd' => self.data_type = Some(value),
+            b'R' => self.routine = Some(value),
             _ => {}
         }
     }
@@ -85,6 +88,7 @@ impl ServerMessage {
             &self.column,
             &self.constraint,
             &self.data_type,
+            &self.routine,
         ];
         size_of::<Self>()
             + self.severity.len()

@@ -31,8 +31,14 @@ fn impossible(reason: impl Into<String>, hint: &str) -> Probe {
     Probe::Impossible { reason: reason.into(), hint: Some(hint.to_owned()) }
 }
 
-/// Probes a target; nothing is touched.
-pub fn probe(session: &mut Session, target: &Target) -> Result<Probe> {
+/// Rows enter the log as whole pages, which nobody decodes. Slots of this database are seen by the
+/// extension; those of a standby are not, nor is one that a backup or a promoted standby brings along.
+const IS_DECODED: &str =
+    "SELECT pg_catalog.current_setting('wal_level') OPERATOR(pg_catalog.=) 'logical' AS is_decoded";
+
+/// Probes a target; nothing is touched. Where changes may be decoded, that must be allowed by
+/// `skip_decoding`.
+pub fn probe(session: &mut Session, target: &Target, skip_decoding: bool) -> Result<Probe> {
     if target.publish == Publish::Append {
         return Ok(impossible(
             "rows are appended to a table that is there; only a new table can be loaded directly",
@@ -58,7 +64,12 @@ pub fn probe(session: &mut Session, target: &Target) -> Result<Probe> {
                 let reason = reason.replace(name.name(), target.name().name());
                 Probe::Impossible { reason, hint }
             }
-            described => described,
+            described if skip_decoding || !is_decoded(session)? => described,
+            _ => impossible(
+                "wal_level is logical, and rows that are loaded directly are not decoded: a logical slot \
+                 on a standby would miss them",
+                "if nothing decodes this database's changes, allow it with --skip-logical-decoding",
+            ),
         },
         // The load itself would meet the same, and tell it then.
         Err(error) => Probe::Impossible {
@@ -66,6 +77,11 @@ pub fn probe(session: &mut Session, target: &Target) -> Result<Probe> {
             hint: error.hint().map(str::to_owned),
         },
     })
+}
+
+fn is_decoded(session: &mut Session) -> Result<bool> {
+    let rows = session.query(IS_DECODED).map_err(refused)?;
+    Ok(rows.first().and_then(|row| row.get("is_decoded")) == Some("t"))
 }
 
 /// Makes a table as the pieces' will be, in the transaction that is open, and describes it.

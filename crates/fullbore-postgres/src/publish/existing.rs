@@ -10,7 +10,7 @@ use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::plan::{KeyBounds, KeyEnd, PlannedPiece};
 
 use super::partitions::end_sql;
-use crate::catalog::Relation;
+use crate::catalog::{self, Relation};
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use crate::error::{failed, failed_while, refuse, refused};
 use crate::target::Target;
@@ -194,7 +194,8 @@ const OWN_PROPERTIES: &str = "
       LEFT JOIN pg_attrdef pd ON pd.adrelid = p.attrelid AND pd.adnum = p.attnum
       LEFT JOIN pg_attrdef qd ON qd.adrelid = q.attrelid AND qd.adnum = q.attnum
      WHERE p.attrelid = {part} AND p.attnum > 0 AND NOT p.attisdropped
-       AND (p.attacl IS NOT NULL OR p.attoptions IS NOT NULL OR p.attstattarget >= 0
+       AND (p.attacl IS NOT NULL OR p.attstattarget >= 0
+            OR EXISTS (SELECT FROM pg_options_to_table(p.attoptions) WHERE option_name IN {options})
             OR p.attnotnull <> q.attnotnull
             OR p.attstorage <> q.attstorage OR p.attcompression <> q.attcompression
             OR col_description({part}, p.attnum) IS DISTINCT FROM col_description({parent}, q.attnum)
@@ -235,7 +236,10 @@ fn own_properties(
     partition: &QualifiedName,
 ) -> Result<Vec<String>, ConnectionError> {
     let part = format!("{}::regclass", quote_literal(&partition.to_string())?);
-    let sql = OWN_PROPERTIES.replace("{part}", &part).replace("{parent}", &parent.to_string());
+    let sql = OWN_PROPERTIES
+        .replace("{options}", catalog::COLUMN_OPTIONS)
+        .replace("{parent}", &parent.to_string())
+        .replace("{part}", &part);
     let rows = session.query(&sql)?;
     Ok(rows.iter().filter_map(|row| row.get("what")).map(str::to_owned).collect())
 }

@@ -26,9 +26,12 @@ pub fn build(postgres: &Postgres, plan: &Plan, jobs: Vec<Job>) -> Result<()> {
     let jobs = Mutex::new(jobs.into_iter());
     let failure = Mutex::new(None);
     std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                if let Err(error) = work(postgres, plan, &jobs, &failure) {
+        for number in 0..workers {
+            let (jobs, failure) = (&jobs, &failure);
+            scope.spawn(move || {
+                // One of them does all the work where there are connections for no more.
+                let is_needed = number == 0;
+                if let Err(error) = work(postgres, plan, jobs, failure, is_needed) {
                     failure.lock().unwrap_or_else(|p| p.into_inner()).get_or_insert(error);
                 }
             });
@@ -42,18 +45,22 @@ fn work<T>(
     plan: &Plan,
     jobs: &Mutex<std::vec::IntoIter<Job>>,
     failure: &Mutex<Option<T>>,
+    is_needed: bool,
 ) -> Result<()> {
-    let mut session = None;
+    let mut session = match is_needed {
+        true => postgres.marked_session()?,
+        false => match postgres.marked_session_now() {
+            Err(error) if error.is_crowded() => return Ok(()),
+            opened => opened?,
+        },
+    };
+    let session = &mut session;
     loop {
         if failure.lock().unwrap_or_else(|p| p.into_inner()).is_some() {
             return Ok(());
         }
         let Some(job) = jobs.lock().unwrap_or_else(|p| p.into_inner()).next() else {
             return Ok(());
-        };
-        let session = match &mut session {
-            Some(session) => session,
-            None => session.insert(postgres.marked_session()?),
         };
         for sql in &job.statements {
             let execute = |session: &mut Session| {

@@ -18,28 +18,35 @@ use fullbore_core::plan::Plan;
 use fullbore_core::record::{Event, Recorder};
 
 use crate::connection::{ConnectionError, Row, Session};
-use crate::destination::Postgres;
+use crate::destination::{Attended, Postgres};
 use crate::error::failed;
 
 /// How often a pause looks whether it is to be cut short.
 const REST_LOOK: Duration = Duration::from_millis(20);
 
 impl Postgres {
-    /// Says who is told of what goes on, and what stops the run.
-    pub fn attend(&self, recorder: Arc<Recorder>, interrupted: &'static AtomicBool) {
+    /// Says who is told of what goes on, what stops the run, and how long a server that is gone is waited
+    /// for.
+    pub fn attend(
+        &self,
+        recorder: Arc<Recorder>,
+        interrupted: &'static AtomicBool,
+        patience: Duration,
+    ) {
         // A second one would be of the same run.
-        let _ = self.attended.set((recorder, interrupted));
+        let _ = self.attended.set(Attended { recorder, interrupted, patience });
     }
 
     pub(crate) fn report(&self, event: Event) {
         match self.attended.get() {
-            Some((recorder, _)) => recorder.record(event),
+            Some(Attended { recorder, .. }) => recorder.record(event),
             None => tracing::warn!("{event:?}"),
         }
     }
 
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.attended.get().is_some_and(|(_, interrupted)| interrupted.load(Ordering::Relaxed))
+        let attended = self.attended.get();
+        attended.is_some_and(|attended| attended.interrupted.load(Ordering::Relaxed))
     }
 
     /// Says for which processes the run waits without being in the server's queue, by their ids.
@@ -239,7 +246,7 @@ impl Blockers<'_> {
             std::thread::park_timeout(UNNOTICED);
         }
         // Without it nobody is named.
-        let Ok(mut session) = self.postgres.session() else { return };
+        let Ok(mut session) = self.postgres.session_now() else { return };
         while !done.load(Ordering::Relaxed) {
             match blocking(&mut session, self.pid, &self.postgres.looked_at()) {
                 Ok(found) if !found.is_empty() => self.report(found),

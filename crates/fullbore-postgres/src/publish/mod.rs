@@ -210,6 +210,11 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
         }
         indexes::build(postgres, plan, jobs)
     })?;
+    if postgres.settings.analyze && !is_published {
+        timed("analyze", &mut || {
+            indexes::build(postgres, plan, early_analyze_jobs(postgres, plan)?)
+        })?;
+    }
     timed("publish", &mut || {
         if is_published {
             return Ok(());
@@ -294,17 +299,49 @@ fn show(
 /// The first version that can gather a partitioned table's own statistics without its partitions'.
 const ANALYZES_ONLY: u32 = 180_000;
 
+fn analyze_job(what: &str, name: &QualifiedName) -> indexes::Job {
+    indexes::Job {
+        what: format!("gathering statistics of {name}"),
+        statements: vec![format!("{what} {name}")],
+        locks_others: false,
+    }
+}
+
+/// Statistics of new tables before they replace the old ones, which had some: no query is planned without.
+fn early_analyze_jobs(postgres: &Postgres, plan: &Plan) -> Result<Vec<indexes::Job>> {
+    let replaced = postgres.targets().iter().filter(|target| target.publish == Publish::Replace);
+    replaced.map(|target| Ok(analyze_job("ANALYZE", &target.staging(plan)?))).collect()
+}
+
+/// Whether a table has what its statistics were gathered without before it replaced the old one.
+const IS_TUNED: &str = "
+    SELECT EXISTS (SELECT FROM pg_statistic_ext WHERE stxrelid = {oid})
+        OR EXISTS (SELECT FROM pg_attribute
+                    WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped
+                      AND (attstattarget >= 0 OR EXISTS (
+                              SELECT FROM pg_options_to_table(attoptions)
+                               WHERE option_name IN {options})))
+        OR EXISTS (SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indexrelid
+                    WHERE i.indrelid = {oid} AND a.attstattarget >= 0) AS is_tuned";
+
+fn is_tuned(session: &mut Session, name: &QualifiedName) -> Result<bool> {
+    let Some(table) = catalog::relation(session, name).map_err(failed)? else { return Ok(false) };
+    let sql = IS_TUNED
+        .replace("{options}", catalog::COLUMN_OPTIONS)
+        .replace("{oid}", &table.oid.to_string());
+    let rows = session.query(&sql).map_err(failed)?;
+    Ok(rows.first().and_then(|row| row.get("is_tuned")) == Some("t"))
+}
+
 /// Statistics of what was loaded, the partitions of a table side by side.
 fn analyze_jobs(postgres: &Postgres, plan: &Plan) -> Result<Vec<indexes::Job>> {
     let mut jobs = Vec::new();
-    let mut push = |what: &str, name: &QualifiedName| {
-        jobs.push(indexes::Job {
-            what: format!("gathering statistics of {name}"),
-            statements: vec![format!("{what} {name}")],
-            locks_others: false,
-        });
-    };
+    let mut push = |what: &str, name: &QualifiedName| jobs.push(analyze_job(what, name));
     for (table, target) in postgres.targets().iter().enumerate() {
+        if target.publish == Publish::Replace && !is_tuned(&mut postgres.control(), target.name())?
+        {
+            continue;
+        }
         if target.publish == Publish::Partitions && postgres.server_version() >= ANALYZES_ONLY {
             let shown = partitions::shown(&mut postgres.control(), plan, table, target)?;
             shown.iter().for_each(|name| push("ANALYZE", name));

@@ -253,7 +253,11 @@ fn build_shared_indexes(postgres: &Postgres, session: &mut Session, plan: &Plan)
             jobs.extend(replace::index_jobs_by(postgres, session, plan, table)?);
         }
     }
-    indexes::build(postgres, plan, jobs)
+    indexes::build(postgres, plan, jobs)?;
+    match postgres.settings.analyze {
+        true => indexes::build(postgres, plan, super::early_analyze_jobs(postgres, plan)?),
+        false => Ok(()),
+    }
 }
 
 /// Shows all rows, in the transaction that is open.

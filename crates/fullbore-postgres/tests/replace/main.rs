@@ -63,6 +63,7 @@ impl<'a> Replacement<'a> {
         let settings = Settings {
             tablespaces: self.tablespaces.iter().map(ToString::to_string).collect(),
             allow_publication: false,
+            skip_logical_decoding: false,
             analyze: true,
         };
         let postgres = Postgres::connect(options, settings)?;

@@ -77,6 +77,7 @@ impl Scene<'_> {
             tablespaces: self.job.tablespaces.clone(),
             // Rows of the scratch schema must not reach anybody's subscriber.
             allow_publication: false,
+            skip_logical_decoding: self.job.skip_logical_decoding,
             analyze: false,
         };
         let postgres = Postgres::connect(options.clone(), settings)?;

@@ -5,6 +5,7 @@
 //! however many files it comes. What falls into a gap is cut as the sources are: each piece
 //! becomes a partition, and pieces of different files may not overlap.
 
+pub mod pattern;
 mod refusals;
 
 use std::collections::BTreeMap;
@@ -60,9 +61,20 @@ struct Group {
     is_exact: bool,
 }
 
+/// Stretches of the sources by the slot or gap that their keys are in.
+pub struct Regions(BTreeMap<usize, Vec<Part>>);
+
+impl Regions {
+    /// The first and the last keys of stretches that are in no slot.
+    pub fn outside(&self) -> impl Iterator<Item = (Key, Key)> + '_ {
+        let gaps = self.0.iter().filter(|(region, _)| *region % 2 == 0);
+        gaps.flat_map(|(_, parts)| parts).map(|part| (part.first, part.last))
+    }
+}
+
 impl Request<'_> {
-    /// The partitions that stretches of the sources become, in the order of their keys.
-    pub fn partitions(&self, stretches: Vec<(FileRange, u64)>) -> Result<Vec<Partition>> {
+    /// The stretches of the sources, cut where slots begin and end.
+    pub fn regions(&self, stretches: Vec<(FileRange, u64)>) -> Result<Regions> {
         let mut regions: BTreeMap<usize, Vec<Part>> = BTreeMap::new();
         let (pipes, stretches): (Vec<_>, Vec<_>) = stretches
             .into_iter()
@@ -82,8 +94,13 @@ impl Request<'_> {
                 regions.entry(region).or_default().push(part);
             }
         }
+        Ok(Regions(regions))
+    }
+
+    /// The partitions that stretches of the sources become, in the order of their keys.
+    pub fn partitions(&self, regions: Regions) -> Result<Vec<Partition>> {
         let mut partitions = Vec::new();
-        for (region, parts) in regions {
+        for (region, parts) in regions.0 {
             if region % 2 == 1 {
                 partitions.push(self.in_slot(region / 2, parts));
                 continue;

@@ -5,8 +5,8 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::Schedule;
 use super::state::State;
+use super::{Hold, Schedule};
 use crate::constants::INTERRUPT_GRACE_S;
 use crate::error::{Error, Result};
 use crate::observe::clock::{self, Activity};
@@ -78,18 +78,26 @@ impl Schedule<'_> {
         self.released.notify_all();
     }
 
+    /// Whether it ends before all is loaded.
+    pub fn is_cut_short(&self) -> bool {
+        let state = self.lock();
+        let is_interrupted = self.interrupted.load(Ordering::Relaxed);
+        is_interrupted || state.is_stopping || state.failure.is_some()
+    }
+
     /// Lets streams wait, or go on.
-    pub fn hold(&self, is_held: bool) {
-        self.lock().is_held = is_held;
+    pub fn hold(&self, hold: Hold) {
+        self.lock().hold = hold;
         self.released.notify_all();
     }
 
-    /// Waits while a limit is passed, unless the run is to end.
+    /// Waits as long as one of these holds, unless the run is to end.
     pub(super) fn wait_if_held<'s>(
         &self,
         mut state: MutexGuard<'s, State>,
+        held: &[Hold],
     ) -> MutexGuard<'s, State> {
-        while state.is_held && !state.closed && !state.is_stopping {
+        while held.contains(&state.hold) && !state.closed && !state.is_stopping {
             clock::enter(Activity::Held);
             state = self.released.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
         }

@@ -27,6 +27,17 @@ use crate::source::parquet::PageMemory;
 use crate::source::ranges::LinesBefore;
 use state::{SharedStream, State};
 
+/// What streams wait with while a limit of `--pause-when` is passed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Hold {
+    #[default]
+    No,
+    /// With the next piece.
+    BetweenPieces,
+    /// With the next block of the piece that they have, too.
+    Everywhere,
+}
+
 /// The schedule of one round of a run.
 pub struct Schedule<'a> {
     plan: &'a Arc<Plan>,

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex};
 
+use super::Hold;
 use super::handed::Unit;
 use crate::destination::{Committed, Lane};
 use crate::error::Error;
@@ -84,8 +85,8 @@ pub(super) struct State {
     pub(super) lost: Option<Error>,
     /// No piece is given out any more.
     pub(super) is_stopping: bool,
-    /// Nothing is given out until a limit is no longer passed.
-    pub(super) is_held: bool,
+    /// What waits until a limit is no longer passed.
+    pub(super) hold: Hold,
     pub(super) lines: Lines,
 }
 

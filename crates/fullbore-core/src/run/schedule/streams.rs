@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use super::state::{Active, Again, State};
-use super::{Claim, Schedule, Unit};
+use super::{Claim, Hold, Schedule, Unit};
 use crate::constants::{BUFFER_BYTES_KEPT, CAREFUL_AFTER_PIECES, QUEUE_BLOCKS_PER_STREAM};
 use crate::destination::{Committed, Lane};
 use crate::error::{Error, Result};
@@ -24,7 +24,7 @@ impl Schedule<'_> {
     pub fn claim(&self) -> Result<Option<Claim>> {
         let mut state = self.lock();
         loop {
-            state = self.wait_if_held(state);
+            state = self.wait_if_held(state, &[Hold::BetweenPieces, Hold::Everywhere]);
             if state.closed || state.is_stopping || self.interrupted.load(Ordering::Relaxed) {
                 return Ok(None);
             }
@@ -167,7 +167,7 @@ impl Schedule<'_> {
         let mut state = self.lock();
         let arrived = find(&mut state, piece).arrived.clone();
         loop {
-            state = self.wait_if_held(state);
+            state = self.wait_if_held(state, &[Hold::Everywhere]);
             if state.failure.is_some() {
                 // The cause is kept in the schedule; this stream only has to stop.
                 return Err(Error::Interrupted);
@@ -226,6 +226,23 @@ impl Schedule<'_> {
         state.lost.get_or_insert(why);
     }
 
+    /// Gives a piece back of which nothing was sent, for another stream or later; false where its source
+    /// can't be read again.
+    pub fn give_back(&self, piece: &PlannedPiece) -> bool {
+        let is_given_back = !self.is_read_on(piece);
+        if is_given_back {
+            let mut state = self.lock();
+            self.deactivate(&mut state, piece.number);
+            state.waiting.push_front(piece.clone());
+        }
+        is_given_back
+    }
+
+    /// Whether no stream has a piece.
+    pub fn is_idle(&self) -> bool {
+        self.lock().active.is_empty()
+    }
+
     /// The piece is to be repeated as text; false where its source can't be read again.
     pub fn repeat_as_text(&self, piece: &PlannedPiece) -> bool {
         let mut state = self.lock();
@@ -261,7 +278,7 @@ impl Schedule<'_> {
 
     /// Whether a piece is made of what a source gave while it was read on: it can't be read again
     /// by itself.
-    fn is_read_on(&self, piece: &PlannedPiece) -> bool {
+    pub fn is_read_on(&self, piece: &PlannedPiece) -> bool {
         let files = &self.plan.tables[piece.table].files;
         match &piece.input {
             PieceInput::Stream { .. } => true,

@@ -3,7 +3,7 @@
 use fullbore_core::error::Result;
 
 use super::{fill, literal, quote, texts};
-use crate::catalog::Relation;
+use crate::catalog::{COLUMN_OPTIONS, Relation};
 use crate::connection::{ConnectionError, QualifiedName, Session};
 use crate::error::failed;
 
@@ -36,7 +36,8 @@ const CARRIED: &str = "
         SELECT 2, format('ALTER TABLE %s ALTER COLUMN %I SET (%s)', {name}, a.attname,
                          string_agg(format('%I=%L', p.option_name, p.option_value), ', '))
           FROM pg_attribute a, pg_options_to_table(a.attoptions) p
-         WHERE a.attrelid = {old} AND a.attnum > 0 AND NOT a.attisdropped GROUP BY a.attname
+         WHERE a.attrelid = {old} AND a.attnum > 0 AND NOT a.attisdropped AND p.option_name IN {options}
+         GROUP BY a.attname
         UNION ALL
         SELECT 2, format('ALTER INDEX %I.%I ALTER COLUMN %s SET STATISTICS %s', n.nspname, c.relname,
                          a.attnum, a.attstattarget)
@@ -110,6 +111,7 @@ pub fn everything_else(session: &mut Session, old: &Relation, new: u32) -> Resul
         ("new_options", &fill(OPTIONS, &[("oid", &new_oid)])),
         ("old", &old_oid),
         ("name", &literal(&old.name)?),
+        ("options", COLUMN_OPTIONS),
     ];
     let sql = fill(CARRIED, &values);
     texts(session, &sql).map_err(failed)

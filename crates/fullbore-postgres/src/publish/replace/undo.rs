@@ -4,11 +4,11 @@
 //! one name space for each schema, so that all of them can stay what they are. Sequences of serial
 //! columns go over to the new table, whose values they make from then on, and come back.
 
-use fullbore_core::error::{Error, Result};
+use fullbore_core::error::{DestinationFailure, Error, Result};
 
 use super::{carry, definition, known, obstacles, quote, texts, with_full_names};
 use crate::catalog::{self, IndexDefinition, Relation};
-use crate::connection::{QualifiedName, Session};
+use crate::connection::{QualifiedName, Session, quote_literal};
 use crate::error::{failed, failed_while, refuse};
 
 /// Extended statistics of a table: schema and name.
@@ -28,6 +28,29 @@ fn move_statistics(from: &str, to: &str, name: &str) -> Result<String> {
     Ok(format!("ALTER STATISTICS {}.{} SET SCHEMA {}", quote(from)?, quote(name)?, quote(to)?))
 }
 
+/// Refuses a schema that is there and belongs to another role, unless that one could drop the old table
+/// anyway: whoever owns a schema can drop all that is in it, and name it as he likes.
+fn ours_alone(session: &mut Session, schema: &str) -> Result<()> {
+    let rows = session
+        .query(&format!(
+            "SELECT pg_get_userbyid(n.nspowner) AS owner FROM pg_namespace n
+              WHERE n.nspname = {} AND n.nspowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
+                AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = n.nspowner AND r.rolsuper)
+                AND n.nspowner <> (SELECT datdba FROM pg_database WHERE datname = current_database())",
+            quote_literal(schema).map_err(failed)?
+        ))
+        .map_err(failed)?;
+    let Some(owner) = rows.first().and_then(|row| row.get("owner")) else { return Ok(()) };
+    Err(Error::Destination {
+        message: format!(
+            "schema {schema:?}, in which the old table is to be kept, belongs to role {owner:?}, who could \
+             drop it"
+        ),
+        hint: Some("nothing was replaced; drop that schema, or load without --keep-old".into()),
+        kind: DestinationFailure::Other,
+    })
+}
+
 /// The statements that move the old table into its own schema.
 pub fn put_away(
     session: &mut Session,
@@ -35,6 +58,7 @@ pub fn put_away(
     kept: &QualifiedName,
 ) -> Result<Vec<String>> {
     let schema = kept.schema().unwrap_or_default();
+    ours_alone(session, schema)?;
     let mut statements = vec![format!("CREATE SCHEMA IF NOT EXISTS {}", quote(schema)?)];
     for (from, name) in statistics(session, old.oid)? {
         statements.push(move_statistics(&from, schema, &name)?);
