@@ -2,6 +2,7 @@
 
 use fullbore_core::destination::Standing;
 use fullbore_core::error::Result;
+use fullbore_core::job::Publish;
 use fullbore_core::plan::Plan;
 use fullbore_core::plan::recorded::RecordedTable;
 use fullbore_core::run_id::RunId;
@@ -17,6 +18,7 @@ use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
 use crate::naming::is_derived;
 use crate::reading::Reading;
+use crate::verify::counted::extents;
 
 /// How long an attempt waits for the last transactions of an earlier one.
 const LAST_PIECES_S: u32 = 60;
@@ -102,7 +104,12 @@ fn tables(session: &mut Session, plan: &Plan, postgres: &Postgres) -> Result<Str
             let recorded = RecordedTable::of(table);
             let (id, settings) = (&plan.run_id, settings.clone());
             let table = LedgerTable::of(target, relation, id, settings, recorded)?;
-            Ok(LedgerTable { baseline: baselines.get(&number).cloned(), ..table })
+            let is_piecewise = target.publish == Publish::Append && !target.atomic;
+            let before = match is_piecewise && relation.oid != 0 {
+                true => extents(session, relation.oid)?,
+                false => None,
+            };
+            Ok(LedgerTable { baseline: baselines.get(&number).cloned(), before, ..table })
         })
         .collect();
     Ok(ascii_json(&tables?))
