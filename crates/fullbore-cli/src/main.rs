@@ -62,7 +62,7 @@ fn main() -> ExitCode {
         Command::Watch(args) => watch::run(&args),
         Command::Preflight(args) => preflight::run(&args),
     };
-    ended.into()
+    words::ended(ended).into()
 }
 
 /// Tells the allocator to keep what is freed: buffers of a few hundred KiB come and go with every

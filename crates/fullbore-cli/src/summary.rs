@@ -143,7 +143,14 @@ fn verified_words(verified: &Verified) -> String {
     let rows = counted(verified.rows, "row");
     let pieces = counted(verified.pieces, "piece");
     let mut words = match verified.level {
-        Verify::Quick => format!("verified: quick; {rows} in {pieces}, as both sides count them"),
+        Verify::Quick
+            if verified.rows_counted == verified.rows && verified.not_counted.is_empty() =>
+        {
+            format!("verified: row counts match ({rows}, {pieces}), counted in the table")
+        }
+        Verify::Quick => {
+            format!("verified: row counts match ({rows}, {pieces}), as both sides counted them")
+        }
         Verify::Full => format!(
             "verified: full; every value of {rows} in {pieces}, {}",
             counted(verified.columns, "column")
@@ -215,6 +222,9 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
         tell!("{}", verified_words(verified));
         for left in &verified.not_covered {
             tell!("  not covered: {left}");
+        }
+        for left in &verified.not_counted {
+            tell!("  not counted in the table: {left}");
         }
     }
     let rate = bytes(rate(outcome) as u64);

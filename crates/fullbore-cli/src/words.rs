@@ -4,6 +4,9 @@ pub use fullbore_report::words::{achieved, bytes, counted, details, grouped, sec
 
 use std::borrow::Cow;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::exit::Ended;
 
 /// Text for a terminal. What comes from files, servers and records must not move its cursor, colour
 /// it, or turn its direction of writing: such characters are shown by their number.
@@ -22,12 +25,37 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
+/// Something that was to be read could not be written, to a disk that is full.
+static UNHEARD: AtomicBool = AtomicBool::new(false);
+
+/// Notes what could not be written. That a reader has gone away is no error.
+fn heard(written: io::Result<()>) -> io::Result<()> {
+    if let Err(error) = &written
+        && error.kind() != io::ErrorKind::BrokenPipe
+        && !UNHEARD.swap(true, Ordering::Relaxed)
+    {
+        complain(&format!("can't write to standard output: {error}"), None);
+    }
+    written
+}
+
+/// How the command ended, where all of its answer was to be written too.
+pub fn ended(ended: Ended) -> Ended {
+    let _ = heard(io::stdout().flush());
+    match ended {
+        Ended::Loaded | Ended::LoadedWithRejects if UNHEARD.load(Ordering::Relaxed) => {
+            Ended::Failed
+        }
+        ended => ended,
+    }
+}
+
 /// Standard output for people, whatever stands in what is written.
 pub struct Screen;
 
 impl Write for Screen {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        io::stdout().write_all(shown(&String::from_utf8_lossy(text)).as_bytes())?;
+        heard(io::stdout().write_all(shown(&String::from_utf8_lossy(text)).as_bytes()))?;
         Ok(text.len())
     }
 
@@ -39,7 +67,7 @@ impl Write for Screen {
 /// Prints something as one JSON object; a reader that has gone away is no error.
 pub fn print_json(value: &impl serde::Serialize) {
     let text = serde_json::to_string(value).expect("plain data becomes JSON");
-    let _ = writeln!(io::stdout(), "{text}");
+    let _ = heard(writeln!(io::stdout(), "{text}"));
 }
 
 /// Tells people a line of text that may come from anywhere. They may have gone away (`2>&1 | head`), which

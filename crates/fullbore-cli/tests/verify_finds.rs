@@ -1,6 +1,8 @@
 //! Full verification finds what was done to a table behind its back, and names piece and column.
 
 mod common;
+#[path = "verify_finds/counted.rs"]
+mod counted;
 
 use common::Files;
 use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};

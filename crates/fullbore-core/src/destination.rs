@@ -173,6 +173,10 @@ pub struct Proven {
     pub rows_sifted: u64,
     /// What was not covered, and why.
     pub not_covered: Vec<String>,
+    /// Rows that were counted in their tables.
+    pub rows_counted: u64,
+    /// What was not counted there, and why.
+    pub not_counted: Vec<String>,
 }
 
 /// A phase of publishing that took time, for the summary.

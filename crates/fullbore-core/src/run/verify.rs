@@ -30,6 +30,12 @@ pub struct Verified {
     pub rows_sifted: u64,
     /// What was not covered, and why.
     pub not_covered: Vec<String>,
+    /// Rows that the destination counted in their tables, beyond what it counted as they came.
+    #[serde(default)]
+    pub rows_counted: u64,
+    /// What was not counted there, and why.
+    #[serde(default)]
+    pub not_counted: Vec<String>,
 }
 
 impl Verified {
@@ -42,6 +48,8 @@ impl Verified {
             rows_kept_out: proven.rows_kept_out,
             rows_sifted: proven.rows_sifted,
             not_covered: proven.not_covered,
+            rows_counted: proven.rows_counted,
+            not_counted: proven.not_counted,
         }
     }
 }

@@ -129,6 +129,30 @@ fn read(row: &LedgerRow) -> Result<Committed> {
     })
 }
 
+/// The transactions that committed the pieces of a table that have rows.
+pub fn transactions(
+    session: &mut Session,
+    schema: &str,
+    run_id: &str,
+    target: usize,
+) -> Result<Vec<u64>> {
+    let sql = format!(
+        "SELECT run, xid_from FROM {schema}.pieces
+          WHERE run = {} AND target = {target} AND rows > 0",
+        quote_literal(run_id).map_err(failed)?
+    );
+    rows(session, &sql).map_err(failed)?.iter().map(|row| row.number("xid_from")).collect()
+}
+
+/// The pieces of a table are as if they had never been committed.
+pub fn forget(session: &mut Session, schema: &str, run_id: &str, target: usize) -> Result<()> {
+    let run = quote_literal(run_id).map_err(failed)?;
+    session
+        .execute(&format!("DELETE FROM {schema}.pieces WHERE run = {run} AND target = {target}"))
+        .map_err(|error| failed_while(error, "writing to the ledger"))?;
+    Ok(())
+}
+
 /// Pieces and rows that are committed.
 pub fn count(session: &mut Session, schema: &str, run_id: &str) -> Result<(u64, u64)> {
     let sql = format!(

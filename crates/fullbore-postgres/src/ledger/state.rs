@@ -16,6 +16,7 @@ use crate::naming::kept;
 use crate::publish::replace::Baseline;
 use crate::reading::Reading;
 use crate::target::Target;
+use crate::verify::counted::Extent;
 
 /// What the ledger keeps of a table: enough to publish it and to take it back without its job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +41,10 @@ pub struct LedgerTable {
     /// What a table that is to be replaced was as the run began. Runs of older versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<Baseline>,
+    /// How large a table was that pieces are appended to, as the run began. Runs of older versions have
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Vec<Extent>>,
     /// The settings by which the server reads text. Runs of older versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<Reading>,
@@ -69,6 +74,7 @@ impl LedgerTable {
             is_unlogged: target.fills_unlogged(),
             kept: target.kept(run_id)?.map(|kept| kept.to_string()),
             baseline: None,
+            before: None,
             settings: Some(settings),
             shown: None,
             plan,

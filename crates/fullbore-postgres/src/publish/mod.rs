@@ -29,7 +29,7 @@ use crate::error::{failed, refuse, refused};
 use crate::ledger::runs::{self, State};
 use crate::ledger::{Begun, Ledger};
 use crate::target::Target;
-use crate::verify::staged;
+use crate::verify::{counted, staged};
 use locking::{Frame, LockWait};
 use replace::Guard;
 
@@ -193,6 +193,9 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
     if plan.verify == Verify::Full && !is_published {
         // Before indexes are built in vain.
         timed("verify", &mut || staged::verify(postgres, plan, committed))?;
+    }
+    if plan.verify == Verify::Quick && !is_published {
+        timed("verify", &mut || counted::count(postgres, plan, committed))?;
     }
     timed("index", &mut || {
         if is_published {

@@ -7,6 +7,8 @@
 //! read once more ([`recount`]). Both take the hash of a
 //! value from the bytes that its type is sent as ([`hash`]).
 //!
+//! Quick verification counts rows where they are ([`counted`]).
+//!
 //! What goes as text only the server understands. It is loaded twice then, once into a temporary
 //! table, whose sums are those of these rows ([`beside`]).
 
@@ -14,6 +16,7 @@ mod anew;
 mod beside;
 mod column;
 pub mod compare;
+pub mod counted;
 mod counts;
 mod extent;
 #[cfg(target_arch = "x86_64")]
@@ -74,6 +77,7 @@ pub struct State {
     proofs: Mutex<BTreeMap<usize, PieceProof>>,
     rows_kept_out: AtomicU64,
     compared: Mutex<Compared>,
+    counted: Mutex<counted::Counted>,
 }
 
 /// What the last comparison covered. After a sifting there is another one.
@@ -101,6 +105,10 @@ impl State {
         *self.compared.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = compared;
     }
 
+    pub(super) fn set_counted(&self, counted: counted::Counted) {
+        *self.counted.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = counted;
+    }
+
     /// Notes what was taken out of the table of a piece, where no ledger does.
     pub fn add_sifted(&self, piece: usize, sifted: &Sums) {
         let mut proofs = self.proofs.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -111,7 +119,10 @@ impl State {
 
     pub fn proven(&self) -> Proven {
         let compared = self.compared.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let counted = self.counted.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         Proven {
+            rows_counted: counted.rows,
+            not_counted: counted.not_counted.clone(),
             columns: compared.columns,
             rows_kept_out: self.rows_kept_out.load(Ordering::Relaxed),
             rows_sifted: compared.rows_sifted,

@@ -87,7 +87,10 @@ pub fn verify_shown(
 
 /// Whether rows that are inserted may become other rows, be left out, or be changed afterwards, by what
 /// the target has of its own.
-fn may_change_rows(session: &mut Session, target: &Target) -> Result<bool, ConnectionError> {
+pub(super) fn may_change_rows(
+    session: &mut Session,
+    target: &Target,
+) -> Result<bool, ConnectionError> {
     let rows = session.query(&format!(
         "SELECT EXISTS (
              SELECT FROM (SELECT {oid} AS oid

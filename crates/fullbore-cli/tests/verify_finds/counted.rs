@@ -1,0 +1,133 @@
+//! Rows that were committed and are gone again before the run ends: `--verify quick` counts them where
+//! they should be.
+
+use fullbore_testing::{TestServer, shared_or_skip};
+
+use crate::common::held::end_of;
+use crate::common::moments::{Gate, Moment, assert_loaded, kill};
+use crate::common::ways::{APPEND, ATOMIC, PARTITIONS, REPLACE, prepared};
+use crate::common::{Files, assert_no_leftovers, assert_same};
+
+const FAILED: i32 = 1;
+const STOPPED: i32 = 4;
+
+#[test]
+fn a_target_that_was_truncated_meanwhile_is_not_verified() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = prepared(&database, &files);
+    for change in ["TRUNCATE append", "DELETE FROM append WHERE k = 0", "VACUUM FULL append"] {
+        APPEND.make(&database);
+        let mut gate = Gate::at(&database, Moment::PieceBegins(2));
+        let child = files.start_load(database.url(), &file, "append", &APPEND.args());
+        gate.wait();
+        database.psql(change);
+        gate.open(&database);
+        let output = end_of(child);
+        if change.starts_with("VACUUM") {
+            assert_loaded(&output);
+            assert!(output.stderr.contains("counted in the table"), "{}", output.stderr);
+            continue;
+        }
+        assert_eq!(output.code, STOPPED, "{change}: {}", output.stderr);
+        for words in ["of the 25000 rows", "fullbore runs abort", "append"] {
+            assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
+        }
+        assert!(!output.stderr.contains("verified"), "{}", output.stderr);
+        assert_eq!(files.fullbore(&["runs", "abort", "last"]).code, STOPPED);
+    }
+}
+
+#[test]
+fn a_staging_table_that_lacks_rows_after_a_kill_is_not_shown() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = prepared(&database, &files);
+    for way in [&REPLACE, &ATOMIC, &PARTITIONS] {
+        for change in ["TRUNCATE %s", "DELETE FROM %s WHERE k %% 2 = 0"] {
+            way.make(&database);
+            let mut gate = Gate::at(&database, Moment::PieceBegins(2));
+            let child = files.start_load(database.url(), &file, way.name, &way.args());
+            gate.wait();
+            kill(child);
+            gate.open(&database);
+            database.psql(&format!(
+                "DO $$ DECLARE t regclass; BEGIN
+                    SELECT oid INTO STRICT t FROM pg_class
+                     WHERE relname LIKE '%\\_fb\\_%' AND relkind = 'r' ORDER BY oid LIMIT 1;
+                    EXECUTE format('{change}', t);
+                 END $$"
+            ));
+            let output = files.fullbore(&["runs", "resume", "last"]);
+            assert_eq!(output.code, FAILED, "{} {change}: {}", way.name, output.stderr);
+            for words in [" rows, and ", "were committed to it"] {
+                assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
+            }
+            assert!(!output.stderr.contains("verified"), "{}", output.stderr);
+            assert_eq!(database.psql(&format!("SELECT count(*) FROM {}", way.name)), "0");
+            assert_no_leftovers(&database);
+        }
+    }
+}
+
+#[test]
+fn rows_are_counted_where_they_are() {
+    for server in [TestServer::Embedded18, TestServer::Pg14] {
+        let cluster = shared_or_skip!(server);
+        let database = cluster.fresh_database();
+        let files = Files::new();
+        let file = prepared(&database, &files);
+        for way in [&APPEND, &REPLACE, &ATOMIC, &PARTITIONS] {
+            way.make(&database);
+            let output = files.load(&database, &file, way.name, &way.args());
+            assert_loaded(&output);
+            let counted = output.stderr.contains("counted in the table");
+            assert!(counted, "{}: {}", way.name, output.stderr);
+            assert_same(&database, way.name, "plain");
+        }
+        // Rows that take the place of others, between others, and in partitions.
+        database.psql(
+            "CREATE TABLE used (k bigint, n int, v text);
+             INSERT INTO used SELECT -k, n, v FROM plain; DELETE FROM used WHERE k % 3 = 0",
+        );
+        database.psql("VACUUM used");
+        database.psql(
+            "CREATE TABLE split (k bigint, n int, v text) PARTITION BY HASH (k);
+             CREATE TABLE split0 PARTITION OF split FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+             CREATE TABLE split1 PARTITION OF split FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
+        );
+        for table in ["used", "split"] {
+            let output = files.load(&database, &file, table, &APPEND.args());
+            assert_loaded(&output);
+            let counted = "row counts match (25,000 rows, 3 pieces), counted in the table";
+            assert!(output.stderr.contains(counted), "{table}: {}", output.stderr);
+        }
+        let plan = files.fullbore(&[
+            "plan",
+            &file,
+            "--to",
+            database.url(),
+            "--table",
+            "used",
+            "--if-loaded",
+            "again",
+        ]);
+        assert!(plan.stdout.contains("are counted in what the table gained"), "{}", plan.stdout);
+    }
+}
+
+#[test]
+fn what_can_not_be_counted_is_said() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = files.write("a.csv", "1\n2\n");
+    database.psql("CREATE TABLE t (k bigint)");
+    let output = files.load(&database, &file, "t", &["--header", "none", "--no-ledger"]);
+    assert_loaded(&output);
+    for words in ["as both sides counted them", "not counted in the table", "without a ledger"] {
+        assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
+    }
+}

@@ -1,0 +1,357 @@
+//! Quick verification on the server's side: rows are counted where they are, before they are shown.
+//!
+//! The ledger's counts were right when they were committed. A table that was truncated since, or rows of
+//! it deleted, is found only by looking. Staged and new tables hold nothing but the run's rows: all of
+//! them are counted. Of a table that was appended to, the run's rows are told by the transactions that
+//! wrote them, and looked for in the blocks that the table gained since the run began; only what is not
+//! there is looked for in older ones, where these are not many.
+
+use std::sync::Mutex;
+
+use fullbore_core::destination::Committed;
+use fullbore_core::error::{DestinationFailure, Error, Result};
+use fullbore_core::job::Publish;
+use fullbore_core::plan::Plan;
+use serde::{Deserialize, Serialize};
+
+use super::staged::may_change_rows;
+use crate::connection::{ConnectionError, QualifiedName, Row, Session, quote_literal};
+use crate::destination::Postgres;
+use crate::error::{failed, failed_while, refuse};
+use crate::ledger::read::numbers;
+use crate::ledger::{locks, pieces, runs};
+
+/// Pages that are worth a query of their own.
+const PAGES_MIN: u64 = 8192;
+/// Older blocks are looked through up to so many bytes, or so many times what the table gained.
+const OLD_BYTES_MAX: u64 = 256 * 1024 * 1024;
+const OLD_SHARE_MAX: u64 = 4;
+/// Partitions whose sizes are noted as a run begins.
+const LEAVES_MAX: usize = 1000;
+/// Transaction numbers in rows have 32 bits.
+const XID_BITS: u64 = 0xffff_ffff;
+
+/// How large a table's file was as the run began.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extent {
+    pub oid: u32,
+    pub file: u32,
+    pub blocks: u64,
+}
+
+/// What was counted.
+#[derive(Debug, Clone, Default)]
+pub struct Counted {
+    /// Rows that were found where they should be.
+    pub rows: u64,
+    /// What was not counted, and why.
+    pub not_counted: Vec<String>,
+}
+
+/// A table with rows of its own: the target, or a partition of it.
+struct Leaf {
+    name: QualifiedName,
+    now: Extent,
+    is_plain: bool,
+    may_read: bool,
+    is_filtered: bool,
+}
+
+const LEAVES: &str = "
+    SELECT l.oid, n.nspname, l.relname, l.relkind IN ('r', 't', 'm') AS is_plain,
+           coalesce(pg_relation_filenode(l.oid), 0) AS file,
+           CASE WHEN l.relkind = 'r'
+                THEN pg_relation_size(l.oid) / current_setting('block_size')::bigint
+                ELSE 0 END AS blocks,
+           has_table_privilege(l.oid, 'SELECT') AS may_read,
+           row_security_active(l.oid) AS is_filtered
+      FROM pg_class l JOIN pg_namespace n ON n.oid = l.relnamespace
+     WHERE l.oid = {oid} AND l.relkind <> 'p'
+        OR l.oid IN (SELECT relid FROM pg_partition_tree({oid}) WHERE isleaf AND relid <> {oid})";
+
+fn leaves(session: &mut Session, oid: u32) -> Result<Vec<Leaf>, ConnectionError> {
+    let rows = session.query(&LEAVES.replace("{oid}", &oid.to_string()))?;
+    let read = |row: &Row| {
+        let text = |name: &str| row.get(name).unwrap_or_default();
+        let is = |name: &str| row.get(name) == Some("t");
+        let number = |name: &str| text(name).parse::<u64>().unwrap_or(0);
+        Ok(Leaf {
+            name: QualifiedName::new(Some(text("nspname")), text("relname"))?,
+            now: Extent {
+                oid: number("oid") as u32,
+                file: number("file") as u32,
+                blocks: number("blocks"),
+            },
+            is_plain: is("is_plain"),
+            may_read: is("may_read"),
+            is_filtered: is("is_filtered"),
+        })
+    };
+    rows.iter().map(read).collect()
+}
+
+/// How large a table and its partitions are now; `None` where they are too many.
+pub fn extents(session: &mut Session, oid: u32) -> Result<Option<Vec<Extent>>> {
+    let leaves = leaves(session, oid).map_err(failed)?;
+    let is_few = leaves.len() <= LEAVES_MAX;
+    Ok(is_few.then(|| leaves.into_iter().map(|leaf| leaf.now).collect()))
+}
+
+/// Counts what a run has loaded, and fails where there are fewer rows than were committed.
+pub fn count(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Result<()> {
+    let mut counted = Counted::default();
+    let mut heaps: Vec<(QualifiedName, u64)> = Vec::new();
+    for (table, target) in postgres.targets().iter().enumerate() {
+        let its = || committed.iter().filter(|piece| piece.table == table);
+        let rows = its().map(|piece| piece.rows).sum();
+        match target.publish {
+            _ if its().next().is_none() => {}
+            Publish::Append if !target.atomic => match gained(postgres, plan, table, rows)? {
+                None => counted.rows += rows,
+                Some(why) => counted.not_counted.push(format!("{}: {why}", target.name())),
+            },
+            Publish::Append | Publish::Replace => heaps.push((target.staging(plan)?, rows)),
+            Publish::Partitions => {
+                for piece in its() {
+                    heaps.push((target.piece(plan, piece.piece)?, piece.rows));
+                }
+            }
+        }
+    }
+    let found = count_heaps(postgres, plan.streams, &heaps)?;
+    for ((name, expected), found) in heaps.iter().zip(found) {
+        if found != *expected {
+            return Err(Error::Destination {
+                message: format!(
+                    "{name} holds {found} rows, and {expected} were committed to it"
+                ),
+                hint: Some(
+                    "somebody deleted rows of it or truncated it; nothing was published: load again"
+                        .into(),
+                ),
+                kind: DestinationFailure::Differs,
+            });
+        }
+        counted.rows += found;
+    }
+    postgres.verification.set_counted(counted);
+    Ok(())
+}
+
+/// Counts the rows of tables, over several sessions where they are large.
+fn count_heaps(
+    postgres: &Postgres,
+    sessions: usize,
+    heaps: &[(QualifiedName, u64)],
+) -> Result<Vec<u64>> {
+    let mut counts = vec![0; heaps.len()];
+    let mut queries = Vec::new();
+    let mut control = postgres.usable_control()?;
+    let mut pages_all = 0;
+    for (heap, (name, _)) in heaps.iter().enumerate() {
+        let literal = quote_literal(&name.to_string()).map_err(failed)?;
+        let found = control
+            .query(&format!(
+                "SELECT pg_relation_size(to_regclass({literal}))
+                        / current_setting('block_size')::bigint AS pages"
+            ))
+            .map_err(failed)?;
+        let pages = found.first().and_then(|row| row.get("pages")).and_then(|n| n.parse().ok());
+        let pages: u64 = pages.ok_or_else(|| {
+            refuse(format!("{name} is gone, which held rows of the run"), "somebody dropped it")
+        })?;
+        pages_all += pages;
+        let each = (pages / (2 * sessions as u64).max(1) + 1).max(PAGES_MIN);
+        let starts: Vec<u64> = (0..pages.max(1)).step_by(each as usize).collect();
+        for (at, start) in starts.iter().enumerate() {
+            // The last one has no end, and the first one no beginning: rows may be anywhere.
+            let from = (*start > 0).then(|| format!("ctid >= '({start},0)'::tid"));
+            let to = starts.get(at + 1).map(|end| format!("ctid < '({end},0)'::tid"));
+            let ends: Vec<String> = from.into_iter().chain(to).collect();
+            let condition = match ends.is_empty() {
+                true => String::new(),
+                false => format!(" WHERE {}", ends.join(" AND ")),
+            };
+            queries.push((heap, format!("SELECT count(*) AS rows FROM {name}{condition}")));
+        }
+    }
+    let ask = |session: &mut Session, (heap, query): &(usize, String)| -> Result<(usize, u64)> {
+        let what = format!("counting the rows of {}", heaps[*heap].0);
+        let rows = session.query(query).map_err(|error| failed_while(error, &what))?;
+        let found = rows.first().and_then(|row| row.get("rows")).and_then(|n| n.parse().ok());
+        Ok((*heap, found.unwrap_or(0)))
+    };
+    let workers = sessions.min(queries.len());
+    if pages_all < 2 * PAGES_MIN || workers < 2 {
+        for query in &queries {
+            let (heap, found) = ask(&mut control, query)?;
+            counts[heap] += found;
+        }
+        return Ok(counts);
+    }
+    drop(control);
+    let next = Mutex::new(queries.iter());
+    let counts = Mutex::new(counts);
+    let failure = Mutex::new(None);
+    let work = || -> Result<()> {
+        let mut session = postgres.session()?;
+        if !postgres.is_pooled {
+            locks::settle(&mut session, None).map_err(failed)?;
+        }
+        loop {
+            let query = next.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next();
+            let Some(query) = query else { return Ok(()) };
+            let (heap, found) = ask(&mut session, query)?;
+            counts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())[heap] += found;
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                if let Err(error) = work() {
+                    let mut failure = failure.lock().unwrap_or_else(|p| p.into_inner());
+                    failure.get_or_insert(error);
+                }
+            });
+        }
+    });
+    match failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+        Some(error) => Err(error),
+        None => Ok(counts.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())),
+    }
+}
+
+/// Counts the rows that a run appended to a table, of which there must be as many as are expected; why
+/// that was not done, if so.
+fn gained(postgres: &Postgres, plan: &Plan, table: usize, expected: u64) -> Result<Option<String>> {
+    let target = &postgres.targets()[table];
+    let name = target.name();
+    let not_counted = |why: &str| Ok(Some(why.to_owned()));
+    let Some(ledger) = postgres.ledger() else {
+        return not_counted("without a ledger its new rows can't be told from others");
+    };
+    let mut session = postgres.usable_control()?;
+    let found = runs::find(&mut session, &ledger.schema, &runs::Which::Run(&ledger.run_id))?;
+    let run = found.into_iter().next();
+    let before = run.and_then(|run| run.tables.into_iter().nth(table)).and_then(|t| t.before);
+    let Some(before) = before else {
+        return not_counted("its size before the load is not known");
+    };
+    let leaves = leaves(&mut session, postgres.planned(table).oid()).map_err(failed)?;
+    if leaves.iter().any(|leaf| !leaf.is_plain) {
+        return not_counted("its rows are kept elsewhere");
+    }
+    if leaves.iter().any(|leaf| !leaf.may_read) {
+        return not_counted("this role may not read it");
+    }
+    if leaves.iter().any(|leaf| leaf.is_filtered) {
+        return not_counted("row security hides rows of it from this role");
+    }
+    let transactions = pieces::transactions(&mut session, &ledger.schema, &ledger.run_id, table)?;
+    let mut its = Its::of(&mut session, &transactions)?;
+    let (mut gained, mut old) = (0, 0);
+    let mut starts = Vec::new();
+    for leaf in &leaves {
+        // A table with another file was truncated, or written anew.
+        let then =
+            before.iter().find(|then| then.oid == leaf.now.oid && then.file == leaf.now.file);
+        let start = then.map_or(0, |then| then.blocks);
+        gained += leaf.now.blocks.saturating_sub(start);
+        old += start.min(leaf.now.blocks);
+        starts.push(start);
+    }
+    for (leaf, start) in
+        leaves.iter().zip(&starts).filter(|(leaf, start)| leaf.now.blocks > **start)
+    {
+        its.look(&mut session, leaf, &format!("ctid >= '({start},0)'::tid"))?;
+    }
+    if its.exact == expected {
+        return Ok(None);
+    }
+    let block = 8192;
+    if old * block > OLD_BYTES_MAX.max(gained * block * OLD_SHARE_MAX) {
+        let found = its.exact;
+        return not_counted(&format!(
+            "{found} of {expected} rows were found in the space that it gained, the others are in \
+             space that was free before"
+        ));
+    }
+    for (leaf, start) in leaves.iter().zip(&starts).filter(|(_, start)| **start > 0) {
+        its.look(&mut session, leaf, &format!("ctid < '({start},0)'::tid"))?;
+    }
+    if its.exact == expected {
+        return Ok(None);
+    }
+    if its.within.is_none_or(|within| within >= expected) {
+        return not_counted("some rows were written by transactions whose numbers are not known");
+    }
+    if may_change_rows(&mut session, target).map_err(failed)? {
+        return not_counted("its triggers or rules may have changed rows");
+    }
+    let run = &plan.run_id;
+    Err(Error::Destination {
+        message: format!(
+            "{name} holds {} of the {expected} rows that this run committed to it",
+            its.within.unwrap_or(its.exact)
+        ),
+        hint: Some(format!(
+            "somebody deleted or updated rows of it meanwhile, or truncated it; `fullbore runs abort \
+             {run}` closes the run, and removes nothing"
+        )),
+        kind: DestinationFailure::Differs,
+    })
+}
+
+/// Rows of a run, by the transactions that wrote them.
+struct Its {
+    transactions: String,
+    /// Numbers that its subtransactions have, and those of others.
+    range: (u64, u64),
+    exact: u64,
+    /// Rows that may be its own; not known where numbers began anew.
+    within: Option<u64>,
+}
+
+impl Its {
+    fn of(session: &mut Session, transactions: &[u64]) -> Result<Self> {
+        let [next] = numbers(
+            session,
+            "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next",
+            ["next"],
+        )?;
+        let first = transactions.iter().copied().min().unwrap_or(next);
+        let list: Vec<String> =
+            transactions.iter().map(|xid| (xid & XID_BITS).to_string()).collect();
+        let range = (first & XID_BITS, next & XID_BITS);
+        Ok(Self {
+            transactions: list.join(","),
+            range,
+            exact: 0,
+            within: (range.0 <= range.1 && next - first < XID_BITS / 2).then_some(0),
+        })
+    }
+
+    fn look(&mut self, session: &mut Session, leaf: &Leaf, condition: &str) -> Result<()> {
+        let (from, to) = self.range;
+        let sql = format!(
+            "SELECT count(*) FILTER (WHERE xmin = ANY ('{{{}}}'::xid[])) AS exact,
+                    count(*) FILTER (WHERE xmin::text::bigint BETWEEN {from} AND {to}) AS within
+               FROM ONLY {} WHERE {condition}",
+            self.transactions, leaf.name
+        );
+        let rows = session
+            .query(&sql)
+            .map_err(|error| failed_while(error, &format!("counting the rows of {}", leaf.name)))?;
+        let number = |name: &str| {
+            rows.first()
+                .and_then(|row| row.get(name))
+                .and_then(|n| n.parse::<u64>().ok())
+                .unwrap_or(0)
+        };
+        self.exact += number("exact");
+        if let Some(within) = &mut self.within {
+            *within += number("within");
+        }
+        Ok(())
+    }
+}
