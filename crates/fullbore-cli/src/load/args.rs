@@ -31,7 +31,7 @@ pub struct LoadArgs {
     #[arg(long, short, value_name = "TABLE")]
     pub table: Option<String>,
     /// How the files are written [default: found out from the files]
-    #[arg(long, value_parser = format_name, value_name = "csv|tsv|text|tbl|parquet")]
+    #[arg(long, value_parser = format_name, value_name = "csv|tsv|text|tbl|ndjson|parquet")]
     pub format: Option<FormatName>,
     /// What stands between fields: a byte, or several
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]

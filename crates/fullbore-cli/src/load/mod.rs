@@ -198,6 +198,7 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
     }
     let Assembled { mut plan, targets, statements, .. } =
         planned(job, &to, manner, &mut standing, &course)?;
+    plan.destination = destinations::words(job, to.postgres());
     plan.ceilings = ceilings::of(job, to.postgres(), &plan, manner.ceilings.as_deref())?;
     if let Destinations::Postgres(postgres) = &to {
         postgres.adopt(targets);
@@ -318,6 +319,10 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
             Error::Destination { kind: DestinationFailure::Changed, .. } => tell!(
                 "  {kept}: `fullbore runs resume {run}` resumes the run once the change is undone, \
                  `fullbore runs abort {run}` closes it"
+            ),
+            _ if *rows_kept > 0 => tell!(
+                "  {kept}: `fullbore runs resume {run}` loads the rest, `fullbore runs abort {run}` \
+                 closes the run; its rows stay"
             ),
             _ => tell!(
                 "  {kept}: `fullbore runs resume {run}` goes on, `fullbore runs abort {run}` takes it \

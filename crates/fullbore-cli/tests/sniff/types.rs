@@ -14,7 +14,8 @@ fn codes_beyond_the_sample_are_rejects_of_the_guess() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
     // In the middle of a file of three samples nobody looks.
     let rows = |bad: &str| {
-        let row = |id: u64| format!("{id},{},{}.5,{}\n", 10_000 + id, id % 100, id.is_multiple_of(2));
+        let row =
+            |id: u64| format!("{id},{},{}.5,{}\n", 10_000 + id, id % 100, id.is_multiple_of(2));
         let middle = format!("{bad}\n");
         format!("id,zip,share,ok\n{}{middle}{}", many(row), many(row))
     };

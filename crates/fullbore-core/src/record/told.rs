@@ -36,6 +36,9 @@ pub struct ToldPlan {
     pub is_resumable: bool,
     /// Processors of the machine that loads.
     pub cores: usize,
+    /// Where rows go; nothing in records of earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub destination: String,
 }
 
 /// What is told of one table's plan.
@@ -61,6 +64,7 @@ impl ToldPlan {
             max_rejects: plan.max_rejects.to_string(),
             is_resumable: plan.continuity.is_resumable,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
+            destination: plan.destination.clone(),
         }
     }
 }

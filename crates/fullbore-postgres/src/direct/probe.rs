@@ -35,7 +35,7 @@ fn impossible(reason: impl Into<String>, hint: &str) -> Probe {
 pub fn probe(session: &mut Session, target: &Target) -> Result<Probe> {
     if target.publish == Publish::Append {
         return Ok(impossible(
-            "rows are appended to a table that is there; only a new table can be loaded directly",
+            "append always uses COPY",
             "load with --publish replace or partitions",
         ));
     }

@@ -5,7 +5,6 @@
 //! CREATE, so that there is no moment at which a table is there that nobody knows to be the run's.
 
 use fullbore_core::error::{Error, Result};
-use fullbore_core::job::Publish;
 use fullbore_core::plan::Plan;
 
 use crate::catalog;
@@ -62,7 +61,8 @@ fn not_made(error: ConnectionError, target: &Target) -> Error {
     }
 }
 
-/// Takes away what the run made of its targets, unless somebody has put something into them.
+/// Takes away what the run made of its targets, unless there is something in them: rows that plain
+/// append had committed, or what somebody else has put there.
 pub fn take_away(postgres: &Postgres, session: &mut Session) -> Result<()> {
     let made: Vec<(QualifiedName, u32)> = match postgres.ledger() {
         // It also knows what an earlier attempt made.
@@ -70,14 +70,12 @@ pub fn take_away(postgres: &Postgres, session: &mut Session) -> Result<()> {
             let which = runs::Which::Run(&ledger.run_id);
             let known = runs::find(session, &ledger.schema, &which)?;
             let tables = known.into_iter().flat_map(|run| run.tables);
-            let made = tables.filter(|t| t.creates && (t.publish != Publish::Append || t.atomic));
+            let made = tables.filter(|table| table.creates);
             made.map(|table| (table.target, table.oid)).collect()
         }
         None => {
-            let is_whole = |target: &Target| target.publish != Publish::Append || target.atomic;
             let made = postgres.made();
-            let made = made.iter().filter(|(table, _)| is_whole(&postgres.targets()[**table]));
-            made.map(|(_, relation)| (relation.name.clone(), relation.oid)).collect()
+            made.values().map(|relation| (relation.name.clone(), relation.oid)).collect()
         }
     };
     for (name, oid) in made {

@@ -168,6 +168,7 @@ impl KeyColumn {
             columns: vec![column],
             field_names: vec![self.name.clone()],
             orders: BTreeMap::new(),
+            json: None,
         };
         let block = Block::of(format!("{text}\n").as_bytes());
         let batch = Parser::new(Dialect::text(), Arc::new(shape)).parse(&block).batch;
@@ -229,6 +230,7 @@ mod tests {
             columns: vec![key],
             field_names: vec!["k".into()],
             orders: BTreeMap::new(),
+            json: None,
         };
         KeyColumn::new(&shape, "k").expect("ordered")
     }
