@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::job::{Publish, Verify};
+use crate::parse::dialect::Family;
 use crate::plan::{Format, Plan, TablePlan};
 use crate::run::rejects::Reason;
 
@@ -74,6 +75,9 @@ impl ToldTable {
         let packed = table.files.iter().find(|file| !file.is_seekable() && file.is_regular);
         let format = match (&table.format, packed) {
             (Format::Parquet, _) => "Parquet".to_owned(),
+            (Format::Delimited(dialect), packed) if dialect.family == Family::Json => {
+                format!("JSON lines{}", if packed.is_some() { ", compressed" } else { "" })
+            }
             (Format::Delimited(dialect), packed) => format!(
                 "{:?}, delimiter {:?}{}",
                 dialect.family,

@@ -18,6 +18,10 @@ use crate::target::Target;
 /// late to be told as such.
 const IS_THERE: [&str; 3] = ["42P07", "42710", "23505"];
 
+/// How long a table that may go is waited for: whoever holds it longer has put something into it, or is
+/// about to.
+const LOCK_TIMEOUT: &str = "5s";
+
 /// Makes a target by its statement, and notes which table it is.
 pub fn make(
     postgres: &Postgres,
@@ -93,7 +97,8 @@ pub fn drop_if_empty(session: &mut Session, name: &QualifiedName, oid: u32) -> R
     }
     let literal = quote_literal(&name.to_string()).map_err(failed)?;
     let looked = session.query(&format!(
-        "BEGIN; LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE;
+        "BEGIN; SET LOCAL lock_timeout = '{LOCK_TIMEOUT}';
+         LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE;
          SELECT {literal}::regclass <> {oid}::oid
                 OR EXISTS (SELECT FROM {name})
                 OR EXISTS (SELECT FROM pg_inherits WHERE inhparent = {literal}::regclass) AS filled"

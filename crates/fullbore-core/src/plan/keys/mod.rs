@@ -67,7 +67,10 @@ impl KeyColumn {
         };
         if key.field >= shape.field_names.len() {
             return Err(Error::usage_with_hint(
-                format!("the key {name:?} is filled in for each row as it is loaded (--lineage)"),
+                format!(
+                    "the key {name:?} is filled in for each row as it is loaded (--lineage, or names of \
+                     folders)"
+                ),
                 "partition by a column of the files, or load with --publish append",
             ));
         }
