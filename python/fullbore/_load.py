@@ -92,8 +92,8 @@ def load(
     """Load files into a table.
 
     ``options`` are the command's own, with underscores: ``max_rejects="1%"``, ``create=True``,
-    ``columns=["a", "-", "b"]``, ``type=["id=bigint", "total=numeric(10,2)"]``, ``null=["NA", "-"]``. Raises LoadError
-    where the load did not end well.
+    ``columns=["a", "-", "b"]``, ``type=["id=bigint", "total=numeric(10,2)"]``,
+    ``null=["NA", "-"]``. Raises LoadError where the load did not end well.
     """
     if options.get("dry_run"):
         raise ValueError("a dry run loads nothing: see `fullbore plan`")

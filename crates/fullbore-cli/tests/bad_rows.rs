@@ -74,8 +74,9 @@ fn nul_bytes_and_bad_utf8() {
 
 #[test]
 fn mixed_line_ends() {
-    rejects("a int, b int", "1,2\n3,4\r\n5,6\n", &[], 2, None, "carriage return");
-    rejects("a int, b int", "1,2\r\n3,4\n5,6\r\n", &[], 2, None, "newline");
+    let told = |end| ["--line-end", end];
+    rejects("a int, b int", "1,2\n3,4\r\n5,6\n", &told("lf"), 2, None, "carriage return");
+    rejects("a int, b int", "1,2\r\n3,4\n5,6\r\n", &told("crlf"), 2, None, "newline");
 }
 
 #[test]
@@ -139,9 +140,9 @@ fn a_file_of_bad_records_alone_loads_nothing_and_tells_all() {
     let database = cluster.fresh_database();
     database.psql("CREATE TABLE t (a int, b int, c timestamp, d numeric(9,2))");
     let files = Files::new();
-    let file = files.write("long.csv", "a,b,c,d\n1,2,2024-01-01,3,4\n1\n");
+    let file = files.write("long.csv", "a,b,c,d\n1,2,2024-01-01,3,4\n1,2,someday,3\n1\n");
     let output = files.load(&database, &file, "t", &["--header", "true", "--max-rejects", "5"]);
     assert_eq!(output.code, REJECTS, "{}", output.stderr);
-    assert_eq!(files.reasons().len(), 2);
+    assert_eq!(files.reasons().len(), 3);
     assert_eq!(database.psql("SELECT count(*) FROM t"), "0");
 }

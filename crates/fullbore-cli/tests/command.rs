@@ -213,12 +213,18 @@ fn a_late_value_that_does_not_fit_names_the_guess() {
     assert_eq!(files.load(&database, &file, "taken", &given).code, 0);
     let again = files.load(&database, &file, "late", &["--atomic"]);
     assert!(!again.stderr.contains("inferred"), "{}", again.stderr);
-    // One that is in the samples is told beforehand, and does not turn the column to text.
-    let early = files.write("early.csv", text.replace("\n7,7\n", "\n7,?\n"));
-    let planned =
-        files.fullbore(&["plan", &early, "--to", database.url(), "--table", "e", "--create"]);
-    assert!(planned.stdout.contains("which does not fit 1 sampled value,"), "{}", planned.stdout);
-    assert!(planned.stdout.contains("\"amount of it\" bigint"), "{}", planned.stdout);
+    // One that is in the samples turns the column to text, and what makes it a number is said.
+    for (value, said) in [
+        ("none yet", "1 sampled value is not whole numbers, such as \"none yet\"; --type"),
+        ("?", "\"?\" looks like NULL; --null '' --null '?' makes it bigint"),
+    ] {
+        let early = files.write("early.csv", text.replace("\n7,7\n", &format!("\n7,{value}\n")));
+        let planned =
+            files.fullbore(&["plan", &early, "--to", database.url(), "--table", "e", "--create"]);
+        let said = format!("column amount of it is text, since {said}");
+        assert!(planned.stdout.contains(&said), "{}", planned.stdout);
+        assert!(planned.stdout.contains("\"amount of it\" text"), "{}", planned.stdout);
+    }
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn a_run_that_is_resumed_finds_rejects_of_several_lines_again() {
     let files = Files::new();
     // Two files, the second of which is refused at first.
     files.write("a.csv", SWALLOWED);
-    let bad = "1,x\n2,\"y\n3,z\n4,w\",v\n";
+    let bad = "0,u\n1,x\n2,\"y\n3,z\n4,w\",v\n";
     files.write("b.csv", bad);
     let args = |most| {
         [
@@ -106,5 +106,5 @@ fn a_run_that_is_resumed_finds_rejects_of_several_lines_again() {
     let output = files.fullbore(&args("11"));
     assert_eq!(output.code, 3, "{}", output.stderr);
     assert_eq!(told(&files).iter().map(|reject| reject.2).sum::<u64>(), 11);
-    assert_eq!(database.psql("SELECT count(*) FROM t"), "4");
+    assert_eq!(database.psql("SELECT count(*) FROM t"), "5");
 }

@@ -9,7 +9,7 @@ use super::names::alike;
 use crate::destination::{Lane, TargetColumn};
 use crate::error::{Error, Result};
 use crate::job::TableJob;
-use crate::parse::dialect::Header;
+use crate::parse::dialect::{Header, Ragged};
 use crate::parse::json::{JsonFields, JsonKind};
 use crate::parse::types::{FieldType, ParseColumn, ParseShape};
 use crate::plan::Format;
@@ -57,7 +57,13 @@ pub fn match_columns(
         (None, None, None) => loadable.iter().copied().map(Some).collect(),
     };
     let table = job.name.as_deref().unwrap_or("the table");
-    if let Some(found) = sources.fields.filter(|found| *found != fields.len()) {
+    let may_differ = |found: usize| match job.ragged.unwrap_or_default() {
+        Ragged::Reject => false,
+        Ragged::Pad => found < fields.len(),
+        Ragged::Cut => found > fields.len(),
+    };
+    let misfit = sources.fields.filter(|found| *found != fields.len() && !may_differ(*found));
+    if let Some(found) = misfit {
         return Err(Error::usage_with_hint(
             format!(
                 "{}: records have {found} fields, but {} columns of {table} are to be loaded",

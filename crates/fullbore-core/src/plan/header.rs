@@ -343,6 +343,10 @@ fn refuse(job: &TableJob, path: &str, trouble: &Trouble, outline: &Outline) -> R
             ),
             "pass over it with --header skip and name the fields with --columns a,b,c",
         ),
+        Trouble::Skipped { line, or } => (
+            format!("{path}: the header to be skipped may be line {line} or line {or}"),
+            "say how many lines stand before it: --skip-lines N",
+        ),
         Trouble::Total { text } => (
             format!("{path}: the last line may be a sum or a record: {}", text_of(text.as_bytes())),
             "say which: --skip-footer 1 leaves it out, --skip-footer 0 loads it",

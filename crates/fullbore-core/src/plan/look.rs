@@ -11,7 +11,7 @@ use super::Format;
 use crate::constants::SAMPLE_BYTES;
 use crate::error::{Error, Result};
 use crate::job::{FormatName, TableJob};
-use crate::parse::dialect::{Dialect, Family, LineEnd};
+use crate::parse::dialect::{Dialect, Family, Header, LineEnd};
 use crate::source::encoding::TextEncoding;
 use crate::source::pipe::Peeked;
 use crate::source::sniff::frame::Given;
@@ -221,7 +221,12 @@ fn one_byte(option: &str, value: Option<&String>) -> Result<Option<u8>> {
 
 fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
     let hints = hints(job)?;
-    let given = Given { skip_lines: hints.skip_lines, skip_footer: hints.skip_footer, width: None };
+    let given = Given {
+        skip_lines: hints.skip_lines,
+        skip_footer: hints.skip_footer,
+        width: None,
+        skips_header: hints.header == Some(Header::Skip),
+    };
     let mut dialect: Option<Dialect> = None;
     let mut notes = Vec::new();
     let mut outlines: Vec<Option<Outline>> = Vec::new();

@@ -113,6 +113,7 @@ pub fn sniff(
             .or_else(|| (is_tsv && sample.contains(&b'\t')).then(|| b"\t".to_vec())),
         quote: hints.quote,
         escape: hints.escape.or(hints.quote),
+        is_format: hints.format.is_some(),
     };
     choose(&mut dialect, sample, sample_is_whole_file, &fixed, hints.line_end, &mut notes);
     dialect.check().map_err(|sentence| {

@@ -1,5 +1,6 @@
 //! Takes back a run that stopped, with nothing but what the ledger knows of it.
 
+use fullbore_core::constants::LOCK_TIMEOUT_DEFAULT_MS;
 use fullbore_core::error::Result;
 use fullbore_core::job::Publish;
 use fullbore_core::run_id::RunId;
@@ -72,7 +73,12 @@ pub(super) fn drop_all(
 ) -> Result<Vec<String>> {
     let mut left = Vec::new();
     for name in runs::leftovers(session, id, targets)? {
-        if let Err(error) = session.execute(&format!("DROP TABLE {name}")) {
+        // Whoever reads it is not waited for for ever: what stays is named, and can be dropped later.
+        let drop = format!(
+            "BEGIN; SET LOCAL lock_timeout = {LOCK_TIMEOUT_DEFAULT_MS}; DROP TABLE {name}; COMMIT"
+        );
+        if let Err(error) = session.execute(&drop) {
+            session.execute("ROLLBACK").map_err(failed)?;
             left.push(format!("{name} can't be dropped: {error}"));
         }
     }

@@ -19,6 +19,8 @@ pub struct Given {
     pub skip_lines: Option<u64>,
     pub skip_footer: Option<u64>,
     pub width: Option<usize>,
+    /// The first line is passed over, whatever it says.
+    pub skips_header: bool,
 }
 
 /// What was found around the records of a file.
@@ -54,6 +56,8 @@ pub enum Trouble {
     Total { text: String },
     /// The header stands again on this line, among texts that it can't be told from.
     Again { line: u64 },
+    /// The header that is to be skipped may be either of these lines.
+    Skipped { line: u64, or: u64 },
 }
 
 /// Finds what stands around the records. `head` is the file's beginning, `rest` further places, the last
@@ -122,10 +126,29 @@ pub fn frame<'a>(
         }
         frame.verdict = judge(&cells, &frame.body);
     }
+    if given.skips_header && given.skip_lines.is_none() && frame.first > 0 {
+        skip_header(head, &mut frame);
+    }
     if frame.trouble.is_none() {
         frame.trouble = further_tables(head, rest, head_end, &frame);
     }
     Some(frame)
+}
+
+/// Which line a header is that is skipped by its place: a damaged one looks like a remark before the
+/// table, whose first row is a record then.
+fn skip_header(head: &Cuts<'_>, frame: &mut Frame<'_>) {
+    let Some(before) = head.rows[..frame.first].iter().rposition(|row| row.width() > 0) else {
+        return;
+    };
+    match frame.verdict {
+        Verdict::Header(_) => {}
+        Verdict::Data(_) => (frame.first, frame.header_rows) = (before, 1),
+        Verdict::Undecided => {
+            let line = |at: usize| head.rows[at].line + 1;
+            frame.trouble = Some(Trouble::Skipped { line: line(before), or: line(frame.first) });
+        }
+    }
 }
 
 pub fn first_cells<'a>(cuts: &Cuts<'a>, row: &Row) -> Vec<First<'a>> {

@@ -30,6 +30,8 @@ pub struct Fixed {
     pub delimiter: Option<Vec<u8>>,
     pub quote: Option<u8>,
     pub escape: Option<u8>,
+    /// The format is named: a blank or a colon is taken for a delimiter only where it is told.
+    pub is_format: bool,
 }
 
 /// The style that suits the text best, of those that differ from `base` in what is not fixed; and how
@@ -76,7 +78,8 @@ fn styles(text: &[u8], base: &Style, fixed: &Fixed) -> Vec<Style> {
     let delimiters: Vec<Vec<u8>> = match &fixed.delimiter {
         Some(delimiter) => vec![delimiter.clone()],
         None => {
-            let candidates = COMMON.iter().chain(&LONG).chain(&UNCOMMON);
+            let further = LONG.iter().chain(&UNCOMMON).take_while(|_| !fixed.is_format);
+            let candidates = COMMON.iter().chain(further);
             let found = candidates.filter(|delimiter| occurs(delimiter));
             let mut found: Vec<Vec<u8>> = found.map(|delimiter| delimiter.to_vec()).collect();
             // And one that is not there: the file may have one column, whatever stands in it.
