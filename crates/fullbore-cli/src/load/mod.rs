@@ -320,10 +320,6 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
                 "  {kept}: `fullbore runs resume {run}` resumes the run once the change is undone, \
                  `fullbore runs abort {run}` closes it"
             ),
-            _ if *rows_kept > 0 => tell!(
-                "  {kept}: `fullbore runs resume {run}` loads the rest, `fullbore runs abort {run}` \
-                 closes the run; its rows stay"
-            ),
             _ => tell!(
                 "  {kept}: `fullbore runs resume {run}` goes on, `fullbore runs abort {run}` takes it \
                  back"

@@ -12,12 +12,8 @@ pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 pub fn listen_for_signals() {
     extern "C" fn stop(_: libc::c_int) {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
-            let words = b"fullbore: aborted: the server takes back what was under way\n";
-            // SAFETY: write and _exit may be called from a signal handler.
-            unsafe {
-                libc::write(2, words.as_ptr().cast(), words.len());
-                libc::_exit(i32::from(Ended::Stopped.code()));
-            }
+            // SAFETY: _exit may be called from a signal handler.
+            unsafe { libc::_exit(i32::from(Ended::Stopped.code())) };
         }
     }
     let handler = stop as extern "C" fn(libc::c_int) as libc::sighandler_t;

@@ -66,15 +66,15 @@ pub fn abort(run: &str, ledger: &LedgerArgs) -> Result<Ended> {
         return Ok(Ended::Failed);
     }
     tell_record(&id, taken.rows_kept);
+    tell!("run {id} is taken back");
     if taken.rows_kept > 0 {
-        let rows = grouped(taken.rows_kept);
-        tell!("run {id} is closed; its {rows} rows remain in the table: nothing was removed");
         tell!(
-            "  plain append publishes each piece as it is committed; --atomic publishes all at once"
+            "  {} rows that plain append had committed stay in the table: they can't be told from \
+             others (see --atomic)",
+            grouped(taken.rows_kept)
         );
         return Ok(Ended::Stopped);
     }
-    tell!("run {id} is taken back");
     Ok(Ended::Loaded)
 }
 
