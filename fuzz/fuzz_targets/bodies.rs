@@ -60,7 +60,7 @@ fn encoder(columns: &[Tried]) -> DirectEncoder {
     let shape = ParseShape {
         fields: columns.len(),
         field_names: Vec::new(),
-        columns: columns.iter().enumerate().map(parsed).collect(), orders: Default::default() };
+        columns: columns.iter().enumerate().map(parsed).collect(), orders: Default::default(), json: None };
     let layout = Layout::new(&descriptor, &shape).expect("every type can be laid out");
     let sent = |c: &Tried| SentColumn { field_type: c.field_type.clone(), element_oid: 0 };
     let copy = BinaryEncoder::new(columns.iter().map(sent).collect());

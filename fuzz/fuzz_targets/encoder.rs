@@ -28,7 +28,7 @@ fuzz_target!(|text: &[u8]| {
         fields: 1,
         // The one field of each record is parsed as every type, so that one of them fits.
         columns: Vec::new(),
-        field_names: vec!["f".into()], orders: Default::default() };
+        field_names: vec!["f".into()], orders: Default::default(), json: None };
     let mut text = text.to_vec();
     text.push(b'\n');
     for field_type in types {

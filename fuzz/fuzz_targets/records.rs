@@ -53,6 +53,8 @@ fuzz_target!(|data: &[u8]| {
             .map(|field| ParseColumn { name: String::new(), field, field_type: FieldType::text(), guess: None })
             .collect(),
         field_names: vec![String::new(); fields],
+        orders: Default::default(),
+        json: None,
     };
     let batch = Parser::new(dialect.clone(), Arc::new(shape)).parse(&Block::of(&text)).batch;
     let found: Vec<Vec<Option<Vec<u8>>>> = (0..batch.num_rows())

@@ -22,12 +22,26 @@ class LoadError(RuntimeError):
     """A load that did not end well.
 
     ``exit_code`` is the command's: 1 failed and nothing kept, 2 wrong usage and nothing touched,
-    4 stopped with committed pieces kept.
+    4 stopped with committed pieces kept. ``run_id`` names the run for ``fullbore runs``, None where
+    none was begun; ``raw`` is the object that ``--json`` prints, empty where there is none.
     """
 
-    def __init__(self, message: str, exit_code: int) -> None:
+    def __init__(
+        self,
+        message: str,
+        exit_code: int,
+        run_id: str | None = None,
+        raw: dict[str, Any] | None = None,
+    ) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+        self.run_id = run_id
+        self.raw = raw or {}
+
+    @property
+    def resumable(self) -> bool:
+        """Whether ``fullbore runs resume`` goes on with it."""
+        return bool(self.raw.get("resumable"))
 
 
 @dataclass(frozen=True)
@@ -97,7 +111,8 @@ def load(
     command += ["--", *(os.fspath(source) for source in sources)]
     code, said, text = _run(command, environment)
     if code not in (LOADED, LOADED_WITH_REJECTS):
-        raise LoadError(text.strip(), code)
+        raw = _object(said)
+        raise LoadError(text.strip(), code, raw.get("run_id"), raw)
     raw = json.loads(said)
     return LoadResult(
         run_id=raw["run_id"],
@@ -107,6 +122,15 @@ def load(
         seconds=raw["seconds"],
         raw=raw,
     )
+
+
+def _object(said: str) -> dict[str, Any]:
+    """The object that was printed; an empty one where the command ended before that."""
+    try:
+        value = json.loads(said)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _run(command: list[str], environment: dict[str, str]) -> tuple[int, str, str]:

@@ -33,7 +33,10 @@ DIFFERS = [
     (r"\b\d+\.\d+ s\b", "TIME"),
     (r"\b[\d.]+ [kMG]?B/s\b", "RATE"),
     (r"^phases: .*$", "PHASES"),
-    (r"^held back by .*\n(?:  advice: .*\n)*", ""),
+    (r"^bottleneck: .*\n(?:  advice: .*\n)*", ""),
+    (r"^destination: .*\n", ""),
+    (r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", "MOMENT"),
+    (r" to postgresql://\S+", " to TARGET"),
     (r" +", " "),
 ]
 

@@ -42,6 +42,30 @@ def test_a_failed_load_raises_with_the_exit_code(tmp_path: Path) -> None:
         fullbore.load(tmp_path / "missing.csv", to="null:")
     assert raised.value.exit_code == 2
     assert "missing.csv" in str(raised.value)
+    # No run was begun.
+    assert raised.value.run_id is None
+
+
+def test_a_failed_run_is_named_by_its_error(tmp_path: Path) -> None:
+    source = tmp_path / "bad.csv"
+    source.write_text("n,m\n1,2\n3\n")
+    with pytest.raises(fullbore.LoadError) as raised:
+        fullbore.load(source, to="null:", header="true", format="csv")
+    assert raised.value.exit_code == 1
+    assert len(raised.value.run_id or "") == 20
+    assert raised.value.raw["rejected"] == 1
+    assert not raised.value.resumable
+
+
+def test_lists_are_given_as_options_of_their_own(tmp_path: Path) -> None:
+    source = tmp_path / "nulls.csv"
+    source.write_text("n,m\n1,NA\nn/a,2\n3,a,b\n")
+    nulls = ["NA", "n/a", "a,b"]
+    result = fullbore.load(
+        source, to="null:", header="true", null=nulls, type=["n=int", "m=int"], max_rejects=1
+    )
+    # The row with one field more is rejected; of the others all values are of their types.
+    assert (result.rows, result.rejected) == (2, 1)
 
 
 def test_the_destination_that_is_named_is_the_one(tmp_path: Path) -> None:

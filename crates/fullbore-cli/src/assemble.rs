@@ -153,6 +153,7 @@ pub fn assemble(
         verify: job.verify,
         codec: job.compress,
         ceilings: None,
+        destination: String::new(),
     };
     Ok(Assembled { plan, targets, statements, not_resumable })
 }
@@ -215,6 +216,9 @@ fn assemble_table(
     let mut schema = Schema::default();
     let (columns, mut target, statement) = match postgres {
         Some(postgres) => {
+            if !is_cut && job.create {
+                check_not_made(&job, postgres)?;
+            }
             let target = describe(&job, &mut sources, wanted.method, postgres, &mut schema)?;
             if is_cut && target.create.is_none() {
                 // Of a table that the run made before, the types are guesses still.
@@ -274,6 +278,9 @@ fn assemble_table(
     let bytes = known.then(|| {
         sources.files.iter().map(|file| file.end() - file.data_start.min(file.end())).sum()
     });
+    if let (Some(target), Some(postgres)) = (&target, postgres) {
+        schema.notes.extend(postgres.space_words(target, choice.method, bytes)?);
+    }
     let refuses = target.as_ref().is_some_and(Target::refuses_nulls);
     let not_null = columns.iter().filter(|column| refuses && !column.is_nullable);
     let sent = &shapes.typed.columns;
@@ -347,6 +354,15 @@ fn describe(
         settle(job, sources, Some(&target.columns))?;
     }
     Ok(target)
+}
+
+/// Refuses what says how a table is to be made, where there is one that was made in another way.
+fn check_not_made(job: &TableJob, postgres: &Postgres) -> Result<()> {
+    let name = job.name.as_deref().unwrap_or_default();
+    match postgres.existing_columns(name)? {
+        Some(columns) => postgres.check_given_types(name, &columns, &job.types),
+        None => Ok(()),
+    }
 }
 
 /// The moment that rows are marked with as that of their load.

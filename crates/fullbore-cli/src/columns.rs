@@ -10,7 +10,8 @@ use fullbore_core::parse::dialect::Dialect;
 use fullbore_core::parse::types::FieldType;
 use fullbore_core::plan::Format;
 use fullbore_core::plan::infer::{
-    InferredColumn, Sample, Spoilt, SpoiltBy, infer, null_options, type_option, values_of,
+    InferredColumn, Sample, Spoilt, SpoiltBy, infer, infer_keys, null_options, type_option,
+    values_of,
 };
 use fullbore_core::plan::lineage;
 use fullbore_core::plan::look::Sources;
@@ -58,11 +59,18 @@ pub fn creation(
             NewColumn { name, type_name }
         })
         .collect();
-    check_given_types(job, columns.iter().map(|column| column.name.as_str()))?;
+    let folders = lineage::folders(sources)?;
+    let names = columns.iter().map(|column| column.name.as_str());
+    check_given_types(job, names.chain(folders.iter().map(|(name, _)| name.as_str())), sources)?;
     let lineage = lineage::wanted(job)?
         .into_iter()
         .map(|(says, name)| NewColumn { name, type_name: schema::type_name(&says.field_type()) });
-    let columns: Vec<NewColumn> = columns.into_iter().chain(lineage).collect();
+    let folders = folders.into_iter().map(|(name, field_type)| NewColumn {
+        type_name: given_type(job, &name)
+            .map_or_else(|| schema::type_name(&field_type), str::to_owned),
+        name,
+    });
+    let columns: Vec<NewColumn> = columns.into_iter().chain(folders).chain(lineage).collect();
     let table = QualifiedName::parse(name).map_err(wrong)?;
     schema::create_table(&table, &columns, partition_by).map(Some).map_err(wrong)
 }
@@ -77,14 +85,28 @@ fn given_type<'a>(job: &'a TableJob, column: &str) -> Option<&'a str> {
 fn check_given_types<'a>(
     job: &TableJob,
     columns: impl Iterator<Item = &'a str> + Clone,
+    sources: &Sources,
 ) -> Result<()> {
+    let is_named = sources.names.is_some() || job.columns.is_some();
     for given in &job.types {
         let column = given.split_once('=').map(|(column, _)| column);
         if !columns.clone().any(|known| Some(known) == column) {
-            return Err(Error::usage_with_hint(
-                format!("--type {given}: the files have no such column"),
-                "write --type column=type",
-            ));
+            return Err(match is_named {
+                true => Error::usage_with_hint(
+                    format!(
+                        "--type {given}: the files have no such column; they have {}",
+                        columns.clone().collect::<Vec<_>>().join(", ")
+                    ),
+                    "write --type column=type",
+                ),
+                false => Error::usage_with_hint(
+                    format!(
+                        "--type {given}: no header was recognised, so the columns are called {}",
+                        columns.clone().collect::<Vec<_>>().join(", ")
+                    ),
+                    "if the first line names them, add --header true",
+                ),
+            });
         }
     }
     Ok(())
@@ -137,9 +159,9 @@ fn inferred(
     };
     let names: Vec<String> = match (&job.columns, &sources.names, sources.fields) {
         (Some(listed), _, _) => listed.clone(),
-        (None, Some(names), _) => names.clone(),
+        (None, Some(names), _) if !names.is_empty() => names.clone(),
         (None, None, Some(fields)) => (1..=fields).map(|n| format!("column{n}")).collect(),
-        (None, None, None) => {
+        (None, _, _) => {
             return Err(Error::usage_with_hint(
                 format!("{} is empty: it has no columns to infer", sources.files[0].path.display()),
                 "make the table with --schema FILE.sql, or load into one that exists",
@@ -155,12 +177,16 @@ fn inferred(
         samples.extend(sample.others.iter().map(|text| within(text.as_slice())));
     }
     let is_given = |name: &str| name == "-" || given_type(job, name).is_some();
-    let columns = infer(&names, is_given, &samples, dialect);
+    let columns = match (sources.is_json(), &job.columns, &sources.header_names) {
+        (true, None, Some(keys)) => infer_keys(&names, keys, is_given, &sources.samples),
+        (true, ..) => infer_keys(&names, &names, is_given, &sources.samples),
+        (false, ..) => infer(&names, is_given, &samples, dialect),
+    };
     for column in columns.iter().flatten() {
         let InferredColumn { name, field_type, because, spoilt, .. } = column;
         said.notes.push(format!("{name}: {because}"));
         said.warnings.extend(spoilt.as_ref().map(|spoilt| advice(name, spoilt, dialect)));
-        if *field_type != FieldType::text() {
+        if !matches!(field_type, FieldType::Text { .. } | FieldType::Jsonb) {
             said.inferred.insert(name.clone(), schema::type_name(field_type));
         }
     }
@@ -205,11 +231,14 @@ pub fn inferred_columns(
     said: &mut Schema,
 ) -> Result<Vec<TargetColumn>> {
     let inferred = inferred(job, sources, said)?;
-    check_given_types(job, inferred.iter().map(|(name, _)| name.as_str()))?;
+    let folders = lineage::folders(sources)?;
+    let names = inferred.iter().chain(&folders).map(|(name, _)| name.as_str());
+    check_given_types(job, names, sources)?;
     let lineage = lineage::wanted(job)?.into_iter();
     let lineage: Vec<_> = lineage.map(|(says, name)| (name, says.field_type())).collect();
     inferred
         .into_iter()
+        .chain(folders)
         .chain(lineage)
         .map(|(name, field_type)| {
             let field_type = match given_type(job, &name) {

@@ -53,14 +53,14 @@ fn print(found: &Found) -> io::Result<()> {
     for (relations, what) in [
         (
             &found.in_progress,
-            "changed since the oldest running transaction began, so maybe a load in progress",
+            "changed since the oldest running transaction began: maybe a load in progress",
         ),
-        (&found.removed_soon, "empty; the next checkpoint removes what was dropped"),
-        (&found.temporary, "of temporary tables; the server removes what is left when it starts"),
+        (&found.removed_soon, "empty: the next checkpoint removes what was dropped"),
+        (&found.temporary, "temporary tables: the server removes what is left when it starts"),
     ] {
         if !relations.is_empty() {
-            writeln!(Screen, "not called orphans, {what}:")?;
-            list(relations)?;
+            let count = counted(relations.len() as u64, "relation");
+            writeln!(Screen, "no orphans: {count}, {what}")?;
         }
     }
     if !found.orphans.is_empty() {

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use fullbore_core::destination::Lane;
 use fullbore_core::job::{Method, OtherWriters, Publish, Verify};
 use fullbore_core::parse::dialect::{Dialect, Family, Header, LineEnd, Quotes, Ragged};
+use fullbore_core::plan::lineage::Says;
 use fullbore_core::plan::{FileRange, Format, KeyBounds, PieceInput, Plan, TablePlan};
 
 use crate::words::{bytes, counted, grouped};
@@ -97,6 +98,7 @@ fn render_table(
         let target = table.columns.iter().find(|candidate| candidate.name == column.name);
         let type_name = target.map_or("?", |target| target.type_name.as_str());
         let from = match table.lineage_of(column) {
+            Some(Says::Folder) => "folder names".to_owned(),
             Some(says) => format!("{} (--lineage)", says.name()),
             None => format!("field {}", column.field + 1),
         };
@@ -221,10 +223,13 @@ fn format(format: &Format) -> String {
 }
 
 fn dialect_words(dialect: &Dialect) -> String {
+    if dialect.family == Family::Json {
+        return "JSON lines, columns by key".into();
+    }
     let family = match dialect.family {
         Family::Csv => format!("CSV, quote {:?}", dialect.quote as char),
         Family::Text => "COPY text".into(),
-        Family::Plain => "plain delimited text".into(),
+        Family::Plain | Family::Json => "plain delimited text".into(),
     };
     let delimiter = dialect.whole_delimiter();
     let mut words = format!("{family}, delimiter {}", quoted(&delimiter));

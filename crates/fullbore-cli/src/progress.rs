@@ -8,13 +8,17 @@ use fullbore_core::record::{Entry, Event, Listener};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::limit_now::Now;
-use crate::words::{grouped, seconds, shown};
+use crate::words::{bytes, counted, grouped, seconds, shown};
 
 /// A listener that draws the bars; where nobody looks it only tells of pauses.
 pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listener> {
     if quiet || !std::io::stderr().is_terminal() {
-        return Some(Box::new(|entry: &Entry| {
-            if let Some(words) = of_pause(&entry.event) {
+        let lines = (!quiet).then(|| Mutex::new(Lines::new(tables)));
+        return Some(Box::new(move |entry: &Entry| {
+            let line = lines.as_ref().and_then(|lines| {
+                lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take(entry)
+            });
+            for words in line.into_iter().chain(of_pause(&entry.event)) {
                 tell!("{words}");
             }
         }));
@@ -57,8 +61,9 @@ pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listene
                 let rows: u64 = tables.iter().map(|table| table.rows_sent).sum();
                 last.set_position(tables.iter().map(|table| table.bytes_sent).sum());
                 last.set_message(format!(
-                    "{} rows, {streams_active} streams{}",
+                    "{} rows, {}{}",
                     grouped(rows),
+                    counted(*streams_active as u64, "stream"),
                     limit(entry)
                 ));
             }
@@ -81,6 +86,52 @@ pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listene
             }
         }
     }))
+}
+
+/// Seconds between two lines where there is no terminal.
+const LINE_EVERY_S: f64 = 10.0;
+
+/// Progress as lines, for logs.
+struct Lines {
+    /// Bytes of all tables, where they are known.
+    expected: Option<u64>,
+    /// When the last line was written, and how many bytes had been sent.
+    last: Option<(f64, u64)>,
+}
+
+impl Lines {
+    fn new(tables: &[(String, Option<u64>)]) -> Self {
+        Self { expected: tables.iter().map(|(_, expected)| *expected).sum(), last: None }
+    }
+
+    /// A line, where one is due.
+    fn take(&mut self, entry: &Entry) -> Option<String> {
+        let Event::Sample { tables, streams_active } = &entry.event else { return None };
+        let rows: u64 = tables.iter().map(|table| table.rows_sent).sum();
+        let sent: u64 = tables.iter().map(|table| table.bytes_sent).sum();
+        // What a run that goes on had sent before is no rate.
+        let (at, before) = *self.last.get_or_insert((entry.at, sent));
+        let passed = entry.at - at;
+        if passed < LINE_EVERY_S {
+            return None;
+        }
+        self.last = Some((entry.at, sent));
+        let share = match self.expected {
+            Some(expected) if expected > 0 => {
+                let percent = (sent as f64 / expected as f64 * 100.0).min(100.0);
+                format!(" of {} ({percent:.0}%)", bytes(expected))
+            }
+            _ => String::new(),
+        };
+        Some(format!(
+            "{}: {}, {}{share}, {}/s, {}",
+            seconds(entry.at),
+            counted(rows, "row"),
+            bytes(sent),
+            bytes((sent.saturating_sub(before) as f64 / passed) as u64),
+            counted(*streams_active as u64, "stream")
+        ))
+    }
 }
 
 /// What is said of a pause, also where nothing else is: a load that holds still looks like one that
@@ -106,4 +157,30 @@ fn style(has_length: bool) -> ProgressStyle {
     ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .progress_chars("=> ")
+}
+
+#[cfg(test)]
+mod tests {
+    use fullbore_core::record::TableTotals;
+
+    use super::*;
+
+    #[test]
+    fn without_a_terminal_there_is_a_line_every_ten_seconds() {
+        let mut lines = Lines::new(&[("t".to_owned(), Some(4_000_000_000))]);
+        let mut sample = |at: f64, rows: u64| {
+            let total =
+                TableTotals { rows_sent: rows, bytes_sent: rows * 100, ..TableTotals::default() };
+            lines.take(&Entry {
+                at,
+                event: Event::Sample { tables: vec![total], streams_active: 1 },
+            })
+        };
+        assert_eq!(sample(0.2, 0), None);
+        assert_eq!(sample(9.9, 9_000_000), None);
+        let words = "10.20 s: 10,000,000 rows, 1.00 GB of 4.00 GB (25%), 100 MB/s, 1 stream";
+        assert_eq!(sample(10.2, 10_000_000).as_deref(), Some(words));
+        assert_eq!(sample(11.0, 11_000_000), None);
+        assert!(sample(20.3, 20_000_000).is_some());
+    }
 }

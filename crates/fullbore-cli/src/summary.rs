@@ -45,6 +45,8 @@ pub struct JsonSummary<'a> {
     verdict: Option<&'a Verdict>,
     advice: &'a [String],
     error: Option<String>,
+    /// Where rows go.
+    destination: &'a str,
     /// It stopped, and can be resumed.
     pub resumable: bool,
     /// How long it held still, where `--pause-when` made it.
@@ -98,6 +100,7 @@ impl<'a> JsonSummary<'a> {
             verdict: outcome.verdict.as_ref().map(|(verdict, _)| verdict),
             advice: outcome.verdict.as_ref().map_or(&[], |(_, advice)| advice.as_slice()),
             error,
+            destination: &plan.destination,
             resumable: false,
             paused_seconds: outcome.paused_seconds,
             part: plan.continuity.part.as_ref().map(|part| part.spec.to_string()),
@@ -232,6 +235,7 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
         let before = counted(outcome.rows_before, "row");
         tell!("{before} of these had been committed before the run was resumed");
     }
+    tell!("destination: {}", plan.destination);
     tell!(
         "loaded {}, {} in {} = {rate}/s; {}, {}; run {}",
         counted(outcome.rows, "row"),

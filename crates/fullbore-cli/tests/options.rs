@@ -174,3 +174,36 @@ fn the_embedded_server_is_started_for_a_run_by_its_id() {
     assert_eq!(stop().code, 0);
     assert_eq!(verified.code, 0, "{}", verified.stderr);
 }
+
+#[test]
+fn errors_of_a_job_file_have_their_line() {
+    let files = Files::new();
+    files.write("x.csv", "a\n1\n");
+    let table = "# a job\n[[table]]\nname = \"t\"\n";
+    for (line, words) in [
+        ("heder = \"true\"", "unknown field `heder`"),
+        ("sources = \"x.csv\"", "invalid type: string"),
+        ("publish = \"replce\"", "unknown variant `replce`"),
+        ("atomic = 1", "invalid type: integer"),
+    ] {
+        let job = files.write("job.toml", format!("{table}{line}\n"));
+        let output = files.fullbore(&["load", &job, "--to", "null:"]);
+        assert_refused(&output, &["job.toml, line 4, column", words]);
+    }
+    // A setting is named as one.
+    let job = files.write("job.toml", format!("{table}sources = [\"x.csv\"]\n"));
+    let output = files.fullbore(&["load", &job, "--to", "null:", "--set", "table.t.atomic=1"]);
+    assert_refused(&output, &["job.toml with --set", "invalid type"]);
+}
+
+#[test]
+fn a_type_for_a_column_without_a_header_asks_for_the_header() {
+    let files = Files::new();
+    let file = files.write("d.csv", "1;2\n3;4\n");
+    let args = ["load", &file, "--to", "null:", "--type", "Datum=date", "--header", "none"];
+    let words = ["no header was recognised", "called column1, column2", "--header true"];
+    assert_refused(&files.fullbore(&args), &words);
+    let named = files.write("n.csv", "a;b\n3;4\n");
+    let args = ["load", &named, "--to", "null:", "--type", "Datum=date", "--header", "true"];
+    assert_refused(&files.fullbore(&args), &["no such column; they have a, b"]);
+}

@@ -261,13 +261,14 @@ fn packed_files_several_tables_and_no_server_at_all() {
     let text = files.fullbore(
         &[&["preflight", "all", &plain, "--to", "null:", "--header", "none"], &SHORT[..]].concat(),
     );
+    assert!(text.stdout.starts_with("no server is measured"), "{}", text.stdout);
     for word in ["encode", "ceiling: ", "predicted: ", "looked at 1 place"] {
         assert!(text.stdout.contains(word), "{word}: {}", text.stdout);
     }
 }
 
 #[test]
-fn a_role_that_may_make_no_schema_learns_the_client_s_half() {
+fn where_the_server_can_t_be_measured_nothing_is_predicted_or_kept() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
     let database = cluster.fresh_database();
     let files = Files::new();
@@ -280,12 +281,20 @@ fn a_role_that_may_make_no_schema_learns_the_client_s_half() {
     let url = database.url().replace("postgres@", &format!("{role}@"));
     let job = [file.as_str(), "--to", &url, "--table", "t", "--header", "none"];
     let (report, output) = measure(&files, &job);
+    let text = files.fullbore(&[&["preflight", "all"], &job[..], &SHORT[..]].concat());
     database.psql(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
-    assert_eq!(output.code, 0, "{report:#}\n{}", output.stderr);
+    assert_eq!((output.code, text.code), (1, 1), "{report:#}\n{}", output.stderr);
+    // The client's half is known all the same.
     assert!(rate(&report["ceilings"]["encode"]) > 0.0);
+    for name in ["predicted", "ceiling", "kept_in"] {
+        assert!(report[name].is_null(), "{name}: {report:#}");
+    }
     assert!(report["ceilings"]["database"].is_null());
-    let notes = report["notes"].to_string();
-    assert!(notes.contains("the server was not measured") && notes.contains("CREATE"), "{notes}");
+    assert!(report["unmeasured"].to_string().contains("CREATE"), "{report:#}");
+    let first = text.stdout.lines().next().expect("a line");
+    assert!(first.starts_with("the server was not measured: "), "{first}");
+    assert!(!text.stdout.contains("predicted"), "{}", text.stdout);
+    assert!(text.stderr.contains("so nothing is predicted"), "{}", text.stderr);
 }
 
 #[test]

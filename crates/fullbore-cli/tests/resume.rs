@@ -49,6 +49,32 @@ fn kill_and_resume(database: &TestDatabase<'_>, files: &Files, file: &str, way: 
 }
 
 #[test]
+fn an_interrupt_says_at_once_what_is_waited_for() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = files.write("x.csv", "1\n2\n");
+    database.psql("CREATE TABLE t (k int)");
+    let mut holder = common::held::session(database.url());
+    holder.execute("BEGIN; LOCK TABLE t IN SHARE MODE").expect("locked");
+    let args = ["load", &file, "--to", database.url(), "--table", "t", "--header", "none"];
+    let child = files.start(&args);
+    common::held::wait_for("a waiting load", || {
+        database.psql("SELECT count(*) FROM pg_locks WHERE NOT granted") != "0"
+    });
+    common::held::interrupt(&child);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    holder.execute("COMMIT").expect("released");
+    let output = common::held::end_of(child);
+    // The piece under way ended, and it was all there was to load.
+    assert!(
+        output.stderr.contains("stopping: finishing 1 piece; ^C again aborts"),
+        "{}",
+        output.stderr
+    );
+}
+
+#[test]
 fn killed_clients_are_gone_on_with_by_copy() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
     let database = cluster.fresh_database();

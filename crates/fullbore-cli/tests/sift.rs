@@ -270,7 +270,7 @@ fn too_many_are_kept_for_a_resume() {
             let args = ["--header", "none", "--publish", publish, "--max-rejects", "3", "--json"];
             let output = files.load(&database, &file, "ours", &args);
             assert_eq!(output.code, STOPPED, "{}", output.stderr);
-            assert!(output.stderr.contains("too many rejects: 4"), "{}", output.stderr);
+            assert!(output.stderr.contains("4 rows rejected, 3 allowed"), "{}", output.stderr);
             assert_eq!(database.psql("SELECT count(*) FROM ours"), "0");
             let said: serde_json::Value = serde_json::from_str(&output.stdout).expect("JSON");
             let run = said["run_id"].as_str().expect("a run").to_owned();

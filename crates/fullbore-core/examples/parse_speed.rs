@@ -56,6 +56,7 @@ fn main() {
             })
             .collect(),
         orders: Default::default(),
+        json: None,
     };
     let mut parser = Parser::new(Dialect::tbl(), Arc::new(shape));
     let mut block = Block::default();

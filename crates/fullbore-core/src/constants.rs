@@ -30,6 +30,9 @@ pub const MAX_FIELD_BYTES_LIMIT: usize = (1 << 30) - 1;
 /// last line's end is added after it.
 pub const BLOCK_BYTES_LIMIT: usize = (1 << 30) - 2 * BLOCK_PADDING;
 
+/// Memory that unpacking one xz file may take: the highest of xz's own levels needs 65 MiB.
+pub const XZ_MEMORY_BYTES: u64 = 128 << 20;
+
 /// Records in one block where missing fields are padded: a short one may become a row of many columns.
 pub const PADDED_RECORDS_MAX: usize = 4096;
 

@@ -18,7 +18,7 @@ pub enum Error {
     Source { path: PathBuf, message: String, hint: Option<String> },
     #[error("{} changed during the load ({what})", path.display())]
     SourceChanged { path: PathBuf, what: String },
-    #[error("too many rejects: {rejects}, allowed: {limit}; the first: {first}")]
+    #[error("{}: {first}", rejected(*rejects, limit))]
     TooManyRejects { rejects: u64, limit: String, first: String },
     /// COPY's rule for quotes takes in all that follows, which no limit of rejects covers.
     #[error("{place}: nothing behind it can be told apart")]
@@ -103,6 +103,16 @@ impl Error {
     }
 }
 
+/// How many rows were rejected, and how many were allowed.
+fn rejected(rejects: u64, limit: &str) -> String {
+    let rows = if rejects == 1 { "1 row".to_owned() } else { format!("{rejects} rows") };
+    match limit {
+        "0" if rejects == 1 => format!("{rows} rejected, none allowed (stopped at the first)"),
+        "0" => format!("{rows} rejected, none allowed; the first"),
+        limit => format!("{rows} rejected, {limit} allowed; the first"),
+    }
+}
+
 /// What can be done where a file of the client's own can't be written.
 fn hint_for_writing(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
@@ -119,3 +129,21 @@ fn hint_for_writing(kind: ErrorKind) -> Option<&'static str> {
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejects_are_counted_as_people_count_them() {
+        let words = |rejects, limit: &str| {
+            let first = "x.csv, line 2: no".to_owned();
+            Error::TooManyRejects { rejects, limit: limit.into(), first }.to_string()
+        };
+        assert_eq!(
+            words(1, "0"),
+            "1 row rejected, none allowed (stopped at the first): x.csv, line 2: no"
+        );
+        assert_eq!(words(4, "3"), "4 rows rejected, 3 allowed; the first: x.csv, line 2: no");
+    }
+}

@@ -128,6 +128,7 @@ fn shape(fields: usize) -> Arc<ParseShape> {
             .collect(),
         field_names: (0..fields).map(name).collect(),
         orders: Default::default(),
+        json: None,
     })
 }
 

@@ -97,7 +97,8 @@ impl Case {
             guess: None,
         }];
         let field_names = vec!["k".into(), "v".into()];
-        let shape = ParseShape { fields: 2, columns, field_names, orders: Default::default() };
+        let shape =
+            ParseShape { fields: 2, columns, field_names, orders: Default::default(), json: None };
         let key = KeyColumn::new(&shape, "k").expect("ordered");
         let format = Format::Delimited(Dialect::csv());
         let request = Request {

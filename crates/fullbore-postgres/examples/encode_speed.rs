@@ -88,6 +88,7 @@ fn main() {
             })
             .collect(),
         orders: Default::default(),
+        json: None,
     });
     let copy = || {
         let sent = |column: &ParseColumn| SentColumn {

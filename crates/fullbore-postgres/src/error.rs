@@ -94,6 +94,27 @@ pub fn is_corruption(code: &str) -> bool {
     CORRUPTION.contains(&code)
 }
 
+/// What to grant where a right is missing, and what for; the object as the server names it.
+fn missing_right(message: &str) -> String {
+    let denied = |kind: &str| message.strip_prefix(&format!("permission denied for {kind} "));
+    if let Some(schema) = denied("schema") {
+        return format!(
+            "the role needs USAGE and CREATE on schema {schema}: replace, partitions, --atomic and \
+             --max-rejects stage rows there, and --create makes the table; plain append needs USAGE alone"
+        );
+    }
+    if let Some(table) = denied("table") {
+        return format!("the role needs INSERT on {table}; replace and partitions need its owner");
+    }
+    if let Some(database) = denied("database") {
+        return format!(
+            "the role needs CREATE on database {database}: the ledger's schema is made there; \
+             --no-ledger loads without one"
+        );
+    }
+    "grant the role what is missing, or load as the table's owner".to_owned()
+}
+
 fn hint_for(error: &ConnectionError) -> Option<String> {
     let server = error.server_message()?;
     Some(
@@ -107,7 +128,7 @@ fn hint_for(error: &ConnectionError) -> Option<String> {
                 "load as a role that bypasses row-level security: rows that it hides would be taken \
                  for missing"
             }
-            "42501" => "grant the role what is missing, or load as the table's owner",
+            "42501" => return Some(missing_right(&server.message)),
             TOO_MANY => of_connections(server),
             READ_ONLY => {
                 "the server is a standby, or default_transaction_read_only is on: connect to the primary, \
@@ -129,4 +150,20 @@ fn hint_for(error: &ConnectionError) -> Option<String> {
         }
         .to_owned(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing_right;
+
+    #[test]
+    fn a_missing_right_is_named_with_what_it_is_for() {
+        let hint = missing_right("permission denied for schema sales");
+        assert!(
+            hint.contains("CREATE on schema sales") && hint.contains("--max-rejects"),
+            "{hint}"
+        );
+        assert!(missing_right("permission denied for table t").contains("INSERT on t"));
+        assert!(missing_right("keine Berechtigung").contains("grant the role"));
+    }
 }

@@ -139,8 +139,10 @@ impl Postgres {
         let name = QualifiedName::parse(&request.name).map_err(refused)?;
         let mut session = self.control();
         if let Some(found) = catalog::relation(&mut session, &name).map_err(refused)? {
+            check_primary(&mut session)?;
             return self.target(&mut session, found, request, None);
         }
+        check_primary(&mut session)?;
         let Some(create) = &request.create else {
             return Err(refuse(
                 format!("there is no table {name}"),
@@ -165,6 +167,88 @@ impl Postgres {
         let name = QualifiedName::parse(name).map_err(refused)?;
         let found = catalog::relation(&mut self.control(), &name).map_err(refused)?;
         Ok(found.map(|relation| self.columns_of(&relation)))
+    }
+
+    /// What rows of so many bytes of text take of the server's disk and of its log, in words; none where
+    /// the size is not known.
+    pub fn space_words(
+        &self,
+        target: &Target,
+        method: Method,
+        bytes: Option<u64>,
+    ) -> Result<Vec<String>> {
+        let Some(bytes) = bytes.filter(|bytes| *bytes > 0) else { return Ok(Vec::new()) };
+        let about = fullbore_core::ceilings::size_words(bytes);
+        let until = match (target.publish, target.atomic) {
+            (Publish::Append, false) => "",
+            (Publish::Append, true) => {
+                "; as much again for the staging table, until it is published"
+            }
+            (Publish::Replace, _) => "; the old table stays beside the new one until the swap",
+            (Publish::Partitions, _) => "",
+        };
+        let sql = "SELECT pg_catalog.current_setting('wal_level') AS level";
+        let rows = self.control().query(sql).map_err(refused)?;
+        let is_minimal = rows.first().and_then(|row| row.get("level")) == Some("minimal");
+        // What is made in the transaction that fills it needs no log then.
+        let is_new = target.publish == Publish::Partitions
+            || target.publish == Publish::Replace && method == Method::Direct;
+        let log = match target.relation.is_unlogged {
+            true => "WAL: none, the table is unlogged".to_owned(),
+            false if is_minimal && is_new => "WAL: none for rows (wal_level = minimal)".to_owned(),
+            false => format!("WAL: about {about}, indexes not counted; slots and archives keep it"),
+        };
+        Ok(vec![
+            format!("disk: about {about}, as the rows take as text, indexes not counted{until}"),
+            log,
+        ])
+    }
+
+    /// Refuses types that are given to columns of a table that is there already and has others: they are
+    /// for a table that a load makes.
+    pub fn check_given_types(
+        &self,
+        name: &str,
+        columns: &[TargetColumn],
+        types: &[String],
+    ) -> Result<()> {
+        for given in types {
+            let Some((column, wanted)) = given.split_once('=') else { continue };
+            let found = columns.iter().find(|known| known.name == column);
+            if found.is_some_and(|found| self.is_type(&found.type_name, wanted)) {
+                continue;
+            }
+            let it_has = match found {
+                Some(found) => format!("its column {column:?} is {}", found.type_name),
+                None => format!("it has no column {column:?}"),
+            };
+            return Err(refuse(
+                format!(
+                    "--type {given} would do nothing: table {name} exists already, and {it_has}"
+                ),
+                "drop the table so that --create makes it anew, alter its column, or leave --type out",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether a type is meant by what somebody wrote; a limit in parentheses counts as it is written.
+    fn is_type(&self, type_name: &str, written: &str) -> bool {
+        let limit = |name: &str| -> String {
+            let open = name.find('(').map_or("", |at| &name[at..]);
+            let within = open.find(')').map_or("", |at| &open[..at]);
+            within.chars().filter(|c| !c.is_whitespace()).collect()
+        };
+        let (Ok(one), Ok(other)) = (quote_literal(type_name), quote_literal(written)) else {
+            return false;
+        };
+        // What is no type at all makes an error, or NULL.
+        let asked =
+            format!("SELECT pg_catalog.to_regtype({one}) = pg_catalog.to_regtype({other}) AS same");
+        let answer = self.control().query(&asked);
+        let is_same =
+            answer.is_ok_and(|rows| rows.first().is_some_and(|r| r.get("same") == Some("t")));
+        is_same && limit(type_name) == limit(written)
     }
 
     fn columns_of(&self, relation: &Relation) -> Vec<TargetColumn> {
@@ -289,6 +373,19 @@ fn decoded(target: &Target, slots: &[(String, String)]) -> Option<String> {
         naming::MARK,
         target.name()
     ))
+}
+
+/// Refuses a server that takes no writes.
+fn check_primary(session: &mut Session) -> Result<()> {
+    let rows =
+        session.query("SELECT pg_catalog.pg_is_in_recovery() AS is_standby").map_err(refused)?;
+    match rows.first().and_then(|row| row.get("is_standby")) {
+        Some("t") => Err(refuse(
+            "the server is a standby; loads need the primary",
+            "name the primary with --to, or several hosts and target_session_attrs=read-write",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses where the schema that a replaced table is kept in can't be made.

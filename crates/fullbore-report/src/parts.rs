@@ -183,7 +183,7 @@ fn tables(page: &Page) -> Markup {
                         th scope="col" .number { "rejects" }
                         th scope="col" .number { "bytes" }
                         th scope="col" .number { "pieces" }
-                        th scope="col" { "held back by" }
+                        th scope="col" { "bottleneck" }
                     } }
                     tbody {
                         @for (at, table) in page.tables.iter().enumerate() {

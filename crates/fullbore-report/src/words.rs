@@ -59,7 +59,14 @@ pub fn sentence(verdict: &Verdict) -> String {
         .collect();
     let words = verdict.limit.words();
     if verdict.limit == Limit::None {
-        return format!("held back by {words}");
+        return format!("bottleneck: {words}");
+    }
+    if verdict.limit == Limit::Mixed {
+        let shares = verdict.shares.iter().filter(|share| share.share >= 0.005).take(3);
+        let shares: Vec<String> = shares
+            .map(|share| format!("{} ({})", share.limit.words(), percent(share.share)))
+            .collect();
+        return format!("bottleneck: {}", shares.join(", "));
     }
     let sure = match verdict.sure {
         Sureness::Low => ", not sure",
@@ -67,12 +74,10 @@ pub fn sentence(verdict: &Verdict) -> String {
         Sureness::High => ", sure",
     };
     let bound = match verdict.at_most_times {
-        Some(times) if verdict.limit != Limit::Mixed => {
-            format!("; mended, the rows would move at most {}", gain(times))
-        }
-        _ => String::new(),
+        Some(times) => format!(". Without it: rows move at most {}", gain(times)),
+        None => String::new(),
     };
-    format!("held back by {words} ({}{sure}){bound}", shares.join(", "))
+    format!("bottleneck: {words} ({}{sure}){bound}", shares.join(", "))
 }
 
 /// How much of its ceiling a run achieved.

@@ -32,7 +32,7 @@ pub struct LoadArgs {
     #[arg(long, short, value_name = "TABLE")]
     pub table: Option<String>,
     /// How the files are written [default: found out from the files]
-    #[arg(long, value_parser = format_name, value_name = "csv|tsv|text|tbl|parquet")]
+    #[arg(long, value_parser = format_name, value_name = "csv|tsv|text|tbl|ndjson|parquet")]
     pub format: Option<FormatName>,
     /// What stands between fields: a byte, or several
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
@@ -74,7 +74,7 @@ pub struct LoadArgs {
     /// Encoding of the text, where it is not UTF-8
     #[arg(long, value_name = "NAME")]
     pub encoding: Option<String>,
-    /// The file's fields in order, a dash skips one: a,b,-,d
+    /// The file's fields in order, a dash skips one: a,b,-,d; of JSON lines the keys to load
     #[arg(long, value_delimiter = ',', value_name = "A,B,-,D")]
     pub columns: Option<Vec<String>>,
     /// How rows are shown: append, replace, partitions [default: append]
@@ -92,7 +92,7 @@ pub struct LoadArgs {
     /// The CREATE TABLE statement to make it with
     #[arg(long, value_name = "FILE.sql", requires = "create")]
     pub schema: Option<String>,
-    /// A column's type, instead of the inferred one
+    /// A column's type, instead of the inferred one; refused where the table exists and has another
     #[arg(long = "type", value_name = "COL=TYPE")]
     pub types: Vec<String>,
     /// Partition key of a table to be made

@@ -91,6 +91,25 @@ pub fn is_server(to: Option<&str>) -> bool {
     !to.is_some_and(|to| to.starts_with("null:") || to.starts_with("parquet:"))
 }
 
+/// Where rows go, as people call it and without a password.
+pub fn words(job: &Job, postgres: Option<&Postgres>) -> String {
+    let to = job.to.clone().or_else(of_environment);
+    match postgres {
+        Some(_) if to.is_none() && !is_named(&Environment::of_process()) => {
+            "the embedded server (`fullbore psql` opens it)".to_owned()
+        }
+        Some(postgres) => postgres.options().redacted(),
+        None => to.unwrap_or_default(),
+    }
+}
+
+/// Whether the environment names a server.
+fn is_named(environment: &Environment) -> bool {
+    ["PGHOST", "PGHOSTADDR", "PGSERVICE", "PGDATABASE", "DATABASE_URL"]
+        .iter()
+        .any(|name| environment.filled(name).is_some())
+}
+
 /// Where rows go by the environment, for the commands that load or look at a server.
 pub fn of_environment() -> Option<String> {
     std::env::var("FULLBORE_TO").ok().filter(|to| !to.is_empty())
@@ -104,9 +123,7 @@ pub fn connection(to: Option<&str>) -> Result<ConnectionOptions> {
         kind: DestinationFailure::Refused,
     };
     let environment = Environment::of_process();
-    let named = ["PGHOST", "PGHOSTADDR", "PGSERVICE", "PGDATABASE", "DATABASE_URL"]
-        .iter()
-        .any(|name| environment.filled(name).is_some());
+    let named = is_named(&environment);
     let database_url = environment.filled("DATABASE_URL").map(str::to_owned);
     let url = match (to.map(str::to_owned).or_else(of_environment), named) {
         (Some(to), _) => Some(to),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{Codec, DirectIo, Job, Method, Publish, TableJob, Verify, read_job_file};
+use fullbore_core::source::foreign::refuse_remote;
 
 use super::args::LoadArgs;
 use super::destinations;
@@ -72,8 +73,9 @@ fn check_sources(job: &Job) -> Result<()> {
             || source.starts_with("postgres://")
             || source.contains("password=")
     };
-    match job.tables.iter().flat_map(|table| &table.sources).any(is_database) {
-        false => Ok(()),
+    let mut sources = job.tables.iter().flat_map(|table| &table.sources);
+    match sources.clone().any(is_database) {
+        false => sources.try_for_each(|source| refuse_remote(source)),
         true => Err(Error::usage_with_hint(
             "a source looks like the way to a database",
             "name the database with --to URL, and files as sources",

@@ -213,6 +213,7 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
     }
     let Assembled { mut plan, targets, statements, .. } =
         planned(settled, &to, manner, &mut standing, &course)?;
+    plan.destination = destinations::words(job, to.postgres());
     plan.ceilings = ceilings::of(job, to.postgres(), &plan, manner.ceilings.as_deref())?;
     if let Destinations::Postgres(postgres) = &to {
         postgres.adopt(targets);

@@ -34,6 +34,8 @@ pub struct Standing {
     pub(super) notes: Vec<String>,
     /// All files of the job are in its tables already; the last of the runs that loaded them.
     pub(super) done: Option<LedgerRun>,
+    /// The option that asks for a run that can be resumed, where one does.
+    asked: &'static str,
 }
 
 /// What is to be done.
@@ -54,6 +56,7 @@ impl Standing {
             .map_err(|error| Error::usage(format!("--ledger-schema: {error}")))?;
         let patience = Duration::from_secs(job.retry_for.unwrap_or(RETRY_FOR_DEFAULT_S));
         // Parts of a load are joined by the ledger.
+        let is_resumed = resume;
         let resume = resume || job.part.is_some();
         let mut standing = Self {
             schema,
@@ -70,6 +73,7 @@ impl Standing {
             became: Now::Same,
             notes: Vec::new(),
             done: None,
+            asked: if is_resumed { "--resume" } else { "--part" },
         };
         if let Some(limits) = &job.pause_when {
             match postgres {
@@ -103,7 +107,7 @@ impl Standing {
     /// Not resumable: a refusal where that is asked for.
     pub fn refuse(&mut self, reason: &str, hint: Option<String>, resume: bool) -> Result<()> {
         if resume {
-            return Err(Error::Usage { message: format!("--resume or --part: {reason}"), hint });
+            return Err(Error::Usage { message: format!("{}: {reason}", self.asked), hint });
         }
         self.continuity.is_resumable = false;
         self.continuity.reason = reason.to_owned();

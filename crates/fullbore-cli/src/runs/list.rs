@@ -1,7 +1,7 @@
 //! `fullbore runs list`: the runs of this machine, or those that a database's ledger knows.
 
 use fullbore_core::error::Result;
-use fullbore_core::record::list_runs;
+use fullbore_core::record::{RunSummary, list_runs};
 use fullbore_postgres::ledger::runs::{LedgerRun, State, Which};
 
 use super::args::LedgerArgs;
@@ -21,16 +21,48 @@ pub fn list(json: bool, ledger: &LedgerArgs) -> Result<()> {
     }
     for run in runs {
         say(format_args!(
-            "{}  {:<10} {:>15} rows {:>9} {:>9}  {}",
+            "{}  {}  {:<10} {:>15} rows {:>9} {:>9}  {}{}",
             run.run_id,
+            utc(run.started_unix_ms),
             run.state,
             grouped(run.rows),
             bytes(run.bytes),
             seconds(run.seconds),
-            run.tables.join(", ")
+            run.tables.join(", "),
+            from_and_to(&run)
         ));
     }
     Ok(())
+}
+
+/// Which files a run was of, and where their rows went, as far as its record says.
+fn from_and_to(run: &RunSummary) -> String {
+    let files = match run.files {
+        0 => String::new(),
+        1 => format!(" from {}", run.first_file),
+        more => format!(" from {more} files, the first {}", run.first_file),
+    };
+    match run.destination.as_str() {
+        "" => files,
+        to => format!("{files} to {to}"),
+    }
+}
+
+/// A moment to the second, in UTC.
+fn utc(unix_ms: u64) -> String {
+    let (days, seconds) = (unix_ms / 86_400_000, unix_ms / 1000 % 86_400);
+    // Howard Hinnant's civil_from_days, for days since 1970.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z")
 }
 
 fn list_of_ledger(json: bool, ledger: &LedgerArgs) -> Result<()> {
@@ -78,4 +110,17 @@ fn state(opened: &Opened, run: &LedgerRun) -> Result<&'static str> {
         State::Preparing | State::Loading => "stopped",
         state => state.name(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::utc;
+
+    #[test]
+    fn moments_are_written_as_dates() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00Z");
+        assert_eq!(utc(951_782_399_999), "2000-02-28 23:59:59Z");
+        assert_eq!(utc(951_782_400_000), "2000-02-29 00:00:00Z");
+        assert_eq!(utc(1_735_689_599_000), "2024-12-31 23:59:59Z");
+    }
 }

@@ -4,5 +4,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod created;
+mod foreign;
+mod json;
+mod parquet_folders;
 mod parquet_memory;
 mod parquet_types;

@@ -32,6 +32,7 @@ fn plan(run_id: &str, table: &str) -> Plan {
         }],
         field_names: vec!["a".into()],
         orders: BTreeMap::new(),
+        json: None,
     });
     let table = TablePlan {
         is_constrained: false,
@@ -76,6 +77,7 @@ fn plan(run_id: &str, table: &str) -> Plan {
         verify: Verify::Quick,
         codec: Codec::None,
         ceilings: None,
+        destination: String::new(),
     }
 }
 

@@ -65,7 +65,7 @@ impl Limit {
         }
     }
 
-    /// In words, to follow "held back by".
+    /// In words, to follow "bottleneck:".
     pub fn words(self) -> &'static str {
         match self {
             Self::SourceDisk => "the disk of the source",
@@ -82,7 +82,7 @@ impl Limit {
             Self::ExtensionLock => "the lock to extend a table",
             Self::LockWait => "locks of others",
             Self::LongTail => "a long tail",
-            Self::Neighbour => "others on this machine",
+            Self::Neighbour => "other programs on this machine",
             Self::Mixed => "several things at once",
             Self::None => "nothing that could be seen",
         }

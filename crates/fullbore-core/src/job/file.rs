@@ -28,11 +28,21 @@ pub fn read_job_file(path: &Path, settings: &[String]) -> Result<Job> {
         let place = error.span().map_or_else(String::new, |span| place(&text, span.start));
         Error::usage(format!("{}{place}: {}", path.display(), error.message()))
     };
+    // As it is, for an error in it has a place in it then.
+    let read: Job = toml::from_str(&text).map_err(wrong)?;
+    if settings.is_empty() {
+        return Ok(read);
+    }
     let mut job: toml::Table = toml::from_str(&text).map_err(wrong)?;
     for setting in settings {
         apply(&mut job, setting)?;
     }
-    toml::Value::Table(job).try_into().map_err(wrong)
+    toml::Value::Table(job).try_into().map_err(|error: toml::de::Error| {
+        Error::usage_with_hint(
+            format!("{} with --set: {}", path.display(), error.message()),
+            "the file alone can be read: look at the values of --set",
+        )
+    })
 }
 
 /// Line and column, both from 1, of a byte.

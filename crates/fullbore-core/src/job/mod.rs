@@ -309,6 +309,8 @@ pub enum FormatName {
     /// COPY's text format.
     Text,
     Tbl,
+    /// One JSON object a line.
+    Ndjson,
     Parquet,
 }
 

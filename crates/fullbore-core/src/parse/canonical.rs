@@ -11,6 +11,7 @@ use super::Counts;
 use super::block::Block;
 use super::dialect::{Dialect, Family, Ragged};
 use super::index::{FieldIndex, OFFSET};
+use super::json::{JsonFields, LineReader};
 use super::rows::{Fault, FaultReason, is_blank, text_fault};
 use super::text::{self, Decoded};
 use super::types::ParseShape;
@@ -112,6 +113,84 @@ impl Canonical {
         self.block.space(len)[..len].copy_from_slice(&self.text);
         self.block.set_len(len);
         counts
+    }
+
+    /// Writes the rows of a block of JSON lines; those that can't be rows are appended to `faults`.
+    pub fn write_json(
+        &mut self,
+        block: &Block,
+        json: &JsonFields,
+        shape: &ParseShape,
+        text_is_clean: bool,
+        faults: &mut Vec<Fault>,
+    ) -> Counts {
+        let mut counts = Counts::default();
+        let is_loaded = shape.loaded_fields(block.file);
+        self.text.clear();
+        self.origins.clear();
+        self.index.separators.clear();
+        self.index.separators.push(BLOCK_PADDING as u32 - 1);
+        let reader = LineReader::new(json);
+        let text = block.text();
+        let mut values = Vec::new();
+        let mut from = 0;
+        while from < text.len() {
+            let end = memchr::memchr(b'\n', &text[from..]).map_or(text.len(), |at| from + at + 1);
+            let range = from..end;
+            from = end;
+            let line = &text[range.clone()];
+            if line.trim_ascii().is_empty() {
+                counts.blank += 1;
+                continue;
+            }
+            let before = (self.text.len(), self.index.separators.len());
+            let row = match text_fault(line, text_is_clean) {
+                Some(reason) => Err(reason),
+                None => self.json_row(line, &reader, shape, &is_loaded, &mut values),
+            };
+            match row {
+                Ok(()) => self.origins.push(range),
+                Err(reason) => {
+                    self.text.truncate(before.0);
+                    self.index.separators.truncate(before.1);
+                    faults.push(Fault { range, reason });
+                }
+            }
+        }
+        self.index.line_ends = self.origins.len();
+        let len = self.text.len();
+        self.block.space(len)[..len].copy_from_slice(&self.text);
+        self.block.set_len(len);
+        counts
+    }
+
+    /// Writes the row of a line that is UTF-8.
+    fn json_row<'a>(
+        &mut self,
+        line: &'a [u8],
+        reader: &LineReader<'_>,
+        shape: &ParseShape,
+        is_loaded: &[bool],
+        values: &mut Vec<Option<&'a str>>,
+    ) -> Result<(), FaultReason> {
+        let wrong = |fault| FaultReason::Json(Box::new(fault));
+        let line = std::str::from_utf8(line).expect("it was checked");
+        reader.read(line, values).map_err(wrong)?;
+        for (field, is_loaded) in is_loaded.iter().enumerate() {
+            if *is_loaded {
+                let key = &shape.field_names[field];
+                let is_value =
+                    reader.write(field, key, values[field], &mut self.text).map_err(wrong)?;
+                if !is_value {
+                    self.text.push(NULL);
+                }
+            }
+            let end = BLOCK_PADDING + self.text.len();
+            assert!(end < OFFSET as usize, "a block is under 1 GiB");
+            self.index.separators.push(end as u32);
+            self.text.push(b'\n');
+        }
+        Ok(())
     }
 
     /// Writes one row, or says why its record can't be one.

@@ -17,6 +17,8 @@ pub enum Family {
     Text,
     /// Nothing is special but delimiter and line end.
     Plain,
+    /// One JSON object a line: fields are found by their keys.
+    Json,
 }
 
 /// What ends a record.
@@ -218,6 +220,11 @@ impl Dialect {
         Self { family: Family::Plain, delimiter: b'|', trailing_delimiter: true, ..Self::csv() }
     }
 
+    /// One JSON object a line.
+    pub fn json() -> Self {
+        Self { family: Family::Json, ..Self::csv() }
+    }
+
     /// Checks that the bytes can be told apart; the sentence says which two clash.
     pub fn check(&self) -> Result<(), String> {
         let name = |b: u8| format!("{:?}", b as char);
@@ -298,6 +305,11 @@ impl Dialect {
 
     fn is_delimiter_in(&self, text: &[u8]) -> bool {
         memchr::memmem::find(text, &self.whole_delimiter()).is_some()
+    }
+
+    /// Whether a short record may become a row of many columns.
+    pub fn pads_records(&self) -> bool {
+        self.ragged == Ragged::Pad || self.family == Family::Json
     }
 
     /// Whether line feeds and the parity of quotes tell records apart in any text.

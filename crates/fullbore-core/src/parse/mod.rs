@@ -15,6 +15,7 @@ pub mod dialect;
 pub mod floats;
 pub mod guess;
 pub mod index;
+pub mod json;
 pub mod numbers;
 pub mod reference;
 pub mod rows;
@@ -35,7 +36,7 @@ use serde::{Deserialize, Serialize};
 use block::Block;
 use canonical::Canonical;
 use columns::{ColumnParser, Input, RowSet};
-use dialect::{Dialect, Ragged};
+use dialect::{Dialect, Family, Ragged};
 use guess::gives_back;
 use index::{FieldIndex, OFFSET, SPECIAL};
 use rows::{Fault, FaultReason, Rows};
@@ -176,8 +177,8 @@ impl Parser {
         let (dialect, shape) = (&self.dialect, &*self.shape);
         let is_text = |text: &[u8]| simdutf8::basic::from_utf8(text).is_ok();
         let mut is_clean = None;
-        self.is_canonical = block.is_messy;
-        if !block.is_messy {
+        self.is_canonical = block.is_messy || dialect.family == Family::Json;
+        if !self.is_canonical {
             self.index.build(block, dialect);
             let clean = !self.index.has_nul && is_text(block.text());
             if !self.rows.build_even(block, &self.index, dialect, shape, clean) {
@@ -199,7 +200,10 @@ impl Parser {
         let clean = is_clean
             .unwrap_or_else(|| memchr::memchr(0, block.text()).is_none() && is_text(block.text()));
         let canonical = self.canonical.get_or_insert_default();
-        let counts = canonical.write(block, dialect, shape, clean, faults);
+        let counts = match &shape.json {
+            Some(json) => canonical.write_json(block, json, shape, clean, faults),
+            None => canonical.write(block, dialect, shape, clean, faults),
+        };
         self.rows = Rows::even(shape.fields, canonical.origins.len());
         (counts, block.lines())
     }

@@ -8,6 +8,7 @@ use std::ops::Range;
 use super::block::Block;
 use super::dialect::{Dialect, Family, LineEnd};
 use super::index::{FieldIndex, OFFSET, SPECIAL};
+use super::json::JsonFault;
 use super::types::ParseShape;
 use crate::constants::{BLOCK_PADDING, REJECT_VALUE_BYTES};
 
@@ -36,6 +37,8 @@ pub enum FaultReason {
         column: usize,
         value: Vec<u8>,
     },
+    /// A line that is no JSON object, or has a value that can't be loaded.
+    Json(Box<JsonFault>),
 }
 
 impl FaultReason {
@@ -50,6 +53,7 @@ impl FaultReason {
                 let value = String::from_utf8_lossy(&value[..end]);
                 format!("{value:?} does not fit as it is written")
             }
+            Self::Json(fault) => fault.reason.clone(),
             Self::ExtraField => "extra data after last expected column".into(),
             Self::NotUtf8(bytes) => {
                 let hex: Vec<_> = bytes.iter().map(|b| format!("0x{b:02x}")).collect();
@@ -205,7 +209,7 @@ impl Rows {
                 range: ended_at - BLOCK_PADDING..text_end - BLOCK_PADDING,
                 reason: match dialect.family {
                     Family::Csv => FaultReason::UnterminatedQuote,
-                    Family::Text | Family::Plain => FaultReason::Unterminated,
+                    Family::Text | Family::Plain | Family::Json => FaultReason::Unterminated,
                 },
             });
         }
@@ -289,7 +293,7 @@ fn has_bare_carriage_return(padded: &[u8], fields: &[u32], last: u32, dialect: &
         return false;
     }
     match dialect.family {
-        Family::Plain => true,
+        Family::Plain | Family::Json => true,
         Family::Text => {
             while let Some(at) = memchr::memchr2(b'\\', b'\r', rest) {
                 if rest[at] == b'\r' {

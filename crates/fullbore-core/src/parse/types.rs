@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, TimeUnit};
 
+use super::json::JsonFields;
+
 /// Largest precision that fits a 64-bit decimal.
 pub const DECIMAL64_PRECISION_MAX: u8 = 18;
 /// Largest precision that fits a 128-bit decimal.
@@ -119,6 +121,8 @@ pub struct ParseShape {
     pub field_names: Vec<String>,
     /// Of files whose fields have another order: by file, the place of each field.
     pub orders: BTreeMap<usize, Arc<[usize]>>,
+    /// Of JSON lines, how fields are found and what they become.
+    pub json: Option<Arc<JsonFields>>,
 }
 
 impl ParseShape {

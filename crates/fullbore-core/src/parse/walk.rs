@@ -59,7 +59,7 @@ impl<'a> Walker<'a> {
         match dialect.family {
             Family::Csv if !is_strict => classes[usize::from(dialect.quote)] = QUOTE,
             Family::Text => classes[usize::from(b'\\')] = BACKSLASH,
-            Family::Csv | Family::Plain => {}
+            Family::Csv | Family::Plain | Family::Json => {}
         }
         let delimiter = dialect.whole_delimiter();
         Self { dialect, delimiter, classes, is_strict, fields: Vec::new() }

@@ -10,6 +10,7 @@ use crate::destination::{Lane, TargetColumn};
 use crate::error::{Error, Result};
 use crate::job::TableJob;
 use crate::parse::dialect::{Header, Ragged};
+use crate::parse::json::{JsonFields, JsonKind};
 use crate::parse::types::{FieldType, ParseColumn, ParseShape};
 use crate::plan::Format;
 use crate::source::{cast, parquet};
@@ -36,18 +37,24 @@ pub fn match_columns(
     target: &[TargetColumn],
     inferred: &BTreeMap<String, String>,
 ) -> Result<Shapes> {
-    let lineage = lineage::columns(job, target)?;
+    let mut notes = Vec::new();
+    let mut lineage = lineage::columns(job, target)?;
+    lineage.extend(lineage::of_folders(job, sources, target, &mut notes)?);
     let is_lineage = |name: &str| lineage.iter().any(|column| column.name == name);
     // What is filled in by us is no field of the files.
     let target: Vec<TargetColumn> =
         target.iter().filter(|column| !is_lineage(&column.name)).cloned().collect();
     let target = target.as_slice();
     let loadable: Vec<&TargetColumn> = target.iter().filter(|c| !c.is_generated).collect();
-    let mut notes = Vec::new();
-    let fields: Vec<Option<&TargetColumn>> = match (&job.columns, &sources.names) {
-        (Some(listed), _) => by_list(listed, target)?,
-        (None, Some(names)) => by_name(names, &loadable, target, sources, &mut notes)?,
-        (None, None) => loadable.iter().copied().map(Some).collect(),
+    let keys = match sources.is_json() {
+        true => Some(by_key(job, &loadable, target, sources, &mut notes)?),
+        false => None,
+    };
+    let fields: Vec<Option<&TargetColumn>> = match (&keys, &job.columns, &sources.names) {
+        (Some(keys), ..) => keys.iter().map(|(_, column)| Some(*column)).collect(),
+        (None, Some(listed), _) => by_list(listed, target)?,
+        (None, None, Some(names)) => by_name(names, &loadable, target, sources, &mut notes)?,
+        (None, None, None) => loadable.iter().copied().map(Some).collect(),
     };
     let table = job.name.as_deref().unwrap_or("the table");
     let may_differ = |found: usize| match job.ragged.unwrap_or_default() {
@@ -74,11 +81,18 @@ pub fn match_columns(
         .iter()
         .enumerate()
         .map(|(at, column)| match (column, &sources.names) {
+            (Some(_), _) if keys.is_some() => {
+                keys.iter().flatten().nth(at).expect("one each").0.clone()
+            }
             (_, Some(names)) if sources.format == Format::Parquet => names[at].clone(),
             (Some(column), _) => column.name.clone(),
             (None, _) => format!("field {}", at + 1),
         })
         .collect();
+    let json = keys.as_ref().map(|keys| {
+        let kinds = keys.iter().map(|(_, column)| json_kind(column)).collect();
+        Arc::new(JsonFields::new(&field_names, kinds, job.columns.is_some()))
+    });
     let shape = |typed: bool| {
         let columns = fields.iter().enumerate().filter_map(|(field, column)| {
             let column = (*column)?;
@@ -100,6 +114,7 @@ pub fn match_columns(
             columns: columns.collect(),
             field_names: field_names.clone(),
             orders: sources.orders.clone(),
+            json: json.clone(),
         })
     };
     let text_only: Vec<String> = fields
@@ -174,6 +189,86 @@ fn by_list<'a>(
             find(name, target).map(Some)
         })
         .collect()
+}
+
+/// What a column takes of JSON values.
+fn json_kind(column: &TargetColumn) -> JsonKind {
+    match column.type_name.as_str() {
+        "json" | "jsonb" => JsonKind::Json,
+        name if name.ends_with("[]") => JsonKind::Array,
+        _ => JsonKind::Value,
+    }
+}
+
+/// The keys of JSON lines that are loaded, each with its column: those that are listed, else all that the
+/// samples have, and one for each further column that the database does not fill.
+fn by_key<'a>(
+    job: &TableJob,
+    loadable: &[&'a TargetColumn],
+    target: &'a [TargetColumn],
+    sources: &Sources,
+    notes: &mut Vec<String>,
+) -> Result<Vec<(String, &'a TargetColumn)>> {
+    let path = sources.files[0].path.display();
+    let table = job.name.as_deref().unwrap_or("the table");
+    let (keys, names) = match &job.columns {
+        Some(listed) => (listed.as_slice(), listed.as_slice()),
+        None => (
+            sources.header_names.as_deref().unwrap_or_default(),
+            sources.names.as_deref().unwrap_or_default(),
+        ),
+    };
+    let mut found: Vec<(String, &TargetColumn)> = Vec::new();
+    for (key, name) in keys.iter().zip(names) {
+        if job.columns.is_some() && key == "-" {
+            return Err(Error::usage_with_hint(
+                "--columns has a dash, but JSON lines have keys instead of places",
+                "list the keys that are to be loaded; others are passed over",
+            ));
+        }
+        let Some(column) = named(name, target) else {
+            let known: Vec<&str> = target.iter().map(|column| column.name.as_str()).collect();
+            return Err(Error::usage_with_hint(
+                format!(
+                    "{path}: {table} has no column for key {key:?}; it has {}",
+                    known.join(", ")
+                ),
+                "load only some keys with --columns a,b,c; others are passed over",
+            ));
+        };
+        if column.is_generated {
+            return Err(Error::usage_with_hint(
+                format!("{path}: key {key:?} names a column that the database generates"),
+                "load the other keys with --columns a,b,c",
+            ));
+        }
+        if let Some((other, _)) = found.iter().find(|(_, taken)| taken.name == column.name) {
+            return Err(Error::usage_with_hint(
+                format!("{path}: keys {other:?} and {key:?} are both column {:?}", column.name),
+                "choose the keys that are to be loaded: --columns a,b,c",
+            ));
+        }
+        found.push((key.clone(), column));
+    }
+    if job.columns.is_some() {
+        return Ok(found);
+    }
+    let is_missing =
+        |column: &&&TargetColumn| !found.iter().any(|(_, taken)| taken.name == column.name);
+    let (filled, missing): (Vec<&TargetColumn>, Vec<&TargetColumn>) =
+        loadable.iter().filter(is_missing).partition(|column| column.fills_itself);
+    if !filled.is_empty() {
+        notes.push(format!(
+            "no sampled line has {}, which the database fills from {}",
+            listed(&filled),
+            if filled.len() == 1 { "its default" } else { "their defaults" }
+        ));
+    }
+    if !missing.is_empty() {
+        notes.push(format!("no sampled line has {}: NULL where a line lacks it", listed(&missing)));
+    }
+    found.extend(missing.into_iter().map(|column| (column.name.clone(), column)));
+    Ok(found)
 }
 
 /// The column of a name: of just that, else of one like it, where that is not ambiguous.

@@ -8,14 +8,17 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::constants::{INFER_ODD_PERCENT_MAX, INFER_ODD_VALUES_FROM, SAMPLED_VALUE_SHOWN_BYTES};
 use crate::parse::dialect::Dialect;
 use crate::parse::guess::{gives_back, is_code};
+use crate::parse::json::{each_key, text_of};
 use crate::parse::types::FieldType;
+use crate::plan::look::json::each_line;
 use crate::source::sniff::cut::{Cuts, Style};
 use crate::source::sniff::kind::{Kind, is_null_word};
+use crate::source::sniff::samples::Samples;
 
 /// A column and the type it seems to have.
 #[derive(Debug, Clone)]
@@ -72,6 +75,8 @@ struct Seen {
     /// For each type, how many values it gives back, and the first that it does not.
     fits: [u64; TYPES.len()],
     odd: [Option<Vec<u8>>; TYPES.len()],
+    /// Objects or arrays stand among them.
+    is_nested: bool,
     /// The first value of a kind that stays text although it looks like more.
     code: Option<Vec<u8>>,
     local_number: Option<Vec<u8>>,
@@ -80,6 +85,11 @@ struct Seen {
 
 impl Seen {
     fn take(&mut self, value: Option<&[u8]>) {
+        self.take_as(value, |_| true);
+    }
+
+    /// Takes a value that only some types may hold.
+    fn take_as(&mut self, value: Option<&[u8]>, may_be: impl Fn(&FieldType) -> bool) {
         let Some(value) = value else {
             self.has_nulls = true;
             return;
@@ -90,7 +100,7 @@ impl Seen {
         }
         let mut fits_any = false;
         for (place, (field_type, _)) in TYPES.iter().enumerate() {
-            if gives_back(field_type, value) {
+            if may_be(field_type) && gives_back(field_type, value) {
                 self.fits[place] += 1;
                 fits_any = true;
             } else if self.odd[place].is_none() {
@@ -107,6 +117,38 @@ impl Seen {
             _ => return,
         };
         kept.get_or_insert_with(|| value.to_vec());
+    }
+
+    fn take_json(&mut self, value: &str) {
+        use FieldType::{Boolean, Float64, Int64, NumericText};
+        let is_scalar =
+            |kind: &FieldType| matches!(kind, Boolean | Int64 | NumericText { .. } | Float64);
+        match value.as_bytes().first() {
+            Some(b'n') => self.take(None),
+            Some(b'{' | b'[') => {
+                self.values += 1;
+                self.is_nested = true;
+            }
+            Some(b'"') => {
+                let text = text_of(value).unwrap_or_default();
+                self.take_as(Some(text.as_bytes()), |kind| !is_scalar(kind));
+            }
+            _ => self.take_as(Some(value.as_bytes()), is_scalar),
+        }
+    }
+
+    fn json_column(self, name: &str) -> InferredColumn {
+        if !self.is_nested {
+            // Which words stand for NULL is not for JSON to say.
+            return InferredColumn { spoilt: None, is_nullable: true, ..self.column(name) };
+        }
+        InferredColumn {
+            name: name.to_owned(),
+            field_type: FieldType::Jsonb,
+            is_nullable: true,
+            because: format!("objects or arrays, from {} sampled values", self.values),
+            spoilt: None,
+        }
     }
 
     /// The first type that so many values are of.
@@ -194,6 +236,36 @@ fn for_shell(text: &str) -> String {
     } else {
         format!("'{}'", text.replace('\'', "'\\''"))
     }
+}
+
+/// Infers the columns of JSON lines, by their keys, but for those whose type is given. A string stays text
+/// unless it is a date, a time or a UUID, which JSON has no form of its own for.
+pub fn infer_keys(
+    names: &[String],
+    keys: &[String],
+    is_given: impl Fn(&str) -> bool,
+    samples: &[Samples],
+) -> Vec<Option<InferredColumn>> {
+    let mut seen: Vec<Option<Seen>> =
+        names.iter().map(|name| (!is_given(name)).then(Seen::default)).collect();
+    let places: HashMap<&str, usize> =
+        keys.iter().enumerate().map(|(place, key)| (key.as_str(), place)).collect();
+    for sample in samples {
+        each_line(sample, |line| {
+            // What is no object says nothing.
+            let _ = each_key(line, |key, value| {
+                let place = places.get(key);
+                if let Some(seen) = place.and_then(|place| seen[*place].as_mut()) {
+                    seen.take_json(value);
+                }
+                Ok(())
+            });
+        });
+    }
+    seen.into_iter()
+        .zip(names)
+        .map(|(seen, name)| seen.map(|seen| seen.json_column(name)))
+        .collect()
 }
 
 /// A sample of a source: text, and where in the file it stood.

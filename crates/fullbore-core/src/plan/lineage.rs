@@ -1,17 +1,25 @@
 //! Lineage: columns that say of each row which run loaded it, when, and from which line of which file.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::{
     ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray, TimestampMicrosecondArray,
+    UInt32Array,
 };
 use arrow_schema::{Field, Schema};
 
 use crate::destination::{Lane, TargetColumn};
 use crate::error::{Error, Result};
 use crate::job::TableJob;
+use crate::parse::Parser;
+use crate::parse::block::Block;
+use crate::parse::dialect::Dialect;
+use crate::parse::guess::gives_back;
 use crate::parse::text::write_copy_text;
-use crate::parse::types::{FieldType, ParseColumn};
+use crate::parse::types::{FieldType, ParseColumn, ParseShape};
+use crate::plan::Format;
+use crate::plan::look::Sources;
 
 /// What a column says of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +30,8 @@ pub enum Says {
     Line,
     /// When the load, or its resumption, began.
     LoadedAt,
+    /// What the folders of its file say: `year=2024/`.
+    Folder,
 }
 
 impl Says {
@@ -34,13 +44,14 @@ impl Says {
             Self::File => "file",
             Self::Line => "line",
             Self::LoadedAt => "loaded_at",
+            Self::Folder => "folder",
         }
     }
 
     /// The type of a column that is made for it.
     pub fn field_type(self) -> FieldType {
         match self {
-            Self::Run | Self::File => FieldType::text(),
+            Self::Run | Self::File | Self::Folder => FieldType::text(),
             Self::Line => FieldType::Int64,
             Self::LoadedAt => FieldType::TimestampTz { zoneless_is_utc: true },
         }
@@ -58,7 +69,7 @@ impl Says {
 
     fn types(self) -> &'static str {
         match self {
-            Self::Run | Self::File => "text",
+            Self::Run | Self::File | Self::Folder => "text",
             Self::Line => "bigint",
             Self::LoadedAt => "timestamptz or timestamp",
         }
@@ -105,6 +116,142 @@ pub fn wanted(job: &TableJob) -> Result<Vec<(Says, String)>> {
         wanted.push((says, column));
     }
     Ok(wanted)
+}
+
+/// What a folder without a value is called.
+const NO_VALUE: &str = "__HIVE_DEFAULT_PARTITION__";
+
+/// The keys and values in the folders of a path: `year=2024/month=01/`.
+fn keys_of(path: &str) -> impl Iterator<Item = (&str, &str)> {
+    let folders = path.rsplit_once('/').map_or("", |(folders, _)| folders);
+    folders
+        .split('/')
+        .filter_map(|folder| folder.split_once('='))
+        .filter(|(key, _)| !key.is_empty())
+}
+
+/// The value that a path has for a column; none where it is NULL.
+fn folder_value(path: &str, column: &str) -> Option<String> {
+    let (_, value) = keys_of(path).filter(|(key, _)| key.eq_ignore_ascii_case(column)).last()?;
+    (value != NO_VALUE).then(|| decoded(value))
+}
+
+/// `%3A` is a colon: what file systems don't take in names is written so.
+fn decoded(value: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = value.as_bytes();
+    while let Some((byte, more)) = rest.split_first() {
+        let hex = more.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()).filter(|_| *byte == b'%') {
+            Some(made) => {
+                bytes.push(made);
+                rest = &more[2..];
+            }
+            None => {
+                bytes.push(*byte);
+                rest = more;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| value.to_owned())
+}
+
+/// The columns that the folders of Parquet files stand for, which the files lack, and what type all of
+/// their values have.
+pub fn folders(sources: &Sources) -> Result<Vec<(String, FieldType)>> {
+    if sources.format != Format::Parquet {
+        return Ok(Vec::new());
+    }
+    let told: Vec<String> = sources.files.iter().map(|file| file.told()).collect();
+    let keys =
+        |path: &str| -> Vec<String> { keys_of(path).map(|(key, _)| key.to_owned()).collect() };
+    let first = told.first().map(|path| keys(path)).unwrap_or_default();
+    if let Some(other) = told.iter().find(|path| keys(path) != first) {
+        return Err(Error::usage_with_hint(
+            format!(
+                "{other}: its folders have keys {:?}, those of {} {first:?}",
+                keys(other),
+                told[0]
+            ),
+            "load files of one layout at a time",
+        ));
+    }
+    let names = sources.names.as_deref().unwrap_or_default();
+    let lacks = |key: &String| !names.iter().any(|name| name.eq_ignore_ascii_case(key));
+    let typed = first.into_iter().filter(lacks).map(|key| {
+        let values: Vec<String> = told.iter().filter_map(|path| folder_value(path, &key)).collect();
+        let known = [FieldType::Int64, FieldType::Date];
+        let all = |kind: &FieldType| values.iter().all(|value| gives_back(kind, value.as_bytes()));
+        let found = known.into_iter().find(|kind| !values.is_empty() && all(kind));
+        (key, found.unwrap_or_else(FieldType::text))
+    });
+    Ok(typed.collect())
+}
+
+/// The columns of the target that the folders of its files fill; what is left out is noted.
+pub fn of_folders(
+    job: &TableJob,
+    sources: &Sources,
+    target: &[TargetColumn],
+    notes: &mut Vec<String>,
+) -> Result<Vec<LineageColumn>> {
+    let mut columns = Vec::new();
+    for (key, _) in folders(sources)? {
+        let found = target.iter().find(|column| column.name.eq_ignore_ascii_case(&key));
+        let is_listed = job.columns.as_ref().is_some_and(|listed| listed.contains(&key));
+        let Some(column) = found.filter(|column| !column.is_generated && !is_listed) else {
+            notes.push(format!("the folders' key {key} is no column of the table, and left out"));
+            continue;
+        };
+        let Some(field_type) = column.field_type.clone() else {
+            return Err(Error::usage_with_hint(
+                format!(
+                    "column {:?} is {}: folder names can't fill it",
+                    column.name, column.type_name
+                ),
+                "make it text, or of a type such as bigint or date",
+            ));
+        };
+        for file in &sources.files {
+            let value = folder_value(&file.told(), &column.name);
+            if one_value(&field_type, value.as_deref()).is_none() {
+                return Err(Error::usage_with_hint(
+                    format!(
+                        "{}: {key}={} is no value of column {:?} ({})",
+                        file.path.display(),
+                        value.unwrap_or_default(),
+                        column.name,
+                        column.type_name
+                    ),
+                    "make the column text, or rename the folder",
+                ));
+            }
+        }
+        notes.push(format!("column {} is filled from the folders' names ({key}=...)", column.name));
+        columns.push(LineageColumn { says: Says::Folder, name: column.name.clone(), field_type });
+    }
+    Ok(columns)
+}
+
+/// A value as an array of one; `None` where it is not written as its type has it.
+fn one_value(field_type: &FieldType, value: Option<&str>) -> Option<ArrayRef> {
+    let mut line = Vec::new();
+    match value {
+        Some(value) => write_copy_text(value.as_bytes(), &mut line),
+        None => line.extend_from_slice(b"\\N"),
+    }
+    line.push(b'\n');
+    let column =
+        ParseColumn { name: String::new(), field: 0, field_type: field_type.clone(), guess: None };
+    let shape = ParseShape {
+        fields: 1,
+        columns: vec![column],
+        field_names: vec![String::new()],
+        orders: BTreeMap::new(),
+        json: None,
+    };
+    let parsed = Parser::new(Dialect::text(), Arc::new(shape)).parse(&Block::of(&line));
+    (parsed.batch.num_rows() == 1).then(|| parsed.batch.column(0).clone())
 }
 
 /// The columns among those of the target.
@@ -176,10 +323,18 @@ impl Lineage {
         let mut arrays = batch.columns().to_vec();
         for LineageColumn { says, name, field_type } in &self.columns {
             let array: ArrayRef = match (lane, says, field_type) {
+                (Lane::Binary, Says::Folder, field_type) => {
+                    let value = folder_value(places.file, name);
+                    let one = one_value(field_type, value.as_deref())
+                        .ok_or_else(|| Error::usage(format!("{name} can't be {value:?}")))?;
+                    let same = UInt32Array::from_value(0, rows);
+                    arrow_select::take::take(&one, &same, None)
+                        .map_err(|error| Error::usage(format!("{name}: {error}")))?
+                }
                 (Lane::Text, ..) | (_, Says::Run | Says::File, _) => {
                     let texts =
-                        places.lines.iter().map(|line| self.text(*says, places.file, *line));
-                    Arc::new(StringArray::from_iter_values(texts))
+                        places.lines.iter().map(|line| self.text(*says, name, places.file, *line));
+                    Arc::new(StringArray::from_iter(texts))
                 }
                 (_, Says::Line, _) => {
                     let lines = places.lines.iter().map(|line| *line as i64);
@@ -209,7 +364,10 @@ impl Lineage {
         line.pop();
         for column in &self.columns {
             line.push(b'\t');
-            write_copy_text(self.text(column.says, file, number).as_bytes(), line);
+            match self.text(column.says, &column.name, file, number) {
+                Some(text) => write_copy_text(text.as_bytes(), line),
+                None => line.extend_from_slice(b"\\N"),
+            }
         }
         line.push(b'\n');
     }
@@ -224,12 +382,13 @@ impl Lineage {
         [&line[..end], b"\n"].concat()
     }
 
-    fn text(&self, says: Says, file: &str, line: u64) -> String {
+    fn text(&self, says: Says, column: &str, file: &str, line: u64) -> Option<String> {
         match says {
-            Says::Run => self.run_id.clone(),
-            Says::File => file.to_owned(),
-            Says::Line => line.to_string(),
-            Says::LoadedAt => iso(self.loaded_at),
+            Says::Run => Some(self.run_id.clone()),
+            Says::File => Some(file.to_owned()),
+            Says::Line => Some(line.to_string()),
+            Says::LoadedAt => Some(iso(self.loaded_at)),
+            Says::Folder => folder_value(file, column),
         }
     }
 }
@@ -258,6 +417,8 @@ fn iso(microseconds: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use arrow_array::Array;
+
     use super::*;
 
     #[test]
@@ -267,6 +428,18 @@ mod tests {
         assert_eq!(iso(951_868_800_000_000), "2000-03-01 00:00:00.000000+00");
         assert_eq!(iso(1_795_283_100_000_001), "2026-11-21 17:45:00.000001+00");
         assert_eq!(iso(-1), "1969-12-31 23:59:59.999999+00");
+    }
+
+    #[test]
+    fn folders_are_read_as_hive_writes_them() {
+        let path = "/data/x=1/day=2024-01-02/at=10%3A00/z=__HIVE_DEFAULT_PARTITION__/a=b.parquet";
+        assert_eq!(folder_value(path, "day").as_deref(), Some("2024-01-02"));
+        assert_eq!(folder_value(path, "AT").as_deref(), Some("10:00"));
+        assert_eq!(folder_value(path, "z"), None);
+        assert_eq!(folder_value(path, "a"), None, "that is the file itself");
+        assert!(one_value(&FieldType::Date, Some("2024-01-02")).is_some());
+        assert!(one_value(&FieldType::Int64, Some("2024-01-02")).is_none());
+        assert_eq!(one_value(&FieldType::Int64, None).map(|one| one.null_count()), Some(1));
     }
 
     #[test]

@@ -5,18 +5,20 @@ use std::sync::Arc;
 
 use arrow_schema::DataType;
 
+pub mod json;
+
 use super::Format;
 use crate::constants::SAMPLE_BYTES;
 use crate::error::{Error, Result};
 use crate::job::{FormatName, TableJob};
-use crate::parse::dialect::{Dialect, Header, LineEnd};
+use crate::parse::dialect::{Dialect, Family, Header, LineEnd};
 use crate::source::encoding::TextEncoding;
 use crate::source::pipe::Peeked;
 use crate::source::sniff::frame::Given;
 use crate::source::sniff::outline::{Outline, outline};
-use crate::source::sniff::samples::{Samples, glance, sample};
+use crate::source::sniff::samples::{Samples, beginning, glance, sample};
 use crate::source::sniff::{DialectHints, sniff};
-use crate::source::{Packing, SourceFile, discover, parquet};
+use crate::source::{Packing, SourceFile, discover, foreign, parquet};
 
 /// What was found of a table's sources.
 pub struct Sources {
@@ -39,6 +41,13 @@ pub struct Sources {
     /// By file, where its fields stand that the first file has in another order: for each field of
     /// the first file, the place of it.
     pub orders: BTreeMap<usize, Arc<[usize]>>,
+}
+
+impl Sources {
+    /// Whether they are JSON lines.
+    pub fn is_json(&self) -> bool {
+        matches!(&self.format, Format::Delimited(dialect) if dialect.family == Family::Json)
+    }
 }
 
 /// Files whose samples are kept for inference, spread over all of them.
@@ -71,8 +80,15 @@ pub fn look(job: &TableJob) -> Result<Sources> {
         })?;
         files.iter_mut().for_each(|file| file.encoding = encoding);
     }
+    if files.iter().filter(|file| file.is_stdin()).count() > 1 {
+        return Err(Error::usage_with_hint(
+            "standard input is named more than once",
+            "it can be read once: name - a single time",
+        ));
+    }
     let parquet = files.iter().filter(|file| file.packing == Packing::Parquet).count();
     if job.format == Some(FormatName::Parquet) || parquet == files.len() {
+        refuse_text_options(job, "Parquet files")?;
         return look_at_parquet(files);
     }
     if parquet > 0 {
@@ -81,7 +97,59 @@ pub fn look(job: &TableJob) -> Result<Sources> {
             "load them as two tables of a job, or one after the other",
         ));
     }
+    if is_json(job, &mut files)? {
+        return json::look_at_json(job, files);
+    }
     look_at_text(job, files)
+}
+
+/// Whether the files are JSON lines: by the job's word, or by the beginning of the first one with anything
+/// in it. What is JSON in another form is refused.
+fn is_json(job: &TableJob, files: &mut [SourceFile]) -> Result<bool> {
+    match job.format {
+        Some(FormatName::Ndjson) => return Ok(true),
+        Some(_) => return Ok(false),
+        None => {}
+    }
+    let told = [&job.delimiter, &job.quote, &job.escape];
+    if job.header.is_some() || told.into_iter().any(Option::is_some) {
+        return Ok(false);
+    }
+    for file in files {
+        if !file.is_regular {
+            peek(file)?;
+        }
+        let sampled = beginning(file, HEAD_BYTES)?;
+        if !sampled.text().trim_ascii().is_empty() {
+            return json::is_json_lines(file, &sampled);
+        }
+    }
+    Ok(false)
+}
+
+/// Refuses what says how delimited text is written, of files that are none.
+fn refuse_text_options(job: &TableJob, of: &str) -> Result<()> {
+    let given = [
+        (job.delimiter.is_some(), "--delimiter"),
+        (job.quote.is_some(), "--quote"),
+        (job.escape.is_some(), "--escape"),
+        (job.quotes.is_some(), "--quotes"),
+        (!job.null.is_empty(), "--null"),
+        (job.header.is_some(), "--header"),
+        (job.line_end.is_some(), "--line-end"),
+        (job.ragged.is_some(), "--ragged"),
+        (job.comment.is_some(), "--comment"),
+        (job.skip_lines.is_some(), "--skip-lines"),
+        (job.skip_footer.is_some(), "--skip-footer"),
+        (job.encoding.is_some() && of != json::WHAT, "--encoding"),
+    ];
+    match given.iter().find(|(is_given, _)| *is_given) {
+        None => Ok(()),
+        Some((_, option)) => Err(Error::usage_with_hint(
+            format!("{option} is for delimited text, and would do nothing for {of}"),
+            format!("leave {option} out"),
+        )),
+    }
 }
 
 fn look_at_parquet(files: Vec<SourceFile>) -> Result<Sources> {
@@ -153,12 +221,6 @@ fn one_byte(option: &str, value: Option<&String>) -> Result<Option<u8>> {
 
 fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
     let hints = hints(job)?;
-    if files.iter().filter(|file| file.is_stdin()).count() > 1 {
-        return Err(Error::usage_with_hint(
-            "standard input is named more than once",
-            "it can be read once: name - a single time",
-        ));
-    }
     let given = Given {
         skip_lines: hints.skip_lines,
         skip_footer: hints.skip_footer,
@@ -172,7 +234,7 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
     let count = files.len();
     let every = count.div_ceil(SAMPLED_FILES_MAX).max(1);
     for (number, file) in files.iter_mut().enumerate() {
-        if !file.is_regular {
+        if !file.is_regular && file.peeked.is_none() {
             // One pipe tells how all are written; the others are not waited for, since their
             // writers may come one after the other.
             if dialect.is_some() {
@@ -263,7 +325,11 @@ fn joined(one: LineEnd, other: Option<LineEnd>) -> LineEnd {
 /// Looks at a pipe's beginning, which is kept for the load.
 fn peek(file: &mut SourceFile) -> Result<()> {
     let peeked = Peeked::open(file)?;
-    file.packing = discover::packing_of(&peeked.first[..peeked.first.len().min(4)]);
+    foreign::refuse_foreign(
+        &file.path,
+        &peeked.first[..peeked.first.len().min(foreign::HEAD_BYTES)],
+    )?;
+    file.packing = discover::packing_of(&peeked.first);
     file.peeked = Some(peeked);
     if file.packing == Packing::Parquet {
         return Err(Error::Source {

@@ -56,6 +56,8 @@ pub struct Plan {
     pub codec: Codec,
     /// What its way can do, where that was measured before.
     pub ceilings: Option<Ceilings>,
+    /// Where rows go, as people call it and without a password.
+    pub destination: String,
 }
 
 impl Plan {

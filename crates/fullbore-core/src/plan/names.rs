@@ -103,7 +103,7 @@ fn order(wanted: &[String], found: &[String]) -> Option<Vec<usize>> {
 }
 
 /// Names that can be those of a table's columns: none empty, none twice, none too long.
-fn distinct(names: &[String], notes: &mut Vec<String>) -> Vec<String> {
+pub fn distinct(names: &[String], notes: &mut Vec<String>) -> Vec<String> {
     let mut taken: HashSet<String> = HashSet::new();
     let mut renamed = Vec::new();
     let distinct = names

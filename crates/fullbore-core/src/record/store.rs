@@ -13,6 +13,10 @@ pub struct RunSummary {
     pub run_id: String,
     pub started_unix_ms: u64,
     pub tables: Vec<String>,
+    /// How many files, the first of them, and where their rows went.
+    pub files: usize,
+    pub first_file: String,
+    pub destination: String,
     /// `loaded`, `failed`, `stopped` where it can be resumed, or `unfinished` where the record just
     /// ends; `taken back`.
     pub state: &'static str,
@@ -73,6 +77,9 @@ fn summarise(entries: &[Entry]) -> Option<RunSummary> {
         run_id: run_id.clone(),
         started_unix_ms: *started_unix_ms,
         tables: tables.clone(),
+        files: 0,
+        first_file: String::new(),
+        destination: String::new(),
         state: "unfinished",
         rows: 0,
         rejected: 0,
@@ -89,6 +96,12 @@ fn summarise(entries: &[Entry]) -> Option<RunSummary> {
                 (summary.rows, summary.rejected) = (*rows, *rejected);
                 (summary.bytes, summary.seconds) = (*bytes, before + *seconds);
                 continue;
+            }
+            Event::Planned { plan } => {
+                summary.files = plan.tables.iter().map(|table| table.files).sum();
+                let first = plan.tables.first().map(|table| table.first_file.clone());
+                summary.first_file = first.unwrap_or_default();
+                summary.destination.clone_from(&plan.destination);
             }
             Event::RunResumed { .. } => {
                 summary.state = "unfinished";

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::job::{Publish, Verify};
+use crate::parse::dialect::Family;
 use crate::plan::{Format, Plan, TablePlan};
 use crate::run::rejects::Reason;
 
@@ -36,6 +37,9 @@ pub struct ToldPlan {
     pub is_resumable: bool,
     /// Processors of the machine that loads.
     pub cores: usize,
+    /// Where rows go; nothing in records of earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub destination: String,
 }
 
 /// What is told of one table's plan.
@@ -61,6 +65,7 @@ impl ToldPlan {
             max_rejects: plan.max_rejects.to_string(),
             is_resumable: plan.continuity.is_resumable,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
+            destination: plan.destination.clone(),
         }
     }
 }
@@ -70,6 +75,9 @@ impl ToldTable {
         let packed = table.files.iter().find(|file| !file.is_seekable() && file.is_regular);
         let format = match (&table.format, packed) {
             (Format::Parquet, _) => "Parquet".to_owned(),
+            (Format::Delimited(dialect), packed) if dialect.family == Family::Json => {
+                format!("JSON lines{}", if packed.is_some() { ", compressed" } else { "" })
+            }
             (Format::Delimited(dialect), packed) => format!(
                 "{:?}, delimiter {:?}{}",
                 dialect.family,

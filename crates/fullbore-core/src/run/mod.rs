@@ -275,7 +275,9 @@ fn load(scene: &Scene<'_>, seen: &mut Seen, paused: &mut f64) -> Result<()> {
             while !has_ended() {
                 recorder.record(schedule.sample());
                 std::thread::park_timeout(SAMPLE_INTERVAL);
-                schedule.notice_interrupt(&mut since);
+                if let Some(notice) = schedule.notice_interrupt(&mut since) {
+                    recorder.record(Event::Notice { notice });
+                }
             }
         });
         // Apart from the sampler: a server that doesn't answer must not hold up the progress shown.

@@ -64,6 +64,10 @@ impl Reject {
                 let value = String::from_utf8_lossy(value).into_owned();
                 Some((shape.columns[*column].name.clone(), value))
             }
+            FaultReason::Json(fault) => {
+                let (column, value) = (fault.key.clone(), fault.value.clone());
+                return Self { lines, column, value, ..Self::of(row, fault.reason.clone()) };
+            }
             _ => None,
         };
         let words = format!("{}{words}", reason.message(shape, row.file));

@@ -83,6 +83,7 @@ mod tests {
             continuity: Continuity::default(),
             verify: Default::default(),
             codec: Default::default(),
+            destination: String::new(),
             ceilings,
         }
     }

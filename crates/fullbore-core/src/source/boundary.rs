@@ -6,7 +6,7 @@
 //! is messy, that is, where parity and line feeds do not tell, records are walked instead.
 
 use crate::constants::PADDED_RECORDS_MAX;
-use crate::parse::dialect::{Dialect, Family, LineEnd, Quotes, Ragged};
+use crate::parse::dialect::{Dialect, Family, LineEnd, Quotes};
 use crate::parse::index::quotes::look_at_quotes;
 use crate::parse::rows::FaultReason;
 use crate::parse::walk::{Found, Walker};
@@ -26,7 +26,7 @@ pub fn whole_records(text: &[u8], dialect: &Dialect, is_whole: bool) -> Option<W
     let is_messy = is_messy(text, dialect, is_whole);
     // Where few bytes may become many, they come in small portions.
     let is_bounded =
-        dialect.ragged == Ragged::Pad && dialect.line_end.count(text) > PADDED_RECORDS_MAX as u64;
+        dialect.pads_records() && dialect.line_end.count(text) > PADDED_RECORDS_MAX as u64;
     if !is_messy && !is_bounded {
         let end = if is_whole { Some(text.len()) } else { last_record_end(text, dialect) };
         return end.map(|end| Whole { end, is_messy });
@@ -143,7 +143,7 @@ fn step(state: &mut QuoteState, byte: u8, dialect: &Dialect) {
 /// no record ends in it.
 fn last_record_end(text: &[u8], dialect: &Dialect) -> Option<usize> {
     match dialect.family {
-        Family::Plain => memchr::memrchr(b'\n', text).map(|at| at + 1),
+        Family::Plain | Family::Json => memchr::memrchr(b'\n', text).map(|at| at + 1),
         Family::Text => {
             memchr::memrchr_iter(b'\n', text).find(|at| !is_escaped(text, *at)).map(|at| at + 1)
         }
@@ -185,7 +185,7 @@ pub fn first_record_end(
         return Walker::new(dialect).next(text, 0, false).map(|(_, end)| end);
     }
     match dialect.family {
-        Family::Plain => memchr::memchr(b'\n', text).map(|at| at + 1),
+        Family::Plain | Family::Json => memchr::memchr(b'\n', text).map(|at| at + 1),
         Family::Text => {
             let backslashes =
                 |bytes: &[u8]| bytes.iter().rev().take_while(|b| **b == b'\\').count();

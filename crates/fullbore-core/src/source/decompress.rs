@@ -2,9 +2,13 @@
 
 use std::io::{self, Read};
 
+use liblzma::bufread::XzDecoder;
+use liblzma::stream::Stream;
+
 use super::attended::{Attended, Attention};
 use super::lz4::Frames;
 use super::{Packing, SourceFile, pipe};
+use crate::constants::XZ_MEMORY_BYTES;
 use crate::error::{Error, Result};
 
 /// Bytes read from a file at a time.
@@ -26,6 +30,37 @@ pub fn open_stream(file: &SourceFile, attention: &Attention) -> Result<Box<dyn R
     unpack(file, file.packing, raw)
 }
 
+/// Decodes xz files of one stream or several, within bounds: a file says itself how much memory its
+/// dictionary takes.
+fn xz_stream(file: &SourceFile) -> Result<Stream> {
+    Stream::new_stream_decoder(XZ_MEMORY_BYTES, liblzma::stream::CONCATENATED).map_err(|error| {
+        let message = format!("can't be unpacked: {error}");
+        Error::Source { path: file.path.clone(), message, hint: None }
+    })
+}
+
+/// Names the limit of memory where it is what keeps a file from being unpacked.
+struct Xz<R>(XzDecoder<R>);
+
+impl<R: io::BufRead> Read for Xz<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer).map_err(|error| {
+            let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+            match cause {
+                Some(liblzma::stream::Error::MemLimit) => io::Error::new(
+                    io::ErrorKind::OutOfMemory,
+                    format!(
+                        "its xz dictionary needs more than {} MiB of memory; unpack it with xz -dc, \
+                         or compress it with xz -9 or less",
+                        XZ_MEMORY_BYTES >> 20
+                    ),
+                ),
+                _ => error,
+            }
+        })
+    }
+}
+
 /// The text of a source's bytes.
 pub fn unpack(
     file: &SourceFile,
@@ -40,6 +75,7 @@ pub fn unpack(
         Packing::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(raw)),
         Packing::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(raw).map_err(wrong)?),
         Packing::Lz4 => Box::new(Frames::new(raw)),
+        Packing::Xz => Box::new(Xz(XzDecoder::new_stream(raw, xz_stream(file)?))),
         Packing::Parquet => {
             return Err(Error::Source {
                 path: file.path.clone(),

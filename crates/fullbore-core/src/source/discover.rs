@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use super::foreign::{HEAD_BYTES, refuse_foreign, refuse_remote};
 use super::{Packing, SourceFile, changed_ns, modified_ns, read_little};
 use crate::error::{Error, Result};
 use crate::parse::dialect::LineEnd;
@@ -11,11 +12,12 @@ use crate::parse::dialect::LineEnd;
 /// The files behind one source, in the order of their names (`part.2` before `part.10`).
 ///
 /// A path that exists is taken literally even where it holds glob characters. A folder gives its
-/// files, not those of folders inside, hidden ones left out.
+/// files, hidden ones left out; not those of folders inside, unless these are called `key=value`.
 pub fn discover(source: &str) -> Result<Vec<SourceFile>> {
     if source == "-" {
         return Ok(vec![stdin()]);
     }
+    refuse_remote(source)?;
     let path = Path::new(source);
     let mut paths = if path.is_dir() {
         folder(path)?
@@ -56,16 +58,45 @@ pub(super) fn stdin() -> SourceFile {
 }
 
 fn folder(path: &Path) -> Result<Vec<PathBuf>> {
+    let (mut files, folders) = contents(path)?;
+    let is_key = |folder: &PathBuf| {
+        folder.file_name().is_some_and(|name| name.to_string_lossy().contains('='))
+    };
+    for inner in folders.iter().filter(|inner| is_key(inner)) {
+        files.extend(folder(inner)?);
+    }
+    if files.is_empty() && !folders.is_empty() && !folders.iter().any(is_key) {
+        return Err(Error::usage_with_hint(
+            format!("{} has only folders in it, and no files", path.display()),
+            format!("use a pattern, in quotes: '{}/**/*'", path.display()),
+        ));
+    }
+    if files.is_empty() && folders.is_empty() {
+        return Err(Error::usage_with_hint(
+            format!("{} has no files in it", path.display()),
+            "hidden files, and those whose names begin with an underscore, are left out",
+        ));
+    }
+    Ok(files)
+}
+
+/// The files of a folder, and the folders in it; hidden ones left out.
+fn contents(path: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let unreadable = |source| Error::Read { path: path.to_owned(), source };
-    let mut files = Vec::new();
+    let (mut files, mut folders) = (Vec::new(), Vec::new());
     for entry in std::fs::read_dir(path).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         let hidden = entry.file_name().to_string_lossy().starts_with(['.', '_']);
-        if !hidden && entry.path().is_file() {
+        if hidden {
+            continue;
+        }
+        if entry.path().is_file() {
             files.push(entry.path());
+        } else if entry.path().is_dir() {
+            folders.push(entry.path());
         }
     }
-    Ok(files)
+    Ok((files, folders))
 }
 
 fn globbed(pattern: &str) -> Result<Vec<PathBuf>> {
@@ -88,11 +119,12 @@ fn inspect(path: PathBuf) -> Result<SourceFile> {
     let metadata = std::fs::metadata(&path).map_err(unreadable)?;
     let is_regular = metadata.is_file();
     let packing = if is_regular {
-        let mut head = [0; 4];
-        let mut file = File::open(&path).map_err(unreadable)?;
+        let mut head = Vec::new();
+        let file = File::open(&path).map_err(unreadable)?;
         read_little(&file);
-        let read = file.read(&mut head).map_err(unreadable)?;
-        packing_of(&head[..read])
+        file.take(HEAD_BYTES as u64).read_to_end(&mut head).map_err(unreadable)?;
+        refuse_foreign(&path, &head)?;
+        packing_of(&head)
     } else {
         Packing::Plain
     };
@@ -116,6 +148,9 @@ fn inspect(path: PathBuf) -> Result<SourceFile> {
     })
 }
 
+/// Bytes that tell what a file is packed with.
+pub const PACKING_BYTES: u64 = 6;
+
 /// What a file is packed with, from its first bytes.
 pub fn packing_of(head: &[u8]) -> Packing {
     match head {
@@ -123,7 +158,8 @@ pub fn packing_of(head: &[u8]) -> Packing {
         // A zstd frame, or a skippable one before it.
         [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Packing::Zstd,
         [0x04, 0x22, 0x4d, 0x18] => Packing::Lz4,
-        b"PAR1" => Packing::Parquet,
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Packing::Xz,
+        [b'P', b'A', b'R', b'1', ..] => Packing::Parquet,
         _ => Packing::Plain,
     }
 }
@@ -169,6 +205,7 @@ mod tests {
         assert_eq!(packing_of(&[0x1f, 0x8b, 8, 0]), Packing::Gzip);
         assert_eq!(packing_of(&[0x28, 0xb5, 0x2f, 0xfd]), Packing::Zstd);
         assert_eq!(packing_of(&[0x04, 0x22, 0x4d, 0x18]), Packing::Lz4);
+        assert_eq!(packing_of(b"\xfd7zXZ\0\0\x04"), Packing::Xz);
         assert_eq!(packing_of(b"PAR1"), Packing::Parquet);
         assert_eq!(packing_of(b"1|2|"), Packing::Plain);
         assert_eq!(packing_of(b""), Packing::Plain);

@@ -1,7 +1,7 @@
 //! Source: from paths to blocks of whole records.
 //!
 //! [`discover`] finds files behind paths and globs; [`decompress`] opens what can only be read
-//! from its beginning, [`pipe`] looks at what can be read only once, [`attended`] gives up on a
+//! from its beginning, [`foreign`] refuses by name what can't be read at all, [`pipe`] looks at what can be read only once, [`attended`] gives up on a
 //! silent one that nobody waits for; [`margins`] finds what stands before the
 //! records and after them; [`boundary`] knows where records end; [`split`] cuts a file
 //! into pieces, messy text by `walked`; [`feed`] hands out blocks: of [`ranges`], be they [`cached`] or read `ahead` of the
@@ -18,6 +18,7 @@ pub mod decompress;
 pub mod discover;
 pub mod encoding;
 pub mod feed;
+pub mod foreign;
 pub mod gaps;
 pub mod lines;
 mod lz4;
@@ -49,6 +50,7 @@ pub enum Packing {
     Gzip,
     Zstd,
     Lz4,
+    Xz,
     Parquet,
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 
 use super::attended::{self, Attended, Attention};
-use super::discover::packing_of;
+use super::discover::{PACKING_BYTES, packing_of};
 use super::margins::preamble;
 use super::sniff::{UTF8_BOM, header_names};
 use super::{Packing, SourceFile};
@@ -35,7 +35,7 @@ impl Peeked {
         let mut first = Vec::new();
         let mut limit = SAMPLE_BYTES + 1;
         (&mut pipe).take(limit as u64).read_to_end(&mut first).map_err(unreadable)?;
-        if packing_of(&first[..first.len().min(4)]) == Packing::Lz4 {
+        if packing_of(&first) == Packing::Lz4 {
             limit = LZ4_BLOCK_BYTES_MAX;
             let more = limit.saturating_sub(first.len()) as u64;
             (&mut pipe).take(more).read_to_end(&mut first).map_err(unreadable)?;
@@ -64,7 +64,7 @@ pub fn open(source: &SourceFile) -> Result<File> {
 /// What a pipe's bytes are packed with, and the pipe with those bytes before it again.
 pub fn packing(mut pipe: Attended) -> io::Result<(Packing, impl Read + Send)> {
     let mut head = Vec::new();
-    (&mut pipe).take(4).read_to_end(&mut head)?;
+    (&mut pipe).take(PACKING_BYTES).read_to_end(&mut head)?;
     Ok((packing_of(&head), Cursor::new(head).chain(pipe)))
 }
 

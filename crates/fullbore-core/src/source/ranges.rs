@@ -18,7 +18,7 @@ use super::stream::StreamFeed;
 use crate::constants::{BLOCK_BYTES, READ_AHEAD_BYTES};
 use crate::error::{Error, Result};
 use crate::parse::block::Block;
-use crate::parse::dialect::{Dialect, Ragged};
+use crate::parse::dialect::Dialect;
 use crate::plan::FileRange;
 
 /// Reads ranges of files; those that can only be read from their beginning are read up to them.
@@ -187,7 +187,7 @@ impl OpenFile {
         let share = cached_share(&self.through, &stretch);
         let is_cold = share.is_some_and(|share| share < 0.5);
         match &self.past {
-            Some(past) if is_cold && dialect.ragged != Ragged::Pad => {
+            Some(past) if is_cold && !dialect.pads_records() => {
                 let (through, stop) = (&self.through, stretch.end);
                 self.ahead = Some(Ahead::start(source, past, through, range.start, stop)?);
             }

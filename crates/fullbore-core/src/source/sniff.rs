@@ -75,7 +75,7 @@ pub fn sniff(
             Dialect::text()
         }
         Some(FormatName::Tsv) => Dialect { delimiter: b'\t', ..Dialect::csv() },
-        Some(FormatName::Csv | FormatName::Parquet) => Dialect::csv(),
+        Some(FormatName::Csv | FormatName::Parquet | FormatName::Ndjson) => Dialect::csv(),
         None if ends_with_delimiters(sample) => {
             notes.push("format tbl detected: each line ends with |".to_owned());
             Dialect::tbl()
@@ -98,7 +98,7 @@ pub fn sniff(
     }
     dialect.quotes = match dialect.family {
         Family::Csv => hints.quotes.unwrap_or_else(|| Quotes::unless_given(hints.format)),
-        Family::Text | Family::Plain => hints.quotes.unwrap_or_default(),
+        Family::Text | Family::Plain | Family::Json => hints.quotes.unwrap_or_default(),
     };
     dialect.ragged = hints.ragged.unwrap_or_default();
     dialect.comment = hints.comment;
@@ -136,7 +136,7 @@ fn choose(
     let with = |cr_ends: bool| Style { cr_ends, ..base.clone() };
     let tried = |style: Style| match dialect.family {
         Family::Csv => trial::best(sample, is_whole, &style, fixed),
-        Family::Text | Family::Plain => {
+        Family::Text | Family::Plain | Family::Json => {
             let score = trial::score(&sample[..sample.len().min(64 * 1024)], is_whole, &style);
             (style, score)
         }

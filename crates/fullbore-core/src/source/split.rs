@@ -53,7 +53,9 @@ pub fn cuts(
         }
         let states = match dialect.family {
             Family::Csv => quote_states(&pass, start, &wanted, dialect, threads)?,
-            Family::Text | Family::Plain => vec![QuoteState::default(); wanted.len()],
+            Family::Text | Family::Plain | Family::Json => {
+                vec![QuoteState::default(); wanted.len()]
+            }
         };
         let mut reached = start;
         for (from, state) in wanted.into_iter().zip(states) {

@@ -186,7 +186,7 @@ pub(super) fn broken(source: &SourceFile, error: std::io::Error) -> Error {
         return Error::Source {
             path: source.path.clone(),
             message: format!("is damaged or cut off: {error}"),
-            hint: Some("test it with gzip -t, zstd -t or lz4 -t and fetch it again".into()),
+            hint: Some("test it with gzip -t, zstd -t, lz4 -t or xz -t and fetch it again".into()),
         };
     }
     Error::Read { path: source.path.clone(), source: error }

@@ -41,7 +41,7 @@ const IS_DECODED: &str =
 pub fn probe(session: &mut Session, target: &Target, skip_decoding: bool) -> Result<Probe> {
     if target.publish == Publish::Append {
         return Ok(impossible(
-            "rows are appended to a table that is there; only a new table can be loaded directly",
+            "append always uses COPY",
             "load with --publish replace or partitions",
         ));
     }

@@ -73,7 +73,7 @@ pub(super) fn take_back(session: &mut Session, schema: &str, run: &LedgerRun) ->
     let left_behind = drop_all(session, &run.run_id, &targets)?;
     let mut taken = TakenBack { left_behind, ..TakenBack::default() };
     for table in &run.tables {
-        if table.creates && (table.publish != Publish::Append || table.atomic) {
+        if table.creates {
             drop_if_empty(session, &table.target, table.oid)?;
         }
     }

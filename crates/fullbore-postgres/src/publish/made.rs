@@ -5,7 +5,6 @@
 //! CREATE, so that there is no moment at which a table is there that nobody knows to be the run's.
 
 use fullbore_core::error::{Error, Result};
-use fullbore_core::job::Publish;
 use fullbore_core::plan::Plan;
 
 use crate::catalog;
@@ -18,6 +17,10 @@ use crate::target::Target;
 /// The server's words for a table of that name, for its type of that name, and for the same seen too
 /// late to be told as such.
 const IS_THERE: [&str; 3] = ["42P07", "42710", "23505"];
+
+/// How long a table that may go is waited for: whoever holds it longer has put something into it, or is
+/// about to.
+const LOCK_TIMEOUT: &str = "5s";
 
 /// Makes a target by its statement, and notes which table it is.
 pub fn make(
@@ -62,7 +65,8 @@ fn not_made(error: ConnectionError, target: &Target) -> Error {
     }
 }
 
-/// Takes away what the run made of its targets, unless somebody has put something into them.
+/// Takes away what the run made of its targets, unless there is something in them: rows that plain
+/// append had committed, or what somebody else has put there.
 pub fn take_away(postgres: &Postgres, session: &mut Session) -> Result<()> {
     let made: Vec<(QualifiedName, u32)> = match postgres.ledger() {
         // It also knows what an earlier attempt made.
@@ -70,14 +74,12 @@ pub fn take_away(postgres: &Postgres, session: &mut Session) -> Result<()> {
             let which = runs::Which::Run(&ledger.run_id);
             let known = runs::find(session, &ledger.schema, &which)?;
             let tables = known.into_iter().flat_map(|run| run.tables);
-            let made = tables.filter(|t| t.creates && (t.publish != Publish::Append || t.atomic));
+            let made = tables.filter(|table| table.creates);
             made.map(|table| (table.target, table.oid)).collect()
         }
         None => {
-            let is_whole = |target: &Target| target.publish != Publish::Append || target.atomic;
             let made = postgres.made();
-            let made = made.iter().filter(|(table, _)| is_whole(&postgres.targets()[**table]));
-            made.map(|(_, relation)| (relation.name.clone(), relation.oid)).collect()
+            made.values().map(|relation| (relation.name.clone(), relation.oid)).collect()
         }
     };
     for (name, oid) in made {
@@ -95,7 +97,8 @@ pub fn drop_if_empty(session: &mut Session, name: &QualifiedName, oid: u32) -> R
     }
     let literal = quote_literal(&name.to_string()).map_err(failed)?;
     let looked = session.query(&format!(
-        "BEGIN; LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE;
+        "BEGIN; SET LOCAL lock_timeout = '{LOCK_TIMEOUT}';
+         LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE;
          SELECT {literal}::regclass <> {oid}::oid
                 OR EXISTS (SELECT FROM {name})
                 OR EXISTS (SELECT FROM pg_inherits WHERE inhparent = {literal}::regclass) AS filled"

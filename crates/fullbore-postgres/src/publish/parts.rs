@@ -97,6 +97,7 @@ fn plans_of_others(
             continuity: plan.continuity.clone(),
             codec: plan.codec,
             ceilings: None,
+            destination: plan.destination.clone(),
         });
     }
     Ok(plans)

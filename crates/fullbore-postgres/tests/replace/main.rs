@@ -109,6 +109,7 @@ fn plan(table: &str, columns: &[&str]) -> Plan {
         columns: columns.iter().enumerate().map(column).collect(),
         field_names: columns.iter().map(ToString::to_string).collect(),
         orders: Default::default(),
+        json: None,
     });
     let table = TablePlan {
         is_constrained: false,
@@ -153,5 +154,6 @@ fn plan(table: &str, columns: &[&str]) -> Plan {
         verify: Verify::Quick,
         codec: Codec::None,
         ceilings: None,
+        destination: String::new(),
     }
 }

@@ -45,6 +45,8 @@ pub fn run(args: &AllArgs) -> Ended {
     let mut report = Report::default();
     let ended = match measure_all(args, &mut report) {
         Ok(()) if report.stops() => Ended::Usage,
+        // Of the way to the rows' end nothing is known.
+        Ok(()) if report.unmeasured.is_some() => Ended::Failed,
         Ok(()) => Ended::Loaded,
         Err(Error::Interrupted) => {
             complain(&Error::Interrupted.to_string(), None);
@@ -127,7 +129,11 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
             measured
         }
         None => {
-            report.notes.push("there is no server to measure".into());
+            report.about.insert(
+                0,
+                "no server is measured: the destination is none, and a load into one may be slower"
+                    .into(),
+            );
             None
         }
     };
@@ -140,12 +146,17 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
             encode
         }
     };
+    if to.postgres().is_some() && report.ceilings.database.is_none() && !report.stops() {
+        let reason = report.server_notes.pop().unwrap_or_else(|| "no rate was found".into());
+        report.unmeasured = Some(reason);
+    }
     report.total = total::source_bytes(&plan, &encode.tables);
     report.cached = read.cached;
     if let Some(space) = &mut report.space {
         report.findings.extend(space.judge(report.total));
     }
-    if !report.stops() {
+    // Half a way would be taken for the ceiling of the whole.
+    if !report.stops() && report.unmeasured.is_none() {
         report.kept_in = ceilings::keep(&report.ceilings)
             .map_err(|error| report.notes.push(format!("the ceilings are not kept: {error}")))
             .ok();

@@ -35,6 +35,10 @@ pub struct Report {
     pub findings: Vec<Finding>,
     pub space: Option<Space>,
     pub notes: Vec<String>,
+    /// Why the server, or some number of sessions, was not measured.
+    pub server_notes: Vec<String>,
+    /// Why nothing is known of the server that rows go to.
+    pub unmeasured: Option<String>,
     pub kept_in: Option<PathBuf>,
 }
 
@@ -64,7 +68,7 @@ impl Report {
     }
 
     fn predicted(&self) -> Option<(f64, f64)> {
-        let rate = self.ceilings.predicted()?;
+        let rate = self.ceilings.predicted().filter(|_| self.unmeasured.is_none())?;
         Some((rate, self.total as f64 / rate))
     }
 
@@ -74,6 +78,14 @@ impl Report {
         } else {
             // A reader that has gone away is no error.
             let _ = self.say(&mut Screen);
+        }
+        if let Some(reason) = &self.unmeasured {
+            complain(
+                &format!("the server was not measured, so nothing is predicted: {reason}"),
+                Some(
+                    "measure with a role that may create a schema in the database, or load a part",
+                ),
+            );
         }
         for finding in &self.findings {
             let place = match (&finding.file, finding.line, finding.byte) {
@@ -95,19 +107,23 @@ impl Report {
             "findings": self.findings,
             "scan": self.scan,
             "ceilings": self.ceilings,
-            "ceiling": self.ceilings.lowest(),
+            "ceiling": self.ceilings.lowest().filter(|_| self.unmeasured.is_none()),
             "all": self.ceilings.all(),
             "by_sessions": { "send": self.send, "database": self.database },
             "page_cache": self.cached,
             "predicted": predicted,
             "space": self.space,
             "notes": self.notes,
+            "unmeasured": self.unmeasured,
             "kept_in": self.kept_in,
         })
         .to_string()
     }
 
     fn say(&self, out: &mut impl Write) -> io::Result<()> {
+        if let Some(reason) = &self.unmeasured {
+            writeln!(out, "the server was not measured: {reason}")?;
+        }
         for line in &self.about {
             writeln!(out, "{line}")?;
         }
@@ -127,7 +143,7 @@ impl Report {
         {
             writeln!(
                 out,
-                "the table will have about {}; {} has {} free",
+                "the table will take about {}; {} has {} free",
                 bytes(predicted),
                 space.folder.display(),
                 bytes(space.free_bytes)
@@ -141,6 +157,9 @@ impl Report {
         }
         for note in &self.notes {
             writeln!(out, "note: {note}")?;
+        }
+        for note in &self.server_notes {
+            writeln!(out, "note: the server alone was not measured: {note}")?;
         }
         if let Some(path) = &self.kept_in {
             writeln!(out, "kept for loads of this job in {}", path.display())?;
@@ -199,7 +218,17 @@ impl Report {
         ceilings.sort_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second));
         let rate = |ceiling: &Ceiling| bytes(ceiling.bytes_per_second as u64);
         let [lowest, others @ ..] = ceilings.as_slice() else { return Ok(()) };
-        writeln!(out, "ceiling: {}/s, set by {}", rate(lowest), lowest.resource.words())?;
+        match self.unmeasured {
+            None => {
+                writeln!(out, "ceiling: {}/s, set by {}", rate(lowest), lowest.resource.words())?
+            }
+            Some(_) => writeln!(
+                out,
+                "without the server: at most {}/s, set by {}",
+                rate(lowest),
+                lowest.resource.words()
+            )?,
+        }
         let others: Vec<String> = others
             .iter()
             .map(|other| format!("{} {}/s", other.resource.name(), rate(other)))

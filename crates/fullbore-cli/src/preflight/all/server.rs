@@ -68,7 +68,7 @@ impl Scene<'_> {
             Ok(made) => made,
             Err(error) => {
                 let hint = error.hint().map_or(String::new(), |hint| format!("; {hint}"));
-                report.notes.push(format!("the server was not measured: {error}{hint}"));
+                report.server_notes.push(format!("{error}{hint}"));
                 return Ok(None);
             }
         };
@@ -171,7 +171,7 @@ impl Rest<'_> {
             kept.iter().map(|kept| rows(kept) as f64 * bytes_per_row[kept.piece.table]).sum();
         let encoded: usize = kept.iter().flat_map(|kept| &kept.rows).map(Rows::bytes).sum();
         if source <= 0.0 {
-            report.notes.push("there are no rows to measure the server with".into());
+            report.server_notes.push("there are no rows to measure it with".into());
             return Ok(());
         }
         let on_the_way = encoded as f64 / source;
@@ -209,7 +209,7 @@ impl Rest<'_> {
                 Ok(replayed) => replayed,
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 Err(error) => {
-                    report.notes.push(format!("the server alone was not measured: {error}"));
+                    report.server_notes.push(error.to_string());
                     break;
                 }
             };

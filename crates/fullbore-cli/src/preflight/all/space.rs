@@ -55,7 +55,7 @@ impl Space {
             line: None,
             byte: None,
             message: format!(
-                "the table will have about {}, and the server's disk ({}) has {} free",
+                "the table will take about {}, and the server's disk ({}) has {} free",
                 bytes(predicted),
                 self.folder.display(),
                 bytes(self.free_bytes)

@@ -67,7 +67,10 @@ impl KeyColumn {
         };
         if key.field >= shape.field_names.len() {
             return Err(Error::usage_with_hint(
-                format!("the key {name:?} is filled in for each row as it is loaded (--lineage)"),
+                format!(
+                    "the key {name:?} is filled in for each row as it is loaded (--lineage, or names of \
+                     folders)"
+                ),
                 "partition by a column of the files, or load with --publish append",
             ));
         }
@@ -168,6 +171,7 @@ impl KeyColumn {
             columns: vec![column],
             field_names: vec![self.name.clone()],
             orders: BTreeMap::new(),
+            json: None,
         };
         let block = Block::of(format!("{text}\n").as_bytes());
         let batch = Parser::new(Dialect::text(), Arc::new(shape)).parse(&block).batch;
@@ -229,6 +233,7 @@ mod tests {
             columns: vec![key],
             field_names: vec!["k".into()],
             orders: BTreeMap::new(),
+            json: None,
         };
         KeyColumn::new(&shape, "k").expect("ordered")
     }

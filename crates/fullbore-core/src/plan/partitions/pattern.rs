@@ -151,6 +151,7 @@ mod tests {
             columns: vec![key],
             field_names: vec!["k".into()],
             orders: BTreeMap::new(),
+            json: None,
         };
         KeyColumn::new(&shape, "k").expect("ordered")
     }

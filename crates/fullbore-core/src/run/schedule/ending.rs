@@ -42,11 +42,13 @@ impl Schedule<'_> {
         self.wake_all(state);
     }
 
-    /// Where a signal came, gives out no more pieces; those under way have so long to be committed.
-    pub fn notice_interrupt(&self, since: &mut Option<Instant>) {
+    /// Where a signal came, gives out no more pieces; those under way have so long to be committed. What
+    /// is waited for comes back once.
+    pub fn notice_interrupt(&self, since: &mut Option<Instant>) -> Option<String> {
         if !self.interrupted.load(Ordering::Relaxed) {
-            return;
+            return None;
         }
+        let is_first = since.is_none();
         let since = since.get_or_insert_with(Instant::now);
         self.lock().is_stopping = true;
         self.released.notify_all();
@@ -55,6 +57,20 @@ impl Schedule<'_> {
         if !self.plan.continuity.is_resumable || since.elapsed() >= grace {
             self.fail(Error::Interrupted);
         }
+        is_first.then(|| self.waits_for())
+    }
+
+    /// What a run that was interrupted waits for.
+    fn waits_for(&self) -> String {
+        let pieces = match self.lock().active.len() {
+            _ if !self.plan.continuity.is_resumable => {
+                return "stopping: what is not committed is taken back".to_owned();
+            }
+            0 => return "stopping; ^C again aborts".to_owned(),
+            1 => "1 piece".to_owned(),
+            pieces => format!("{pieces} pieces"),
+        };
+        format!("stopping: finishing {pieces}; ^C again aborts")
     }
 
     /// Whether nobody waits for what a stream could still load.

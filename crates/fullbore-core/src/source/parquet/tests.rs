@@ -53,6 +53,7 @@ fn shape(types: &[(&str, FieldType)]) -> Arc<ParseShape> {
         columns: columns.collect(),
         field_names: types.iter().map(|(name, _)| (*name).into()).collect(),
         orders: BTreeMap::new(),
+        json: None,
     })
 }
 

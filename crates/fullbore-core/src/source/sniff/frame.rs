@@ -1,6 +1,8 @@
 //! What stands around a table's records: lines before its header, lines of the header beyond its first,
 //! lines after the records, further tables.
 
+use std::borrow::Cow;
+
 use super::body::{Body, is_of};
 use super::cut::{Cuts, Row};
 use super::header::{First, Verdict, judge};
@@ -395,6 +397,22 @@ pub fn footer_start(cuts: &Cuts<'_>, lines: usize) -> usize {
     start
 }
 
+/// Whether words of the first row, among texts, occur again in rows that are the same throughout and in
+/// no others: a header that is repeated, or a record.
+fn stands_again(head: &Cuts<'_>, rows: &[Row], start: usize, names: &[Cow<'_, [u8]>]) -> bool {
+    let are_words = names.len() > 1 && names.iter().all(|name| Kind::of(name) == Kind::Text);
+    let mut again = false;
+    for row in rows.iter().skip(start).filter(|row| row.width() == names.len()) {
+        let cells = head.values(row);
+        if cells.as_slice() == names {
+            again = true;
+        } else if cells.iter().zip(names).any(|(cell, name)| cell == name) {
+            return false;
+        }
+    }
+    are_words && again
+}
+
 /// A further table: other records after a blank line or a title, or a header among values.
 fn further_tables(
     head: &Cuts<'_>,
@@ -408,6 +426,7 @@ fn further_tables(
     let is_named = matches!(frame.verdict, Verdict::Header(_));
     let typed: Vec<(usize, Kind)> = frame.body.typed().collect();
     let start = frame.first + frame.header_rows;
+    let stands_again = !is_named && typed.is_empty() && stands_again(head, rows, start, &names);
     for at in start..rows.len() {
         let row = &rows[at];
         let is_apart = rows[at - 1].is_blank || rows[at - 1].width() == 1 && width > 1;
@@ -417,7 +436,7 @@ fn further_tables(
                 return Some(Trouble::Tables { line: Some(row.line + 1), width: row.width() });
             }
         }
-        if row.width() != width || !is_named {
+        if row.width() != width || !(is_named || stands_again) {
             continue;
         }
         let cells = head.values(row);

@@ -58,6 +58,7 @@ fn shape(columns: &[Tried]) -> ParseShape {
             })
             .collect(),
         orders: Default::default(),
+        json: None,
     }
 }
 
