@@ -1,6 +1,8 @@
 //! From a job to a plan: sources are looked at, targets described, work is cut.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use fullbore_core::constants::{MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
 use fullbore_core::destination::Lane;
@@ -14,6 +16,7 @@ use fullbore_core::plan::look::{Sources, look};
 use fullbore_core::plan::pieces::{STREAM_PIECE_BYTES, arrange, cut as cut_sources, joined};
 use fullbore_core::plan::{Continuity, Plan, PlannedPiece, TablePlan};
 use fullbore_core::run_id::RunId;
+use fullbore_core::source::content::{Content, WHOLE_BYTES};
 use fullbore_postgres::connection::QualifiedName;
 use fullbore_postgres::direct::choice::{Choice, Wanted, choose};
 use fullbore_postgres::ledger::runs::LedgerRun;
@@ -86,10 +89,12 @@ pub fn assemble(
             Some(then) => then.atomic,
             None => table_job.atomic || is_limited && postgres.is_some(),
         };
+        let asked = table_job.asked();
         let table_job = TableJob { atomic, ..table_job.clone() };
         let run = Run { id: &run_id, loaded_at, verify: job.verify, streams, max_field_bytes };
         let cut = Cut { is_made: is_cut, is_part: job.part.is_some() };
         let mut made = assemble_table(table_job, number, wanted, postgres, cut, run)?;
+        made.plan.asked = asked;
         if let Some(earlier) = earlier {
             check_resumed(earlier, number, &made.plan, made.target.as_ref())?;
             earlier.recorded().go_on_with(number, &mut made.plan);
@@ -170,9 +175,17 @@ fn assemble_table(
     let mut sources = look(&job)?;
     let name = match &job.name {
         Some(name) => name.clone(),
-        None => name_of(&sources)?,
+        None => name_of(&sources.files[0].path)?,
     };
     job.name = Some(name.clone());
+    if postgres.is_some() && job.publish == Publish::Append && !is_cut {
+        // Before a row moves: the ledger knows them again by it.
+        let mut bytes_left = WHOLE_BYTES;
+        for file in &mut sources.files {
+            let content = Content::of(file, &mut bytes_left)?;
+            Arc::make_mut(file).content = content;
+        }
+    }
     let mut schema = Schema::default();
     let (columns, mut target, statement) = match postgres {
         Some(postgres) => {
@@ -265,6 +278,9 @@ fn assemble_table(
         is_atomic: job.atomic,
         is_constrained: target.as_ref().is_some_and(Target::is_constrained),
         keeps_old: target.as_ref().is_some_and(|target| target.keep_old),
+        asked: BTreeMap::new(),
+        // A row of the server has a header, which is about a fifth of a short one.
+        count_bytes: bytes.filter(|_| postgres.is_some() && !is_part).map(|bytes| bytes / 5 * 6),
         rounded: shapes.rounded,
         notes: notes.into_iter().chain(partition_notes).collect(),
         schema_notes: schema.notes,
@@ -329,8 +345,7 @@ fn sum_by_server(shapes: &mut Shapes) {
 }
 
 /// A table's name from its first file's: `data/orders.2024.csv.gz` gives `orders`.
-fn name_of(sources: &Sources) -> Result<String> {
-    let path = &sources.files[0].path;
+pub fn name_of(path: &Path) -> Result<String> {
     let stem = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let base = stem.split('.').next().unwrap_or_default().to_lowercase();
     if base.is_empty() || base == "-" {

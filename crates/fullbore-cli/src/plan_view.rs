@@ -33,6 +33,9 @@ pub fn render(plan: &Plan, statements: &[Option<String>]) -> String {
     text
 }
 
+/// Bytes of rows that a server counts in a second, by and large.
+const COUNTED_PER_SECOND: u64 = 1_000_000_000;
+
 const VERIFIED: &str = "verified in full: every value is compared before rows are shown; rows that \
                         go as text are taken by the server twice, once to sum them";
 
@@ -63,6 +66,15 @@ fn render_table(
     locks(text, plan, table);
     if table.keeps_old {
         let _ = writeln!(text, "  the table that is replaced is kept, in a schema of its own");
+    }
+    if let (Verify::Quick, Some(to_read)) = (plan.verify, table.count_bytes) {
+        let seconds = to_read / COUNTED_PER_SECOND + 1;
+        let where_to = if table.is_piecewise() { "what the table gained" } else { "the table" };
+        let _ = writeln!(
+            text,
+            "  rows are counted in {where_to} before the run ends: about {} to read, {seconds} s",
+            bytes(to_read)
+        );
     }
     let _ = writeln!(text, "  method: {}, since {}", table.method.name(), table.method_reason);
     match (table.lane, &table.lane_reason) {

@@ -40,6 +40,10 @@ fn a_role_that_may_not_make_it_loads_all_the_same_and_is_told() {
         database.psql(&format!("CREATE SCHEMA \"its Own\" AUTHORIZATION {role}"));
         let mut own = resume.to_vec();
         own.extend(["--ledger-schema", "its Own"]);
+        // What was loaded without a ledger is not known to this one.
+        let unknown = files.load_at(&url, &file, "t", &own);
+        assert_eq!(unknown.code, REFUSED, "{}", unknown.stderr);
+        own.extend(["--if-loaded", "again"]);
         assert_loaded(&files.load_at(&url, &file, "t", &own));
         assert_eq!(database.psql("SELECT count(*) FROM \"its Own\".pieces"), "1");
         assert_loaded(&files.load(&database, &file, "t", &NO_HEADER));
@@ -54,7 +58,8 @@ fn a_role_that_may_not_make_it_loads_all_the_same_and_is_told() {
         assert_eq!(others.code, REFUSED, "{}", others.stderr);
         let says = format!("was begun by role postgres, and this is role {role}");
         assert!(others.stderr.contains(&says), "{}", others.stderr);
-        assert_loaded(&files.load_at(&url, &file, "t", &NO_HEADER));
+        let again = ["--header", "none", "--if-loaded", "again"];
+        assert_loaded(&files.load_at(&url, &file, "t", &again));
         let again = files.load_at(&url, &file, "t", &resume);
         assert!(again.stderr.contains("nothing to do"), "{}", again.stderr);
         database.psql(&format!("DROP OWNED BY {role} CASCADE; DROP ROLE {role}"));
@@ -165,11 +170,20 @@ fn a_job_with_other_sources_is_a_new_run_and_says_so() {
     files.write("x.2.csv", "2\n");
     let more = files.load(&database, &glob, "t", &resume);
     assert_loaded(&more);
-    assert!(more.stderr.contains("there were 1 files, now there are 2"), "{}", more.stderr);
-    assert_eq!(database.psql("SELECT sum(a) FROM t"), "4");
-    // Without --resume it is loaded as often as it is asked for.
-    assert_loaded(&files.load(&database, &glob, "t", &NO_HEADER));
-    assert_eq!(database.psql("SELECT sum(a) FROM t"), "7");
+    assert!(more.stderr.contains("x.1.csv is left out"), "{}", more.stderr);
+    assert_eq!(database.psql("SELECT sum(a) FROM t"), "3");
+    // It is loaded as often as it is asked for.
+    let again = ["--header", "none", "--if-loaded", "again"];
+    assert_loaded(&files.load(&database, &glob, "t", &again));
+    assert_eq!(database.psql("SELECT sum(a) FROM t"), "6");
+    // A table that is replaced has what there is.
+    let replace = ["--header", "none", "--resume", "--publish", "replace"];
+    assert_loaded(&files.load(&database, &glob, "t", &replace));
+    files.write("x.3.csv", "3\n");
+    let more = files.load(&database, &glob, "t", &replace);
+    assert_loaded(&more);
+    assert!(more.stderr.contains("there were 2 files, now there are 3"), "{}", more.stderr);
+    assert_eq!(database.psql("SELECT sum(a) FROM t"), "6");
 }
 
 #[test]
@@ -233,7 +247,7 @@ fn what_cant_be_undone_says_why() {
     let files = Files::new();
     let file = files.write("x.csv", "1\n");
     for (publish, words) in
-        [("append", "can't be told from others"), ("replace", "the old table is gone")]
+        [("append", "its rows are among others"), ("replace", "the old table is gone")]
     {
         assert_loaded(&files.load(
             &database,

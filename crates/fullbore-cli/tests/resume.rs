@@ -1,6 +1,14 @@
 //! Loads that are killed, at several moments, and gone on with: nothing is lost, nothing is twice.
 
 mod common;
+#[path = "resume/deleted.rs"]
+mod deleted;
+#[path = "resume/loaded.rs"]
+mod loaded;
+#[path = "resume/spelling.rs"]
+mod spelling;
+#[path = "resume/told.rs"]
+mod told;
 
 use common::held::end_of;
 use common::moments::{Gate, Moment, assert_loaded, kill, ledger, signal};
@@ -293,7 +301,7 @@ fn an_abort_leaves_no_trace() {
         let aborted = files.fullbore(&["runs", "abort", "last"]);
         let kept = way.name == "append";
         assert_eq!(aborted.code, if kept { STOPPED } else { 0 }, "{}", aborted.stderr);
-        assert_eq!(aborted.stderr.contains("stay in the table"), kept, "{}", aborted.stderr);
+        assert_eq!(aborted.stderr.contains("nothing was removed"), kept, "{}", aborted.stderr);
         assert_eq!(ledger(&database, way.name), "");
         assert_eq!(database.psql("SELECT count(*) FROM pg_class"), before);
         assert_no_leftovers(&database);

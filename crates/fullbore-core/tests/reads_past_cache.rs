@@ -23,6 +23,7 @@ fn source(path: &Path) -> Arc<SourceFile> {
         modified_ns: i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec()),
         changed_ns: i128::from(found.ctime()) * 1_000_000_000 + i128::from(found.ctime_nsec()),
         told: None,
+        content: None,
         is_regular: true,
         encoding: None,
         data_start: 0,

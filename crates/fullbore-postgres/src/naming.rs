@@ -60,6 +60,12 @@ pub fn is_derived(
     Ok((part == "new" || is_piece) && *name == derived(target, id, part)?)
 }
 
+/// The id in a name that a run, or a whole of runs, could have given to a table that it made.
+pub fn maker(name: &QualifiedName) -> Option<RunId> {
+    let (_, rest) = name.name().rsplit_once("_fb_")?;
+    RunId::parse(rest.split('_').next()?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! Values of options, out of what was written.
 
-use fullbore_core::job::{Codec, Count, DirectIo, FormatName, Method, Publish, Verify};
+use fullbore_core::job::{Codec, Count, DirectIo, FormatName, IfLoaded, Method, Publish, Verify};
 use fullbore_core::parse::dialect::{Header, LineEnd, Quotes, Ragged};
 
 /// A value of an enum by the name that the job file uses too.
@@ -42,6 +42,10 @@ pub fn method(text: &str) -> Result<Method, String> {
 }
 
 pub fn verify(text: &str) -> Result<Verify, String> {
+    by_name(text)
+}
+
+pub fn if_loaded(text: &str) -> Result<IfLoaded, String> {
     by_name(text)
 }
 

@@ -4,14 +4,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fullbore_core::job::{
-    Codec, Count, DirectIo, FormatName, LockTimeout, Method, PartSpec, PauseWhen, Publish,
-    RejectLimit, Verify,
+    Codec, Count, DirectIo, FormatName, IfLoaded, LockTimeout, Method, PartSpec, PauseWhen,
+    Publish, RejectLimit, Verify,
 };
 use fullbore_core::parse::dialect::{Header, LineEnd, Quotes, Ragged};
 
 use crate::args::output::{AnswerArgs, LogArgs, SilenceArgs};
 use crate::args::values::{
-    codec, count, direct_io, format_name, header, line_end, method, publish, quotes, ragged, verify,
+    codec, count, direct_io, format_name, header, if_loaded, line_end, method, publish, quotes,
+    ragged, verify,
 };
 use crate::watch::HERE;
 
@@ -155,6 +156,11 @@ pub struct LoadArgs {
     /// Go on with the last run of this job where it stopped; begin one where there is none
     #[arg(long)]
     pub resume: bool,
+    /// What to do about files whose contents are in the table already, by the ledger: fail, skip them,
+    /// or load them again; for --publish append [default: fail; skip with --resume]
+    #[arg(long, value_parser = if_loaded, value_name = "fail|skip|again",
+          conflicts_with_all = ["no_ledger", "part"])]
+    pub if_loaded: Option<IfLoaded>,
     /// The schema that keeps which pieces are committed [default: fullbore]
     #[arg(long, value_name = "NAME", conflicts_with = "no_ledger")]
     pub ledger_schema: Option<String>,

@@ -42,6 +42,7 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     job.verify = args.verify.unwrap_or(job.verify);
     job.retry_for = args.retry_for.or(job.retry_for);
     job.part = args.part.or(job.part);
+    job.if_loaded = args.if_loaded.or(job.if_loaded);
     job.pause_when = args.pause_when.or(job.pause_when);
     job.lock_timeout = args.lock_timeout.or(job.lock_timeout);
     job.replace_anyway |= args.replace_anyway;
@@ -55,6 +56,7 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     check_created(&job)?;
     check_kept(&job)?;
     check_locks(&job)?;
+    check_if_loaded(&job)?;
     check_part(&job)?;
     if job.tables.is_empty() {
         return Err(Error::usage_with_hint("the job has no table", "add a [[table]] to it"));
@@ -92,6 +94,7 @@ fn check_server_options(job: &Job) -> Result<()> {
         (job.lock_timeout.is_some(), "--lock-timeout"),
         (job.replace_anyway, "--replace-anyway"),
         (job.lock_writers, "--lock-writers"),
+        (job.if_loaded.is_some(), "--if-loaded"),
         (job.tables.iter().any(|table| table.schema_file.is_some()), "--schema"),
     ];
     refuse_given(&given, "needs a PostgreSQL server", "name one with --to URL, or ")
@@ -177,6 +180,18 @@ pub fn check_locks(job: &Job) -> Result<()> {
     }
     let locks = [(job.lock_timeout.is_some() && !publishes, "--lock-timeout")];
     refuse_given(&locks, "is for rows that are published at once, and plain append does not", "")
+}
+
+/// `--if-loaded` is refused where nothing is appended, and where no ledger knows what was.
+fn check_if_loaded(job: &Job) -> Result<()> {
+    let appends = job.tables.iter().any(|table| table.publish == Publish::Append);
+    let is_given = job.if_loaded.is_some();
+    let no_append = [(is_given && !appends, "--if-loaded")];
+    refuse_given(&no_append, "is for tables that rows are appended to", "")?;
+    let no_ledger = [(is_given && job.no_ledger, "--if-loaded")];
+    refuse_given(&no_ledger, "asks the ledger, which --no-ledger leaves out", "")?;
+    let part = [(is_given && job.part.is_some(), "--if-loaded")];
+    refuse_given(&part, "is for loads of one host", "")
 }
 
 /// What hosts can't do together is refused.

@@ -2,11 +2,13 @@
 
 mod args;
 pub mod destinations;
+mod here;
 pub mod job;
 mod parts;
 pub mod saved;
 pub mod signals;
 mod standing;
+mod unfinished;
 
 pub use args::LoadArgs;
 pub use standing::check_resumed;
@@ -15,13 +17,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fullbore_core::error::{DestinationFailure, Error, Result};
-use fullbore_core::job::Job;
+use fullbore_core::job::{Job, Publish};
 use fullbore_core::plan::Plan;
 use fullbore_core::record::{Recorder, claim};
 use fullbore_core::run::{Failure, Outcome};
 use fullbore_postgres::Postgres;
 use fullbore_postgres::ledger::Ledger;
-use fullbore_postgres::ledger::runs::{LedgerRun, State};
+use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, State};
 use fullbore_report::live::Live;
 
 use crate::assemble::{Assembled, assemble};
@@ -31,8 +33,9 @@ use crate::{ceilings, log_file, plan_view, progress, summary, watch};
 
 use destinations::Destinations;
 use job::{job_of, refuse_given};
-use signals::{INTERRUPTED, listen_for_signals};
+use signals::{INTERRUPTED, listen_for_signals, say_at_once};
 use standing::{Course, Standing};
+use unfinished::Ask;
 
 /// How a load is shown, and what was asked of it beside its job.
 #[derive(Debug, Default)]
@@ -77,14 +80,16 @@ pub fn plan(args: &LoadArgs) -> Ended {
     let manner = Manner::of(args);
     let planned = check_planned(args).and_then(|()| job_of(args)).and_then(|job| {
         let to = Destinations::open(&job)?;
+        let ask = Ask { resume: args.resume, run: None, loads: false };
         let mut standing = Standing::ask(&job, to.postgres(), args.resume)?;
         if let Some(postgres) = to.postgres() {
-            standing.look(postgres)?;
+            standing.look(postgres, ask)?;
         }
         standing.check_own(to.postgres(), args.resume)?;
+        let job = standing.settle(&job, to.postgres(), ask)?;
         let course = standing.course(&job, args.resume)?;
-        if let Course::Finished(run) = &course {
-            return Ok((finished_before(run), Vec::new()));
+        if let Course::Finished(_, words) = course {
+            return Ok((words, Vec::new()));
         }
         let assembled = planned(&job, &to, &manner, &mut standing, &course)?;
         let text = plan_view::render(&assembled.plan, &assembled.statements);
@@ -134,8 +139,8 @@ fn planned(
         // Before columns are looked at: what they are read as may depend on it.
         (Course::Resume(run), Some(postgres)) => (Some(run.as_ref()), postgres.read_as(run)?),
         (Course::Resume(run), None) => (Some(run.as_ref()), Vec::new()),
-        (Course::Begin { note }, _) => (None, note.iter().cloned().collect()),
-        (Course::Finished(_), _) => (None, Vec::new()),
+        (Course::Begin { notes }, _) => (None, notes.clone()),
+        (Course::Finished(..), _) => (None, Vec::new()),
     };
     let mut assembled = assemble(job, to.postgres(), manner.reject_dir.clone(), recorded)?;
     if let Some((table, reason)) = assembled.not_resumable.take() {
@@ -157,9 +162,14 @@ fn planned(
 }
 
 fn finished_before(run: &LedgerRun) -> String {
+    let is_append = |table: &LedgerTable| table.publish == Publish::Append;
+    let again = match run.tables.iter().any(is_append) {
+        true => "--if-loaded again loads them once more",
+        false => "leave --resume away to load them again",
+    };
     format!(
         "run {} of this job has loaded the same files ({} rows, begun {}): there is nothing to do; \
-         leave --resume away to load them again\n",
+         {again}\n",
         run.run_id,
         grouped(run.rows_committed),
         run.started.for_people()
@@ -172,11 +182,12 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
         log_file::open(path)?;
     }
     let to = Destinations::open(job)?;
+    let ask = Ask { resume: manner.resume, run: manner.run.as_deref(), loads: true };
     let mut standing = Standing::ask(job, to.postgres(), manner.resume)?;
     if let Some(postgres) = to.postgres().filter(|_| standing.continuity.is_resumable) {
         // Before looking: what is found stays so while we have the lock.
         postgres.lock_job(&standing.job)?;
-        standing.look(postgres)?;
+        standing.look(postgres, ask)?;
         standing.check_own(Some(postgres), manner.resume)?;
         let is_ours = |run: &LedgerRun| postgres.check_own(run).is_ok();
         let is_left = |run: &mut LedgerRun| run.state == State::Preparing && is_ours(run);
@@ -185,22 +196,35 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
             postgres.take_back(&standing.schema, &run)?;
         }
     }
-    let course = standing.course(job, manner.resume)?;
     if let Some(wanted) = &manner.run {
         check_named(wanted, standing.earlier.as_ref())?;
     }
-    if let Course::Finished(run) = &course {
-        tell!("{}", finished_before(run).trim_end());
+    let settled = &standing.settle(job, to.postgres(), ask)?;
+    let course = standing.course(settled, manner.resume)?;
+    if let Course::Finished(run, words) = &course {
+        tell!("{}", words.trim());
         if manner.json {
             print_json(&summary::finished_before(run));
         }
         return Ok(loaded(run.rejected));
     }
     let Assembled { mut plan, targets, statements, .. } =
-        planned(job, &to, manner, &mut standing, &course)?;
+        planned(settled, &to, manner, &mut standing, &course)?;
     plan.ceilings = ceilings::of(job, to.postgres(), &plan, manner.ceilings.as_deref())?;
     if let Destinations::Postgres(postgres) = &to {
         postgres.adopt(targets);
+        if !plan.continuity.resumes {
+            // A role that may not read the ledger is told nothing.
+            let left = postgres.left_by_unknown(&standing.schema).unwrap_or_default();
+            if let Some(table) = plan.tables.first_mut() {
+                table.notes.extend(left.iter().map(|name| {
+                    format!(
+                        "{name} was made by a load that the ledger does not know: if none is at work, one \
+                         was killed and left it; DROP TABLE {name} removes it"
+                    )
+                }));
+            }
+        }
         if plan.continuity.is_resumable {
             let ledger = Ledger::new(&standing.schema, &standing.job, &plan.run_id);
             postgres.keep_ledger(ledger.of_a_part(plan.continuity.part.is_some()));
@@ -215,7 +239,10 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
         claim(&plan.run_dir)?;
     }
     if plan.continuity.is_resumable && !plan.continuity.resumes {
-        saved::save(&plan, job, to.postgres(), manner)?;
+        saved::save(&plan, settled, to.postgres(), manner)?;
+    }
+    if let Some(postgres) = to.postgres().filter(|_| !plan.continuity.resumes) {
+        here::note(&plan, postgres)?;
     }
     let expected: Vec<_> =
         plan.tables.iter().map(|table| (table.name.clone(), table.bytes)).collect();
@@ -232,6 +259,7 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
         postgres.attend(recorder.clone(), &INTERRUPTED);
     }
     let live = manner.live.as_deref().map(|at| watch::open(at, &plan.run_dir)).transpose()?;
+    last_words(&plan, to.postgres().is_some());
     listen_for_signals();
     let result = fullbore_core::run::run(&plan, to.as_destination(), &recorder, &INTERRUPTED);
     live.into_iter().for_each(Live::finish);
@@ -239,6 +267,23 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
         Ok(outcome) => finished(manner, &plan, &outcome, Shown::of(&to, &plan)?),
         Err(failure) => failed(manner, &plan, &failure),
     })
+}
+
+/// What is said where a second signal leaves no time to look.
+fn last_words(plan: &Plan, is_server: bool) {
+    let run = &plan.run_id;
+    let words = match (plan.continuity.is_resumable, is_server) {
+        (true, _) => format!(
+            "the server takes back the pieces under way, committed ones are kept: `fullbore runs resume \
+             {run}` goes on, `fullbore runs abort {run}` closes the run"
+        ),
+        (false, true) => format!(
+            "the server takes back what is under way; run {run} can't be resumed, so look what is in \
+             the table before you load again, and for tables named ..._fb_{run}_..."
+        ),
+        (false, false) => format!("run {run} has not ended, and what it has written is not whole"),
+    };
+    say_at_once(&words);
 }
 
 /// Refuses a run, named by its id, that is not the last one of its job.
@@ -296,6 +341,13 @@ fn loaded(rejected: u64) -> Ended {
     if rejected > 0 { Ended::LoadedWithRejects } else { Ended::Loaded }
 }
 
+/// Whether a run that is kept can only be closed: what is wrong with it stays so.
+fn ends_it(error: &Error) -> bool {
+    let hint = error.hint().unwrap_or_default();
+    matches!(error, Error::Destination { kind: DestinationFailure::Differs, .. })
+        || hint.contains("runs abort") && !hint.contains("runs resume")
+}
+
 fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
     let Failure { error, outcome, is_kept, left_behind, rows_kept } = failure;
     complain(&error.to_string(), error.hint());
@@ -314,15 +366,19 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
                 counted(outcome.rows, "row")
             ),
         };
+        let closes = match *rows_kept > 0 {
+            true => format!(
+                "`fullbore runs abort {run}` closes it (and --delete-rows deletes its rows)"
+            ),
+            false => format!("`fullbore runs abort {run}` takes it back"),
+        };
         match error {
             Error::Destination { kind: DestinationFailure::Changed, .. } => tell!(
                 "  {kept}: `fullbore runs resume {run}` resumes the run once the change is undone, \
-                 `fullbore runs abort {run}` closes it"
+                 {closes}"
             ),
-            _ => tell!(
-                "  {kept}: `fullbore runs resume {run}` goes on, `fullbore runs abort {run}` takes it \
-                 back"
-            ),
+            _ if ends_it(error) => tell!("  {kept}: the run can't go on; {closes}"),
+            _ => tell!("  {kept}: `fullbore runs resume {run}` goes on, {closes}"),
         }
     } else {
         for name in left_behind {
@@ -339,14 +395,23 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
         }
     }
     if *rows_kept > 0 {
+        // Of a piece whose commit was not heard of only a ledger knows.
+        let is_least = !plan.continuity.is_resumable && outcome.is_unsure;
         tell!(
-            "  {} rows of committed pieces stay in the table (plain append is not atomic; see --atomic)",
+            "  {}{} rows of committed pieces stay in the table (plain append is not atomic; see --atomic)",
+            if is_least { "at least " } else { "" },
             grouped(*rows_kept)
         );
+        if !plan.continuity.is_resumable {
+            tell!(
+                "  this run can't be resumed ({}): another load of the files would load those rows again",
+                plan.continuity.reason
+            );
+        }
     }
     if manner.json {
         let mut summary = summary::JsonSummary::of(plan, outcome, Some(error.to_string()));
-        summary.resumable = *is_kept && !is_taken;
+        summary.resumable = *is_kept && !is_taken && !ends_it(error);
         summary.print();
     }
     match error {

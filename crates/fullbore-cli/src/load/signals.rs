@@ -1,5 +1,6 @@
 //! SIGINT and SIGTERM.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::exit::Ended;
@@ -7,13 +8,28 @@ use crate::exit::Ended;
 /// Set by SIGINT and SIGTERM.
 pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
+/// What a second signal says where nothing more is known.
+const SECOND: &str = "fullbore: stopped at once by a second signal\n";
+
+/// What it says of a load.
+static AT_ONCE: OnceLock<String> = OnceLock::new();
+
+/// Says what a second signal is to say: there is no time then.
+pub fn say_at_once(words: &str) {
+    let _ = AT_ONCE.set(format!("fullbore: stopped at once by a second signal: {words}\n"));
+}
+
 /// The first signal asks the run to stop, after the pieces that are under way; a second one ends the
 /// process at once, and the server takes them back.
 pub fn listen_for_signals() {
     extern "C" fn stop(_: libc::c_int) {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
-            // SAFETY: _exit may be called from a signal handler.
-            unsafe { libc::_exit(i32::from(Ended::Stopped.code())) };
+            let words = AT_ONCE.get().map_or(SECOND, String::as_str);
+            // SAFETY: write and _exit may be called from a signal handler, and the words stay.
+            unsafe {
+                libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len());
+                libc::_exit(i32::from(Ended::Stopped.code()));
+            }
         }
     }
     let handler = stop as extern "C" fn(libc::c_int) as libc::sighandler_t;

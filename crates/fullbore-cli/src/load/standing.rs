@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fullbore_core::constants::{LOCK_TIMEOUT_DEFAULT_MS, RETRY_FOR_DEFAULT_S};
 use fullbore_core::error::{Error, Result};
-use fullbore_core::job::Job;
+use fullbore_core::job::{IfLoaded, Job};
 use fullbore_core::plan::recorded::RecordedFile;
 use fullbore_core::plan::{Continuity, TablePlan};
 use fullbore_core::source::discover::discover;
@@ -15,6 +15,9 @@ use fullbore_postgres::ledger::runs::{LedgerRun, State, Which};
 use fullbore_postgres::ledger::schema::Availability;
 use fullbore_postgres::ledger::shown::Now;
 use fullbore_postgres::{Postgres, Target};
+
+use super::finished_before;
+use super::unfinished::Ask;
 
 /// Where a job stands before it is loaded.
 pub struct Standing {
@@ -26,17 +29,21 @@ pub struct Standing {
     /// The run of this job that was begun last into the tables that it names, if the ledger knows any.
     pub earlier: Option<LedgerRun>,
     /// What has become of the tables that it has shown its rows in.
-    became: Now,
+    pub(super) became: Now,
+    /// What should be known of other runs.
+    pub(super) notes: Vec<String>,
+    /// All files of the job are in its tables already; the last of the runs that loaded them.
+    pub(super) done: Option<LedgerRun>,
 }
 
 /// What is to be done.
 pub enum Course {
     /// Load from the beginning; what should be known before.
-    Begin { note: Option<String> },
+    Begin { notes: Vec<String> },
     /// Go on with a run.
     Resume(Box<LedgerRun>),
-    /// It was done before.
-    Finished(Box<LedgerRun>),
+    /// It was done before, as the words say.
+    Finished(Box<LedgerRun>, String),
 }
 
 impl Standing {
@@ -61,6 +68,8 @@ impl Standing {
             },
             earlier: None,
             became: Now::Same,
+            notes: Vec::new(),
+            done: None,
         };
         if let Some(limits) = &job.pause_when {
             match postgres {
@@ -78,6 +87,12 @@ impl Standing {
             return Ok(standing);
         };
         if let Some((reason, hint)) = obstacle(job, postgres, bare)? {
+            if let Some(IfLoaded::Fail | IfLoaded::Skip) = job.if_loaded {
+                return Err(Error::Usage {
+                    message: format!("--if-loaded asks the ledger, and there is none: {reason}"),
+                    hint: Some(hint),
+                });
+            }
             standing.refuse(&reason, Some(hint), resume)?;
             return Ok(standing);
         }
@@ -95,11 +110,20 @@ impl Standing {
         Ok(())
     }
 
-    /// Looks for the run that was begun last into these tables, and what has become of them.
-    pub fn look(&mut self, postgres: &Postgres) -> Result<()> {
+    /// Looks for the run that was begun last into these tables, or the one that is named, and what has
+    /// become of them.
+    pub fn look(&mut self, postgres: &Postgres, ask: Ask<'_>) -> Result<()> {
         if self.continuity.is_resumable {
             let runs = postgres.ledger_runs(&self.schema, &Which::OfJob(&self.job))?;
             self.earlier = postgres.last_into(runs)?;
+            let is_other = |run: &&str| self.earlier.as_ref().is_none_or(|e| *e.run_id != **run);
+            if let Some(named) = ask.run.filter(is_other) {
+                // Its job may be spelled otherwise than the one that is kept of it.
+                let found = postgres.ledger_runs(&self.schema, &Which::Run(named))?;
+                if let Some(run) = postgres.last_into(found)?.filter(|run| run.job != self.job) {
+                    self.adopt(&run, postgres, ask.loads)?;
+                }
+            }
         }
         let is_shown = |run: &&LedgerRun| matches!(run.state, State::Finished | State::Published);
         if let Some(run) = self.earlier.as_ref().filter(is_shown) {
@@ -118,14 +142,24 @@ impl Standing {
 
     /// What is to be done, `resume` being asked for or not.
     pub fn course(&self, job: &Job, resume: bool) -> Result<Course> {
-        let Some(earlier) = &self.earlier else { return Ok(Course::Begin { note: None }) };
-        let run = &earlier.run_id;
-        let change = source_change(job, earlier);
-        if !resume {
-            return Ok(Course::Begin { note: unfinished_note(earlier) });
+        if let Some(run) = &self.done {
+            let notes = self.notes.join("\n");
+            let words =
+                format!("{notes}\nall files are in their tables already: there is nothing to do\n");
+            return Ok(Course::Finished(Box::new(run.clone()), words));
         }
+        let begin = || Course::Begin { notes: self.notes.clone() };
+        let Some(earlier) = &self.earlier else { return Ok(begin()) };
+        let run = &earlier.run_id;
+        if !resume {
+            let of_part = job.part.and_then(|_| unfinished_note(earlier));
+            return Ok(Course::Begin {
+                notes: self.notes.iter().cloned().chain(of_part).collect(),
+            });
+        }
+        let change = source_change(job, earlier);
         Ok(match (earlier.state, change) {
-            (State::Preparing | State::Undone, _) => Course::Begin { note: None },
+            (State::Preparing | State::Undone, _) => begin(),
             (State::Aborting, _) => {
                 return Err(Error::usage_with_hint(
                     format!("run {run} of this job is being taken back"),
@@ -135,13 +169,17 @@ impl Standing {
             (State::Finished | State::Published, None) if self.became != Now::Same => {
                 not_there(run, &self.became)?
             }
-            (State::Finished, None) => Course::Finished(Box::new(earlier.clone())),
+            (State::Finished, None) if job.if_loaded == Some(IfLoaded::Again) => begin(),
+            (State::Finished, None) => {
+                Course::Finished(Box::new(earlier.clone()), finished_before(earlier))
+            }
             // What is shown needs its sources no more.
+            (State::Finished | State::Published, Some(_)) if !self.notes.is_empty() => begin(),
             (State::Finished | State::Published, Some(change)) => Course::Begin {
-                note: Some(format!(
+                notes: vec![format!(
                     "run {run} of this job has finished with other sources ({change}); this is a new \
                      run, of all of them"
-                )),
+                )],
             },
             (State::Loading | State::Published, None) => Course::Resume(Box::new(earlier.clone())),
             (State::Loading, Some(change)) => {
@@ -162,10 +200,10 @@ fn lock_timeout(job: &Job) -> Duration {
 fn not_there(run: &str, became: &Now) -> Result<Course> {
     match became {
         Now::Gone(table) => Ok(Course::Begin {
-            note: Some(format!(
+            notes: vec![format!(
                 "run {run} of this job has loaded the same files into {table}, which is gone; this is \
                  a new run"
-            )),
+            )],
         }),
         Now::Anew(table) => Err(Error::usage_with_hint(
             format!(
@@ -174,7 +212,7 @@ fn not_there(run: &str, became: &Now) -> Result<Course> {
             ),
             "leave --resume away to load them into it",
         )),
-        Now::Same | Now::Other => Ok(Course::Begin { note: None }),
+        Now::Same | Now::Other => Ok(Course::Begin { notes: Vec::new() }),
     }
 }
 
@@ -190,7 +228,7 @@ fn unfinished_note(earlier: &LedgerRun) -> Option<String> {
 }
 
 /// How the job's files differ from those that a run was begun with.
-fn source_change(job: &Job, earlier: &LedgerRun) -> Option<String> {
+pub(super) fn source_change(job: &Job, earlier: &LedgerRun) -> Option<String> {
     let recorded = earlier.recorded();
     for (number, table) in job.tables.iter().enumerate() {
         let mut files = Vec::new();

@@ -48,11 +48,14 @@ pub enum RunsAction {
     Publish(PublishArgs),
     /// Compare what a run has loaded with what it read: every value, by checksums
     Verify(VerifyArgs),
-    /// Take back a run that has finished, where that can be done exactly: partitions, and a table that
-    /// was replaced and kept
+    /// Take back a run that has finished, where that can be done exactly: partitions, a table that was
+    /// replaced and kept, and with --delete-rows rows that were appended
     Undo {
         /// The run's id, or `last`
         run: String,
+        /// Delete the rows that were appended, found by the transactions that wrote them: all, or none
+        #[arg(long)]
+        delete_rows: bool,
         #[command(flatten)]
         ledger: LedgerArgs,
     },
@@ -61,6 +64,10 @@ pub enum RunsAction {
     Abort {
         /// The run's id, or `last`
         run: String,
+        /// Delete the rows that plain append has committed, found by the transactions that wrote them:
+        /// all, or none
+        #[arg(long)]
+        delete_rows: bool,
         #[command(flatten)]
         ledger: LedgerArgs,
     },

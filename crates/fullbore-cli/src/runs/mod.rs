@@ -35,8 +35,10 @@ pub fn run(args: &RunsArgs) -> Ended {
         RunsAction::Verify(args) => verify::verify(args),
         RunsAction::Resume(args) => resume::resume(args),
         RunsAction::Publish(args) => publish::publish(args),
-        RunsAction::Abort { run, ledger } => take_back::abort(run, ledger),
-        RunsAction::Undo { run, ledger } => take_back::undo(run, ledger),
+        RunsAction::Abort { run, delete_rows, ledger } => {
+            take_back::abort(run, *delete_rows, ledger)
+        }
+        RunsAction::Undo { run, delete_rows, ledger } => take_back::undo(run, *delete_rows, ledger),
     };
     result.unwrap_or_else(|error| {
         complain(&error.to_string(), error.hint());

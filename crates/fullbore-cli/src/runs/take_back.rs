@@ -1,12 +1,12 @@
 //! `fullbore runs abort` takes back a run that stopped, `fullbore runs undo` one that has finished.
 
 use fullbore_core::error::{Error, Result};
-use fullbore_core::job::Job;
+use fullbore_core::job::{Job, Publish};
 use fullbore_core::record::{Event, Recorder};
 use fullbore_postgres::Postgres;
 use fullbore_postgres::connection::quote_identifier;
 use fullbore_postgres::ledger::SCHEMA_DEFAULT;
-use fullbore_postgres::ledger::runs::{LedgerRun, Which};
+use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, Which};
 
 use super::args::LedgerArgs;
 use super::id_of;
@@ -54,10 +54,27 @@ impl Opened {
     }
 }
 
-pub fn abort(run: &str, ledger: &LedgerArgs) -> Result<Ended> {
+pub fn abort(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended> {
     let id = id_of(run)?;
     let opened = Opened::at(ledger, Some(&id))?;
     let run = opened.run(&id)?;
+    let is_append = |table: &LedgerTable| table.publish == Publish::Append && !table.atomic;
+    let deleted = match delete_rows {
+        true if !run.tables.iter().any(is_append) => {
+            return Err(Error::usage_with_hint(
+                format!("--delete-rows is for rows of plain append, and run {id} has none"),
+                "leave --delete-rows out: what the run has staged is dropped",
+            ));
+        }
+        true if opened.postgres.part_of(&opened.schema, &id)?.is_some() => {
+            return Err(Error::usage_with_hint(
+                format!("--delete-rows is for loads of one host, and run {id} is a part of one"),
+                "leave --delete-rows out, and delete the rows by something that tells them",
+            ));
+        }
+        true => opened.postgres.delete_appended(&opened.schema, &run)?,
+        false => 0,
+    };
     let taken = opened.postgres.take_back_all(&opened.schema, &run)?;
     for why in &taken.left_behind {
         complain(why, Some("end what is in its way, or drop it by hand; then abort again"));
@@ -66,19 +83,22 @@ pub fn abort(run: &str, ledger: &LedgerArgs) -> Result<Ended> {
         return Ok(Ended::Failed);
     }
     tell_record(&id, taken.rows_kept);
-    tell!("run {id} is taken back");
     if taken.rows_kept > 0 {
         tell!(
-            "  {} rows that plain append had committed stay in the table: they can't be told from \
-             others (see --atomic)",
+            "run {id} is closed; its {} rows stay in the table: nothing was removed (--delete-rows would \
+             have deleted them; see --atomic, too)",
             grouped(taken.rows_kept)
         );
         return Ok(Ended::Stopped);
     }
+    match deleted {
+        0 => tell!("run {id} is taken back"),
+        rows => tell!("run {id} is taken back: {} rows were deleted", grouped(rows)),
+    }
     Ok(Ended::Loaded)
 }
 
-pub fn undo(run: &str, ledger: &LedgerArgs) -> Result<Ended> {
+pub fn undo(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended> {
     let id = id_of(run)?;
     let opened = Opened::at(ledger, Some(&id))?;
     let run = opened.run(&id)?;
@@ -88,7 +108,14 @@ pub fn undo(run: &str, ledger: &LedgerArgs) -> Result<Ended> {
             "delete its rows by hand, by something that tells them from others",
         ));
     }
-    let rows = opened.postgres.undo(&opened.schema, &run)?;
+    let is_append = |table: &LedgerTable| table.publish == Publish::Append;
+    if delete_rows && !run.tables.iter().any(is_append) {
+        return Err(Error::usage_with_hint(
+            format!("--delete-rows is for rows that were appended, and run {id} has none"),
+            "leave --delete-rows out",
+        ));
+    }
+    let rows = opened.postgres.undo(&opened.schema, &run, delete_rows)?;
     tell_record(&id, 0);
     tell!("run {id} is undone: {} rows are gone", grouped(rows));
     Ok(Ended::Loaded)

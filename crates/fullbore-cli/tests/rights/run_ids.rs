@@ -46,6 +46,8 @@ fn plan(run_id: &str, table: &str) -> Plan {
         lane_reason: None,
         method: Method::Copy,
         method_reason: String::new(),
+        asked: Default::default(),
+        count_bytes: None,
         publish: Publish::Append,
         columns: Vec::new(),
         bytes: None,

@@ -2,11 +2,13 @@
 
 mod file;
 mod identity;
+mod loaded;
 mod locks;
 mod part;
 mod pause;
 
 pub use file::read_job_file;
+pub use loaded::IfLoaded;
 pub use locks::{LockTimeout, OtherWriters};
 pub use part::PartSpec;
 pub use pause::PauseWhen;
@@ -58,6 +60,9 @@ pub struct Job {
     /// Keeps writers out of a table for as long as its replacement is loaded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub lock_writers: bool,
+    /// What is done about files that were loaded into the same table before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub if_loaded: Option<IfLoaded>,
     #[serde(rename = "table")]
     pub tables: Vec<TableJob>,
 }

@@ -135,6 +135,10 @@ pub struct TablePlan {
     pub is_constrained: bool,
     /// The table that is replaced is kept.
     pub keeps_old: bool,
+    /// Bytes that are read to count its rows in the end, where that is done.
+    pub count_bytes: Option<u64>,
+    /// Options that decide what is loaded beyond the rest of this, as they were given.
+    pub asked: BTreeMap<String, String>,
     /// Columns whose nanoseconds are rounded to microseconds.
     pub rounded: Vec<String>,
     /// What the sniffer and the planner want to be known.

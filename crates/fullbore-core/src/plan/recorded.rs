@@ -5,6 +5,7 @@
 //! must come out as it was recorded: a file of another size or time, or one that would be read
 //! otherwise, has other rows at the same places.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use super::{FileRange, Format, PieceInput, Plan, PlannedPiece, TablePlan};
 use crate::error::{Error, Result};
 use crate::job::Method;
 use crate::source::SourceFile;
+use crate::source::content::Content;
 
 /// What is kept of one table's plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +24,9 @@ pub struct RecordedTable {
     pub files: Vec<RecordedFile>,
     /// How records become columns, in words that differ where it does.
     pub reading: String,
+    /// Options that decide more than the rest of this tells. Runs of older versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<BTreeMap<String, String>>,
 }
 
 /// What is kept of a source.
@@ -37,6 +42,12 @@ pub struct RecordedFile {
     /// What lineage and rejects call it, where that is not the path: it may have been given from a folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<String>,
+    /// The path without links, where that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canonical: Option<String>,
+    /// The checksums of the contents, where they were made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Content>,
 }
 
 /// What is kept of a plan.
@@ -54,6 +65,7 @@ impl RecordedTable {
             method: table.method,
             files: table.files.iter().map(|file| RecordedFile::of(file)).collect(),
             reading: reading(table),
+            asked: Some(table.asked.clone()),
         }
     }
 }
@@ -61,8 +73,11 @@ impl RecordedTable {
 impl RecordedFile {
     pub fn of(file: &SourceFile) -> Self {
         let path = std::path::absolute(&file.path).unwrap_or_else(|_| file.path.clone());
+        let canonical = std::fs::canonicalize(&path).ok().filter(|canonical| *canonical != path);
         let path = path.display().to_string();
         Self {
+            canonical: canonical.map(|canonical| canonical.display().to_string()),
+            content: file.content.clone(),
             told: Some(file.told()).filter(|told| *told != path),
             path,
             size: file.size,
@@ -71,8 +86,14 @@ impl RecordedFile {
         }
     }
 
+    /// Whether it is the same file, however its path is written.
+    pub fn is_at(&self, other: &Self) -> bool {
+        let path = |file: &Self| file.canonical.clone().unwrap_or_else(|| file.path.clone());
+        path(self) == path(other)
+    }
+
     /// How another state of the file differs from this one.
-    fn difference(&self, now: &Self) -> Option<String> {
+    pub fn difference(&self, now: &Self) -> Option<String> {
         Some(if now.size != self.size {
             format!("{} had {} bytes, now {}", self.path, self.size, now.size)
         } else if now.modified_ns != self.modified_ns {
@@ -101,6 +122,56 @@ fn reading(table: &TablePlan) -> String {
     format!("{format} {encoding} {} fields: {}", table.shape.fields, columns.join(", "))
 }
 
+/// A reading without its dialect, which stands before the rest where there is one.
+fn split_reading(reading: &str) -> (serde_json::Map<String, serde_json::Value>, &str) {
+    let mut values = serde_json::Deserializer::from_str(reading).into_iter();
+    match values.next() {
+        Some(Ok(serde_json::Value::Object(dialect))) => {
+            let rest = reading.get(values.byte_offset()..).unwrap_or_default();
+            (dialect, rest)
+        }
+        _ => (serde_json::Map::new(), reading),
+    }
+}
+
+/// A value of a dialect, bytes as text.
+fn shown(key: &str, value: &serde_json::Value) -> String {
+    let byte = |value: &serde_json::Value| value.as_u64().and_then(|n| u8::try_from(n).ok());
+    let is_byte = ["delimiter", "quote", "escape", "comment"].contains(&key);
+    let bytes: Option<Vec<u8>> = match value {
+        serde_json::Value::Array(items) => items.iter().map(byte).collect(),
+        other if is_byte => byte(other).map(|byte| vec![byte]),
+        _ => None,
+    };
+    match bytes {
+        Some(bytes) => format!("{:?}", String::from_utf8_lossy(&bytes)),
+        None => value.to_string(),
+    }
+}
+
+/// How two readings differ, item by item.
+fn reading_differences(then: &str, now: &str) -> Vec<String> {
+    let ((then, then_rest), (now, now_rest)) = (split_reading(then), split_reading(now));
+    let none = serde_json::Value::Null;
+    let mut keys: Vec<&String> = then.keys().chain(now.keys()).collect();
+    keys.sort();
+    keys.dedup();
+    let value = |of: &serde_json::Map<_, _>, key: &String| of.get(key).unwrap_or(&none).clone();
+    let mut differences: Vec<String> = keys
+        .into_iter()
+        .map(|key| (key, value(&then, key), value(&now, key)))
+        .filter(|(_, then, now)| then != now)
+        .map(|(key, then, now)| {
+            let (then, now) = (shown(key, &then), shown(key, &now));
+            format!("{} was {then}, is {now}", key.replace('_', " "))
+        })
+        .collect();
+    if then_rest != now_rest {
+        differences.push(format!("columns were {}, are {}", then_rest.trim(), now_rest.trim()));
+    }
+    differences
+}
+
 impl Recorded {
     pub fn of(plan: &Plan) -> Self {
         Self {
@@ -116,7 +187,7 @@ impl Recorded {
             return Some("the job has more tables".into());
         };
         let changed = recorded.files.iter().zip(now).find_map(|(then, now)| {
-            if then.path == now.path {
+            if then.is_at(now) {
                 then.difference(now)
             } else {
                 Some(format!("{} stands where {} stood", now.path, then.path))
@@ -172,9 +243,10 @@ impl Recorded {
         }
         let then = &self.tables[number];
         if then.reading != now.reading {
+            let differences = reading_differences(&then.reading, &now.reading).join("; ");
             return Err(self.refusal(&format!(
-                "the files of {} would be read otherwise than before: {}, not {}",
-                now.name, now.reading, then.reading
+                "the files of {} would be read otherwise than before: {differences}",
+                now.name
             )));
         }
         self.check_cuts(number, table)
@@ -220,8 +292,8 @@ impl Recorded {
         Error::usage_with_hint(
             format!("run {run} can't be resumed: {why}"),
             format!(
-                "undo that change, or take the run back with `fullbore runs abort {run}` and load \
-                 again"
+                "undo that change, resume with what the run was begun with (`fullbore runs resume \
+                 {run}`), or close it with `fullbore runs abort {run}` and load again"
             ),
         )
     }

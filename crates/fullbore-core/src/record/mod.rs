@@ -10,7 +10,7 @@ mod thin;
 mod told;
 
 pub use follow::Follower;
-pub use store::{RunSummary, list_runs, read_events};
+pub use store::{RunSummary, list_runs, read_events, summary_of};
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};

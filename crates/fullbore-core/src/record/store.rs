@@ -45,6 +45,11 @@ pub fn list_runs(runs_dir: &Path) -> Result<Vec<RunSummary>> {
     Ok(runs)
 }
 
+/// The run whose record lies in a folder.
+pub fn summary_of(run_dir: &Path) -> Option<RunSummary> {
+    summarise(&read_events(run_dir).ok()?)
+}
+
 /// The entries of the record in a run's folder; a line that was cut off, be it within a character, is
 /// left out.
 pub fn read_events(run_dir: &Path) -> Result<Vec<Entry>> {

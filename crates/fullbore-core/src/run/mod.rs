@@ -9,7 +9,7 @@
 //! Where the destination keeps a ledger, a run is made of [`rounds`]: one, unless connections are
 //! lost.
 
-mod checksum;
+pub(crate) mod checksum;
 mod key_check;
 mod late_rejects;
 mod lines;

@@ -5,13 +5,15 @@
 //! silent one that nobody waits for; [`margins`] finds what stands before the
 //! records and after them; [`boundary`] knows where records end; [`split`] cuts a file
 //! into pieces, messy text by `walked`; [`feed`] hands out blocks: of [`ranges`], be they [`cached`] or read `ahead` of the
-//! parsers, of a [`stream`], of its [`gaps`] that are not loaded yet; [`sniff`] proposes a dialect.
+//! parsers, of a [`stream`], of its [`gaps`] that are not loaded yet; [`sniff`] proposes a dialect;
+//! [`content`] knows a file again by what it holds.
 
 mod ahead;
 pub mod attended;
 pub mod boundary;
 pub mod cached;
 pub mod cast;
+pub mod content;
 pub mod decompress;
 pub mod discover;
 pub mod encoding;
@@ -34,6 +36,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use content::Content;
 use encoding::TextEncoding;
 use pipe::Peeked;
 
@@ -65,6 +68,8 @@ pub struct SourceFile {
     /// What lineage and rejects call it, where that is not its path: as the run called it that is gone on
     /// with.
     pub told: Option<String>,
+    /// The checksum of its contents, where it was made.
+    pub content: Option<Content>,
     pub is_regular: bool,
     /// The text's encoding, where it is not UTF-8.
     pub encoding: Option<TextEncoding>,

@@ -16,10 +16,14 @@
 //! Once rows are shown, the run's row says in which tables ([`shown`]), so that a table of the same name is
 //! not taken for one that was loaded.
 //!
+//! Which contents it has put where is asked before they are loaded again ([`loaded`]).
+//!
 //! Who works on a run is told by advisory locks ([`locks`]), which go with their sessions. Runs that are
 //! the parts of one load are joined by a further table ([`parts`]).
 
 mod control;
+mod delete_rows;
+pub mod loaded;
 pub mod locks;
 pub mod parts;
 pub mod pieces;

@@ -15,7 +15,7 @@ use super::{Begun, Ledger, locks, pieces, shown};
 use crate::catalog;
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_literal};
 use crate::destination::Postgres;
-use crate::error::{failed, failed_while};
+use crate::error::{failed, failed_while, refuse};
 use crate::naming::is_derived;
 use crate::reading::Reading;
 use crate::verify::counted::extents;
@@ -27,6 +27,8 @@ const LAST_PIECES_S: u32 = 60;
 pub enum Which<'a> {
     All,
     OfJob(&'a str),
+    /// Those that have something left to do.
+    Unfinished,
     Run(&'a str),
 }
 
@@ -37,6 +39,7 @@ pub fn find(session: &mut Session, schema: &str, which: &Which<'_>) -> Result<Ve
     }
     let condition = match which {
         Which::All => String::new(),
+        Which::Unfinished => "WHERE r.state NOT IN ('finished', 'undone')".to_owned(),
         Which::OfJob(job) => format!("WHERE r.job = {}", quote_literal(job).map_err(failed)?),
         Which::Run(run) => format!("WHERE r.run = {}", quote_literal(run).map_err(failed)?),
     };
@@ -60,7 +63,7 @@ pub fn find(session: &mut Session, schema: &str, which: &Which<'_>) -> Result<Ve
 }
 
 /// Whether there is a ledger.
-fn exists(session: &mut Session, schema: &str) -> Result<bool> {
+pub(super) fn exists(session: &mut Session, schema: &str) -> Result<bool> {
     is_there(session, schema, "runs").map_err(failed)
 }
 
@@ -366,6 +369,22 @@ pub fn begin_abort(
     let found = next_attempt(session, schema, run_id, change)
         .map_err(|error| failed_while(error, "waiting for the last pieces of the run"))?;
     Ok(found.map(|(state, _)| state))
+}
+
+/// Waits until no transaction of a piece of a run that has not shown its rows is left, and lets none come
+/// any more.
+pub(super) fn fence(session: &mut Session, schema: &str, run_id: &str) -> Result<()> {
+    locks::end_sessions(session, run_id);
+    let found = next_attempt(session, schema, run_id, "")
+        .map_err(|error| failed_while(error, "waiting for the last pieces of the run"))?;
+    match found {
+        Some((State::Preparing | State::Loading | State::Aborting, _)) => Ok(()),
+        Some((state, _)) => Err(refuse(
+            format!("run {run_id} is {}: its rows are shown", state.name()),
+            format!("a run that has finished is undone by `fullbore runs undo {run_id}`"),
+        )),
+        None => Err(refuse(format!("the ledger knows no run {run_id} any more"), "it was closed")),
+    }
 }
 
 /// The run is forgotten.

@@ -4,12 +4,15 @@ use fullbore_core::error::Result;
 use fullbore_core::job::Publish;
 use fullbore_core::run_id::RunId;
 
-use super::locks;
+use super::delete_rows::{self, is_appended};
 use super::roles::acting_as;
 use super::runs::{self, LedgerRun, State};
+use super::{locks, parts, pieces};
+use crate::catalog;
 use crate::connection::{QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse};
+use crate::naming::{is_derived, maker};
 use crate::publish::made::drop_if_empty;
 
 /// What became of a run that was taken back.
@@ -17,7 +20,7 @@ use crate::publish::made::drop_if_empty;
 pub struct TakenBack {
     /// Tables that can't be dropped, and why.
     pub left_behind: Vec<String>,
-    /// Rows that stay, since nothing tells them from others.
+    /// Rows that stay.
     pub rows_kept: u64,
 }
 
@@ -25,6 +28,34 @@ impl Postgres {
     /// Takes a run back: its tables, and what the ledger knows of it.
     pub fn take_back(&self, schema: &str, run: &LedgerRun) -> Result<TakenBack> {
         acting_as(&mut self.control(), run, |session| take_back(session, schema, run))
+    }
+
+    /// Deletes the rows of a run that stopped from the tables they were appended to, exactly, or refuses;
+    /// how many. The run stays, with nothing of it loaded.
+    pub fn delete_appended(&self, schema: &str, run: &LedgerRun) -> Result<u64> {
+        acting_as(&mut self.control(), run, |session| delete_appended(session, schema, run))
+    }
+
+    /// Tables beside the targets that a run has made which no ledger knows: one that could not be resumed
+    /// was killed, or is still at work.
+    pub fn left_by_unknown(&self, schema: &str) -> Result<Vec<QualifiedName>> {
+        let mut session = self.control();
+        let has_parts = runs::is_there(&mut session, schema, "parts").map_err(failed)?;
+        let mut left = Vec::new();
+        for name in catalog::tables_with(&mut session, "_fb_").map_err(failed)? {
+            let Some(id) = maker(&name) else { continue };
+            let mut is_its = false;
+            for target in self.targets() {
+                is_its |= is_derived(&name, target.name(), &id).map_err(failed)?;
+            }
+            let is_known = is_its
+                && (!runs::find(&mut session, schema, &runs::Which::Run(&id))?.is_empty()
+                    || has_parts && !parts::of_whole(&mut session, schema, &id)?.is_empty());
+            if is_its && !is_known {
+                left.push(name);
+            }
+        }
+        Ok(left)
     }
 
     /// Whether somebody works on a job.
@@ -39,7 +70,7 @@ pub(super) fn take_back(session: &mut Session, schema: &str, run: &LedgerRun) ->
     begin(session, schema, run)?;
     let targets: Vec<_> = run.tables.iter().map(|table| &table.target).collect();
     let left_behind = drop_all(session, &run.run_id, &targets)?;
-    let mut taken = TakenBack { left_behind, rows_kept: 0 };
+    let mut taken = TakenBack { left_behind, ..TakenBack::default() };
     for table in &run.tables {
         if table.creates && (table.publish != Publish::Append || table.atomic) {
             drop_if_empty(session, &table.target, table.oid)?;
@@ -50,6 +81,29 @@ pub(super) fn take_back(session: &mut Session, schema: &str, run: &LedgerRun) ->
         runs::remove(session, schema, &run.run_id)?;
     }
     Ok(taken)
+}
+
+fn delete_appended(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<u64> {
+    locks::lock_job(session, &run.job)?;
+    // Of earlier attempts nothing comes any more.
+    runs::fence(session, schema, &run.run_id)?;
+    session.execute("BEGIN").map_err(failed)?;
+    let deleted = (|| {
+        let mut deleted = 0;
+        for (number, table) in run.tables.iter().enumerate() {
+            if is_appended(table) && !table.atomic {
+                deleted += delete_rows::delete(session, schema, run, number)?;
+                pieces::forget(session, schema, &run.run_id, number)?;
+            }
+        }
+        session.execute("COMMIT").map_err(failed)?;
+        Ok(deleted)
+    })();
+    if deleted.is_err() {
+        // The first error is the one to tell.
+        let _ = session.execute("ROLLBACK");
+    }
+    deleted
 }
 
 /// From here on nobody loads or publishes the run; refused where its rows are shown.

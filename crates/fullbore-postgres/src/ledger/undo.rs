@@ -7,6 +7,7 @@ use fullbore_core::error::{Error, Result};
 use fullbore_core::job::Publish;
 use fullbore_core::plan::KeyBounds;
 
+use super::delete_rows::{self, is_appended};
 use super::locks;
 use super::read::{LedgerRow, numbers, rows};
 use super::roles::acting_as;
@@ -22,13 +23,24 @@ use crate::publish::{existing, made, replace};
 
 impl Postgres {
     /// Takes a finished run back in one transaction, or refuses by name; the rows that went.
-    pub fn undo(&self, schema: &str, run: &LedgerRun) -> Result<u64> {
+    /// `delete_rows`: those that were appended are deleted from among others.
+    pub fn undo(&self, schema: &str, run: &LedgerRun, delete_rows: bool) -> Result<u64> {
         for table in &run.tables {
+            if is_appended(table) && delete_rows {
+                continue;
+            }
             if let Some(why) = not_exact(table) {
-                return Err(refuse(
-                    format!("run {} can't be undone: {why}", run.run_id),
-                    "delete its rows by hand, by something that tells them from others",
-                ));
+                let hint = match is_appended(table) {
+                    true => {
+                        "nothing was removed; --delete-rows deletes its rows, where they can be told \
+                             by the transactions that wrote them"
+                    }
+                    false => {
+                        "nothing was removed; delete its rows by something that tells them from \
+                              others"
+                    }
+                };
+                return Err(refuse(format!("run {} can't be undone: {why}", run.run_id), hint));
             }
         }
         acting_as(&mut self.control(), run, |session| undo_alone(self, session, schema, run))
@@ -57,9 +69,7 @@ fn not_exact(table: &LedgerTable) -> Option<String> {
     let target = &table.target;
     match table.publish {
         Publish::Partitions => None,
-        Publish::Append => {
-            Some(format!("{target} was appended to, and its rows can't be told from others"))
-        }
+        Publish::Append => Some(format!("{target} was appended to, and its rows are among others")),
         Publish::Replace if table.kept.is_some() => None,
         Publish::Replace => Some(format!(
             "{target} was replaced, and the old table is gone (--keep-old would have kept it)"
@@ -112,6 +122,10 @@ fn undo(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<u64> {
     let mut rows = 0;
     for (number, table) in run.tables.iter().enumerate() {
         let target = &table.target;
+        if is_appended(table) {
+            rows += delete_rows::delete(session, schema, run, number)?;
+            continue;
+        }
         // The parent first, as everybody else locks them.
         session
             .execute(&format!("LOCK TABLE ONLY {target} IN ACCESS EXCLUSIVE MODE"))

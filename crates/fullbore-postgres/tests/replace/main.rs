@@ -122,6 +122,8 @@ fn plan(table: &str, columns: &[&str]) -> Plan {
         lane_reason: None,
         method: Method::Copy,
         method_reason: String::new(),
+        asked: Default::default(),
+        count_bytes: None,
         publish: Publish::Replace,
         columns: Vec::new(),
         bytes: None,

@@ -1,0 +1,588 @@
+//! What other runs mean for a job before it begins: unfinished ones into its tables, one of which the job
+//! may mean, however it is spelled; and finished ones that have loaded some of its files.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use fullbore_core::error::{Error, Result};
+use fullbore_core::job::{IfLoaded, Job, Publish};
+use fullbore_core::plan::recorded::RecordedFile;
+use fullbore_core::source::SourceFile;
+use fullbore_core::source::content::{Content, Same};
+use fullbore_core::source::discover::discover;
+use fullbore_postgres::Postgres;
+use fullbore_postgres::ledger::loaded::{LoadedBy, Named};
+use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, State, Which};
+use fullbore_postgres::ledger::shown::Now;
+
+use super::here;
+use super::standing::{Standing, source_change};
+use crate::assemble::name_of;
+use crate::words::{counted, grouped};
+
+/// Differences that are listed.
+const LISTED_MAX: usize = 8;
+
+/// How a job is to be begun.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask<'a> {
+    pub resume: bool,
+    /// The run to resume, where one is named.
+    pub run: Option<&'a str>,
+    /// The run is to be loaded, not only planned.
+    pub loads: bool,
+}
+
+/// A table of a job, as server and files have it now.
+struct Table {
+    name: String,
+    target: Option<Named>,
+    files: Vec<File>,
+}
+
+struct File {
+    source: SourceFile,
+    recorded: RecordedFile,
+}
+
+impl File {
+    /// Whether it holds the same as a file that was loaded. Checksums are made once they are needed.
+    fn compare(&mut self, then: &RecordedFile) -> Result<Same> {
+        let (Some(known), false) = (&then.content, then.size == 0) else { return Ok(Same::No) };
+        if self.recorded.size != then.size {
+            return Ok(Same::No);
+        }
+        if self.recorded.content.is_none() {
+            self.recorded.content = Content::of(&self.source, &mut 0)?;
+        }
+        match &mut self.recorded.content {
+            Some(content) => content.compare(&self.source, known),
+            None => Ok(Same::No),
+        }
+    }
+
+    /// Whether it is the very file, as far as its path and time tell.
+    fn is_untouched(&self, then: &RecordedFile) -> bool {
+        then.is_at(&self.recorded) && then.difference(&self.recorded).is_none()
+    }
+
+    fn path(&self) -> Result<String> {
+        let path: &PathBuf = &self.source.path;
+        path.to_str().map(str::to_owned).ok_or_else(|| {
+            Error::usage_with_hint(
+                format!("{} is not named in UTF-8", path.display()),
+                "rename it: the job of a run is kept as text",
+            )
+        })
+    }
+}
+
+impl Table {
+    /// The tables of a job; `None` where its files are not found, which is told when they are opened.
+    fn all(job: &Job, postgres: &Postgres) -> Result<Option<Vec<Self>>> {
+        let mut tables = Vec::new();
+        for table in &job.tables {
+            let mut files = Vec::new();
+            for source in &table.sources {
+                let Ok(found) = discover(source) else { return Ok(None) };
+                files.extend(found.into_iter().map(|source| {
+                    let recorded = RecordedFile::of(&source);
+                    File { source, recorded }
+                }));
+            }
+            let Some(first) = files.first() else { return Ok(None) };
+            let name = match &table.name {
+                Some(name) => name.clone(),
+                None => name_of(&first.source.path)?,
+            };
+            tables.push(Self { target: postgres.named(&name)?, name, files });
+        }
+        Ok(Some(tables))
+    }
+
+    fn is_of(&self, table: &LedgerTable) -> bool {
+        match &self.target {
+            Some(target) => table.is_in(target) || table.target == target.name,
+            None => table.plan.name == self.name,
+        }
+    }
+}
+
+/// A job held against a run.
+struct Compared {
+    /// How it differs, item by item.
+    differences: Vec<String>,
+    /// Some of the run's files are among the job's.
+    shares_files: bool,
+    /// By table, which of the job's files stand for the run's, in their order.
+    orders: Vec<Vec<usize>>,
+}
+
+/// Holds a job against a run; `named`: files that the run does not have are none of it.
+fn compare(job: &Job, tables: &mut [Table], run: &LedgerRun, named: bool) -> Result<Compared> {
+    let mut compared =
+        Compared { differences: Vec::new(), shares_files: false, orders: Vec::new() };
+    let differences = &mut compared.differences;
+    if run.tables.len() != tables.len() {
+        let (then, now) = (run.tables.len() as u64, tables.len() as u64);
+        let loads = counted(then, "table");
+        differences.push(format!("the run loads into {loads}, the job into {now}"));
+    }
+    for (number, then) in run.tables.iter().enumerate() {
+        let Some(table) = tables.get_mut(number) else { break };
+        if !table.is_of(then) {
+            differences
+                .push(format!("the run loads into {}, not into {}", then.target, table.name));
+        }
+        let asked = &job.tables[number];
+        if asked.publish != then.publish {
+            let (then, now) = (then.publish.name(), asked.publish.name());
+            differences.push(format!("--publish was {then}, is {now}"));
+        }
+        if let Some(then) = &then.plan.asked {
+            differences.extend(options(then, &asked.asked(), asked.create));
+        }
+        let mut order = Vec::new();
+        for file in &then.plan.files {
+            let place = table.files.iter().position(|now| file.is_at(&now.recorded));
+            let Some(place) = place else {
+                let mut copy = None;
+                for now in &mut table.files {
+                    if now.compare(file)? != Same::No {
+                        copy = Some(now.recorded.path.clone());
+                        break;
+                    }
+                }
+                compared.shares_files |= copy.is_some();
+                differences.push(match copy {
+                    Some(copy) => format!("{} is now {copy}, with the same contents", file.path),
+                    None => format!("{} is not among the files", file.path),
+                });
+                continue;
+            };
+            compared.shares_files = true;
+            differences.extend(file.difference(&table.files[place].recorded));
+            order.push(place);
+        }
+        let is_new = |(place, _): &(usize, &File)| !order.contains(place);
+        for (_, file) in table.files.iter().enumerate().filter(is_new).filter(|_| !named) {
+            differences.push(format!("{} was not among the files", file.recorded.path));
+        }
+        compared.orders.push(order);
+    }
+    // Of tables that stand at other places.
+    if !compared.shares_files {
+        let files = || run.tables.iter().flat_map(|table| &table.plan.files);
+        let mut now = tables.iter().flat_map(|table| &table.files);
+        compared.shares_files = now.any(|now| files().any(|then| then.is_at(&now.recorded)));
+    }
+    Ok(compared)
+}
+
+/// How options differ that decide what is loaded.
+fn options(
+    then: &BTreeMap<String, String>,
+    now: &BTreeMap<String, String>,
+    creates: bool,
+) -> Vec<String> {
+    let mut names: Vec<&String> = then.keys().chain(now.keys()).collect();
+    names.sort();
+    names.dedup();
+    // What a table is made by means nothing once it is there.
+    names.retain(|name| {
+        creates || !["--schema", "--type", "--partition-by"].contains(&name.as_str())
+    });
+    let words = |value: Option<&String>| value.map_or("not given".to_owned(), String::clone);
+    names
+        .into_iter()
+        .filter(|name| then.get(*name) != now.get(*name))
+        .map(|name| format!("{name} was {}, is {}", words(then.get(name)), words(now.get(name))))
+        .collect()
+}
+
+fn listed(differences: &[String]) -> String {
+    let mut words = differences[..differences.len().min(LISTED_MAX)].join("; ");
+    if differences.len() > LISTED_MAX {
+        words.push_str(&format!("; and {} more", differences.len() - LISTED_MAX));
+    }
+    words
+}
+
+/// The two ways out of an unfinished run.
+fn ways_out(run: &LedgerRun) -> String {
+    let run = &run.run_id;
+    format!(
+        "`fullbore runs resume {run}` resumes it as it was begun, `fullbore runs abort {run}` closes it; \
+         then load what is left"
+    )
+}
+
+impl Standing {
+    /// Finds the run that the job means, and leaves out of the job what is loaded already; refuses where
+    /// rows could be loaded twice.
+    pub fn settle(&mut self, job: &Job, postgres: Option<&Postgres>, ask: Ask<'_>) -> Result<Job> {
+        let is_known = self.continuity.is_resumable && job.part.is_none();
+        let Some(postgres) = postgres.filter(|_| is_known) else { return Ok(job.clone()) };
+        let may_be_done = matches!(job.if_loaded, None | Some(IfLoaded::Skip));
+        if ask.resume && may_be_done && self.is_done(job) {
+            return Ok(job.clone());
+        }
+        let Some(mut tables) = Table::all(job, postgres)? else { return Ok(job.clone()) };
+        let runs = self.unfinished(postgres, &tables, ask)?;
+        if ask.resume
+            && let Some(job) = self.take_up(job, postgres, &mut tables, &runs, ask)?
+        {
+            return Ok(job);
+        }
+        let mut settled = job.clone();
+        let is_less = self.leave_out(&mut settled, &mut tables, postgres, ask.resume)?;
+        if self.done.is_some() {
+            return Ok(settled);
+        }
+        if ask.resume
+            && is_less
+            && let Some(job) = self.take_up(&settled, postgres, &mut tables, &runs, ask)?
+        {
+            return Ok(job);
+        }
+        for run in &runs {
+            let compared = compare(&settled, &mut tables, run, false)?;
+            self.heed(&settled, postgres, run, &compared, ask.resume)?;
+        }
+        if ask.resume && settled.if_loaded != Some(IfLoaded::Again) {
+            for (asked, table) in settled.tables.iter().zip(&tables) {
+                let Some(target) =
+                    table.target.as_ref().filter(|_| asked.publish == Publish::Append)
+                else {
+                    continue;
+                };
+                let files = table.files.iter().map(|file| &file.recorded);
+                here::check(postgres, &self.schema, target.oid, &target.name.to_string(), files)?;
+            }
+        }
+        Ok(settled)
+    }
+
+    /// The job's last run has loaded the very same files.
+    fn is_done(&self, job: &Job) -> bool {
+        let is_shown = |run: &&LedgerRun| matches!(run.state, State::Finished | State::Published);
+        let last = self.earlier.as_ref().filter(is_shown);
+        last.is_some_and(|run| self.became == Now::Same && source_change(job, run).is_none())
+    }
+
+    /// Runs that have something left to do in the job's tables, the latest first.
+    fn unfinished(
+        &self,
+        postgres: &Postgres,
+        tables: &[Table],
+        ask: Ask<'_>,
+    ) -> Result<Vec<LedgerRun>> {
+        if ask.run.is_some() {
+            return Ok(self
+                .earlier
+                .iter()
+                .filter(|run| run.state.is_unfinished())
+                .cloned()
+                .collect());
+        }
+        let mut runs = postgres.ledger_runs(&self.schema, &Which::Unfinished)?;
+        runs.retain(|run| {
+            let is_ours = |then: &LedgerTable| tables.iter().any(|table| table.is_of(then));
+            run.state != State::Preparing && run.tables.iter().any(is_ours)
+        });
+        // Parts of a load are found by their numbers.
+        runs.retain(|run| !matches!(postgres.part_of(&self.schema, &run.run_id), Ok(Some(_))));
+        Ok(runs)
+    }
+
+    /// Takes up the run that the job means, if there is one; the job as that run has it.
+    fn take_up(
+        &mut self,
+        job: &Job,
+        postgres: &Postgres,
+        tables: &mut [Table],
+        runs: &[LedgerRun],
+        ask: Ask<'_>,
+    ) -> Result<Option<Job>> {
+        let may_go_on = |run: &&LedgerRun| matches!(run.state, State::Loading | State::Published);
+        for run in runs.iter().filter(may_go_on) {
+            let compared = compare(job, tables, run, ask.run.is_some())?;
+            if !compared.differences.is_empty() {
+                continue;
+            }
+            postgres.check_own(run)?;
+            self.adopt(run, postgres, ask.loads)?;
+            if run.state == State::Loading && job.if_loaded != Some(IfLoaded::Again) {
+                self.refuse_loaded_meanwhile(job, tables, postgres, run)?;
+            }
+            let mut job = job.clone();
+            for (number, order) in compared.orders.iter().enumerate() {
+                let files = &tables[number].files;
+                if !order.iter().copied().eq(0..files.len()) {
+                    let paths: Result<_> = order.iter().map(|place| files[*place].path()).collect();
+                    job.tables[number].sources = paths?;
+                    job.tables[number].name = Some(tables[number].name.clone());
+                }
+            }
+            return Ok(Some(job));
+        }
+        Ok(None)
+    }
+
+    /// Makes a run that is known by another spelling of its job the one that is gone on with.
+    pub(super) fn adopt(&mut self, run: &LedgerRun, postgres: &Postgres, lock: bool) -> Result<()> {
+        let mut found = Some(run.clone());
+        if run.job != self.job && lock {
+            postgres.lock_job(&run.job)?;
+            // It may have ended before we had its lock.
+            let now = postgres.ledger_runs(&self.schema, &Which::Run(&run.run_id))?;
+            found = now.into_iter().next().filter(|now| now.state == run.state);
+        }
+        let Some(run) = found else {
+            return Err(Error::usage_with_hint(
+                format!("run {} has ended just now, or was closed", run.run_id),
+                "give the command once more",
+            ));
+        };
+        if run.state == State::Published {
+            self.became = postgres.became_of(&run)?;
+        }
+        self.job = run.job.clone();
+        self.earlier = Some(run);
+        Ok(())
+    }
+
+    /// Refuses to resume a run some of whose files another run has loaded since.
+    fn refuse_loaded_meanwhile(
+        &self,
+        job: &Job,
+        tables: &mut [Table],
+        postgres: &Postgres,
+        run: &LedgerRun,
+    ) -> Result<()> {
+        for (asked, table) in job.tables.iter().zip(tables) {
+            let Some(target) = &table.target else { continue };
+            if asked.publish != Publish::Append {
+                continue;
+            }
+            let loaded = postgres.loaded_into(&self.schema, target.oid)?;
+            let name = target.name.clone();
+            for file in &mut table.files {
+                if let Some((by, _)) = known(file, &loaded)? {
+                    return Err(Error::usage_with_hint(
+                        format!(
+                            "run {} can't be resumed: {} has been loaded into {name} by run {} \
+                             ({})",
+                            run.run_id,
+                            file.source.told(),
+                            by.run_id,
+                            by.started.for_people()
+                        ),
+                        format!(
+                            "close it with `fullbore runs abort {}`, or load those rows once more with \
+                             --if-loaded again",
+                            run.run_id
+                        ),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves files out of a job that are in their table already, or refuses; whether there were any.
+    fn leave_out(
+        &mut self,
+        job: &mut Job,
+        tables: &mut Vec<Table>,
+        postgres: &Postgres,
+        resume: bool,
+    ) -> Result<bool> {
+        let default = if resume { IfLoaded::Skip } else { IfLoaded::Fail };
+        let policy = job.if_loaded.unwrap_or(default);
+        if policy == IfLoaded::Again {
+            return Ok(false);
+        }
+        let is_given = job.if_loaded.is_some();
+        let mut last = None;
+        for (asked, table) in job.tables.iter_mut().zip(tables.iter_mut()) {
+            let Some(target) = table.target.clone().filter(|_| asked.publish == Publish::Append)
+            else {
+                continue;
+            };
+            let loaded = postgres.loaded_into(&self.schema, target.oid)?;
+            let (mut left, mut out) = (Vec::new(), Vec::new());
+            for mut file in std::mem::take(&mut table.files) {
+                match known(&mut file, &loaded)? {
+                    Some((by, is_sure)) => {
+                        let path = file.source.told();
+                        if !is_sure && !is_given && policy == IfLoaded::Skip {
+                            return Err(unsure(&path, by, &target));
+                        }
+                        out.push((path, by));
+                    }
+                    None => left.push(file),
+                }
+            }
+            table.files = left;
+            let Some((path, by)) = out.first() else { continue };
+            let more = match out.len() - 1 {
+                0 => String::new(),
+                more => format!(" (and {more} more of the files are in it)"),
+            };
+            let (run, name, since) = (&by.run_id, &target.name, by.started.for_people());
+            // Whoever may write to the ledger could have anything left out.
+            let others = out.iter().find(|(_, by)| policy == IfLoaded::Skip && !by.is_own);
+            if let Some((path, by)) = others {
+                return Err(Error::usage_with_hint(
+                    format!(
+                        "run {} of role {} ({}) has loaded the contents of {path} into {name}, and only \
+                         what this role has loaded is left out",
+                        by.run_id,
+                        by.role.for_people(),
+                        by.started.for_people()
+                    ),
+                    "--if-loaded again loads them once more",
+                ));
+            }
+            if policy == IfLoaded::Fail {
+                return Err(Error::usage_with_hint(
+                    format!(
+                        "run {run} ({since}) has loaded the contents of {path} into {name}{more}"
+                    ),
+                    "--if-loaded skip leaves such files out, --if-loaded again loads them once more",
+                ));
+            }
+            self.notes.push(format!(
+                "{path} is left out{more}: run {run} ({since}) has loaded its contents into {name}; \
+                 --if-loaded again loads them once more"
+            ));
+            last = Some(by.run_id.clone());
+            let paths: Result<_> = table.files.iter().map(File::path).collect();
+            asked.sources = paths?;
+            asked.name = Some(table.name.clone());
+        }
+        let Some(last) = last else { return Ok(false) };
+        if tables.iter().all(|table| table.files.is_empty()) {
+            let found = postgres.ledger_runs(&self.schema, &Which::Run(&last))?;
+            self.done = found.into_iter().next();
+        }
+        job.tables.retain(|table| !table.sources.is_empty());
+        tables.retain(|table| !table.files.is_empty());
+        Ok(true)
+    }
+
+    /// Refuses to load beside an unfinished run what would be there twice, and warns of it otherwise.
+    fn heed(
+        &mut self,
+        job: &Job,
+        postgres: &Postgres,
+        run: &LedgerRun,
+        compared: &Compared,
+        resume: bool,
+    ) -> Result<()> {
+        let id = &run.run_id;
+        if run.state == State::Published {
+            return Ok(());
+        }
+        let is_same_job = run.job == self.job;
+        let is_running = !is_same_job && postgres.is_job_locked(&run.job)?;
+        let shares = compared.shares_files;
+        let targets: Vec<String> = run.tables.iter().map(|t| t.target.to_string()).collect();
+        let targets = targets.join(", ");
+        let is_piecewise =
+            run.tables.iter().any(|table| table.publish == Publish::Append && !table.atomic);
+        let appends = job.tables.iter().any(|table| table.publish == Publish::Append);
+        let again = job.if_loaded == Some(IfLoaded::Again);
+        if is_running {
+            if shares && appends && is_piecewise && !again {
+                return Err(Error::usage_with_hint(
+                    format!("run {id} is loading some of the same files into {targets}"),
+                    "wait for its end; --if-loaded again loads them a second time",
+                ));
+            }
+            return Ok(());
+        }
+        if resume && (shares || is_same_job) && !again {
+            postgres.check_own(run)?;
+            if run.state == State::Aborting {
+                return Err(Error::usage_with_hint(
+                    format!("run {id} into {targets} is being taken back"),
+                    format!("end that first: fullbore runs abort {id}"),
+                ));
+            }
+            return Err(Error::usage_with_hint(
+                format!(
+                    "run {id} into {targets} has not finished, and this command does not mean the \
+                     same: {}",
+                    listed(&compared.differences)
+                ),
+                ways_out(run),
+            ));
+        }
+        let rows = run.rows_committed;
+        if shares
+            && appends
+            && is_piecewise
+            && rows > 0
+            && !again
+            && postgres.check_own(run).is_ok()
+        {
+            return Err(Error::usage_with_hint(
+                format!(
+                    "run {id} ({}) has not finished, and {} of some of the same files are in {targets} \
+                     already",
+                    run.started.for_people(),
+                    counted(rows, "row")
+                ),
+                format!(
+                    "{}; --if-loaded again loads the files anew, and those rows stay",
+                    match compared.differences.is_empty() {
+                        true => format!(
+                            "--resume loads what is missing, `fullbore runs abort {id}` closes the run"
+                        ),
+                        false => ways_out(run),
+                    }
+                ),
+            ));
+        }
+        self.notes.push(format!(
+            "run {id} into {targets} has not finished, {} of it with {} rows are committed; this is a \
+             new run (`fullbore runs resume {id}` resumes that one, `fullbore runs abort {id}` closes \
+             it)",
+            counted(run.pieces_committed, "piece"),
+            grouped(rows)
+        ));
+        Ok(())
+    }
+}
+
+/// A file is not left out by samples alone unless that was asked for.
+fn unsure(path: &str, by: &LoadedBy, target: &Named) -> Error {
+    Error::usage_with_hint(
+        format!(
+            "run {} ({}) has loaded a file of the size of {path} and with the same samples into {}, and \
+             it is too large for all of it to be known",
+            by.run_id,
+            by.started.for_people(),
+            target.name
+        ),
+        "--if-loaded skip leaves it out, --if-loaded again loads it",
+    )
+}
+
+/// The run that has loaded the contents of a file, and whether that is sure.
+fn known<'a>(file: &mut File, loaded: &'a [LoadedBy]) -> Result<Option<(&'a LoadedBy, bool)>> {
+    let mut likely = None;
+    for by in loaded {
+        for then in &by.files {
+            match file.compare(then)? {
+                Same::Surely => return Ok(Some((by, true))),
+                Same::Likely if file.is_untouched(then) => return Ok(Some((by, true))),
+                Same::Likely => likely = likely.or(Some((by, false))),
+                Same::No => {}
+            }
+        }
+    }
+    Ok(likely)
+}

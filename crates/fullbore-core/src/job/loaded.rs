@@ -1,0 +1,46 @@
+//! `--if-loaded`: what is done about files whose contents are in the table already.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::TableJob;
+
+/// What is done about files whose contents a run that has finished appended to the same table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IfLoaded {
+    /// The load is refused.
+    Fail,
+    /// They are left out.
+    Skip,
+    /// They are loaded once more.
+    Again,
+}
+
+fn absolute(path: &str) -> String {
+    std::path::absolute(path).map_or(path.to_owned(), |path| path.display().to_string())
+}
+
+impl TableJob {
+    /// The options that decide what is loaded and that nothing else of a plan tells, as they were given.
+    pub fn asked(&self) -> BTreeMap<String, String> {
+        let flag = |is_given: bool| is_given.then(|| "given".to_owned());
+        let list = |list: &[String]| (!list.is_empty()).then(|| list.join(","));
+        let mut lineage = self.lineage.clone();
+        lineage.sort();
+        let mut types = self.types.clone();
+        types.sort();
+        let options = [
+            ("--atomic", flag(self.atomic)),
+            ("--keep-old", flag(self.keep_old)),
+            ("--lineage", list(&lineage)),
+            ("--partition-by", self.partition_by.clone()),
+            ("--partition-bounds", list(&self.partition_bounds)),
+            ("--schema", self.schema_file.as_deref().map(absolute)),
+            ("--type", list(&types)),
+        ];
+        let given = options.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        given.collect()
+    }
+}
