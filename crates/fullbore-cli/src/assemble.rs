@@ -16,7 +16,7 @@ use fullbore_core::plan::look::{Sources, look};
 use fullbore_core::plan::pieces::{STREAM_PIECE_BYTES, arrange, cut as cut_sources, joined};
 use fullbore_core::plan::{Continuity, Plan, PlannedPiece, TablePlan};
 use fullbore_core::run_id::RunId;
-use fullbore_core::source::content;
+use fullbore_core::source::content::{Content, WHOLE_BYTES};
 use fullbore_postgres::connection::QualifiedName;
 use fullbore_postgres::direct::choice::{Choice, Wanted, choose};
 use fullbore_postgres::ledger::runs::LedgerRun;
@@ -208,8 +208,9 @@ fn assemble_table(
     job.name = Some(name.clone());
     if postgres.is_some() && job.publish == Publish::Append && !is_cut {
         // Before a row moves: the ledger knows them again by it.
+        let mut bytes_left = WHOLE_BYTES;
         for file in &mut sources.files {
-            let content = content::of(file)?;
+            let content = Content::of(file, &mut bytes_left)?;
             Arc::make_mut(file).content = content;
         }
     }

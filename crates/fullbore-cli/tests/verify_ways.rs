@@ -247,6 +247,8 @@ fn columns_that_come_from_elsewhere_are_named() {
         "k",
         "--verify",
         "full",
+        "--if-loaded",
+        "again",
     ]);
     assert!(plan.stdout.contains("verified in full"), "{}", plan.stdout);
     // Standard input can be read only once; it is verified all the same.

@@ -8,7 +8,7 @@ use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{IfLoaded, Job, Publish};
 use fullbore_core::plan::recorded::RecordedFile;
 use fullbore_core::source::SourceFile;
-use fullbore_core::source::content;
+use fullbore_core::source::content::{Content, Same};
 use fullbore_core::source::discover::discover;
 use fullbore_postgres::Postgres;
 use fullbore_postgres::ledger::loaded::{LoadedBy, Named};
@@ -46,15 +46,24 @@ struct File {
 }
 
 impl File {
-    /// The checksum of the contents is made once it is needed.
-    fn holds_the_same(&mut self, other: &RecordedFile) -> Result<bool> {
-        if self.recorded.size != other.size || other.size == 0 || other.content.is_none() {
-            return Ok(false);
+    /// Whether it holds the same as a file that was loaded. Checksums are made once they are needed.
+    fn compare(&mut self, then: &RecordedFile) -> Result<Same> {
+        let (Some(known), false) = (&then.content, then.size == 0) else { return Ok(Same::No) };
+        if self.recorded.size != then.size {
+            return Ok(Same::No);
         }
         if self.recorded.content.is_none() {
-            self.recorded.content = content::of(&self.source)?;
+            self.recorded.content = Content::of(&self.source, &mut 0)?;
         }
-        Ok(self.recorded.holds_the_same(other))
+        match &mut self.recorded.content {
+            Some(content) => content.compare(&self.source, known),
+            None => Ok(Same::No),
+        }
+    }
+
+    /// Whether it is the very file, as far as its path and time tell.
+    fn is_untouched(&self, then: &RecordedFile) -> bool {
+        then.is_at(&self.recorded) && then.difference(&self.recorded).is_none()
     }
 
     fn path(&self) -> Result<String> {
@@ -139,7 +148,7 @@ fn compare(job: &Job, tables: &mut [Table], run: &LedgerRun, named: bool) -> Res
             let Some(place) = place else {
                 let mut copy = None;
                 for now in &mut table.files {
-                    if now.holds_the_same(file)? {
+                    if now.compare(file)? != Same::No {
                         copy = Some(now.recorded.path.clone());
                         break;
                     }
@@ -164,9 +173,8 @@ fn compare(job: &Job, tables: &mut [Table], run: &LedgerRun, named: bool) -> Res
     // Of tables that stand at other places.
     if !compared.shares_files {
         let files = || run.tables.iter().flat_map(|table| &table.plan.files);
-        let now = tables.iter().flat_map(|table| &table.files);
-        compared.shares_files =
-            now.into_iter().any(|now| files().any(|then| then.is_at(&now.recorded)));
+        let mut now = tables.iter().flat_map(|table| &table.files);
+        compared.shares_files = now.any(|now| files().any(|then| then.is_at(&now.recorded)));
     }
     Ok(compared)
 }
@@ -360,10 +368,10 @@ impl Standing {
             let loaded = postgres.loaded_into(&self.schema, target.oid)?;
             let name = target.name.clone();
             for file in &mut table.files {
-                if let Some(by) = known(file, &loaded)? {
+                if let Some((by, _)) = known(file, &loaded)? {
                     return Err(Error::usage_with_hint(
                         format!(
-                            "run {} can't be resumed: {} has been loaded into {name} since, by run {} \
+                            "run {} can't be resumed: {} has been loaded into {name} by run {} \
                              ({})",
                             run.run_id,
                             file.source.told(),
@@ -395,6 +403,7 @@ impl Standing {
         if policy == IfLoaded::Again {
             return Ok(false);
         }
+        let is_given = job.if_loaded.is_some();
         let mut last = None;
         for (asked, table) in job.tables.iter_mut().zip(tables.iter_mut()) {
             let Some(target) = table.target.clone().filter(|_| asked.publish == Publish::Append)
@@ -405,7 +414,13 @@ impl Standing {
             let (mut left, mut out) = (Vec::new(), Vec::new());
             for mut file in std::mem::take(&mut table.files) {
                 match known(&mut file, &loaded)? {
-                    Some(by) => out.push((file.source.told(), by)),
+                    Some((by, is_sure)) => {
+                        let path = file.source.told();
+                        if !is_sure && !is_given && policy == IfLoaded::Skip {
+                            return Err(unsure(&path, by, &target));
+                        }
+                        out.push((path, by));
+                    }
                     None => left.push(file),
                 }
             }
@@ -417,7 +432,8 @@ impl Standing {
             };
             let (run, name, since) = (&by.run_id, &target.name, by.started.for_people());
             // Whoever may write to the ledger could have anything left out.
-            if let Some((path, by)) = out.iter().find(|(_, by)| !by.is_own) {
+            let others = out.iter().find(|(_, by)| policy == IfLoaded::Skip && !by.is_own);
+            if let Some((path, by)) = others {
                 return Err(Error::usage_with_hint(
                     format!(
                         "run {} of role {} ({}) has loaded the contents of {path} into {name}, and only \
@@ -541,14 +557,32 @@ impl Standing {
     }
 }
 
-/// The run that has loaded the contents of a file.
-fn known<'a>(file: &mut File, loaded: &'a [LoadedBy]) -> Result<Option<&'a LoadedBy>> {
+/// A file is not left out by samples alone unless that was asked for.
+fn unsure(path: &str, by: &LoadedBy, target: &Named) -> Error {
+    Error::usage_with_hint(
+        format!(
+            "run {} ({}) has loaded a file of the size of {path} and with the same samples into {}, and \
+             it is too large for all of it to be known",
+            by.run_id,
+            by.started.for_people(),
+            target.name
+        ),
+        "--if-loaded skip leaves it out, --if-loaded again loads it",
+    )
+}
+
+/// The run that has loaded the contents of a file, and whether that is sure.
+fn known<'a>(file: &mut File, loaded: &'a [LoadedBy]) -> Result<Option<(&'a LoadedBy, bool)>> {
+    let mut likely = None;
     for by in loaded {
         for then in &by.files {
-            if file.holds_the_same(then)? {
-                return Ok(Some(by));
+            match file.compare(then)? {
+                Same::Surely => return Ok(Some((by, true))),
+                Same::Likely if file.is_untouched(then) => return Ok(Some((by, true))),
+                Same::Likely => likely = likely.or(Some((by, false))),
+                Same::No => {}
             }
         }
     }
-    Ok(None)
+    Ok(likely)
 }

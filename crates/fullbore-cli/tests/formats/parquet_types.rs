@@ -170,7 +170,7 @@ fn a_column_without_values_is_null_and_rounded_nanoseconds_are_counted() {
         let found = format!("SELECT count(*), count(nothing), max(at) FROM {table}");
         assert_eq!(database.psql(&found), "3|0|1970-01-01 00:00:00.000002");
     }
-    let planned = files.load(&database, &file, "t", &["--dry-run"]);
+    let planned = files.load(&database, &file, "t", &["--dry-run", "--if-loaded", "again"]);
     assert!(planned.stdout.contains("at is stored in nanoseconds"), "{}", planned.stdout);
     // Text keeps all digits, and there is nothing to tell.
     database.psql("CREATE TABLE u (nothing int, at text)");

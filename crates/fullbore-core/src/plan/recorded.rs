@@ -14,6 +14,7 @@ use super::{FileRange, Format, PieceInput, Plan, PlannedPiece, TablePlan};
 use crate::error::{Error, Result};
 use crate::job::Method;
 use crate::source::SourceFile;
+use crate::source::content::Content;
 
 /// What is kept of one table's plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,9 +45,9 @@ pub struct RecordedFile {
     /// The path without links, where that is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canonical: Option<String>,
-    /// The checksum of the contents, where it was made ([`crate::source::content`]).
+    /// The checksums of the contents, where they were made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub content: Option<String>,
+    pub content: Option<Content>,
 }
 
 /// What is kept of a plan.
@@ -89,11 +90,6 @@ impl RecordedFile {
     pub fn is_at(&self, other: &Self) -> bool {
         let path = |file: &Self| file.canonical.clone().unwrap_or_else(|| file.path.clone());
         path(self) == path(other)
-    }
-
-    /// Whether it holds the same, as far as that is known of both.
-    pub fn holds_the_same(&self, other: &Self) -> bool {
-        self.size == other.size && self.content.is_some() && self.content == other.content
     }
 
     /// How another state of the file differs from this one.

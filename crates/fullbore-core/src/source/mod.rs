@@ -37,6 +37,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use content::Content;
 use encoding::TextEncoding;
 use pipe::Peeked;
 
@@ -70,7 +71,7 @@ pub struct SourceFile {
     /// with.
     pub told: Option<String>,
     /// The checksum of its contents, where it was made.
-    pub content: Option<String>,
+    pub content: Option<Content>,
     pub is_regular: bool,
     /// The text's encoding, where it is not UTF-8.
     pub encoding: Option<TextEncoding>,
