@@ -28,8 +28,15 @@ from pathlib import Path
 import repeated
 import summary
 from faults import Cut, Fault, Interrupt, Kill, Restart, Terminate
+from faults_ddl import Ddl
 from faults_disk import DiskFull
+from faults_late import Late
+from faults_limits import Limits
 from faults_source import SourceChanged
+from faults_spelled import Spelled
+from faults_two import Two
+from faults_writer import Writers
+from faults_zombie import Zombie
 from load import LOADED
 from places import CACHE, FULLBORE, RUNS, Failed, Missing, Wrong
 from trial import Trial
@@ -38,14 +45,19 @@ from world import World
 
 FAULTS: dict[str, type[Fault]] = {
     fault.name: fault
-    for fault in (Kill, Terminate, Restart, Cut, DiskFull, Interrupt, SourceChanged)
-}
+    for fault in (
+        Kill, Terminate, Restart, Cut, DiskFull, Interrupt, SourceChanged,
+        Ddl, Writers, Spelled, Limits, Late, Zombie, Two,
+    )
+}  # fmt: skip
 COUNTS = {
     "kill": 200, "terminate": 100, "restart": 40, "network": 40, "disk": 10, "interrupt": 40,
     "source": 10,
+    "ddl": 80, "writer": 60, "spelled": 80, "limits": 40, "late": 50, "zombie": 50, "two": 40,
 }  # fmt: skip
 SHORT = {
     "kill": 4, "terminate": 2, "restart": 2, "network": 4, "disk": 3, "interrupt": 2, "source": 2,
+    "ddl": 5, "writer": 4, "spelled": 4, "limits": 3, "late": 4, "zombie": 3, "two": 4,
 }  # fmt: skip
 MEGABYTES, MEGABYTES_SHORT = 80, 40
 # How much was repeated after kills at nine tenths; measured once all trials are done.
@@ -90,18 +102,20 @@ class Runner:
     def duration(self, trial: Trial) -> float:
         """How long a load takes that nothing strikes: measured, the median of three."""
         is_atomic = trial.atomic and trial.way.publish == "append"
-        key = f"{trial.way.name} {trial.level}{' atomic' if is_atomic else ''}"
+        calm = trial.fault.undisturbed()
+        size = f"{calm.data(self.world).bytes / 1e6:.0f} MB"
+        key = f"{trial.way.name} {trial.level}{' atomic' if is_atomic else ''} {size}"
         if key not in self.durations:
             seconds = []
             for _ in range(3):
-                calm = Trial(self.world, Fault(), trial.way, trial.number, self.seed)
-                calm.streams, calm.atomic = 2, trial.atomic
-                calm.settle()
-                ended = calm.start(resume=False).end()
+                one = Trial(self.world, calm, trial.way, trial.number, self.seed)
+                one.streams, one.atomic = 2, trial.atomic
+                one.settle()
+                ended = one.start(resume=False).end()
                 if ended.code != LOADED:
                     raise Failed(f"an undisturbed load ended with {ended.code}: {ended.said}")
                 seconds.append(ended.seconds)
-            calm.check(thoroughly=True)
+            one.check(thoroughly=True)
             self.durations[key] = round(statistics.median(seconds), 3)
             if self.out is not None:
                 (self.out / DURATIONS).write_text(json.dumps(self.durations, indent=1) + "\n")
