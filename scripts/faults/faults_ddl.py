@@ -25,8 +25,6 @@ class Change:
     undo: str = ""
     # Rows of the run may be gone.
     takes_rows: bool = False
-    # Another table may have the name.
-    takes_name: bool = False
 
 
 def changes(way: Way, kind: str, number: int) -> Change:
@@ -37,13 +35,11 @@ def changes(way: Way, kind: str, number: int) -> Change:
         return Change(
             f"ALTER TABLE {TARGET} RENAME TO {MOVED}; {anew}",
             f"DROP TABLE {TARGET}; ALTER TABLE {MOVED} RENAME TO {TARGET}",
-            takes_name=True,
         )
     if kind == "moved":
         return Change(
             f"CREATE SCHEMA IF NOT EXISTS aside; ALTER TABLE {TARGET} SET SCHEMA aside",
             f"ALTER TABLE aside.{TARGET} SET SCHEMA public",
-            takes_name=True,
         )
     if kind == "retyped":
         column, now, then = (
@@ -168,9 +164,7 @@ class Ddl(Company):
         server = trial.setting.server
         for name in now.names.values():
             words = [word for _, _, word in promises.others(server, name)]
-            is_new = (
-                self.change.takes_name and name == f"public.{TARGET}" and MOVED in self.change.do
-            )
+            is_new = MOVED in self.change.do and name == f"public.{TARGET}"
             wanted = "after" if is_new else "before"
             checks.require(set(words) <= {wanted}, f"{name} holds rows of {set(words)}")
             if is_new:
@@ -193,6 +187,7 @@ class Ddl(Company):
             except Failed as failed:
                 raise Wrong(f"{told}; the change can't be undone: {failed}") from failed
             trial.facts["undone"] = True
+            self.is_rewritten = " TYPE " in self.change.do
             self.others_again(trial)
             self.finish(trial, told)
             return

@@ -1,5 +1,5 @@
-"""Connections that the server refuses for a while, a primary that only reads for a moment, a session
-that is ended while it publishes: all of them are waited for."""
+"""Connections that the server refuses for a while, a primary that only reads for a moment, a
+session that is ended while it publishes: all of them are waited for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import socket
 import struct
 import time
 from contextlib import suppress
+from typing import ClassVar
 
 import checks
 import promises
@@ -70,7 +71,7 @@ class Limits(Company):
 
     name = "limits"
     VARIANTS = ("role", "connections", "database", "read-only", "publisher")
-    BEGUN = {
+    BEGUN: ClassVar[dict[str, str]] = {
         "role": f"ALTER ROLE {ROLE} CONNECTION LIMIT 0",
         "database": f"ALTER DATABASE {DATABASE} CONNECTION LIMIT 0",
         "read-only": f"ALTER ROLE {ROLE} SET default_transaction_read_only = on",

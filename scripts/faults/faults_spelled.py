@@ -1,5 +1,5 @@
-"""A load that was killed is resumed by a command that is spelled otherwise: it goes on, or says what
-differs; no row comes twice."""
+"""A load that was killed is resumed by a command that is spelled otherwise: it goes on, or says
+what differs; no row comes twice."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 import signal
 from pathlib import Path
+from typing import ClassVar
 
 import checks
 import promises
@@ -25,7 +26,7 @@ class Spelled(Company):
 
     name = "spelled"
     # By each: what a refusal must name.
-    SPELLINGS = {
+    SPELLINGS: ClassVar[dict[str, str]] = {
         "schema": "table|target",
         "reversed": "file|order|part-",
         "glob": "file|order|part-|glob",

@@ -136,9 +136,7 @@ class Two(Company):
         ):  # fmt: skip
             if end.code == LOADED:
                 continue
-            again = Command(
-                home, [*command, *([] if "--resume" in command else ["--resume"])]
-            ).end()
+            again = Command(home, [*command, "--resume"]).end()
             trial.facts["again"] = again.code
             checks.require(
                 again.code == LOADED, lambda a=again: f"given again: {a.code}: {a.said}: {what}"

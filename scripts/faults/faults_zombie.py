@@ -17,7 +17,7 @@ PID = re.compile(r"pg_terminate_backend\((\d+)\)")
 
 
 class Zombie(Company):
-    """The first client is stopped, the run resumed or aborted elsewhere, and the first one wakes."""
+    """The first client is stopped, its run resumed or aborted elsewhere, and it wakes."""
 
     name = "zombie"
     VARIANTS = ("wakes meanwhile", "wakes afterwards", "wakes after an abort", "wakes before")

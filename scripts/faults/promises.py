@@ -1,9 +1,10 @@
 """What a command says when it ends, held against what the database has.
 
-A command promises by its exit code, by the JSON object on its standard output and by its last words
-on standard error. Each of them is believed here, and looked up: rows that are said to be there are
-counted, a run that is said to be resumable is looked for in the ledger, and what is said to be gone must
-be gone. Rows of the files have positive keys; all others belong to somebody else.
+A command promises by its exit code, by the JSON object on its standard output and by its last
+words on standard error. Each of them is believed here, and looked up: rows that are said to be
+there are counted, a run that is said to be resumable is looked for in the ledger, and what is said
+to be gone must be gone. Rows of the files have positive keys; all others belong to somebody
+else.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ RUNS = """
       FROM fullbore.runs LEFT JOIN fullbore.pieces p USING (run) GROUP BY run, state, started
      ORDER BY started"""
 TABLES = """
-    SELECT c.oid, n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    SELECT c.oid, n.nspname || '.' || c.relname
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE c.relname IN ('target', 'target_moved') AND c.relkind IN ('r', 'p')
      ORDER BY c.relname, n.nspname"""
 

@@ -1,5 +1,18 @@
 """`make faults`: loads that are struck at random moments, and must lose and double nothing.
 
+Faults of machines: kill, interrupt, terminate, restart, network, disk, source. Faults of people:
+
+    ddl      the target is renamed, altered, truncated, dropped, moved while it is loaded
+    writer   others write to the target, with and without --replace-anyway and --lock-writers
+    spelled  a load that was killed is resumed by a command that is spelled otherwise
+    limits   no connection is to be had, the server only reads, a session ends while it publishes
+    late     a COMMIT is held, lost or unheard on its way, the client cut off, killed or gone
+    zombie   a client that was stopped wakes when its run has gone on elsewhere
+    two      two loads of one target at once
+
+Of these each exit code, summary and last word is held against the table and the ledger, and what
+is advised is done (promises.py).
+
     python scripts/faults/run.py                        all of it, or what is left of it
     python scripts/faults/run.py --only kill --count 5
     python scripts/faults/run.py --minutes 8            and go on another time

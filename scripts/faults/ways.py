@@ -25,7 +25,7 @@ class Way:
         return [*options, "--atomic"] if atomic and self.publish == "append" else options
 
     def make(self, tablespace: str = "", key: str = " PRIMARY KEY") -> str:
-        """The statements that make the target; without a key nothing keeps a row from coming twice."""
+        """The statements that make the target; without a key a row can come twice."""
         is_parted = self.publish == "partitions"
         tail = " PARTITION BY RANGE (k)" if is_parted else ""
         space = f" TABLESPACE {tablespace}" if tablespace and not is_parted else ""
