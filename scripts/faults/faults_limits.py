@@ -53,8 +53,11 @@ class Crowd:
         names = {"user": ROLE, "database": DATABASE, "application_name": "fault"}
         words = b"".join(f"{k}\0{v}\0".encode() for k, v in names.items()) + b"\0"
         one.sendall(struct.pack("!ii", len(words) + 8, 196608) + words)
-        answer = one.recv(1)
-        if answer == b"R":
+        # Who is let in may still be told that there is no room.
+        answer = one.makefile("rb")
+        while (kind := answer.read(1)) not in (b"Z", b"E", b""):
+            answer.read(struct.unpack("!i", answer.read(4))[0] - 4)
+        if kind == b"Z":
             self.sockets.append(one)
             return True
         one.close()

@@ -241,16 +241,16 @@ class Held:
             is_right = said <= known.rows if self.may_be_more else said == known.rows
             require(is_right, f"{said} rows are said to be kept, the ledger has {known.rows}")
             if self.is_piecewise:
-                is_fewer = now.rows < said and self.may_be_fewer and is_changed
+                is_gone = claim.kept is None and self.may_be_fewer and is_changed
                 is_right = now.rows == known.rows and said <= known.rows
-                require(is_right or is_fewer, f"{said} rows are said to be kept of {now.rows}")
+                require(is_right or is_gone, f"{said} rows are said to be kept of {now.rows}")
         elif TAKEN.search(claim.said) is None:
             is_nothing = now.rows == 0 and not now.unfinished and "nothing" in claim.said
             stay = claim.stay or 0
-            is_fewer = now.rows < stay and self.may_be_fewer and is_changed
-            is_right = stay > 0 and (now.rows == stay or is_fewer)
-            require(is_right or is_nothing, "neither rows nor a run are said to be kept")
-        if claim.stay and not self.may_be_fewer:
+            is_gone = not stay and self.may_be_fewer and is_changed
+            is_right = stay > 0 and now.rows == stay
+            require(is_right or is_gone or is_nothing, "neither rows nor a run are said to be kept")
+        if claim.stay:
             is_right = claim.stay <= now.rows if self.may_be_more else claim.stay == now.rows
             require(is_right, f"{claim.stay} rows are said to stay of {now.rows}")
         if not self.is_piecewise and not any(run.state == "published" for run in now.runs):
