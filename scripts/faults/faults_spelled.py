@@ -59,7 +59,7 @@ class Spelled(Company):
             files = data.files[:-1]
             rows, _ = some_files(trial.world, trial.setting.server, files)
             size = sum(file.stat().st_size for file in files)
-            trial.setting.data = Data(data.name, data.folder, files, rows, size, 0)
+            trial.setting.data = Data(f"{data.name}-some", data.folder, files, rows, size, 0)
         if self.spelling in ("same columns", "other columns"):
             trial.setting.options += ["--columns", ",".join(COLUMNS)]
 

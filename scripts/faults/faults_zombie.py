@@ -130,9 +130,9 @@ class Zombie(Company):
         if zombie.code == LOADED:
             checks.require(may_end_well, lambda: f"a zombie says that it has loaded: {what}")
         else:
-            self.is_true(zombie, what)
+            self.is_true(zombie, what, has_begun=bool(state))
 
-    def is_true(self, zombie: Ended, what: str) -> None:
+    def is_true(self, zombie: Ended, what: str, has_begun: bool = True) -> None:
         """It says that the run is in other hands, and nothing that is no longer so."""
         told = promises.told(zombie)
         checks.require(zombie.code in (FAILED, REFUSED, STOPPED), lambda: f"its exit code: {what}")
@@ -140,6 +140,9 @@ class Zombie(Company):
         is_offered = told.resume or told.abort
         checks.require(not is_offered, lambda: f"it offers what can't be done: {what}")
         is_said = TAKEN.search(zombie.said) or LOADED_ALREADY in zombie.said
+        if not has_begun:
+            # It had no run that anybody could have taken.
+            is_said = "hint:" in zombie.said
         checks.require(bool(is_said), lambda: f"it does not say who has the run: {what}")
         checks.require("nothing is kept" not in zombie.said, lambda: f"rows are there: {what}")
 

@@ -223,6 +223,9 @@ class Held:
             known = now.run(run)
             require(known is not None, f"it names run {run}, which the ledger does not know")
             require(known.is_unfinished, f"it names run {run}, which is {known.state}")
+            # What is shown is not aborted.
+            is_offered = run == claim.abort and known.state == "published"
+            require(not is_offered, f"it offers to abort run {run}, which is {known.state}")
         if ended.code == STOPPED:
             self.stopped(claim, now, require)
         else:
