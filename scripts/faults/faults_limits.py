@@ -135,7 +135,7 @@ class Limits(Company):
             self.lift(trial)
 
     def rows(self, server: Server) -> int:
-        return sum(run.rows for run in promises.state(server).runs)
+        return sum(run.rows for run in promises.ledger(server))
 
     def end_sessions(self, trial: Trial, limit: str) -> None:
         ended = trial.setting.server.sql(ENDED.format(seed=trial.rng.random(), limit=limit))

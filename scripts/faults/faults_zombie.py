@@ -46,14 +46,15 @@ class Zombie(Company):
         # What was on its way has come.
         load.wait_until(load.age() + 0.3)
         server = trial.setting.server
-        left = promises.state(server)
-        state = left.runs[-1].state if left.runs else ""
-        trial.facts.update(left=state, pieces_left=left.runs[-1].pieces if left.runs else 0)
+        # The table may be locked by whoever is stopped.
+        runs = promises.ledger(server)
+        state = runs[-1].state if runs else ""
+        trial.facts.update(left=state, pieces_left=runs[-1].pieces if runs else 0)
         self.first_home = trial.setting.home
         trial.setting.home = trial.folder / "elsewhere"
         trial.setting.home.mkdir()
-        if self.when == "wakes after an abort" and left.unfinished:
-            second = self.aborted(trial, left.unfinished[0].run)
+        if self.when == "wakes after an abort" and state in ("preparing", "loading"):
+            second = self.aborted(trial, runs[-1].run)
             load.send(signal.SIGCONT)
         else:
             second = self.resumed(trial, load, duration)

@@ -167,15 +167,20 @@ def others(server: Server, table: str = TARGET) -> Others:
     return [(int(k), n, word) for k, n, word in (line.split("|") for line in lines)]
 
 
-def state(server: Server) -> State:
-    """What the database has now."""
+def ledger(server: Server) -> list[Run]:
+    """The runs that the ledger knows, the oldest first."""
     runs = []
     if server.sql("SELECT to_regclass('fullbore.pieces') IS NOT NULL") == "t":
         for line in server.sql(RUNS).splitlines():
             run, name, *numbers = line.split("|")
             runs.append(Run(run, name, *map(int, numbers)))
+    return runs
+
+
+def state(server: Server) -> State:
+    """What the database has now."""
     names = dict(line.split("|") for line in server.sql(TABLES).splitlines())
-    return State(names, {oid: own(server, name) for oid, name in names.items()}, runs)
+    return State(names, {oid: own(server, name) for oid, name in names.items()}, ledger(server))
 
 
 @dataclass
