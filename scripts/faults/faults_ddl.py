@@ -152,7 +152,7 @@ class Ddl(Company):
         if self.held.replaces:
             checks.require(self.oid not in now.names, lambda: f"the old table is there: {what}")
         self.others_are_right(trial, now)
-        if "CREATE INDEX" in self.change.do:
+        if f"INDEX {TARGET}_word" in self.change.do:
             there = server.sql(f"SELECT to_regclass('{TARGET}_word') IS NOT NULL")
             checks.require(there == "t", lambda: f"the index that was made is gone: {what}")
         if "CREATE TRIGGER" in self.change.do:

@@ -150,6 +150,10 @@ class Zombie(Company):
     def after_abort(
         self, trial: Trial, zombie: Ended, second: Ended, now: promises.State, what: str
     ) -> None:
+        if second.code == REFUSED and any(run.state == "finished" for run in now.runs):
+            # Its rows were shown just before.
+            self.whole(trial)
+            return
         checks.require(second.code in (LOADED, STOPPED), lambda: f"the abort: {what}")
         checks.require(zombie.code != LOADED, lambda: f"an aborted run was loaded: {what}")
         checks.require(not now.runs, lambda: f"the ledger has runs: {what}")
