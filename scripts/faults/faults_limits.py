@@ -94,6 +94,8 @@ class Limits(Company):
         self.lift(trial)
         self.held.may_be_more = True
         told = self.check(trial, ended)
+        if self.limit in ("role", "database") and "max_connections" in ended.said:
+            raise Wrong(f"{self.limit}: it advises about another limit: {told}")
         if ended.code != LOADED and self.is_lifted and self.has_begun:
             raise Wrong(f"{self.limit}: it was not waited for: {told}")
         self.as_said(trial, told)

@@ -134,8 +134,10 @@ class Spelled(Company):
             checks.require(is_named is not None, lambda: f"it does not say what differs: {told}")
             now = promises.state(trial.setting.server).run(run)
             checks.require(now is not None, lambda: f"run {run} is gone: {told}")
+            # That of a file without fields may be refused before.
             if self.spelling != "other delimiter":
-                checks.require(run in told.said, lambda: f"it does not name run {run}: {told}")
+                is_named = re.search(rf"\b(run|resume|abort) {run}\b", told.said)
+                checks.require(is_named is not None, lambda: f"it names no run {run}: {told}")
         ended = self.go_on(trial, promises.Told(ended))
         if ended.code != LOADED:
             raise Wrong(f"the resume in the first spelling: {ended.code}: {ended.said}; {told}")
