@@ -194,6 +194,8 @@ class Ddl(Company):
         ended = self.go_on(trial, told)
         again = self.check(trial, ended, now)
         trial.facts["again"] = again.said[:400]
+        if told.goes_on and ended.code != LOADED:
+            raise Wrong(f"a resume is said to go on: {told}; it did not: {again}")
         if ended.code == LOADED:
             self.loaded(trial, again, is_anew=not told.resumable)
             return

@@ -26,6 +26,8 @@ STAY = re.compile(
 )
 RESUME = re.compile(rf"fullbore runs resume ({ID})")
 ABORT = re.compile(rf"fullbore runs abort ({ID})")
+# What makes a resume depend on something.
+CONDITION = re.compile(r"\b(?:once|after|if|undo|undone|where|replace-anyway)\b")
 # What says that the table is not what the run's pieces made of it.
 CHANGED = re.compile(
     r"no longer the table|changed|dropped|truncated|emptied|moved|renamed|gone|missing|lacks|gained"
@@ -127,6 +129,12 @@ class Told:
     @property
     def said(self) -> str:
         return self.ended.said
+
+    @property
+    def goes_on(self) -> bool:
+        """A resume is said to go on, and no condition is made."""
+        lines = [line for line in self.said.splitlines() if RESUME.search(line)]
+        return any(CONDITION.search(line) is None for line in lines)
 
     def __str__(self) -> str:
         return f"exit code {self.code}, {self.said!r}"
