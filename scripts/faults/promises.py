@@ -27,7 +27,7 @@ STAY = re.compile(
 RESUME = re.compile(rf"fullbore runs resume ({ID})")
 ABORT = re.compile(rf"fullbore runs abort ({ID})")
 # What makes a resume depend on something.
-CONDITION = re.compile(r"\b(?:once|after|if|undo|undone|where|replace-anyway)\b")
+CONDITION = re.compile(r"\b(?:once|after|first|if|undo|undone|where|replace-anyway)\b")
 # What says that the table is not what the run's pieces made of it.
 CHANGED = re.compile(
     r"no longer the table|changed|dropped|truncated|emptied|moved|renamed|gone|missing|lacks|gained"
@@ -132,9 +132,11 @@ class Told:
 
     @property
     def goes_on(self) -> bool:
-        """A resume is said to go on, and no condition is made."""
-        lines = [line for line in self.said.splitlines() if RESUME.search(line)]
-        return any(CONDITION.search(line) is None for line in lines)
+        """A resume is said to go on, and no condition is made, there or in a hint."""
+        lines = self.said.splitlines()
+        offers = [line for line in lines if RESUME.search(line)]
+        hints = [line for line in lines if "hint:" in line]
+        return bool(offers) and all(CONDITION.search(line) is None for line in offers + hints)
 
     def __str__(self) -> str:
         return f"exit code {self.code}, {self.said!r}"
