@@ -10,13 +10,14 @@ from load import wait_for
 from places import Wrong
 from server import Server
 from ways import TARGET
-from world import CHECKSUM
+from world import CHECKSUM, REFERENCE
 
 STRAYS = """
     SELECT string_agg(c.oid::regclass::text, ', ') FROM pg_class c
       JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relname <> '{target}'
-       AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'fullbore', 'pg_toast')"""
+       AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+       AND n.nspname NOT IN ('fullbore', '{reference}')"""
 
 INDEXES = """
     SELECT count(*) FILTER (WHERE indrelid = '{target}'::regclass),
@@ -69,8 +70,13 @@ def finished(server: Server, data: Data, expected: str, thoroughly: bool) -> Non
         require(damage == "", f"the server's checkers say: {damage[:500]}")
 
 
+def strays_of(server: Server) -> str:
+    """Names of all tables beside the target."""
+    return server.sql(STRAYS.format(target=TARGET, reference=REFERENCE))
+
+
 def no_strays(server: Server) -> None:
-    strays = server.sql(STRAYS.format(target=TARGET))
+    strays = strays_of(server)
     require(strays == "", f"tables were left behind: {strays}")
 
 

@@ -7,8 +7,10 @@ import re
 import signal
 import time
 
+from data import Data
 from load import LOADED, REFUSED, STOPPED, Command, Ended
 from trial import Trial
+from world import World
 
 # The options of a client that gives a silent network up within seconds.
 IMPATIENT = "tcp_user_timeout=3000&keepalives_idle=1&keepalives_interval=1&keepalives_count=2"
@@ -21,6 +23,18 @@ class Fault:
     # A check of every page and index is worth its time after a crash of the server.
     thoroughly = False
 
+    def data(self, world: World) -> Data:
+        """What is loaded."""
+        return world.data
+
+    def undisturbed(self) -> Fault:
+        """The same load, which nothing strikes."""
+        return Fault()
+
+    def target(self, trial: Trial) -> str:
+        """The statements that make the target."""
+        return trial.way.make(trial.setting.tablespace)
+
     def run(self, trial: Trial, duration: float) -> None:
         ended = trial.strike(duration)
         self.mend(trial)
@@ -31,6 +45,9 @@ class Fault:
 
     def prepare(self, trial: Trial) -> None:
         """Changes the setting to what the fault needs."""
+
+    def ready(self, trial: Trial) -> None:
+        """What it needs once the target is there."""
 
     def strike(self, trial: Trial, load: Command) -> None:
         """Strikes a load that runs."""

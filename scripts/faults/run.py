@@ -1,5 +1,18 @@
 """`make faults`: loads that are struck at random moments, and must lose and double nothing.
 
+Faults of machines: kill, interrupt, terminate, restart, network, disk, source. Faults of people:
+
+    ddl      the target is renamed, altered, truncated, dropped, moved while it is loaded
+    writer   others write to the target, with and without --replace-anyway and --lock-writers
+    spelled  a load that was killed is resumed by a command that is spelled otherwise
+    limits   no connection is to be had, the server only reads, a session ends while it publishes
+    late     a COMMIT is held, lost or unheard on its way, the client cut off, killed or gone
+    zombie   a client that was stopped wakes when its run has gone on elsewhere
+    two      two loads of one target at once
+
+Of these each exit code, summary and last word is held against the table and the ledger, and what
+is advised is done (promises.py).
+
     python scripts/faults/run.py                        all of it, or what is left of it
     python scripts/faults/run.py --only kill --count 5
     python scripts/faults/run.py --minutes 8            and go on another time
@@ -28,8 +41,15 @@ from pathlib import Path
 import repeated
 import summary
 from faults import Cut, Fault, Interrupt, Kill, Restart, Terminate
+from faults_ddl import Ddl
 from faults_disk import DiskFull
+from faults_late import Late
+from faults_limits import Limits
 from faults_source import SourceChanged
+from faults_spelled import Spelled
+from faults_two import Two
+from faults_writer import Writers
+from faults_zombie import Zombie
 from load import LOADED
 from places import CACHE, FULLBORE, RUNS, Failed, Missing, Wrong
 from trial import Trial
@@ -38,14 +58,19 @@ from world import World
 
 FAULTS: dict[str, type[Fault]] = {
     fault.name: fault
-    for fault in (Kill, Terminate, Restart, Cut, DiskFull, Interrupt, SourceChanged)
-}
+    for fault in (
+        Kill, Terminate, Restart, Cut, DiskFull, Interrupt, SourceChanged,
+        Ddl, Writers, Spelled, Limits, Late, Zombie, Two,
+    )
+}  # fmt: skip
 COUNTS = {
     "kill": 200, "terminate": 100, "restart": 40, "network": 40, "disk": 10, "interrupt": 40,
     "source": 10,
+    "ddl": 80, "writer": 60, "spelled": 80, "limits": 40, "late": 50, "zombie": 50, "two": 40,
 }  # fmt: skip
 SHORT = {
     "kill": 4, "terminate": 2, "restart": 2, "network": 4, "disk": 3, "interrupt": 2, "source": 2,
+    "ddl": 5, "writer": 4, "spelled": 4, "limits": 3, "late": 4, "zombie": 3, "two": 4,
 }  # fmt: skip
 MEGABYTES, MEGABYTES_SHORT = 80, 40
 # How much was repeated after kills at nine tenths; measured once all trials are done.
@@ -90,18 +115,20 @@ class Runner:
     def duration(self, trial: Trial) -> float:
         """How long a load takes that nothing strikes: measured, the median of three."""
         is_atomic = trial.atomic and trial.way.publish == "append"
-        key = f"{trial.way.name} {trial.level}{' atomic' if is_atomic else ''}"
+        calm = trial.fault.undisturbed()
+        size = f"{calm.data(self.world).bytes / 1e6:.0f} MB"
+        key = f"{trial.way.name} {trial.level}{' atomic' if is_atomic else ''} {size}"
         if key not in self.durations:
             seconds = []
             for _ in range(3):
-                calm = Trial(self.world, Fault(), trial.way, trial.number, self.seed)
-                calm.streams, calm.atomic = 2, trial.atomic
-                calm.settle()
-                ended = calm.start(resume=False).end()
+                one = Trial(self.world, calm, trial.way, trial.number, self.seed)
+                one.streams, one.atomic = 2, trial.atomic
+                one.settle()
+                ended = one.start(resume=False).end()
                 if ended.code != LOADED:
                     raise Failed(f"an undisturbed load ended with {ended.code}: {ended.said}")
                 seconds.append(ended.seconds)
-            calm.check(thoroughly=True)
+            one.check(thoroughly=True)
             self.durations[key] = round(statistics.median(seconds), 3)
             if self.out is not None:
                 (self.out / DURATIONS).write_text(json.dumps(self.durations, indent=1) + "\n")

@@ -25,7 +25,10 @@ def write(folder: Path, lines: list[Line], planned: int) -> None:
         f" {counted['skipped']} skipped; {seconds / 60:.0f} minutes of trials, {first} to {last},"
         f" on {os.cpu_count()} cores, {platform.system()} {platform.release()}.\n",
         "Equal means: count and checksum are plain COPY's, no table of the run's is left, the"
-        " ledger has the one finished run with all rows and bytes, no session is left.\n",
+        " ledger has the one finished run with all rows and bytes, no session is left. Where other"
+        " people did something (ddl, writer, spelled, limits, late, zombie, two) it means as well"
+        " that each exit code and each word about rows and runs was true, and that what was advised"
+        " led out.\n",
         table_of(lines),
         moments_of(lines),
     ]

@@ -71,14 +71,15 @@ class Trial:
         self.folder.mkdir()
         server = self.world.server(self.level)
         home = self.folder / "home"
-        self.setting = Setting(server, self.world.data, home, server.url)
+        self.setting = Setting(server, self.fault.data(self.world), home, server.url)
         self.fault.prepare(self)
         self.setting.home.mkdir(exist_ok=True)
         self.make_target()
+        self.fault.ready(self)
 
     def make_target(self) -> None:
         clean(self.setting.server)
-        self.setting.server.sql(self.way.make(self.setting.tablespace))
+        self.setting.server.sql(self.fault.target(self))
 
     def arguments(self, resume: bool) -> list[str]:
         setting = self.setting
@@ -192,7 +193,7 @@ def clean(server: Server) -> None:
         "   AND backend_type = 'client backend';"
         f"DROP TABLE IF EXISTS {TARGET} CASCADE"
     )
-    strays = server.sql(checks.STRAYS.format(target=TARGET))
+    strays = checks.strays_of(server)
     if strays:
         server.sql(f"DROP TABLE {strays} CASCADE")
     if server.sql("SELECT to_regclass('fullbore.runs') IS NOT NULL") == "t":

@@ -24,12 +24,12 @@ class Way:
         options = ["--method", self.method, "--publish", self.publish]
         return [*options, "--atomic"] if atomic and self.publish == "append" else options
 
-    def make(self, tablespace: str = "") -> str:
-        """The statements that make the target."""
+    def make(self, tablespace: str = "", key: str = " PRIMARY KEY") -> str:
+        """The statements that make the target; without a key a row can come twice."""
         is_parted = self.publish == "partitions"
         tail = " PARTITION BY RANGE (k)" if is_parted else ""
         space = f" TABLESPACE {tablespace}" if tablespace and not is_parted else ""
-        columns = COLUMNS.format(key=" PRIMARY KEY")
+        columns = COLUMNS.format(key=key)
         return f"CREATE TABLE {TARGET} ({columns}){tail}{space}; CREATE INDEX ON {TARGET} (n);"
 
 

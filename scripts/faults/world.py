@@ -16,6 +16,9 @@ LEVELS = {
     "replica": {"wal_level": "replica"},
 }
 
+# The schema of what trials compare with.
+REFERENCE = "reference"
+
 CHECKSUM = "SELECT count(*), sum(hashtextextended(t::text, 0)) FROM {table} t"
 
 
