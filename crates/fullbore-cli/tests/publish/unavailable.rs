@@ -1,7 +1,7 @@
 //! Servers that take no writes for a moment, and sessions that are ended while rows are published: both are
 //! waited for, and what is published is published once.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fullbore_testing::replica::Copied;
 use fullbore_testing::{TestDatabase, TestServer, shared_or_skip, start_or_skip};
@@ -82,6 +82,30 @@ fn a_standby_is_refused_before_a_row_moves() {
         for words in ["the server is a standby", "target_session_attrs=read-write"] {
             assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
         }
+    }
+}
+
+#[test]
+fn a_session_that_is_ended_again_and_again_while_it_publishes_is_opened_again() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = prepared(&database, &files);
+    for way in [&REPLACE, &ATOMIC] {
+        way.make(&database);
+        let mut gate = Gate::at(&database, Moment::Publishes);
+        let args = [&way.args()[..], &["--retry-for", "40"]].concat();
+        let child = files.start_load(database.url(), &file, way.name, &args);
+        gate.wait();
+        let until = Instant::now() + Duration::from_secs(4);
+        while Instant::now() < until {
+            gate.terminate_waiting();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        gate.open(&database);
+        assert_loaded(&end_of(child));
+        assert_same(&database, way.name, "plain");
+        assert_no_leftovers(&database);
     }
 }
 

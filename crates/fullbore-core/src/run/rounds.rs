@@ -7,12 +7,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::lines_before;
 use super::rejects::{self, Rejects, remove_saved};
 use super::retrace::{self, Retraced};
-use super::retry::Patience;
+use super::retry::{LOOK_MS, Patience};
 use super::schedule::{Refused, Schedule};
 use super::verify::{self, Verified};
 use super::{Outcome, Scene, load};
@@ -54,6 +54,7 @@ impl Rounds<'_> {
             });
             let began = Instant::now();
             self.clocks.streams.iter().for_each(|clock| clock.set_aside());
+            self.rest(progress.pause(self.plan.continuity.patience))?;
             standing = self.attempt().map_err(|error| caused_by(Some(&lost), error))?;
             push_phase(outcome, "reconnect", began);
         }
@@ -109,6 +110,17 @@ impl Rounds<'_> {
         let patience = Patience::new(self.plan.continuity.patience, &has_ended);
         let standing = patience.insist(|| self.destination.attempt(self.plan));
         standing.map_err(|error| self.or_interrupted(error))
+    }
+
+    fn rest(&self, pause: Duration) -> Result<()> {
+        let until = Instant::now() + pause;
+        while Instant::now() < until {
+            if self.is_interrupted() {
+                return Err(Error::Interrupted);
+            }
+            std::thread::sleep(Duration::from_millis(LOOK_MS));
+        }
+        Ok(())
     }
 
     /// Whoever stops a run that waits for its server wants to read that it stopped.
@@ -356,5 +368,14 @@ impl Progress {
         }
         self.committed = committed;
         self.rounds_without < ROUNDS_WITHOUT_PROGRESS_MAX
+    }
+
+    /// How long the next round is put off: what ends each of them may pass in the time that a server which
+    /// is gone would be waited for. The second one is not, each later one twice as long as the one before.
+    fn pause(&self, patience: Duration) -> Duration {
+        match ROUNDS_WITHOUT_PROGRESS_MAX.saturating_sub(self.rounds_without) {
+            left if self.rounds_without > 1 => patience / 2_u32.pow(left + 1),
+            _ => Duration::ZERO,
+        }
     }
 }
