@@ -22,6 +22,8 @@ fn json_is_one_object_on_stdout_and_the_record_agrees() {
     assert_eq!((said["rows"].as_u64(), said["rejected"].as_u64()), (Some(2), Some(1)));
     assert_eq!(said["method"], "copy");
     assert!(said["bytes_per_second"].as_f64().expect("a number") > 0.0);
+    let destination = said["destination"].as_str().expect("text");
+    assert!(destination.starts_with("postgresql://"), "{destination}");
 
     let listed = files.fullbore(&["runs", "list", "--json"]);
     let runs: serde_json::Value = serde_json::from_str(&listed.stdout).expect("JSON");
@@ -29,6 +31,8 @@ fn json_is_one_object_on_stdout_and_the_record_agrees() {
     assert_eq!(runs[0]["state"], "loaded");
     assert_eq!(runs[0]["rows"], 2);
     assert_eq!(runs[0]["rejected"], 1);
+    let listed = files.fullbore(&["runs", "list"]).stdout;
+    assert!(listed.contains(&format!(" t from {file} to {destination}")), "{listed}");
     let shown = files.fullbore(&["runs", "show", "last"]);
     assert!(shown.stdout.contains("loaded 2 rows, 1 rejected"), "{}", shown.stdout);
     assert_eq!(files.fullbore(&["runs", "show", "../../etc"]).code, 2);
