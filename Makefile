@@ -65,7 +65,7 @@ screenshots: build browser
 	$(BIN)/python scripts/screenshots.py docs/images
 
 # Networks that are cut wait for minutes until servers notice: `make faults` has them.
-FAULTS_SHORT := kill,terminate,restart,interrupt,source,disk,ddl,writer,spelled,limits,late,zombie,two
+FAULTS_SHORT := kill,terminate,restart,interrupt,source,disk,late
 test: build servers browser
 	cargo test --workspace --quiet --no-fail-fast
 	scripts/test_neon.sh
