@@ -4,6 +4,7 @@
 mod common;
 
 mod run_ids;
+mod search_path;
 
 /// The schema of the ledger, where none is named.
 const LEDGER: &str = "fullbore";

@@ -9,6 +9,7 @@ use fullbore_core::job::Publish;
 use super::check::{self, Missing};
 use super::{Descriptor, PROTOCOL};
 use crate::catalog;
+use crate::connection::session::path::OF_ROLE;
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_literal};
 use crate::encode_direct::MAXALIGN;
 use crate::error::{failed, refused};
@@ -75,7 +76,7 @@ fn describe_new(
     name: &QualifiedName,
 ) -> Result<Descriptor> {
     if let Some(create) = &target.create {
-        session.execute(create).map_err(failed)?;
+        session.execute(&format!("{OF_ROLE}{create}")).map_err(failed)?;
     }
     if target.publish == Publish::Partitions {
         session.execute(&partitions::like(target.name(), name, "", "")).map_err(failed)?;

@@ -7,6 +7,7 @@ use fullbore_core::plan::Plan;
 
 use super::ours;
 use crate::catalog::Column;
+use crate::connection::session::path::OF_ROLE;
 use crate::connection::{Session, quote_identifier};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
@@ -72,7 +73,7 @@ pub fn show(
     ours(session, &staging, &target.relation)?;
     let inserted = session
         .execute(&format!(
-            "INSERT INTO {} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {staging}",
+            "{OF_ROLE}INSERT INTO {} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {staging}",
             target.name()
         ))
         .map_err(|error| failed_while(error, &format!("appending to {}", target.name())))?;

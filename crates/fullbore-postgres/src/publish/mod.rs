@@ -23,6 +23,7 @@ use fullbore_core::job::{Publish, Verify};
 use fullbore_core::plan::Plan;
 
 use crate::catalog::{self, Relation};
+use crate::connection::session::path;
 use crate::connection::{QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse, refused};
@@ -110,7 +111,7 @@ const BEGIN: &str = "BEGIN; SELECT pg_logical_emit_message(true, 'fullbore', 'th
 const LOG: &str = "SELECT pg_logical_emit_message(true, 'fullbore', 'the end of a run')";
 
 fn commit(session: &mut Session) -> Result<()> {
-    session.execute("COMMIT").map_err(failed)?;
+    session.execute(path::COMMIT).map_err(failed)?;
     Ok(())
 }
 
