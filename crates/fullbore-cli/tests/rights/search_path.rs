@@ -157,6 +157,7 @@ fn what_a_table_runs_sees_the_path_of_the_role() {
     }
     assert_eq!(database.psql("SELECT count(DISTINCT number) FROM app.t"), "100");
     // One by one, on the server.
+    database.psql("DROP TRIGGER see_late ON app.t");
     let file = files.write("rows.csv", "1\n4\n5\n11\n6\n");
     let args = ["--header", "none", "--columns", "k", "--max-rejects", "2"];
     let rejected = files.load_at(&url, &file, "t", &args);

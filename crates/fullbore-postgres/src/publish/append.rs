@@ -5,7 +5,7 @@
 use fullbore_core::error::Result;
 use fullbore_core::plan::Plan;
 
-use super::ours;
+use super::{hidden, ours};
 use crate::catalog::Column;
 use crate::connection::session::path::OF_ROLE;
 use crate::connection::{Session, quote_identifier};
@@ -33,6 +33,7 @@ pub fn prepare(session: &mut Session, plan: &Plan, table: usize, target: &Target
         let column = quote_identifier(&column.name).map_err(failed)?;
         sql.push_str(&format!("; ALTER TABLE {staging} ALTER {column} DROP NOT NULL"));
     }
+    sql.push_str(&format!("; {}", hidden::hide(&staging.to_string()).map_err(failed)?));
     session.execute(&sql).map_err(failed)?;
     Ok(())
 }

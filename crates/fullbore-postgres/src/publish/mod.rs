@@ -5,6 +5,7 @@
 pub mod append;
 pub mod exclusion;
 pub mod existing;
+pub(crate) mod hidden;
 pub mod indexes;
 pub mod locking;
 pub mod made;
