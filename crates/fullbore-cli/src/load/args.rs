@@ -155,7 +155,7 @@ pub struct LoadArgs {
     /// Go on with the last run of this job where it stopped; begin one where there is none
     #[arg(long)]
     pub resume: bool,
-    /// The schema that keeps which pieces are committed [default: fullbore]
+    /// The schema that keeps which pieces are committed [default: fullbore_ledger]
     #[arg(long, value_name = "NAME", conflicts_with = "no_ledger")]
     pub ledger_schema: Option<String>,
     /// Keep no ledger in the database: the run can't be resumed

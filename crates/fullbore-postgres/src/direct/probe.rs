@@ -93,8 +93,11 @@ pub fn descriptor(
     session: &mut Session,
     table: &QualifiedName,
 ) -> Result<Descriptor, ConnectionError> {
+    let function = check::descriptor_function(session)?.ok_or_else(|| {
+        ConnectionError::usage("the extension's function descriptor(regclass) is not there")
+    })?;
     let rows = session.query(&format!(
-        "SELECT fullbore.descriptor({}::pg_catalog.regclass) AS descriptor",
+        "SELECT {function}({}::pg_catalog.regclass) AS descriptor",
         quote_literal(&table.to_string())?
     ))?;
     let text = rows.first().and_then(|row| row.get("descriptor")).unwrap_or_default();
