@@ -11,7 +11,7 @@ RUST_SOURCES := $(shell find crates -type f) Cargo.toml Cargo.lock \
 	$(shell find extension -name '*.[ch]' -o -name '*.sql' -o -name '*.control') extension/Makefile
 PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*.pyi python/fullbore/py.typed)
 
-.PHONY: help build wheel demo test lint bench fuzz faults soak pipe clean servers browser screenshots
+.PHONY: help build wheel demo test lint bench fuzz faults neighbour soak pipe clean servers browser screenshots
 
 help:
 	@echo "make demo    build, load TPC-H into the embedded PostgreSQL, prove it equal to COPY"
@@ -22,6 +22,7 @@ help:
 	@echo "make bench   every peer beside us, raw figures under benchmarks/runs"
 	@echo "make fuzz    the fuzz targets, SECONDS=60 each"
 	@echo "make faults  loads struck at random moments and gone on with: kept under benchmarks/runs"
+	@echo "make neighbour  a hostile role with the documented grants, against a superuser, on 14 to 18"
 	@echo "make soak    loads, resumes and aborts for MINUTES=90, and whether anything grows"
 	@echo "make pipe    GIGABYTES=40 through one run, and whether its memory stays flat"
 
@@ -73,6 +74,7 @@ test: build servers browser
 	$(BIN)/python -m pytest --quiet -rs -n 2 --dist worksteal extension/test
 	$(BIN)/python scripts/faults/run.py --short --seed 1 --only $(FAULTS_SHORT)
 	$(BIN)/python scripts/faults/hosts.py
+	$(BIN)/python scripts/neighbour/run.py 18 --short
 
 lint: $(VENV)/.tools
 	cargo fmt --all --check
@@ -93,6 +95,9 @@ fuzz:
 FAULTS ?=
 faults: build
 	$(BIN)/python scripts/faults/run.py $(FAULTS)
+
+neighbour: build servers
+	$(BIN)/python scripts/neighbour/run.py
 
 MINUTES ?= 90
 GIGABYTES ?= 40

@@ -24,8 +24,8 @@ INDEXES = """
            count(*) FILTER (WHERE NOT indisvalid OR NOT indisready)
       FROM pg_index"""
 
-RUNS = "SELECT state, count(*) FROM fullbore.runs GROUP BY state"
-PIECES = "SELECT coalesce(sum(rows), 0), coalesce(sum(bytes), 0), count(*) FROM fullbore.pieces"
+RUNS = "SELECT state, count(*) FROM fullbore_ledger.runs GROUP BY state"
+PIECES = "SELECT coalesce(sum(rows), 0), coalesce(sum(bytes), 0), count(*) FROM fullbore_ledger.pieces"
 # Its own checkers; a partitioned table's leaves are what has storage.
 DAMAGE = """
     WITH leaves AS (SELECT relid FROM pg_partition_tree('{target}') WHERE isleaf)
@@ -108,8 +108,8 @@ def rejects(folder: Path, data: Data) -> None:
 
 def ledger_state(server: Server) -> tuple[str, int, int]:
     """State of the run that the ledger knows, its pieces and their bytes; no state without one."""
-    if server.sql("SELECT to_regclass('fullbore.runs') IS NULL") == "t":
+    if server.sql("SELECT to_regclass('fullbore_ledger.runs') IS NULL") == "t":
         return "", 0, 0
-    found = server.sql("SELECT state FROM fullbore.runs ORDER BY started DESC LIMIT 1")
+    found = server.sql("SELECT state FROM fullbore_ledger.runs ORDER BY started DESC LIMIT 1")
     _, size, pieces = server.sql(PIECES).split("|")
     return found, int(pieces), int(size)

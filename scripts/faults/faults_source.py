@@ -93,7 +93,7 @@ class SourceChanged(Fault):
         self.abort(trial)
 
     def abort(self, trial: Trial) -> None:
-        run = trial.setting.server.sql("SELECT run FROM fullbore.runs")
+        run = trial.setting.server.sql("SELECT run FROM fullbore_ledger.runs")
         arguments = ["runs", "abort", run, "--to", trial.setting.url]
         aborted = Command(trial.setting.home, arguments).end()
         is_piecewise = trial.way.publish == "append" and not trial.atomic

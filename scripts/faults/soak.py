@@ -71,7 +71,7 @@ def one(trial: Trial, rng: random.Random) -> dict[str, object]:
     checks.sessions_have_ended(setting.server)
     state, _, _ = checks.ledger_state(setting.server)
     if what == "abort" and state in ("loading", "preparing"):
-        run = setting.server.sql("SELECT run FROM fullbore.runs")
+        run = setting.server.sql("SELECT run FROM fullbore_ledger.runs")
         aborted = Command(setting.home, ["runs", "abort", run, "--to", setting.url]).end()
         stays = trial.way.publish == "append" and not trial.atomic
         checks.require(aborted.code == LOADED or stays, f"abort: {aborted.code}: {aborted.said}")

@@ -196,5 +196,5 @@ def clean(server: Server) -> None:
     strays = checks.strays_of(server)
     if strays:
         server.sql(f"DROP TABLE {strays} CASCADE")
-    if server.sql("SELECT to_regclass('fullbore.runs') IS NOT NULL") == "t":
-        server.sql("DELETE FROM fullbore.runs")
+    if server.sql("SELECT to_regclass('fullbore_ledger.runs') IS NOT NULL") == "t":
+        server.sql("DELETE FROM fullbore_ledger.runs")

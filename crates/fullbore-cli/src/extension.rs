@@ -203,7 +203,7 @@ fn check(url: &str) -> Result<Ended> {
     };
     let options =
         ConnectionOptions::resolve(Some(url), &Environment::of_process()).map_err(refused)?;
-    let mut session = Session::connect(&options).map_err(refused)?;
+    let mut session = Session::connect(&options).map_err(refused)?.pinned();
     let missing = check::missing(&mut session).map_err(refused)?;
     if missing.is_empty() {
         // That it can be loaded into this server is shown by loading it.

@@ -1,6 +1,7 @@
 //! `--log-file`: what a run does, line by line with its time, for those who look afterwards.
 
 use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -12,6 +13,8 @@ pub fn open(path: &Path) -> Result<()> {
     let file = OpenOptions::new()
         .create(true)
         .append(true)
+        // It quotes statements and with them values of rows.
+        .mode(0o600)
         .open(path)
         .map_err(|source| Error::Write { path: path.to_owned(), source })?;
     tracing_subscriber::fmt()

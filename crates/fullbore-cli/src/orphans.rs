@@ -37,7 +37,7 @@ fn look(url: &str) -> Result<Found> {
     };
     let options =
         ConnectionOptions::resolve(Some(url), &Environment::of_process()).map_err(refused)?;
-    find(&mut Session::connect(&options).map_err(refused)?)
+    find(&mut Session::connect(&options).map_err(refused)?.pinned())
 }
 
 fn print(found: &Found) -> io::Result<()> {

@@ -4,7 +4,7 @@ use fullbore_core::ceilings::Achieved;
 use fullbore_core::diagnose::{Limit, Verdict};
 use fullbore_core::job::Verify;
 use fullbore_core::parse::Counts;
-use fullbore_core::plan::Plan;
+use fullbore_core::plan::{Continuity, Plan};
 use fullbore_core::run::Outcome;
 use fullbore_core::run::verify::Verified;
 use fullbore_postgres::ledger::runs::LedgerRun;
@@ -49,6 +49,9 @@ pub struct JsonSummary<'a> {
     destination: &'a str,
     /// It stopped, and can be resumed.
     pub resumable: bool,
+    /// Why no ledger was kept, where none was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_ledger: Option<&'a str>,
     /// How long it held still, where `--pause-when` made it.
     paused_seconds: f64,
     /// Which part of a load of several hosts it is, and the parts that it waits for.
@@ -102,6 +105,7 @@ impl<'a> JsonSummary<'a> {
             error,
             destination: &plan.destination,
             resumable: false,
+            no_ledger: no_ledger(plan),
             paused_seconds: outcome.paused_seconds,
             part: plan.continuity.part.as_ref().map(|part| part.spec.to_string()),
             waits_for: Vec::new(),
@@ -111,6 +115,12 @@ impl<'a> JsonSummary<'a> {
     pub fn print(&self) {
         print_json(self);
     }
+}
+
+/// Why no ledger was kept, where it is the server that let none be kept.
+fn no_ledger(plan: &Plan) -> Option<&str> {
+    let Continuity { is_unkept, reason, .. } = &plan.continuity;
+    is_unkept.then_some(reason.as_str())
 }
 
 /// Bytes per second of what this process has loaded.
@@ -229,6 +239,9 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
         for left in &verified.not_counted {
             tell!("  not counted in the table: {left}");
         }
+    }
+    if let Some(reason) = no_ledger(plan) {
+        tell!("no ledger was kept: {reason}");
     }
     let rate = bytes(rate(outcome) as u64);
     if outcome.rows_before > 0 {

@@ -48,10 +48,14 @@ fn a_role_that_may_not_make_it_loads_all_the_same_and_is_told() {
         assert_eq!(database.psql("SELECT count(*) FROM \"its Own\".pieces"), "1");
         assert_loaded(&files.load(&database, &file, "t", &NO_HEADER));
         let refused = files.load_at(&url, &file, "t", &resume);
-        assert!(refused.stderr.contains("may not use schema fullbore"), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("may not use schema fullbore_ledger"),
+            "{}",
+            refused.stderr
+        );
         database.psql(&format!(
-            "GRANT USAGE ON SCHEMA fullbore TO {role}; GRANT SELECT, INSERT, UPDATE, DELETE ON \
-             fullbore.runs, fullbore.pieces, fullbore.pieces_unlogged TO {role}"
+            "GRANT USAGE ON SCHEMA fullbore_ledger TO {role}; GRANT SELECT, INSERT, UPDATE, DELETE ON \
+             fullbore_ledger.runs, fullbore_ledger.pieces, fullbore_ledger.pieces_unlogged TO {role}"
         ));
         // What another role's run claims to have loaded is not taken for loaded.
         let others = files.load_at(&url, &file, "t", &resume);
@@ -85,15 +89,16 @@ fn nothing_is_made_where_it_is_not_wanted_or_of_no_use() {
     assert_loaded(&files.load(&database, &file, "t", &NO_HEADER));
     let refused = files.load(&database, &file, "t", &["--header", "none", "--resume"]);
     assert!(refused.stderr.contains("would replicate the ledger"), "{}", refused.stderr);
-    assert_eq!(database.psql("SELECT to_regnamespace('fullbore')"), "");
+    assert_eq!(database.psql("SELECT to_regnamespace('fullbore_ledger')"), "");
     assert_eq!(database.psql("SELECT sum(a) FROM t"), "4");
     // A schema of that name that holds something else is left alone.
     database
-        .psql("DROP PUBLICATION everything; CREATE SCHEMA fullbore; CREATE TABLE fullbore.runs ()");
+        .psql("DROP PUBLICATION everything; CREATE SCHEMA fullbore_ledger; CREATE TABLE fullbore_ledger.runs ()");
     assert_loaded(&files.load(&database, &file, "t", &NO_HEADER));
     assert_eq!(
-        database
-            .psql("SELECT count(*) FROM pg_class WHERE relnamespace = 'fullbore'::regnamespace"),
+        database.psql(
+            "SELECT count(*) FROM pg_class WHERE relnamespace = 'fullbore_ledger'::regnamespace"
+        ),
         "1"
     );
 }
@@ -122,7 +127,7 @@ fn behind_a_pooler_there_is_none() {
         assert!(refused.stderr.contains("connect to the server itself"), "{}", refused.stderr);
     }
     assert_eq!(database.psql("SELECT sum(a) FROM t"), "6");
-    assert_eq!(database.psql("SELECT to_regnamespace('fullbore')"), "");
+    assert_eq!(database.psql("SELECT to_regnamespace('fullbore_ledger')"), "");
 }
 
 #[test]
@@ -145,12 +150,12 @@ fn it_lives_beside_the_extension_whichever_comes_first() {
             database.psql("CREATE EXTENSION fullbore");
         }
         load();
-        let pieces = "SELECT count(*) FROM fullbore.pieces";
+        let pieces = "SELECT count(*) FROM fullbore_ledger.pieces";
         assert_eq!(database.psql(pieces), "2");
-        // The ledger is not dropped with the extension, even if that had made the schema.
+        // The ledger is not dropped with the extension.
         database.psql("DROP EXTENSION fullbore");
         assert_eq!(database.psql(pieces), "2");
-        database.psql("DROP TABLE fullbore.pieces_unlogged, fullbore.pieces, fullbore.runs");
+        database.psql("DROP SCHEMA fullbore_ledger CASCADE");
         load();
         assert_eq!(database.psql(pieces), "1");
     }

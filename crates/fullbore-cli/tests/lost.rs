@@ -269,13 +269,13 @@ fn a_run_with_rejects_that_has_ended_is_not_stuck_after_a_crash() {
     let args = ["--header", "none", "--max-rejects", "1", "--publish", "replace"];
     assert_eq!(files.load(&database, &file, "t", &args).code, 3);
     cluster.crash_and_restart();
-    assert_eq!(database.psql("SELECT state FROM fullbore.runs"), "finished");
+    assert_eq!(database.psql("SELECT state FROM fullbore_ledger.runs"), "finished");
     // A standby that took the server's place may lack the end all the same.
-    database.psql("UPDATE fullbore.runs SET state = 'published'");
+    database.psql("UPDATE fullbore_ledger.runs SET state = 'published'");
     let rejects = files.read_ending(".rejected.jsonl");
     let output = files.fullbore(&["runs", "resume", "last"]);
     assert_eq!(output.code, 3, "{}", output.stderr);
-    assert_eq!(database.psql("SELECT state FROM fullbore.runs"), "finished");
+    assert_eq!(database.psql("SELECT state FROM fullbore_ledger.runs"), "finished");
     assert_eq!(database.psql("SELECT count(*) FROM t"), "2");
     assert_eq!(files.read_ending(".rejected.jsonl"), rejects);
 }

@@ -94,7 +94,7 @@ fn a_table_that_is_gone_is_loaded_again() {
     assert_eq!(count(&database, "t"), "3");
     // What was published and only lacks its end is held to its target too.
     database.psql(
-        "UPDATE fullbore.runs SET state = 'published'; DROP TABLE t; CREATE TABLE t (c1 int)",
+        "UPDATE fullbore_ledger.runs SET state = 'published'; DROP TABLE t; CREATE TABLE t (c1 int)",
     );
     let refused = files.load(&database, &file, "t", &create);
     assert_eq!(refused.code, REFUSED, "{}", refused.stderr);

@@ -78,7 +78,7 @@ fn make(database: &TestDatabase<'_>, publish: &[&str]) {
 fn assert_together(database: &TestDatabase<'_>) {
     assert_same(database, "together", "plain");
     assert_no_leftovers(database);
-    let states = database.psql("SELECT state, count(*) FROM fullbore.runs GROUP BY state");
+    let states = database.psql("SELECT state, count(*) FROM fullbore_ledger.runs GROUP BY state");
     assert_eq!(states, "finished|3");
     assert_eq!(database.psql("SELECT count(*) FROM pg_index WHERE NOT indisvalid"), "0");
 }
@@ -112,7 +112,7 @@ fn the_last_part_shows_the_rows_of_all() {
         assert_loaded(&output);
         assert!(!output.stderr.contains("is loaded;"), "{}", output.stderr);
         assert_together(&database);
-        database.psql("DELETE FROM fullbore.runs");
+        database.psql("DELETE FROM fullbore_ledger.runs");
     }
 }
 
@@ -133,7 +133,7 @@ fn parts_at_once_publish_once() {
         assert_together(&database);
         // The same again is another load, since nobody asked for --resume.
         assert_loaded(&hosts.files[0].0.fullbore(&["runs", "list", "--to", database.url()]));
-        database.psql("DELETE FROM fullbore.runs");
+        database.psql("DELETE FROM fullbore_ledger.runs");
     }
 }
 
@@ -147,7 +147,7 @@ fn a_killed_part_is_gone_on_with() {
     assert_loaded(&hosts.load(&database, 0, "1/1", REPLACE));
     for publish in [REPLACE, ATOMIC, PARTITIONS] {
         for at in [Moment::PieceBegins(1), Moment::PieceCommits(1)] {
-            database.psql("DELETE FROM fullbore.runs");
+            database.psql("DELETE FROM fullbore_ledger.runs");
             make(&database, publish);
             assert_loaded(&hosts.load(&database, 0, "1/3", publish));
             let mut gate = Gate::at(&database, at);
@@ -180,7 +180,7 @@ fn a_publish_that_was_killed_is_made_by_any_host() {
     make(&database, REPLACE);
     assert_loaded(&hosts.load(&database, 0, "1/1", REPLACE));
     for publish in [REPLACE, PARTITIONS] {
-        database.psql("DELETE FROM fullbore.runs");
+        database.psql("DELETE FROM fullbore_ledger.runs");
         make(&database, publish);
         assert_loaded(&hosts.load(&database, 0, "1/3", publish));
         assert_loaded(&hosts.load(&database, 1, "2/3", publish));
@@ -243,8 +243,9 @@ fn ranges_that_overlap_are_refused_before_a_row_moves() {
     let output = hosts.load(&database, 1, "2/2", PARTITIONS);
     assert_ne!(output.code, 0, "{}", output.stderr);
     assert!(output.stderr.contains("overlap"), "{}", output.stderr);
-    let runs =
-        database.psql("SELECT part, state FROM fullbore.parts JOIN fullbore.runs USING (run)");
+    let runs = database.psql(
+        "SELECT part, state FROM fullbore_ledger.parts JOIN fullbore_ledger.runs USING (run)",
+    );
     assert_eq!(runs, "1|loading");
 }
 
@@ -268,7 +269,7 @@ fn hosts_whose_keys_take_turns_make_partitions() {
         assert_loaded(&files.load(&database, &all, "together", &args));
     }
     assert_same(&database, "together", "plain");
-    assert_eq!(database.psql("SELECT count(*) FROM fullbore.pieces"), "6");
+    assert_eq!(database.psql("SELECT count(*) FROM fullbore_ledger.pieces"), "6");
     assert_no_leftovers(&database);
 }
 
@@ -284,7 +285,7 @@ fn an_abort_takes_all_parts_back() {
         let aborted = hosts.files[1].0.fullbore(&["runs", "abort", "last"]);
         let kept = publish == APPEND;
         assert_eq!(aborted.code, if kept { STOPPED } else { 0 }, "{}", aborted.stderr);
-        assert_eq!(database.psql("SELECT count(*) FROM fullbore.runs"), "0");
+        assert_eq!(database.psql("SELECT count(*) FROM fullbore_ledger.runs"), "0");
         let left = database.psql("SELECT count(*) FROM together");
         assert_eq!(left, if kept { "50000" } else { "0" });
         assert_no_leftovers(&database);
@@ -335,16 +336,16 @@ fn what_an_abort_could_not_drop_is_not_loaded_into() {
         }
         reader.execute("COMMIT").expect("read");
         // By its own id: those that were refused came to nothing.
-        let run = database.psql("SELECT run FROM fullbore.runs");
+        let run = database.psql("SELECT run FROM fullbore_ledger.runs");
         assert_loaded(&hosts.files[0].0.fullbore(&["runs", "abort", &run]));
         assert_no_leftovers(&database);
         // A table of that name that nobody knows of, as an abort once could leave.
         assert_loaded(&hosts.load(&database, 0, "1/3", publish));
-        database.psql("DELETE FROM fullbore.runs");
+        database.psql("DELETE FROM fullbore_ledger.runs");
         for (host, part) in ["1/3", "2/3", "3/3"].into_iter().enumerate() {
             assert_loaded(&hosts.load(&database, host, part, publish));
         }
         assert_together(&database);
-        database.psql("DELETE FROM fullbore.runs");
+        database.psql("DELETE FROM fullbore_ledger.runs");
     }
 }

@@ -178,7 +178,7 @@ fn silent_pipes_are_not_waited_for_in_vain() {
     let mut asking = common::held::session(database.url());
     common::held::wait_for("session that loads", || {
         let loading =
-            "SELECT FROM pg_stat_activity WHERE query LIKE 'COPY%' AND pid <> pg_backend_pid()
+            "SELECT FROM pg_stat_activity WHERE query LIKE '%COPY%' AND pid <> pg_backend_pid()
                           AND datname = current_database()";
         !asking.query(loading).expect("answered").is_empty()
     });

@@ -32,8 +32,7 @@ fn rate(stage: &Value) -> f64 {
 
 /// Nothing of a measurement is there, and nothing was loaded.
 fn is_clean(database: &TestDatabase<'_>) {
-    let left =
-        "SELECT count(*) FROM pg_namespace WHERE nspname ~ 'preflight' OR nspname = 'fullbore'";
+    let left = "SELECT count(*) FROM pg_namespace WHERE nspname ~ 'preflight' OR nspname = 'fullbore_ledger'";
     assert_eq!(database.psql(left), "0");
     let left = "SELECT count(*) FROM pg_class WHERE relname ~ '_fb_'";
     assert_eq!(database.psql(left), "0");

@@ -40,7 +40,10 @@ fn is_clean(database: &TestDatabase<'_>) {
     let left = "SELECT count(*) FROM pg_namespace WHERE nspname ~ 'preflight'";
     assert_eq!(database.psql(left), "0");
     assert_eq!(database.psql("SELECT count(*) FROM shape"), "0");
-    assert_eq!(database.psql("SELECT count(*) FROM pg_namespace WHERE nspname = 'fullbore'"), "0");
+    assert_eq!(
+        database.psql("SELECT count(*) FROM pg_namespace WHERE nspname = 'fullbore_ledger'"),
+        "0"
+    );
 }
 
 #[test]

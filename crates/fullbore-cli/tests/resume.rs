@@ -38,7 +38,8 @@ fn kill_and_resume(database: &TestDatabase<'_>, files: &Files, file: &str, way: 
     assert_same(database, way.name, "plain");
     assert_no_leftovers(database);
     assert!(ledger(database, way.name).starts_with("finished|"), "{}", ledger(database, way.name));
-    let unfinished = database.psql("SELECT count(*) FROM fullbore.runs WHERE state <> 'finished'");
+    let unfinished =
+        database.psql("SELECT count(*) FROM fullbore_ledger.runs WHERE state <> 'finished'");
     assert_eq!(unfinished, "0");
     // And once more there is nothing to do.
     let again = files.load(database, file, way.name, &way.resume_args());
@@ -136,11 +137,11 @@ fn committed_pieces_are_not_repeated() {
     kill(child);
     gate.open(&database);
     assert_eq!(ledger(&database, "parted"), "loading|2");
-    let before = database.psql("SELECT string_agg(piece || ' ' || xid_from, ',' ORDER BY xid_from) FROM fullbore.pieces JOIN fullbore.runs USING (run) WHERE state = 'loading'");
+    let before = database.psql("SELECT string_agg(piece || ' ' || xid_from, ',' ORDER BY xid_from) FROM fullbore_ledger.pieces JOIN fullbore_ledger.runs USING (run) WHERE state = 'loading'");
     // By its id, from another folder, with other options of speed.
     let output = files.fullbore(&["runs", "resume", "last", "--streams", "2"]);
     assert_loaded(&output);
-    let after = database.psql("SELECT string_agg(piece || ' ' || xid_from, ',' ORDER BY xid_from) FROM fullbore.pieces WHERE run = (SELECT run FROM fullbore.runs ORDER BY started DESC LIMIT 1)");
+    let after = database.psql("SELECT string_agg(piece || ' ' || xid_from, ',' ORDER BY xid_from) FROM fullbore_ledger.pieces WHERE run = (SELECT run FROM fullbore_ledger.runs ORDER BY started DESC LIMIT 1)");
     assert!(after.starts_with(&before) && after != before, "{before} became {after}");
     assert_same(&database, "parted", "plain");
     let shown = files.fullbore(&["runs", "show", "last"]).stdout;
@@ -295,12 +296,14 @@ fn a_changed_source_or_target_is_refused_with_what_changed() {
         .set_modified(times)
         .expect("set");
     database.psql(
-        "CREATE TABLE saved AS SELECT run, pieces FROM fullbore.runs;
-         UPDATE fullbore.runs SET pieces = regexp_replace(pieces, '\"end\":', '\"end\":1')
+        "CREATE TABLE saved AS SELECT run, pieces FROM fullbore_ledger.runs;
+         UPDATE fullbore_ledger.runs SET pieces = regexp_replace(pieces, '\"end\":', '\"end\":1')
           WHERE state = 'loading'",
     );
     refused("don't cover");
-    database.psql("UPDATE fullbore.runs r SET pieces = s.pieces FROM saved s WHERE s.run = r.run");
+    database.psql(
+        "UPDATE fullbore_ledger.runs r SET pieces = s.pieces FROM saved s WHERE s.run = r.run",
+    );
     // Put back as it was, it goes on; and says that it can't know whether the content is the same.
     let output = files.load(&database, &file, "replaced", &REPLACE.resume_args());
     assert_loaded(&output);

@@ -40,7 +40,7 @@ fn an_aborted_run_does_not_come_back_to_life() {
         let rows = database.psql("SELECT count(*) > 0, count(*) = count(DISTINCT k) FROM t");
         assert_eq!(rows, if kept { "t|t" } else { "f|t" });
         assert_eq!(
-            database.psql("SELECT count(*) FROM fullbore.runs WHERE state <> 'finished'"),
+            database.psql("SELECT count(*) FROM fullbore_ledger.runs WHERE state <> 'finished'"),
             "0"
         );
         assert_no_leftovers(&database);
@@ -142,7 +142,7 @@ fn a_table_that_somebody_else_made_meanwhile_is_not_dropped() {
         assert_eq!(database.psql("SELECT k, v FROM t"), "7|ours");
         assert_no_leftovers(&database);
         if ledger {
-            assert_eq!(database.psql("SELECT count(*) FROM fullbore.runs"), "0");
+            assert_eq!(database.psql("SELECT count(*) FROM fullbore_ledger.runs"), "0");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What the server's catalog says of a target.
 
+use crate::connection::session::path::OF_ROLE;
 use crate::connection::{ConnectionError, QualifiedName, Row, Session, quote_literal};
 use crate::types::CatalogType;
 
@@ -67,12 +68,26 @@ fn flag(row: &Row, name: &str) -> bool {
     row.get(name) == Some("t")
 }
 
-/// Looks a table up as the session's search path finds it; `None` where there is none.
+/// Which table a name without a schema is, by the role's own search path.
+fn resolved(session: &mut Session, name: &QualifiedName) -> Result<String, ConnectionError> {
+    let literal = quote_literal(&name.to_string())?;
+    if name.schema().is_some() {
+        return Ok(format!("to_regclass({literal})"));
+    }
+    let rows = session.query(&format!(
+        "{OF_ROLE}SELECT pg_catalog.to_regclass({literal})::pg_catalog.oid AS oid"
+    ))?;
+    let oid = rows.first().and_then(|row| row.get("oid")?.parse::<u32>().ok());
+    Ok(oid.map_or_else(|| "NULL::oid".to_owned(), |oid| format!("{oid}::oid")))
+}
+
+/// Looks a table up, by the role's own search path where its schema is not named; `None` where there is
+/// none.
 pub fn relation(
     session: &mut Session,
     name: &QualifiedName,
 ) -> Result<Option<Relation>, ConnectionError> {
-    let literal = quote_literal(&name.to_string())?;
+    let oid = resolved(session, name)?;
     let found = session.query(&format!(
         "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relowner,
                 c.relowner = (SELECT oid FROM pg_roles WHERE rolname = current_user) AS is_mine,
@@ -95,7 +110,7 @@ pub fn relation(
            FROM pg_class c
            JOIN pg_namespace n ON n.oid = c.relnamespace
            LEFT JOIN pg_partitioned_table p ON p.partrelid = c.oid
-          WHERE c.oid = to_regclass({literal})"
+          WHERE c.oid = {oid}"
     ))?;
     let Some(row) = found.first() else { return Ok(None) };
     let oid: u32 = number(row, "oid");

@@ -192,7 +192,9 @@ impl Postgres {
     pub(crate) fn marked_session_now(&self) -> Result<Session> {
         let mut session = self.session_now()?;
         if let Some(ledger) = self.ledger() {
-            locks::settle(&mut session, Some(&ledger.run_id)).map_err(failed)?;
+            let run_id = &ledger.run_id;
+            let marked = locks::settle(&mut session, Some(run_id));
+            marked.map_err(|error| locks::not_marked(&mut session, error, run_id))?;
         }
         Ok(session)
     }

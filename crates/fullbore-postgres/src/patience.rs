@@ -30,9 +30,9 @@ pub const ON_SERVER: &str = "SET tcp_keepalives_idle = 20; SET tcp_keepalives_in
 const PLAINLY: &str =
     "SET client_min_messages = notice; SET default_transaction_isolation = 'read committed'";
 
-/// A session of which neither end waits for ever.
+/// A session of which neither end waits for ever, and whose statements see the server's own objects alone.
 pub fn connect(options: &ConnectionOptions) -> Result<Session, ConnectionError> {
-    let mut session = Session::connect(options)?;
+    let mut session = Session::connect(options)?.pinned();
     session.query(&format!("{ON_SERVER}{PLAINLY}"))?;
     Ok(session)
 }

@@ -5,6 +5,7 @@
 //! can't be wrong: types, triggers and constraints of every kind judge for themselves. It needs no
 //! round trip per row.
 
+use crate::connection::session::path::OF_ROLE;
 use crate::connection::{ConnectionError, Session, quote_literal};
 use crate::error::CORRUPTION;
 use crate::publish::partitions::RANGE_CHECK;
@@ -42,7 +43,10 @@ const REFUSED: &str = "pg_temp.fullbore_refused";
 
 /// Classes of errors that are a row's own fault: values, constraints, views' checks, and what
 /// functions and triggers raise. Anything else ends the loop, and so does a damaged table or index.
-const ITS_OWN_FAULT: &str = "('22', '23', '44', 'P0', 'XX')";
+const ITS_OWN_FAULT: &str = "'22', '23', '44', 'P0', 'XX'";
+
+/// The loop runs under the role's search path, since what the table asks of its rows does.
+const ONE_OF: &str = "OPERATOR(pg_catalog.=) ANY";
 
 /// Others that are its own fault where the input function of a type raises them: syntax, a name of no type
 /// or object, a table that is not there.
@@ -58,8 +62,9 @@ impl RowLoop<'_> {
         Ok(format!(
             "#variable_conflict use_column
              DECLARE
-                 r record; at int; given text; taken bigint := 0; added bigint;
-                 said_detail text; said_column text; said_constraint text; {declared}
+                 r pg_catalog.record; at int; given pg_catalog.text; taken bigint := 0; added bigint;
+                 said_detail pg_catalog.text; said_column pg_catalog.text;
+                 said_constraint pg_catalog.text; {declared}
              BEGIN
                  FOR r IN SELECT * FROM {source} ORDER BY {place} LOOP
                      BEGIN
@@ -67,14 +72,15 @@ impl RowLoop<'_> {
                          at := 0; given := NULL;
                          {insert};
                          GET DIAGNOSTICS added = ROW_COUNT;
-                         taken := taken + added;
+                         taken := taken OPERATOR(pg_catalog.+) added;
                      EXCEPTION WHEN OTHERS THEN
                          GET STACKED DIAGNOSTICS said_detail = PG_EXCEPTION_DETAIL,
                              said_column = COLUMN_NAME, said_constraint = CONSTRAINT_NAME;
-                         IF left(SQLSTATE, 2) NOT IN {ITS_OWN_FAULT}
-                            AND NOT (coalesce(at, 0) > 0 AND SQLSTATE IN ('{of_values}'))
-                            OR SQLSTATE IN ('{corruption}')
-                            OR said_constraint = {range_check} THEN
+                         IF NOT (pg_catalog.substr(SQLSTATE, 1, 2) {ONE_OF} (ARRAY[{ITS_OWN_FAULT}]))
+                            AND NOT (coalesce(at, 0) OPERATOR(pg_catalog.>) 0
+                                     AND SQLSTATE {ONE_OF} (ARRAY['{of_values}']))
+                            OR SQLSTATE {ONE_OF} (ARRAY['{corruption}'])
+                            OR said_constraint OPERATOR(pg_catalog.=) {range_check} THEN
                              RAISE;
                          END IF;
                          INSERT INTO {REFUSED} VALUES (r.{place}, at, given, SQLSTATE, SQLERRM,
@@ -92,7 +98,7 @@ impl RowLoop<'_> {
             "CREATE TEMP TABLE fullbore_refused (place bigint, at bigint, given text, code text,
                  message text, detail text, column_name text, constraint_name text) ON COMMIT DROP",
         )?;
-        session.execute(&format!("DO {}", quote_literal(&self.body()?)?))?;
+        session.execute(&format!("{OF_ROLE}DO {}", quote_literal(&self.body()?)?))?;
         let rows = session.query(&format!(
             "SELECT place, at, given, code, message, nullif(detail, '') AS detail,
                     nullif(column_name, '') AS column_name,

@@ -3,6 +3,7 @@
 use fullbore_core::parse::types::FieldType;
 
 use crate::connection::{ConnectionError, QualifiedName, quote_identifier};
+use crate::types::own_with_schema;
 
 /// A column to be made.
 #[derive(Debug, Clone)]
@@ -20,7 +21,10 @@ pub fn create_table(
 ) -> Result<String, ConnectionError> {
     let columns: Result<Vec<String>, ConnectionError> = columns
         .iter()
-        .map(|column| Ok(format!("    {} {}", quote_identifier(&column.name)?, column.type_name)))
+        .map(|column| {
+            let type_name = own_with_schema(column.type_name.trim());
+            Ok(format!("    {} {type_name}", quote_identifier(&column.name)?))
+        })
         .collect();
     let partition = match partition_by {
         Some(key) => format!(" PARTITION BY RANGE ({})", quote_identifier(key)?),

@@ -6,6 +6,7 @@ use fullbore_core::job::{Method, Publish};
 use fullbore_core::plan::Plan;
 
 use crate::catalog::{self, Column, Relation};
+use crate::connection::session::path::OF_ROLE;
 use crate::connection::{QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
 use crate::direct::choice::Direct;
@@ -150,8 +151,9 @@ impl Postgres {
             ));
         };
         session.execute("BEGIN").map_err(refused)?;
-        let described =
-            session.execute(create).and_then(|_| catalog::relation(&mut session, &name));
+        let described = session
+            .execute(&format!("{OF_ROLE}{create}"))
+            .and_then(|_| catalog::relation(&mut session, &name));
         session.execute("ROLLBACK").map_err(refused)?;
         let relation = described.map_err(refused)?.ok_or_else(|| {
             refuse(

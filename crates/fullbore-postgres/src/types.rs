@@ -17,6 +17,81 @@ pub struct CatalogType {
     pub element: Option<(Box<CatalogType>, u32)>,
 }
 
+/// Types of the grammar, or of more than one word: no search path is asked for them.
+const OF_GRAMMAR: [&str; 21] = [
+    "bigint",
+    "bit",
+    "boolean",
+    "char",
+    "character",
+    "dec",
+    "decimal",
+    "double",
+    "float",
+    "int",
+    "integer",
+    "interval",
+    "national",
+    "nchar",
+    "numeric",
+    "real",
+    "setof",
+    "smallint",
+    "time",
+    "timestamp",
+    "varchar",
+];
+
+/// A type's name as `format_type` writes it where the server's own objects alone are seen, so that it means
+/// the same under any search path.
+pub fn with_schema(name: &str) -> String {
+    let end = name.find(['(', '[', ' ']).unwrap_or(name.len());
+    let (word, is_quoted) = (&name[..end], name.starts_with('"'));
+    match name.contains('.') || !is_quoted && OF_GRAMMAR.contains(&word) {
+        true => name.to_owned(),
+        false => format!("pg_catalog.{name}"),
+    }
+}
+
+/// The server's own types that are written as one word, outside the grammar: a type of another schema may
+/// have their names.
+const OWN: [&str; 25] = [
+    "bool",
+    "bpchar",
+    "bytea",
+    "cidr",
+    "date",
+    "float4",
+    "float8",
+    "inet",
+    "int2",
+    "int4",
+    "int8",
+    "json",
+    "jsonb",
+    "jsonpath",
+    "macaddr",
+    "money",
+    "name",
+    "oid",
+    "point",
+    "text",
+    "timestamptz",
+    "timetz",
+    "uuid",
+    "varbit",
+    "xml",
+];
+
+/// A type's name as people write it; one of the server's own gets its schema.
+pub fn own_with_schema(name: &str) -> String {
+    let end = name.find(['(', '[', ' ']).unwrap_or(name.len());
+    match OWN.contains(&name[..end].to_ascii_lowercase().as_str()) {
+        true => format!("pg_catalog.{name}"),
+        false => name.to_owned(),
+    }
+}
+
 /// The header that a type modifier counts too (`VARHDRSZ`).
 const MODIFIER_HEADER: i32 = 4;
 
@@ -94,5 +169,22 @@ mod tests {
             numeric(((100 << 16) | 10) + 4),
             Some(FieldType::NumericText { limits: Some((100, 10)) })
         );
+    }
+
+    #[test]
+    fn types_mean_the_same_under_any_search_path() {
+        for (name, written) in [
+            ("text", "pg_catalog.text"),
+            ("text[]", "pg_catalog.text[]"),
+            ("\"char\"", "pg_catalog.\"char\""),
+            ("numeric(10,2)", "numeric(10,2)"),
+            ("timestamp(3) with time zone", "timestamp(3) with time zone"),
+            ("public.mood", "public.mood"),
+        ] {
+            assert_eq!(with_schema(name), written);
+        }
+        assert_eq!(own_with_schema("TEXT[]"), "pg_catalog.TEXT[]");
+        assert_eq!(own_with_schema("mood"), "mood");
+        assert_eq!(own_with_schema("varchar(3)"), "varchar(3)");
     }
 }

@@ -164,7 +164,7 @@ pub struct LoadArgs {
     #[arg(long, value_parser = if_loaded, value_name = "fail|skip|again",
           conflicts_with_all = ["no_ledger", "part"])]
     pub if_loaded: Option<IfLoaded>,
-    /// The schema that keeps which pieces are committed [default: fullbore]
+    /// The schema that keeps which pieces are committed [default: fullbore_ledger]
     #[arg(long, value_name = "NAME", conflicts_with = "no_ledger")]
     pub ledger_schema: Option<String>,
     /// Keep no ledger in the database: the run can't be resumed

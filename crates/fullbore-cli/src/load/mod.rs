@@ -185,6 +185,13 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
         log_file::open(path)?;
     }
     let to = Destinations::open(job)?;
+    let uses_default = !job.no_ledger && job.ledger_schema.is_none();
+    if let Some(postgres) = to.postgres().filter(|_| uses_default)
+        && let Some(said) = postgres.move_old_ledger()?
+        && !manner.quiet
+    {
+        tell!("note: {said}");
+    }
     let ask = Ask { resume: manner.resume, run: manner.run.as_deref(), loads: true };
     let mut standing = Standing::ask(job, to.postgres(), manner.resume)?;
     if let Some(postgres) = to.postgres().filter(|_| standing.continuity.is_resumable) {
@@ -198,6 +205,14 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
             // It ended before its first row.
             postgres.take_back(&standing.schema, &run)?;
         }
+    }
+    if let Some(hint) = standing.unkept.as_deref().filter(|_| !manner.quiet) {
+        let reason = &standing.continuity.reason;
+        let warning = format!(
+            "warning: no ledger is kept, so this load can't be resumed, and is not known to have \
+             happened if its last answer is lost: {reason}"
+        );
+        complain(&warning, Some(hint));
     }
     if let Some(wanted) = &manner.run {
         check_named(wanted, standing.earlier.as_ref())?;

@@ -36,6 +36,8 @@ pub struct Standing {
     pub(super) done: Option<LedgerRun>,
     /// The option that asks for a run that can be resumed, where one does.
     asked: &'static str,
+    /// What to do about it where the server, rather than the user or the job, is why no ledger is kept.
+    pub unkept: Option<String>,
 }
 
 /// What is to be done.
@@ -51,8 +53,12 @@ pub enum Course {
 impl Standing {
     /// Asks files and server; nothing is touched. `resume`: it is asked for.
     pub fn ask(job: &Job, postgres: Option<&Postgres>, resume: bool) -> Result<Self> {
-        let bare = job.ledger_schema.as_deref().unwrap_or(SCHEMA_DEFAULT);
-        let schema = quote_identifier(bare)
+        let named = job.ledger_schema.as_deref();
+        let bare = match postgres {
+            Some(postgres) => postgres.ledger_schema(named)?,
+            None => named.unwrap_or(SCHEMA_DEFAULT).to_owned(),
+        };
+        let schema = quote_identifier(&bare)
             .map_err(|error| Error::usage(format!("--ledger-schema: {error}")))?;
         let patience = Duration::from_secs(job.retry_for.unwrap_or(RETRY_FOR_DEFAULT_S));
         // Parts of a load are joined by the ledger.
@@ -74,6 +80,7 @@ impl Standing {
             notes: Vec::new(),
             done: None,
             asked: if is_resumed { "--resume" } else { "--part" },
+            unkept: None,
         };
         if let Some(limits) = &job.pause_when {
             match postgres {
@@ -90,13 +97,15 @@ impl Standing {
             standing.refuse("the destination keeps no ledger", None, resume)?;
             return Ok(standing);
         };
-        if let Some((reason, hint)) = obstacle(job, postgres, bare)? {
+        if let Some((reason, hint, is_servers)) = obstacle(job, postgres, &bare)? {
             if let Some(IfLoaded::Fail | IfLoaded::Skip) = job.if_loaded {
                 return Err(Error::Usage {
                     message: format!("--if-loaded asks the ledger, and there is none: {reason}"),
                     hint: Some(hint),
                 });
             }
+            standing.unkept = is_servers.then(|| hint.clone());
+            standing.continuity.is_unkept = is_servers;
             standing.refuse(&reason, Some(hint), resume)?;
             return Ok(standing);
         }
@@ -267,11 +276,15 @@ pub fn check_resumed(
     }
 }
 
-/// Why no ledger is kept, and what to do about it.
-fn obstacle(job: &Job, postgres: &Postgres, schema: &str) -> Result<Option<(String, String)>> {
+/// Why no ledger is kept, what to do about it, and whether it is the server that keeps none.
+fn obstacle(
+    job: &Job,
+    postgres: &Postgres,
+    schema: &str,
+) -> Result<Option<(String, String, bool)>> {
     if job.no_ledger {
         let reason = "--no-ledger leaves the ledger out".to_owned();
-        return Ok(Some((reason, "leave --no-ledger away".into())));
+        return Ok(Some((reason, "leave --no-ledger away".into(), false)));
     }
     for source in job.tables.iter().flat_map(|table| &table.sources) {
         // What is not there is told by those who want it: a run to go on with, or a new one.
@@ -280,12 +293,13 @@ fn obstacle(job: &Job, postgres: &Postgres, schema: &str) -> Result<Option<(Stri
                 return Ok(Some((
                     format!("{} can be read only once", file.path.display()),
                     "write it to a file first".into(),
+                    false,
                 )));
             }
         }
     }
     Ok(match postgres.ledger_availability(schema)? {
         Availability::Present | Availability::Absent => None,
-        Availability::Refused { reason, hint } => Some((reason, hint)),
+        Availability::Refused { reason, hint } => Some((reason, hint, true)),
     })
 }

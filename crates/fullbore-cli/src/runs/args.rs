@@ -79,7 +79,8 @@ pub struct LedgerArgs {
     /// The database whose ledger is asked [default: that of the run's job]
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
-    /// The ledger's schema [default: that of the run's job, else fullbore]
+    /// The ledger's schema [default: that of the run's job, else
+    /// fullbore_ledger]
     #[arg(long, value_name = "NAME")]
     pub ledger_schema: Option<String>,
 }

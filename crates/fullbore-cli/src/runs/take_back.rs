@@ -5,7 +5,6 @@ use fullbore_core::job::{Job, Publish};
 use fullbore_core::record::{Event, Recorder};
 use fullbore_postgres::Postgres;
 use fullbore_postgres::connection::quote_identifier;
-use fullbore_postgres::ledger::SCHEMA_DEFAULT;
 use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, Which};
 
 use super::args::LedgerArgs;
@@ -33,10 +32,13 @@ impl Opened {
         let mut job = saved.map_or_else(Job::default, |saved| saved.job);
         job.to = ledger.to.clone().or(job.to.map(|to| reopened(&to)));
         let schema = ledger.ledger_schema.clone().or(job.ledger_schema.clone());
-        let schema = quote_identifier(schema.as_deref().unwrap_or(SCHEMA_DEFAULT))
-            .map_err(|error| Error::usage(format!("--ledger-schema: {error}")))?;
         match Destinations::open(&job)? {
-            Destinations::Postgres(postgres) => Ok(Self { postgres, schema }),
+            Destinations::Postgres(postgres) => {
+                let schema = postgres.ledger_schema(schema.as_deref())?;
+                let schema = quote_identifier(&schema)
+                    .map_err(|error| Error::usage(format!("--ledger-schema: {error}")))?;
+                Ok(Self { postgres, schema })
+            }
             _ => Err(Error::usage("only PostgreSQL servers keep a ledger")),
         }
     }

@@ -62,7 +62,7 @@ impl Gate {
         // The piece itself is seen too.
         database.psql(&format!(
             "CREATE OR REPLACE FUNCTION stop_here() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                IF (SELECT count(*) FROM fullbore.pieces WHERE run = NEW.run) > {committed} THEN
+                IF (SELECT count(*) FROM fullbore_ledger.pieces WHERE run = NEW.run) > {committed} THEN
                     PERFORM pg_advisory_xact_lock_shared({KEY});
                 END IF;
                 RETURN NULL;
@@ -76,7 +76,7 @@ impl Gate {
                 false => ("TRIGGER", ""),
             };
             database.psql(&format!(
-                "CREATE {kind} stop_here AFTER {event} ON fullbore.{table} {timing}
+                "CREATE {kind} stop_here AFTER {event} ON fullbore_ledger.{table} {timing}
                  FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION stop_here()"
             ));
         }
@@ -146,7 +146,7 @@ impl Gate {
 /// Waits for those who stand there, as it should.
 fn drop_triggers(database: &TestDatabase<'_>) {
     for table in ["pieces", "pieces_unlogged", "runs"] {
-        database.psql(&format!("DROP TRIGGER IF EXISTS stop_here ON fullbore.{table}"));
+        database.psql(&format!("DROP TRIGGER IF EXISTS stop_here ON fullbore_ledger.{table}"));
     }
 }
 
@@ -187,7 +187,7 @@ pub fn signal(child: &Child, signal: &str) {
 /// What the ledger says of the runs into a table, newest first: state and pieces.
 pub fn ledger(database: &TestDatabase<'_>, table: &str) -> String {
     database.psql(&format!(
-        "SELECT r.state, count(p.piece) FROM fullbore.runs r LEFT JOIN fullbore.pieces p USING (run)
+        "SELECT r.state, count(p.piece) FROM fullbore_ledger.runs r LEFT JOIN fullbore_ledger.pieces p USING (run)
           WHERE '\"{table}\"' = any (targets) OR '\"public\".\"{table}\"' = any (targets)
           GROUP BY r.run, r.state, r.started ORDER BY r.started DESC"
     ))

@@ -37,7 +37,7 @@ fn a_replace_and_an_append_of_one_table_exclude_each_other() {
         let output = files.load(&database, &file, "append", &args(second, &["--null", "N"]));
         assert_eq!(output.code, REFUSED, "{}", output.stderr);
         assert!(output.stderr.contains(doing), "{}", output.stderr);
-        let run = database.psql("SELECT run FROM fullbore.runs WHERE state = 'loading'");
+        let run = database.psql("SELECT run FROM fullbore_ledger.runs WHERE state = 'loading'");
         assert!(output.stderr.contains(&run), "{} does not name {run}", output.stderr);
         gate.open(&database);
         assert_loaded(&end_of(child));

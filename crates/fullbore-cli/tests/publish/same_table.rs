@@ -53,7 +53,7 @@ fn appended_rows_do_not_follow_a_name_to_another_table() {
             assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
         }
         assert_eq!(count(&database, "append"), "0");
-        let committed = database.psql("SELECT sum(rows) FROM fullbore.pieces JOIN fullbore.runs USING (run) WHERE state = 'loading'");
+        let committed = database.psql("SELECT sum(rows) FROM fullbore_ledger.pieces JOIN fullbore_ledger.runs USING (run) WHERE state = 'loading'");
         assert_eq!(count(&database, "append_old"), committed);
         // It is not resumed into the other table, and is where the change is undone.
         let output = files.fullbore(&["runs", "resume", "last"]);
@@ -95,7 +95,7 @@ fn appended_values_do_not_follow_a_column_to_another_type() {
             assert!(output.stderr.contains(words), "{change}: {}", output.stderr);
         }
         if !change.starts_with("DROP") {
-            let committed = database.psql("SELECT sum(rows) FROM fullbore.pieces JOIN fullbore.runs USING (run) WHERE state = 'loading'");
+            let committed = database.psql("SELECT sum(rows) FROM fullbore_ledger.pieces JOIN fullbore_ledger.runs USING (run) WHERE state = 'loading'");
             assert_eq!(count(&database, "append"), committed, "{change}");
         }
         files.fullbore(&["runs", "abort", "last"]);
@@ -130,7 +130,7 @@ fn a_change_before_a_piece_ends_the_run_as_the_piece_begins() {
     assert_eq!(output.code, STOPPED, "{}", output.stderr);
     assert!(output.stderr.contains("another table has its name"), "{}", output.stderr);
     assert_eq!(count(&database, "append"), "0");
-    let committed = database.psql("SELECT sum(rows) FROM fullbore.pieces JOIN fullbore.runs USING (run) WHERE state = 'loading'");
+    let committed = database.psql("SELECT sum(rows) FROM fullbore_ledger.pieces JOIN fullbore_ledger.runs USING (run) WHERE state = 'loading'");
     assert_eq!(count(&database, "append_old"), committed);
 }
 

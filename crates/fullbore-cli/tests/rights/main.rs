@@ -3,7 +3,10 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod hidden;
 mod run_ids;
+mod search_path;
+mod trust;
 
 /// The schema of the ledger, where none is named.
-const LEDGER: &str = "fullbore";
+const LEDGER: &str = "fullbore_ledger";

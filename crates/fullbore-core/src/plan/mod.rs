@@ -74,6 +74,8 @@ pub struct Continuity {
     pub is_resumable: bool,
     /// Why there is none, where there is none.
     pub reason: String,
+    /// It is the server that let none be kept, not the job.
+    pub is_unkept: bool,
     /// The run was begun before, and goes on.
     pub resumes: bool,
     /// What is committed is kept also where the data or the job made the run fail.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::rejects::Reason;
@@ -24,9 +25,40 @@ fn footer(format: &Format) -> Vec<u8> {
     }
 }
 
+/// Opens a file of rejects, or makes it. The folder may be one that others write to: a link is not followed,
+/// and a file that is somebody else's, or has another name elsewhere, gets no rows.
+fn opened(path: &Path) -> std::io::Result<File> {
+    let refused = |why: &str| {
+        let says = format!("{why}; remove it, or name another folder with --reject-dir");
+        Err(std::io::Error::other(says))
+    };
+    // A pipe must not be waited for.
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let flags = flags.bits().cast_signed();
+    let file =
+        File::options().write(true).create(true).truncate(false).custom_flags(flags).open(path);
+    let file = match file {
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            return refused("it is a symbolic link, which is not followed");
+        }
+        file => file?,
+    };
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return refused("it is not a regular file");
+    }
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        return refused("it is a file of another user");
+    }
+    if found.nlink() > 1 {
+        return refused("it is a hard link to a file that has another name");
+    }
+    Ok(file)
+}
+
 /// Takes the last bytes of a file off.
 fn cut_off(path: &Path, bytes: u64) -> std::io::Result<()> {
-    let file = File::options().write(true).open(path)?;
+    let file = opened(path)?;
     file.set_len(file.metadata()?.len().saturating_sub(bytes))
 }
 
@@ -91,9 +123,10 @@ impl RejectFiles {
         }
         let create = |path: &PathBuf| {
             std::fs::create_dir_all(&plan.reject_dir)
-                .and_then(|()| match is_begun {
-                    true => File::options().append(true).open(path),
-                    false => File::create(path),
+                .and_then(|()| opened(path))
+                .and_then(|mut file| match is_begun {
+                    true => file.seek(SeekFrom::End(0)).map(|_| file),
+                    false => file.set_len(0).map(|()| file),
                 })
                 .map(BufWriter::new)
                 .map_err(|source| Error::Write { path: path.clone(), source })
@@ -134,5 +167,32 @@ impl RejectFiles {
             file.get_ref().sync_all()?;
         }
         File::open(self.path.parent().unwrap_or(Path::new(".")))?.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejects_are_not_written_through_links() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("precious"), "precious").expect("written");
+        std::os::unix::fs::symlink(path("precious"), path("link")).expect("linked");
+        std::os::unix::fs::symlink(path("nothing"), path("dangling")).expect("linked");
+        std::fs::hard_link(path("precious"), path("other name")).expect("linked");
+        for (name, says) in [
+            ("link", "symbolic link"),
+            ("dangling", "symbolic link"),
+            ("other name", "another name"),
+            ("precious", "another name"),
+        ] {
+            let error = opened(&path(name)).expect_err("a link").to_string();
+            assert!(error.contains(says) && error.contains("--reject-dir"), "{error}");
+        }
+        assert_eq!(std::fs::read(path("precious")).expect("read"), b"precious");
+        assert!(!path("nothing").exists());
+        assert!(opened(&path("new")).is_ok() && opened(&path("new")).is_ok());
     }
 }

@@ -15,6 +15,7 @@ use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::plan::TablePlan;
 
 use crate::catalog;
+use crate::connection::session::path::OF_ROLE;
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use crate::error::{failed, is_corruption};
 use crate::judge::{self, JudgeTarget};
@@ -172,7 +173,7 @@ impl Careful {
         session.execute("SAVEPOINT fullbore_taken")?;
         // As COPY does it: what is given for an identity column counts.
         let inserted = session.execute(&format!(
-            "INSERT INTO {table} ({columns}) OVERRIDING SYSTEM VALUE
+            "{OF_ROLE}INSERT INTO {table} ({columns}) OVERRIDING SYSTEM VALUE
              SELECT {columns} FROM {QUALIFIED} ORDER BY {place}"
         ));
         match inserted {

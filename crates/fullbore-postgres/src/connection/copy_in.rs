@@ -7,7 +7,7 @@ use postgres_protocol::message::frontend;
 use super::error::ConnectionError;
 use super::limits::{COPY_LOOK_BYTES, COPY_PAYLOAD_BYTES_MAX};
 use super::rows::QueryResult;
-use super::session::Session;
+use super::session::{Session, path};
 use super::wire::Answer;
 
 /// A COPY under way. Dropping it without [`CopyIn::finish`] takes it back.
@@ -23,9 +23,10 @@ pub struct CopyIn<'session> {
 }
 
 impl Session {
-    /// Runs a statement that takes data: `COPY t FROM STDIN`.
+    /// Runs a statement that takes data: `COPY t FROM STDIN`. The table's defaults, triggers and
+    /// constraints see the role's own search path.
     pub fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>, ConnectionError> {
-        self.send_query(sql)?;
+        self.send_under(path::OF_ROLE, sql)?;
         loop {
             match self.wire.next()? {
                 Answer::Message(Message::CopyInResponse(body)) => {

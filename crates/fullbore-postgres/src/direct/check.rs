@@ -2,6 +2,7 @@
 
 use super::probe;
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier};
+use crate::ledger::trust;
 
 /// Something that is missing, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -12,19 +13,38 @@ pub struct Missing {
     pub undo: String,
 }
 
+/// The function is found as the extension's own: in its schema there may be others of the name, and the
+/// schema may belong to somebody who can put others there.
 const STATE: &str = "
     SELECT (SELECT default_version FROM pg_available_extensions WHERE name = 'fullbore') AS available,
-           (SELECT extversion FROM pg_extension WHERE extname = 'fullbore') AS installed,
+           e.extversion AS installed,
            has_schema_privilege(n.oid, 'USAGE') AS may_use,
            has_function_privilege(p.oid, 'EXECUTE') AS may_call,
+           quote_ident(n.nspname) AS schema, quote_ident(p.proname) AS function,
+           CASE WHEN n.nspowner NOT IN ({trusted}) THEN quote_ident(pg_get_userbyid(n.nspowner)) END AS owner,
            current_user AS role, current_database() AS database
       FROM (SELECT) AS one
-      LEFT JOIN pg_namespace n ON n.nspname = 'fullbore'
-      LEFT JOIN pg_proc p ON p.pronamespace = n.oid AND p.proname = 'descriptor'";
+      LEFT JOIN pg_extension e ON e.extname = 'fullbore'
+      LEFT JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
+            AND d.deptype = 'e' AND d.classid = 'pg_proc'::regclass
+            AND d.objid IN (SELECT oid FROM pg_proc WHERE proname = 'descriptor')
+      LEFT JOIN pg_proc p ON p.oid = d.objid
+      LEFT JOIN pg_namespace n ON n.oid = p.pronamespace";
+
+fn state() -> String {
+    STATE.replace("{trusted}", trust::TRUSTED)
+}
+
+/// The extension's function that describes tables, quoted; `None` where it is not there.
+pub fn descriptor_function(session: &mut Session) -> Result<Option<String>, ConnectionError> {
+    let rows = session.query(&state())?;
+    let row = rows.first().filter(|row| row.get("owner").is_none());
+    Ok(row.and_then(|row| Some(format!("{}.{}", row.get("schema")?, row.get("function")?))))
+}
 
 /// What this database lacks before this role can load directly, in the order of repair.
 pub fn missing(session: &mut Session) -> Result<Vec<Missing>, ConnectionError> {
-    let rows = session.query(STATE)?;
+    let rows = session.query(&state())?;
     let Some(row) = rows.first() else { return Ok(Vec::new()) };
     let text = |name: &str| row.get(name).unwrap_or_default();
     let mut missing = Vec::new();
@@ -47,6 +67,25 @@ pub fn missing(session: &mut Session) -> Result<Vec<Missing>, ConnectionError> {
         return Ok(missing);
     }
     let role = quote_identifier(text("role"))?;
+    if let Some(owner) = row.get("owner") {
+        let schema = text("schema");
+        missing.push(Missing {
+            what: format!(
+                "schema {schema} of the extension is owned by role {owner}, which could put functions of \
+                 its own there"
+            ),
+            remedy: format!("as a superuser: ALTER SCHEMA {schema} OWNER TO CURRENT_USER"),
+            undo: format!("ALTER SCHEMA {schema} OWNER TO {owner}"),
+        });
+    }
+    if row.get("schema").is_none() {
+        missing.push(Missing {
+            what: "the extension lacks its function descriptor(regclass)".into(),
+            remedy: "as a superuser: DROP EXTENSION fullbore; CREATE EXTENSION fullbore".into(),
+            undo: "DROP EXTENSION fullbore".into(),
+        });
+        return Ok(missing);
+    }
     if row.get("may_use") != Some("t") {
         missing.push(Missing {
             what: format!("role {} may not use the schema fullbore", text("role")),

@@ -9,6 +9,7 @@ use fullbore_core::job::Publish;
 use super::check::{self, Missing};
 use super::{Descriptor, PROTOCOL};
 use crate::catalog;
+use crate::connection::session::path::OF_ROLE;
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_literal};
 use crate::encode_direct::MAXALIGN;
 use crate::error::{failed, refused};
@@ -91,7 +92,7 @@ fn describe_new(
     name: &QualifiedName,
 ) -> Result<Descriptor> {
     if let Some(create) = &target.create {
-        session.execute(create).map_err(failed)?;
+        session.execute(&format!("{OF_ROLE}{create}")).map_err(failed)?;
     }
     if target.publish == Publish::Partitions {
         session.execute(&partitions::like(target.name(), name, "", "")).map_err(failed)?;
@@ -108,8 +109,11 @@ pub fn descriptor(
     session: &mut Session,
     table: &QualifiedName,
 ) -> Result<Descriptor, ConnectionError> {
+    let function = check::descriptor_function(session)?.ok_or_else(|| {
+        ConnectionError::usage("the extension's function descriptor(regclass) is not there")
+    })?;
     let rows = session.query(&format!(
-        "SELECT fullbore.descriptor({}::pg_catalog.regclass) AS descriptor",
+        "SELECT {function}({}::pg_catalog.regclass) AS descriptor",
         quote_literal(&table.to_string())?
     ))?;
     let text = rows.first().and_then(|row| row.get("descriptor")).unwrap_or_default();

@@ -5,6 +5,7 @@ use fullbore_core::destination::Refusal;
 use super::JudgeTarget;
 use crate::connection::{ConnectionError, Session, quote_literal};
 use crate::row_loop::RowLoop;
+use crate::types;
 
 /// Takes lines one by one; how many were taken, and those that were refused, counted from `start`.
 ///
@@ -49,7 +50,7 @@ pub fn in_a_loop(
             }
             Read::AsInterval(modifier) => {
                 declared.push_str(&format!("{variable} interval; "));
-                format!("pg_catalog.interval_in({field}::cstring, 0, {modifier})")
+                format!("pg_catalog.interval_in({field}::pg_catalog.cstring, 0, {modifier})")
             }
             Read::AsComposite => {
                 values.push(format!("{field}::{}", column.type_name));
@@ -132,13 +133,14 @@ fn types_of(
             ConnectionError::protocol(format!("{} has lost its column {name}", target.table))
         })?;
         let text = |name: &str| row.get(name).unwrap_or_default().to_owned();
+        let type_of = |name: &str| types::with_schema(&text(name));
         let read = match (row.get("typtype"), row.get("is_interval")) {
             (Some("c"), _) => Read::AsComposite,
             (_, Some("t")) => Read::AsInterval(text("modifier").parse().unwrap_or(-1)),
-            _ => Read::ByAssignment(text("base_name")),
+            _ => Read::ByAssignment(type_of("base_name")),
         };
         let is_domain = row.get("is_domain") == Some("t");
-        Ok(Column { type_name: text("type_name"), is_domain, read })
+        Ok(Column { type_name: type_of("type_name"), is_domain, read })
     });
     found.collect()
 }

@@ -9,7 +9,7 @@ use fullbore_core::job::Publish;
 use super::read::rows;
 use super::runs::{self, LedgerRun, Which};
 use super::schema::{self, Availability};
-use super::{Ledger, locks};
+use super::{Ledger, locks, trust};
 use crate::catalog;
 use crate::connection::{Session, TransactionStatus};
 use crate::destination::Postgres;
@@ -107,7 +107,9 @@ impl Postgres {
 
     /// Runs that a ledger knows, the newest first; none where there is no ledger.
     pub fn ledger_runs(&self, schema: &str, which: &Which<'_>) -> Result<Vec<LedgerRun>> {
-        runs::find(&mut self.control(), schema, which)
+        let mut session = self.control();
+        trust::check(&mut session, &schema::bare(schema))?;
+        runs::find(&mut session, schema, which)
     }
 
     /// Why no ledger can be kept of a target's pieces, if so: its row must share the fate of the rows.

@@ -11,13 +11,17 @@ use sha2::{Digest, Sha256};
 
 use super::read::{LedgerRow, rows};
 use crate::connection::{ConnectionError, Session};
-use crate::error::{failed, refuse};
+use crate::error::{failed, failed_while, refuse};
 
 /// How long the end of a run that was killed just now is waited for.
 const JUST_ENDED: Duration = Duration::from_secs(3);
 
 /// How long the end of a session is waited for: it comes once its statement looks for a signal.
 const SESSION_ENDS: Duration = Duration::from_secs(20);
+
+/// How long a lock is waited for that nobody holds for long, unless to keep others out: any role that may
+/// log in can take it.
+const OTHERS_END: Duration = Duration::from_secs(20);
 
 /// The server's word for a lock that was not had in time.
 pub(crate) const LOCK_NOT_AVAILABLE: &str = "55P03";
@@ -58,7 +62,11 @@ fn settings(session: &Session) -> String {
 pub fn settle(session: &mut Session, stream_of: Option<&str>) -> Result<Backend, ConnectionError> {
     let mut sql = settings(session);
     if let Some(run_id) = stream_of {
-        sql.push_str(&format!("SELECT pg_advisory_lock_shared({}); ", key("run", run_id)));
+        sql.push_str(&format!(
+            "SET LOCAL lock_timeout = {}; SELECT pg_advisory_lock_shared({}); ",
+            OTHERS_END.as_millis(),
+            key("run", run_id)
+        ));
     }
     sql.push_str(&format!(
         "SELECT {STARTED_US} AS started FROM pg_stat_activity WHERE pid = pg_backend_pid()"
@@ -101,9 +109,45 @@ pub fn lock_job(session: &mut Session, job: &str) -> Result<()> {
     }
 }
 
-/// A session that holds a lock, and from where.
+/// Takes a lock until the transaction that is open ends; `what` is done under it, in the words of an error.
+pub fn take_for_transaction(session: &mut Session, key: i64, what: &str) -> Result<()> {
+    let taken = session.execute(&format!(
+        "SET LOCAL lock_timeout = {}; SELECT pg_advisory_xact_lock({key}); SET LOCAL lock_timeout = 0",
+        OTHERS_END.as_millis()
+    ));
+    taken.map(drop).map_err(|error| not_had(session, error, key, what))
+}
+
+/// A stream of a run was not marked as one of its.
+pub fn not_marked(session: &mut Session, error: ConnectionError, run_id: &str) -> Error {
+    not_had(session, error, key("run", run_id), &format!("marking a session of run {run_id}"))
+}
+
+/// The error of a lock that was waited for, with who holds it.
+pub fn not_had(session: &mut Session, error: ConnectionError, key: i64, what: &str) -> Error {
+    if error.sqlstate() != Some(LOCK_NOT_AVAILABLE) {
+        return failed_while(error, what);
+    }
+    let _ = session.execute("ROLLBACK");
+    let holder = holders(session, key).ok().and_then(|holders| holders.into_iter().next());
+    let Some(Holder { pid, host, role, since }) = holder else {
+        return failed_while(error, what);
+    };
+    refuse(
+        format!(
+            "{what}: the advisory lock for it is held by server process {pid} of role {role}, from \
+             {host} since {since}"
+        ),
+        format!(
+            "wait for its end and load again; as a superuser, SELECT pg_terminate_backend({pid}) ends it"
+        ),
+    )
+}
+
+/// A session that holds a lock, whose it is, and from where.
 pub struct Holder {
     pub pid: i32,
+    pub role: String,
     pub host: String,
     pub since: String,
 }
@@ -111,7 +155,7 @@ pub struct Holder {
 /// The sessions that hold a lock, our own left out.
 pub fn holders(session: &mut Session, key: i64) -> Result<Vec<Holder>, ConnectionError> {
     let sql = format!(
-        "SELECT a.pid, a.backend_start,
+        "SELECT a.pid, a.backend_start, a.usename,
                 CASE WHEN a.backend_start IS NOT NULL
                      THEN coalesce(host(a.client_addr), 'this machine') END AS host
            FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
@@ -124,7 +168,7 @@ pub fn holders(session: &mut Session, key: i64) -> Result<Vec<Holder>, Connectio
             known => known.to_owned(),
         };
         let pid = row.number("pid").unwrap_or(0);
-        Holder { pid, host: text("host"), since: text("backend_start") }
+        Holder { pid, role: text("usename"), host: text("host"), since: text("backend_start") }
     };
     Ok(rows(session, &sql)?.iter().map(holder).collect())
 }
@@ -149,8 +193,8 @@ pub fn is_pooled(session: &mut Session) -> Result<bool, ConnectionError> {
 
 fn is_loaded_already(session: &mut Session, key: i64) -> Error {
     let holder = holders(session, key).ok().and_then(|holders| holders.into_iter().next());
-    let unknown = Holder { pid: 0, host: "?".into(), since: "?".into() };
-    let Holder { pid, host, since } = holder.unwrap_or(unknown);
+    let unknown = Holder { pid: 0, role: "?".into(), host: "?".into(), since: "?".into() };
+    let Holder { pid, host, since, .. } = holder.unwrap_or(unknown);
     refuse(
         format!(
             "this job is being loaded already, from {host} since {since} (server process {pid})"

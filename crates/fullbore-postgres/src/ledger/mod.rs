@@ -1,6 +1,7 @@
 //! The ledger: which pieces of which runs are committed, kept in the destination itself.
 //!
-//! A schema of three tables, `fullbore` unless `--ledger-schema` names another ([`schema`]): a row for
+//! A schema of three tables, `fullbore_ledger` unless `--ledger-schema` names another ([`schema`]; [`moved`]
+//! has what earlier versions did): a row for
 //! each run ([`runs`], read back as [`state`] has it) and one for each committed piece ([`pieces`]). A piece's row is inserted *first*
 //! in the piece's own transaction, under a unique key: a backend whose client is gone, but which is
 //! still committing, holds up whoever repeats the piece, instead of doubling it. As long as that
@@ -11,7 +12,8 @@
 //! What is loaded into unlogged tables has its rows in an unlogged table too: a crash takes both, or
 //! none.
 //!
-//! What is read back is believed only as far as it has the shape that it was written in ([`read`]).
+//! What is read back is believed only as far as it has the shape that it was written in ([`read`]), and
+//! nothing is read or written before it is known who could have code run by it ([`trust`]).
 //!
 //! Once rows are shown, the run's row says in which tables ([`shown`]), so that a table of the same name is
 //! not taken for one that was loaded.
@@ -25,6 +27,7 @@ mod control;
 mod delete_rows;
 pub mod loaded;
 pub mod locks;
+mod moved;
 pub mod parts;
 pub mod pieces;
 pub mod read;
@@ -34,6 +37,7 @@ pub mod schema;
 pub mod shown;
 pub mod state;
 mod take_back;
+pub(crate) mod trust;
 pub(crate) mod undo;
 mod whole;
 
@@ -47,7 +51,10 @@ use locks::Backend;
 pub use take_back::TakenBack;
 
 /// The ledger's schema where nothing else is said.
-pub const SCHEMA_DEFAULT: &str = "fullbore";
+pub const SCHEMA_DEFAULT: &str = "fullbore_ledger";
+
+/// Where it was in versions 0.1 and 0.2: in the schema of the server's extension.
+const SCHEMA_OLD: &str = "fullbore";
 
 /// Whether the run's row in the ledger is ours. A run's id is no proof: another one may have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,10 +18,11 @@ use super::state::State;
 use super::{Ledger, locks, roles, runs};
 use crate::connection::{Session, quote_literal};
 use crate::error::{failed, failed_while, refuse};
+use crate::publish::hidden;
 use crate::target::Target;
 
 /// `{s}` is the quoted schema.
-const TABLE: &str = "
+pub(super) const TABLE: &str = "
     CREATE TABLE IF NOT EXISTS {s}.parts (
         run text PRIMARY KEY REFERENCES {s}.runs ON DELETE CASCADE,
         whole text NOT NULL,
@@ -99,17 +100,25 @@ impl KnownPart {
 
 /// Makes the table if it is not there.
 pub fn make(session: &mut Session, schema: &str) -> Result<()> {
+    if runs::is_there(session, schema, "parts").map_err(failed)? {
+        return super::trust::check(session, &super::schema::bare(schema));
+    }
     // Hosts that begin at once would all make it.
+    let what = "creating the ledger's table of parts";
     session
-        .execute(&format!(
-            "BEGIN; SELECT pg_advisory_xact_lock({}); {}; COMMIT",
-            super::schema::MAKING,
-            TABLE.replace("{s}", schema)
-        ))
-        .map_err(|error| {
+        .execute("BEGIN")
+        .map_err(failed)
+        .and_then(|_| locks::take_for_transaction(session, super::schema::MAKING, what))
+        .and_then(|()| {
+            let hidden = hidden::hide(&format!("{schema}.parts")).map_err(failed)?;
+            let made = format!("{}; {hidden}", TABLE.replace("{s}", schema));
+            session.execute(&made).map_err(|error| failed_while(error, what))
+        })
+        .and_then(|_| super::trust::check(session, &super::schema::bare(schema)))
+        .and_then(|()| session.execute("COMMIT").map_err(failed))
+        .inspect_err(|_| {
             // The first error is the one to tell.
             let _ = session.execute("ROLLBACK");
-            failed_while(error, "making the ledger's table of parts")
         })?;
     session.take_notices();
     Ok(())
@@ -408,7 +417,9 @@ pub fn alone<T>(
     let key = locks::key("whole", whole);
     session
         .execute(&format!("SET LOCAL lock_timeout = '{OTHERS_S}s'; SELECT pg_advisory_lock({key})"))
-        .map_err(|error| failed_while(error, "waiting for another host of this load"))?;
+        .map_err(|error| {
+            locks::not_had(session, error, key, "waiting for another host of this load")
+        })?;
     let result = work(session);
     // With a session that was lost the lock went too.
     let _ = session.execute(&format!("SELECT pg_advisory_unlock({key})"));

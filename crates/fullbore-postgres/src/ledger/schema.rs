@@ -4,8 +4,11 @@ use fullbore_core::error::Result;
 
 use super::read::{LedgerRow, rows};
 use super::runs::is_there;
+use super::{locks, parts, trust};
 use crate::connection::{ConnectionError, Session, quote_literal};
 use crate::error::failed;
+use crate::publish::hidden;
+use crate::verify::store;
 
 /// Whether a ledger can be kept here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +45,17 @@ const COLUMNS: u64 = 7;
 pub fn availability(session: &mut Session, schema: &str) -> Result<Availability, ConnectionError> {
     let rows = rows(session, &STATE.replace("{schema}", &quote_literal(schema)?))?;
     let Some(row) = rows.first() else { return Ok(Availability::Absent) };
+    if let Some(distrust) = trust::obstacle(session, schema)? {
+        return Ok(Availability::Refused { reason: distrust.reason, hint: distrust.hint });
+    }
     Ok(judge(row, schema))
+}
+
+/// Whether a schema, by its bare name, has all the tables of a ledger.
+pub fn is_ledger(session: &mut Session, schema: &str) -> Result<bool, ConnectionError> {
+    let rows = rows(session, &STATE.replace("{schema}", &quote_literal(schema)?))?;
+    let count = |name: &str| rows.first().and_then(|row| row.number::<u64>(name).ok());
+    Ok(count("tables") == Some(3) && count("columns") == Some(COLUMNS))
 }
 
 fn judge(row: &LedgerRow, schema: &str) -> Availability {
@@ -144,6 +157,16 @@ const TABLES: &str = "
     COMMENT ON TABLE {s}.pieces IS 'Fullbore: what each committed piece of a load was read from';
     COMMENT ON TABLE {s}.pieces_unlogged IS 'Fullbore: the same of pieces in unlogged tables';";
 
+/// The ledger's tables, in the order in which they are made.
+const NAMES: [&str; 5] = ["runs", "pieces", "pieces_unlogged", "parts", "checksums"];
+
+/// What makes all tables that are not there, for their owner alone, whatever default privileges say.
+fn statements(schema: &str) -> Result<String, ConnectionError> {
+    let made = [TABLES, parts::TABLE, ";", store::TABLE].concat().replace("{s}", schema);
+    let hidden = NAMES.iter().map(|table| hidden::hide(&format!("{schema}.{table}")));
+    Ok(format!("{made} {}", hidden.collect::<Result<Vec<_>, _>>()?.join("; ")))
+}
+
 /// A lock for making the tables: two first loads may come at once.
 pub(super) const MAKING: i64 = 0x6675_6c6c_626f_7265;
 
@@ -151,9 +174,13 @@ pub(super) const MAKING: i64 = 0x6675_6c6c_626f_7265;
 pub fn make(session: &mut Session, schema: &str) -> Result<()> {
     // The last one that is made.
     if is_there(session, schema, "pieces_unlogged").map_err(failed)? {
-        return Ok(());
+        return trust::check(session, &bare(schema));
     }
-    session.execute(&format!("BEGIN; SELECT pg_advisory_xact_lock({MAKING})")).map_err(failed)?;
+    session.execute("BEGIN").map_err(failed)?;
+    let what = "creating the ledger's tables";
+    locks::take_for_transaction(session, MAKING, what).inspect_err(|_| {
+        let _ = session.execute("ROLLBACK");
+    })?;
     let made = (|| {
         let name = quote_literal(&bare(schema))?;
         let known = session.query(&format!("SELECT FROM pg_namespace WHERE nspname = {name}"))?;
@@ -161,19 +188,23 @@ pub fn make(session: &mut Session, schema: &str) -> Result<()> {
         if known.is_empty() {
             session.execute(&format!("CREATE SCHEMA {schema}"))?;
         }
-        session.execute(&TABLES.replace("{s}", schema))?;
-        session.execute("COMMIT")
+        session.execute(&statements(schema)?)
     })();
+    // What was there already may be somebody's who came first.
+    let made = made
+        .map_err(failed)
+        .and_then(|_| trust::check(session, &bare(schema)))
+        .and_then(|()| session.execute("COMMIT").map_err(failed));
     if let Err(error) = made {
         // The first error is the one to tell.
         let _ = session.execute("ROLLBACK");
-        return Err(failed(error));
+        return Err(error);
     }
     session.take_notices();
     Ok(())
 }
 
 /// A quoted name without its quotes.
-fn bare(quoted: &str) -> String {
+pub(crate) fn bare(quoted: &str) -> String {
     quoted.trim_start_matches('"').strip_suffix('"').unwrap_or(quoted).replace("\"\"", "\"")
 }

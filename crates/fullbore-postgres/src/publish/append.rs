@@ -5,8 +5,9 @@
 use fullbore_core::error::Result;
 use fullbore_core::plan::Plan;
 
-use super::ours;
+use super::{hidden, ours};
 use crate::catalog::Column;
+use crate::connection::session::path::OF_ROLE;
 use crate::connection::{Session, quote_identifier};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
@@ -32,6 +33,7 @@ pub fn prepare(session: &mut Session, plan: &Plan, table: usize, target: &Target
         let column = quote_identifier(&column.name).map_err(failed)?;
         sql.push_str(&format!("; ALTER TABLE {staging} ALTER {column} DROP NOT NULL"));
     }
+    sql.push_str(&format!("; {}", hidden::hide(&staging.to_string()).map_err(failed)?));
     session.execute(&sql).map_err(failed)?;
     Ok(())
 }
@@ -72,7 +74,7 @@ pub fn show(
     ours(session, &staging, &target.relation)?;
     let inserted = session
         .execute(&format!(
-            "INSERT INTO {} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {staging}",
+            "{OF_ROLE}INSERT INTO {} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {staging}",
             target.name()
         ))
         .map_err(|error| failed_while(error, &format!("appending to {}", target.name())))?;

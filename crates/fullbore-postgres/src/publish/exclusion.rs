@@ -114,7 +114,7 @@ fn is_at_work(
 ) -> Error {
     let run = ledger.and_then(|ledger| run_of(session, ledger, target, holder));
     let by = run.map_or_else(String::new, |run| format!(" by run {run}"));
-    let Holder { pid, host, since } = holder;
+    let Holder { pid, host, since, .. } = holder;
     refuse(
         format!(
             "{target} is being {}{by}, from {host} since {since} (server process {pid}); a table is \

@@ -17,6 +17,7 @@ use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::plan::Plan;
 use fullbore_core::record::{Event, Recorder};
 
+use crate::connection::session::path;
 use crate::connection::{ConnectionError, Row, Session};
 use crate::destination::{Attended, Postgres};
 use crate::error::failed;
@@ -144,7 +145,7 @@ impl Frame {
 
     fn end(self) -> &'static str {
         match self {
-            Self::Transaction(_) | Self::Savepoint => "COMMIT",
+            Self::Transaction(_) | Self::Savepoint => path::COMMIT,
             Self::Trial => "ROLLBACK",
             Self::Open => "SET LOCAL lock_timeout = 0",
         }

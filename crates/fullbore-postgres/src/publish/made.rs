@@ -8,6 +8,7 @@ use fullbore_core::error::{Error, Result};
 use fullbore_core::plan::Plan;
 
 use crate::catalog;
+use crate::connection::session::path::OF_ROLE;
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
@@ -33,7 +34,8 @@ pub fn make(
     session.execute("BEGIN").map_err(failed)?;
     let made = (|| {
         let target = &postgres.targets()[table];
-        session.execute(create).map_err(|error| not_made(error, target))?;
+        let create = format!("{OF_ROLE}{create}");
+        session.execute(&create).map_err(|error| not_made(error, target))?;
         let found = catalog::relation(session, target.name()).map_err(failed)?;
         let relation = found.ok_or_else(|| {
             refuse(

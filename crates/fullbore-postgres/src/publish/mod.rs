@@ -5,6 +5,7 @@
 pub mod append;
 pub mod exclusion;
 pub mod existing;
+pub(crate) mod hidden;
 pub mod indexes;
 pub mod locking;
 pub mod made;
@@ -23,6 +24,7 @@ use fullbore_core::job::{Publish, Verify};
 use fullbore_core::plan::Plan;
 
 use crate::catalog::{self, Relation};
+use crate::connection::session::path;
 use crate::connection::{QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse, refused};
@@ -110,7 +112,7 @@ const BEGIN: &str = "BEGIN; SELECT pg_logical_emit_message(true, 'fullbore', 'th
 const LOG: &str = "SELECT pg_logical_emit_message(true, 'fullbore', 'the end of a run')";
 
 fn commit(session: &mut Session) -> Result<()> {
-    session.execute("COMMIT").map_err(failed)?;
+    session.execute(path::COMMIT).map_err(failed)?;
     Ok(())
 }
 

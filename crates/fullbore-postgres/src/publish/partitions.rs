@@ -8,7 +8,7 @@ use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::plan::{KeyBounds, KeyEnd, Plan, PlannedPiece};
 
 use super::indexes::{self, Job};
-use super::{existing, ours, ranges};
+use super::{existing, hidden, ours, ranges};
 use crate::catalog::{self, IndexDefinition, Relation};
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
@@ -105,6 +105,7 @@ pub fn create_piece(
             "; ALTER TABLE {name} ALTER {column} SET DEFAULT nextval({sequence}::regclass)"
         ));
     }
+    sql.push_str(&format!("; {}", hidden::hide(&name.to_string()).map_err(failed)?));
     Ok(sql)
 }
 
@@ -288,6 +289,7 @@ pub fn show(
              DROP CONSTRAINT IF EXISTS {PARENTS_CHECK}"
         );
         session.execute(&drop).map_err(failed)?;
+        session.execute(&hidden::reveal(&name.to_string()).map_err(failed)?).map_err(failed)?;
         if let Some(vacated) = vacated {
             existing::take_names(session, &name, &vacated)?;
         }

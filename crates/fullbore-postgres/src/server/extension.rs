@@ -66,7 +66,7 @@ pub fn create(cluster: &Cluster) {
 
 fn create_in(url: &str) -> Result<(), ConnectionError> {
     let options = ConnectionOptions::resolve(Some(url), &Environment::empty())?;
-    let mut session = Session::connect(&options)?;
+    let mut session = Session::connect(&options)?.pinned();
     let found = session.query(
         "SELECT installed_version FROM pg_available_extensions
           WHERE name = 'fullbore' AND installed_version IS DISTINCT FROM default_version",

@@ -54,6 +54,15 @@ fn read(session: &mut Session, table: &Sifted<'_>) -> Result<Vec<UniqueKey>, Con
                    JOIN pg_operator o ON o.oid = k.operator
                    JOIN pg_namespace n ON n.oid = o.oprnamespace
                   WHERE con.conindid = i.indexrelid AND con.conrelid = i.indrelid) AS operators,
+                -- What a B-tree's operator class calls the same: the third of its operators.
+                (SELECT string_agg(format('OPERATOR(%I.%s)', n.nspname, o.oprname), E'\\x01'
+                                   ORDER BY k.place)
+                   FROM unnest(i.indclass::oid[]) WITH ORDINALITY AS k(class, place)
+                   JOIN pg_opclass c ON c.oid = k.class
+                   JOIN pg_amop m ON m.amopfamily = c.opcfamily AND m.amopstrategy = 3
+                                 AND m.amoplefttype = c.opcintype AND m.amoprighttype = c.opcintype
+                   JOIN pg_operator o ON o.oid = m.amopopr
+                   JOIN pg_namespace n ON n.oid = o.oprnamespace) AS equals,
                 (SELECT string_agg(DISTINCT a.attname, E'\\x01') FROM pg_attribute a
                   WHERE a.attrelid = i.indrelid AND a.attnum > 0
                     AND (a.attnum = ANY (i.indkey[0:i.indnkeyatts - 1])
@@ -85,7 +94,7 @@ fn read(session: &mut Session, table: &Sifted<'_>) -> Result<Vec<UniqueKey>, Con
         let exclusion = index.constraint.as_ref().filter(|_| row.get("excludes") == Some("t"));
         let operators = match &exclusion {
             Some(_) => list("operators")?,
-            None => vec!["=".to_owned(); expressions.len()],
+            None => list("equals")?,
         };
         Some(UniqueKey {
             name: index.constraint.as_ref().map_or(&index.name, |known| &known.name).clone(),
@@ -135,8 +144,11 @@ impl UniqueKey {
     /// What is true of the rows `a` and `b` of [`UniqueKey::of`] that share the key.
     pub fn same(&self) -> String {
         let each = self.operators.iter().enumerate().map(|(n, operator)| {
-            let operator = if self.nulls_are_same { "IS NOT DISTINCT FROM" } else { operator };
-            format!("a.k{n} {operator} b.k{n}")
+            let same = format!("a.k{n} {operator} b.k{n}");
+            match self.nulls_are_same {
+                true => format!("({same} OR a.k{n} IS NULL AND b.k{n} IS NULL)"),
+                false => same,
+            }
         });
         each.collect::<Vec<_>>().join(" AND ")
     }

@@ -5,6 +5,7 @@ use fullbore_core::error::{DestinationFailure, Error, Result};
 
 use super::keys::UniqueKey;
 use super::{MATCHED, Reason, SHARED_KEY, Sifted, refusal};
+use crate::connection::session::path::OF_ROLE;
 use crate::connection::{ConnectionError, Session, quote_identifier};
 use crate::error::failed;
 use crate::verify::sifted::SiftedSums;
@@ -30,9 +31,9 @@ pub fn decide(
     let columns = table.list("");
     session
         .execute(&format!(
-            "INSERT INTO {KEPT} (fullbore_place, fullbore_heap, {columns}) OVERRIDING SYSTEM VALUE
+            "{OF_ROLE}INSERT INTO {KEPT} (fullbore_place, fullbore_heap, {columns}) OVERRIDING SYSTEM VALUE
              SELECT fullbore_place, fullbore_heap, {columns} FROM {MATCHED}
-              WHERE fullbore_reason = {SHARED_KEY} ORDER BY fullbore_place
+              WHERE fullbore_reason OPERATOR(pg_catalog.=) ({SHARED_KEY}) ORDER BY fullbore_place
              ON CONFLICT DO NOTHING"
         ))
         .map_err(failed)?;
@@ -60,8 +61,8 @@ pub fn decide(
     for (number, heap) in table.heaps.iter().enumerate() {
         session
             .execute(&format!(
-                "INSERT INTO {heap} ({columns}) OVERRIDING SYSTEM VALUE
-                 SELECT {columns} FROM {KEPT} WHERE fullbore_heap = {number} ORDER BY fullbore_place"
+                "{OF_ROLE}INSERT INTO {heap} ({columns}) OVERRIDING SYSTEM VALUE
+                 SELECT {columns} FROM {KEPT} WHERE fullbore_heap OPERATOR(pg_catalog.=) {number} ORDER BY fullbore_place"
             ))
             .map_err(failed)?;
     }

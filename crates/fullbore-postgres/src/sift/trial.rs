@@ -8,6 +8,7 @@ use fullbore_core::job::Publish;
 
 use super::{REMOVED, Reason, Sifted, Waiting};
 use crate::careful;
+use crate::connection::session::path::OF_ROLE;
 use crate::connection::{ConnectionError, Session, quote_literal};
 use crate::error::failed;
 use crate::row_loop::{RefusedRow, RowLoop};
@@ -99,7 +100,7 @@ fn show(session: &mut Session, other: &Waiting<'_>) -> Result<bool, ConnectionEr
     let name = other.target.name();
     for heap in &other.heaps {
         let inserted = session.execute(&format!(
-            "INSERT INTO {name} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {heap}"
+            "{OF_ROLE}INSERT INTO {name} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {heap}"
         ));
         match inserted {
             Ok(_) => {}

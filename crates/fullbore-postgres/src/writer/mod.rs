@@ -11,6 +11,7 @@ use fullbore_core::job::Publish;
 use fullbore_core::plan::{Plan, PlannedPiece};
 
 use crate::careful::Careful;
+use crate::connection::session::path;
 use crate::connection::{ConnectionError, PausedCopy, QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::direct::load::{DirectLoad, range_options};
@@ -287,9 +288,9 @@ impl Writer for PostgresWriter<'_> {
                     Some(proof) => store::statement(ledger, piece, proof)? + "; ",
                     None => String::new(),
                 };
-                self.session.execute(&format!("{row}; {sums}{asserted}COMMIT"))
+                self.session.execute(&format!("{row}; {sums}{asserted}{}", path::COMMIT))
             }
-            None => self.session.execute(&format!("{asserted}COMMIT")),
+            None => self.session.execute(&format!("{asserted}{}", path::COMMIT)),
         };
         if let Err(error) = committed {
             let changed = planned.and_then(|planned| planned.explain(&mut self.session, &error));

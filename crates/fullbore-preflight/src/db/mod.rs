@@ -26,7 +26,7 @@ pub struct Report {
 
 /// Looks at a server; nothing is touched.
 pub fn run(options: &ConnectionOptions) -> Result<Report> {
-    let mut session = Session::connect(options).map_err(failed)?;
+    let mut session = Session::connect(options).map_err(failed)?.pinned();
     let facts = ask::facts(&mut session).map_err(failed)?;
     Ok(Report { lines: advice::advise(&facts), facts })
 }

@@ -3,6 +3,7 @@
 
 use fullbore_core::job::Publish;
 use fullbore_postgres::Target;
+use fullbore_postgres::connection::session::path::OF_ROLE;
 use fullbore_postgres::connection::{ConnectionError, Row, Session, quote_identifier};
 use fullbore_preflight::Error;
 
@@ -59,7 +60,7 @@ fn copy(
             });
         }
         // Nobody sees the table itself: it is gone again when this transaction ends.
-        session.execute(create)?;
+        session.execute(&format!("{OF_ROLE}{create}"))?;
     }
     let oid = regclass(session, &like.to_string())?;
     let rows = session.query(&format!("{ABOUT}{oid}"))?;

@@ -38,7 +38,7 @@ pub fn run(
     row.resize(VALUE_BYTES + 6, 0x5a);
     let mut opened = Vec::new();
     for _ in 0..sessions {
-        let mut session = Session::connect(options)?;
+        let mut session = Session::connect(options)?.pinned();
         session.execute("CREATE TEMPORARY TABLE fullbore_nothing (bytes bytea)")?;
         opened.push(session);
     }

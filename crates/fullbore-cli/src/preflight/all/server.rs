@@ -52,7 +52,7 @@ impl Scene<'_> {
         report: &mut Report,
     ) -> Result<Option<Measured>> {
         let options = self.postgres.options();
-        let connect = || Session::connect(options).map_err(of_connection);
+        let connect = || Session::connect(options).map(Session::pinned).map_err(of_connection);
         let mut session = connect()?;
         let server = ServerCpu::find(&mut session).map_err(of_connection)?;
         let is_network = send::is_network(&mut session).map_err(of_connection)?;

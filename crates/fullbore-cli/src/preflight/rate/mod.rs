@@ -90,7 +90,7 @@ pub fn run(
             "give the URL of the server itself, or leave --table out",
         ));
     }
-    let mut session = Session::connect(options).map_err(scratch::failed)?;
+    let mut session = Session::connect(options).map_err(scratch::failed)?.pinned();
     let shape = rows::shape(&mut session, table)?;
     let methods = methods(args, facts);
     let sessions: usize = args.sessions.iter().sum();

@@ -4,6 +4,7 @@
 //! in `target`; what its version is as a number, in `version`.
 
 mod collected;
+pub mod path;
 mod target;
 mod version;
 
@@ -54,6 +55,8 @@ pub struct Session {
     backend_pid: i32,
     target: String,
     cancel: CancelHandle,
+    /// Statements find the server's own objects alone, unless they say otherwise.
+    is_pinned: bool,
 }
 
 impl Session {
@@ -83,6 +86,7 @@ impl Session {
             backend_pid: started.backend_pid,
             target: started.target,
             cancel,
+            is_pinned: false,
         }
     }
 
@@ -190,8 +194,14 @@ impl Session {
 
     /// Sends a query; its answers are still to be read.
     pub(super) fn send_query(&mut self, sql: &str) -> Result<(), ConnectionError> {
-        let mut message = BytesMut::with_capacity(sql.len() + 6);
-        frontend::query(sql, &mut message)
+        self.send_under(path::PINNED, sql)
+    }
+
+    /// Sends a query under a search path, where the session is one of those that have theirs pinned.
+    pub(super) fn send_under(&mut self, path: &str, sql: &str) -> Result<(), ConnectionError> {
+        let path = if self.takes_path(sql) { path } else { "" };
+        let mut message = BytesMut::with_capacity(path.len() + sql.len() + 6);
+        frontend::query(&format!("{path}{sql}"), &mut message)
             .map_err(|_| ConnectionError::usage("a statement can't hold a NUL character"))?;
         self.wire.send(&[&message])
     }

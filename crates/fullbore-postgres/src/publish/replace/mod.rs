@@ -77,8 +77,7 @@ pub fn index_jobs_by(
     let staging = postgres.targets()[table].staging(plan)?;
     in_transaction(session, |session| {
         let old = unchanged(postgres, session, table)?;
-        let jobs =
-            with_full_names(session, |session| rebuild::jobs(session, plan, &old, &staging))?;
+        let jobs = rebuild::jobs(session, plan, &old, &staging)?;
         match postgres.is_later_attempt() {
             true => rebuild::left_to_do(session, &staging, jobs),
             false => Ok(jobs),
@@ -94,9 +93,7 @@ pub fn show(postgres: &Postgres, session: &mut Session, plan: &Plan, table: usiz
     let old = unchanged(postgres, session, table)?;
     obstacles::none(session, &old)?;
     let kept = target.kept(&plan.run_id)?;
-    let statements =
-        with_full_names(session, |session| swap(session, &old, &staging, kept.as_ref()))?;
-    for statement in statements {
+    for statement in swap(session, &old, &staging, kept.as_ref())? {
         session
             .execute(&statement)
             .map_err(|error| failed_while(error, &format!("replacing {name} by `{statement}`")))?;
@@ -176,27 +173,6 @@ fn in_transaction<T>(
     let ended = session.execute(if result.is_ok() { "COMMIT" } else { "ROLLBACK" });
     let value = result?;
     ended.map_err(failed)?;
-    Ok(value)
-}
-
-/// Runs `work` in a transaction where the server prints every name with its schema, so that what
-/// it prints means the same in any session. A transaction that fails forgets the setting itself.
-fn with_full_names<T>(
-    session: &mut Session,
-    work: impl FnOnce(&mut Session) -> Result<T>,
-) -> Result<T> {
-    let before = session.query("SELECT current_setting('search_path') AS path").map_err(failed)?;
-    let before = before.first().and_then(|row| row.get("path")).unwrap_or_default().to_owned();
-    let set = |session: &mut Session, path: &str| -> Result<()> {
-        let path = quote_literal(path).map_err(failed)?;
-        session
-            .execute(&format!("SELECT pg_catalog.set_config('search_path', {path}, true)"))
-            .map_err(failed)?;
-        Ok(())
-    };
-    set(session, "pg_catalog")?;
-    let value = work(session)?;
-    set(session, &before)?;
     Ok(value)
 }
 

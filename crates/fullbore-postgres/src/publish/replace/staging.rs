@@ -2,7 +2,7 @@
 
 use fullbore_core::error::Result;
 
-use super::{carry, definition, fill, known, literal, obstacles, texts, with_full_names};
+use super::{carry, definition, fill, known, literal, obstacles, texts};
 use crate::catalog::Relation;
 use crate::connection::{QualifiedName, Session, quote_literal};
 use crate::error::{failed, failed_while};
@@ -62,25 +62,23 @@ pub fn make(
         ("new", &new_name),
         ("tablespace", &quote_literal(tablespace).map_err(failed)?),
     ];
-    with_full_names(session, |session| {
-        for statement in texts(session, &fill(CREATE, &values)).map_err(failed)? {
-            session
-                .execute(&statement)
-                .map_err(|error| failed_while(error, &format!("making {staging}")))?;
-        }
-        let new = known(session, staging)?;
-        let mut statements = texts(
-            session,
-            &fill(BELONGS, &[("oid", &oid), ("new_oid", &new.oid.to_string()), ("new", &new_name)]),
-        )
-        .map_err(failed)?;
-        statements.extend(carry::identities_set(session, old.oid, new.oid)?);
-        for statement in statements {
-            session.execute(&statement).map_err(failed)?;
-        }
-        // Something of the new table that refers to the old one would go unseen otherwise, as
-        // would a property that LIKE does not know.
-        obstacles::none(session, old)?;
-        definition::equal(session, old, new.oid, definition::With::ChecksOnly)
-    })
+    for statement in texts(session, &fill(CREATE, &values)).map_err(failed)? {
+        session
+            .execute(&statement)
+            .map_err(|error| failed_while(error, &format!("making {staging}")))?;
+    }
+    let new = known(session, staging)?;
+    let mut statements = texts(
+        session,
+        &fill(BELONGS, &[("oid", &oid), ("new_oid", &new.oid.to_string()), ("new", &new_name)]),
+    )
+    .map_err(failed)?;
+    statements.extend(carry::identities_set(session, old.oid, new.oid)?);
+    for statement in statements {
+        session.execute(&statement).map_err(failed)?;
+    }
+    // Something of the new table that refers to the old one would go unseen otherwise, as
+    // would a property that LIKE does not know.
+    obstacles::none(session, old)?;
+    definition::equal(session, old, new.oid, definition::With::ChecksOnly)
 }

@@ -6,7 +6,7 @@
 
 use fullbore_core::error::{DestinationFailure, Error, Result};
 
-use super::{carry, definition, known, obstacles, quote, texts, with_full_names};
+use super::{carry, definition, known, obstacles, quote, texts};
 use crate::catalog::{self, IndexDefinition, Relation};
 use crate::connection::{QualifiedName, Session, quote_literal};
 use crate::error::{failed, failed_while, refuse};
@@ -74,11 +74,8 @@ pub fn put_back(session: &mut Session, target: &QualifiedName, kept: &QualifiedN
     let old = catalog::relation(session, kept).map_err(failed)?.ok_or_else(|| {
         refuse(format!("{kept} is gone, the table that was replaced"), "somebody dropped it")
     })?;
-    let statements = with_full_names(session, |session| {
-        unchanged(session, &old, &new)?;
-        statements(session, &old, &new)
-    })?;
-    for statement in statements {
+    unchanged(session, &old, &new)?;
+    for statement in statements(session, &old, &new)? {
         session.execute(&statement).map_err(|error| {
             failed_while(error, &format!("putting {kept} back by `{statement}`"))
         })?;

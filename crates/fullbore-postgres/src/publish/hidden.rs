@@ -1,0 +1,44 @@
+//! Rows that wait to be published are nobody's but the owner's: default privileges (`ALTER DEFAULT PRIVILEGES
+//! ... GRANT SELECT`) would let roles read them that may not read the target. What they give of a new table is
+//! taken back in the transaction that makes it, before it has a row.
+
+use crate::connection::{ConnectionError, quote_literal};
+
+/// One grant that a table has, as GRANT and REVOKE write it.
+const GRANTEE: &str =
+    "CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END";
+
+fn block(body: &str) -> Result<String, ConnectionError> {
+    Ok(format!("DO {}", quote_literal(body)?))
+}
+
+/// The statement that takes from everybody but its owner what a new table, by its quoted name, came with.
+pub fn hide(table: &str) -> Result<String, ConnectionError> {
+    let name = quote_literal(table)?;
+    block(&format!(
+        "DECLARE role text; BEGIN
+             FOR role IN SELECT DISTINCT {GRANTEE}
+                           FROM pg_class c, aclexplode(c.relacl) a
+                          WHERE c.oid = {name}::regclass AND a.grantee <> c.relowner
+             LOOP EXECUTE format('REVOKE ALL ON TABLE %s FROM %s', {name}, role); END LOOP;
+         END"
+    ))
+}
+
+/// The statement that gives a table which is published now what default privileges give of a table that is
+/// made by hand.
+pub fn reveal(table: &str) -> Result<String, ConnectionError> {
+    let name = quote_literal(table)?;
+    block(&format!(
+        "DECLARE given record; BEGIN
+             FOR given IN SELECT DISTINCT a.privilege_type AS what, {GRANTEE} AS role,
+                                 CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END AS option
+                            FROM pg_class c
+                            JOIN pg_default_acl d ON d.defaclrole = c.relowner AND d.defaclobjtype = 'r'
+                             AND d.defaclnamespace IN (0, c.relnamespace), aclexplode(d.defaclacl) a
+                           WHERE c.oid = {name}::regclass AND a.grantee <> c.relowner
+             LOOP EXECUTE format('GRANT %s ON TABLE %s TO %s%s', given.what, {name}, given.role,
+                                 given.option); END LOOP;
+         END"
+    ))
+}
