@@ -17,7 +17,7 @@ STRAYS = """
       JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relname <> '{target}'
        AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
-       AND n.nspname NOT IN ('fullbore', '{reference}')"""
+       AND n.nspname NOT IN ('fullbore', 'fullbore_ledger', '{reference}')"""
 
 INDEXES = """
     SELECT count(*) FILTER (WHERE indrelid = '{target}'::regclass),

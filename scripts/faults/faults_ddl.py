@@ -120,7 +120,7 @@ class Ddl(Company):
     def strike(self, trial: Trial, load: Command) -> None:
         text = f"BEGIN; SET LOCAL statement_timeout = '60s'; {self.change.do};"
         # Under the locks of the change: how far the load was before it.
-        text += "SELECT state FROM fullbore.runs; COMMIT"
+        text += "SELECT state FROM fullbore_ledger.runs; COMMIT"
         try:
             self.state_then = trial.setting.server.sql(text)
             self.is_done = True

@@ -47,7 +47,7 @@ FOREIGN = """
 OTHERS = "SELECT k, n, word FROM {table} WHERE k <= 0 ORDER BY k DESC, n"
 RUNS = """
     SELECT run, state, coalesce(sum(p.rows), 0), count(p.piece), coalesce(sum(p.bytes), 0)
-      FROM fullbore.runs LEFT JOIN fullbore.pieces p USING (run) GROUP BY run, state, started
+      FROM fullbore_ledger.runs LEFT JOIN fullbore_ledger.pieces p USING (run) GROUP BY run, state, started
      ORDER BY started"""
 TABLES = """
     SELECT c.oid, n.nspname || '.' || c.relname
@@ -180,7 +180,7 @@ def others(server: Server, table: str = TARGET) -> Others:
 def ledger(server: Server) -> list[Run]:
     """The runs that the ledger knows, the oldest first."""
     runs = []
-    if server.sql("SELECT to_regclass('fullbore.pieces') IS NOT NULL") == "t":
+    if server.sql("SELECT to_regclass('fullbore_ledger.pieces') IS NOT NULL") == "t":
         for line in server.sql(RUNS).splitlines():
             run, name, *numbers = line.split("|")
             runs.append(Run(run, name, *map(int, numbers)))

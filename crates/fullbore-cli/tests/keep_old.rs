@@ -30,7 +30,7 @@ fn make(database: &TestDatabase<'_>) {
 /// All that a dump tells of the database but where sequences stand.
 fn dump(cluster: &TestCluster, database: &TestDatabase<'_>, files: &Files) -> String {
     let path = files.path("dump.sql").display().to_string();
-    let args = ["--exclude-schema=fullbore", "--no-owner", "--file", &path, database.url()];
+    let args = ["--exclude-schema=fullbore_ledger", "--no-owner", "--file", &path, database.url()];
     cluster.program("pg_dump", &args);
     let text = std::fs::read_to_string(&path).expect("read");
     text.lines()
@@ -178,7 +178,7 @@ fn a_schema_of_another_role_is_no_place_for_the_old_table() {
     let args = [&way.args()[..], &["--keep-old"]].concat();
     let load = files.start_load(database.url(), &file, way.name, &args);
     gate.wait();
-    let run = database.psql("SELECT run FROM fullbore.runs ORDER BY started DESC LIMIT 1");
+    let run = database.psql("SELECT run FROM fullbore_ledger.runs ORDER BY started DESC LIMIT 1");
     let role = format!("squatter_{}", database.name());
     database.psql(&format!(
         "CREATE ROLE {role}; CREATE SCHEMA fullbore_old_{run} AUTHORIZATION {role}"

@@ -43,7 +43,7 @@ fn rows_that_were_committed_before_a_create_failed_stay_with_their_table() {
     let output = files.fullbore(&["load", &job, "--to", database.url()]);
     assert_ne!(output.code, 0, "{}", output.stderr);
     assert_eq!(database.psql("SELECT count(*) FROM t"), "1000");
-    let run = database.psql("SELECT run FROM fullbore.runs");
+    let run = database.psql("SELECT run FROM fullbore_ledger.runs");
     assert_eq!(files.fullbore(&["runs", "abort", &run, "--to", database.url()]).code, 0);
     assert_eq!(database.psql("SELECT to_regclass('u'), count(*) FROM t"), "|1000");
 }

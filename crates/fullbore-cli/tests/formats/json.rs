@@ -24,11 +24,13 @@ fn line(n: u32) -> String {
         (11, ", \"j\": \"a string\", \"t\": null".to_owned()),
         (13, ", \"jb\": null, \"t\": {\"nested\": [1.50]}".to_owned()),
     ] {
-        if n.is_multiple_of(every) && !(every == 13 && (n % 11 == 0 || n % 7 == 0)) {
+        if n.is_multiple_of(every)
+            && !(every == 13 && (n.is_multiple_of(11) || n.is_multiple_of(7)))
+        {
             line.push_str(&part);
         }
     }
-    if n % 11 != 0 && (n % 13 != 0 || n % 7 == 0) {
+    if !n.is_multiple_of(11) && (!n.is_multiple_of(13) || n.is_multiple_of(7)) {
         line.push_str(&format!(", \"t\": \"{text}\""));
     }
     line.push('}');

@@ -33,7 +33,7 @@ fn abort_deletes_the_rows_of_the_run_and_no_others() {
             assert!(refused.stderr.contains(words), "{} lacks {words}", refused.stderr);
         }
         // The run is still there, and can be resumed; but not verified, with that row.
-        database.psql("DELETE FROM append WHERE k = 3; UPDATE fullbore.pieces SET rows = rows - 1 WHERE piece = 0");
+        database.psql("DELETE FROM append WHERE k = 3; UPDATE fullbore_ledger.pieces SET rows = rows - 1 WHERE piece = 0");
         database.psql("INSERT INTO append VALUES (-5000, 0, 'after')");
         let aborted = files.fullbore(&["runs", "abort", "last", "--delete-rows"]);
         assert_loaded(&aborted);
@@ -41,7 +41,7 @@ fn abort_deletes_the_rows_of_the_run_and_no_others() {
         assert_eq!(database.psql("SELECT count(*) FROM append WHERE k > 0"), "0");
         assert_eq!(database.psql("SELECT count(*) FROM append"), "1001");
         assert_eq!(
-            database.psql("SELECT count(*) FROM fullbore.runs WHERE state <> 'finished'"),
+            database.psql("SELECT count(*) FROM fullbore_ledger.runs WHERE state <> 'finished'"),
             "0"
         );
     }

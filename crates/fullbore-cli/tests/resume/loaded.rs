@@ -57,7 +57,7 @@ fn contents_that_were_appended_before_are_refused_by_default() {
     let files = Files::new();
     let file = files.write("a.csv", "1\n2\n");
     assert_loaded(&load(&database, &files, &file, &[]));
-    let run = database.psql("SELECT run FROM fullbore.runs");
+    let run = database.psql("SELECT run FROM fullbore_ledger.runs");
     let copy = files.write("copy.csv", "1\n2\n");
     for (file, table) in [(&file, "t"), (&copy, "t"), (&copy, "public.t")] {
         let refused = files.load(&database, file, table, &ARGS);
@@ -132,11 +132,12 @@ fn a_run_that_was_closed_or_failed_has_loaded_nothing() {
     let file = files.write("a.csv", "1\n2\n");
     assert_loaded(&files.load(&database, &file, "u", &ARGS));
     assert_loaded(&load(&database, &files, &file, &[]));
-    database.psql("UPDATE fullbore.runs SET state = 'undone' WHERE targets::text LIKE '%t%'");
+    database
+        .psql("UPDATE fullbore_ledger.runs SET state = 'undone' WHERE targets::text LIKE '%t%'");
     assert_loaded(&load(&database, &files, &file, &[]));
     assert_eq!(sum(&database), "4|6");
     database.psql(
-        "UPDATE fullbore.runs SET state = 'loading' WHERE state = 'finished' AND targets::text LIKE '%t%'",
+        "UPDATE fullbore_ledger.runs SET state = 'loading' WHERE state = 'finished' AND targets::text LIKE '%t%'",
     );
     let aborted = files.fullbore(&["runs", "abort", "last"]);
     assert_eq!(aborted.code, STOPPED, "{}", aborted.stderr);

@@ -89,7 +89,10 @@ fn files_in_another_order_are_the_same_files() {
         database.psql("SELECT count(*), count(DISTINCT k), min(k), max(k) FROM t"),
         "24000|24000|0|23999"
     );
-    assert_eq!(database.psql("SELECT count(*) FROM fullbore.runs WHERE state <> 'finished'"), "0");
+    assert_eq!(
+        database.psql("SELECT count(*) FROM fullbore_ledger.runs WHERE state <> 'finished'"),
+        "0"
+    );
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn a_row_of_the_ledger_that_was_deleted_does_not_double_the_rows() {
     kill(child);
     gate.open(&database);
     let rows = database.psql("SELECT count(*) FROM append");
-    database.psql("DELETE FROM fullbore.runs WHERE state = 'loading'");
+    database.psql("DELETE FROM fullbore_ledger.runs WHERE state = 'loading'");
     for table in ["append", "public.append"] {
         let refused = files.load(&database, &file, table, &APPEND.resume_args());
         assert_eq!(refused.code, REFUSED, "{}", refused.stderr);
