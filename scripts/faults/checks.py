@@ -25,7 +25,9 @@ INDEXES = """
       FROM pg_index"""
 
 RUNS = "SELECT state, count(*) FROM fullbore_ledger.runs GROUP BY state"
-PIECES = "SELECT coalesce(sum(rows), 0), coalesce(sum(bytes), 0), count(*) FROM fullbore_ledger.pieces"
+PIECES = (
+    "SELECT coalesce(sum(rows), 0), coalesce(sum(bytes), 0), count(*) FROM fullbore_ledger.pieces"
+)
 # Its own checkers; a partitioned table's leaves are what has storage.
 DAMAGE = """
     WITH leaves AS (SELECT relid FROM pg_partition_tree('{target}') WHERE isleaf)

@@ -47,7 +47,8 @@ FOREIGN = """
 OTHERS = "SELECT k, n, word FROM {table} WHERE k <= 0 ORDER BY k DESC, n"
 RUNS = """
     SELECT run, state, coalesce(sum(p.rows), 0), count(p.piece), coalesce(sum(p.bytes), 0)
-      FROM fullbore_ledger.runs LEFT JOIN fullbore_ledger.pieces p USING (run) GROUP BY run, state, started
+      FROM fullbore_ledger.runs LEFT JOIN fullbore_ledger.pieces p USING (run)
+     GROUP BY run, state, started
      ORDER BY started"""
 TABLES = """
     SELECT c.oid, n.nspname || '.' || c.relname
