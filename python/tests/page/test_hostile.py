@@ -9,6 +9,8 @@ import pytest
 from world import Loads, Look, Watched
 
 # What would run if it ever came to stand in a page as anything but text.
+#: A run of version 0.1 by its id.
+EVIL_RUN = "0123456789ab"
 EVIL = [
     "</script><script>alert(1)</script>",
     '"><img src=x onerror=alert(2)>',
@@ -77,7 +79,7 @@ def run(loads: Loads) -> str:
     args = ["--max-rejects", "1"]
     run = loads.load("good.csv", "--table", "good", *args, code=3)["run_id"]
     entries = loads.record(run)
-    folder = Path(loads.variables["FULLBORE_HOME"]) / "runs" / "evil"
+    folder = Path(loads.variables["FULLBORE_HOME"]) / "runs" / EVIL_RUN
     folder.mkdir()
     lines = [poison(entry) for entry in entries]
     failed = {"event": "run_failed", "at": entries[-1]["at"], "error": "".join(EVIL)}
@@ -86,8 +88,8 @@ def run(loads: Loads) -> str:
     lines = [*lines[:-1], paused, failed]
     (folder / "record.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     # It is a record still: nothing was passed over.
-    assert len(loads.record("evil")) == len(lines)
-    return "evil"
+    assert len(loads.record(EVIL_RUN)) == len(lines)
+    return EVIL_RUN
 
 
 def test_a_report_shows_it_and_does_nothing(loads: Loads, run: str, look: Look) -> None:
