@@ -232,6 +232,10 @@ pub trait Destination: Send + Sync {
     fn verified(&self) -> Proven {
         Proven::default()
     }
+    /// Whether the run's rows are shown already: what failed afterwards takes nothing back.
+    fn is_published(&self) -> bool {
+        false
+    }
     /// Takes away every trace of the run; returns what could not be taken away.
     fn abort(&self, plan: &Plan) -> Vec<String>;
     /// What is past a limit of `--pause-when` now; asked for only where there are limits.

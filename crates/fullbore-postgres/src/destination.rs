@@ -378,6 +378,10 @@ impl Destination for Postgres {
         self.verification.proven()
     }
 
+    fn is_published(&self) -> bool {
+        self.ledger().is_some_and(|ledger| ledger.is_published())
+    }
+
     fn strain(&self, plan: &Plan) -> Result<Strain> {
         match &plan.continuity.pause_when {
             Some(limits) => self.look_for_strain(plan, limits),

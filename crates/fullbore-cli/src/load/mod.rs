@@ -368,7 +368,7 @@ fn ends_it(error: &Error) -> bool {
 }
 
 fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
-    let Failure { error, outcome, is_kept, left_behind, rows_kept } = failure;
+    let Failure { error, outcome, is_kept, is_published, left_behind, rows_kept } = failure;
     complain(&error.to_string(), error.hint());
     for path in &outcome.reject_files {
         tell!("  rejected rows are in {}", path.display());
@@ -376,7 +376,9 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
     let run = &plan.run_id;
     // What is in other hands is theirs to go on with, or gone.
     let is_taken = matches!(error, Error::Destination { kind: DestinationFailure::TakenOver, .. });
-    if *is_kept && !is_taken {
+    if *is_published && !is_taken {
+        tell!("  its rows are in the table; `fullbore runs resume {run}` does what is left to do");
+    } else if *is_kept && !is_taken {
         let kept = match outcome.pieces {
             0 => "nothing is committed yet".to_owned(),
             pieces => format!(

@@ -53,7 +53,8 @@ pub fn rejects(
         assert_eq!(database.psql("SELECT count(*) FROM t"), "2");
     });
     // Without an allowance the run fails and keeps nothing.
-    with(columns, text, &["--header", "none", "--atomic"], |output, database, _| {
+    let args = [more, &["--header", "none", "--atomic"]].concat();
+    with(columns, text, &args, |output, database, _| {
         assert_eq!(output.code, FAILED, "{}", output.stderr);
         assert!(output.stderr.contains("hint:"), "{}", output.stderr);
         assert_eq!(database.psql("SELECT count(*) FROM t"), "0");

@@ -88,6 +88,8 @@ pub struct Failure {
     pub outcome: Outcome,
     /// What is committed is kept, and the run can be resumed.
     pub is_kept: bool,
+    /// Its rows were shown before it failed.
+    pub is_published: bool,
     /// What could not be taken away again.
     pub left_behind: Vec<String>,
     /// Rows that are in the target although the run failed (plain `append` alone).
@@ -152,7 +154,9 @@ pub fn run(
                 rows_kept,
                 left_behind: left_behind.clone(),
             });
-            Err(Box::new(Failure { error, outcome, is_kept, left_behind, rows_kept }))
+            let is_published = is_kept && destination.is_published();
+            let failure = Failure { error, outcome, is_kept, is_published, left_behind, rows_kept };
+            Err(Box::new(failure))
         }
     }
 }

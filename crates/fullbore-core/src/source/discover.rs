@@ -156,8 +156,8 @@ pub fn packing_of(head: &[u8]) -> Packing {
     match head {
         [0x1f, 0x8b, ..] => Packing::Gzip,
         // A zstd frame, or a skippable one before it.
-        [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Packing::Zstd,
-        [0x04, 0x22, 0x4d, 0x18] => Packing::Lz4,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Packing::Zstd,
+        [0x04, 0x22, 0x4d, 0x18, ..] => Packing::Lz4,
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Packing::Xz,
         [b'P', b'A', b'R', b'1', ..] => Packing::Parquet,
         _ => Packing::Plain,
@@ -203,8 +203,8 @@ mod tests {
     #[test]
     fn packing_is_known_by_content() {
         assert_eq!(packing_of(&[0x1f, 0x8b, 8, 0]), Packing::Gzip);
-        assert_eq!(packing_of(&[0x28, 0xb5, 0x2f, 0xfd]), Packing::Zstd);
-        assert_eq!(packing_of(&[0x04, 0x22, 0x4d, 0x18]), Packing::Lz4);
+        assert_eq!(packing_of(&[0x28, 0xb5, 0x2f, 0xfd, 4, 0]), Packing::Zstd);
+        assert_eq!(packing_of(&[0x04, 0x22, 0x4d, 0x18, 0x64, 0x40]), Packing::Lz4);
         assert_eq!(packing_of(b"\xfd7zXZ\0\0\x04"), Packing::Xz);
         assert_eq!(packing_of(b"PAR1"), Packing::Parquet);
         assert_eq!(packing_of(b"1|2|"), Packing::Plain);

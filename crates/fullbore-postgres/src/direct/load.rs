@@ -54,7 +54,10 @@ impl DirectLoad {
             return Err(changed(table, &refusal.message, refusal.hint));
         }
         if found.hash != direct.descriptor.hash {
-            let hint = Some("nothing of this piece was kept; load again".to_owned());
+            let hint = Some(
+                "nothing of this piece was kept; undo the change and resume the run, or load again"
+                    .to_owned(),
+            );
             return Err(changed(
                 table,
                 "its shape is no longer the one that was planned for",
@@ -223,7 +226,7 @@ fn changed(table: &QualifiedName, how: &str, hint: Option<String>) -> Error {
     Error::Destination {
         message: format!("{table} can't be loaded directly any more: {how}"),
         hint: hint.or_else(|| Some("load with --method copy".into())),
-        kind: DestinationFailure::Other,
+        kind: DestinationFailure::Changed,
     }
 }
 

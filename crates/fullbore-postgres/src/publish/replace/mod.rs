@@ -157,8 +157,10 @@ fn known(session: &mut Session, name: &QualifiedName) -> Result<Relation> {
 fn changed(name: &QualifiedName, how: &str) -> Error {
     Error::Destination {
         message: format!("{name} was changed by somebody during the load: {how}"),
-        hint: Some("nothing was replaced; load again".into()),
-        kind: DestinationFailure::Other,
+        hint: Some(
+            "nothing was replaced; undo the change and resume the run, or load again".into(),
+        ),
+        kind: DestinationFailure::Changed,
     }
 }
 
