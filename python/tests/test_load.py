@@ -60,7 +60,7 @@ def test_a_failed_run_is_named_by_its_error(tmp_path: Path) -> None:
 def test_lists_are_given_as_options_of_their_own(tmp_path: Path) -> None:
     source = tmp_path / "nulls.csv"
     source.write_text("n,m\n1,NA\nn/a,2\n3,a,b\n")
-    nulls = ["NA", "n/a", "a,b"]
+    nulls = ["NA", "n/a", "a;b"]
     result = fullbore.load(
         source, to="null:", header="true", null=nulls, type=["n=int", "m=int"], max_rejects=1
     )

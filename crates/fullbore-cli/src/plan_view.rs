@@ -50,7 +50,8 @@ fn render_table(
     let _ = writeln!(text, "\ntable {}", table.name);
     if let Some(statement) = statement {
         let _ = writeln!(text, "  made by:");
-        for line in statement.lines() {
+        // Whoever reads it knows the server's own types without their schema.
+        for line in statement.replace("\" pg_catalog.", "\" ").lines() {
             let _ = writeln!(text, "    {line}");
         }
     }

@@ -118,12 +118,15 @@ fn a_job_file_loads_several_tables() {
     assert!(output.stderr.contains("strems"), "{}", output.stderr);
 
     // Options of the run hold beside a job file; those of a table have no one table to hold for.
-    let output = files.fullbore(&["plan", &job, "--to", database.url(), "--streams", "3"]);
+    let again = ["--if-loaded", "again"];
+    let plan = ["plan", &job, "--to", database.url(), "--streams", "3"];
+    let output = files.fullbore(&[&plan[..], &again].concat());
     assert!(output.stdout.contains("3 streams"), "{}", output.stdout);
     files.write("b.1.csv", "3\nx\n");
     let rejects = ["--max-rejects", "1", "--no-analyze", "--set", "table.b.publish=replace"];
     let mut args = vec!["load", job.as_str(), "--to", database.url()];
     args.extend(rejects);
+    args.extend(again);
     let output = files.fullbore(&args);
     assert_eq!(output.code, 3, "{}", output.stderr);
     assert!(!output.stderr.contains("analyze"), "{}", output.stderr);

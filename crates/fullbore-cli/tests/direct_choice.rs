@@ -73,8 +73,8 @@ fn what_copy_must_load_falls_back_with_its_reason() {
     let files = Files::new();
     let file = files.write("rows.csv", "1,2\n2,3\n");
     database.psql("CREATE EXTENSION fullbore; CREATE TABLE t (a integer, b integer)");
-    falls_back(&database, &files, &file, &[], "only a new table can be loaded directly");
-    falls_back(&database, &files, &file, &["--atomic"], "only a new table can be loaded directly");
+    falls_back(&database, &files, &file, &[], "append always uses COPY");
+    falls_back(&database, &files, &file, &["--atomic"], "append always uses COPY");
 
     database.psql("DROP TABLE t; CREATE TABLE t (a integer, b integer, c integer GENERATED ALWAYS AS (a + b) STORED)");
     falls_back(&database, &files, &file, &REPLACE, "generated");

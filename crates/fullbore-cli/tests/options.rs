@@ -139,6 +139,7 @@ fn a_run_is_gone_back_to_with_the_password_of_the_environment() {
     let whole = url(":hunter2");
     for name in ["FULLBORE_TO", "DATABASE_URL"] {
         let known = [(name, whole.as_str())];
+        cluster.psql("TRUNCATE t");
         let load = ["load", &file, "--table", "t", "--json", "--verify", "full"];
         let loaded = fullbore(&files, &known, &load);
         assert_eq!(loaded.code, 0, "{}", loaded.stderr);

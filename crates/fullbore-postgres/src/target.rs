@@ -274,6 +274,7 @@ impl Postgres {
         create: Option<String>,
     ) -> Result<Target> {
         let name = &relation.name;
+        self.check_tablespaces(session)?;
         match relation.kind {
             'r' | 'p' => {}
             'f' if request.publish == Publish::Append => {}
@@ -357,6 +358,37 @@ impl Postgres {
     /// Refuses a partition that the loaded one can't take the place of.
     pub fn check_replaceable(&self, target: &Target, partition: &QualifiedName) -> Result<()> {
         existing::check_replaceable(&mut self.control(), target.relation.oid, partition)
+    }
+}
+
+impl Postgres {
+    /// Refuses tablespaces in which the role can't make tables.
+    fn check_tablespaces(&self, session: &mut Session) -> Result<()> {
+        for name in &self.settings.tablespaces {
+            let literal = quote_literal(name).map_err(failed)?;
+            let rows = session
+                .query(&format!(
+                    "SELECT has_tablespace_privilege(oid, 'CREATE') AS may FROM pg_tablespace
+                      WHERE spcname = {literal}"
+                ))
+                .map_err(refused)?;
+            match rows.first().and_then(|row| row.get("may")) {
+                Some("t") => {}
+                Some(_) => {
+                    return Err(refuse(
+                        format!("the role may not make tables in tablespace {name}"),
+                        "GRANT CREATE ON TABLESPACE to it, or name others with --tablespaces",
+                    ));
+                }
+                None => {
+                    return Err(refuse(
+                        format!("there is no tablespace {name}"),
+                        "name others with --tablespaces; `\\db` in psql lists them",
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 }
 

@@ -57,6 +57,7 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     check_direct_options(&job)?;
     check_created(&job)?;
     check_kept(&job)?;
+    check_atomic(&job)?;
     check_locks(&job)?;
     check_if_loaded(&job)?;
     check_part(&job)?;
@@ -161,6 +162,13 @@ fn check_kept(job: &Job) -> Result<()> {
             "leave --keep-old out, or load with --publish replace",
         )),
     }
+}
+
+/// Whatever takes the place of rows is shown at once in any case.
+fn check_atomic(job: &Job) -> Result<()> {
+    let is_idle = |table: &TableJob| table.atomic && table.publish != Publish::Append;
+    let idle = [(job.tables.iter().any(is_idle), "--atomic")];
+    refuse_given(&idle, "is for rows that are appended: others are published at once anyway", "")
 }
 
 /// Options about locks are refused where there is nothing that they could do.
