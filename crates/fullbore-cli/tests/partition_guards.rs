@@ -59,7 +59,7 @@ fn what_an_empty_partition_got_during_the_load_is_kept() {
     // Rows and policies alike, whatever isolation the database has for its transactions.
     for (meanwhile, words) in [
         ("ALTER TABLE low ENABLE ROW LEVEL SECURITY", "during the load"),
-        ("CREATE INDEX mine ON low (v)", "the index mine"),
+        ("CREATE INDEX mine ON low (v)", "the index public.mine"),
         ("INSERT INTO ours VALUES (1, 'meanwhile')", "rows came into the partition"),
     ] {
         let database = cluster.fresh_database();

@@ -109,7 +109,8 @@ fn rejects_load_again_with_the_options_of_their_file() {
             files.read_ending(".rejected").replace("x,", "2,").replace("3,four", "4,four");
         clear(&files);
         let mended = files.write("mended.csv", rejected);
-        let output = files.load(&database, &mended, "t", &options);
+        let again = [&options[..], &["--if-loaded", "again"]].concat();
+        let output = files.load(&database, &mended, "t", &again);
         assert_eq!(output.code, 0, "{way}: {}", output.stderr);
         let rows = database.psql("SELECT string_agg(a, ' ' ORDER BY id) FROM t");
         assert_eq!(rows, "one two three four", "{way}");

@@ -53,7 +53,7 @@ fn padding_is_null_whatever_stands_for_null() {
     let options = ["--format", "csv", "--header", "none", "--null", "NA", "--ragged", "pad"];
     ways(&files, &database, text.as_bytes(), &options, |way, output| {
         assert_eq!(output.code, 0, "{way}: {}", output.stderr);
-        assert!(output.stderr.contains("20000 rows padded"), "{way}: {}", output.stderr);
+        assert!(output.stderr.contains("20,000 rows padded"), "{way}: {}", output.stderr);
         let found = database.psql("SELECT count(*), sum(id), count(a), count(b), count(c) FROM t");
         assert_eq!(found, "20000|199990000|0|0|0", "{way}");
     });
