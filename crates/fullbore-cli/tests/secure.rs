@@ -14,6 +14,7 @@ fn load(files: &Files, target: &str, environment: &[(&str, &str)]) -> Output {
     let file = files.write("x.csv", "1\n2\n");
     let mut command = fullbore_command();
     command.args(["load", &file, "--to", target, "--table", "t", "--header", "none", "--atomic"]);
+    command.args(["--if-loaded", "again"]);
     command.current_dir(files.folder()).env("FULLBORE_HOME", files.path("state"));
     command.env("HOME", files.folder()).env_remove("DATABASE_URL");
     command.envs(environment.iter().copied());

@@ -125,7 +125,7 @@ fn a_table_that_somebody_else_made_meanwhile_is_not_dropped() {
         let mut making = match ledger {
             true => Making::hold_ledger(&database),
             // The first one is the planner's, which takes it back.
-            false => Making::hold(&database, r#"^CREATE TABLE "?t"? "#, 2),
+            false => Making::hold(&database, r#"CREATE TABLE "?t"? "#, 2),
         };
         let more: &[&str] = if ledger { &["--atomic"] } else { &["--atomic", "--no-ledger"] };
         let mut child = start(&database, &files, &file, more);

@@ -19,7 +19,8 @@ fn limited(database: &TestDatabase<'_>, limit: usize) -> (String, String) {
         "DROP TABLE IF EXISTS append; CREATE TABLE append (k bigint PRIMARY KEY, n int, v text);
          CREATE ROLE {role} LOGIN CONNECTION LIMIT {limit};
          ALTER TABLE append OWNER TO {role}; GRANT ALL ON SCHEMA public TO {role};
-         GRANT ALL ON SCHEMA fullbore TO {role}; GRANT ALL ON ALL TABLES IN SCHEMA fullbore TO {role}"
+         GRANT CREATE ON DATABASE {} TO {role}",
+        database.name()
     ));
     let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
     (role, url)

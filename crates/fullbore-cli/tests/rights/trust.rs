@@ -213,7 +213,7 @@ fn a_lock_that_any_role_can_hold_is_waited_for_only_where_tables_are_missing() {
         &database,
         &file,
         "t",
-        &[&NO_HEADER[..], &["--verify", "full"]].concat(),
+        &[&NO_HEADER[..], &["--verify", "full", "--if-loaded", "again"]].concat(),
     ));
     drop(holder);
     database.psql(&format!("DROP OWNED BY {role} CASCADE; DROP ROLE {role}"));

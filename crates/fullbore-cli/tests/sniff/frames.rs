@@ -65,7 +65,9 @@ fn each_file_may_have_its_own_preamble() {
     assert_eq!(rows, "1a 2b 3c 4d 5e");
     // A file of another shape is named.
     let other = lab.files.write("3.csv", "id,word,n\n6,f,1\n7,g,2\n");
-    let output = lab.files.fullbore(&["load", &one, &other, "--to", to, "--table", "t"]);
+    let more = ["--if-loaded", "again"];
+    let load = ["load", &one, &other, "--to", to, "--table", "t"];
+    let output = lab.files.fullbore(&[&load[..], &more].concat());
     super::assert_refused(&output, &["3.csv: records have 3 fields, those of", "1.csv 2"]);
 }
 
