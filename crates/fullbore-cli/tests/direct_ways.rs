@@ -308,7 +308,11 @@ fn what_only_the_direct_method_has_is_refused_beside_copy() {
         let output = files.load(&database, &file, "t", &args);
         assert_eq!(output.code, 2, "{}", output.stderr);
         assert!(output.stderr.contains(option[0]), "{}", output.stderr);
-        assert!(output.stderr.contains("hint: choose --method auto or direct"), "{}", output.stderr);
+        assert!(
+            output.stderr.contains("hint: choose --method auto or direct"),
+            "{}",
+            output.stderr
+        );
         assert_eq!(database.psql("SELECT count(*) FROM t"), "0");
     }
     let output = files.load(&database, &file, "t", &["--direct-io", "sometimes"]);

@@ -149,7 +149,13 @@ const JOBS: &[Job] = &[
     // Methods.
     refused("direct appends", SHOP, A, &["--method", "direct"], "direct"),
     loads("copy, told", SHOP, A, &["--method", "copy"]),
-    refused("rows are packed for COPY", SHOP, A, &["--method", "copy", "--compress", "lz4"], "compress"),
+    refused(
+        "rows are packed for COPY",
+        SHOP,
+        A,
+        &["--method", "copy", "--compress", "lz4"],
+        "compress",
+    ),
     // Formats and files.
     loads("text of COPY", SHOP, &[("a.txt", b"1\tAnn\t\\N\n2\tBob\t3\n")], &["--format", "text"]),
     loads("tabs", SHOP, &[("a.tsv", b"id\tcustomer\tamount\n1\tC:\\new\t2\n")], &[]),
@@ -158,8 +164,20 @@ const JOBS: &[Job] = &[
     refused("no gzip", SHOP, &[("a.csv.gz", b"\x1f\x8b\x08 and no more")], &[], "a.csv.gz"),
     refused("an object store", SHOP, &[], &["s3://bucket/a.csv"], "s3://"),
     refused("a web page", SHOP, &[], &["https://localhost/a.csv"], "https://"),
-    refused("a zip archive", SHOP, &[("a.zip", b"PK\x03\x04 and more of it, as archives have")], &[], "zip"),
-    refused("a workbook", SHOP, &[("a.xlsx", b"PK\x03\x04 and more of it, as workbooks have")], &[], "xlsx"),
+    refused(
+        "a zip archive",
+        SHOP,
+        &[("a.zip", b"PK\x03\x04 and more of it, as archives have")],
+        &[],
+        "zip",
+    ),
+    refused(
+        "a workbook",
+        SHOP,
+        &[("a.xlsx", b"PK\x03\x04 and more of it, as workbooks have")],
+        &[],
+        "xlsx",
+    ),
     refused("an encoding that is not", SHOP, A, &["--encoding", "klingon"], "klingon"),
     // Several NULLs, ragged rows, frames.
     loads(
@@ -187,7 +205,13 @@ const JOBS: &[Job] = &[
         &["--comment", "#"],
     ),
     // Rights and settings.
-    refused("a tablespace that is not", SHOP, A, &["--publish", "replace", "--tablespaces", "nope"], "nope"),
+    refused(
+        "a tablespace that is not",
+        SHOP,
+        A,
+        &["--publish", "replace", "--tablespaces", "nope"],
+        "nope",
+    ),
     refused("no schema of that name", "", A, &["--create", "--table", "nowhere.t"], "nowhere"),
 ];
 

@@ -96,9 +96,11 @@ fn structs_and_maps_are_json_or_refused_by_name() {
     let file = parquet(&files, "objects.parquet", &columns);
     database
         .psql("CREATE TABLE t (id int, p jsonb, m json); CREATE TABLE u (id int, p text, m json)");
-    for (table, more) in
-        [("t", &["--verify", "full"][..]), ("made", &["--create"]), ("t", &["--as-text", "--if-loaded", "again"])]
-    {
+    for (table, more) in [
+        ("t", &["--verify", "full"][..]),
+        ("made", &["--create"]),
+        ("t", &["--as-text", "--if-loaded", "again"]),
+    ] {
         let output = files.load(&database, &file, table, more);
         assert_eq!(output.code, 0, "{table}: {}", output.stderr);
     }

@@ -86,7 +86,8 @@ fn refusal(url: &str, table: &str) -> (String, Option<String>) {
     let replacement = Replacement::new(url, table, &["a"], "new\n");
     match replacement.run(|| panic!("it was prepared")) {
         Err(Error::Destination { message, hint, kind: DestinationFailure::Refused }) => {
-            (message, hint)
+            // Without the schema of all of them.
+            (message.replace("public.", ""), hint)
         }
         other => panic!("{other:?}"),
     }

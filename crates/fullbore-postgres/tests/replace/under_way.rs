@@ -33,7 +33,7 @@ const CHANGES: [(&str, &str); 15] = [
     ("ALTER TABLE t ADD FOREIGN KEY (b) REFERENCES other", "foreign key t_b_fkey differ"),
     ("CREATE INDEX new_index ON t (b)", "the index new_index is new"),
     ("DROP INDEX old_index", "an index was dropped or changed"),
-    ("ALTER TABLE t SET UNLOGGED", "persistence and access method differ"),
+    ("ALTER TABLE t SET UNLOGGED", "were written anew since this run began"),
     ("ALTER TABLE t ALTER id ADD GENERATED ALWAYS AS IDENTITY", "sequence of column id"),
     (
         "ALTER TABLE t RENAME TO t_old; CREATE TABLE t (LIKE t_old)",
@@ -55,6 +55,7 @@ fn changes_during_the_load_are_noticed() {
         let error = replacement.run_until_shown(meanwhile).unwrap_err();
         let Error::Destination { message, kind, .. } = &error else { panic!("{error}") };
         assert_ne!(*kind, DestinationFailure::Refused, "{change}");
+        let message = message.replace("public.", "");
         assert!(message.contains(words), "{change}: {message}");
         let name = database.psql(&format!("SELECT {oid}::regclass"));
         assert_eq!(database.psql(&format!("SELECT a FROM {name}")), "old", "{change}");

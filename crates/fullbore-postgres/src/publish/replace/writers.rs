@@ -104,6 +104,14 @@ impl Baseline {
         let (Some(rows), Some(new), file) = (number("rows"), number("new"), number("file")) else {
             return Err(odd(table));
         };
+        let has_other_file = file.is_some_and(|file| file != u64::from(self.file));
+        if has_other_file && new > 0 && new == rows {
+            // ALTER TABLE that writes all rows anew makes them its own.
+            return Err(written(&format!(
+                "all rows of {table} were written anew since this run began, by ALTER TABLE perhaps: which \
+                 of them others changed can't be told"
+            )));
+        }
         if new > 0 {
             let (rows, lost) = match new {
                 1 => (
@@ -119,7 +127,6 @@ impl Baseline {
             };
             return Err(written(&format!("{new} {rows} of {table} {lost}")));
         }
-        let has_other_file = file.is_some_and(|file| file != u64::from(self.file));
         if has_other_file && rows == 0 && !self.is_empty {
             return Err(written(&format!(
                 "{table} was emptied by somebody since this run began, and replacing it would fill it again"
