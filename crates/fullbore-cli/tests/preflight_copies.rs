@@ -23,10 +23,6 @@ fn assert_works(report: &Value, output: &Output) {
     }
 }
 
-fn notes(report: &Value) -> String {
-    report["notes"].to_string()
-}
-
 #[test]
 fn tables_with_partitions_and_numbers_of_their_own_are_measured() {
     for server in [TestServer::Pg14, TestServer::Embedded18] {
