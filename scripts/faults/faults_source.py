@@ -86,7 +86,9 @@ class SourceChanged(Fault):
             return
         if state == "loading":
             resumed = trial.start(resume=True).end()
-            is_refused = resumed.code == REFUSED and "can't be resumed" in resumed.said
+            words = ("can't be resumed", "does not mean the same")
+            says_so = any(word in resumed.said for word in words)
+            is_refused = resumed.code == REFUSED and says_so
             is_named = str(trial.facts["file"]) in resumed.said and "runs abort" in resumed.said
             trial.facts["refusal"] = resumed.said[:400]
             checks.require(is_refused and is_named, f"{resumed.code}: {resumed.said}")

@@ -114,14 +114,20 @@ struct Compared {
     differences: Vec<String>,
     /// Some of the run's files are among the job's.
     shares_files: bool,
+    /// One of the run's files is no longer what it was: it can't be resumed in any way.
+    has_changed_file: bool,
     /// By table, which of the job's files stand for the run's, in their order.
     orders: Vec<Vec<usize>>,
 }
 
 /// Holds a job against a run; `named`: files that the run does not have are none of it.
 fn compare(job: &Job, tables: &mut [Table], run: &LedgerRun, named: bool) -> Result<Compared> {
-    let mut compared =
-        Compared { differences: Vec::new(), shares_files: false, orders: Vec::new() };
+    let mut compared = Compared {
+        differences: Vec::new(),
+        shares_files: false,
+        has_changed_file: false,
+        orders: Vec::new(),
+    };
     let differences = &mut compared.differences;
     if run.tables.len() != tables.len() {
         let (then, now) = (run.tables.len() as u64, tables.len() as u64);
@@ -161,7 +167,9 @@ fn compare(job: &Job, tables: &mut [Table], run: &LedgerRun, named: bool) -> Res
                 continue;
             };
             compared.shares_files = true;
-            differences.extend(file.difference(&table.files[place].recorded));
+            let difference = file.difference(&table.files[place].recorded);
+            compared.has_changed_file |= difference.is_some();
+            differences.extend(difference);
             order.push(place);
         }
         let is_new = |(place, _): &(usize, &File)| !order.contains(place);
@@ -208,9 +216,12 @@ fn listed(differences: &[String]) -> String {
     words
 }
 
-/// The two ways out of an unfinished run.
-fn ways_out(run: &LedgerRun) -> String {
+/// The ways out of an unfinished run.
+fn ways_out(run: &LedgerRun, compared: &Compared) -> String {
     let run = &run.run_id;
+    if compared.has_changed_file {
+        return format!("`fullbore runs abort {run}` closes it; then load what is left");
+    }
     format!(
         "`fullbore runs resume {run}` resumes it as it was begun, `fullbore runs abort {run}` closes it; \
          then load what is left"
@@ -517,7 +528,7 @@ impl Standing {
                      same: {}",
                     listed(&compared.differences)
                 ),
-                ways_out(run),
+                ways_out(run, compared),
             ));
         }
         let rows = run.rows_committed;
@@ -541,7 +552,7 @@ impl Standing {
                         true => format!(
                             "--resume loads what is missing, `fullbore runs abort {id}` closes the run"
                         ),
-                        false => ways_out(run),
+                        false => ways_out(run, compared),
                     }
                 ),
             ));
