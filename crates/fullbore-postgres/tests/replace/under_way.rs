@@ -33,7 +33,7 @@ const CHANGES: [(&str, &str); 15] = [
     ("ALTER TABLE t ADD FOREIGN KEY (b) REFERENCES other", "foreign key t_b_fkey differ"),
     ("CREATE INDEX new_index ON t (b)", "the index new_index is new"),
     ("DROP INDEX old_index", "an index was dropped or changed"),
-    ("ALTER TABLE t SET UNLOGGED", "were written anew since this run began"),
+    ("ALTER TABLE t SET UNLOGGED", "got into a new file of the table"),
     ("ALTER TABLE t ALTER id ADD GENERATED ALWAYS AS IDENTITY", "sequence of column id"),
     (
         "ALTER TABLE t RENAME TO t_old; CREATE TABLE t (LIKE t_old)",

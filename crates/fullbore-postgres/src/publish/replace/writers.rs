@@ -107,9 +107,13 @@ impl Baseline {
         let has_other_file = file.is_some_and(|file| file != u64::from(self.file));
         if has_other_file && new > 0 && new == rows {
             // ALTER TABLE that writes all rows anew makes them its own.
+            let (rows, it) = match new {
+                1 => ("row", "it"),
+                _ => ("rows", "them"),
+            };
             return Err(written(&format!(
-                "all rows of {table} were written anew since this run began, by ALTER TABLE perhaps: which \
-                 of them others changed can't be told"
+                "{new} {rows} of {table}, all that it holds, got into a new file of the table since this \
+                 run began, after TRUNCATE or by ALTER TABLE: replacing the table may lose {it}"
             )));
         }
         if new > 0 {
