@@ -22,18 +22,12 @@ use crate::common::ways::{APPEND, prepared};
 
 /// The plan of a run into a table of one column, with an id that another one has.
 fn plan(run_id: &str, table: &str) -> Plan {
-    let shape = Arc::new(ParseShape {
-        fields: 1,
-        columns: vec![ParseColumn {
-            name: "a".into(),
-            field: 0,
-            field_type: FieldType::text(),
-            guess: None,
-        }],
-        field_names: vec!["a".into()],
-        orders: BTreeMap::new(),
-        json: None,
-    });
+    let shape = Arc::new(ParseShape::of_one(ParseColumn {
+        name: "a".into(),
+        field: 0,
+        field_type: FieldType::text(),
+        guess: None,
+    }));
     let table = TablePlan {
         is_constrained: false,
         not_null: Vec::new(),

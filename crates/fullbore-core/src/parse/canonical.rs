@@ -66,11 +66,7 @@ impl Canonical {
     ) -> Counts {
         let mut counts = Counts::default();
         let is_loaded = shape.loaded_fields(block.file);
-        self.text.clear();
-        self.origins.clear();
-        self.index.separators.clear();
-        // A byte stands before the first field, as between any two.
-        self.index.separators.push(BLOCK_PADDING as u32 - 1);
+        self.begin();
         let mut walker = Walker::new(dialect);
         let text = block.text();
         let mut from = 0;
@@ -88,7 +84,7 @@ impl Canonical {
                     continue;
                 }
                 found => {
-                    let before = (self.text.len(), self.index.separators.len());
+                    let before = self.row_start();
                     let fault = text_fault(&text[range.clone()], text_is_clean).or(match found {
                         Found::Fault(reason) => Some(reason),
                         _ => {
@@ -97,8 +93,7 @@ impl Canonical {
                         }
                     });
                     if fault.is_some() {
-                        self.text.truncate(before.0);
-                        self.index.separators.truncate(before.1);
+                        self.take_back(before);
                     }
                     fault
                 }
@@ -108,11 +103,36 @@ impl Canonical {
                 None => self.origins.push(range),
             }
         }
+        self.finish();
+        counts
+    }
+
+    /// Nothing is written of the block yet.
+    fn begin(&mut self) {
+        self.text.clear();
+        self.origins.clear();
+        self.index.separators.clear();
+        // A byte stands before the first field, as between any two.
+        self.index.separators.push(BLOCK_PADDING as u32 - 1);
+    }
+
+    /// Where the next row begins: its text and its first separator.
+    fn row_start(&self) -> (usize, usize) {
+        (self.text.len(), self.index.separators.len())
+    }
+
+    /// Takes back what was written since.
+    fn take_back(&mut self, (text, separators): (usize, usize)) {
+        self.text.truncate(text);
+        self.index.separators.truncate(separators);
+    }
+
+    /// What was written becomes the block.
+    fn finish(&mut self) {
         self.index.line_ends = self.origins.len();
         let len = self.text.len();
         self.block.space(len)[..len].copy_from_slice(&self.text);
         self.block.set_len(len);
-        counts
     }
 
     /// Writes the rows of a block of JSON lines; those that can't be rows are appended to `faults`.
@@ -126,10 +146,7 @@ impl Canonical {
     ) -> Counts {
         let mut counts = Counts::default();
         let is_loaded = shape.loaded_fields(block.file);
-        self.text.clear();
-        self.origins.clear();
-        self.index.separators.clear();
-        self.index.separators.push(BLOCK_PADDING as u32 - 1);
+        self.begin();
         let reader = LineReader::new(json);
         let text = block.text();
         let mut values = Vec::new();
@@ -143,7 +160,7 @@ impl Canonical {
                 counts.blank += 1;
                 continue;
             }
-            let before = (self.text.len(), self.index.separators.len());
+            let before = self.row_start();
             let row = match text_fault(line, text_is_clean) {
                 Some(reason) => Err(reason),
                 None => self.json_row(line, &reader, shape, &is_loaded, &mut values),
@@ -151,16 +168,12 @@ impl Canonical {
             match row {
                 Ok(()) => self.origins.push(range),
                 Err(reason) => {
-                    self.text.truncate(before.0);
-                    self.index.separators.truncate(before.1);
+                    self.take_back(before);
                     faults.push(Fault { range, reason });
                 }
             }
         }
-        self.index.line_ends = self.origins.len();
-        let len = self.text.len();
-        self.block.space(len)[..len].copy_from_slice(&self.text);
-        self.block.set_len(len);
+        self.finish();
         counts
     }
 

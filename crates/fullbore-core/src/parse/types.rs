@@ -126,6 +126,17 @@ pub struct ParseShape {
 }
 
 impl ParseShape {
+    /// Records of one field, which becomes this column.
+    pub fn of_one(column: ParseColumn) -> Self {
+        Self {
+            fields: 1,
+            field_names: vec![column.name.clone()],
+            columns: vec![column],
+            orders: BTreeMap::new(),
+            json: None,
+        }
+    }
+
     /// Of each field of a file's records whether a column is made of it.
     pub fn loaded_fields(&self, file: usize) -> Vec<bool> {
         let mut is_loaded = vec![false; self.fields];

@@ -1,6 +1,5 @@
 //! Lineage: columns that say of each row which run loaded it, when, and from which line of which file.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::{
@@ -243,13 +242,7 @@ fn one_value(field_type: &FieldType, value: Option<&str>) -> Option<ArrayRef> {
     line.push(b'\n');
     let column =
         ParseColumn { name: String::new(), field: 0, field_type: field_type.clone(), guess: None };
-    let shape = ParseShape {
-        fields: 1,
-        columns: vec![column],
-        field_names: vec![String::new()],
-        orders: BTreeMap::new(),
-        json: None,
-    };
+    let shape = ParseShape::of_one(column);
     let parsed = Parser::new(Dialect::text(), Arc::new(shape)).parse(&Block::of(&line));
     (parsed.batch.num_rows() == 1).then(|| parsed.batch.column(0).clone())
 }

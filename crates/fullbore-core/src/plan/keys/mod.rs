@@ -9,7 +9,6 @@ pub mod edges;
 pub mod ranges;
 pub mod scan;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -166,13 +165,7 @@ impl KeyColumn {
             field_type: self.field_type.clone(),
             guess: None,
         };
-        let shape = ParseShape {
-            fields: 1,
-            columns: vec![column],
-            field_names: vec![self.name.clone()],
-            orders: BTreeMap::new(),
-            json: None,
-        };
+        let shape = ParseShape::of_one(column);
         let block = Block::of(format!("{text}\n").as_bytes());
         let batch = Parser::new(Dialect::text(), Arc::new(shape)).parse(&block).batch;
         if batch.num_rows() != 1 {
@@ -228,14 +221,7 @@ mod tests {
 
     fn column(field_type: FieldType) -> KeyColumn {
         let key = ParseColumn { name: "k".into(), field: 0, field_type, guess: None };
-        let shape = ParseShape {
-            fields: 1,
-            columns: vec![key],
-            field_names: vec!["k".into()],
-            orders: BTreeMap::new(),
-            json: None,
-        };
-        KeyColumn::new(&shape, "k").expect("ordered")
+        KeyColumn::new(&ParseShape::of_one(key), "k").expect("ordered")
     }
 
     #[test]

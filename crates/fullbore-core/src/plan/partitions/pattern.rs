@@ -139,21 +139,12 @@ fn days(year: Key, month: Key, day: Key) -> Key {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::parse::types::{ParseColumn, ParseShape};
 
     fn column(field_type: FieldType) -> KeyColumn {
         let key = ParseColumn { name: "k".into(), field: 0, field_type, guess: None };
-        let shape = ParseShape {
-            fields: 1,
-            columns: vec![key],
-            field_names: vec!["k".into()],
-            orders: BTreeMap::new(),
-            json: None,
-        };
-        KeyColumn::new(&shape, "k").expect("ordered")
+        KeyColumn::new(&ParseShape::of_one(key), "k").expect("ordered")
     }
 
     fn pattern(key: &KeyColumn, texts: &[(&str, &str)]) -> Option<Pattern> {
