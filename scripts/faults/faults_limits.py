@@ -23,8 +23,9 @@ ROLE = "loader"
 OWN = f"""
     DO $$ BEGIN CREATE ROLE {ROLE} LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$;
     GRANT CREATE ON DATABASE {DATABASE} TO {ROLE};
-    GRANT USAGE, CREATE ON SCHEMA public, fullbore TO {ROLE};
-    GRANT ALL ON ALL TABLES IN SCHEMA fullbore TO {ROLE};
+    GRANT USAGE, CREATE ON SCHEMA public TO {ROLE};
+    GRANT USAGE ON SCHEMA fullbore, fullbore_ledger TO {ROLE};
+    GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA fullbore_ledger TO {ROLE};
     GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA fullbore TO {ROLE};
     SELECT format('ALTER TABLE %s OWNER TO {ROLE}', relid::regclass)
       FROM pg_partition_tree('{TARGET}') UNION ALL

@@ -20,6 +20,8 @@ pub fn open(path: &Path) -> Result<()> {
     tracing_subscriber::fmt()
         .with_writer(Mutex::new(file))
         .with_ansi(false)
+        // A disk that is full would be told on standard error, and end the thread where that is closed.
+        .log_internal_errors(false)
         .with_thread_names(true)
         .with_max_level(LevelFilter::DEBUG)
         .try_init()

@@ -69,12 +69,16 @@ fn render_table(
     if table.keeps_old {
         let _ = writeln!(text, "  the table that is replaced is kept, in a schema of its own");
     }
-    if let (Verify::Quick, Some(to_read)) = (plan.verify, table.count_bytes) {
+    if let (Verify::Quick | Verify::Count, Some(to_read)) = (plan.verify, table.count_bytes) {
         let seconds = to_read / COUNTED_PER_SECOND + 1;
         let where_to = if table.is_piecewise() { "what the table gained" } else { "the table" };
+        let when = match plan.verify {
+            Verify::Count => "",
+            _ => ", where the server's statistics can't say that none was deleted",
+        };
         let _ = writeln!(
             text,
-            "  rows are counted in {where_to} before the run ends: about {} to read, {seconds} s",
+            "  rows are counted in {where_to} before the run ends{when}: about {} to read, {seconds} s",
             bytes(to_read)
         );
     }

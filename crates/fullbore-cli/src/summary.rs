@@ -156,13 +156,14 @@ fn verified_words(verified: &Verified) -> String {
     let rows = counted(verified.rows, "row");
     let pieces = counted(verified.pieces, "piece");
     let mut words = match verified.level {
-        Verify::Quick
-            if verified.rows_counted == verified.rows && verified.not_counted.is_empty() =>
-        {
-            format!("verified: row counts match ({rows}, {pieces}), counted in the table")
-        }
-        Verify::Quick => {
-            format!("verified: row counts match ({rows}, {pieces}), as both sides counted them")
+        Verify::Quick | Verify::Count => {
+            let is_whole = verified.rows_counted + verified.rows_unchanged == verified.rows;
+            let how = match verified.rows_unchanged {
+                _ if !is_whole || !verified.not_counted.is_empty() => "as both sides counted them",
+                0 => "counted in the table",
+                _ => "and no row was deleted since, by the server's statistics",
+            };
+            format!("verified: row counts match ({rows}, {pieces}), {how}")
         }
         Verify::Full => format!(
             "verified: full; every value of {rows} in {pieces}, {}",

@@ -188,6 +188,34 @@ fn a_disk_without_room_holds_a_load_up_until_a_signal() {
 }
 
 #[test]
+fn a_server_that_goes_away_during_a_pause_ends_it() {
+    let cluster = start_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = prepared(&database, &files);
+    REPLACE.make(&database);
+    let mut args = REPLACE.args();
+    args.extend(["--pause-when", "free-disk=9000PB", "--retry-for", "2"]);
+    let mut child = files.start_load(database.url(), &file, "replaced", &args);
+    let mut load = Paused { said: BufReader::new(child.stderr.take().expect("piped")), child };
+    load.wait_for("paused: ");
+    // Nobody reads what it says from here on.
+    drop(load.said);
+    drop(database);
+    drop(cluster);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(90);
+    while load.child.try_wait().expect("asked").is_none() {
+        if std::time::Instant::now() > until {
+            load.child.kill().expect("killed");
+            panic!("it waits for a server that is gone");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let code = load.child.wait().expect("ended").code();
+    assert!(matches!(code, Some(1 | 4)), "{code:?}");
+}
+
+#[test]
 fn limits_that_can_not_be_seen_are_refused() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
     let database = cluster.fresh_database();

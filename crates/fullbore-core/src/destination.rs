@@ -175,6 +175,8 @@ pub struct Proven {
     pub not_covered: Vec<String>,
     /// Rows that were counted in their tables.
     pub rows_counted: u64,
+    /// Rows in tables from which, as the destination's own statistics have it, nothing was taken.
+    pub rows_unchanged: u64,
     /// What was not counted there, and why.
     pub not_counted: Vec<String>,
 }

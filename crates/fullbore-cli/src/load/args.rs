@@ -152,9 +152,9 @@ pub struct LoadArgs {
     /// Leave gathering statistics to autovacuum
     #[arg(long)]
     pub no_analyze: bool,
-    /// What is compared before rows are shown: quick, the counts of both sides; full, every value, by
-    /// checksums that the server makes too [default: quick]
-    #[arg(long, value_parser = verify, value_name = "quick|full")]
+    /// What is compared before rows are published: quick, the counts of both sides; count, also the rows
+    /// in the tables; full, every value, by checksums that the server makes too [default: quick]
+    #[arg(long, value_parser = verify, value_name = "quick|count|full")]
     pub verify: Option<Verify>,
     /// Go on with the last run of this job where it stopped; begin one where there is none
     #[arg(long)]

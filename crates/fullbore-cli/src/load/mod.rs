@@ -4,10 +4,12 @@ mod args;
 pub mod destinations;
 mod here;
 pub mod job;
+mod loaded;
 mod parts;
 pub mod saved;
 pub mod signals;
 mod standing;
+mod tables;
 mod unfinished;
 
 pub use args::LoadArgs;
@@ -394,11 +396,15 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
             false => format!("`fullbore runs abort {run}` takes it back"),
         };
         match error {
+            _ if ends_it(error) => tell!("  {kept}: the run can't go on; {closes}"),
+            // The hint has said how it goes on.
+            _ if error.hint().is_some_and(|hint| hint.contains("runs resume")) => {
+                tell!("  {kept}; {closes}");
+            }
             Error::Destination { kind: DestinationFailure::Changed, .. } => tell!(
                 "  {kept}: `fullbore runs resume {run}` resumes the run once the change is undone, \
                  {closes}"
             ),
-            _ if ends_it(error) => tell!("  {kept}: the run can't go on; {closes}"),
             _ => tell!("  {kept}: `fullbore runs resume {run}` goes on, {closes}"),
         }
     } else {

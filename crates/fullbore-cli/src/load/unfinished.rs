@@ -1,23 +1,17 @@
-//! What other runs mean for a job before it begins: unfinished ones into its tables, one of which the job
-//! may mean, however it is spelled; and finished ones that have loaded some of its files.
+//! Unfinished runs into a job's tables, one of which the job may mean, however it is spelled.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{IfLoaded, Job, Publish};
-use fullbore_core::plan::recorded::RecordedFile;
-use fullbore_core::source::SourceFile;
-use fullbore_core::source::content::{Content, Same};
-use fullbore_core::source::discover::discover;
+use fullbore_core::source::content::Same;
 use fullbore_postgres::Postgres;
-use fullbore_postgres::ledger::loaded::{LoadedBy, Named};
 use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, State, Which};
 use fullbore_postgres::ledger::shown::Now;
 
 use super::here;
 use super::standing::{Standing, source_change};
-use crate::assemble::name_of;
+use super::tables::{File, Table};
 use crate::words::{counted, grouped};
 
 /// Differences that are listed.
@@ -31,81 +25,6 @@ pub struct Ask<'a> {
     pub run: Option<&'a str>,
     /// The run is to be loaded, not only planned.
     pub loads: bool,
-}
-
-/// A table of a job, as server and files have it now.
-struct Table {
-    name: String,
-    target: Option<Named>,
-    files: Vec<File>,
-}
-
-struct File {
-    source: SourceFile,
-    recorded: RecordedFile,
-}
-
-impl File {
-    /// Whether it holds the same as a file that was loaded. Checksums are made once they are needed.
-    fn compare(&mut self, then: &RecordedFile) -> Result<Same> {
-        let (Some(known), false) = (&then.content, then.size == 0) else { return Ok(Same::No) };
-        if self.recorded.size != then.size {
-            return Ok(Same::No);
-        }
-        if self.recorded.content.is_none() {
-            self.recorded.content = Content::of(&self.source, &mut 0)?;
-        }
-        match &mut self.recorded.content {
-            Some(content) => content.compare(&self.source, known),
-            None => Ok(Same::No),
-        }
-    }
-
-    /// Whether it is the very file, as far as its path and time tell.
-    fn is_untouched(&self, then: &RecordedFile) -> bool {
-        then.is_at(&self.recorded) && then.difference(&self.recorded).is_none()
-    }
-
-    fn path(&self) -> Result<String> {
-        let path: &PathBuf = &self.source.path;
-        path.to_str().map(str::to_owned).ok_or_else(|| {
-            Error::usage_with_hint(
-                format!("{} is not named in UTF-8", path.display()),
-                "rename it: the job of a run is kept as text",
-            )
-        })
-    }
-}
-
-impl Table {
-    /// The tables of a job; `None` where its files are not found, which is told when they are opened.
-    fn all(job: &Job, postgres: &Postgres) -> Result<Option<Vec<Self>>> {
-        let mut tables = Vec::new();
-        for table in &job.tables {
-            let mut files = Vec::new();
-            for source in &table.sources {
-                let Ok(found) = discover(source) else { return Ok(None) };
-                files.extend(found.into_iter().map(|source| {
-                    let recorded = RecordedFile::of(&source);
-                    File { source, recorded }
-                }));
-            }
-            let Some(first) = files.first() else { return Ok(None) };
-            let name = match &table.name {
-                Some(name) => name.clone(),
-                None => name_of(&first.source.path)?,
-            };
-            tables.push(Self { target: postgres.named(&name)?, name, files });
-        }
-        Ok(Some(tables))
-    }
-
-    fn is_of(&self, table: &LedgerTable) -> bool {
-        match &self.target {
-            Some(target) => table.is_in(target) || table.target == target.name,
-            None => table.plan.name == self.name,
-        }
-    }
 }
 
 /// A job held against a run.
@@ -363,126 +282,6 @@ impl Standing {
         Ok(())
     }
 
-    /// Refuses to resume a run some of whose files another run has loaded since.
-    fn refuse_loaded_meanwhile(
-        &self,
-        job: &Job,
-        tables: &mut [Table],
-        postgres: &Postgres,
-        run: &LedgerRun,
-    ) -> Result<()> {
-        for (asked, table) in job.tables.iter().zip(tables) {
-            let Some(target) = &table.target else { continue };
-            if asked.publish != Publish::Append {
-                continue;
-            }
-            let loaded = postgres.loaded_into(&self.schema, target.oid)?;
-            let name = target.name.clone();
-            for file in &mut table.files {
-                if let Some((by, _)) = known(file, &loaded)? {
-                    return Err(Error::usage_with_hint(
-                        format!(
-                            "run {} can't be resumed: {} has been loaded into {name} by run {} \
-                             ({})",
-                            run.run_id,
-                            file.source.told(),
-                            by.run_id,
-                            by.started.for_people()
-                        ),
-                        format!(
-                            "close it with `fullbore runs abort {}`, or load those rows once more with \
-                             --if-loaded again",
-                            run.run_id
-                        ),
-                    ));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Leaves files out of a job that are in their table already, or refuses; whether there were any.
-    fn leave_out(
-        &mut self,
-        job: &mut Job,
-        tables: &mut Vec<Table>,
-        postgres: &Postgres,
-        resume: bool,
-    ) -> Result<bool> {
-        let default = if resume { IfLoaded::Skip } else { IfLoaded::Fail };
-        let policy = job.if_loaded.unwrap_or(default);
-        if policy == IfLoaded::Again {
-            return Ok(false);
-        }
-        let is_given = job.if_loaded.is_some();
-        let mut last = None;
-        for (asked, table) in job.tables.iter_mut().zip(tables.iter_mut()) {
-            let Some(target) = table.target.clone().filter(|_| asked.publish == Publish::Append)
-            else {
-                continue;
-            };
-            let loaded = postgres.loaded_into(&self.schema, target.oid)?;
-            let (mut left, mut out) = (Vec::new(), Vec::new());
-            for mut file in std::mem::take(&mut table.files) {
-                match known(&mut file, &loaded)? {
-                    Some((by, is_sure)) => {
-                        let path = file.source.told();
-                        if !is_sure && !is_given && policy == IfLoaded::Skip {
-                            return Err(unsure(&path, by, &target));
-                        }
-                        out.push((path, by));
-                    }
-                    None => left.push(file),
-                }
-            }
-            table.files = left;
-            let Some((path, by)) = out.first() else { continue };
-            let more = match out.len() - 1 {
-                0 => String::new(),
-                more => format!(" (and {more} more of the files are in it)"),
-            };
-            let (run, name, since) = (&by.run_id, &target.name, by.started.for_people());
-            // Whoever may write to the ledger could have anything left out.
-            let others = out.iter().find(|(_, by)| policy == IfLoaded::Skip && !by.is_own);
-            if let Some((path, by)) = others {
-                return Err(Error::usage_with_hint(
-                    format!(
-                        "run {} of role {} ({}) has loaded the contents of {path} into {name}, and only \
-                         what this role has loaded is left out",
-                        by.run_id,
-                        by.role.for_people(),
-                        by.started.for_people()
-                    ),
-                    "--if-loaded again loads them once more",
-                ));
-            }
-            if policy == IfLoaded::Fail {
-                return Err(Error::usage_with_hint(
-                    format!(
-                        "run {run} ({since}) has loaded the contents of {path} into {name}{more}"
-                    ),
-                    "--if-loaded skip leaves such files out, --if-loaded again loads them once more",
-                ));
-            }
-            self.notes.push(format!(
-                "{path} is left out{more}: run {run} ({since}) has loaded its contents into {name}; \
-                 --if-loaded again loads them once more"
-            ));
-            last = Some(by.run_id.clone());
-            let paths: Result<_> = table.files.iter().map(File::path).collect();
-            asked.sources = paths?;
-            asked.name = Some(table.name.clone());
-        }
-        let Some(last) = last else { return Ok(false) };
-        if tables.iter().all(|table| table.files.is_empty()) {
-            let found = postgres.ledger_runs(&self.schema, &Which::Run(&last))?;
-            self.done = found.into_iter().next();
-        }
-        job.tables.retain(|table| !table.sources.is_empty());
-        tables.retain(|table| !table.files.is_empty());
-        Ok(true)
-    }
-
     /// Refuses to load beside an unfinished run what would be there twice, and warns of it otherwise.
     fn heed(
         &mut self,
@@ -566,34 +365,4 @@ impl Standing {
         ));
         Ok(())
     }
-}
-
-/// A file is not left out by samples alone unless that was asked for.
-fn unsure(path: &str, by: &LoadedBy, target: &Named) -> Error {
-    Error::usage_with_hint(
-        format!(
-            "run {} ({}) has loaded a file of the size of {path} and with the same samples into {}, and \
-             it is too large for all of it to be known",
-            by.run_id,
-            by.started.for_people(),
-            target.name
-        ),
-        "--if-loaded skip leaves it out, --if-loaded again loads it",
-    )
-}
-
-/// The run that has loaded the contents of a file, and whether that is sure.
-fn known<'a>(file: &mut File, loaded: &'a [LoadedBy]) -> Result<Option<(&'a LoadedBy, bool)>> {
-    let mut likely = None;
-    for by in loaded {
-        for then in &by.files {
-            match file.compare(then)? {
-                Same::Surely => return Ok(Some((by, true))),
-                Same::Likely if file.is_untouched(then) => return Ok(Some((by, true))),
-                Same::Likely => likely = likely.or(Some((by, false))),
-                Same::No => {}
-            }
-        }
-    }
-    Ok(likely)
 }

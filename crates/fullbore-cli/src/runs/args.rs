@@ -122,7 +122,7 @@ pub struct ResumeArgs {
     #[arg(long, value_name = "N|P%")]
     pub max_rejects: Option<RejectLimit>,
     /// What is compared before rows are shown [default: as the run had it]
-    #[arg(long, value_parser = verify, value_name = "quick|full")]
+    #[arg(long, value_parser = verify, value_name = "quick|count|full")]
     pub verify: Option<Verify>,
     /// How long to wait for a server that is gone [default: as the run had it]
     #[arg(long, value_name = "SECONDS")]

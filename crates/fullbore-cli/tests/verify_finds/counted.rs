@@ -8,6 +8,9 @@ use crate::common::moments::{Gate, Moment, assert_loaded, kill};
 use crate::common::ways::{APPEND, ATOMIC, PARTITIONS, REPLACE, prepared};
 use crate::common::{Files, assert_no_leftovers, assert_same};
 
+const UNCHANGED: &str = "row counts match (25,000 rows, 3 pieces), and no row was deleted since, by the server's statistics";
+const COUNTED: &str = "row counts match (25,000 rows, 3 pieces), counted in the table";
+
 const FAILED: i32 = 1;
 const STOPPED: i32 = 4;
 
@@ -83,9 +86,13 @@ fn rows_are_counted_where_they_are() {
             way.make(&database);
             let output = files.load(&database, &file, way.name, &way.args());
             assert_loaded(&output);
-            let counted = output.stderr.contains("counted in the table");
-            assert!(counted, "{}: {}", way.name, output.stderr);
+            assert!(output.stderr.contains(UNCHANGED), "{}: {}", way.name, output.stderr);
             assert_same(&database, way.name, "plain");
+            way.make(&database);
+            let args = [&way.args()[..], &["--verify", "count"]].concat();
+            let output = files.load(&database, &file, way.name, &args);
+            assert_loaded(&output);
+            assert!(output.stderr.contains(COUNTED), "{}: {}", way.name, output.stderr);
         }
         // Rows that take the place of others, between others, and in partitions.
         database.psql(
@@ -101,8 +108,13 @@ fn rows_are_counted_where_they_are() {
         for table in ["used", "split"] {
             let output = files.load(&database, &file, table, &APPEND.args());
             assert_loaded(&output);
-            let counted = "row counts match (25,000 rows, 3 pieces), counted in the table";
-            assert!(output.stderr.contains(counted), "{table}: {}", output.stderr);
+            assert!(output.stderr.contains(UNCHANGED), "{table}: {}", output.stderr);
+            database.psql(&format!("DELETE FROM {table} WHERE k >= 0"));
+            let args =
+                [&APPEND.args()[..], &["--verify", "count", "--if-loaded", "again"]].concat();
+            let output = files.load(&database, &file, table, &args);
+            assert_loaded(&output);
+            assert!(output.stderr.contains(COUNTED), "{table}: {}", output.stderr);
         }
         let plan = files.fullbore(&[
             "plan",
@@ -129,5 +141,38 @@ fn what_can_not_be_counted_is_said() {
     assert_loaded(&output);
     for words in ["as both sides counted them", "not counted in the table", "without a ledger"] {
         assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
+    }
+}
+
+#[test]
+fn rows_deleted_from_a_staging_table_meanwhile_are_missed() {
+    for server in [TestServer::Embedded18, TestServer::Pg14] {
+        let cluster = shared_or_skip!(server);
+        let database = cluster.fresh_database();
+        let files = Files::new();
+        let file = prepared(&database, &files);
+        for way in [&REPLACE, &ATOMIC, &PARTITIONS] {
+            for change in ["TRUNCATE %s", "DELETE FROM %s WHERE k %% 2 = 0"] {
+                way.make(&database);
+                let mut gate = Gate::at(&database, Moment::PieceBegins(2));
+                let child = files.start_load(database.url(), &file, way.name, &way.args());
+                gate.wait();
+                database.psql(&format!(
+                    "DO $$ DECLARE t regclass; BEGIN
+                        SELECT oid INTO STRICT t FROM pg_class
+                         WHERE relname LIKE '%\\_fb\\_%' AND relkind = 'r' ORDER BY oid LIMIT 1;
+                        EXECUTE format('{change}', t);
+                     END $$"
+                ));
+                // Before 15 what a session did is known half a second after its end.
+                std::thread::sleep(std::time::Duration::from_millis(600));
+                gate.open(&database);
+                let output = end_of(child);
+                assert_eq!(output.code, FAILED, "{} {change}: {}", way.name, output.stderr);
+                assert!(output.stderr.contains("were committed to it"), "{}", output.stderr);
+                assert_eq!(database.psql(&format!("SELECT count(*) FROM {}", way.name)), "0");
+                assert_no_leftovers(&database);
+            }
+        }
     }
 }

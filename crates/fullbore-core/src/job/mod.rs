@@ -286,6 +286,8 @@ pub enum Verify {
     /// Counts that both sides have anyway.
     #[default]
     Quick,
+    /// The same, and the rows in the tables are counted in any case.
+    Count,
     /// Every value, by sums that the destination makes again of what it holds.
     Full,
 }
@@ -295,6 +297,7 @@ impl Verify {
     pub fn name(self) -> &'static str {
         match self {
             Self::Quick => "quick",
+            Self::Count => "count",
             Self::Full => "full",
         }
     }

@@ -273,16 +273,21 @@ fn load(scene: &Scene<'_>, seen: &mut Seen, paused: &mut f64) -> Result<()> {
                 })
             })
             .collect();
+        // Signals are noticed here, and pauses end below: a panic in one of them must not leave streams
+        // waiting for it.
         let sampler = threads.start("sampler".into(), || {
             clocks.count_as_observing();
             let mut since = None;
-            while !has_ended() {
-                recorder.record(schedule.sample());
-                std::thread::park_timeout(SAMPLE_INTERVAL);
-                if let Some(notice) = schedule.notice_interrupt(&mut since) {
-                    recorder.record(Event::Notice { notice });
+            schedule.guard(|| {
+                while !has_ended() {
+                    recorder.record(schedule.sample());
+                    std::thread::park_timeout(SAMPLE_INTERVAL);
+                    if let Some(notice) = schedule.notice_interrupt(&mut since) {
+                        recorder.record(Event::Notice { notice });
+                    }
                 }
-            }
+                Ok(())
+            });
         });
         // Apart from the sampler: a server that doesn't answer must not hold up the progress shown.
         let observer = threads.start("observer".into(), || {
@@ -290,7 +295,12 @@ fn load(scene: &Scene<'_>, seen: &mut Seen, paused: &mut f64) -> Result<()> {
         });
         let watch = plan.continuity.pause_when.is_some().then(|| {
             threads.start("pause".into(), || {
-                pause::watch(plan, destination, recorder, schedule, &finished)
+                let mut total = Duration::ZERO;
+                schedule.guard(|| {
+                    total = pause::watch(plan, destination, recorder, schedule, &finished);
+                    Ok(())
+                });
+                total
             })
         });
         for stream in streams {

@@ -9,6 +9,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::retry::given_up;
 use super::schedule::{Hold, Schedule};
 use crate::constants::PAUSE_LOOK_MS;
 use crate::destination::{Destination, Strain};
@@ -26,9 +27,11 @@ pub fn watch(
     let mut total = Duration::ZERO;
     let mut since: Option<Instant> = None;
     let mut hold = Hold::No;
+    let mut unheard: Option<Instant> = None;
     while !finished.load(Ordering::Relaxed) {
         match destination.strain(plan) {
             Ok(Strain { reasons, needs_commits }) => {
+                unheard = None;
                 let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
                 hold = match (&reason, needs_commits) {
                     (None, _) => Hold::No,
@@ -42,8 +45,15 @@ pub fn watch(
                 }
                 tell(recorder, reason.as_deref(), &mut since, &mut total);
             }
-            // What can't be asked now stays as it was; a server that is gone ends the load by itself.
+            Err(_) if schedule.is_cut_short() => break,
+            // What can't be asked now stays as it was. A stream that loads sees by itself that the server
+            // is gone; one that is held asks it nothing, and would wait for ever.
             Err(error) => {
+                let since = unheard.get_or_insert_with(Instant::now).elapsed();
+                if hold != Hold::No && since >= plan.continuity.patience {
+                    schedule.fail(given_up(error, since));
+                    break;
+                }
                 tracing::warn!("--pause-when: {error}");
                 schedule.hold(hold);
             }

@@ -33,6 +33,9 @@ pub struct Verified {
     /// Rows that the destination counted in their tables, beyond what it counted as they came.
     #[serde(default)]
     pub rows_counted: u64,
+    /// Rows in tables from which, as the destination's own statistics have it, nothing was taken.
+    #[serde(default)]
+    pub rows_unchanged: u64,
     /// What was not counted there, and why.
     #[serde(default)]
     pub not_counted: Vec<String>,
@@ -49,6 +52,7 @@ impl Verified {
             rows_sifted: proven.rows_sifted,
             not_covered: proven.not_covered,
             rows_counted: proven.rows_counted,
+            rows_unchanged: proven.rows_unchanged,
             not_counted: proven.not_counted,
         }
     }

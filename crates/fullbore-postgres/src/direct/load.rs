@@ -55,8 +55,7 @@ impl DirectLoad {
         }
         if found.hash != direct.descriptor.hash {
             let hint = Some(
-                "nothing of this piece was kept; undo the change and resume the run, or load again"
-                    .to_owned(),
+                "nothing of this piece was kept; undo the change, and the run can go on".to_owned(),
             );
             return Err(changed(
                 table,

@@ -244,29 +244,45 @@ fn set(
     Ok(changed > 0)
 }
 
+/// What [`next_attempt`] found.
+enum Next {
+    /// The ledger has no such run.
+    Unknown,
+    /// Somebody else has begun an attempt since the one that was named. Nothing was changed.
+    Anothers,
+    Begun(State, u32),
+}
+
 /// Locks the run's row for itself: waits until no transaction of a piece is left, and counts the
-/// attempt up, so that none comes any more. The state, or `None` where the ledger has no such run.
+/// attempt up, so that none comes any more. `last` is the attempt that was this process's, if it has
+/// made one: the run must still be at it.
 fn next_attempt(
     session: &mut Session,
     schema: &str,
     run_id: &str,
+    last: Option<u32>,
     change: &str,
-) -> Result<Option<(State, u32)>, ConnectionError> {
+) -> Result<Next, ConnectionError> {
     let run = quote_literal(run_id)?;
+    let host = quote_literal(&host())?;
+    let pid = std::process::id();
+    // A count that was ours may have been committed unheard.
+    let is_ours = match last {
+        Some(attempt) => format!("(attempt = {attempt} OR host = {host} AND pid = {pid})"),
+        None => "true".to_owned(),
+    };
     session.execute(&format!("BEGIN; SET LOCAL lock_timeout = '{LAST_PIECES_S}s'"))?;
     let taken = (|| {
         let rows = rows(
             session,
             &format!(
-                "SELECT run, state, attempt + 1 AS attempt FROM {schema}.runs WHERE run = {run}
-                    FOR UPDATE"
+                "SELECT run, state, attempt + 1 AS attempt, {is_ours} AS is_ours
+                   FROM {schema}.runs WHERE run = {run} FOR UPDATE"
             ),
         )?;
         session.execute(&format!(
-            "UPDATE {schema}.runs SET attempt = attempt + 1, host = {}, pid = {},
-                    changed = clock_timestamp(){change} WHERE run = {run}",
-            quote_literal(&host())?,
-            std::process::id()
+            "UPDATE {schema}.runs SET attempt = attempt + 1, host = {host}, pid = {pid},
+                    changed = clock_timestamp(){change} WHERE run = {run} AND {is_ours}"
         ))?;
         session.execute("COMMIT")?;
         Ok(rows)
@@ -275,20 +291,28 @@ fn next_attempt(
         // The first error is the one to tell.
         let _ = session.execute("ROLLBACK");
     })?;
-    let Some(row) = rows.first() else { return Ok(None) };
+    let Some(row) = rows.first() else { return Ok(Next::Unknown) };
     match (row.state("state"), row.number("attempt")) {
-        (Ok(state), Ok(attempt)) => Ok(Some((state, attempt))),
+        _ if !row.flag("is_ours") => Ok(Next::Anothers),
+        (Ok(state), Ok(attempt)) => Ok(Next::Begun(state, attempt)),
         _ => Err(ConnectionError::protocol("the ledger's row of the run can't be read")),
     }
 }
 
-/// Begins another attempt; refused where the run was taken back meanwhile.
+/// Begins another attempt; refused where somebody else has gone on with the run since our last one, to
+/// whatever end, or has taken it back.
 pub fn attempt(session: &mut Session, ledger: &Ledger) -> Result<Standing> {
+    let last = (ledger.begun() == Begun::Yes).then(|| ledger.attempt());
     locks::end_sessions(session, &ledger.run_id);
-    let found = next_attempt(session, &ledger.schema, &ledger.run_id, "").map_err(|error| {
-        failed_while(error, "waiting for the last pieces of an earlier attempt")
-    })?;
-    let Some((state, attempt)) = found else { return Err(ledger.taken_back()) };
+    let found =
+        next_attempt(session, &ledger.schema, &ledger.run_id, last, "").map_err(|error| {
+            failed_while(error, "waiting for the last pieces of an earlier attempt")
+        })?;
+    let (state, attempt) = match found {
+        Next::Begun(state, attempt) => (state, attempt),
+        Next::Anothers => return Err(ledger.taken_over()),
+        Next::Unknown => return Err(ledger.taken_back()),
+    };
     ledger.set_attempt(attempt);
     ledger.set_begun(Begun::Yes);
     // One that is being prepared fell back, and can't be gone on with either.
@@ -301,6 +325,17 @@ pub fn attempt(session: &mut Session, ledger: &Ledger) -> Result<Standing> {
     }
     let committed = pieces::committed(session, &ledger.schema, &ledger.run_id)?;
     Ok(Standing { committed, is_published })
+}
+
+/// Whether somebody else has surely gone on with the run since our attempt, or has taken it away.
+pub fn is_anothers(session: &mut Session, ledger: &Ledger) -> bool {
+    let Ok(run) = quote_literal(&ledger.run_id) else { return false };
+    let found = session.query(&format!(
+        "SELECT FROM {}.runs WHERE run = {run} AND attempt = {}",
+        ledger.schema,
+        ledger.attempt()
+    ));
+    found.is_ok_and(|rows| rows.is_empty())
 }
 
 /// Within the transaction that shows the rows: the run is still this attempt's, and its pieces are
@@ -366,24 +401,29 @@ pub fn begin_abort(
     locks::end_sessions(session, run_id);
     let change =
         ", state = CASE WHEN state IN ('preparing', 'loading') THEN 'aborting' ELSE state END";
-    let found = next_attempt(session, schema, run_id, change)
+    let found = next_attempt(session, schema, run_id, attempt, change)
         .map_err(|error| failed_while(error, "waiting for the last pieces of the run"))?;
-    Ok(found.map(|(state, _)| state))
+    Ok(match found {
+        Next::Begun(state, _) => Some(state),
+        Next::Anothers | Next::Unknown => None,
+    })
 }
 
 /// Waits until no transaction of a piece of a run that has not shown its rows is left, and lets none come
 /// any more.
 pub(super) fn fence(session: &mut Session, schema: &str, run_id: &str) -> Result<()> {
     locks::end_sessions(session, run_id);
-    let found = next_attempt(session, schema, run_id, "")
+    let found = next_attempt(session, schema, run_id, None, "")
         .map_err(|error| failed_while(error, "waiting for the last pieces of the run"))?;
     match found {
-        Some((State::Preparing | State::Loading | State::Aborting, _)) => Ok(()),
-        Some((state, _)) => Err(refuse(
+        Next::Begun(State::Preparing | State::Loading | State::Aborting, _) => Ok(()),
+        Next::Begun(state, _) => Err(refuse(
             format!("run {run_id} is {}: its rows are shown", state.name()),
             format!("a run that has finished is undone by `fullbore runs undo {run_id}`"),
         )),
-        None => Err(refuse(format!("the ledger knows no run {run_id} any more"), "it was closed")),
+        Next::Anothers | Next::Unknown => {
+            Err(refuse(format!("the ledger knows no run {run_id} any more"), "it was closed"))
+        }
     }
 }
 

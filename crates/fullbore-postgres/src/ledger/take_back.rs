@@ -1,6 +1,5 @@
 //! Takes back a run that stopped, with nothing but what the ledger knows of it.
 
-use fullbore_core::constants::LOCK_TIMEOUT_DEFAULT_MS;
 use fullbore_core::error::Result;
 use fullbore_core::job::Publish;
 use fullbore_core::run_id::RunId;
@@ -14,7 +13,7 @@ use crate::connection::{QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse};
 use crate::naming::{is_derived, maker};
-use crate::publish::made::drop_if_empty;
+use crate::publish::made::{drop_if_empty, drop_table};
 
 /// What became of a run that was taken back.
 #[derive(Debug, Default)]
@@ -127,12 +126,7 @@ pub(super) fn drop_all(
 ) -> Result<Vec<String>> {
     let mut left = Vec::new();
     for name in runs::leftovers(session, id, targets)? {
-        // Whoever reads it is not waited for for ever: what stays is named, and can be dropped later.
-        let drop = format!(
-            "BEGIN; SET LOCAL lock_timeout = {LOCK_TIMEOUT_DEFAULT_MS}; DROP TABLE {name}; COMMIT"
-        );
-        if let Err(error) = session.execute(&drop) {
-            session.execute("ROLLBACK").map_err(failed)?;
+        if let Err(error) = drop_table(session, &name) {
             left.push(format!("{name} can't be dropped: {error}"));
         }
     }

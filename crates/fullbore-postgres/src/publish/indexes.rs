@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use fullbore_core::error::Result;
 use fullbore_core::plan::Plan;
+use fullbore_core::record::Event;
 
 use crate::catalog::IndexDefinition;
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
@@ -18,7 +19,12 @@ pub struct Job {
     pub statements: Vec<String>,
     /// They lock tables that others use, to whom keys refer.
     pub locks_others: bool,
+    /// Rows are shown, and what is gone by now needs nothing more.
+    pub may_be_gone: bool,
 }
+
+/// The server's words for a table or a schema that is not there.
+const IS_GONE: [&str; 2] = ["42P01", "3F000"];
 
 /// Runs jobs on up to as many sessions as the plan has streams; the first error ends the rest.
 pub fn build(postgres: &Postgres, plan: &Plan, jobs: Vec<Job>) -> Result<()> {
@@ -63,8 +69,13 @@ fn work<T>(
             return Ok(());
         };
         for sql in &job.statements {
-            let execute = |session: &mut Session| {
-                session.execute(sql).map(drop).map_err(|error| failed_while(error, &job.what))
+            let execute = |session: &mut Session| match session.execute(sql) {
+                Err(gone) if job.may_be_gone && is_gone(&gone) => {
+                    let notice = format!("{} was left out: {gone}", job.what);
+                    postgres.report(Event::Notice { notice });
+                    Ok(())
+                }
+                done => done.map(drop).map_err(|error| failed_while(error, &job.what)),
             };
             match job.locks_others {
                 true => {
@@ -75,6 +86,10 @@ fn work<T>(
             }
         }
     }
+}
+
+fn is_gone(error: &ConnectionError) -> bool {
+    error.sqlstate().is_some_and(|code| IS_GONE.contains(&code))
 }
 
 /// The job that builds an index, or the constraint behind it, on another table.
@@ -97,7 +112,7 @@ pub fn job(index: &IndexDefinition, table: &QualifiedName, target: &QualifiedNam
         sql = format!("SET LOCAL default_tablespace = {tablespace}; {sql}");
     }
     let what = format!("building {known} of {target}");
-    Ok(Job { what, statements: vec![sql], locks_others: false })
+    Ok(Job { what, statements: vec![sql], locks_others: false, may_be_gone: false })
 }
 
 /// The statement that builds an index, or the constraint behind it, on another table.

@@ -90,6 +90,18 @@ pub fn take_away(postgres: &Postgres, session: &mut Session) -> Result<()> {
     Ok(())
 }
 
+/// Drops a table that the run made beside a target, whatever is in it. Whoever reads it is not waited for
+/// for ever: what stays is named, and can be dropped later.
+pub fn drop_table(session: &mut Session, name: &QualifiedName) -> Result<(), ConnectionError> {
+    let dropped = session.execute(&format!(
+        "BEGIN; SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'; DROP TABLE IF EXISTS {name}; COMMIT"
+    ));
+    dropped.map(drop).inspect_err(|_| {
+        // The first error is the one to tell.
+        let _ = session.execute("ROLLBACK");
+    })
+}
+
 /// Drops a table that the run made, unless it is another one by now, or somebody has put rows or
 /// partitions into it since.
 pub fn drop_if_empty(session: &mut Session, name: &QualifiedName, oid: u32) -> Result<()> {

@@ -181,6 +181,16 @@ fn not_of_this_plan(piece: &Committed) -> Error {
 /// Builds indexes, shows the rows of all tables in one transaction, gathers statistics. What an
 /// earlier attempt has done of it is not done again.
 pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {
+    phases(postgres, plan, committed).map_err(|error| match postgres.ledger() {
+        // Whatever it met with was somebody else's work then.
+        Some(ledger) if !error.is_lost() && runs::is_anothers(&mut postgres.control(), ledger) => {
+            ledger.taken_over()
+        }
+        _ => error,
+    })
+}
+
+fn phases(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {
     if let (Some(part), Some(ledger)) = (&plan.continuity.part, postgres.ledger()) {
         return parts::phases(postgres, ledger, plan, part, committed);
     }
@@ -196,7 +206,7 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
         // Before indexes are built in vain.
         timed("verify", &mut || staged::verify(postgres, plan, committed))?;
     }
-    if plan.verify == Verify::Quick && !is_published {
+    if plan.verify != Verify::Full && !is_published {
         timed("verify", &mut || counted::count(postgres, plan, committed))?;
     }
     timed("index", &mut || {
@@ -304,18 +314,19 @@ fn show(
 /// The first version that can gather a partitioned table's own statistics without its partitions'.
 const ANALYZES_ONLY: u32 = 180_000;
 
-fn analyze_job(what: &str, name: &QualifiedName) -> indexes::Job {
+fn analyze_job(what: &str, name: &QualifiedName, may_be_gone: bool) -> indexes::Job {
     indexes::Job {
         what: format!("gathering statistics of {name}"),
         statements: vec![format!("{what} {name}")],
         locks_others: false,
+        may_be_gone,
     }
 }
 
 /// Statistics of new tables before they replace the old ones, which had some: no query is planned without.
 fn early_analyze_jobs(postgres: &Postgres, plan: &Plan) -> Result<Vec<indexes::Job>> {
     let replaced = postgres.targets().iter().filter(|target| target.publish == Publish::Replace);
-    replaced.map(|target| Ok(analyze_job("ANALYZE", &target.staging(plan)?))).collect()
+    replaced.map(|target| Ok(analyze_job("ANALYZE", &target.staging(plan)?, false))).collect()
 }
 
 /// Whether a table has what its statistics were gathered without before it replaced the old one.
@@ -341,7 +352,7 @@ fn is_tuned(session: &mut Session, name: &QualifiedName) -> Result<bool> {
 /// Statistics of what was loaded, the partitions of a table side by side.
 fn analyze_jobs(postgres: &Postgres, plan: &Plan) -> Result<Vec<indexes::Job>> {
     let mut jobs = Vec::new();
-    let mut push = |what: &str, name: &QualifiedName| jobs.push(analyze_job(what, name));
+    let mut push = |what: &str, name: &QualifiedName| jobs.push(analyze_job(what, name, true));
     for (table, target) in postgres.targets().iter().enumerate() {
         if target.publish == Publish::Replace && !is_tuned(&mut postgres.control(), target.name())?
         {
@@ -394,9 +405,8 @@ fn take_away(postgres: &Postgres, session: &mut Session, plan: &Plan, all: bool)
     let _ = session.execute(BEGIN).map_err(failed).and_then(|_| commit(session));
     let mut left = Vec::new();
     for name in leftovers(postgres, plan, all) {
-        let dropped = session.execute(&format!("DROP TABLE IF EXISTS {name}"));
-        if dropped.is_err() {
-            left.push(name);
+        if made::drop_table(session, &name).is_err() {
+            left.push(name.to_string());
         }
     }
     // A table made for this run, with nothing in it, goes too.
@@ -413,7 +423,8 @@ fn take_away(postgres: &Postgres, session: &mut Session, plan: &Plan, all: bool)
 
 /// All that a run may have made, where the server can't be asked.
 fn left_alone(postgres: &Postgres, plan: &Plan) -> Vec<String> {
-    let mut left = leftovers(postgres, plan, plan.continuity.part.is_none());
+    let names = leftovers(postgres, plan, plan.continuity.part.is_none());
+    let mut left: Vec<String> = names.iter().map(QualifiedName::to_string).collect();
     let row = postgres.ledger().map(|ledger| format!("run {} in the ledger", ledger.run_id));
     left.extend(row);
     left
@@ -443,7 +454,7 @@ fn is_ours(session: &mut Session, ledger: &Ledger) -> Result<bool> {
 
 /// The names of all tables that the run may have made beside its targets, with or without those that
 /// parts of a load share.
-fn leftovers(postgres: &Postgres, plan: &Plan, all: bool) -> Vec<String> {
+fn leftovers(postgres: &Postgres, plan: &Plan, all: bool) -> Vec<QualifiedName> {
     let mut names: Vec<Result<QualifiedName>> = Vec::new();
     for (table, target) in postgres.targets().iter().enumerate() {
         match target.publish {
@@ -456,5 +467,5 @@ fn leftovers(postgres: &Postgres, plan: &Plan, all: bool) -> Vec<String> {
             }
         }
     }
-    names.into_iter().flatten().map(|name| name.to_string()).collect()
+    names.into_iter().flatten().collect()
 }

@@ -107,7 +107,7 @@ impl Planned {
     fn what_changed(&self, session: &mut Session) -> Result<(String, String), ConnectionError> {
         let now = catalog::relation(session, &self.0.name)?;
         if let Some(now) = now.as_ref().filter(|now| now.oid == self.0.oid) {
-            let undo = "undo the change to resume the run, or load again";
+            let undo = "undo the change, and the run can go on";
             return Ok((self.difference(now), undo.to_owned()));
         }
         let taken = if now.is_some() { ", and another table has its name" } else { "" };
@@ -115,13 +115,15 @@ impl Planned {
             Some(name) => (
                 format!("that table is {name} now{taken}"),
                 format!(
-                    "rows committed by this run are in {name}: give it its name back to resume the \
-                     run, or load again"
+                    "rows committed by this run are in {name}: give it its name back, and the run can \
+                     go on"
                 ),
             ),
             None => (
                 format!("that table was dropped{taken}"),
-                "rows committed by this run went with it: load again".to_owned(),
+                "rows committed by this run went with it: close it with `fullbore runs abort`, then load \
+                 again"
+                    .to_owned(),
             ),
         })
     }

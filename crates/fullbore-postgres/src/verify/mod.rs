@@ -29,6 +29,7 @@ pub mod run;
 pub mod sifted;
 mod sql;
 pub mod staged;
+mod statistics;
 pub mod store;
 mod summer;
 
@@ -49,7 +50,7 @@ pub use counts::{check_count, may_keep_rows_out};
 pub use hash::HashKind;
 pub use sql::Formula;
 
-use crate::connection::Session;
+use crate::connection::{QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse};
 use column::SummedColumn;
@@ -78,6 +79,8 @@ pub struct State {
     rows_kept_out: AtomicU64,
     compared: Mutex<Compared>,
     counted: Mutex<counted::Counted>,
+    /// The files of tables that this process has truncated itself.
+    files: Mutex<BTreeMap<QualifiedName, u32>>,
 }
 
 /// What the last comparison covered. After a sifting there is another one.
@@ -109,6 +112,17 @@ impl State {
         *self.counted.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = counted;
     }
 
+    /// Notes the file that a table has since the run itself truncated it.
+    pub fn note_file(&self, table: &QualifiedName, file: u32) {
+        let mut files = self.files.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        files.insert(table.clone(), file);
+    }
+
+    fn file_of(&self, table: &QualifiedName) -> Option<u32> {
+        let files = self.files.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        files.get(table).copied()
+    }
+
     /// Notes what was taken out of the table of a piece, where no ledger does.
     pub fn add_sifted(&self, piece: usize, sifted: &Sums) {
         let mut proofs = self.proofs.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -122,6 +136,7 @@ impl State {
         let counted = self.counted.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         Proven {
             rows_counted: counted.rows,
+            rows_unchanged: counted.rows_unchanged,
             not_counted: counted.not_counted.clone(),
             columns: compared.columns,
             rows_kept_out: self.rows_kept_out.load(Ordering::Relaxed),

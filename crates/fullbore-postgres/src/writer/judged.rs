@@ -46,8 +46,8 @@ impl PostgresWriter<'_> {
     pub(super) fn judge_run(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>> {
         let work = self.work.as_ref().expect("a piece was begun");
         match (work.careful.is_some(), self.plan.verify) {
-            (true, Verify::Quick) => self.judge_carefully(rows),
-            (false, Verify::Quick) => self.send_text(rows, judge::judge),
+            (true, Verify::Quick | Verify::Count) => self.judge_carefully(rows),
+            (false, Verify::Quick | Verify::Count) => self.send_text(rows, judge::judge),
             (is_careful, Verify::Full) => self.judge_summed(rows, is_careful),
         }
     }

@@ -12,7 +12,7 @@ use fullbore_core::plan::{Plan, PlannedPiece};
 
 use crate::careful::Careful;
 use crate::connection::session::path;
-use crate::connection::{ConnectionError, PausedCopy, QualifiedName, Session};
+use crate::connection::{ConnectionError, PausedCopy, QualifiedName, Session, quote_literal};
 use crate::destination::Postgres;
 use crate::direct::load::{DirectLoad, range_options};
 use crate::encode_copy::{BINARY_HEADER, BINARY_TRAILER};
@@ -83,7 +83,14 @@ impl<'a> PostgresWriter<'a> {
             Publish::Replace if target.direct.is_some() => {
                 // Truncated, it is as new in this transaction as if it were made in it.
                 let staging = target.staging(&self.plan)?;
-                self.session.execute(&format!("TRUNCATE {staging}")).map_err(failed)?;
+                let name = quote_literal(&staging.to_string()).map_err(failed)?;
+                let truncate =
+                    format!("TRUNCATE {staging}; SELECT pg_relation_filenode({name}) AS file");
+                let rows = self.session.query(&truncate).map_err(failed)?;
+                let file = rows.first().and_then(|row| row.get("file")?.parse().ok());
+                if let Some(file) = file {
+                    self.postgres.verification.note_file(&staging, file);
+                }
                 Ok((staging, true))
             }
             Publish::Append | Publish::Replace => Ok((target.staging(&self.plan)?, false)),

@@ -106,7 +106,15 @@ pub fn take(
         return Ok(());
     }
     if plan.continuity.other_writers == OtherWriters::Ignored {
-        return lock(session, &tables, "ACCESS EXCLUSIVE");
+        lock(session, &tables, "ACCESS EXCLUSIVE")?;
+        let names: Vec<String> = tables.iter().map(|(name, _)| name.to_string()).collect();
+        let notice = format!(
+            "rows that others wrote to {} during this run, if there were any, go with the old table \
+             (--replace-anyway)",
+            names.join(", ")
+        );
+        postgres.report(Event::Notice { notice });
+        return Ok(());
     }
     if !*is_sure {
         lock(session, &tables, "SHARE")?;
@@ -114,7 +122,7 @@ pub fn take(
         for (name, number) in &tables {
             let old = super::unchanged(postgres, session, *number)?;
             match baselines.get(number) {
-                Some(baseline) => baseline.check(session, name, old.oid)?,
+                Some(baseline) => baseline.check(session, name, old.oid, &plan.run_id)?,
                 None => {
                     tracing::warn!("{name}: the run was begun by a version that kept no baseline")
                 }

@@ -157,9 +157,7 @@ fn known(session: &mut Session, name: &QualifiedName) -> Result<Relation> {
 fn changed(name: &QualifiedName, how: &str) -> Error {
     Error::Destination {
         message: format!("{name} was changed by somebody during the load: {how}"),
-        hint: Some(
-            "nothing was replaced; undo the change and resume the run, or load again".into(),
-        ),
+        hint: Some("nothing was replaced; undo the change, and the run can go on".into()),
         kind: DestinationFailure::Changed,
     }
 }

@@ -102,6 +102,7 @@ pub fn jobs(
             what: format!("building {known} of {}", old.name),
             statements: build(index, staging, &name)?,
             locks_others: false,
+            may_be_gone: false,
         };
         let mut locks = index.constraint.is_some() && !attaches(index);
         // A table's keys to itself need the index that they refer to, and nothing else.
@@ -117,7 +118,7 @@ pub fn jobs(
     }
     if !statements.is_empty() {
         let what = format!("checking the foreign keys of {}", old.name);
-        alone.push(Job { what, statements, locks_others: true });
+        alone.push(Job { what, statements, locks_others: true, may_be_gone: false });
     }
     shared.extend(alone);
     Ok(shared)

@@ -78,7 +78,13 @@ impl Baseline {
 
     /// Refuses the swap of a table that others have written to since, in the transaction that has locked
     /// their writers out.
-    pub fn check(&self, session: &mut Session, table: &QualifiedName, oid: u32) -> Result<()> {
+    pub fn check(
+        &self,
+        session: &mut Session,
+        table: &QualifiedName,
+        oid: u32,
+        run: &str,
+    ) -> Result<()> {
         let age = |xid: u64| format!("age('{}'::xid)", xid & XID_BITS);
         // By their ages, the oldest first: from the baseline's next number to the one that is next now.
         let mut is_new = format!("age(t.xmin) BETWEEN a.next AND {}", age(self.next));
@@ -111,10 +117,13 @@ impl Baseline {
                 1 => ("row", "it"),
                 _ => ("rows", "them"),
             };
-            return Err(written(&format!(
-                "{new} {rows} of {table}, all that it holds, got into a new file of the table since this \
+            return Err(written(
+                run,
+                &format!(
+                    "{new} {rows} of {table}, all that it holds, got into a new file of the table since this \
                  run began, after TRUNCATE or by ALTER TABLE: replacing the table may lose {it}"
-            )));
+                ),
+            ));
         }
         if new > 0 {
             let (rows, lost) = match new {
@@ -129,12 +138,15 @@ impl Baseline {
                                table would lose them",
                 ),
             };
-            return Err(written(&format!("{new} {rows} of {table} {lost}")));
+            return Err(written(run, &format!("{new} {rows} of {table} {lost}")));
         }
         if has_other_file && rows == 0 && !self.is_empty {
-            return Err(written(&format!(
-                "{table} was emptied by somebody since this run began, and replacing it would fill it again"
-            )));
+            return Err(written(
+                run,
+                &format!(
+                    "{table} was emptied by somebody since this run began, and replacing it would fill it again"
+                ),
+            ));
         }
         Ok(())
     }
@@ -165,14 +177,13 @@ pub fn baselines(
     Ok(baselines)
 }
 
-fn written(message: &str) -> Error {
+fn written(run: &str, message: &str) -> Error {
     Error::Destination {
         message: message.to_owned(),
-        hint: Some(
-            "what was loaded is kept: `fullbore runs resume RUN --replace-anyway` replaces the table all \
+        hint: Some(format!(
+            "what was loaded is kept: `fullbore runs resume {run} --replace-anyway` replaces the table all \
              the same; --lock-writers keeps writers out from the beginning"
-                .to_owned(),
-        ),
+        )),
         kind: DestinationFailure::Changed,
     }
 }

@@ -1,0 +1,163 @@
+//! Files of a job that finished runs have loaded: left out, loaded again, or refused.
+
+use fullbore_core::error::{Error, Result};
+use fullbore_core::job::{IfLoaded, Job, Publish};
+use fullbore_core::source::content::Same;
+use fullbore_postgres::Postgres;
+use fullbore_postgres::ledger::loaded::{LoadedBy, Named};
+use fullbore_postgres::ledger::runs::{LedgerRun, Which};
+
+use super::standing::Standing;
+use super::tables::{File, Table};
+
+impl Standing {
+    /// Refuses to resume a run some of whose files another run has loaded since.
+    pub(super) fn refuse_loaded_meanwhile(
+        &self,
+        job: &Job,
+        tables: &mut [Table],
+        postgres: &Postgres,
+        run: &LedgerRun,
+    ) -> Result<()> {
+        for (asked, table) in job.tables.iter().zip(tables) {
+            let Some(target) = &table.target else { continue };
+            if asked.publish != Publish::Append {
+                continue;
+            }
+            let loaded = postgres.loaded_into(&self.schema, target.oid)?;
+            let name = target.name.clone();
+            for file in &mut table.files {
+                if let Some((by, _)) = known(file, &loaded)? {
+                    return Err(Error::usage_with_hint(
+                        format!(
+                            "run {} can't be resumed: {} has been loaded into {name} by run {} \
+                             ({})",
+                            run.run_id,
+                            file.source.told(),
+                            by.run_id,
+                            by.started.for_people()
+                        ),
+                        format!(
+                            "close it with `fullbore runs abort {}`, or load those rows once more with \
+                             --if-loaded again",
+                            run.run_id
+                        ),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves files out of a job that are in their table already, or refuses; whether there were any.
+    pub(super) fn leave_out(
+        &mut self,
+        job: &mut Job,
+        tables: &mut Vec<Table>,
+        postgres: &Postgres,
+        resume: bool,
+    ) -> Result<bool> {
+        let default = if resume { IfLoaded::Skip } else { IfLoaded::Fail };
+        let policy = job.if_loaded.unwrap_or(default);
+        if policy == IfLoaded::Again {
+            return Ok(false);
+        }
+        let is_given = job.if_loaded.is_some();
+        let mut last = None;
+        for (asked, table) in job.tables.iter_mut().zip(tables.iter_mut()) {
+            let Some(target) = table.target.clone().filter(|_| asked.publish == Publish::Append)
+            else {
+                continue;
+            };
+            let loaded = postgres.loaded_into(&self.schema, target.oid)?;
+            let (mut left, mut out) = (Vec::new(), Vec::new());
+            for mut file in std::mem::take(&mut table.files) {
+                match known(&mut file, &loaded)? {
+                    Some((by, is_sure)) => {
+                        let path = file.source.told();
+                        if !is_sure && !is_given && policy == IfLoaded::Skip {
+                            return Err(unsure(&path, by, &target));
+                        }
+                        out.push((path, by));
+                    }
+                    None => left.push(file),
+                }
+            }
+            table.files = left;
+            let Some((path, by)) = out.first() else { continue };
+            let more = match out.len() - 1 {
+                0 => String::new(),
+                more => format!(" (and {more} more of the files are in it)"),
+            };
+            let (run, name, since) = (&by.run_id, &target.name, by.started.for_people());
+            // Whoever may write to the ledger could have anything left out.
+            let others = out.iter().find(|(_, by)| policy == IfLoaded::Skip && !by.is_own);
+            if let Some((path, by)) = others {
+                return Err(Error::usage_with_hint(
+                    format!(
+                        "run {} of role {} ({}) has loaded the contents of {path} into {name}, and only \
+                         what this role has loaded is left out",
+                        by.run_id,
+                        by.role.for_people(),
+                        by.started.for_people()
+                    ),
+                    "--if-loaded again loads them once more",
+                ));
+            }
+            if policy == IfLoaded::Fail {
+                return Err(Error::usage_with_hint(
+                    format!(
+                        "run {run} ({since}) has loaded the contents of {path} into {name}{more}"
+                    ),
+                    "--if-loaded skip leaves such files out, --if-loaded again loads them once more",
+                ));
+            }
+            self.notes.push(format!(
+                "{path} is left out{more}: run {run} ({since}) has loaded its contents into {name}; \
+                 --if-loaded again loads them once more"
+            ));
+            last = Some(by.run_id.clone());
+            let paths: Result<_> = table.files.iter().map(File::path).collect();
+            asked.sources = paths?;
+            asked.name = Some(table.name.clone());
+        }
+        let Some(last) = last else { return Ok(false) };
+        if tables.iter().all(|table| table.files.is_empty()) {
+            let found = postgres.ledger_runs(&self.schema, &Which::Run(&last))?;
+            self.done = found.into_iter().next();
+        }
+        job.tables.retain(|table| !table.sources.is_empty());
+        tables.retain(|table| !table.files.is_empty());
+        Ok(true)
+    }
+}
+
+/// A file is not left out by samples alone unless that was asked for.
+fn unsure(path: &str, by: &LoadedBy, target: &Named) -> Error {
+    Error::usage_with_hint(
+        format!(
+            "run {} ({}) has loaded a file of the size of {path} and with the same samples into {}, and \
+             it is too large for all of it to be known",
+            by.run_id,
+            by.started.for_people(),
+            target.name
+        ),
+        "--if-loaded skip leaves it out, --if-loaded again loads it",
+    )
+}
+
+/// The run that has loaded the contents of a file, and whether that is sure.
+fn known<'a>(file: &mut File, loaded: &'a [LoadedBy]) -> Result<Option<(&'a LoadedBy, bool)>> {
+    let mut likely = None;
+    for by in loaded {
+        for then in &by.files {
+            match file.compare(then)? {
+                Same::Surely => return Ok(Some((by, true))),
+                Same::Likely if file.is_untouched(then) => return Ok(Some((by, true))),
+                Same::Likely => likely = likely.or(Some((by, false))),
+                Same::No => {}
+            }
+        }
+    }
+    Ok(likely)
+}

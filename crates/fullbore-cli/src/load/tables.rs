@@ -1,0 +1,90 @@
+//! The tables of a job, as server and files have them now.
+
+use std::path::PathBuf;
+
+use fullbore_core::error::{Error, Result};
+use fullbore_core::job::Job;
+use fullbore_core::plan::recorded::RecordedFile;
+use fullbore_core::source::SourceFile;
+use fullbore_core::source::content::{Content, Same};
+use fullbore_core::source::discover::discover;
+use fullbore_postgres::Postgres;
+use fullbore_postgres::ledger::loaded::Named;
+use fullbore_postgres::ledger::runs::LedgerTable;
+
+use crate::assemble::name_of;
+
+/// A table of a job, as server and files have it now.
+pub(super) struct Table {
+    pub name: String,
+    pub target: Option<Named>,
+    pub files: Vec<File>,
+}
+
+pub(super) struct File {
+    pub source: SourceFile,
+    pub recorded: RecordedFile,
+}
+
+impl File {
+    /// Whether it holds the same as a file that was loaded. Checksums are made once they are needed.
+    pub fn compare(&mut self, then: &RecordedFile) -> Result<Same> {
+        let (Some(known), false) = (&then.content, then.size == 0) else { return Ok(Same::No) };
+        if self.recorded.size != then.size {
+            return Ok(Same::No);
+        }
+        if self.recorded.content.is_none() {
+            self.recorded.content = Content::of(&self.source, &mut 0)?;
+        }
+        match &mut self.recorded.content {
+            Some(content) => content.compare(&self.source, known),
+            None => Ok(Same::No),
+        }
+    }
+
+    /// Whether it is the very file, as far as its path and time tell.
+    pub fn is_untouched(&self, then: &RecordedFile) -> bool {
+        then.is_at(&self.recorded) && then.difference(&self.recorded).is_none()
+    }
+
+    pub fn path(&self) -> Result<String> {
+        let path: &PathBuf = &self.source.path;
+        path.to_str().map(str::to_owned).ok_or_else(|| {
+            Error::usage_with_hint(
+                format!("{} is not named in UTF-8", path.display()),
+                "rename it: the job of a run is kept as text",
+            )
+        })
+    }
+}
+
+impl Table {
+    /// The tables of a job; `None` where its files are not found, which is told when they are opened.
+    pub fn all(job: &Job, postgres: &Postgres) -> Result<Option<Vec<Self>>> {
+        let mut tables = Vec::new();
+        for table in &job.tables {
+            let mut files = Vec::new();
+            for source in &table.sources {
+                let Ok(found) = discover(source) else { return Ok(None) };
+                files.extend(found.into_iter().map(|source| {
+                    let recorded = RecordedFile::of(&source);
+                    File { source, recorded }
+                }));
+            }
+            let Some(first) = files.first() else { return Ok(None) };
+            let name = match &table.name {
+                Some(name) => name.clone(),
+                None => name_of(&first.source.path)?,
+            };
+            tables.push(Self { target: postgres.named(&name)?, name, files });
+        }
+        Ok(Some(tables))
+    }
+
+    pub fn is_of(&self, table: &LedgerTable) -> bool {
+        match &self.target {
+            Some(target) => table.is_in(target) || table.target == target.name,
+            None => table.plan.name == self.name,
+        }
+    }
+}
