@@ -181,13 +181,28 @@ fn not_of_this_plan(piece: &Committed) -> Error {
 /// Builds indexes, shows the rows of all tables in one transaction, gathers statistics. What an
 /// earlier attempt has done of it is not done again.
 pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {
-    phases(postgres, plan, committed).map_err(|error| match postgres.ledger() {
-        // Whatever it met with was somebody else's work then.
-        Some(ledger) if !error.is_lost() && runs::is_anothers(&mut postgres.control(), ledger) => {
-            ledger.taken_over()
+    phases(postgres, plan, committed).map_err(|error| explained(postgres, error))
+}
+
+/// What lies behind an error that the server gave: that somebody else has the run now, or that a target is
+/// no longer the table that it was.
+fn explained(postgres: &Postgres, error: Error) -> Error {
+    let Error::Destination { kind: DestinationFailure::Other, .. } = &error else { return error };
+    let mut session = postgres.control();
+    if let Some(ledger) = postgres.ledger() {
+        if runs::is_anothers(&mut session, ledger) {
+            return ledger.taken_over();
         }
-        _ => error,
-    })
+        if ledger.is_published() {
+            return error;
+        }
+    }
+    let changed = (0..postgres.targets().len())
+        .filter_map(|table| postgres.planned(table).check(&mut session).err())
+        .find(|error| {
+            matches!(error, Error::Destination { kind: DestinationFailure::Changed, .. })
+        });
+    changed.unwrap_or(error)
 }
 
 fn phases(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {

@@ -114,16 +114,11 @@ impl Planned {
         Ok(match name_of(session, self.0.oid)? {
             Some(name) => (
                 format!("that table is {name} now{taken}"),
-                format!(
-                    "rows committed by this run are in {name}: give it its name back, and the run can \
-                     go on"
-                ),
+                format!("give {name} its name back, and the run can go on"),
             ),
             None => (
                 format!("that table was dropped{taken}"),
-                "rows committed by this run went with it: close it with `fullbore runs abort`, then load \
-                 again"
-                    .to_owned(),
+                "close the run with `fullbore runs abort`, then load again".to_owned(),
             ),
         })
     }
