@@ -48,13 +48,14 @@ pub struct Column {
     pub sequence: Option<String>,
 }
 
-/// A number that differs where tables `c` differ in kind, persistence or columns: their names, types,
-/// collations, whether they can be NULL, are generated, are gone.
+/// A number that differs where tables `c` differ in kind, persistence or columns: their places, names,
+/// types, collations, whether they can be NULL or are generated. A column that was added and dropped again
+/// leaves it as it was.
 pub const SIGNATURE: &str = "hashtextextended(concat_ws(' ', c.relkind, c.relpersistence,
     (SELECT string_agg(concat_ws(' ', s.attnum, quote_ident(s.attname), s.atttypid, s.atttypmod,
-                                 s.attcollation, s.attnotnull, 'g', s.attgenerated, 'i', s.attidentity,
-                                 s.attisdropped), ',' ORDER BY s.attnum)
-       FROM pg_attribute s WHERE s.attrelid = c.oid AND s.attnum > 0)), 0)";
+                                 s.attcollation, s.attnotnull, 'g', s.attgenerated, 'i', s.attidentity),
+                       ',' ORDER BY s.attnum)
+       FROM pg_attribute s WHERE s.attrelid = c.oid AND s.attnum > 0 AND NOT s.attisdropped)), 0)";
 
 fn text(row: &Row, name: &str) -> String {
     row.get(name).unwrap_or_default().to_owned()

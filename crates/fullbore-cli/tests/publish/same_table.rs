@@ -103,6 +103,22 @@ fn appended_values_do_not_follow_a_column_to_another_type() {
 }
 
 #[test]
+fn a_run_goes_on_once_a_column_that_was_added_is_dropped_again() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = prepared(&database, &files);
+    let added = "ALTER TABLE append ADD more int DEFAULT 7";
+    let output = changed_meanwhile(&database, &files, &file, &APPEND, added);
+    assert_eq!(output.code, STOPPED, "{}", output.stderr);
+    let output = files.fullbore(&["runs", "resume", "last"]);
+    assert_eq!(output.code, REFUSED, "{}", output.stderr);
+    database.psql("ALTER TABLE append DROP more");
+    assert_loaded(&files.fullbore(&["runs", "resume", "last"]));
+    assert_same(&database, "append", "plain");
+}
+
+#[test]
 fn a_change_before_a_piece_ends_the_run_as_the_piece_begins() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
     let database = cluster.fresh_database();
