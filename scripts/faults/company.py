@@ -197,7 +197,7 @@ def reference(server: Server, data: Data) -> None:
 def some_files(world: World, server: Server, files: list[Path]) -> tuple[int, str]:
     """Rows of some of the files, and their mark."""
     server.sql(
-        f"DROP TABLE IF EXISTS {REFERENCE}.some;"
+        f"CREATE SCHEMA IF NOT EXISTS {REFERENCE}; DROP TABLE IF EXISTS {REFERENCE}.some;"
         f"CREATE TABLE {REFERENCE}.some ({COLUMNS.format(key='')})"
     )
     server.copy(f"{REFERENCE}.some", files)

@@ -26,6 +26,8 @@ STAY = re.compile(
 )
 RESUME = re.compile(rf"fullbore runs resume ({ID})")
 ABORT = re.compile(rf"fullbore runs abort ({ID})")
+# The words of an abort that removes nothing.
+COMMITTED = re.compile(r"it had committed ([\d,]+) rows")
 # What makes a resume depend on something.
 CONDITION = re.compile(r"\b(?:once|after|first|if|undo|undone|where|replace-anyway)\b")
 # What says that the table is not what the run's pieces made of it.
@@ -348,9 +350,13 @@ def taken_back(held: Held, ended: Ended, before: State) -> None:
     strays = held.strays()
     checks.require(strays == "", lambda: f"tables {strays} are still there: {what}")
     checks.require(now.rows == before.rows, lambda: f"rows came or went: {what}")
-    said = claim.stay or 0
-    is_right = said == now.rows if held.is_piecewise else said == 0
-    checks.require(is_right, lambda: f"{said} rows are said to stay of {now.rows}: {what}")
+    found = COMMITTED.search(ended.said)
+    said = int(found[1].replace(",", "")) if found else 0
+    there = sum(run.rows for run in before.unfinished)
+    is_right = said == there if held.is_piecewise else said == 0
+    checks.require(is_right, lambda: f"{said} rows are said to have been committed: {what}")
+    is_right = held.may_be_fewer or not held.is_piecewise or now.rows == there
+    checks.require(is_right, lambda: f"{now.rows} rows are there: {what}")
     checks.require((ended.code == STOPPED) == (said > 0), lambda: f"code and words differ: {what}")
 
 

@@ -183,9 +183,11 @@ fn inferred(
         (false, ..) => infer(&names, is_given, &samples, dialect),
     };
     for column in columns.iter().flatten() {
-        let InferredColumn { name, field_type, because, spoilt, .. } = column;
+        let InferredColumn { name, field_type, because, spoilt, local, .. } = column;
         said.notes.push(format!("{name}: {because}"));
-        said.warnings.extend(spoilt.as_ref().map(|spoilt| advice(name, spoilt, dialect)));
+        let spoilt = spoilt.as_ref().map(|spoilt| advice(name, spoilt, dialect));
+        let local = local.as_ref().map(|local| format!("column {name} is text: {local}"));
+        said.warnings.extend(spoilt.or(local));
         if !matches!(field_type, FieldType::Text { .. } | FieldType::Jsonb) {
             said.inferred.insert(name.clone(), schema::type_name(field_type));
         }

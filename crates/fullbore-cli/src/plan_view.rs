@@ -70,17 +70,7 @@ fn render_table(
         let _ = writeln!(text, "  the table that is replaced is kept, in a schema of its own");
     }
     if let (Verify::Quick | Verify::Count, Some(to_read)) = (plan.verify, table.count_bytes) {
-        let seconds = to_read / COUNTED_PER_SECOND + 1;
-        let where_to = if table.is_piecewise() { "what the table gained" } else { "the table" };
-        let when = match plan.verify {
-            Verify::Count => "",
-            _ => ", where the server's statistics can't say that none was deleted",
-        };
-        let _ = writeln!(
-            text,
-            "  rows are counted in {where_to} before the run ends{when}: about {} to read, {seconds} s",
-            bytes(to_read)
-        );
+        let _ = writeln!(text, "  verify: {}", counting(plan, table, to_read));
     }
     let _ = writeln!(text, "  method: {}, since {}", table.method.name(), table.method_reason);
     match (table.lane, &table.lane_reason) {
@@ -166,6 +156,24 @@ fn locks(text: &mut String, plan: &Plan, table: &TablePlan) {
 }
 
 /// What a resume would repeat.
+/// What is counted before the run ends, and its price.
+fn counting(plan: &Plan, table: &TablePlan, to_read: u64) -> String {
+    if table.is_piecewise() && !plan.continuity.is_resumable {
+        return "row counts of both sides; without a ledger new rows can't be counted in the table"
+            .into();
+    }
+    let gained = if table.is_piecewise() { "what the table gained" } else { "the table" };
+    let seconds = to_read / COUNTED_PER_SECOND + 1;
+    let price = format!("about {} to read, {seconds} s", bytes(to_read));
+    match plan.verify {
+        Verify::Count => format!("rows are counted in {gained}: {price}"),
+        _ => format!(
+            "row counts of both sides; unless the server's statistics say that no row was deleted, rows \
+             are counted in {gained}: {price}"
+        ),
+    }
+}
+
 fn continuity(plan: &Plan) -> String {
     let continuity = &plan.continuity;
     if !continuity.is_resumable {

@@ -234,9 +234,10 @@ pub trait Destination: Send + Sync {
     fn verified(&self) -> Proven {
         Proven::default()
     }
-    /// Whether the run's rows are shown already: what failed afterwards takes nothing back.
-    fn is_published(&self) -> bool {
-        false
+    /// Whether the run's rows are shown already: what failed afterwards takes nothing back. `None` where
+    /// the answer was lost.
+    fn is_published(&self) -> Option<bool> {
+        Some(false)
     }
     /// Takes away every trace of the run; returns what could not be taken away.
     fn abort(&self, plan: &Plan) -> Vec<String>;

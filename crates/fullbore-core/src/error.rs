@@ -19,7 +19,7 @@ pub enum Error {
     #[error("{} changed during the load ({what})", path.display())]
     SourceChanged { path: PathBuf, what: String },
     #[error("{}: {first}", rejected(*rejects, limit))]
-    TooManyRejects { rejects: u64, limit: String, first: String },
+    TooManyRejects { rejects: u64, limit: String, first: String, hint: &'static str },
     /// COPY's rule for quotes takes in all that follows, which no limit of rejects covers.
     #[error("{place}: nothing behind it can be told apart")]
     Unterminated { place: String },
@@ -86,10 +86,7 @@ impl Error {
             | Self::Source { hint, .. }
             | Self::Destination { hint, .. }
             | Self::Client { hint, .. } => hint.as_deref(),
-            Self::TooManyRejects { .. } => Some(
-                "correct the rows in the source (the reject file lists them), or allow more with \
-                 --max-rejects N or P%",
-            ),
+            Self::TooManyRejects { hint, .. } => Some(hint),
             Self::Unterminated { .. } => Some(
                 "close the quote in the source, or load with --quotes strict: it costs its line alone",
             ),
@@ -138,7 +135,8 @@ mod tests {
     fn rejects_are_counted_as_people_count_them() {
         let words = |rejects, limit: &str| {
             let first = "x.csv, line 2: no".to_owned();
-            Error::TooManyRejects { rejects, limit: limit.into(), first }.to_string()
+            let limit = limit.into();
+            Error::TooManyRejects { rejects, limit, first, hint: "" }.to_string()
         };
         assert_eq!(
             words(1, "0"),

@@ -293,14 +293,16 @@ impl Destination for Postgres {
             ledger.set_control(backend);
             schema::make(&mut session, &ledger.schema)?;
         }
-        match (&plan.continuity.part, self.ledger()) {
+        let begun = match (&plan.continuity.part, self.ledger()) {
             (Some(part), Some(ledger)) => {
                 parts::enter(&mut session, ledger, part, self.targets(), |session| {
                     self.begin(session, plan)
                 })
             }
             _ => self.begin(&mut session, plan),
-        }
+        };
+        drop(session);
+        begun.map_err(|error| publish::not_begun(self, error))
     }
 
     fn attempt(&self, plan: &Plan) -> Result<Standing> {
@@ -378,8 +380,10 @@ impl Destination for Postgres {
         self.verification.proven()
     }
 
-    fn is_published(&self) -> bool {
-        self.ledger().is_some_and(|ledger| ledger.is_published())
+    fn is_published(&self) -> Option<bool> {
+        let Some(ledger) = self.ledger() else { return Some(false) };
+        let is_known = ledger.is_published() == ledger.may_be_published();
+        is_known.then(|| ledger.is_published())
     }
 
     fn strain(&self, plan: &Plan) -> Result<Strain> {

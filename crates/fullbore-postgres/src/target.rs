@@ -138,12 +138,11 @@ impl Postgres {
     /// a table to be made is made in a transaction that is taken back.
     pub fn describe(&self, request: &TableRequest) -> Result<Target> {
         let name = QualifiedName::parse(&request.name).map_err(refused)?;
+        self.check_writable()?;
         let mut session = self.control();
         if let Some(found) = catalog::relation(&mut session, &name).map_err(refused)? {
-            check_primary(&mut session)?;
             return self.target(&mut session, found, request, None);
         }
-        check_primary(&mut session)?;
         let Some(create) = &request.create else {
             return Err(refuse(
                 format!("there is no table {name}"),
@@ -407,19 +406,6 @@ fn decoded(target: &Target, slots: &[(String, String)]) -> Option<String> {
         naming::MARK,
         target.name()
     ))
-}
-
-/// Refuses a server that takes no writes.
-fn check_primary(session: &mut Session) -> Result<()> {
-    let rows =
-        session.query("SELECT pg_catalog.pg_is_in_recovery() AS is_standby").map_err(refused)?;
-    match rows.first().and_then(|row| row.get("is_standby")) {
-        Some("t") => Err(refuse(
-            "the server is a standby; loads need the primary",
-            "name the primary with --to, or several hosts and target_session_attrs=read-write",
-        )),
-        _ => Ok(()),
-    }
 }
 
 /// Refuses where the schema that a replaced table is kept in can't be made.

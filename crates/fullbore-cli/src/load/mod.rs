@@ -144,9 +144,6 @@ fn planned(
         (Course::Begin { notes }, _) => (None, notes.clone()),
         (Course::Finished(..), _) => (None, Vec::new()),
     };
-    if let Some(postgres) = to.postgres() {
-        postgres.check_writable()?;
-    }
     let mut assembled = assemble(job, to.postgres(), manner.reject_dir.clone(), recorded)?;
     if let Some((table, reason)) = assembled.not_resumable.take() {
         let hint = Some("leave --resume away, or load into ordinary tables".to_owned());
@@ -362,11 +359,15 @@ fn loaded(rejected: u64) -> Ended {
     if rejected > 0 { Ended::LoadedWithRejects } else { Ended::Loaded }
 }
 
+/// Whether what a run had committed is no longer what it was.
+fn differs(error: &Error) -> bool {
+    matches!(error, Error::Destination { kind: DestinationFailure::Differs, .. })
+}
+
 /// Whether a run that is kept can only be closed: what is wrong with it stays so.
 fn ends_it(error: &Error) -> bool {
     let hint = error.hint().unwrap_or_default();
-    matches!(error, Error::Destination { kind: DestinationFailure::Differs, .. })
-        || hint.contains("runs abort") && !hint.contains("runs resume")
+    differs(error) || hint.contains("runs abort") && !hint.contains("runs resume")
 }
 
 fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
@@ -378,15 +379,16 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
     let run = &plan.run_id;
     // What is in other hands is theirs to go on with, or gone.
     let is_taken = matches!(error, Error::Destination { kind: DestinationFailure::TakenOver, .. });
-    if *is_published && !is_taken {
+    if *is_published == Some(true) && !is_taken {
         tell!("  its rows are in the table; `fullbore runs resume {run}` does what is left to do");
     } else if *is_kept && !is_taken {
         let kept = match outcome.pieces {
             0 => "nothing is committed yet".to_owned(),
             pieces => format!(
-                "{} with {} committed and kept",
+                "{} with {} {}",
                 counted(pieces, "piece"),
-                counted(outcome.rows, "row")
+                counted(outcome.rows, "row"),
+                if differs(error) { "had been committed" } else { "committed and kept" }
             ),
         };
         let closes = match *rows_kept > 0 {
@@ -405,6 +407,10 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
                 "  {kept}: `fullbore runs resume {run}` resumes the run once the change is undone, \
                  {closes}"
             ),
+            _ if is_published.is_none() => tell!(
+                "  {kept}; whether they are shown is not known: `fullbore runs resume {run}` finds out, and \
+                 goes on"
+            ),
             _ => tell!("  {kept}: `fullbore runs resume {run}` goes on, {closes}"),
         }
     } else {
@@ -421,7 +427,7 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
             tell!("  nothing had been committed, and nothing is kept: load again");
         }
     }
-    if *rows_kept > 0 {
+    if *rows_kept > 0 && !differs(error) {
         // Of a piece whose commit was not heard of only a ledger knows.
         let is_least = !plan.continuity.is_resumable && outcome.is_unsure;
         tell!(

@@ -97,6 +97,8 @@ impl Standing {
             standing.refuse("the destination keeps no ledger", None, resume)?;
             return Ok(standing);
         };
+        // Not even the ledger can be read on a standby: its tables may be unlogged.
+        postgres.check_writable()?;
         if let Some((reason, hint, is_servers)) = obstacle(job, postgres, &bare)? {
             if let Some(IfLoaded::Fail | IfLoaded::Skip) = job.if_loaded {
                 return Err(Error::Usage {

@@ -218,11 +218,32 @@ impl Standing {
         let mut runs = postgres.ledger_runs(&self.schema, &Which::Unfinished)?;
         runs.retain(|run| {
             let is_ours = |then: &LedgerTable| tables.iter().any(|table| table.is_of(then));
-            run.state != State::Preparing && run.tables.iter().any(is_ours)
+            run.tables.iter().any(is_ours)
         });
+        let is_begun = |run: &LedgerRun| run.state != State::Preparing;
+        if ask.loads {
+            for run in runs.iter().filter(|run| !is_begun(run)) {
+                self.clear(postgres, run)?;
+            }
+        }
+        runs.retain(is_begun);
         // Parts of a load are found by their numbers.
         runs.retain(|run| !matches!(postgres.part_of(&self.schema, &run.run_id), Ok(Some(_))));
         Ok(runs)
+    }
+
+    /// Takes back a run that ended before its first row, unless a load is at work on it.
+    fn clear(&self, postgres: &Postgres, run: &LedgerRun) -> Result<()> {
+        if postgres.check_own(run).is_err() || postgres.is_job_locked(&run.job)? {
+            return Ok(());
+        }
+        postgres.lock_job(&run.job)?;
+        // It may have gone on before we had its lock.
+        let now = postgres.ledger_runs(&self.schema, &Which::Run(&run.run_id))?;
+        if let Some(run) = now.first().filter(|now| now.state == State::Preparing) {
+            postgres.take_back(&self.schema, run)?;
+        }
+        Ok(())
     }
 
     /// Takes up the run that the job means, if there is one; the job as that run has it.
@@ -293,6 +314,17 @@ impl Standing {
     ) -> Result<()> {
         let id = &run.run_id;
         if run.state == State::Published {
+            let is_its = compared.shares_files || run.job == self.job;
+            if resume && is_its && job.if_loaded != Some(IfLoaded::Again) {
+                return Err(Error::usage_with_hint(
+                    format!(
+                        "run {id} has loaded its rows and has something left to do, and this command \
+                         does not mean the same: {}",
+                        listed(&compared.differences)
+                    ),
+                    format!("end that first: fullbore runs resume {id}"),
+                ));
+            }
             return Ok(());
         }
         let is_same_job = run.job == self.job;

@@ -87,8 +87,8 @@ pub fn abort(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended>
     tell_record(&id, taken.rows_kept);
     if taken.rows_kept > 0 {
         tell!(
-            "run {id} is closed; its {} rows stay in the table: nothing was removed (--delete-rows would \
-             have deleted them; see --atomic, too)",
+            "run {id} is closed; it had committed {} rows to the table, and nothing was removed \
+             (--delete-rows would have deleted them; see --atomic, too)",
             grouped(taken.rows_kept)
         );
         return Ok(Ended::Stopped);
@@ -119,7 +119,9 @@ pub fn undo(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended> 
     }
     let rows = opened.postgres.undo(&opened.schema, &run, delete_rows)?;
     tell_record(&id, 0);
-    tell!("run {id} is undone: {} rows are gone", grouped(rows));
+    let is_back = run.tables.iter().any(|table| table.kept.is_some());
+    let back = if is_back { ", and what they had replaced is back" } else { "" };
+    tell!("run {id} is undone: {} rows are gone{back}", grouped(rows));
     Ok(Ended::Loaded)
 }
 

@@ -71,10 +71,12 @@ fn a_standby_is_refused_before_a_row_moves() {
     let cluster = start_or_skip!(TestServer::Embedded18, &[("wal_level", "replica")]);
     let database = cluster.fresh_database();
     database.psql("CREATE TABLE t (a int)");
-    let standby = cluster.begin_backup(&["--wal-method=stream"]).start(&Copied::Standby);
-    let url = standby.cluster().url(database.name());
     let files = Files::new();
     let file = files.write("few.csv", "1\n2\n");
+    // A ledger is there, and can't be read on a standby where its tables are unlogged.
+    assert_loaded(&files.load(&database, &file, "t", &["--header", "none"]));
+    let standby = cluster.begin_backup(&["--wal-method=stream"]).start(&Copied::Standby);
+    let url = standby.cluster().url(database.name());
     for command in ["plan", "load"] {
         let output =
             files.fullbore(&[command, &file, "--to", &url, "--table", "t", "--header", "none"]);

@@ -30,6 +30,8 @@ pub struct InferredColumn {
     pub because: String,
     /// What kept the column from another type, if little did.
     pub spoilt: Option<Spoilt>,
+    /// A number or date of a text column that stands there in a country's way, and that it does.
+    pub local: Option<String>,
 }
 
 /// What keeps a column from a type that nearly all of its values have.
@@ -148,6 +150,7 @@ impl Seen {
             is_nullable: true,
             because: format!("objects or arrays, from {} sampled values", self.values),
             spoilt: None,
+            local: None,
         }
     }
 
@@ -184,21 +187,26 @@ impl Seen {
             let (field_type, what) = &TYPES[place];
             let because = format!("{what}, from {values} sampled values");
             let field_type = field_type.clone();
-            return InferredColumn { name, field_type, is_nullable, because, spoilt: None };
+            let (spoilt, local) = (None, None);
+            return InferredColumn { name, field_type, is_nullable, because, spoilt, local };
         }
         let spoilt = self.spoilt();
-        let of_kind = [
-            (&self.code, "has a sign or zeros that a number would lose"),
-            (&self.local_number, "is written as a country writes numbers"),
-            (&self.local_date, "is a date whose order depends on the country"),
-        ];
-        let why = of_kind.into_iter().find_map(|(value, why)| {
-            value.as_ref().map(|value| format!("; {:?} {why}", shown(value)))
-        });
+        let date = match self.local_date.as_deref() {
+            Some([b'0'..=b'9', b'0'..=b'9', b'0'..=b'9', b'0'..=b'9', ..]) => {
+                "is not a date of the form YYYY-MM-DD"
+            }
+            _ => "is a date whose order depends on the country",
+        };
+        let with = |value: &Option<Vec<u8>>, why| {
+            value.as_ref().map(|value| format!("{:?} {why}", shown(value)))
+        };
+        let local = with(&self.local_number, "is written as a country writes numbers")
+            .or_else(|| with(&self.local_date, date));
+        let why = with(&self.code, "has a sign or zeros that a number would lose");
+        let why = why.or_else(|| local.clone()).map_or(String::new(), |why| format!("; {why}"));
         let what = if values == 0 { "text: no value was seen" } else { "text" };
-        let why = why.unwrap_or_default();
         let because = format!("{what}, from {values} sampled values{why}");
-        InferredColumn { name, field_type: FieldType::text(), is_nullable, because, spoilt }
+        InferredColumn { name, field_type: FieldType::text(), is_nullable, because, spoilt, local }
     }
 }
 

@@ -231,6 +231,7 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
     let mut notes = Vec::new();
     let mut outlines: Vec<Option<Outline>> = Vec::new();
     let mut samples = Vec::new();
+    let mut not_utf8 = None;
     let count = files.len();
     let every = count.div_ceil(SAMPLED_FILES_MAX).max(1);
     for (number, file) in files.iter_mut().enumerate() {
@@ -249,6 +250,7 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
             true => sample(file, SAMPLE_BYTES)?,
             false => glance(file, HEAD_BYTES, END_BYTES)?,
         };
+        not_utf8 = not_utf8.or_else(|| said_not_utf8(file, sampled.text()));
         // The first file with anything in it decides; an empty one says nothing.
         if dialect.is_none() && !sampled.is_empty() {
             let sniffed = sniff(sampled.text(), sampled.is_whole, &file.path, &hints)?;
@@ -281,6 +283,7 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
             sniff(b"", true, &files[0].path, &hints)?.dialect
         }
     };
+    notes.extend(not_utf8);
     Ok(Sources {
         fields: outlines.iter().flatten().find_map(|outline| outline.fields),
         files: files.into_iter().map(Arc::new).collect(),
@@ -312,6 +315,20 @@ fn hints(job: &TableJob) -> Result<DialectHints> {
         skip_lines: job.skip_lines,
         skip_footer: job.skip_footer,
     })
+}
+
+/// Says that a file's first text is not UTF-8, and what to do.
+fn said_not_utf8(file: &SourceFile, text: &[u8]) -> Option<String> {
+    let error = std::str::from_utf8(text).err()?;
+    // A character at the end may be cut.
+    error.error_len()?;
+    let (before, rest) = text.split_at(error.valid_up_to());
+    let line = memchr::memchr_iter(b'\n', before).count() + 1;
+    Some(format!(
+        "{} is not UTF-8 (line {line}: 0x{:02x}); --encoding NAME, such as windows-1252, says what it is",
+        file.path.display(),
+        rest[0]
+    ))
 }
 
 /// What ends the records of all files, if those of one end so and those of another so.

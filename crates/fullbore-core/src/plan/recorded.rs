@@ -56,6 +56,9 @@ pub struct Recorded {
     pub run_id: String,
     pub tables: Vec<RecordedTable>,
     pub pieces: Vec<PlannedPiece>,
+    /// Its rows are shown: it can't be closed any more. The ledger says it apart.
+    #[serde(skip)]
+    pub is_shown: bool,
 }
 
 impl RecordedTable {
@@ -178,6 +181,7 @@ impl Recorded {
             run_id: plan.run_id.clone(),
             tables: plan.tables.iter().map(RecordedTable::of).collect(),
             pieces: plan.pieces.clone(),
+            is_shown: false,
         }
     }
 
@@ -289,13 +293,15 @@ impl Recorded {
     /// The refusal to go on with the run.
     pub fn refusal(&self, why: &str) -> Error {
         let run = &self.run_id;
-        Error::usage_with_hint(
-            format!("run {run} can't be resumed: {why}"),
-            format!(
-                "undo that change, resume with what the run was begun with (`fullbore runs resume \
-                 {run}`), or close it with `fullbore runs abort {run}` and load again"
+        let resumes =
+            format!("resume with what the run was begun with (`fullbore runs resume {run}`)");
+        let ways = match self.is_shown {
+            true => format!("undo that change, or {resumes}"),
+            false => format!(
+                "undo that change, {resumes}, or close it with `fullbore runs abort {run}` and load again"
             ),
-        )
+        };
+        Error::usage_with_hint(format!("run {run} can't be resumed: {why}"), ways)
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use super::reject_files::AllRejectFiles;
-use super::reject_record::{Kept, Reject};
+use super::reject_record::{HINT, Kept, Reject};
 use super::rejects::{MEMORY_PER_PIECE, Rejects, saved_path};
 use super::spool::Spool;
 use crate::error::{Error, Result};
@@ -41,7 +41,7 @@ impl Rejects {
         let limit = self.limit.to_string();
         let too_many = match self.limit {
             RejectLimit::Rows(most) if count > most => {
-                Some(Error::TooManyRejects { rejects: count, limit, first })
+                Some(Error::TooManyRejects { rejects: count, limit, first, hint: HINT })
             }
             _ => None,
         };

@@ -88,8 +88,8 @@ pub struct Failure {
     pub outcome: Outcome,
     /// What is committed is kept, and the run can be resumed.
     pub is_kept: bool,
-    /// Its rows were shown before it failed.
-    pub is_published: bool,
+    /// Its rows were shown before it failed; `None` where that is not known.
+    pub is_published: Option<bool>,
     /// What could not be taken away again.
     pub left_behind: Vec<String>,
     /// Rows that are in the target although the run failed (plain `append` alone).
@@ -154,7 +154,7 @@ pub fn run(
                 rows_kept,
                 left_behind: left_behind.clone(),
             });
-            let is_published = is_kept && destination.is_published();
+            let is_published = if is_kept { destination.is_published() } else { Some(false) };
             let failure = Failure { error, outcome, is_kept, is_published, left_behind, rows_kept };
             Err(Box::new(failure))
         }

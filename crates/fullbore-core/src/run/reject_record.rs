@@ -11,6 +11,32 @@ use crate::parse::types::ParseShape;
 use crate::plan::{Format, TablePlan};
 use crate::source::feed::RowFault;
 
+/// What to do about rejects, behind an option that would load them.
+macro_rules! advice {
+    ($option:literal) => {
+        concat!(
+            $option,
+            "correct the rows in the source (the reject file lists them), or allow more with \
+             --max-rejects N or P%"
+        )
+    };
+}
+
+/// What to do where there are too many rejects, whatever they are.
+pub const HINT: &str = advice!("");
+
+/// What to do where an option would load a row.
+fn hint(reason: &FaultReason) -> Option<&'static str> {
+    Some(match reason {
+        FaultReason::MissingField(_) => advice!("--ragged pad fills missing fields with NULL; or "),
+        FaultReason::ExtraField => advice!("--ragged cut leaves further fields out; or "),
+        FaultReason::NotUtf8(_) => {
+            advice!("--encoding NAME, such as windows-1252, reads files that are not UTF-8; or ")
+        }
+        _ => return None,
+    })
+}
+
 /// A row refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reject {
@@ -26,6 +52,8 @@ pub struct Reject {
     pub lines: u64,
     /// Nothing behind it can be read: it ends the load whatever may be rejected.
     pub ends_load: bool,
+    /// What to do, where an option would load such a row.
+    pub hint: Option<&'static str>,
 }
 
 impl Reject {
@@ -73,7 +101,8 @@ impl Reject {
         let words = format!("{}{words}", reason.message(shape, row.file));
         let ends_load = is_open && is_lenient && lines > 1;
         let (column, value) = unfit.unzip();
-        Self { lines, ends_load, column, value, ..Self::of(row, words) }
+        let hint = hint(reason);
+        Self { lines, ends_load, column, value, hint, ..Self::of(row, words) }
     }
 
     /// How many rows it counts as.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::reject_files::AllRejectFiles;
 pub use super::reject_record::Reason;
-use super::reject_record::{Kept, Place, Reject};
+use super::reject_record::{HINT, Kept, Place, Reject};
 use super::schedule::Schedule;
 use super::source_row::SourceRow;
 use super::spool::Spool;
@@ -177,7 +177,8 @@ impl Rejects {
             _ if reject.ends_load => Some(Error::Unterminated { place: words(counted_line()) }),
             RejectLimit::Rows(limit) if number > limit => {
                 let (limit, first) = (self.limit.to_string(), words(counted_line()));
-                Some(Error::TooManyRejects { rejects: number, limit, first })
+                let hint = reject.hint.unwrap_or(HINT);
+                Some(Error::TooManyRejects { rejects: number, limit, first, hint })
             }
             _ => None,
         };
@@ -235,6 +236,7 @@ impl Rejects {
                     rejects,
                     limit: format!("{percent}% of {} rows", rows + rejects),
                     first: "see the reject file".into(),
+                    hint: HINT,
                 })
             }
             _ => Ok(()),

@@ -142,11 +142,13 @@ impl Postgres {
     }
 }
 
-/// Whether a session is still there; a transaction that it has open is taken back.
+/// Whether a session is still there, and may write; a transaction that it has open is taken back. One that
+/// was opened while the server or the role only read would only read for ever.
 fn is_usable(session: &mut Session) -> bool {
-    let ended = match session.transaction_status() {
-        TransactionStatus::Idle => "",
-        TransactionStatus::InTransaction | TransactionStatus::Failed => "ROLLBACK",
-    };
-    session.execute(ended).is_ok()
+    let is_idle = session.transaction_status() == TransactionStatus::Idle;
+    if !is_idle && session.execute("ROLLBACK").is_err() {
+        return false;
+    }
+    let read_only = session.query("SELECT current_setting('transaction_read_only') AS is");
+    read_only.is_ok_and(|rows| rows.first().and_then(|row| row.get("is")) == Some("off"))
 }

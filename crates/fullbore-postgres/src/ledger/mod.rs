@@ -78,6 +78,8 @@ pub struct Ledger {
     attempt: AtomicU32,
     begun: AtomicU8,
     is_published: AtomicBool,
+    /// The rows are being shown, or were, and nobody has heard of it.
+    may_be_published: AtomicBool,
     /// The control session's backend, which holds the job's lock.
     control: Mutex<Option<Backend>>,
 }
@@ -93,6 +95,7 @@ impl Ledger {
             attempt: AtomicU32::new(1),
             begun: AtomicU8::new(Begun::No as u8),
             is_published: AtomicBool::new(false),
+            may_be_published: AtomicBool::new(false),
             control: Mutex::new(None),
         }
     }
@@ -128,8 +131,18 @@ impl Ledger {
         self.is_published.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_published(&self) {
-        self.is_published.store(true, Ordering::Relaxed);
+    pub(crate) fn set_published(&self, is_published: bool) {
+        self.is_published.store(is_published, Ordering::Relaxed);
+        self.may_be_published.store(is_published, Ordering::Relaxed);
+    }
+
+    /// Whether the rows may be shown, since the answer that they are may have been lost.
+    pub(crate) fn may_be_published(&self) -> bool {
+        self.may_be_published.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_may_be_published(&self) {
+        self.may_be_published.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn control(&self) -> Option<Backend> {

@@ -320,9 +320,7 @@ pub fn attempt(session: &mut Session, ledger: &Ledger) -> Result<Standing> {
         return Err(ledger.taken_back());
     }
     let is_published = matches!(state, State::Published | State::Finished);
-    if is_published {
-        ledger.set_published();
-    }
+    ledger.set_published(is_published);
     let committed = pieces::committed(session, &ledger.schema, &ledger.run_id)?;
     Ok(Standing { committed, is_published })
 }

@@ -212,6 +212,7 @@ impl LedgerRun {
             run_id: self.run_id.to_string(),
             tables: self.tables.iter().map(|table| table.plan.clone()).collect(),
             pieces: self.pieces.clone(),
+            is_shown: matches!(self.state, State::Published | State::Finished),
         }
     }
 }

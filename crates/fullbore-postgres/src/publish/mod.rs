@@ -22,6 +22,7 @@ use fullbore_core::destination::{Committed, Phase, Standing};
 use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::{Publish, Verify};
 use fullbore_core::plan::Plan;
+use fullbore_core::record::Event;
 
 use crate::catalog::{self, Relation};
 use crate::connection::session::path;
@@ -188,7 +189,8 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
 /// no longer the table that it was.
 fn explained(postgres: &Postgres, error: Error) -> Error {
     let Error::Destination { kind: DestinationFailure::Other, .. } = &error else { return error };
-    let mut session = postgres.control();
+    // Whoever took the run over has ended our sessions.
+    let Ok(mut session) = postgres.session_now() else { return error };
     if let Some(ledger) = postgres.ledger() {
         if runs::is_anothers(&mut session, ledger) {
             return ledger.taken_over();
@@ -201,6 +203,21 @@ fn explained(postgres: &Postgres, error: Error) -> Error {
         .filter_map(|table| postgres.planned(table).check(&mut session).err())
         .find(|error| {
             matches!(error, Error::Destination { kind: DestinationFailure::Changed, .. })
+        });
+    changed.unwrap_or(error)
+}
+
+/// What lies behind an error that the server gave as the run began: that a target is no longer the table
+/// that was planned for.
+pub fn not_begun(postgres: &Postgres, error: Error) -> Error {
+    let Error::Destination { kind: DestinationFailure::Other, .. } = &error else { return error };
+    let Ok(mut session) = postgres.session_now() else { return error };
+    let planned =
+        postgres.targets().iter().enumerate().filter(|(_, target)| target.create.is_none());
+    let changed = planned
+        .filter_map(|(table, _)| postgres.planned(table).check_before(&mut session).err())
+        .find(|error| {
+            matches!(error, Error::Destination { kind: DestinationFailure::Refused, .. })
         });
     changed.unwrap_or(error)
 }
@@ -249,8 +266,16 @@ fn phases(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Result<V
         if is_published {
             return Ok(());
         }
-        let kept_out = show_patiently(postgres, plan, committed)?;
-        postgres.verification.add_kept_out(kept_out);
+        if let Some(ledger) = postgres.ledger() {
+            ledger.set_may_be_published();
+        }
+        let shown = show_patiently(postgres, plan, committed);
+        if let Some(ledger) = postgres.ledger()
+            && !shown.as_ref().is_err_and(Error::is_lost)
+        {
+            ledger.set_published(shown.is_ok());
+        }
+        postgres.verification.add_kept_out(shown?);
         Ok(())
     })?;
     if postgres.settings.analyze {
@@ -367,21 +392,36 @@ fn is_tuned(session: &mut Session, name: &QualifiedName) -> Result<bool> {
 /// Statistics of what was loaded, the partitions of a table side by side.
 fn analyze_jobs(postgres: &Postgres, plan: &Plan) -> Result<Vec<indexes::Job>> {
     let mut jobs = Vec::new();
-    let mut push = |what: &str, name: &QualifiedName| jobs.push(analyze_job(what, name, true));
     for (table, target) in postgres.targets().iter().enumerate() {
-        if target.publish == Publish::Replace && !is_tuned(&mut postgres.control(), target.name())?
-        {
-            continue;
-        }
-        if target.publish == Publish::Partitions && postgres.server_version() >= ANALYZES_ONLY {
-            let shown = partitions::shown(&mut postgres.control(), plan, table, target)?;
-            shown.iter().for_each(|name| push("ANALYZE", name));
-            push("ANALYZE ONLY", target.name());
-        } else {
-            push("ANALYZE", target.name());
+        match analyze_jobs_of(postgres, plan, table, target) {
+            // Its rows are shown: whoever drops it now is not in the way of the others.
+            Err(error @ Error::Destination { kind: DestinationFailure::Other, .. }) => {
+                let notice = format!("no statistics of {} were gathered: {error}", target.name());
+                postgres.report(Event::Notice { notice });
+            }
+            found => jobs.extend(found?),
         }
     }
     Ok(jobs)
+}
+
+fn analyze_jobs_of(
+    postgres: &Postgres,
+    plan: &Plan,
+    table: usize,
+    target: &Target,
+) -> Result<Vec<indexes::Job>> {
+    let session = &mut postgres.control();
+    let name = target.name();
+    if target.publish == Publish::Replace && !is_tuned(session, name)? {
+        return Ok(Vec::new());
+    }
+    if target.publish != Publish::Partitions || postgres.server_version() < ANALYZES_ONLY {
+        return Ok(vec![analyze_job("ANALYZE", name, true)]);
+    }
+    let shown = partitions::shown(session, plan, table, target)?;
+    let jobs = shown.iter().map(|name| analyze_job("ANALYZE", name, true));
+    Ok(jobs.chain([analyze_job("ANALYZE ONLY", name, true)]).collect())
 }
 
 /// Takes away what the run made and did not show; what could not be taken away.

@@ -123,6 +123,9 @@ pub fn phases(
         let began = Instant::now();
         shown = publish(postgres, ledger, plan, part, committed)?;
         timed("publish", began);
+        if matches!(shown, Shown::Yes) {
+            ledger.set_published(true);
+        }
     }
     if let Shown::NotYet(missing) = shown {
         *postgres.waits_for.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = missing;

@@ -110,6 +110,7 @@ fn why_a_column_stays_text_is_said() {
         (&["00501", "12"][..], "\"00501\" has a sign or zeros"),
         (&["1,571", "12"], "\"1,571\" is written as a country writes numbers"),
         (&["03.04.2024", "05.04.2024"], "\"03.04.2024\" is a date whose order"),
+        (&["2026-13-01", "2026-14-01"], "\"2026-13-01\" is not a date of the form YYYY-MM-DD"),
     ] {
         let because = column_of(values).because;
         assert!(because.contains(why), "{because}");
