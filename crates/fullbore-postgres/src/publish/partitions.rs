@@ -209,8 +209,10 @@ fn is_alike(wanted: &IndexDefinition, built: &IndexDefinition) -> bool {
 /// The target as it is now: a table made by this run was described before it was made.
 fn current(session: &mut Session, target: &Target) -> Result<Relation> {
     let relation = catalog::relation(session, target.name()).map_err(failed)?;
-    relation.ok_or_else(|| {
-        refuse(format!("{} is gone", target.name()), "somebody dropped it during the load")
+    relation.ok_or_else(|| Error::Destination {
+        message: format!("{} is gone", target.name()),
+        hint: Some("somebody dropped it during the load, or renamed it".into()),
+        kind: DestinationFailure::Other,
     })
 }
 
