@@ -126,7 +126,7 @@ class Zombie(Company):
         self.held.check(second)
         self.whole(trial)
         # Only one of the two can have finished the run.
-        is_own = state in ("published", "finished") or "nothing to do" in second.said
+        is_own = state in ("published", "finished") or "nothing to do" in second.said + zombie.said
         may_end_well = is_own or self.when == "wakes before"
         if zombie.code == LOADED:
             checks.require(may_end_well, lambda: f"a zombie says that it has loaded: {what}")

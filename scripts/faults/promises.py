@@ -20,12 +20,14 @@ from ways import TARGET
 from world import REFERENCE
 
 ID = r"[0-9a-z]{12,}"
-KEPT = re.compile(r"([\d,]+) rows? (?:committed and kept|(?:is|are|was|were) committed)")
+KEPT = re.compile(r"([\d,]+) rows? (?:committed and kept|(?:is|are|was|were) (?:committed|published))")
 STAY = re.compile(
     r"([\d,]+) rows? (?:of committed pieces |that plain append .*?)?(?:stay|remain)s?"
 )
 RESUME = re.compile(rf"fullbore runs resume ({ID})")
 ABORT = re.compile(rf"fullbore runs abort ({ID})")
+# The words of a client that does not know whether it has taken its run back.
+UNHEARD = "what may still be there"
 # The words of an abort that removes nothing.
 COMMITTED = re.compile(r"it had committed ([\d,]+) rows")
 # What makes a resume depend on something.
@@ -239,6 +241,9 @@ class Held:
         require(is_helpful or bool(claim.resume or claim.abort), "an error without a hint")
         for run in {claim.resume, claim.abort} - {""}:
             known = now.run(run)
+            if known is None and UNHEARD in ended.said:
+                # Taking it back may have gone unheard: a resume says so.
+                continue
             require(known is not None, f"it names run {run}, which the ledger does not know")
             require(known.is_unfinished, f"it names run {run}, which is {known.state}")
             # What is shown is not aborted.
@@ -253,7 +258,7 @@ class Held:
     def stopped(self, claim: Told, now: State, require) -> None:
         """Code 4: something is kept, and said."""
         is_changed = CHANGED.search(claim.said) is not None
-        if claim.resumable:
+        if claim.resumable and not (now.run(claim.run) is None and UNHEARD in claim.said):
             known = now.run(claim.run)
             require(known is not None and known.is_unfinished, "the run can't be resumed")
             require(claim.resume == claim.run or claim.abort == claim.run, "no word how to go on")

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::observe::Watch;
 use crate::observe::socket::SocketNow;
 use crate::parse::Counts;
@@ -233,6 +233,10 @@ pub trait Destination: Send + Sync {
     /// What it proved while it published, beyond counts.
     fn verified(&self) -> Proven {
         Proven::default()
+    }
+    /// What lies behind an error that ends the run, where it can be told.
+    fn explain(&self, error: Error) -> Error {
+        error
     }
     /// Whether the run's rows are shown already: what failed afterwards takes nothing back. `None` where
     /// the answer was lost.

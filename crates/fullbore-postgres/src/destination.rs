@@ -9,7 +9,7 @@ use fullbore_core::constants::{RETRY_PAUSE_FIRST_MS, RETRY_PAUSE_MAX_MS};
 use fullbore_core::destination::{
     Committed, Destination, Encoder, Lane, Phase, Proven, Retrace, Standing, Strain, Summer, Writer,
 };
-use fullbore_core::error::Result;
+use fullbore_core::error::{Error, Result};
 use fullbore_core::observe::Watch;
 use fullbore_core::observe::socket::SocketNow;
 use fullbore_core::plan::Plan;
@@ -21,8 +21,9 @@ use crate::direct::choice::Direct;
 use crate::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
 use crate::encode_direct::DirectEncoder;
 use crate::error::{failed, refused};
+use crate::ledger::locks::Backend;
 use crate::ledger::schema;
-use crate::ledger::{Begun, Ledger, locks, parts, runs};
+use crate::ledger::{Begun, Ledger, locks, meanwhile, parts, runs};
 use crate::patience;
 use crate::publish;
 use crate::publish::replace::{Baseline, Guard};
@@ -43,6 +44,8 @@ pub struct Settings {
     pub skip_logical_decoding: bool,
     /// Gather statistics once the rows are shown.
     pub analyze: bool,
+    /// Files that other runs have appended are loaded all the same.
+    pub loads_again: bool,
 }
 
 /// Who is told of what a run does, what stops it, and how long a server that is gone is waited for.
@@ -61,6 +64,8 @@ pub struct Postgres {
     /// The targets that the run made itself, by number of table.
     made: Mutex<BTreeMap<usize, Relation>>,
     pub(crate) ledger: OnceLock<Ledger>,
+    /// The session by which the load was planned.
+    pub(crate) first: OnceLock<Backend>,
     /// Rows were sifted after publishing had failed: some of its work is done.
     pub(crate) sifted: AtomicBool,
     /// The backend of the session that holds the targets against other runs.
@@ -117,6 +122,7 @@ impl Postgres {
             targets: OnceLock::new(),
             made: Mutex::default(),
             ledger: OnceLock::new(),
+            first: OnceLock::new(),
             sockets: Sockets::default(),
             backends: Mutex::default(),
             sifted: AtomicBool::new(false),
@@ -242,12 +248,22 @@ impl Postgres {
         self.lock_backends().clone()
     }
 
+    /// Refuses to begin where a target is no longer what it was as the load was planned.
+    pub(crate) fn check_targets(&self, session: &mut Session) -> Result<()> {
+        let there = self.targets().iter().enumerate().filter(|(_, target)| target.create.is_none());
+        for (number, _) in there {
+            self.planned(number).check_before(session)?;
+        }
+        Ok(())
+    }
+
     /// Begins the run in the ledger, and makes what its pieces need.
     fn begin(&self, session: &mut Session, plan: &Plan) -> Result<()> {
         if let Some(ledger) = self.ledger() {
             runs::begin(session, ledger, plan, self)?;
-            if let Some(part) = &plan.continuity.part {
-                parts::begin(session, &ledger.schema, &ledger.run_id, part)?;
+            match &plan.continuity.part {
+                Some(part) => parts::begin(session, &ledger.schema, &ledger.run_id, part)?,
+                None => meanwhile::check(session, self, ledger, plan)?,
             }
         }
         self.check_verifiable(session, plan)?;
@@ -260,6 +276,8 @@ impl Postgres {
         for (table, target) in self.targets().iter().enumerate() {
             publish::prepare(self, session, plan, table, target)?;
         }
+        // What was made like a target is like the one that was planned for.
+        self.check_targets(session)?;
         match self.ledger() {
             Some(ledger) => runs::prepared(session, ledger),
             None => Ok(()),
@@ -282,12 +300,8 @@ impl Destination for Postgres {
     fn prepare(&self, plan: &Plan) -> Result<()> {
         let mut session = self.control();
         self.hold_targets(&mut session)?;
-        for (number, target) in self.targets().iter().enumerate() {
-            // The run that was waited for may have replaced it.
-            if target.create.is_none() {
-                self.planned(number).check_before(&mut session)?;
-            }
-        }
+        // A run that was waited for may have replaced one.
+        self.check_targets(&mut session)?;
         if let Some(ledger) = self.ledger() {
             let backend = locks::settle(&mut session, None).map_err(failed)?;
             ledger.set_control(backend);
@@ -378,6 +392,10 @@ impl Destination for Postgres {
 
     fn verified(&self) -> Proven {
         self.verification.proven()
+    }
+
+    fn explain(&self, error: Error) -> Error {
+        publish::explained(self, error)
     }
 
     fn is_published(&self) -> Option<bool> {

@@ -3,7 +3,7 @@
 use arrow_array::RecordBatch;
 use fullbore_core::destination::{Destination, Encoder, Lane};
 use fullbore_core::error::{DestinationFailure, Error, Result};
-use fullbore_core::job::Job;
+use fullbore_core::job::{IfLoaded, Job};
 use fullbore_core::plan::Plan;
 use fullbore_core::sinks::{Null, ParquetFiles};
 use fullbore_postgres::connection::{ConnectionOptions, Environment};
@@ -39,6 +39,7 @@ impl Destinations {
                     allow_publication: job.allow_publication,
                     skip_logical_decoding: job.skip_logical_decoding,
                     analyze: !job.no_analyze,
+                    loads_again: job.if_loaded == Some(IfLoaded::Again),
                 };
                 Ok(Self::Postgres(Box::new(Postgres::connect(options, settings)?)))
             }

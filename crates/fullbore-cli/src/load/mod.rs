@@ -193,6 +193,7 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
     }
     let ask = Ask { resume: manner.resume, run: manner.run.as_deref(), loads: true };
     let mut standing = Standing::ask(job, to.postgres(), manner.resume)?;
+    let mut cleared = None;
     if let Some(postgres) = to.postgres().filter(|_| standing.continuity.is_resumable) {
         // Before looking: what is found stays so while we have the lock.
         postgres.lock_job(&standing.job)?;
@@ -203,6 +204,7 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
         if let Some(run) = standing.earlier.take_if(is_left) {
             // It ended before its first row.
             postgres.take_back(&standing.schema, &run)?;
+            cleared = Some(run);
         }
     }
     if let Some(hint) = standing.unkept.as_deref().filter(|_| !manner.quiet) {
@@ -214,7 +216,7 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
         complain(&warning, Some(hint));
     }
     if let Some(wanted) = &manner.run {
-        check_named(wanted, standing.earlier.as_ref())?;
+        check_named(wanted, standing.earlier.as_ref().or(cleared.as_ref()))?;
     }
     let settled = &standing.settle(job, to.postgres(), ask)?;
     let course = standing.course(settled, manner.resume)?;
@@ -380,7 +382,10 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
     // What is in other hands is theirs to go on with, or gone.
     let is_taken = matches!(error, Error::Destination { kind: DestinationFailure::TakenOver, .. });
     if *is_published == Some(true) && !is_taken {
-        tell!("  its rows are in the table; `fullbore runs resume {run}` does what is left to do");
+        tell!(
+            "  its {} were published; `fullbore runs resume {run}` does what is left to do",
+            counted(outcome.rows, "row")
+        );
     } else if *is_kept && !is_taken {
         let kept = match outcome.pieces {
             0 => "nothing is committed yet".to_owned(),

@@ -2,9 +2,9 @@
 
 use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
 
-use crate::common::held::{Held, end_of, session};
+use crate::common::held::{Held, end_of, session, wait_for};
 use crate::common::moments::{Gate, Moment, assert_loaded};
-use crate::common::ways::{APPEND, ATOMIC, Way, prepared};
+use crate::common::ways::{APPEND, ATOMIC, PARTITIONS, Way, prepared};
 use crate::common::{Files, assert_same};
 
 const STOPPED: i32 = 4;
@@ -116,6 +116,63 @@ fn a_run_goes_on_once_a_column_that_was_added_is_dropped_again() {
     database.psql("ALTER TABLE append DROP more");
     assert_loaded(&files.fullbore(&["runs", "resume", "last"]));
     assert_same(&database, "append", "plain");
+}
+
+#[test]
+fn two_loads_of_the_same_files_that_begin_at_once_do_not_double_rows() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = prepared(&database, &files);
+    APPEND.make(&database);
+    let one = files.write("one.csv", "1,one\n");
+    database.psql("CREATE TABLE other (k int, v text)");
+    assert_loaded(&files.load(&database, &one, "other", &["--header", "none"]));
+    // Both have looked, and neither has its row in the ledger.
+    let gate = Held::begin(database.url(), "LOCK TABLE fullbore_ledger.runs IN EXCLUSIVE MODE");
+    let (url, args) = (database.url(), APPEND.args());
+    let first = files.start_load(url, &file, "append", &args);
+    let otherwise = [&args[..], &["--null", "none"]].concat();
+    let second = files.start_load(url, &file, "append", &otherwise);
+    wait_for("both loads to write to the ledger", || {
+        let waiting = "SELECT count(*) FROM pg_locks
+            WHERE NOT granted AND relation = 'fullbore_ledger.runs'::regclass";
+        database.psql(waiting) == "2"
+    });
+    gate.release();
+    let ended = [end_of(first), end_of(second)];
+    let loaded = ended.iter().filter(|output| output.code == 0).count();
+    let refused: Vec<_> = ended.iter().filter(|output| output.code == REFUSED).collect();
+    assert!(loaded <= 1 && loaded + refused.len() == 2, "{} {}", ended[0].stderr, ended[1].stderr);
+    for output in refused {
+        for words in ["was begun meanwhile, and loads", "give the command once more"] {
+            assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
+        }
+    }
+    match loaded {
+        0 => assert_eq!(count(&database, "append"), "0"),
+        _ => assert_same(&database, "append", "plain"),
+    }
+}
+
+#[test]
+fn a_partition_is_made_like_the_target_that_was_planned_for() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = prepared(&database, &files);
+    PARTITIONS.make(&database);
+    let mut gate = Gate::at(&database, Moment::PieceBegins(1));
+    let child = files.start_load(database.url(), &file, PARTITIONS.name, &PARTITIONS.args());
+    gate.wait();
+    database.psql(&format!("ALTER TABLE {} ADD more int", PARTITIONS.name));
+    gate.open(&database);
+    let output = end_of(child);
+    assert_eq!(output.code, STOPPED, "{}", output.stderr);
+    assert!(output.stderr.contains("it has a new column more"), "{}", output.stderr);
+    database.psql(&format!("ALTER TABLE {} DROP more", PARTITIONS.name));
+    assert_loaded(&files.fullbore(&["runs", "resume", "last"]));
+    assert_same(&database, PARTITIONS.name, "plain");
 }
 
 #[test]

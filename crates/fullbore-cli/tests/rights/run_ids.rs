@@ -84,6 +84,7 @@ fn second_host(database: &TestDatabase<'_>, schema: &str, plan: &Plan) -> Postgr
         allow_publication: false,
         skip_logical_decoding: false,
         analyze: true,
+        loads_again: false,
     };
     let postgres = Postgres::connect(options, settings).expect("connected");
     let request = TableRequest {

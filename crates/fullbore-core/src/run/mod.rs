@@ -140,6 +140,7 @@ pub fn run(
             Ok(outcome)
         }
         Err(error) => {
+            let error = destination.explain(error);
             tracing::error!(run = plan.run_id, "run failed: {error}");
             let Ending { is_kept, left_behind } = end_failed(plan, destination, &error, &outcome);
             for name in &left_behind {

@@ -88,7 +88,8 @@ impl Postgres {
             });
         }
         // From here on the server notices within a minute when we are gone, also while we plan.
-        locks::settle(&mut session, None).map_err(refused)?;
+        let backend = locks::settle(&mut session, None).map_err(refused)?;
+        let _ = self.first.set(backend);
         if !self.settings.allow_publication {
             let all = catalog::publications_for_all_tables(&mut session).map_err(refused)?;
             if let Some(publication) = all.first() {

@@ -31,7 +31,7 @@ pub(crate) const LOCK_NOT_AVAILABLE: &str = "55P03";
 pub struct Backend {
     pub pid: i32,
     /// In microseconds since 1970.
-    started_us: i64,
+    pub started_us: i64,
 }
 
 /// Settings of a run's sessions: nothing but the run decides when its statements, pauses and locks take

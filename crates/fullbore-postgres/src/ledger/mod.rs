@@ -27,6 +27,7 @@ mod control;
 mod delete_rows;
 pub mod loaded;
 pub mod locks;
+pub(crate) mod meanwhile;
 mod moved;
 pub mod parts;
 pub mod pieces;

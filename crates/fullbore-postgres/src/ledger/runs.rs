@@ -30,6 +30,12 @@ pub enum Which<'a> {
     /// Those that have something left to do.
     Unfinished,
     Run(&'a str),
+    /// Those that were begun since, but one.
+    Since {
+        /// By the server's clock, in microseconds since 1970.
+        started_us: i64,
+        except: &'a str,
+    },
 }
 
 /// Runs of the ledger, the newest first.
@@ -42,6 +48,10 @@ pub fn find(session: &mut Session, schema: &str, which: &Which<'_>) -> Result<Ve
         Which::Unfinished => "WHERE r.state NOT IN ('finished', 'undone')".to_owned(),
         Which::OfJob(job) => format!("WHERE r.job = {}", quote_literal(job).map_err(failed)?),
         Which::Run(run) => format!("WHERE r.run = {}", quote_literal(run).map_err(failed)?),
+        Which::Since { started_us, except } => format!(
+            "WHERE (extract(epoch FROM r.started) * 1000000)::bigint >= {started_us} AND r.run <> {}",
+            quote_literal(except).map_err(failed)?
+        ),
     };
     let rows = rows(
         session,
@@ -327,6 +337,9 @@ pub fn attempt(session: &mut Session, ledger: &Ledger) -> Result<Standing> {
 
 /// Whether somebody else has surely gone on with the run since our attempt, or has taken it away.
 pub fn is_anothers(session: &mut Session, ledger: &Ledger) -> bool {
+    if ledger.begun() != Begun::Yes {
+        return false;
+    }
     let Ok(run) = quote_literal(&ledger.run_id) else { return false };
     let found = session.query(&format!(
         "SELECT FROM {}.runs WHERE run = {run} AND attempt = {}",

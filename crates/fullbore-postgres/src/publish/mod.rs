@@ -179,16 +179,13 @@ fn not_of_this_plan(piece: &Committed) -> Error {
     )
 }
 
-/// Builds indexes, shows the rows of all tables in one transaction, gathers statistics. What an
-/// earlier attempt has done of it is not done again.
-pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {
-    phases(postgres, plan, committed).map_err(|error| explained(postgres, error))
-}
-
 /// What lies behind an error that the server gave: that somebody else has the run now, or that a target is
 /// no longer the table that it was.
-fn explained(postgres: &Postgres, error: Error) -> Error {
-    let Error::Destination { kind: DestinationFailure::Other, .. } = &error else { return error };
+pub fn explained(postgres: &Postgres, error: Error) -> Error {
+    let Error::Destination { kind, .. } = &error else { return error };
+    if error.is_lost() || *kind == DestinationFailure::TakenOver {
+        return error;
+    }
     // Whoever took the run over has ended our sessions.
     let Ok(mut session) = postgres.session_now() else { return error };
     if let Some(ledger) = postgres.ledger() {
@@ -198,6 +195,9 @@ fn explained(postgres: &Postgres, error: Error) -> Error {
         if ledger.is_published() {
             return error;
         }
+    }
+    if *kind != DestinationFailure::Other {
+        return error;
     }
     let changed = (0..postgres.targets().len())
         .filter_map(|table| postgres.planned(table).check(&mut session).err())
@@ -212,17 +212,15 @@ fn explained(postgres: &Postgres, error: Error) -> Error {
 pub fn not_begun(postgres: &Postgres, error: Error) -> Error {
     let Error::Destination { kind: DestinationFailure::Other, .. } = &error else { return error };
     let Ok(mut session) = postgres.session_now() else { return error };
-    let planned =
-        postgres.targets().iter().enumerate().filter(|(_, target)| target.create.is_none());
-    let changed = planned
-        .filter_map(|(table, _)| postgres.planned(table).check_before(&mut session).err())
-        .find(|error| {
-            matches!(error, Error::Destination { kind: DestinationFailure::Refused, .. })
-        });
-    changed.unwrap_or(error)
+    match postgres.check_targets(&mut session) {
+        Err(changed @ Error::Destination { kind: DestinationFailure::Refused, .. }) => changed,
+        _ => error,
+    }
 }
 
-fn phases(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {
+/// Builds indexes, shows the rows of all tables in one transaction, gathers statistics. What an
+/// earlier attempt has done of it is not done again.
+pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {
     if let (Some(part), Some(ledger)) = (&plan.continuity.part, postgres.ledger()) {
         return parts::phases(postgres, ledger, plan, part, committed);
     }

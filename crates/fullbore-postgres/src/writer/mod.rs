@@ -98,7 +98,12 @@ impl<'a> PostgresWriter<'a> {
                 let name = target.piece(&self.plan, piece.number)?;
                 let ddl =
                     partitions::create_piece(self.postgres, &self.plan, target, piece, &name)?;
-                self.session.execute(&ddl).map_err(failed)?;
+                // What is made like it locks it: it stays what it is until the piece is committed.
+                let planned = self.postgres.planned(piece.table);
+                let made = self.session.execute(&format!("{ddl}; {}", planned.assertion()?));
+                made.map_err(|error| {
+                    planned.explain(&mut self.session, &error).unwrap_or_else(|| failed(error))
+                })?;
                 Ok((name, true))
             }
         }

@@ -65,6 +65,7 @@ impl<'a> Replacement<'a> {
             allow_publication: false,
             skip_logical_decoding: false,
             analyze: true,
+            loads_again: false,
         };
         let postgres = Postgres::connect(options, settings)?;
         let target = postgres.describe(&TableRequest {

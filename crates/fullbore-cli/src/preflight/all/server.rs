@@ -79,6 +79,7 @@ impl Scene<'_> {
             allow_publication: false,
             skip_logical_decoding: self.job.skip_logical_decoding,
             analyze: false,
+            loads_again: true,
         };
         let postgres = Postgres::connect(options.clone(), settings)?;
         let job = self.job_into(&scratch);

@@ -1,0 +1,59 @@
+//! Runs that were begun while this one was planned.
+//!
+//! A plan refuses files that another run has loaded into the same table, or is loading. Between its look
+//! into the ledger and its own row there, others may begin: the same job spelled otherwise, or whoever ended
+//! the session that held the job's lock. So each run looks once more when its row is there: of two that
+//! begin at once at least one sees the other.
+
+use fullbore_core::error::Result;
+use fullbore_core::job::Publish;
+use fullbore_core::plan::Plan;
+use fullbore_core::plan::recorded::RecordedFile;
+
+use super::Ledger;
+use super::runs::{self, State, Which};
+use crate::connection::Session;
+use crate::destination::Postgres;
+use crate::error::refuse;
+
+/// Refuses to append files that a run begun meanwhile appends to the same table.
+pub fn check(
+    session: &mut Session,
+    postgres: &Postgres,
+    ledger: &Ledger,
+    plan: &Plan,
+) -> Result<()> {
+    let Some(first) = postgres.first.get().filter(|_| !postgres.settings.loads_again) else {
+        return Ok(());
+    };
+    let which = Which::Since { started_us: first.started_us, except: &ledger.run_id };
+    for run in runs::find(session, &ledger.schema, &which)? {
+        if matches!(run.state, State::Aborting | State::Undone) {
+            continue;
+        }
+        for (target, table) in postgres.targets().iter().zip(&plan.tables) {
+            if target.publish != Publish::Append || target.relation.oid == 0 {
+                continue;
+            }
+            let its = run.tables.iter().filter(|then| then.oid == target.relation.oid);
+            let its: Vec<&RecordedFile> = its.flat_map(|then| &then.plan.files).collect();
+            let ours = table.files.iter().filter(|file| file.is_regular);
+            let shared = ours
+                .map(|file| RecordedFile::of(file))
+                .find(|file| its.iter().any(|then| then.is_at(file)));
+            if let Some(file) = shared {
+                return Err(refuse(
+                    format!(
+                        "run {} was begun meanwhile, and loads {} into {}, too",
+                        run.run_id,
+                        file.path,
+                        target.name()
+                    ),
+                    "give the command once more: it looks anew what is loaded; --if-loaded again loads \
+                     the files a second time",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
