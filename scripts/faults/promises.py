@@ -20,7 +20,9 @@ from ways import TARGET
 from world import REFERENCE
 
 ID = r"[0-9a-z]{12,}"
-KEPT = re.compile(r"([\d,]+) rows? (?:committed and kept|(?:is|are|was|were) (?:committed|published))")
+KEPT = re.compile(
+    r"([\d,]+) rows? (?:committed and kept|(?:is|are|was|were) (?:committed|published))"
+)
 STAY = re.compile(
     r"([\d,]+) rows? (?:of committed pieces |that plain append .*?)?(?:stay|remain)s?"
 )
