@@ -99,3 +99,39 @@ fn what_a_country_writes_stays_text() {
         assert!(plan.stdout.contains(words), "{words}: {}", plan.stdout);
     }
 }
+
+#[test]
+fn what_would_load_a_rejected_row_is_named() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let lab = Lab::new(cluster.fresh_database());
+    let latin: &[u8] = b"id,name\n1,Anna\n2,M\xfcller\n";
+    for (text, words) in [
+        (
+            latin,
+            &["t.csv is not UTF-8 (line 3: 0xfc)", "hint: --encoding NAME, such as windows-1252"][..],
+        ),
+        (b"a,b,c\n1,2,3\n4,5\n6,7,8\n", &["hint: --ragged pad fills missing fields with NULL"]),
+        (b"a,b,c\n1,2,3\n4,5,6,7\n6,7,8\n", &["hint: --ragged cut leaves further fields out"]),
+    ] {
+        let output = lab.load("t.csv", text, "made", &["--create"]);
+        assert_eq!(output.code, 1, "{}", output.stderr);
+        for words in [words, &["--max-rejects N or P%"]].concat() {
+            assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
+        }
+    }
+    let made = lab.created("t.csv", latin, &["--encoding", "windows-1252"]);
+    made.is("id bigint, name text", "(1,Anna)\n(2,Müller)");
+}
+
+#[test]
+fn a_load_says_which_columns_are_written_as_a_country_writes() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let lab = Lab::new(cluster.fresh_database());
+    let made = lab.created("t.csv", "id;sum;day\n1;1.571,50;03.04.2026\n2;3,99;13.04.2026\n", &[]);
+    made.is(
+        "id bigint, sum text, day text",
+        "(1,\"1.571,50\",03.04.2026)\n(2,\"3,99\",13.04.2026)",
+    );
+    made.says("column sum is text: \"1.571,50\" is written as a country writes numbers");
+    made.says("column day is text: \"03.04.2026\" is a date whose order depends on the country");
+}
