@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use fullbore_core::error::Result;
 use fullbore_core::job::Publish;
 
-use super::read::rows;
+use super::read::{numbers, rows};
 use super::runs::{self, LedgerRun, Which};
 use super::schema::{self, Availability};
 use super::{Ledger, locks, trust};
@@ -150,6 +150,7 @@ fn is_usable(session: &mut Session) -> bool {
     if !is_idle && session.execute("ROLLBACK").is_err() {
         return false;
     }
-    let read_only = session.query("SELECT current_setting('transaction_read_only') AS is");
-    read_only.is_ok_and(|rows| rows.first().and_then(|row| row.get("is")) == Some("off"))
+    let writes = "SELECT (current_setting('transaction_read_only') = 'off')::int AS writes";
+    let found = numbers(session, writes, ["writes"]);
+    found.is_ok_and(|writes| writes == [1])
 }

@@ -196,7 +196,8 @@ pub fn explained(postgres: &Postgres, error: Error) -> Error {
             return error;
         }
     }
-    if *kind != DestinationFailure::Other {
+    // An error of the server's own may come of a table that is gone.
+    if !matches!(kind, DestinationFailure::Other | DestinationFailure::Data) {
         return error;
     }
     let changed = (0..postgres.targets().len())
@@ -393,7 +394,7 @@ fn analyze_jobs(postgres: &Postgres, plan: &Plan) -> Result<Vec<indexes::Job>> {
     for (table, target) in postgres.targets().iter().enumerate() {
         match analyze_jobs_of(postgres, plan, table, target) {
             // Its rows are shown: whoever drops it now is not in the way of the others.
-            Err(error @ Error::Destination { kind: DestinationFailure::Other, .. }) => {
+            Err(error) if !error.is_lost() => {
                 let notice = format!("no statistics of {} were gathered: {error}", target.name());
                 postgres.report(Event::Notice { notice });
             }
