@@ -41,7 +41,9 @@ CHANGED = re.compile(
 )
 LEFT = re.compile(r"left behind|could not (?:clean|be dropped)|drop (?:it )?(?:by hand|manually)")
 # The words of a run that somebody else has now.
-TAKEN = re.compile(r"taken over|taken back|resumed (?:by|elsewhere)|somebody else")
+TAKEN = re.compile(
+    r"taken over|taken back|was begun meanwhile|resumed (?:by|elsewhere)|somebody else"
+)
 
 VALUES = "k::bigint, n::int, day::date, amount::numeric(12,2), word::text, note::text"
 OWN = """

@@ -423,7 +423,7 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
             tell!("  left behind, drop it by hand: {name}");
         }
         let is_unsure = outcome.is_unsure && outcome.tables.iter().any(|t| t.kept_on_failure);
-        if is_unsure {
+        if is_unsure && !plan.continuity.is_resumable {
             tell!(
                 "  a connection was lost: the rows of its piece may be in the table, and without a \
                  ledger nobody knows; look before you load again"

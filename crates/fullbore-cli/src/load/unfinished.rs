@@ -166,6 +166,7 @@ impl Standing {
         }
         let mut settled = job.clone();
         let is_less = self.leave_out(&mut settled, &mut tables, postgres, ask.resume)?;
+        self.note_unended(postgres, &runs)?;
         if self.done.is_some() {
             return Ok(settled);
         }
@@ -230,6 +231,20 @@ impl Standing {
         // Parts of a load are found by their numbers.
         runs.retain(|run| !matches!(postgres.part_of(&self.schema, &run.run_id), Ok(Some(_))));
         Ok(runs)
+    }
+
+    /// Says which runs have loaded all their rows and still have something left to do.
+    fn note_unended(&mut self, postgres: &Postgres, runs: &[LedgerRun]) -> Result<()> {
+        for run in runs.iter().filter(|run| run.state == State::Published) {
+            if run.job != self.job && !postgres.is_job_locked(&run.job)? {
+                let id = &run.run_id;
+                self.notes.push(format!(
+                    "run {id} has loaded its rows and has something left to do: `fullbore runs resume \
+                     {id}` does it"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Takes back a run that ended before its first row, unless a load is at work on it.

@@ -16,7 +16,7 @@ use crate::connection::Session;
 use crate::destination::Postgres;
 use crate::error::refuse;
 
-/// Refuses to append files that a run begun meanwhile appends to the same table.
+/// Refuses to load files that a run begun meanwhile loads into the same table.
 pub fn check(
     session: &mut Session,
     postgres: &Postgres,
@@ -32,7 +32,8 @@ pub fn check(
             continue;
         }
         for (target, table) in postgres.targets().iter().zip(&plan.tables) {
-            if target.publish != Publish::Append || target.relation.oid == 0 {
+            // A table that is replaced has been looked at once more already.
+            if target.publish == Publish::Replace || target.relation.oid == 0 {
                 continue;
             }
             let its = run.tables.iter().filter(|then| then.oid == target.relation.oid);
@@ -42,6 +43,10 @@ pub fn check(
                 .map(|file| RecordedFile::of(file))
                 .find(|file| its.iter().any(|then| then.is_at(file)));
             if let Some(file) = shared {
+                let again = match target.publish {
+                    Publish::Append => "; --if-loaded again loads the files a second time",
+                    _ => "",
+                };
                 return Err(refuse(
                     format!(
                         "run {} was begun meanwhile, and loads {} into {}, too",
@@ -49,8 +54,7 @@ pub fn check(
                         file.path,
                         target.name()
                     ),
-                    "give the command once more: it looks anew what is loaded; --if-loaded again loads \
-                     the files a second time",
+                    format!("give the command once more: it looks anew what is loaded{again}"),
                 ));
             }
         }

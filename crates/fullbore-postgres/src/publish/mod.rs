@@ -265,9 +265,6 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
         if is_published {
             return Ok(());
         }
-        if let Some(ledger) = postgres.ledger() {
-            ledger.set_may_be_published();
-        }
         let shown = show_patiently(postgres, plan, committed);
         if let Some(ledger) = postgres.ledger()
             && !shown.as_ref().is_err_and(Error::is_lost)
@@ -321,6 +318,8 @@ fn show(
 ) -> Result<u64> {
     let mut kept_out = 0;
     if let Some(ledger) = postgres.ledger() {
+        // An attempt before this one may have waited for a lock in vain.
+        ledger.set_published(false);
         let rows = committed.iter().map(|piece| piece.rows).sum();
         runs::check(session, ledger, (committed.len() as u64, rows))?;
     }
@@ -346,6 +345,8 @@ fn show(
     }
     if let Some(ledger) = postgres.ledger() {
         runs::published(session, ledger)?;
+        // The commit is next, and its answer may be lost.
+        ledger.set_may_be_published();
     }
     Ok(kept_out)
 }
