@@ -127,7 +127,8 @@ class Spelled(Company):
             return
         told = self.check(trial, ended, left)
         self.held.right_so_far()
-        if left.unfinished:
+        # What ended before its first row may be cleared away.
+        if left.unfinished and left.unfinished[0].state != "preparing":
             # It is refused, not mended: another command's run stays as it is.
             run = left.unfinished[0].run
             is_named = re.search(self.SPELLINGS[self.spelling], told.said, re.IGNORECASE)
