@@ -158,8 +158,7 @@ class Zombie(Company):
         checks.require(zombie.code != LOADED, lambda: f"an aborted run was loaded: {what}")
         checks.require(not now.runs, lambda: f"the ledger has runs: {what}")
         checks.require(self.held.strays() == "", lambda: f"{self.held.strays()} is left: {what}")
-        found = promises.COMMITTED.search(second.said)
-        said = int(found[1].replace(",", "")) if found else 0
+        said = promises.told(second).committed or 0
         checks.require(now.rows == said, lambda: f"{said} rows were said to be there: {what}")
         self.held.right_so_far()
         self.is_true(zombie, what)

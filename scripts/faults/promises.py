@@ -125,6 +125,8 @@ class Told:
     ended: Ended
     kept: int | None = None
     stay: int | None = None
+    # By an abort that removed nothing.
+    committed: int | None = None
     resume: str = ""
     abort: str = ""
     run: str = ""
@@ -164,7 +166,7 @@ def told(ended: Ended) -> Told:
 
     summary = ended.summary
     return Told(
-        ended, number(KEPT), number(STAY), named(RESUME), named(ABORT),
+        ended, number(KEPT), number(STAY), number(COMMITTED), named(RESUME), named(ABORT),
         str(summary.get("run_id", "")), bool(summary.get("resumable", False)),
     )  # fmt: skip
 
@@ -359,8 +361,7 @@ def taken_back(held: Held, ended: Ended, before: State) -> None:
     strays = held.strays()
     checks.require(strays == "", lambda: f"tables {strays} are still there: {what}")
     checks.require(now.rows == before.rows, lambda: f"rows came or went: {what}")
-    found = COMMITTED.search(ended.said)
-    said = int(found[1].replace(",", "")) if found else 0
+    said = claim.committed or 0
     there = sum(run.rows for run in before.unfinished)
     is_right = said == there if held.is_piecewise else said == 0
     checks.require(is_right, lambda: f"{said} rows are said to have been committed: {what}")

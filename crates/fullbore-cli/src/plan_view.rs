@@ -155,7 +155,6 @@ fn locks(text: &mut String, plan: &Plan, table: &TablePlan) {
     let _ = writeln!(text, "  writers: {writers}");
 }
 
-/// What a resume would repeat.
 /// What is counted before the run ends, and its price.
 fn counting(plan: &Plan, table: &TablePlan, to_read: u64) -> String {
     if table.is_piecewise() && !plan.continuity.is_resumable {
@@ -174,6 +173,7 @@ fn counting(plan: &Plan, table: &TablePlan, to_read: u64) -> String {
     }
 }
 
+/// What a resume would repeat.
 fn continuity(plan: &Plan) -> String {
     let continuity = &plan.continuity;
     if !continuity.is_resumable {

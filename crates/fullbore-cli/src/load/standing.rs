@@ -140,8 +140,7 @@ impl Standing {
                 }
             }
         }
-        let is_shown = |run: &&LedgerRun| matches!(run.state, State::Finished | State::Published);
-        if let Some(run) = self.earlier.as_ref().filter(is_shown) {
+        if let Some(run) = self.earlier.as_ref().filter(|run| run.state.is_shown()) {
             self.became = postgres.became_of(run)?;
         }
         Ok(())

@@ -196,8 +196,7 @@ impl Standing {
 
     /// The job's last run has loaded the very same files.
     fn is_done(&self, job: &Job) -> bool {
-        let is_shown = |run: &&LedgerRun| matches!(run.state, State::Finished | State::Published);
-        let last = self.earlier.as_ref().filter(is_shown);
+        let last = self.earlier.as_ref().filter(|run| run.state.is_shown());
         last.is_some_and(|run| self.became == Now::Same && source_change(job, run).is_none())
     }
 
@@ -328,9 +327,12 @@ impl Standing {
         resume: bool,
     ) -> Result<()> {
         let id = &run.run_id;
+        let is_same_job = run.job == self.job;
+        let shares = compared.shares_files;
+        let again = job.if_loaded == Some(IfLoaded::Again);
+        let is_asked_for = resume && (shares || is_same_job) && !again;
         if run.state == State::Published {
-            let is_its = compared.shares_files || run.job == self.job;
-            if resume && is_its && job.if_loaded != Some(IfLoaded::Again) {
+            if is_asked_for {
                 return Err(Error::usage_with_hint(
                     format!(
                         "run {id} has loaded its rows and has something left to do, and this command \
@@ -342,15 +344,12 @@ impl Standing {
             }
             return Ok(());
         }
-        let is_same_job = run.job == self.job;
         let is_running = !is_same_job && postgres.is_job_locked(&run.job)?;
-        let shares = compared.shares_files;
         let targets: Vec<String> = run.tables.iter().map(|t| t.target.to_string()).collect();
         let targets = targets.join(", ");
         let is_piecewise =
             run.tables.iter().any(|table| table.publish == Publish::Append && !table.atomic);
         let appends = job.tables.iter().any(|table| table.publish == Publish::Append);
-        let again = job.if_loaded == Some(IfLoaded::Again);
         if is_running {
             if shares && appends && is_piecewise && !again {
                 return Err(Error::usage_with_hint(
@@ -360,7 +359,7 @@ impl Standing {
             }
             return Ok(());
         }
-        if resume && (shares || is_same_job) && !again {
+        if is_asked_for {
             postgres.check_own(run)?;
             if run.state == State::Aborting {
                 return Err(Error::usage_with_hint(

@@ -161,13 +161,8 @@ fn a_partition_is_made_like_the_target_that_was_planned_for() {
     let database = cluster.fresh_database();
     let files = Files::new();
     let file = prepared(&database, &files);
-    PARTITIONS.make(&database);
-    let mut gate = Gate::at(&database, Moment::PieceBegins(1));
-    let child = files.start_load(database.url(), &file, PARTITIONS.name, &PARTITIONS.args());
-    gate.wait();
-    database.psql(&format!("ALTER TABLE {} ADD more int", PARTITIONS.name));
-    gate.open(&database);
-    let output = end_of(child);
+    let added = format!("ALTER TABLE {} ADD more int", PARTITIONS.name);
+    let output = changed_meanwhile(&database, &files, &file, &PARTITIONS, &added);
     assert_eq!(output.code, STOPPED, "{}", output.stderr);
     assert!(output.stderr.contains("it has a new column more"), "{}", output.stderr);
     database.psql(&format!("ALTER TABLE {} DROP more", PARTITIONS.name));

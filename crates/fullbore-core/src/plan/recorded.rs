@@ -89,10 +89,14 @@ impl RecordedFile {
         }
     }
 
+    /// The path without links.
+    fn canonical(&self) -> &str {
+        self.canonical.as_ref().unwrap_or(&self.path)
+    }
+
     /// Whether it is the same file, however its path is written.
     pub fn is_at(&self, other: &Self) -> bool {
-        let path = |file: &Self| file.canonical.clone().unwrap_or_else(|| file.path.clone());
-        path(self) == path(other)
+        self.canonical() == other.canonical()
     }
 
     /// How another state of the file differs from this one.

@@ -329,7 +329,7 @@ pub fn attempt(session: &mut Session, ledger: &Ledger) -> Result<Standing> {
     if matches!(state, State::Preparing | State::Aborting | State::Undone) {
         return Err(ledger.taken_back());
     }
-    let is_published = matches!(state, State::Published | State::Finished);
+    let is_published = state.is_shown();
     ledger.set_published(is_published);
     let committed = pieces::committed(session, &ledger.schema, &ledger.run_id)?;
     Ok(Standing { committed, is_published })

@@ -188,6 +188,11 @@ impl State {
         })
     }
 
+    /// Whether its rows are shown.
+    pub fn is_shown(self) -> bool {
+        matches!(self, Self::Published | Self::Finished)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Preparing => "preparing",
@@ -212,7 +217,7 @@ impl LedgerRun {
             run_id: self.run_id.to_string(),
             tables: self.tables.iter().map(|table| table.plan.clone()).collect(),
             pieces: self.pieces.clone(),
-            is_shown: matches!(self.state, State::Published | State::Finished),
+            is_shown: self.state.is_shown(),
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! All tables of a run are shown in one transaction; indexes are built before it, side by side.
 
+mod analyze;
 pub mod append;
 pub mod exclusion;
 pub mod existing;
@@ -22,7 +23,6 @@ use fullbore_core::destination::{Committed, Phase, Standing};
 use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::{Publish, Verify};
 use fullbore_core::plan::Plan;
-use fullbore_core::record::Event;
 
 use crate::catalog::{self, Relation};
 use crate::connection::session::path;
@@ -258,7 +258,7 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
     })?;
     if postgres.settings.analyze && !is_published {
         timed("analyze", &mut || {
-            indexes::build(postgres, plan, early_analyze_jobs(postgres, plan)?)
+            indexes::build(postgres, plan, analyze::early_jobs(postgres, plan)?)
         })?;
     }
     timed("publish", &mut || {
@@ -275,7 +275,7 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
         Ok(())
     })?;
     if postgres.settings.analyze {
-        timed("analyze", &mut || indexes::build(postgres, plan, analyze_jobs(postgres, plan)?))?;
+        timed("analyze", &mut || indexes::build(postgres, plan, analyze::jobs(postgres, plan)?))?;
     }
     if let Some(ledger) = postgres.ledger() {
         runs::finished(&mut postgres.control(), ledger)?;
@@ -349,79 +349,6 @@ fn show(
         ledger.set_may_be_published();
     }
     Ok(kept_out)
-}
-
-/// The first version that can gather a partitioned table's own statistics without its partitions'.
-const ANALYZES_ONLY: u32 = 180_000;
-
-fn analyze_job(what: &str, name: &QualifiedName, may_be_gone: bool) -> indexes::Job {
-    indexes::Job {
-        what: format!("gathering statistics of {name}"),
-        statements: vec![format!("{what} {name}")],
-        locks_others: false,
-        may_be_gone,
-    }
-}
-
-/// Statistics of new tables before they replace the old ones, which had some: no query is planned without.
-fn early_analyze_jobs(postgres: &Postgres, plan: &Plan) -> Result<Vec<indexes::Job>> {
-    let replaced = postgres.targets().iter().filter(|target| target.publish == Publish::Replace);
-    replaced.map(|target| Ok(analyze_job("ANALYZE", &target.staging(plan)?, false))).collect()
-}
-
-/// Whether a table has what its statistics were gathered without before it replaced the old one.
-const IS_TUNED: &str = "
-    SELECT EXISTS (SELECT FROM pg_statistic_ext WHERE stxrelid = {oid})
-        OR EXISTS (SELECT FROM pg_attribute
-                    WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped
-                      AND (attstattarget >= 0 OR EXISTS (
-                              SELECT FROM pg_options_to_table(attoptions)
-                               WHERE option_name IN {options})))
-        OR EXISTS (SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indexrelid
-                    WHERE i.indrelid = {oid} AND a.attstattarget >= 0) AS is_tuned";
-
-fn is_tuned(session: &mut Session, name: &QualifiedName) -> Result<bool> {
-    let Some(table) = catalog::relation(session, name).map_err(failed)? else { return Ok(false) };
-    let sql = IS_TUNED
-        .replace("{options}", catalog::COLUMN_OPTIONS)
-        .replace("{oid}", &table.oid.to_string());
-    let rows = session.query(&sql).map_err(failed)?;
-    Ok(rows.first().and_then(|row| row.get("is_tuned")) == Some("t"))
-}
-
-/// Statistics of what was loaded, the partitions of a table side by side.
-fn analyze_jobs(postgres: &Postgres, plan: &Plan) -> Result<Vec<indexes::Job>> {
-    let mut jobs = Vec::new();
-    for (table, target) in postgres.targets().iter().enumerate() {
-        match analyze_jobs_of(postgres, plan, table, target) {
-            // Its rows are shown: whoever drops it now is not in the way of the others.
-            Err(error) if !error.is_lost() => {
-                let notice = format!("no statistics of {} were gathered: {error}", target.name());
-                postgres.report(Event::Notice { notice });
-            }
-            found => jobs.extend(found?),
-        }
-    }
-    Ok(jobs)
-}
-
-fn analyze_jobs_of(
-    postgres: &Postgres,
-    plan: &Plan,
-    table: usize,
-    target: &Target,
-) -> Result<Vec<indexes::Job>> {
-    let session = &mut postgres.control();
-    let name = target.name();
-    if target.publish == Publish::Replace && !is_tuned(session, name)? {
-        return Ok(Vec::new());
-    }
-    if target.publish != Publish::Partitions || postgres.server_version() < ANALYZES_ONLY {
-        return Ok(vec![analyze_job("ANALYZE", name, true)]);
-    }
-    let shown = partitions::shown(session, plan, table, target)?;
-    let jobs = shown.iter().map(|name| analyze_job("ANALYZE", name, true));
-    Ok(jobs.chain([analyze_job("ANALYZE ONLY", name, true)]).collect())
 }
 
 /// Takes away what the run made and did not show; what could not be taken away.
@@ -501,7 +428,7 @@ fn is_ours(session: &mut Session, ledger: &Ledger) -> Result<bool> {
     }
     let before = runs::begin_abort(session, schema, run_id, Some(ledger.attempt()))?;
     Ok(match before {
-        Some(state) => !matches!(state, State::Published | State::Finished | State::Undone),
+        Some(state) => !state.is_shown() && state != State::Undone,
         // Not begun yet, or another attempt's.
         None => known.is_empty(),
     })

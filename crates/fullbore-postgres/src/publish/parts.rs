@@ -15,7 +15,6 @@ use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::ledger::parts::{self, KnownPart};
 use crate::ledger::read::numbers;
-use crate::ledger::runs::State;
 use crate::ledger::{Ledger, locks, runs, shown};
 use crate::target::Target;
 
@@ -134,9 +133,9 @@ pub fn phases(
     if postgres.settings.analyze {
         let began = Instant::now();
         let others = plans_of_others(&mut postgres.control(), ledger, plan, part)?;
-        let mut jobs = super::analyze_jobs(postgres, plan)?;
+        let mut jobs = super::analyze::jobs(postgres, plan)?;
         for other in &others {
-            for job in super::analyze_jobs(postgres, other)? {
+            for job in super::analyze::jobs(postgres, other)? {
                 // The targets themselves are looked at once.
                 if !jobs.iter().any(|known| known.what == job.what) {
                     jobs.push(job);
@@ -234,8 +233,7 @@ fn publish(
 }
 
 fn is_shown(known: &[KnownPart], run_id: &str) -> bool {
-    let shown = |part: &KnownPart| matches!(part.state, State::Published | State::Finished);
-    known.iter().any(|part| *part.run_id == *run_id && shown(part))
+    known.iter().any(|part| *part.run_id == *run_id && part.state.is_shown())
 }
 
 /// The parts that are not loaded, those never begun among them.
@@ -259,7 +257,7 @@ fn build_shared_indexes(postgres: &Postgres, session: &mut Session, plan: &Plan)
     }
     indexes::build(postgres, plan, jobs)?;
     match postgres.settings.analyze {
-        true => indexes::build(postgres, plan, super::early_analyze_jobs(postgres, plan)?),
+        true => indexes::build(postgres, plan, super::analyze::early_jobs(postgres, plan)?),
         false => Ok(()),
     }
 }

@@ -88,6 +88,11 @@ impl Planned {
         Some(self.changed(session))
     }
 
+    /// The same, or the error itself where it is another.
+    pub fn told(&self, session: &mut Session, error: ConnectionError) -> Error {
+        self.explain(session, &error).unwrap_or_else(|| failed(error))
+    }
+
     fn changed(&self, session: &mut Session) -> Error {
         let (what, hint) = match self.what_changed(session) {
             Ok(found) => found,

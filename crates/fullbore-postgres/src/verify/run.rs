@@ -16,7 +16,7 @@ use crate::connection::{QualifiedName, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse};
 use crate::ledger::read::{LedgerRow, rows};
-use crate::ledger::runs::{LedgerRun, LedgerTable, State};
+use crate::ledger::runs::{LedgerRun, LedgerTable};
 use crate::ledger::undo;
 
 /// What came of it.
@@ -54,7 +54,7 @@ impl Postgres {
         anew: Option<Anew>,
         sessions: usize,
     ) -> Result<Report> {
-        if !matches!(run.state, State::Published | State::Finished) {
+        if !run.state.is_shown() {
             return Err(refuse(
                 format!("run {} is {}: its rows are not all shown", run.run_id, run.state.name()),
                 "only a run that has finished can be compared",

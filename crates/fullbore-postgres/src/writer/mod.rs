@@ -101,9 +101,7 @@ impl<'a> PostgresWriter<'a> {
                 // What is made like it locks it: it stays what it is until the piece is committed.
                 let planned = self.postgres.planned(piece.table);
                 let made = self.session.execute(&format!("{ddl}; {}", planned.assertion()?));
-                made.map_err(|error| {
-                    planned.explain(&mut self.session, &error).unwrap_or_else(|| failed(error))
-                })?;
+                made.map_err(|error| planned.told(&mut self.session, error))?;
                 Ok((name, true))
             }
         }
@@ -129,9 +127,7 @@ impl<'a> PostgresWriter<'a> {
             return self.session.execute(BEGIN).map(drop).map_err(failed);
         };
         let begun = self.session.execute(&format!("{BEGIN}; {}", planned.assertion()?));
-        begun.map(drop).map_err(|error| {
-            planned.explain(&mut self.session, &error).unwrap_or_else(|| failed(error))
-        })
+        begun.map(drop).map_err(|error| planned.told(&mut self.session, error))
     }
 
     fn begin_direct(

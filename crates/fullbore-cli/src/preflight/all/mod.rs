@@ -71,6 +71,9 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
         .map_err(|source| Error::Write { path: std::env::temp_dir(), source })?;
     let bounds = Bounds { seconds: args.time, bytes: args.bytes };
     let to = Destinations::open(&job)?;
+    if let Some(postgres) = to.postgres() {
+        postgres.check_writable()?;
+    }
     let reject_dir = folder.path().to_path_buf();
     let Assembled { mut plan, targets, .. } =
         assemble(&job, to.postgres(), reject_dir.clone(), None)?;
