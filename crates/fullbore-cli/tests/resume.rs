@@ -5,6 +5,10 @@ mod common;
 mod deleted;
 #[path = "resume/loaded.rs"]
 mod loaded;
+#[path = "resume/preparing.rs"]
+mod preparing;
+#[path = "resume/published.rs"]
+mod published;
 #[path = "resume/spelling.rs"]
 mod spelling;
 #[path = "resume/told.rs"]

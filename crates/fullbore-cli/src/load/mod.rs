@@ -199,6 +199,9 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
         postgres.lock_job(&standing.job)?;
         standing.look(postgres, ask)?;
         standing.check_own(Some(postgres), manner.resume)?;
+        if let (Some(said), Some(run)) = (standing.end_gone(postgres, ask)?, &standing.earlier) {
+            return Ok(finished_already(manner, run, &said));
+        }
         let is_ours = |run: &LedgerRun| postgres.check_own(run).is_ok();
         let is_left = |run: &mut LedgerRun| run.state == State::Preparing && is_ours(run);
         if let Some(run) = standing.earlier.take_if(is_left) {
@@ -221,11 +224,7 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
     let settled = &standing.settle(job, to.postgres(), ask)?;
     let course = standing.course(settled, manner.resume)?;
     if let Course::Finished(run, words) = &course {
-        tell!("{}", words.trim());
-        if manner.json {
-            print_json(&summary::finished_before(run));
-        }
-        return Ok(loaded(run.rejected));
+        return Ok(finished_already(manner, run, words.trim()));
     }
     let Assembled { mut plan, targets, statements, .. } =
         planned(settled, &to, manner, &mut standing, &course)?;
@@ -355,6 +354,15 @@ fn finished(manner: &Manner, plan: &Plan, outcome: &Outcome, shown: Shown) -> En
         summary.print();
     }
     loaded(outcome.rejected)
+}
+
+/// There is nothing to do, as the words say.
+fn finished_already(manner: &Manner, run: &LedgerRun, words: &str) -> Ended {
+    tell!("{words}");
+    if manner.json {
+        print_json(&summary::finished_before(run));
+    }
+    loaded(run.rejected)
 }
 
 fn loaded(rejected: u64) -> Ended {

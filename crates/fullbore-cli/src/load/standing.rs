@@ -18,6 +18,7 @@ use fullbore_postgres::{Postgres, Target};
 
 use super::finished_before;
 use super::unfinished::Ask;
+use crate::words::grouped;
 
 /// Where a job stands before it is loaded.
 pub struct Standing {
@@ -144,6 +145,26 @@ impl Standing {
             self.became = postgres.became_of(run)?;
         }
         Ok(())
+    }
+
+    /// Ends an earlier run whose rows were shown in a table that is gone since: nothing is left to do for
+    /// it. What is to be said where it is the run that was named.
+    pub fn end_gone(&mut self, postgres: &Postgres, ask: Ask<'_>) -> Result<Option<String>> {
+        let (Now::Gone(table) | Now::Anew(table)) = &self.became else { return Ok(None) };
+        let Some(run) = &mut self.earlier else { return Ok(None) };
+        if run.state != State::Published || postgres.check_own(run).is_err() {
+            return Ok(None);
+        }
+        postgres.end_published(&self.schema, run)?;
+        run.state = State::Finished;
+        let named = ask.run.filter(|named| *run.run_id == **named);
+        Ok(named.map(|_| {
+            format!(
+                "run {} had loaded its rows ({}) into {table}, which was dropped since: the run is closed",
+                run.run_id,
+                grouped(run.rows_committed)
+            )
+        }))
     }
 
     /// Refuses to go on with a run of another role.

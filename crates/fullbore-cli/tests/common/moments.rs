@@ -35,6 +35,8 @@ pub enum Moment {
     Publishes,
     /// The COMMIT that shows them is under way.
     PublishCommits,
+    /// They are shown, and nothing is left to do but to say so.
+    Finishes,
 }
 
 /// A moment that is waited for.
@@ -53,11 +55,12 @@ impl Gate {
             Moment::IsPrepared => ("runs", "UPDATE", "NEW.state = 'loading'", false),
             Moment::Publishes => ("runs", "UPDATE", "NEW.state = 'published'", false),
             Moment::PublishCommits => ("runs", "UPDATE", "NEW.state = 'published'", true),
+            Moment::Finishes => ("runs", "UPDATE", "NEW.state = 'finished'", false),
         };
         let committed = match moment {
             Moment::PieceBegins(committed) | Moment::PieceCommits(committed) => committed as i64,
             Moment::Begins | Moment::BeginCommits | Moment::IsPrepared => -1,
-            Moment::Publishes | Moment::PublishCommits => 0,
+            Moment::Publishes | Moment::PublishCommits | Moment::Finishes => 0,
         };
         // The piece itself is seen too.
         database.psql(&format!(

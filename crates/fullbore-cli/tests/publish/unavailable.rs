@@ -66,6 +66,43 @@ fn a_server_that_is_read_only_for_a_moment_is_waited_for() {
     set_read_only(&database, false);
 }
 
+/// Sessions that begin while the database only reads stay so: they are opened again.
+#[test]
+fn sessions_that_were_opened_while_the_database_only_read_are_opened_again() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = prepared(&database, &files);
+    let name = database.name();
+    for (way, at) in [(&APPEND, Moment::PieceBegins(1)), (&REPLACE, Moment::Publishes)] {
+        println!("{} at {at:?}", way.name);
+        way.make(&database);
+        let mut gate = Gate::at(&database, at);
+        let args = [&way.args()[..], &["--retry-for", "40"]].concat();
+        let child = files.start_load(database.url(), &file, way.name, &args);
+        gate.wait();
+        let mut other = session(database.url());
+        other
+            .execute(&format!(
+                "ALTER DATABASE {name} SET default_transaction_read_only = on;
+                 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                  WHERE datname = '{name}' AND pid <> pg_backend_pid()
+                    AND query !~ '^(DO|SELECT pg_advisory_lock)'"
+            ))
+            .expect("set, and the load's sessions ended");
+        gate.release();
+        std::thread::sleep(Duration::from_secs(3));
+        other
+            .execute(&format!("ALTER DATABASE {name} RESET default_transaction_read_only"))
+            .expect("reset");
+        // Those that were opened meanwhile are still there, and only read.
+        assert_loaded(&end_of(child));
+        gate.open(&database);
+        assert_same(&database, way.name, "plain");
+        assert_no_leftovers(&database);
+    }
+}
+
 #[test]
 fn a_standby_is_refused_before_a_row_moves() {
     let cluster = start_or_skip!(TestServer::Embedded18, &[("wal_level", "replica")]);

@@ -62,7 +62,7 @@ fn without_the_option_nothing_is_removed_and_it_says_so() {
     let rows = database.psql("SELECT count(*) FROM append");
     let aborted = files.fullbore(&["runs", "abort", "last"]);
     assert_eq!(aborted.code, STOPPED, "{}", aborted.stderr);
-    for words in ["is closed", "nothing was removed", "--delete-rows"] {
+    for words in ["is closed", "it had committed", "nothing was removed", "--delete-rows"] {
         assert!(aborted.stderr.contains(words), "{} lacks {words}", aborted.stderr);
     }
     assert!(!aborted.stderr.contains("taken back"), "{}", aborted.stderr);

@@ -133,8 +133,9 @@ fn tables(session: &mut Session, plan: &Plan, postgres: &Postgres) -> Result<Str
 const DURABLE: &str = "SELECT set_config('synchronous_commit', 'local', true)
     WHERE current_setting('synchronous_commit') = 'off'; ";
 
-/// Begins a run, before anything of it is made: whatever it leaves can be found by this row. Nobody
-/// waits for the log: what is made afterwards comes after it there, and [`prepared`] waits for all.
+/// Begins a run, before anything of it is made: whatever it leaves can be found by this row. The server's
+/// own disk is waited for, so that a row which is gone was taken away, and not lost in a crash; what is
+/// made afterwards comes after it in the log, and [`prepared`] waits for all.
 pub fn begin(
     session: &mut Session,
     ledger: &Ledger,
@@ -147,11 +148,15 @@ pub fn begin(
     let pieces = ascii_json(&plan.pieces);
     let tables = tables(session, plan, postgres)?;
     let literal = |text: &str| quote_literal(text).map_err(failed);
-    ledger.set_attempt(1);
     let before = ledger.begun();
+    if before == Begun::Yes {
+        // It was begun, the connection was lost, and it is not ours to begin anew.
+        return Err(ledger.taken_back());
+    }
+    ledger.set_attempt(1);
     ledger.set_begun(Begun::Unsure);
     let begun = session.execute(&format!(
-        "SET LOCAL synchronous_commit = off;
+        "SET LOCAL synchronous_commit = local;
          INSERT INTO {}.runs (run, job, state, targets, tables, pieces, fullbore, host, pid)
          VALUES ({}, {}, 'preparing', ARRAY[{}], {}, {}, {}, {}, {})",
         ledger.schema,
@@ -263,6 +268,14 @@ enum Next {
     Begun(State, u32),
 }
 
+/// Whether a run's row is still at the attempt that was this process's, if it has made one; in SQL.
+fn is_ours(last: Option<u32>) -> Result<String, ConnectionError> {
+    let Some(attempt) = last else { return Ok("true".into()) };
+    let host = quote_literal(&host())?;
+    // A count that was ours may have been committed unheard.
+    Ok(format!("(attempt = {attempt} OR host = {host} AND pid = {})", std::process::id()))
+}
+
 /// Locks the run's row for itself: waits until no transaction of a piece is left, and counts the
 /// attempt up, so that none comes any more. `last` is the attempt that was this process's, if it has
 /// made one: the run must still be at it.
@@ -276,11 +289,7 @@ fn next_attempt(
     let run = quote_literal(run_id)?;
     let host = quote_literal(&host())?;
     let pid = std::process::id();
-    // A count that was ours may have been committed unheard.
-    let is_ours = match last {
-        Some(attempt) => format!("(attempt = {attempt} OR host = {host} AND pid = {pid})"),
-        None => "true".to_owned(),
-    };
+    let is_ours = is_ours(last)?;
     session.execute(&format!("BEGIN; SET LOCAL lock_timeout = '{LAST_PIECES_S}s'"))?;
     let taken = (|| {
         let rows = rows(
@@ -400,10 +409,11 @@ pub fn begin_abort(
     if !exists(session, schema)? {
         return Ok(None);
     }
-    if let Some(attempt) = attempt {
+    if attempt.is_some() {
         let run = quote_literal(run_id).map_err(failed)?;
+        let is_ours = is_ours(attempt).map_err(failed)?;
         let ours = session
-            .query(&format!("SELECT FROM {schema}.runs WHERE run = {run} AND attempt = {attempt}"))
+            .query(&format!("SELECT FROM {schema}.runs WHERE run = {run} AND {is_ours}"))
             .map_err(failed)?;
         if ours.is_empty() {
             return Ok(None);

@@ -8,6 +8,7 @@ use fullbore_core::job::Publish;
 use serde::{Deserialize, Serialize};
 
 use super::read::numbers;
+use super::roles::acting_as;
 use super::runs::{self, LedgerRun, LedgerTable, Which};
 use crate::catalog::{self, Relation};
 use crate::connection::{QualifiedName, Session, quote_literal};
@@ -127,5 +128,16 @@ impl Postgres {
             }
         }
         Ok(Now::Same)
+    }
+    /// Ends a run whose rows were shown and that is waited for by nobody.
+    pub fn end_published(&self, schema: &str, run: &LedgerRun) -> Result<()> {
+        let run_id = quote_literal(&run.run_id).map_err(failed)?;
+        acting_as(&mut self.control(), run, |session| {
+            let ended = session.execute(&format!(
+                "UPDATE {schema}.runs SET state = 'finished', changed = clock_timestamp()
+                  WHERE run = {run_id} AND state = 'published'"
+            ));
+            ended.map(drop).map_err(|error| failed_while(error, "writing to the ledger"))
+        })
     }
 }

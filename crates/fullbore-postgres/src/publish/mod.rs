@@ -196,8 +196,7 @@ pub fn explained(postgres: &Postgres, error: Error) -> Error {
             return error;
         }
     }
-    // An error of the server's own may come of a table that is gone.
-    if !matches!(kind, DestinationFailure::Other | DestinationFailure::Data) {
+    if !may_be_of_a_changed_target(*kind) {
         return error;
     }
     let changed = (0..postgres.targets().len())
@@ -208,10 +207,18 @@ pub fn explained(postgres: &Postgres, error: Error) -> Error {
     changed.unwrap_or(error)
 }
 
+/// An error of the server's own may come of a table that is gone.
+fn may_be_of_a_changed_target(kind: DestinationFailure) -> bool {
+    matches!(kind, DestinationFailure::Other | DestinationFailure::Data)
+}
+
 /// What lies behind an error that the server gave as the run began: that a target is no longer the table
 /// that was planned for.
 pub fn not_begun(postgres: &Postgres, error: Error) -> Error {
-    let Error::Destination { kind: DestinationFailure::Other, .. } = &error else { return error };
+    match &error {
+        Error::Destination { kind, .. } if may_be_of_a_changed_target(*kind) => {}
+        _ => return error,
+    }
     let Ok(mut session) = postgres.session_now() else { return error };
     match postgres.check_targets(&mut session) {
         Err(changed @ Error::Destination { kind: DestinationFailure::Refused, .. }) => changed,
@@ -395,10 +402,11 @@ fn take_away(postgres: &Postgres, session: &mut Session, plan: &Plan, all: bool)
     if let Err(error) = made::take_away(postgres, session) {
         tracing::warn!("what the run made of its targets stays: {error}");
     }
-    if let Some(ledger) = postgres.ledger().filter(|_| left.is_empty())
-        && let Err(error) = runs::remove(session, &ledger.schema, &ledger.run_id)
-    {
-        tracing::warn!("the ledger still has the run: {error}");
+    if let Some(ledger) = postgres.ledger().filter(|_| left.is_empty()) {
+        match runs::remove(session, &ledger.schema, &ledger.run_id) {
+            Ok(()) => ledger.set_begun(Begun::No),
+            Err(error) => tracing::warn!("the ledger still has the run: {error}"),
+        }
     }
     left
 }
@@ -429,8 +437,8 @@ fn is_ours(session: &mut Session, ledger: &Ledger) -> Result<bool> {
     let before = runs::begin_abort(session, schema, run_id, Some(ledger.attempt()))?;
     Ok(match before {
         Some(state) => !state.is_shown() && state != State::Undone,
-        // Not begun yet, or another attempt's.
-        None => known.is_empty(),
+        // Not begun, as far as we know; else it is another attempt's, or was taken back by somebody.
+        None => known.is_empty() && ledger.begun() == Begun::Unsure,
     })
 }
 
