@@ -12,6 +12,8 @@ use super::words;
 
 /// Rows at the beginning among which a table's first is looked for.
 const PREAMBLE_ROWS_MAX: usize = 60;
+/// Rows of each text by which it is known what the columns hold.
+const ROWS_MAX: usize = 500;
 /// Rows at the end that may be a footer.
 const FOOTER_ROWS_MAX: usize = 20;
 
@@ -103,15 +105,14 @@ pub fn frame<'a>(
     let footer_from = |cuts: &Cuts<'_>| footer_start(cuts, footer);
     let head_end = if rest.is_empty() { footer_from(head) } else { head.rows.len() };
     frame.header_rows = header_rows(head, frame.first, &overview);
-    for row in head.rows[..head_end].iter().skip(frame.first + frame.header_rows) {
-        if !is_marked(head, row) {
-            frame.body.take(head, row);
-        }
+    let below = head.rows[..head_end].iter().skip(frame.first + frame.header_rows);
+    for row in below.filter(|row| !is_marked(head, row)).take(ROWS_MAX) {
+        frame.body.take(head, row);
     }
     for (at, cuts) in rest.iter().enumerate() {
         let end = if at + 1 == rest.len() { footer_from(cuts) } else { cuts.rows.len() };
         // The first row may have begun before the sample.
-        for row in cuts.rows[..end.max(1)].iter().skip(1) {
+        for row in cuts.rows[..end.max(1)].iter().skip(1).take(ROWS_MAX) {
             frame.body.take(cuts, row);
         }
     }
@@ -165,11 +166,11 @@ fn overview<'a>(head: &Cuts<'a>, rest: &[Cuts<'a>], width: usize) -> Body<'a> {
     let first = (even.len() / 2).min(4);
     let left = even.len() - first;
     let last = if rest.is_empty() { (left.max(1) - 1) / 2 } else { 0 };
-    for row in &even[first..even.len() - last.min(3)] {
+    for row in even[first..even.len() - last.min(3)].iter().take(ROWS_MAX) {
         body.take(head, row);
     }
     for cuts in rest {
-        for row in cuts.rows.iter().skip(1) {
+        for row in cuts.rows.iter().skip(1).take(ROWS_MAX) {
             body.take(cuts, row);
         }
     }

@@ -24,7 +24,9 @@ impl Kind {
     pub fn of(cell: &[u8]) -> Self {
         let cell = cell.trim_ascii();
         let Some(first) = cell.first() else { return Self::Empty };
-        if is_null_word(cell) {
+        let begins_with_digit = first.is_ascii_digit();
+        // No such word begins with a digit.
+        if !begins_with_digit && is_null_word(cell) {
             return Self::NullWord;
         }
         if matches!(cell, b"t" | b"f" | b"T" | b"F")
@@ -33,15 +35,23 @@ impl Kind {
         {
             return Self::Boolean;
         }
-        let may_be_number = first.is_ascii_digit()
+        let may_be_number = begins_with_digit
             || matches!(first, b'-' | b'+' | b'.' | b'(' | b'$' | b'%' | b'\'')
             || *first >= 0x80;
         if may_be_number {
             let unsigned = cell.strip_prefix(b"+").unwrap_or(cell);
-            if numbers::is_plain_decimal(unsigned, None) || floats::float64(unsigned).is_some() {
+            if numbers::is_plain_decimal(unsigned, None) {
                 return Self::Number;
             }
-            if temporal::timestamp_tz(cell, true).is_some() {
+            // What looks like a date would be taken apart in vain as a number.
+            let is_dated = begins_with_digit && cell.get(4) == Some(&b'-');
+            if is_dated && temporal::timestamp_tz(cell, true).is_some() {
+                return Self::Date;
+            }
+            if floats::float64(unsigned).is_some() {
+                return Self::Number;
+            }
+            if !is_dated && temporal::timestamp_tz(cell, true).is_some() {
                 return Self::Date;
             }
             if temporal::time(cell).is_some() {
