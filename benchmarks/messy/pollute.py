@@ -93,7 +93,7 @@ class Maker:
         if skip:
             ours += ["--skip-lines", str(skip)]
         theirs: dict[str, object] = {
-            "delim": style.delimiter,
+            "delimiter": style.delimiter,
             "quotechar": style.quote,
             "escapechar": style.escape,
             "skiprows": skip,
@@ -243,9 +243,10 @@ def doubled_header(maker: Maker) -> None:
 
 
 def units_line(maker: Maker) -> None:
-    units = [
-        unit if unit.startswith("(") or not unit else f"({unit})" for unit in maker.table.units
-    ]
+    """A line of units below the names; of a table without any, one of remarks."""
+    given = maker.table.units
+    given = given if any(given) else ["text"] * len(given)
+    units = [unit if unit.startswith("(") or not unit else f"({unit})" for unit in given]
     maker.header = [lines_of(maker.table, maker.style)[0], maker.line(units)]
     maker.theirs |= {"skiprows": 2, "header": False, "names": maker.table.names}
 

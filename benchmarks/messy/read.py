@@ -26,6 +26,9 @@ def of_duckdb(path: str, options: dict[str, object]) -> dict[str, object]:
         relation = duckdb.read_csv(path, **options)
         rows = relation.fetchall()
     except Exception as error:
+        # An option that it does not have would make it look worse than it is.
+        if "do not have the" in str(error):
+            raise
         return {"error": str(error).splitlines()[0]}
     return {"names": relation.columns, "rows": [[text(value) for value in row] for row in rows]}
 

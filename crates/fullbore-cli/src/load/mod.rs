@@ -380,6 +380,13 @@ fn ends_it(error: &Error) -> bool {
     differs(error) || hint.contains("runs abort") && !hint.contains("runs resume")
 }
 
+/// Whether what a run had committed can't be said to be in the table: it is not what it was, or went with
+/// the table.
+fn may_be_gone(error: &Error) -> bool {
+    let is_changed = matches!(error, Error::Destination { kind: DestinationFailure::Changed, .. });
+    differs(error) || is_changed && ends_it(error)
+}
+
 fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
     let Failure { error, outcome, is_kept, is_published, left_behind, rows_kept } = failure;
     complain(&error.to_string(), error.hint());
@@ -401,10 +408,11 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
                 "{} with {} {}",
                 counted(pieces, "piece"),
                 counted(outcome.rows, "row"),
-                if differs(error) { "had been committed" } else { "committed and kept" }
+                if may_be_gone(error) { "had been committed" } else { "committed and kept" }
             ),
         };
         let closes = match *rows_kept > 0 {
+            true if may_be_gone(error) => format!("`fullbore runs abort {run}` closes it"),
             true => format!(
                 "`fullbore runs abort {run}` closes it (and --delete-rows deletes its rows)"
             ),
@@ -440,7 +448,7 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
             tell!("  nothing had been committed, and nothing is kept: load again");
         }
     }
-    if *rows_kept > 0 && !differs(error) {
+    if *rows_kept > 0 && !may_be_gone(error) {
         // Of a piece whose commit was not heard of only a ledger knows.
         let is_least = !plan.continuity.is_resumable && outcome.is_unsure;
         tell!(

@@ -128,6 +128,10 @@ pub fn frame<'a>(
             frame.trouble = None;
         }
         frame.verdict = judge(&cells, &frame.body);
+        if matches!(frame.verdict, Verdict::Header(_)) && may_be_group(head, frame.first, &overview)
+        {
+            frame.verdict = Verdict::Undecided;
+        }
     }
     if given.skips_header && given.skip_lines.is_none() && frame.first > 0 {
         skip_header(head, &mut frame);
@@ -279,12 +283,20 @@ fn is_group(cuts: &Cuts<'_>, at: usize, overview: &Body<'_>) -> bool {
     {
         return false;
     }
-    let names = cuts.values(next);
-    let mut typed = overview.typed().peekable();
-    typed.peek().is_some()
-        && there + 1 >= row.width()
+    there + 1 >= row.width()
         && overview.filled_median() > here
-        && typed.all(|(place, kind)| !is_of(kind, &names[place]))
+        && matches!(judge(&first_cells(cuts, next), overview), Verdict::Header(_))
+}
+
+/// Whether a header that lacks a name may be a line which groups the columns that the next row names.
+fn may_be_group(cuts: &Cuts<'_>, at: usize, overview: &Body<'_>) -> bool {
+    let width = overview.columns.len();
+    let Some(next) = cuts.rows.get(at + 1).filter(|next| next.width() == width) else {
+        return false;
+    };
+    filled(cuts, &cuts.rows[at]) < width
+        && filled(cuts, next) == width
+        && matches!(judge(&first_cells(cuts, next), overview), Verdict::Header(_))
 }
 
 /// Rows of the header, if the first row is one: the first again, or one of units, may follow.
@@ -305,16 +317,28 @@ fn header_rows(head: &Cuts<'_>, first: usize, overview: &Body<'_>) -> usize {
     count
 }
 
-/// Whether cells are units or remarks of the columns: texts above all columns of values.
-fn are_units(cells: &[std::borrow::Cow<'_, [u8]>], overview: &Body<'_>) -> bool {
+/// Whether cells are units or remarks of the columns: texts above all columns of values, or such in
+/// brackets where nothing else of the column is.
+fn are_units(cells: &[Cow<'_, [u8]>], overview: &Body<'_>) -> bool {
     let typed: Vec<usize> = overview.typed().map(|(place, _)| place).collect();
     let kind = |place: usize| Kind::of(&cells[place]);
     let texts = typed.iter().filter(|place| kind(**place) == Kind::Text).count();
-    let is_unit = |cell: &[u8]| {
+    let is_bracketed = |cell: &[u8]| {
         let cell = cell.trim_ascii();
         let is_in = |open, close| cell.first() == Some(&open) && cell.last() == Some(&close);
-        cell.len() <= 6 || is_in(b'(', b')') || is_in(b'[', b']')
+        is_in(b'(', b')') || is_in(b'[', b']')
     };
+    let is_alone = |place: usize| {
+        let below = overview.columns.get(place);
+        kind(place) == Kind::Text
+            && is_bracketed(&cells[place])
+            && below.is_some_and(|column| !column.values.iter().any(|value| is_bracketed(value)))
+    };
+    let mut given = (0..cells.len()).filter(|place| kind(*place) != Kind::Empty).peekable();
+    if overview.rows > 1 && given.peek().is_some() && given.all(is_alone) {
+        return true;
+    }
+    let is_unit = |cell: &[u8]| cell.trim_ascii().len() <= 6 || is_bracketed(cell);
     let others = typed.iter().all(|place| matches!(kind(*place), Kind::Text | Kind::Empty));
     let all_units = cells.iter().all(|cell| is_unit(cell));
     others && texts > 0 && texts * 2 >= typed.len() && (typed.len() > 1 || all_units)

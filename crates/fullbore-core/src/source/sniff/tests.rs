@@ -53,6 +53,13 @@ fn delimiters_are_found() {
     assert_eq!(delimiter_of("2024-01-01 10:00:00,a b\n2024-01-02 11:00:00,c d\n"), ",");
     // Of several bytes.
     assert_eq!(delimiter_of("a, b, c\n1, \"x, y\", 3\n4, z, 6\n"), ", ");
+    // Numbers with a blank before them are numbers, too.
+    assert_eq!(
+        delimiter_of("region, 2019, 2020\nBerlin, 667.2, 849.3\nLagos, 339.4, 865.7\n"),
+        ", "
+    );
+    // Aligned ones are not.
+    assert_eq!(delimiter_of("region,a,b\nBerlin,  667.2,849.3\nLagos, 339.4, 85.7\n"), ",");
     assert_eq!(delimiter_of("a||b||c\n1||2||3\n"), "||");
     // Where the blanks are of the header only, they are no part of it.
     assert_eq!(delimiter_of("a, b, c\n1,2,3\n4,5,6\n"), ",");
@@ -171,11 +178,36 @@ fn what_stands_before_the_table_is_found() {
 fn headers_of_several_lines_are_found() {
     let units = outlined("time,speed\n(s),(m/s)\n0,1.5\n1,2.5\n2,3.5\n");
     assert_eq!((units.header_lines, units.records.lines), (2, 2));
+    // Of a few columns only, and above texts: brackets tell.
+    let few =
+        outlined("id,day,amount\n,,(EUR)\n1,2024-01-02,1.5\n2,2024-01-03,2.5\n3,2024-01-04,3\n");
+    assert_eq!(few.header_lines, 2);
+    let texts = outlined("name,city\n(text),(text)\nAnn,Oslo\nBob,Rome\nCid,Bern\n");
+    assert_eq!(texts.header_lines, 2);
+    // What the others are too is a record, and so are negative amounts of accountants.
+    let records = outlined("name,remark\nAnn,(none)\nBob,(none)\nCid,(new)\n");
+    assert_eq!(records.header_lines, 1);
+    let accounts = outlined("item,amount\n,(3.20)\na,1.5\nb,2.5\nc,3\n");
+    assert_eq!(accounts.header_lines, 1);
     let twice = outlined("id,name\nid,name\n1,x\n2,y\n3,z\n");
     assert_eq!((twice.header_lines, twice.records.lines), (2, 2));
     let groups = outlined(",2019,,2020,\nshop,q1,q2,q1,q2\na,1,2,3,4\nb,5,6,7,8\nc,5,6,7,8\n");
     assert_eq!((groups.table.lines, groups.header_lines), (1, 1));
     assert_eq!(groups.names[1], b"q1");
+    let years =
+        outlined(",first,,,\nregion,2019,2020,2021,2022\na,1.5,2,3,4\nb,5.5,6,7,8\nc,5,6,7,8\n");
+    assert_eq!((years.table.lines, years.header_lines), (1, 1));
+    let texts = outlined(
+        ",first,,second\nname,email,city,country\nAnn,a@b.c,Rome,Peru\nBob,d@e.f,Oslo,Chad\n",
+    );
+    assert_eq!((texts.table.lines, texts.header_lines), (1, 1));
+    let words =
+        "Haus,maison,noun\ngehen,aller,verb\nBaum,arbre,noun\nrot,rouge,adjective\n".repeat(5);
+    let narrow = outlined(&format!(",first,second\ngerman,french,kind\n{words}"));
+    assert_eq!(narrow.verdict, Some(Verdict::Undecided));
+    // A column of row names has no name of its own.
+    let row_names = outlined(",mpg,cyl\nMazda,21,6\nFiat,32.4,4\nHonda,30,4\n");
+    assert_eq!((row_names.table.lines, row_names.names[1].as_slice()), (0, &b"mpg"[..]));
     // Two records that are the same are records.
     let same = outlined("1,x\n1,x\n2,y\n3,z\n");
     assert_eq!((same.table.lines, same.verdict.is_some()), (0, true));

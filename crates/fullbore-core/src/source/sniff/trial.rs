@@ -166,16 +166,17 @@ pub fn score(text: &[u8], is_whole: bool, style: &Style) -> f64 {
 
 /// How much a cell speaks for the style by which it was cut.
 fn worth_of(kind: Kind, is_quoted: bool, value: &[u8]) -> f64 {
+    // Of a delimiter of several bytes, such as a comma and a blank, the comma may be there alone.
+    let padded = value.first() == Some(&b' ') || value.last() == Some(&b' ');
     if kind != Kind::Text {
         // A number with a comma in it may be two cells that were not cut.
-        return if kind == Kind::LocalNumber && !is_quoted { 0.9 } else { 1.0 };
+        let worth = if kind == Kind::LocalNumber && !is_quoted { 0.9 } else { 1.0 };
+        return if padded && !is_quoted { worth * 0.97 } else { worth };
     }
     if is_quoted {
         return 1.0;
     }
-    // Of a delimiter of several bytes, such as a comma and a blank, the comma may be there alone.
     let is_other = |byte: &u8| matches!(byte, b'\t' | b';' | b'|' | b',');
-    let padded = value.first() == Some(&b' ') || value.last() == Some(&b' ');
     match value.iter().any(is_other) {
         true => 0.3,
         false if padded => 0.6,
