@@ -1,12 +1,14 @@
 //! Runs that ended, or lost their connection, before their first row: nothing of them is loaded, and who
 //! takes them up begins anew, or finds that they are no longer there.
 
-use fullbore_testing::{TestServer, shared_or_skip};
+use std::process::Child;
+
+use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
 
 use crate::STOPPED;
 use crate::common::held::end_of;
 use crate::common::moments::{Gate, Moment, assert_loaded, kill};
-use crate::common::ways::{APPEND, PARTITIONS, REPLACE, prepared};
+use crate::common::ways::{APPEND, PARTITIONS, REPLACE, Way, prepared};
 use crate::common::wire::Wire;
 use crate::common::{Files, assert_no_leftovers, assert_same};
 
@@ -40,6 +42,23 @@ fn a_run_that_ended_while_it_prepared_is_resumed_from_the_beginning() {
     }
 }
 
+/// A load that loses its connection as it prepares, and gets no other one until the wire is mended.
+fn lost_while_it_prepares(
+    database: &TestDatabase<'_>,
+    files: &Files,
+    wire: &Wire,
+    file: &str,
+    way: &Way,
+) -> (Child, Gate) {
+    way.make(database);
+    let mut gate = Gate::at(database, Moment::IsPrepared);
+    let child = files.start_load(&wire.url(database), file, way.name, &way.args());
+    gate.wait();
+    wire.cut();
+    gate.terminate_waiting();
+    (child, gate)
+}
+
 /// The client loses its connection as it prepares, and sleeps; its run is aborted elsewhere. It must not
 /// begin anew as it wakes.
 #[test]
@@ -50,12 +69,7 @@ fn a_run_that_was_aborted_while_it_prepared_does_not_begin_anew() {
     let file = prepared(&database, &files);
     let wire = Wire::to(&database, &files);
     for way in [&APPEND, &REPLACE, &PARTITIONS] {
-        way.make(&database);
-        let mut gate = Gate::at(&database, Moment::IsPrepared);
-        let child = files.start_load(&wire.url(&database), &file, way.name, &way.args());
-        gate.wait();
-        wire.cut();
-        gate.terminate_waiting();
+        let (child, gate) = lost_while_it_prepares(&database, &files, &wire, &file, way);
         let run = database.psql("SELECT run FROM fullbore_ledger.runs WHERE state = 'preparing'");
         let aborted = files.fullbore(&["runs", "abort", &run, "--to", database.url()]);
         assert_eq!(aborted.code, 0, "{}", aborted.stderr);
@@ -80,12 +94,7 @@ fn a_run_that_only_lost_its_connection_while_it_prepared_begins_anew() {
     let file = prepared(&database, &files);
     let wire = Wire::to(&database, &files);
     for way in [&APPEND, &REPLACE, &PARTITIONS] {
-        way.make(&database);
-        let mut gate = Gate::at(&database, Moment::IsPrepared);
-        let child = files.start_load(&wire.url(&database), &file, way.name, &way.args());
-        gate.wait();
-        wire.cut();
-        gate.terminate_waiting();
+        let (child, gate) = lost_while_it_prepares(&database, &files, &wire, &file, way);
         gate.open(&database);
         wire.mend();
         assert_loaded(&end_of(child));

@@ -129,7 +129,8 @@ impl Postgres {
         }
         Ok(Now::Same)
     }
-    /// Ends a run whose rows were shown and that is waited for by nobody.
+
+    /// Ends a run that has shown its rows, without anything that was left to do.
     pub fn end_published(&self, schema: &str, run: &LedgerRun) -> Result<()> {
         let run_id = quote_literal(&run.run_id).map_err(failed)?;
         acting_as(&mut self.control(), run, |session| {

@@ -7,6 +7,8 @@ use std::collections::HashSet;
 use super::cut::{Cuts, Row};
 use super::kind::Kind;
 
+/// Rows of each text by which it is known what the columns hold.
+const ROWS_MAX: usize = 500;
 /// Values of a column that are kept.
 const VALUES_MAX: usize = 500;
 
@@ -87,7 +89,7 @@ impl<'a> Body<'a> {
     }
 
     /// Takes a record, if it is as wide as all.
-    pub fn take(&mut self, cuts: &Cuts<'a>, row: &Row) {
+    fn take(&mut self, cuts: &Cuts<'a>, row: &Row) {
         if row.width() != self.columns.len() {
             return;
         }
@@ -100,6 +102,13 @@ impl<'a> Body<'a> {
         self.rows += 1;
         let at = self.filled.partition_point(|other| *other <= filled);
         self.filled.insert(at, filled);
+    }
+
+    /// Takes the first records of a text, as many as are needed.
+    pub fn take_first<'r>(&mut self, cuts: &Cuts<'a>, rows: impl IntoIterator<Item = &'r Row>) {
+        for row in rows.into_iter().take(ROWS_MAX) {
+            self.take(cuts, row);
+        }
     }
 
     /// Cells that half of the records have at least.

@@ -12,8 +12,6 @@ use super::words;
 
 /// Rows at the beginning among which a table's first is looked for.
 const PREAMBLE_ROWS_MAX: usize = 60;
-/// Rows of each text by which it is known what the columns hold.
-const ROWS_MAX: usize = 500;
 /// Rows at the end that may be a footer.
 const FOOTER_ROWS_MAX: usize = 20;
 
@@ -106,15 +104,11 @@ pub fn frame<'a>(
     let head_end = if rest.is_empty() { footer_from(head) } else { head.rows.len() };
     frame.header_rows = header_rows(head, frame.first, &overview);
     let below = head.rows[..head_end].iter().skip(frame.first + frame.header_rows);
-    for row in below.filter(|row| !is_marked(head, row)).take(ROWS_MAX) {
-        frame.body.take(head, row);
-    }
+    frame.body.take_first(head, below.filter(|row| !is_marked(head, row)));
     for (at, cuts) in rest.iter().enumerate() {
         let end = if at + 1 == rest.len() { footer_from(cuts) } else { cuts.rows.len() };
         // The first row may have begun before the sample.
-        for row in cuts.rows[..end.max(1)].iter().skip(1).take(ROWS_MAX) {
-            frame.body.take(cuts, row);
-        }
+        frame.body.take_first(cuts, cuts.rows[..end.max(1)].iter().skip(1));
     }
     if let Some(row) = head.rows.get(frame.first) {
         let mut cells = first_cells(head, row);
@@ -170,13 +164,9 @@ fn overview<'a>(head: &Cuts<'a>, rest: &[Cuts<'a>], width: usize) -> Body<'a> {
     let first = (even.len() / 2).min(4);
     let left = even.len() - first;
     let last = if rest.is_empty() { (left.max(1) - 1) / 2 } else { 0 };
-    for row in even[first..even.len() - last.min(3)].iter().take(ROWS_MAX) {
-        body.take(head, row);
-    }
+    body.take_first(head, even[first..even.len() - last.min(3)].iter().copied());
     for cuts in rest {
-        for row in cuts.rows.iter().skip(1).take(ROWS_MAX) {
-            body.take(cuts, row);
-        }
+        body.take_first(cuts, cuts.rows.iter().skip(1));
     }
     body
 }
@@ -285,7 +275,12 @@ fn is_group(cuts: &Cuts<'_>, at: usize, overview: &Body<'_>) -> bool {
     }
     there + 1 >= row.width()
         && overview.filled_median() > here
-        && matches!(judge(&first_cells(cuts, next), overview), Verdict::Header(_))
+        && names_columns(cuts, next, overview)
+}
+
+/// Whether a row would be a header if it were the first.
+fn names_columns(cuts: &Cuts<'_>, row: &Row, overview: &Body<'_>) -> bool {
+    matches!(judge(&first_cells(cuts, row), overview), Verdict::Header(_))
 }
 
 /// Whether a header that lacks a name may be a line which groups the columns that the next row names.
@@ -296,7 +291,7 @@ fn may_be_group(cuts: &Cuts<'_>, at: usize, overview: &Body<'_>) -> bool {
     };
     filled(cuts, &cuts.rows[at]) < width
         && filled(cuts, next) == width
-        && matches!(judge(&first_cells(cuts, next), overview), Verdict::Header(_))
+        && names_columns(cuts, next, overview)
 }
 
 /// Rows of the header, if the first row is one: the first again, or one of units, may follow.

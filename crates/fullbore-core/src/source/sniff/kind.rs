@@ -40,18 +40,15 @@ impl Kind {
             || *first >= 0x80;
         if may_be_number {
             let unsigned = cell.strip_prefix(b"+").unwrap_or(cell);
-            if numbers::is_plain_decimal(unsigned, None) {
+            // What begins like a date is no number, and would be taken apart in vain as one.
+            let begins_with_year =
+                cell.get(4) == Some(&b'-') && cell[..4].iter().all(u8::is_ascii_digit);
+            if numbers::is_plain_decimal(unsigned, None)
+                || !begins_with_year && floats::float64(unsigned).is_some()
+            {
                 return Self::Number;
             }
-            // What looks like a date would be taken apart in vain as a number.
-            let is_dated = begins_with_digit && cell.get(4) == Some(&b'-');
-            if is_dated && temporal::timestamp_tz(cell, true).is_some() {
-                return Self::Date;
-            }
-            if floats::float64(unsigned).is_some() {
-                return Self::Number;
-            }
-            if !is_dated && temporal::timestamp_tz(cell, true).is_some() {
+            if temporal::timestamp_tz(cell, true).is_some() {
                 return Self::Date;
             }
             if temporal::time(cell).is_some() {
