@@ -23,6 +23,7 @@ use crate::encode_direct::DirectEncoder;
 use crate::error::{failed, refused};
 use crate::ledger::locks::Backend;
 use crate::ledger::schema;
+use crate::ledger::trust::Trusted;
 use crate::ledger::{Begun, Ledger, locks, meanwhile, parts, runs};
 use crate::patience;
 use crate::publish;
@@ -70,6 +71,7 @@ pub struct Postgres {
     pub(crate) sifted: AtomicBool,
     /// The backend of the session that holds the targets against other runs.
     pub(crate) holder: AtomicI32,
+    pub(crate) trusted: Trusted,
     /// What the run proves of its rows.
     pub(crate) verification: verify::State,
     pub(crate) waits_for: Mutex<Vec<String>>,
@@ -127,6 +129,7 @@ impl Postgres {
             backends: Mutex::default(),
             sifted: AtomicBool::new(false),
             holder: AtomicI32::new(0),
+            trusted: Trusted::default(),
             verification: verify::State::default(),
             waits_for: Mutex::default(),
             baselines: Mutex::default(),
@@ -305,7 +308,7 @@ impl Destination for Postgres {
         if let Some(ledger) = self.ledger() {
             let backend = locks::settle(&mut session, None).map_err(failed)?;
             ledger.set_control(backend);
-            schema::make(&mut session, &ledger.schema)?;
+            schema::make(&mut session, &ledger.schema, &self.trusted)?;
         }
         let begun = match (&plan.continuity.part, self.ledger()) {
             (Some(part), Some(ledger)) => {

@@ -9,7 +9,7 @@ use fullbore_core::job::Publish;
 use super::read::{numbers, rows};
 use super::runs::{self, LedgerRun, Which};
 use super::schema::{self, Availability};
-use super::{Ledger, locks, trust};
+use super::{Ledger, locks};
 use crate::catalog;
 use crate::connection::{Session, TransactionStatus};
 use crate::destination::Postgres;
@@ -103,13 +103,13 @@ impl Postgres {
                 });
             }
         }
-        schema::availability(&mut session, schema).map_err(refused)
+        schema::availability(&mut session, schema, &self.trusted).map_err(refused)
     }
 
     /// Runs that a ledger knows, the newest first; none where there is no ledger.
     pub fn ledger_runs(&self, schema: &str, which: &Which<'_>) -> Result<Vec<LedgerRun>> {
         let mut session = self.control();
-        trust::check(&mut session, &schema::bare(schema))?;
+        self.trusted.check(&mut session, &schema::bare(schema))?;
         runs::find(&mut session, schema, which)
     }
 

@@ -4,6 +4,7 @@ use fullbore_core::error::Result;
 
 use super::read::{LedgerRow, rows};
 use super::runs::is_there;
+use super::trust::Trusted;
 use super::{locks, parts, trust};
 use crate::connection::{ConnectionError, Session, quote_literal};
 use crate::error::failed;
@@ -42,10 +43,14 @@ const STATE: &str = "
 const COLUMNS: u64 = 7;
 
 /// Asks whether a ledger can be kept in a schema, by its bare name. Nothing is touched.
-pub fn availability(session: &mut Session, schema: &str) -> Result<Availability, ConnectionError> {
+pub fn availability(
+    session: &mut Session,
+    schema: &str,
+    trusted: &Trusted,
+) -> Result<Availability, ConnectionError> {
     let rows = rows(session, &STATE.replace("{schema}", &quote_literal(schema)?))?;
     let Some(row) = rows.first() else { return Ok(Availability::Absent) };
-    if let Some(distrust) = trust::obstacle(session, schema)? {
+    if let Some(distrust) = trusted.obstacle(session, schema)? {
         return Ok(Availability::Refused { reason: distrust.reason, hint: distrust.hint });
     }
     Ok(judge(row, schema))
@@ -171,10 +176,10 @@ fn statements(schema: &str) -> Result<String, ConnectionError> {
 pub(super) const MAKING: i64 = 0x6675_6c6c_626f_7265;
 
 /// Makes the ledger if it is not there.
-pub fn make(session: &mut Session, schema: &str) -> Result<()> {
+pub fn make(session: &mut Session, schema: &str, trusted: &Trusted) -> Result<()> {
     // The last one that is made.
     if is_there(session, schema, "pieces_unlogged").map_err(failed)? {
-        return trust::check(session, &bare(schema));
+        return trusted.check(session, &bare(schema));
     }
     session.execute("BEGIN").map_err(failed)?;
     let what = "creating the ledger's tables";

@@ -2,7 +2,7 @@
 //! ... GRANT SELECT`) would let roles read them that may not read the target. What they give of a new table is
 //! taken back in the transaction that makes it, before it has a row.
 
-use crate::connection::{ConnectionError, quote_literal};
+use crate::connection::{ConnectionError, Session, quote_literal};
 
 /// One grant that a table has, as GRANT and REVOKE write it.
 const GRANTEE: &str =
@@ -23,6 +23,12 @@ pub fn hide(table: &str) -> Result<String, ConnectionError> {
              LOOP EXECUTE format('REVOKE ALL ON TABLE %s FROM %s', {name}, role); END LOOP;
          END"
     ))
+}
+
+/// Whether there are default privileges, of whomever for whatever schema, that [`reveal`] could give.
+pub fn is_any_given(session: &mut Session) -> Result<bool, ConnectionError> {
+    let given = "SELECT FROM pg_default_acl WHERE defaclobjtype = 'r' LIMIT 1";
+    Ok(!session.query(given)?.is_empty())
 }
 
 /// The statement that gives a table which is published now what default privileges give of a table that is

@@ -172,6 +172,9 @@ pub fn index_jobs(
     let mut session = postgres.control();
     let oid = current(&mut session, target)?.oid;
     let wanted = catalog::indexes(&mut session, oid).map_err(failed)?;
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
     let may_be_built = postgres.is_later_attempt();
     let mut jobs = Vec::new();
     for piece in loaded_pieces(&mut session, plan, table, target)? {
@@ -267,6 +270,7 @@ pub fn show(
         .map_err(|error| failed_while(error, &format!("locking {}", target.name())))?;
     postgres.planned(table).check(session)?;
     let relation = current(session, target)?;
+    let is_hidden = hidden::is_any_given(session).map_err(failed)?;
     for (piece, name) in loaded {
         let KeyBounds { lower, upper, .. } = bounds(piece);
         let (lower, upper) = (end_sql(&relation, lower)?, end_sql(&relation, upper)?);
@@ -291,7 +295,9 @@ pub fn show(
              DROP CONSTRAINT IF EXISTS {PARENTS_CHECK}"
         );
         session.execute(&drop).map_err(failed)?;
-        session.execute(&hidden::reveal(&name.to_string()).map_err(failed)?).map_err(failed)?;
+        if is_hidden {
+            session.execute(&hidden::reveal(&name.to_string()).map_err(failed)?).map_err(failed)?;
+        }
         if let Some(vacated) = vacated {
             existing::take_names(session, &name, &vacated)?;
         }
