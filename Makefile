@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 FULLBORE := $(BIN)/fullbore
 # All that the command holds: pages' scripts and the extension's sources are parts of it.
-RUST_SOURCES := $(shell find crates -type f) Cargo.toml Cargo.lock \
+RUST_SOURCES := $(shell find crates -path 'crates/*/tests' -prune -o -type f -print) Cargo.toml Cargo.lock \
 	$(shell find extension -name '*.[ch]' -o -name '*.sql' -o -name '*.control') extension/Makefile
 PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*.pyi python/fullbore/py.typed)
 

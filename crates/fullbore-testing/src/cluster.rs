@@ -16,6 +16,7 @@ use fullbore_postgres::server::{Access, Cluster, InitOptions, Installation, RunA
 
 use crate::reaper::Reaper;
 use crate::servers::{Missing, TestServer};
+use crate::template;
 
 /// Where clusters are made; the path has to be short, for the socket's sake.
 const BASE_DIR_VARIABLE: &str = "FULLBORE_TEST_DIR";
@@ -103,7 +104,12 @@ impl ClusterBuilder {
         }
         let general = SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned()));
         cluster.settings = general.into_iter().chain(self.settings.clone()).collect();
-        cluster.init(&InitOptions { data_checksums: self.data_checksums, sync: false })?;
+        let options = InitOptions { data_checksums: self.data_checksums, sync: false };
+        match cluster.access {
+            Access::PrivateSocket => template::init(self.server, &cluster, &options)?,
+            // Its password is set as it is made.
+            Access::Tcp { .. } => cluster.init(&options)?,
+        }
         for (name, content) in &self.files {
             let path = cluster.data_dir.join(name);
             fs::write(&path, content)?;

@@ -26,6 +26,7 @@ pub mod pooler;
 mod reaper;
 pub mod replica;
 mod servers;
+mod template;
 pub mod wan;
 
 pub use cluster::{ClusterBuilder, TestCluster, TestDatabase};

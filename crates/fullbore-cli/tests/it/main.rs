@@ -1,0 +1,17 @@
+//! The command's tests, as a person or a script uses it: one binary, a room for each theme.
+
+mod bad;
+mod command;
+mod common;
+mod direct;
+mod formats;
+mod ledger;
+mod parse;
+mod partitions;
+mod parts;
+mod preflight;
+mod publish;
+mod resume;
+mod rights;
+mod sniff;
+mod verify;

@@ -1,0 +1,13 @@
+//! Rows go into the table that was planned, or nowhere; what others do meanwhile is found, and nobody is
+//! kept waiting without bound.
+
+mod crowded;
+mod identity;
+mod keep_old;
+mod one_target;
+mod same_table;
+mod slots;
+mod statistics;
+mod unavailable;
+mod waits;
+mod writers;

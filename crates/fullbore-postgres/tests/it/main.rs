@@ -1,0 +1,5 @@
+//! The destination against real servers.
+
+mod connection;
+mod ledger_is_read;
+mod replace;

@@ -1,0 +1,5 @@
+//! What preflight measures with, on this machine.
+
+mod disk;
+mod net;
+mod wan;
