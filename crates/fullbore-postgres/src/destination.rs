@@ -204,6 +204,10 @@ impl Postgres {
             let run_id = &ledger.run_id;
             let marked = locks::settle(&mut session, Some(run_id));
             marked.map_err(|error| locks::not_marked(&mut session, error, run_id))?;
+            // Whoever has gone on with the run before the mark could not see it.
+            if runs::is_anothers(&mut session, ledger) {
+                return Err(ledger.taken_over());
+            }
         }
         Ok(session)
     }

@@ -290,6 +290,18 @@ fn next_attempt(
     let host = quote_literal(&host())?;
     let pid = std::process::id();
     let is_ours = is_ours(last)?;
+    if last.is_some() {
+        let rows = rows(
+            session,
+            &format!("SELECT {is_ours} AS is_ours FROM {schema}.runs WHERE run = {run}"),
+        )?;
+        match rows.first() {
+            Some(row) if row.flag("is_ours") => {}
+            Some(_) => return Ok(Next::Anothers),
+            None => return Ok(Next::Unknown),
+        }
+    }
+    locks::end_sessions(session, run_id);
     session.execute(&format!("BEGIN; SET LOCAL lock_timeout = '{LAST_PIECES_S}s'"))?;
     let taken = (|| {
         let rows = rows(
@@ -311,6 +323,10 @@ fn next_attempt(
         let _ = session.execute("ROLLBACK");
     })?;
     let Some(row) = rows.first() else { return Ok(Next::Unknown) };
+    if row.flag("is_ours") {
+        // One that came in between is marked by now, or will find that the run is not its own.
+        locks::end_sessions(session, run_id);
+    }
     match (row.state("state"), row.number("attempt")) {
         _ if !row.flag("is_ours") => Ok(Next::Anothers),
         (Ok(state), Ok(attempt)) => Ok(Next::Begun(state, attempt)),
@@ -322,7 +338,6 @@ fn next_attempt(
 /// whatever end, or has taken it back.
 pub fn attempt(session: &mut Session, ledger: &Ledger) -> Result<Standing> {
     let last = (ledger.begun() == Begun::Yes).then(|| ledger.attempt());
-    locks::end_sessions(session, &ledger.run_id);
     let found =
         next_attempt(session, &ledger.schema, &ledger.run_id, last, "").map_err(|error| {
             failed_while(error, "waiting for the last pieces of an earlier attempt")
@@ -409,17 +424,6 @@ pub fn begin_abort(
     if !exists(session, schema)? {
         return Ok(None);
     }
-    if attempt.is_some() {
-        let run = quote_literal(run_id).map_err(failed)?;
-        let is_ours = is_ours(attempt).map_err(failed)?;
-        let ours = session
-            .query(&format!("SELECT FROM {schema}.runs WHERE run = {run} AND {is_ours}"))
-            .map_err(failed)?;
-        if ours.is_empty() {
-            return Ok(None);
-        }
-    }
-    locks::end_sessions(session, run_id);
     let change =
         ", state = CASE WHEN state IN ('preparing', 'loading') THEN 'aborting' ELSE state END";
     let found = next_attempt(session, schema, run_id, attempt, change)
@@ -433,7 +437,6 @@ pub fn begin_abort(
 /// Waits until no transaction of a piece of a run that has not shown its rows is left, and lets none come
 /// any more.
 pub(super) fn fence(session: &mut Session, schema: &str, run_id: &str) -> Result<()> {
-    locks::end_sessions(session, run_id);
     let found = next_attempt(session, schema, run_id, None, "")
         .map_err(|error| failed_while(error, "waiting for the last pieces of the run"))?;
     match found {

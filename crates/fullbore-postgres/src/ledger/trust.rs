@@ -128,7 +128,7 @@ impl Trusted {
         schema: &str,
     ) -> Result<Option<Distrust>, ConnectionError> {
         let sql = IDENTITY.replace("{schema}", &quote_literal(schema)?);
-        let it = session.query(&sql)?.first().and_then(|row| row.get("it").map(str::to_owned));
+        let it = rows(session, &sql)?.first().map(|row| row.told("it").for_people().to_owned());
         let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if it.as_ref().is_some_and(|it| known().contains(it)) {
             return Ok(None);
