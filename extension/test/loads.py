@@ -54,14 +54,24 @@ def assert_equal(session: Connection, direct: str, copied: str) -> None:
         assert session.query(missing) == []
 
 
+CHECKERS = ("amcheck", "pg_visibility")
+
+
+def make_checkers(session: Connection) -> set[str]:
+    """The server's own checkers, those of them that it has."""
+    available = session.query("SELECT name FROM pg_available_extensions")
+    there = {name for (name,) in available if name in CHECKERS}
+    for name in there:
+        session.query(f"CREATE EXTENSION IF NOT EXISTS {name}")
+    return there
+
+
 def assert_sound(session: Connection, table: str, frozen: bool = False) -> None:
     """What the server's own checkers say of the table."""
-    available = {name for (name,) in session.query("SELECT name FROM pg_available_extensions")}
-    if "amcheck" in available:
-        session.query("CREATE EXTENSION IF NOT EXISTS amcheck")
+    there = make_checkers(session)
+    if "amcheck" in there:
         assert session.query(f"SELECT * FROM verify_heapam('{table}')") == []
-    if "pg_visibility" in available:
-        session.query("CREATE EXTENSION IF NOT EXISTS pg_visibility")
+    if "pg_visibility" in there:
         assert session.query(f"SELECT * FROM pg_check_visible('{table}')") == []
         assert session.query(f"SELECT * FROM pg_check_frozen('{table}')") == []
         if frozen:

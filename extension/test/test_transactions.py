@@ -243,7 +243,10 @@ def test_another_user(any_session: Connection) -> None:
     """No right, the right without the table, the table without the right, both."""
     session = any_session
     session.query("DROP ROLE IF EXISTS loader; CREATE ROLE loader LOGIN")
-    session.query(f"GRANT CREATE ON SCHEMA public TO loader; CREATE TABLE t {SHAPE}")
+    session.query(
+        "DO $$ BEGIN EXECUTE format('GRANT ALL ON SCHEMA %I TO loader', current_schema); END $$;"
+        f" CREATE TABLE t {SHAPE}"
+    )
     other = Connection(session.socket_dir, session.database, "loader")
     with pytest.raises(ServerError) as caught:
         descriptor(other, "t")
