@@ -92,8 +92,8 @@ def shimmed(request: pytest.FixtureRequest) -> Iterator[tuple[Server, Shim]]:
 
 
 _number = 0
-_shared: set[Path] = set()
-SHARED = "shared"
+# The database that a server's tests share, by the server's folder.
+_shared: dict[Path, str] = {}
 
 
 def _next(kind: str) -> str:
@@ -118,23 +118,19 @@ def own_schema(server: Server) -> Iterator[Connection]:
     """A session in a schema of its own: a tenth of the time that a database takes. Other sessions
     of the same test, too, find its tables without naming it."""
     if server.folder not in _shared:
-        first = Connection(server.socket_dir)
-        first.query(f"CREATE DATABASE {SHARED}")
-        first.close()
-        first = Connection(server.socket_dir, SHARED)
-        first.query("CREATE EXTENSION fullbore")
+        first = fresh(server)
         make_checkers(first)
         first.close()
-        _shared.add(server.folder)
-    name = _next("schema")
-    connection = Connection(server.socket_dir, SHARED)
+        _shared[server.folder] = first.database
+    name, database = _next("schema"), _shared[server.folder]
+    connection = Connection(server.socket_dir, database)
     connection.query(
-        f"CREATE SCHEMA {name}; ALTER DATABASE {SHARED} SET search_path = {name}, public;"
+        f"CREATE SCHEMA {name}; ALTER DATABASE {database} SET search_path = {name}, public;"
         f" SET search_path = {name}, public; SET timezone = 'UTC'"
     )
     yield connection
     connection.close()
-    last = Connection(server.socket_dir, SHARED)
+    last = Connection(server.socket_dir, database)
     last.query(f"DROP SCHEMA {name} CASCADE")
     last.close()
 

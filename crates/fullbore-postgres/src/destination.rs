@@ -71,6 +71,7 @@ pub struct Postgres {
     pub(crate) sifted: AtomicBool,
     /// The backend of the session that holds the targets against other runs.
     pub(crate) holder: AtomicI32,
+    /// Ledgers that were looked at.
     pub(crate) trusted: Trusted,
     /// What the run proves of its rows.
     pub(crate) verification: verify::State,

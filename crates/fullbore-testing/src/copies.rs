@@ -26,17 +26,30 @@ pub fn of_debian(version: &str) -> io::Result<Option<PathBuf>> {
         return Ok(None);
     };
     let servers = checkout().join(".cache/servers");
-    let name = format!("debian{version}-{:x}-{:x}", found.mtime(), found.len());
-    let copy = servers.join(&name);
-    if !copy.is_dir() {
-        let unfinished = servers.join(format!("{name}.unfinished.{}", process::id()));
-        make(version, &unfinished)?;
-        // Another process may have been quicker.
-        if fs::rename(&unfinished, &copy).is_err() && copy.is_dir() {
-            fs::remove_dir_all(&unfinished)?;
-        }
-    }
+    let copy = servers.join(format!("debian{version}-{:x}-{:x}", found.mtime(), found.len()));
+    make_once(&copy, |unfinished| make(version, unfinished))?;
     Ok(Some(copy.join(programs)))
+}
+
+/// Makes a folder that is not there beside its place and renames it, so that it is whole or absent;
+/// another process may do the same.
+pub(crate) fn make_once<E: From<io::Error>>(
+    folder: &Path,
+    make: impl FnOnce(&Path) -> Result<(), E>,
+) -> Result<(), E> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = folder.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    let unfinished = folder.with_extension(format!("unfinished.{}", process::id()));
+    make(&unfinished)?;
+    // Another process may have been quicker.
+    if fs::rename(&unfinished, folder).is_err() && folder.is_dir() {
+        fs::remove_dir_all(&unfinished)?;
+    }
+    Ok(())
 }
 
 fn make(version: &str, folder: &Path) -> io::Result<()> {

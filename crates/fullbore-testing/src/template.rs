@@ -5,11 +5,12 @@ use std::error::Error;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::{self, Command};
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use fullbore_postgres::server::{Cluster, InitOptions};
 
+use crate::copies::make_once;
 use crate::servers::{TestServer, checkout};
 
 /// Makes a cluster's data folder as [`Cluster::init`] does.
@@ -27,23 +28,18 @@ pub fn init(
         if options.data_checksums { "checksums" } else { "plain" },
         cluster.run_as().uid(),
     );
-    let templates = checkout().join(".cache/clusters");
-    let template = templates.join(&name);
+    let template = checkout().join(".cache/clusters").join(name);
     let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    if !template.is_dir() {
+    make_once(&template, |unfinished| {
         // Made where the server's user may go, and kept where it need not.
         cluster.init(options)?;
-        fs::create_dir_all(&templates)?;
-        let unfinished = templates.join(format!("{name}.unfinished.{}", process::id()));
-        copy(&cluster.data_dir, &unfinished)?;
-        // Another process may have been quicker.
-        if fs::rename(&unfinished, &template).is_err() {
-            fs::remove_dir_all(&unfinished)?;
-        }
-        return Ok(());
-    }
+        copy(&cluster.data_dir, unfinished)
+    })?;
     drop(guard);
-    copy(&template, &cluster.data_dir)
+    match cluster.is_initialized() {
+        true => Ok(()),
+        false => copy(&template, &cluster.data_dir),
+    }
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), Box<dyn Error>> {

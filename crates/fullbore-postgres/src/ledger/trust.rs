@@ -5,7 +5,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use fullbore_core::error::{Error, Result};
+use fullbore_core::error::Result;
 
 use super::read::rows;
 use crate::connection::{ConnectionError, Session, quote_literal};
@@ -142,10 +142,7 @@ impl Trusted {
 
     /// As [`check`].
     pub fn check(&self, session: &mut Session, schema: &str) -> Result<()> {
-        match self.obstacle(session, schema).map_err(failed)? {
-            None => Ok(()),
-            Some(distrust) => Err(refused(distrust)),
-        }
+        refuse_any(self.obstacle(session, schema))
     }
 }
 
@@ -173,12 +170,12 @@ pub fn obstacle(session: &mut Session, schema: &str) -> Result<Option<Distrust>,
 
 /// Refuses a ledger in a schema, by its bare name, that could run somebody's code.
 pub fn check(session: &mut Session, schema: &str) -> Result<()> {
-    match obstacle(session, schema).map_err(failed)? {
-        None => Ok(()),
-        Some(distrust) => Err(refused(distrust)),
-    }
+    refuse_any(obstacle(session, schema))
 }
 
-fn refused(Distrust { reason, hint }: Distrust) -> Error {
-    refuse(reason, hint)
+fn refuse_any(found: Result<Option<Distrust>, ConnectionError>) -> Result<()> {
+    match found.map_err(failed)? {
+        None => Ok(()),
+        Some(Distrust { reason, hint }) => Err(refuse(reason, hint)),
+    }
 }

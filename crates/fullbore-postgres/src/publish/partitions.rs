@@ -270,7 +270,7 @@ pub fn show(
         .map_err(|error| failed_while(error, &format!("locking {}", target.name())))?;
     postgres.planned(table).check(session)?;
     let relation = current(session, target)?;
-    let is_hidden = hidden::is_any_given(session).map_err(failed)?;
+    let may_be_given = hidden::is_any_given(session).map_err(failed)?;
     for (piece, name) in loaded {
         let KeyBounds { lower, upper, .. } = bounds(piece);
         let (lower, upper) = (end_sql(&relation, lower)?, end_sql(&relation, upper)?);
@@ -295,7 +295,7 @@ pub fn show(
              DROP CONSTRAINT IF EXISTS {PARENTS_CHECK}"
         );
         session.execute(&drop).map_err(failed)?;
-        if is_hidden {
+        if may_be_given {
             session.execute(&hidden::reveal(&name.to_string()).map_err(failed)?).map_err(failed)?;
         }
         if let Some(vacated) = vacated {

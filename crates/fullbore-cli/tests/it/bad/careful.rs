@@ -242,7 +242,7 @@ fn a_plain_append_is_resumed_with_a_limit() {
         let file = files.write("lines.csv", text(&lines));
         let args = ["--header", "none", "--streams", "1", "--json"];
         let output = files.load(&database, &file, "ours", &args);
-        assert_eq!(output.code, common::refused::STOPPED, "{}", output.stderr);
+        assert_eq!(output.code, common::codes::STOPPED, "{}", output.stderr);
         assert!(output.stderr.contains("\"positive\""), "{}", output.stderr);
         let said: serde_json::Value = serde_json::from_str(&output.stdout).expect("JSON");
         let run = said["run_id"].as_str().expect("a run").to_owned();

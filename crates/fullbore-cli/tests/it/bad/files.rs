@@ -1,7 +1,8 @@
 //! Files that are empty, unreadable, damaged, or change under the load; headers that do not fit.
 
 use crate::common;
-use crate::common::bad::{FAILED, REFUSED, refused, with};
+use crate::common::bad::{refused, with};
+use crate::common::codes::{FAILED, REFUSED};
 use crate::common::held::{Held, end_of};
 use crate::common::{Files, assert_no_leftovers};
 use fullbore_testing::{TestServer, shared_or_skip};

@@ -2,7 +2,8 @@
 
 use crate::common;
 use crate::common::Files;
-use crate::common::bad::{FAILED, REJECTS, rejects, with};
+use crate::common::bad::{REJECTS, rejects, with};
+use crate::common::codes::FAILED;
 use fullbore_testing::{TestServer, shared_or_skip};
 
 #[test]
@@ -128,7 +129,7 @@ fn fields_that_are_too_long_in_a_stream() {
     });
     let beyond = ["--header", "none", "--max-field-bytes", "2000000000"];
     with("a int, b text", "1,x\n", &beyond, |output, _, _| {
-        assert_eq!(output.code, common::bad::REFUSED, "{}", output.stderr);
+        assert_eq!(output.code, common::codes::REFUSED, "{}", output.stderr);
         assert!(output.stderr.contains("COPY's own limit"), "{}", output.stderr);
     });
 }

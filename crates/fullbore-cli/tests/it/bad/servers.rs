@@ -2,12 +2,10 @@
 //! nowhere.
 
 use crate::common::Files;
-use crate::common::bad::{FAILED, REFUSED};
+use crate::common::codes::{FAILED, REFUSED, STOPPED};
 use crate::common::held::{Held, end_of, session, wait_for};
 use fullbore_postgres::connection::{ConnectionOptions, Environment, Session};
 use fullbore_testing::{TestServer, start_or_skip};
-
-const STOPPED: i32 = 4;
 
 #[test]
 fn servers_that_can_not_be_reached() {

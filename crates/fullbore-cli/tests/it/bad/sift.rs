@@ -1,12 +1,12 @@
 //! Rows that break a unique or a foreign key: of those that share a key the first in the order of files
 //! and lines stays, the others are rejected with file, line and key; whatever piece they were in.
 
+use crate::common::codes::STOPPED;
 use std::collections::HashSet;
 
 use crate::common;
 use crate::common::refused::{
-    Line, REJECTS, SERVERS, STOPPED, WAYS, assert_rejects, forget_rejects, fresh, loads,
-    make_plain, text,
+    Line, REJECTS, SERVERS, WAYS, assert_rejects, forget_rejects, fresh, loads, make_plain, text,
 };
 use crate::common::{Files, assert_no_leftovers, assert_same};
 use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_skip};

@@ -1,7 +1,7 @@
 //! Targets that refuse: missing, no table, no permission, constraints, key ranges, publications;
 //! and names that a careless statement would break on.
 
-use crate::common::bad::{FAILED, REFUSED};
+use crate::common::codes::{FAILED, REFUSED};
 use crate::common::{Files, assert_no_leftovers};
 use fullbore_testing::{TestServer, shared_or_skip};
 

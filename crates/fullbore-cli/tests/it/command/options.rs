@@ -2,9 +2,8 @@
 //! wrong place are not said again; a run's server is found again by its id.
 
 use crate::common::Files;
+use crate::common::codes::REFUSED;
 use fullbore_testing::{Output, TestCluster, TestServer, fullbore_command, output_of, skip};
-
-const REFUSED: i32 = 2;
 
 /// Refused with these words, and without what is secret.
 fn assert_refused(output: &Output, words: &[&str]) {

@@ -2,10 +2,10 @@
 //! refuse, for the same reason and before a row moves; what none refuses is loaded.
 
 use crate::common::Files;
+use crate::common::codes::REFUSED;
 use fullbore_testing::{Output, TestDatabase, TestServer, shared_or_skip};
 
 const LOADED: i32 = 0;
-const REFUSED: i32 = 2;
 
 /// Two files that most jobs load; both fit `SHOP`.
 const ORDERS: &str = "id,customer,amount\n1,Ann,10.50\n2,Bob,20.25\n";

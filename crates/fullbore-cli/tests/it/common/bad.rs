@@ -1,11 +1,10 @@
 //! What the tests of bad input share: a load of bad text, and what must come of it.
 
+use crate::common::codes::{FAILED, REFUSED};
 use fullbore_testing::{Output, TestDatabase, TestServer, shared_or_skip};
 
 use super::{Files, assert_no_leftovers};
 
-pub const REFUSED: i32 = 2;
-pub const FAILED: i32 = 1;
 pub const REJECTS: i32 = 3;
 
 /// Loads `text` into a fresh table of `columns` and hands everything to `check`.

@@ -1,6 +1,7 @@
 //! What the command's tests share: a folder of input files, and a load into a database.
 
 pub mod bad;
+pub mod codes;
 pub mod held;
 pub mod moments;
 pub mod parquets;

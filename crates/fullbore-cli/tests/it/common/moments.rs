@@ -164,6 +164,22 @@ impl Files {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().expect("fullbore starts")
     }
+
+    /// Starts a load and kills it at a moment, where nobody stops from then on.
+    pub fn kill_load_at(
+        &self,
+        database: &TestDatabase<'_>,
+        moment: Moment,
+        file: &str,
+        table: &str,
+        more: &[&str],
+    ) {
+        let mut gate = Gate::at(database, moment);
+        let child = self.start_load(database.url(), file, table, more);
+        gate.wait();
+        kill(child);
+        gate.open(database);
+    }
 }
 
 /// Kills a load as `kill -9` does.

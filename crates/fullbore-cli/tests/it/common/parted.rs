@@ -3,8 +3,6 @@
 use crate::common::assert_no_leftovers;
 use fullbore_testing::{TestDatabase, TestServer};
 
-pub const REFUSED: i32 = 2;
-pub const FAILED: i32 = 1;
 pub const SERVERS: [TestServer; 2] = [TestServer::Embedded18, TestServer::Pg14];
 pub const PARTITIONS: [&str; 6] =
     ["--format", "csv", "--header", "none", "--publish", "partitions"];

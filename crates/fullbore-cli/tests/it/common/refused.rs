@@ -5,7 +5,6 @@ use fullbore_testing::{Output, TestCluster, TestDatabase, TestServer};
 use super::{Files, assert_no_leftovers, assert_same};
 
 pub const REJECTS: i32 = 3;
-pub const STOPPED: i32 = 4;
 
 /// The oldest and the newest way of judging rows: by savepoints, and by skipping.
 pub const SERVERS: [TestServer; 2] = [TestServer::Embedded18, TestServer::Debian15];

@@ -1,9 +1,8 @@
 //! Which method is chosen, that the plan says so and why, and what `--method direct` refuses.
 
 use crate::common::Files;
+use crate::common::codes::REFUSED;
 use fullbore_testing::{TestDatabase, TestServer, extended_or_skip};
-
-const REFUSED: i32 = 2;
 
 /// What the plan says of the method.
 fn planned(database: &TestDatabase<'_>, files: &Files, file: &str, more: &[&str]) -> String {

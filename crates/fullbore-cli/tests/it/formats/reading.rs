@@ -1,11 +1,10 @@
 //! A run reads its text in one way from its first row to its last, whoever goes on with it: what day
 //! `03/04/2026` is, and what hour a time without a zone, depends on the session.
 
+use crate::common::codes::REFUSED;
 use crate::common::moments::{Gate, Moment, assert_loaded, kill, ledger};
 use crate::common::{Files, assert_same};
 use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
-
-const REFUSED: i32 = 2;
 
 const COLUMNS: &str = "k int, d date, at timestamptz, v text";
 

@@ -6,6 +6,7 @@ mod other_target;
 mod taken_back;
 mod unheard;
 
+use crate::common::codes::REFUSED;
 use crate::common::held::{end_of, session};
 use crate::common::moments::{Gate, Moment, assert_loaded};
 use crate::common::parted::{PARTITIONS, SERVERS, partitioned, plain, rows};
@@ -13,7 +14,6 @@ use crate::common::{Files, assert_no_leftovers, assert_same};
 use fullbore_testing::pooler::Pooler;
 use fullbore_testing::{TestServer, extended_or_skip, shared_or_skip, skip};
 
-const REFUSED: i32 = 2;
 const NO_HEADER: [&str; 2] = ["--header", "none"];
 
 #[test]

@@ -1,10 +1,10 @@
 //! `--resume` where the job was done before, but not for this table.
 
+use crate::common::codes::REFUSED;
 use crate::common::moments::assert_loaded;
 use crate::common::{Files, assert_no_leftovers};
 use fullbore_testing::{Output, TestDatabase, TestServer, shared_or_skip};
 
-const REFUSED: i32 = 2;
 const ARGS: [&str; 4] = ["--header", "none", "--no-analyze", "--resume"];
 
 fn args<'a>(more: &[&'a str]) -> Vec<&'a str> {

@@ -1,5 +1,6 @@
 //! Runs that are taken back: they stay so, and what belongs to others stays too.
 
+use crate::common::codes::STOPPED;
 use std::process::Child;
 
 use crate::common::held::{end_of, session, wait_for};
@@ -8,8 +9,6 @@ use crate::common::ways::{REPLACE, prepared};
 use crate::common::{Files, assert_no_leftovers};
 use fullbore_postgres::connection::Session;
 use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
-
-const STOPPED: i32 = 4;
 
 #[test]
 fn an_aborted_run_does_not_come_back_to_life() {

@@ -56,11 +56,7 @@ fn a_target_that_was_set_unlogged_or_logged_is_another_one() {
     for (change, back) in [("UNLOGGED", "LOGGED"), ("LOGGED", "UNLOGGED")] {
         APPEND.make(&database);
         database.psql(&format!("ALTER TABLE append SET {back}"));
-        let mut gate = Gate::at(&database, Moment::PieceBegins(1));
-        let child = files.start_load(database.url(), &file, "append", &APPEND.args());
-        gate.wait();
-        common::moments::kill(child);
-        gate.open(&database);
+        files.kill_load_at(&database, Moment::PieceBegins(1), &file, "append", &APPEND.args());
         database.psql(&format!("ALTER TABLE append SET {change}"));
         let refused = files.load(&database, &file, "append", &APPEND.resume_args());
         assert_eq!(refused.code, 2, "{}", refused.stderr);

@@ -1,10 +1,10 @@
 //! Partitions whose ranges are given: by the job, or by partitions that the target has already.
 
 use crate::common;
+use crate::common::codes::REFUSED;
 use crate::common::{Files, assert_no_leftovers, assert_same, checksum};
 use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
 
-const REFUSED: i32 = 2;
 const SERVERS: [TestServer; 2] = [TestServer::Embedded18, TestServer::Pg14];
 const PARTITIONS: [&str; 6] = ["--format", "csv", "--header", "none", "--publish", "partitions"];
 

@@ -1,7 +1,8 @@
 //! What partitions that are loaded before they are attached would pass by, or would take away.
 
+use crate::common::codes::REFUSED;
 use crate::common::held::{end_of, session, wait_for};
-use crate::common::parted::{PARTITIONS, REFUSED, SERVERS, assert_refused, partitioned, rows};
+use crate::common::parted::{PARTITIONS, SERVERS, assert_refused, partitioned, rows};
 use crate::common::{Files, assert_no_leftovers};
 use fullbore_testing::{TestServer, shared_or_skip};
 

@@ -1,6 +1,7 @@
 //! Keys of partitions: of every type, as the server stores them, and those of which no range is known.
 
-use crate::common::parted::{PARTITIONS, REFUSED, SERVERS};
+use crate::common::codes::REFUSED;
+use crate::common::parted::{PARTITIONS, SERVERS};
 use crate::common::{Files, assert_no_leftovers, assert_same};
 use fullbore_testing::{TestServer, shared_or_skip};
 

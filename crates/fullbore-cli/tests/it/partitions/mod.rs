@@ -7,9 +7,9 @@ mod keys;
 mod parquet;
 
 use crate::common;
+use crate::common::codes::{FAILED, REFUSED};
 use crate::common::parted::{
-    FAILED, PARTITIONS, REFUSED, SERVERS, assert_refused, count_partitions, partitioned, plain,
-    rows,
+    PARTITIONS, SERVERS, assert_refused, count_partitions, partitioned, plain, rows,
 };
 use crate::common::{Files, assert_no_leftovers, assert_same};
 use fullbore_testing::{TestServer, shared_or_skip};

@@ -1,10 +1,9 @@
 //! Parquet files that become partitions: row groups by their statistics, or by their keys.
 
+use crate::common::codes::REFUSED;
 use std::sync::Arc;
 
-use crate::common::parted::{
-    REFUSED, SERVERS, assert_refused, count_partitions, partitioned, plain,
-};
+use crate::common::parted::{SERVERS, assert_refused, count_partitions, partitioned, plain};
 use crate::common::{Files, assert_no_leftovers, assert_same};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use fullbore_testing::{TestServer, shared_or_skip};

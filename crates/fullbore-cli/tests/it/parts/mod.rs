@@ -2,6 +2,7 @@
 
 mod agree;
 
+use crate::common::codes::{FAILED, REFUSED, STOPPED};
 use std::process::Child;
 
 use crate::common::held::{end_of, session};
@@ -9,9 +10,6 @@ use crate::common::moments::{Gate, Moment, assert_loaded, kill};
 use crate::common::{Files, assert_no_leftovers, assert_same};
 use fullbore_testing::{Output, TestDatabase, TestServer, extended_or_skip, shared_or_skip};
 
-const REFUSED: i32 = 2;
-const STOPPED: i32 = 4;
-const FAILED: i32 = 1;
 const HOSTS: usize = 3;
 
 /// Hosts with a file each, of three pieces, one after the other in the order of the key; and a table

@@ -1,12 +1,11 @@
 //! `--keep-old`: the table that was replaced is kept, and `runs undo` puts it back as it was.
 
 use crate::common;
+use crate::common::codes::REFUSED;
 use crate::common::held::end_of;
 use crate::common::moments::{Gate, Moment};
 use crate::common::{Files, assert_no_leftovers};
 use fullbore_testing::{TestCluster, TestDatabase, TestServer, extended_or_skip, shared_or_skip};
-
-const REFUSED: i32 = 2;
 
 fn make(database: &TestDatabase<'_>) {
     database.psql(

@@ -1,13 +1,12 @@
 //! A `replace` and an `append` of ours on one target exclude each other; two appends don't.
 
+use crate::common::codes::REFUSED;
 use fullbore_testing::{TestServer, shared_or_skip};
 
 use crate::common::held::{end_of, session, wait_for};
 use crate::common::moments::{Gate, Moment, assert_loaded};
 use crate::common::ways::{APPEND, ATOMIC, REPLACE, Way, prepared};
 use crate::common::{Files, assert_same, checksum};
-
-const REFUSED: i32 = 2;
 
 /// The way of another job into the same table.
 fn args(way: &Way, more: &[&'static str]) -> Vec<&'static str> {

@@ -1,5 +1,6 @@
 //! Rows that are appended go into the table that was planned, whatever its name stands for by now.
 
+use crate::common::codes::{REFUSED, STOPPED};
 use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
 
 use crate::common;
@@ -7,9 +8,6 @@ use crate::common::held::{Held, end_of, session, wait_for};
 use crate::common::moments::{Gate, Moment, assert_loaded};
 use crate::common::ways::{APPEND, ATOMIC, PARTITIONS, REPLACE, Way, prepared};
 use crate::common::{Files, assert_no_leftovers, assert_same};
-
-const STOPPED: i32 = 4;
-const REFUSED: i32 = 2;
 
 const SWAPPED: &str = "ALTER TABLE append RENAME TO append_old;
     CREATE TABLE append (LIKE append_old INCLUDING ALL)";

@@ -1,6 +1,7 @@
 //! Locks that others hold are waited for in bounded attempts, between which readers pass, and whoever is in
 //! the way is named.
 
+use crate::common::codes::STOPPED;
 use std::io::{BufRead, BufReader};
 use std::process::Child;
 
@@ -11,8 +12,6 @@ use crate::common::held::{Held, session};
 use crate::common::moments::assert_loaded;
 use crate::common::ways::{ATOMIC, PARTITIONS, REPLACE, Way, prepared};
 use crate::common::{Files, assert_no_leftovers, assert_same};
-
-const STOPPED: i32 = 4;
 
 /// A load whose words are read as they come.
 pub struct Load {

@@ -1,16 +1,15 @@
 //! Rows that others commit to a table while its replacement is loaded are found before the swap, exactly; or
 //! their writers are kept out.
 
+use crate::common::codes::STOPPED;
 use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
 
 use super::waits::Load;
 use crate::common;
 use crate::common::held::{end_of, session, wait_for};
-use crate::common::moments::{Gate, Moment, assert_loaded, kill};
+use crate::common::moments::{Gate, Moment, assert_loaded};
 use crate::common::ways::{REPLACE, prepared};
 use crate::common::{Files, assert_same};
-
-const STOPPED: i32 = 4;
 
 /// The replaced table with some rows, which are there long before the run.
 fn made(database: &TestDatabase<'_>) {
@@ -129,11 +128,7 @@ fn rows_written_between_a_kill_and_the_resume_are_found() {
     let files = Files::new();
     let file = prepared(&database, &files);
     made(&database);
-    let mut gate = Gate::at(&database, Moment::PieceBegins(1));
-    let child = files.start_load(database.url(), &file, "replaced", &REPLACE.args());
-    gate.wait();
-    kill(child);
-    gate.open(&database);
+    files.kill_load_at(&database, Moment::PieceBegins(1), &file, "replaced", &REPLACE.args());
     database.psql("INSERT INTO replaced VALUES (-1, 1, 'late')");
     let output = files.load(&database, &file, "replaced", &REPLACE.resume_args());
     assert_eq!(output.code, STOPPED, "{}", output.stderr);

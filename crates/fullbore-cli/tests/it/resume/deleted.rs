@@ -4,7 +4,7 @@ use fullbore_testing::{TestServer, shared_or_skip};
 
 use super::{REFUSED, STOPPED};
 use crate::common::Files;
-use crate::common::moments::{Gate, Moment, assert_loaded, kill};
+use crate::common::moments::{Moment, assert_loaded};
 use crate::common::ways::{APPEND, prepared};
 
 const CONTENT: &str = "SELECT count(*), coalesce(sum(k), 0) FROM append";
@@ -19,11 +19,7 @@ fn abort_deletes_the_rows_of_the_run_and_no_others() {
         APPEND.make(&database);
         database.psql("INSERT INTO append SELECT -k, 0, 'before' FROM generate_series(1, 1000) k");
         let before = database.psql(CONTENT);
-        let mut gate = Gate::at(&database, Moment::PieceBegins(2));
-        let child = files.start_load(database.url(), &file, "append", &APPEND.args());
-        gate.wait();
-        kill(child);
-        gate.open(&database);
+        files.kill_load_at(&database, Moment::PieceBegins(2), &file, "append", &APPEND.args());
         assert_ne!(database.psql(CONTENT), before);
         // A row that somebody has updated is no longer told: nothing goes then.
         database.psql("UPDATE append SET n = 7 WHERE k = 3");
@@ -54,11 +50,7 @@ fn without_the_option_nothing_is_removed_and_it_says_so() {
     let files = Files::new();
     let file = prepared(&database, &files);
     APPEND.make(&database);
-    let mut gate = Gate::at(&database, Moment::PieceBegins(1));
-    let child = files.start_load(database.url(), &file, "append", &APPEND.args());
-    gate.wait();
-    kill(child);
-    gate.open(&database);
+    files.kill_load_at(&database, Moment::PieceBegins(1), &file, "append", &APPEND.args());
     let rows = database.psql("SELECT count(*) FROM append");
     let aborted = files.fullbore(&["runs", "abort", "last"]);
     assert_eq!(aborted.code, STOPPED, "{}", aborted.stderr);

@@ -1,7 +1,6 @@
 //! Connections that are lost and servers that crash under a load: the run goes on by itself, and what
 //! it loads is what COPY loads.
 
-use crate::common;
 use crate::common::held::{end_of, session};
 use crate::common::moments::{Gate, Moment, assert_loaded, ledger};
 use crate::common::ways::{APPEND, ATOMIC, PARTITIONS, PARTITIONS_DIRECT, REPLACE, Way, prepared};
@@ -185,11 +184,7 @@ fn compressed_files_are_gone_on_with_from_what_is_missing() {
         assert_whole(&database, &APPEND);
         // And by another process.
         APPEND.make(&database);
-        let mut gate = Gate::at(&database, Moment::PieceBegins(2));
-        let child = files.start_load(database.url(), &file, "append", &args);
-        gate.wait();
-        common::moments::kill(child);
-        gate.open(&database);
+        files.kill_load_at(&database, Moment::PieceBegins(2), &file, "append", &args);
         assert!(database.psql("SELECT count(*) > 0 FROM append").starts_with('t'));
         args.push("--resume");
         assert_loaded(&files.load(&database, &file, "append", &args));
@@ -213,11 +208,7 @@ fn rejects_of_committed_pieces_are_not_forgotten() {
     REPLACE.make(&database);
     let mut args = REPLACE.args();
     args.extend(["--max-rejects", "3"]);
-    let mut gate = Gate::at(&database, Moment::PieceBegins(2));
-    let child = files.start_load(database.url(), &file, "replaced", &args);
-    gate.wait();
-    common::moments::kill(child);
-    gate.open(&database);
+    files.kill_load_at(&database, Moment::PieceBegins(2), &file, "replaced", &args);
     let output = files.fullbore(&["runs", "resume", "last"]);
     assert_eq!(output.code, 3, "{}", output.stderr);
     assert_eq!(database.psql("SELECT count(*) FROM replaced"), "24997");

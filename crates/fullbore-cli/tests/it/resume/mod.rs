@@ -11,16 +11,14 @@ mod spelling;
 mod told;
 
 use crate::common;
+use crate::common::codes::{REFUSED, STOPPED};
 use crate::common::held::end_of;
-use crate::common::moments::{Gate, Moment, assert_loaded, kill, ledger, signal};
+use crate::common::moments::{Gate, Moment, assert_loaded, ledger, signal};
 use crate::common::ways::{
     APPEND, ATOMIC, PARTITIONS, PARTITIONS_DIRECT, REPLACE, REPLACE_DIRECT, Way, prepared,
 };
 use crate::common::{Files, assert_no_leftovers, assert_same};
 use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_skip};
-
-const STOPPED: i32 = 4;
-const REFUSED: i32 = 2;
 
 /// Pieces that the big file is cut into, by one session's load.
 const PIECES: usize = 3;
@@ -29,11 +27,7 @@ const PIECES: usize = 3;
 fn kill_and_resume(database: &TestDatabase<'_>, files: &Files, file: &str, way: &Way, at: Moment) {
     println!("{} killed at {at:?}", way.name);
     way.make(database);
-    let mut gate = Gate::at(database, at);
-    let child = files.start_load(database.url(), file, way.name, &way.args());
-    gate.wait();
-    kill(child);
-    gate.open(database);
+    files.kill_load_at(database, at, file, way.name, &way.args());
     let output = files.load(database, file, way.name, &way.resume_args());
     assert_loaded(&output);
     assert_same(database, way.name, "plain");
@@ -132,11 +126,7 @@ fn committed_pieces_are_not_repeated() {
     let files = Files::new();
     let file = prepared(&database, &files);
     PARTITIONS.make(&database);
-    let mut gate = Gate::at(&database, Moment::PieceBegins(2));
-    let child = files.start_load(database.url(), &file, "parted", &PARTITIONS.args());
-    gate.wait();
-    kill(child);
-    gate.open(&database);
+    files.kill_load_at(&database, Moment::PieceBegins(2), &file, "parted", &PARTITIONS.args());
     assert_eq!(ledger(&database, "parted"), "loading|2");
     let before = database.psql("SELECT string_agg(piece || ' ' || xid_from, ',' ORDER BY xid_from) FROM fullbore_ledger.pieces JOIN fullbore_ledger.runs USING (run) WHERE state = 'loading'");
     // By its id, from another folder, with other options of speed.
@@ -264,11 +254,7 @@ fn a_changed_source_or_target_is_refused_with_what_changed() {
     let files = Files::new();
     let file = prepared(&database, &files);
     REPLACE.make(&database);
-    let mut gate = Gate::at(&database, Moment::PieceBegins(1));
-    let child = files.start_load(database.url(), &file, "replaced", &REPLACE.args());
-    gate.wait();
-    kill(child);
-    gate.open(&database);
+    files.kill_load_at(&database, Moment::PieceBegins(1), &file, "replaced", &REPLACE.args());
     let refused = |words: &str| {
         let output = files.load(&database, &file, "replaced", &REPLACE.resume_args());
         assert_eq!(output.code, REFUSED, "{}", output.stderr);
@@ -323,11 +309,7 @@ fn an_abort_leaves_no_trace() {
     for way in [&REPLACE, &PARTITIONS, &ATOMIC, &APPEND] {
         way.make(&database);
         let before = database.psql("SELECT count(*) FROM pg_class");
-        let mut gate = Gate::at(&database, Moment::PieceBegins(2));
-        let child = files.start_load(database.url(), &file, way.name, &way.args());
-        gate.wait();
-        kill(child);
-        gate.open(&database);
+        files.kill_load_at(&database, Moment::PieceBegins(2), &file, way.name, &way.args());
         let aborted = files.fullbore(&["runs", "abort", "last"]);
         let kept = way.name == "append";
         assert_eq!(aborted.code, if kept { STOPPED } else { 0 }, "{}", aborted.stderr);

@@ -9,11 +9,7 @@ use crate::common::{Files, assert_no_leftovers, assert_same};
 
 /// A load that was killed with one piece of three committed.
 fn killed(database: &TestDatabase<'_>, files: &Files, file: &str, more: &[&str]) {
-    let mut gate = Gate::at(database, Moment::PieceBegins(1));
-    let child = files.start_load(database.url(), file, "append", &args(more));
-    gate.wait();
-    kill(child);
-    gate.open(database);
+    files.kill_load_at(database, Moment::PieceBegins(1), file, "append", &args(more));
 }
 
 fn args<'a>(more: &[&'a str]) -> Vec<&'a str> {

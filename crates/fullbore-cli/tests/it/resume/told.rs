@@ -18,11 +18,7 @@ fn a_row_of_the_ledger_that_was_deleted_does_not_double_the_rows() {
     let files = Files::new();
     let file = prepared(&database, &files);
     database.psql("CREATE TABLE append (k bigint, n int, v text)");
-    let mut gate = Gate::at(&database, Moment::PieceBegins(1));
-    let child = files.start_load(database.url(), &file, "append", &APPEND.args());
-    gate.wait();
-    kill(child);
-    gate.open(&database);
+    files.kill_load_at(&database, Moment::PieceBegins(1), &file, "append", &APPEND.args());
     let rows = database.psql("SELECT count(*) FROM append");
     database.psql("DELETE FROM fullbore_ledger.runs WHERE state = 'loading'");
     for table in ["append", "public.append"] {

@@ -5,7 +5,7 @@ use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_ski
 use super::LEDGER;
 use crate::common::Files;
 use crate::common::held::session;
-use crate::common::moments::{Gate, Moment, assert_loaded, kill, ledger};
+use crate::common::moments::{Moment, assert_loaded, ledger};
 use crate::common::ways::{APPEND, prepared};
 
 const NO_HEADER: [&str; 2] = ["--header", "none"];
@@ -141,11 +141,7 @@ fn a_ledger_in_the_extensions_schema_is_moved_and_its_runs_go_on() {
     let files = Files::new();
     let file = prepared(&database, &files);
     APPEND.make(&database);
-    let mut gate = Gate::at(&database, Moment::PieceBegins(1));
-    let child = files.start_load(database.url(), &file, APPEND.name, &APPEND.args());
-    gate.wait();
-    kill(child);
-    gate.open(&database);
+    files.kill_load_at(&database, Moment::PieceBegins(1), &file, APPEND.name, &APPEND.args());
     // As earlier versions made it.
     let loader = format!("loader_{}", database.name());
     database.psql(&format!(

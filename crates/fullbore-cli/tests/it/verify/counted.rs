@@ -1,18 +1,16 @@
 //! Rows that were committed and are gone again before the run ends: `--verify quick` counts them where
 //! they should be.
 
+use crate::common::codes::{FAILED, STOPPED};
 use fullbore_testing::{TestServer, shared_or_skip};
 
 use crate::common::held::{end_of, wait_for};
-use crate::common::moments::{Gate, Moment, assert_loaded, kill};
+use crate::common::moments::{Gate, Moment, assert_loaded};
 use crate::common::ways::{APPEND, ATOMIC, PARTITIONS, REPLACE, prepared};
 use crate::common::{Files, assert_no_leftovers, assert_same};
 
 const UNCHANGED: &str = "row counts match (25,000 rows, 3 pieces), and no row was deleted since, by the server's statistics";
 const COUNTED: &str = "row counts match (25,000 rows, 3 pieces), counted in the table";
-
-const FAILED: i32 = 1;
-const STOPPED: i32 = 4;
 
 #[test]
 fn a_target_that_was_truncated_meanwhile_is_not_verified() {
@@ -51,11 +49,7 @@ fn a_staging_table_that_lacks_rows_after_a_kill_is_not_shown() {
     for way in [&REPLACE, &ATOMIC, &PARTITIONS] {
         for change in ["TRUNCATE %s", "DELETE FROM %s WHERE k %% 2 = 0"] {
             way.make(&database);
-            let mut gate = Gate::at(&database, Moment::PieceBegins(2));
-            let child = files.start_load(database.url(), &file, way.name, &way.args());
-            gate.wait();
-            kill(child);
-            gate.open(&database);
+            files.kill_load_at(&database, Moment::PieceBegins(2), &file, way.name, &way.args());
             database.psql(&format!(
                 "DO $$ DECLARE t regclass; BEGIN
                     SELECT oid INTO STRICT t FROM pg_class

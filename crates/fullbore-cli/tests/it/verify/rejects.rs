@@ -1,15 +1,14 @@
 //! Full verification of loads that reject rows for what the table asks of them: those that pass are
 //! compared, whatever judged the others, and what happens to the table later is found.
 
+use crate::common::codes::REFUSED;
 use std::collections::HashSet;
 
-use crate::common::moments::{Gate, Moment, kill};
+use crate::common::moments::Moment;
 use crate::common::refused::{Line, REJECTS, SERVERS, WAYS, Way, fresh, loads, make_plain, text};
 use crate::common::{Files, assert_same, packed};
 use fullbore_testing::{Output, TestDatabase, extended_or_skip, shared_or_skip};
 use serde_json::Value;
-
-const REFUSED: i32 = 2;
 
 const COLUMNS: &str = "k bigint NOT NULL, n int NOT NULL CONSTRAINT positive CHECK (n > 0),
     price numeric(10,2), s text";
@@ -320,11 +319,7 @@ fn a_run_that_was_gone_on_with_is_sifted() {
             let mut args = vec!["--header", "none", "--format", "csv", "--publish", publish];
             args.extend(["--method", "copy", "--verify", "full", "--lineage", LINEAGE]);
             args.extend(["--max-rejects", "10%", "--streams", "1"]);
-            let mut gate = Gate::at(&database, Moment::PieceBegins(2));
-            let child = files.start_load(database.url(), &file, "ours", &args);
-            gate.wait();
-            kill(child);
-            gate.open(&database);
+            files.kill_load_at(&database, Moment::PieceBegins(2), &file, "ours", &args);
             let resumed = files.fullbore(&["runs", "resume", "last"]);
             assert_eq!(resumed.code, REJECTS, "{}", resumed.stderr);
             assert!(resumed.stderr.contains("without 240 sifted rows"), "{}", resumed.stderr);

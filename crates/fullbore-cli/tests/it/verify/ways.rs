@@ -1,14 +1,11 @@
 //! Verification over the ways that a load can go: stopped and resumed, from packed files and Parquet,
 //! into tables whose triggers and rules do as they like.
 
+use crate::common::codes::{FAILED, REFUSED, STOPPED};
 use crate::common::moments::{Gate, Moment, assert_loaded, kill};
 use crate::common::ways::{APPEND, ATOMIC, PARTITIONS, REPLACE, prepared};
 use crate::common::{Files, assert_no_leftovers, assert_same, packed};
 use fullbore_testing::{TestServer, shared_or_skip};
-
-const FAILED: i32 = 1;
-const REFUSED: i32 = 2;
-const STOPPED: i32 = 4;
 
 #[test]
 fn sums_of_earlier_attempts_count() {
@@ -45,11 +42,7 @@ fn pieces_without_sums_are_not_taken_for_verified() {
     let files = Files::new();
     let file = prepared(&database, &files);
     REPLACE.make(&database);
-    let mut gate = Gate::at(&database, Moment::PieceBegins(1));
-    let child = files.start_load(database.url(), &file, "replaced", &REPLACE.args());
-    gate.wait();
-    kill(child);
-    gate.open(&database);
+    files.kill_load_at(&database, Moment::PieceBegins(1), &file, "replaced", &REPLACE.args());
     let resumed = files.fullbore(&["runs", "resume", "last", "--verify", "full"]);
     assert_eq!(resumed.code, STOPPED, "{}", resumed.stderr);
     assert!(resumed.stderr.contains("committed without checksums"), "{}", resumed.stderr);
@@ -93,11 +86,7 @@ fn rows_of_savepoints_that_nobody_noted_are_not_called_missing() {
     // Valid, and written as only the server reads it.
     let file = files.write("odd.csv", text.replace("\n7,", "\n 7,"));
     APPEND.make(&database);
-    let mut gate = Gate::at(&database, Moment::PieceBegins(1));
-    let child = files.start_load(database.url(), &file, "append", &APPEND.args());
-    gate.wait();
-    kill(child);
-    gate.open(&database);
+    files.kill_load_at(&database, Moment::PieceBegins(1), &file, "append", &APPEND.args());
     let resumed = files.fullbore(&["runs", "resume", "last", "--verify", "full"]);
     assert_eq!(resumed.code, STOPPED, "{}", resumed.stderr);
     assert_loaded(&files.fullbore(&["runs", "resume", "last", "--verify", "quick"]));

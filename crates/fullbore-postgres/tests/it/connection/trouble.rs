@@ -2,20 +2,10 @@
 
 use std::time::Duration;
 
-use fullbore_postgres::connection::{ConnectionError, ConnectionOptions, Environment, Session};
+use fullbore_postgres::connection::{ConnectionError, Session};
 use fullbore_testing::{TestServer, shared_or_skip, start_or_skip};
 
-fn options(url: &str) -> ConnectionOptions {
-    ConnectionOptions::resolve(Some(url), &Environment::empty()).unwrap()
-}
-
-fn connect(url: &str) -> Session {
-    Session::connect(&options(url)).unwrap()
-}
-
-fn value(session: &mut Session, sql: &str) -> String {
-    session.query(sql).unwrap()[0].get(0).unwrap().to_owned()
-}
+use super::{connect, options, value};
 
 #[test]
 fn cancelling() {
