@@ -95,6 +95,11 @@ impl Target {
         self.relation.literal(column, value)
     }
 
+    /// Whether its rows can be seen as each piece is committed.
+    pub fn is_plain_append(&self) -> bool {
+        self.publish == Publish::Append && !self.atomic
+    }
+
     /// Whether the table that its pieces fill is emptied by a crash of the server.
     pub fn fills_unlogged(&self) -> bool {
         match self.publish {

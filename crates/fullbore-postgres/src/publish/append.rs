@@ -8,7 +8,7 @@ use fullbore_core::plan::Plan;
 use super::{hidden, ours};
 use crate::catalog::Column;
 use crate::connection::session::path::OF_ROLE;
-use crate::connection::{Session, quote_identifier};
+use crate::connection::{QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
 use crate::publish::locking::LockWait;
@@ -38,18 +38,26 @@ pub fn prepare(session: &mut Session, plan: &Plan, table: usize, target: &Target
     Ok(())
 }
 
-/// Locks the target as the INSERT will, where the role may: of a table whose columns alone it was granted,
+/// Whether the partitions of a table are locked with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Partitions {
+    Too,
+    Not,
+}
+
+/// Locks a table as an INSERT will, where the role may: of a table whose columns alone it was granted,
 /// and of a foreign one, the INSERT itself is the first to lock it.
-fn lock(session: &mut Session, target: &Target) -> Result<()> {
-    let (oid, name) = (target.relation.oid, target.name());
+pub fn lock(session: &mut Session, name: &QualifiedName, partitions: Partitions) -> Result<()> {
+    let literal = quote_literal(&name.to_string()).map_err(failed)?;
     let may = format!(
         "SELECT relkind IN ('r', 'p') AND has_table_privilege(oid, 'INSERT') AS may
-           FROM pg_class WHERE oid = {oid}"
+           FROM pg_class WHERE oid = to_regclass({literal})"
     );
     let rows = session.query(&may).map_err(failed)?;
     if rows.first().and_then(|row| row.get("may")) == Some("t") {
+        let only = if partitions == Partitions::Too { "" } else { "ONLY " };
         session
-            .execute(&format!("LOCK TABLE ONLY {name} IN ROW EXCLUSIVE MODE"))
+            .execute(&format!("LOCK TABLE {only}{name} IN ROW EXCLUSIVE MODE"))
             .map_err(|error| failed_while(error, &format!("appending to {name}")))?;
     }
     Ok(())
@@ -65,7 +73,7 @@ pub fn show(
 ) -> Result<u64> {
     let target = &postgres.targets()[table];
     let planned = postgres.planned(table);
-    lock(session, target)?;
+    lock(session, target.name(), Partitions::Not)?;
     planned.check(session)?;
     // Rows may have to wait for others' rows of the same key: that is no lock of the table.
     session.execute("SET LOCAL lock_timeout = 0").map_err(failed)?;

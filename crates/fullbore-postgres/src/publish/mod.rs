@@ -240,6 +240,9 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
         phases.push(Phase { name: name.into(), seconds: began.elapsed().as_secs_f64() });
         Ok(())
     };
+    if !is_published {
+        counted::note_files(postgres)?;
+    }
     if plan.verify == Verify::Full && !is_published {
         // Before indexes are built in vain.
         timed("verify", &mut || staged::verify(postgres, plan, committed))?;
@@ -337,6 +340,9 @@ fn show(
         let staged = its.map(|piece| piece.rows).sum();
         kept_out += append::show(postgres, session, plan, table, staged)?;
         staged::verify_shown(postgres, session, plan, table, committed)?;
+    }
+    for (table, _) in targets().filter(|(_, target)| target.is_plain_append()) {
+        counted::hold(postgres, session, plan, table, committed)?;
     }
     replace::locks::take(postgres, session, plan, is_sure)?;
     for (table, target) in targets() {

@@ -35,6 +35,15 @@ impl Planned {
         self.0.oid
     }
 
+    pub fn name(&self) -> &QualifiedName {
+        &self.0.name
+    }
+
+    /// The name that the table has now, which may be another one; an error where it is gone.
+    pub fn name_now(&self, session: &mut Session) -> Result<QualifiedName> {
+        name_of(session, self.0.oid).map_err(failed)?.ok_or_else(|| self.changed(session))
+    }
+
     /// The condition, in SQL, that the name stands for this table, unchanged.
     pub fn condition(&self) -> Result<String> {
         let Relation { oid, name, signature, .. } = &self.0;

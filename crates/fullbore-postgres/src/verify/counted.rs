@@ -25,6 +25,7 @@ use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::ledger::read::numbers;
 use crate::ledger::{locks, pieces, runs};
+use crate::publish::append;
 
 /// Pages that are worth a query of their own.
 const PAGES_MIN: u64 = 8192;
@@ -123,7 +124,8 @@ pub fn count(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Resul
         match target.publish {
             _ if its().next().is_none() => {}
             Publish::Append if !target.atomic => {
-                match gained(postgres, plan, table, rows, may_ask)? {
+                let mut session = postgres.usable_control()?;
+                match gained(postgres, &mut session, plan, table, rows, may_ask)? {
                     Gained::All => counted.rows += rows,
                     Gained::Unchanged => counted.rows_unchanged += rows,
                     Gained::NotKnown(why) => {
@@ -273,6 +275,7 @@ enum Gained {
 /// the server's statistics may be asked and say enough.
 fn gained(
     postgres: &Postgres,
+    session: &mut Session,
     plan: &Plan,
     table: usize,
     expected: u64,
@@ -284,14 +287,13 @@ fn gained(
     let Some(ledger) = postgres.ledger() else {
         return not_counted("without a ledger its new rows can't be told from others");
     };
-    let mut session = postgres.usable_control()?;
-    let found = runs::find(&mut session, &ledger.schema, &runs::Which::Run(&ledger.run_id))?;
+    let found = runs::find(session, &ledger.schema, &runs::Which::Run(&ledger.run_id))?;
     let run = found.into_iter().next();
     let before = run.and_then(|run| run.tables.into_iter().nth(table)).and_then(|t| t.before);
     let Some(before) = before else {
         return not_counted("its size before the load is not known");
     };
-    let leaves = leaves(&mut session, postgres.planned(table).oid()).map_err(failed)?;
+    let leaves = leaves(session, postgres.planned(table).oid()).map_err(failed)?;
     if may_ask && is_unchanged(&before, &leaves) {
         return Ok(Gained::Unchanged);
     }
@@ -304,8 +306,8 @@ fn gained(
     if leaves.iter().any(|leaf| leaf.is_filtered) {
         return not_counted("row security hides rows of it from this role");
     }
-    let transactions = pieces::transactions(&mut session, &ledger.schema, &ledger.run_id, table)?;
-    let mut its = Its::of(&mut session, &transactions)?;
+    let transactions = pieces::transactions(session, &ledger.schema, &ledger.run_id, table)?;
+    let mut its = Its::of(session, &transactions)?;
     let (mut gained, mut old) = (0, 0);
     let mut starts = Vec::new();
     for leaf in &leaves {
@@ -320,7 +322,7 @@ fn gained(
     for (leaf, start) in
         leaves.iter().zip(&starts).filter(|(leaf, start)| leaf.now.blocks > **start)
     {
-        its.look(&mut session, leaf, &format!("ctid >= '({start},0)'::tid"))?;
+        its.look(session, leaf, &format!("ctid >= '({start},0)'::tid"))?;
     }
     if its.exact == expected {
         return Ok(Gained::All);
@@ -334,19 +336,19 @@ fn gained(
         ));
     }
     for (leaf, start) in leaves.iter().zip(&starts).filter(|(_, start)| **start > 0) {
-        its.look(&mut session, leaf, &format!("ctid < '({start},0)'::tid"))?;
+        its.look(session, leaf, &format!("ctid < '({start},0)'::tid"))?;
     }
     if its.exact == expected {
         return Ok(Gained::All);
     }
     // Rows that subtransactions wrote have numbers that nobody has noted.
     for leaf in &leaves {
-        its.look_within(&mut session, leaf)?;
+        its.look_within(session, leaf)?;
     }
     if its.within.is_none_or(|within| within >= expected) {
         return not_counted("some rows were written by transactions whose numbers are not known");
     }
-    if may_change_rows(&mut session, target).map_err(failed)? {
+    if may_change_rows(session, target).map_err(failed)? {
         return not_counted("its triggers or rules may have changed rows");
     }
     let run = &plan.run_id;
@@ -361,6 +363,49 @@ fn gained(
         )),
         kind: DestinationFailure::Differs,
     })
+}
+
+/// Notes in which files the rows of tables are that were appended to, before they are verified.
+pub fn note_files(postgres: &Postgres) -> Result<()> {
+    let mut session = postgres.usable_control()?;
+    for (table, target) in postgres.targets().iter().enumerate() {
+        if target.is_plain_append()
+            && let Some(files) = extents(&mut session, postgres.planned(table).oid())?
+        {
+            postgres.verification.set_seen(table, files);
+        }
+    }
+    Ok(())
+}
+
+/// Holds a table that was appended to as it is until the open transaction ends, and counts its rows once
+/// more where since [`note_files`] it was truncated or written anew.
+pub fn hold(
+    postgres: &Postgres,
+    session: &mut Session,
+    plan: &Plan,
+    table: usize,
+    committed: &[Committed],
+) -> Result<()> {
+    let its = committed.iter().filter(|piece| piece.table == table);
+    let rows = its.map(|piece| piece.rows).sum();
+    let Some(seen) = postgres.verification.seen(table).filter(|_| rows > 0) else { return Ok(()) };
+    let planned = postgres.planned(table);
+    // Its name may have passed to another table.
+    let name = planned.name_now(session)?;
+    append::lock(session, &name, append::Partitions::Too)?;
+    let now = leaves(session, planned.oid()).map_err(failed)?;
+    let is_there = |then: &Extent| {
+        now.iter().any(|leaf| (leaf.now.oid, leaf.now.file) == (then.oid, then.file))
+    };
+    if seen.iter().all(is_there) {
+        return Ok(());
+    }
+    if let Gained::NotKnown(why) = gained(postgres, session, plan, table, rows, false)? {
+        let why = format!("{}: it was written anew as it was verified, and {why}", planned.name());
+        postgres.verification.add_not_counted(why);
+    }
+    Ok(())
 }
 
 /// Whether nothing was taken from a table and its partitions since the run began: they are the same, in

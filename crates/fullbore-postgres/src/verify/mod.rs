@@ -79,6 +79,8 @@ pub struct State {
     rows_kept_out: AtomicU64,
     compared: Mutex<Compared>,
     counted: Mutex<counted::Counted>,
+    /// The files that hold the rows of a table that was appended to, from before they were verified.
+    seen: Mutex<BTreeMap<usize, Vec<counted::Extent>>>,
     /// The files of tables that this process has truncated itself.
     files: Mutex<BTreeMap<QualifiedName, u32>>,
 }
@@ -110,6 +112,21 @@ impl State {
 
     pub(super) fn set_counted(&self, counted: counted::Counted) {
         *self.counted.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = counted;
+    }
+
+    fn add_not_counted(&self, why: String) {
+        let mut counted = self.counted.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if !counted.not_counted.contains(&why) {
+            counted.not_counted.push(why);
+        }
+    }
+
+    fn set_seen(&self, table: usize, files: Vec<counted::Extent>) {
+        self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(table, files);
+    }
+
+    fn seen(&self, table: usize) -> Option<Vec<counted::Extent>> {
+        self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get(&table).cloned()
     }
 
     /// Notes the file that a table has since the run itself truncated it.

@@ -1,13 +1,15 @@
 //! Loads that stand still at their first row, or wait for more, so that a test can do something
 //! meanwhile.
 
-use std::process::{Child, Stdio};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStderr, Stdio};
 use std::time::{Duration, Instant};
 
 use fullbore_postgres::connection::{ConnectionOptions, Environment, Session};
-use fullbore_testing::{Output, fullbore_command};
+use fullbore_testing::{Output, TestDatabase, fullbore_command};
 
 use super::Files;
+use super::ways::Way;
 
 /// Asks until the answer is as wished.
 pub fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
@@ -105,5 +107,51 @@ pub fn end_of(child: Child) -> Output {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// A load whose words are read as they come.
+pub struct Load {
+    child: Child,
+    said: BufReader<ChildStderr>,
+    all: String,
+}
+
+impl Load {
+    pub fn begin(
+        database: &TestDatabase<'_>,
+        files: &Files,
+        file: &str,
+        way: &Way,
+        more: &[&str],
+    ) -> Self {
+        let mut args = way.args();
+        args.extend(more);
+        Self::of(files.start_load(database.url(), file, way.name, &args))
+    }
+
+    pub fn of(mut child: Child) -> Self {
+        let said = BufReader::new(child.stderr.take().expect("piped"));
+        Self { child, said, all: String::new() }
+    }
+
+    /// Returns once it says so; fails if it ends before.
+    pub fn wait_for(&mut self, words: &str) -> String {
+        loop {
+            let mut line = String::new();
+            let read = self.said.read_line(&mut line).expect("read");
+            assert!(read > 0, "it never said {words:?}, but: {}", self.all);
+            self.all += &line;
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
+    /// Its exit code, and all that it said.
+    pub fn end(mut self) -> (i32, String) {
+        self.said.read_to_string(&mut self.all).expect("read");
+        let status = self.child.wait().expect("it ends");
+        (status.code().unwrap_or(-1), self.all)
     }
 }

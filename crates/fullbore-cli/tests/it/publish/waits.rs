@@ -2,62 +2,13 @@
 //! the way is named.
 
 use crate::common::codes::STOPPED;
-use std::io::{BufRead, BufReader};
-use std::process::Child;
-
 use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
 
 use crate::common;
-use crate::common::held::{Held, session};
+use crate::common::held::{Held, Load, session};
 use crate::common::moments::assert_loaded;
-use crate::common::ways::{ATOMIC, PARTITIONS, REPLACE, Way, prepared};
+use crate::common::ways::{ATOMIC, PARTITIONS, REPLACE, prepared};
 use crate::common::{Files, assert_no_leftovers, assert_same};
-
-/// A load whose words are read as they come.
-pub struct Load {
-    child: Child,
-    said: BufReader<std::process::ChildStderr>,
-    all: String,
-}
-
-impl Load {
-    pub fn begin(
-        database: &TestDatabase<'_>,
-        files: &Files,
-        file: &str,
-        way: &Way,
-        more: &[&str],
-    ) -> Self {
-        let mut args = way.args();
-        args.extend(more);
-        Self::of(files.start_load(database.url(), file, way.name, &args))
-    }
-
-    pub fn of(mut child: Child) -> Self {
-        let said = BufReader::new(child.stderr.take().expect("piped"));
-        Self { child, said, all: String::new() }
-    }
-
-    /// Returns once it says so; fails if it ends before.
-    pub fn wait_for(&mut self, words: &str) -> String {
-        loop {
-            let mut line = String::new();
-            let read = self.said.read_line(&mut line).expect("read");
-            assert!(read > 0, "it never said {words:?}, but: {}", self.all);
-            self.all += &line;
-            if line.contains(words) {
-                return line;
-            }
-        }
-    }
-
-    /// Its exit code, and all that it said.
-    pub fn end(mut self) -> (i32, String) {
-        std::io::Read::read_to_string(&mut self.said, &mut self.all).expect("read");
-        let status = self.child.wait().expect("it ends");
-        (status.code().unwrap_or(-1), self.all)
-    }
-}
 
 /// A transaction that has read a table and stays open, of a client with a name.
 fn reader(database: &TestDatabase<'_>, table: &str) -> Held {

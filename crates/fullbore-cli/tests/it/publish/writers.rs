@@ -4,8 +4,8 @@
 use crate::common::codes::STOPPED;
 use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
 
-use super::waits::Load;
 use crate::common;
+use crate::common::held::Load;
 use crate::common::held::{end_of, session, wait_for};
 use crate::common::moments::{Gate, Moment, assert_loaded};
 use crate::common::ways::{REPLACE, prepared};

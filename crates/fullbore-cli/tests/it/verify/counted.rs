@@ -4,9 +4,9 @@
 use crate::common::codes::{FAILED, STOPPED};
 use fullbore_testing::{TestServer, shared_or_skip};
 
-use crate::common::held::{end_of, wait_for};
+use crate::common::held::{Held, Load, end_of, session, wait_for};
 use crate::common::moments::{Gate, Moment, assert_loaded};
-use crate::common::ways::{APPEND, ATOMIC, PARTITIONS, REPLACE, prepared};
+use crate::common::ways::{APPEND, ATOMIC, PARTITIONS, REPLACE, Way, prepared};
 use crate::common::{Files, assert_no_leftovers, assert_same};
 
 const UNCHANGED: &str = "row counts match (25,000 rows, 3 pieces), and no row was deleted since, by the server's statistics";
@@ -36,6 +36,66 @@ fn a_target_that_was_truncated_meanwhile_is_not_verified() {
             assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
         }
         assert!(!output.stderr.contains("verified"), "{}", output.stderr);
+        assert_eq!(files.fullbore(&["runs", "abort", "last"]).code, STOPPED);
+    }
+}
+
+/// A TRUNCATE that comes while the run is called published waits, and finds a run that is published.
+#[test]
+fn nobody_truncates_a_target_while_its_run_is_called_published() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = prepared(&database, &files);
+    APPEND.make(&database);
+    let mut gate = Gate::at(&database, Moment::Publishes);
+    let child = files.start_load(database.url(), &file, "append", &APPEND.args());
+    gate.wait();
+    let mut other = session(database.url());
+    other.execute("SET statement_timeout = '1s'").expect("set");
+    let truncated = other.execute("TRUNCATE append");
+    assert!(truncated.is_err_and(|error| error.to_string().contains("timeout")));
+    gate.open(&database);
+    assert_loaded(&end_of(child));
+    assert_same(&database, "append", "plain");
+}
+
+/// Another table's lock is waited for, and meanwhile rows go that were verified before.
+#[test]
+fn what_goes_between_the_counting_and_the_end_is_missed() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    prepared(&database, &files);
+    let table = |way: &Way, publish: &str| {
+        let name = way.name;
+        format!(
+            "[[table]]\nname = \"{name}\"\nsources = [\"big.csv\"]\nheader = \"none\"\n\
+             publish = \"{publish}\"\n"
+        )
+    };
+    let job = table(&APPEND, "append") + &table(&REPLACE, "replace");
+    let job = files.write("job.toml", format!("lock_timeout = \"300ms\"\n{job}"));
+    for change in ["TRUNCATE append", "VACUUM FULL append"] {
+        APPEND.make(&database);
+        REPLACE.make(&database);
+        let reader = Held::begin(database.url(), "SELECT FROM replaced");
+        let args =
+            ["load", &job, "--to", database.url(), "--method", "copy", "--if-loaded", "again"];
+        let mut load = Load::of(files.start(&args));
+        load.wait_for("waits for a lock");
+        database.psql(change);
+        reader.release();
+        let (code, said) = load.end();
+        if change.starts_with("VACUUM") {
+            assert_eq!(code, 0, "{said}");
+            assert_same(&database, "append", "plain");
+            assert_same(&database, "replaced", "plain");
+            continue;
+        }
+        assert_eq!(code, STOPPED, "{said}");
+        assert!(said.contains("holds 0 of the 25000 rows"), "{said}");
+        assert_eq!(database.psql("SELECT count(*) FROM replaced"), "0");
         assert_eq!(files.fullbore(&["runs", "abort", "last"]).code, STOPPED);
     }
 }
