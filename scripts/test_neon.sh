@@ -33,6 +33,4 @@ fi
 
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu"
-export CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc
-cargo test --quiet --package fullbore-core --target "$target" \
-    --test it -- parser_equals_reference values_equal_reference wide_equals_one_by_one
+cargo test --quiet --package fullbore-parse --target "$target"

@@ -14,7 +14,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use fullbore_core::destination::Encoder;
 use fullbore_core::job::Codec;
-use fullbore_core::parse::types::{FieldType, ParseColumn, ParseShape};
+use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_postgres::direct::{ColumnDescriptor, Descriptor};
 use fullbore_postgres::encode_copy::{BinaryEncoder, SentColumn};
 use fullbore_postgres::encode_direct::{DirectEncoder, Layout};

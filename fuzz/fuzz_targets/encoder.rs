@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use fullbore_core::destination::Encoder;
-use fullbore_core::parse::Parser;
-use fullbore_core::parse::block::Block;
-use fullbore_core::parse::dialect::Dialect;
-use fullbore_core::parse::types::{FieldType, ParseColumn, ParseShape};
+use fullbore_parse::Parser;
+use fullbore_parse::block::Block;
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_postgres::encode_copy::{BinaryEncoder, SentColumn};
 use libfuzzer_sys::fuzz_target;
 

@@ -5,12 +5,12 @@
 #[path = "support/wide.rs"]
 mod wide;
 
-use fullbore_core::constants::BLOCK_PADDING;
-use fullbore_core::parse::block::Block;
-use fullbore_core::parse::floats::{float32, float64};
-use fullbore_core::parse::numbers::{self, Span};
-use fullbore_core::parse::numbers::{decimal64, decimal128, integer64};
-use fullbore_core::parse::wide::{Decimal, Integer, Integer32};
+use fullbore_parse::constants::BLOCK_PADDING;
+use fullbore_parse::block::Block;
+use fullbore_parse::floats::{float32, float64};
+use fullbore_parse::numbers::{self, Span};
+use fullbore_parse::numbers::{decimal64, decimal128, integer64};
+use fullbore_parse::wide::{Decimal, Integer, Integer32};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

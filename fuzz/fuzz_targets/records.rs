@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
-use fullbore_core::parse::Parser;
-use fullbore_core::parse::block::Block;
-use fullbore_core::parse::dialect::{Dialect, LineEnd};
-use fullbore_core::parse::reference::{Record, records};
-use fullbore_core::parse::types::{FieldType, ParseColumn, ParseShape};
-use fullbore_core::source::boundary::{QuoteState, advance, first_record_end, last_record_end};
+use fullbore_parse::Parser;
+use fullbore_parse::block::Block;
+use fullbore_parse::dialect::{Dialect, LineEnd};
+use fullbore_parse::reference::{Record, records};
+use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
+use fullbore_parse::boundary::{QuoteState, advance, first_record_end, last_record_end};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

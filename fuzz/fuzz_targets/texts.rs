@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use fullbore_core::parse::dialect::Dialect;
-use fullbore_core::parse::text::{Decoded, bytea, decode, uuid, write_copy_text};
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::text::{Decoded, bytea, decode, uuid, write_copy_text};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|field: &[u8]| {

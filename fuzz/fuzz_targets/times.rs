@@ -5,8 +5,8 @@
 #[path = "support/wide.rs"]
 mod wide;
 
-use fullbore_core::parse::temporal::{date, time, timestamp, timestamp_tz};
-use fullbore_core::parse::wide::{Date, Timestamp};
+use fullbore_parse::temporal::{date, time, timestamp, timestamp_tz};
+use fullbore_parse::wide::{Date, Timestamp};
 use libfuzzer_sys::fuzz_target;
 
 /// The calendar day of a day number, by walking.

@@ -8,7 +8,6 @@ use fullbore_core::constants::{MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
 use fullbore_core::destination::Lane;
 use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{Count, Job, Method, Publish, TableJob, Verify};
-use fullbore_core::parse::types::FieldType;
 use fullbore_core::plan::columns::{Shapes, match_columns};
 use fullbore_core::plan::header::settle;
 use fullbore_core::plan::lineage::Lineage;
@@ -17,6 +16,7 @@ use fullbore_core::plan::pieces::{STREAM_PIECE_BYTES, arrange, cut as cut_source
 use fullbore_core::plan::{Continuity, Plan, PlannedPiece, TablePlan};
 use fullbore_core::run_id::RunId;
 use fullbore_core::source::content::{Content, WHOLE_BYTES};
+use fullbore_parse::types::FieldType;
 use fullbore_postgres::connection::QualifiedName;
 use fullbore_postgres::direct::choice::{Choice, Wanted, choose};
 use fullbore_postgres::ledger::runs::LedgerRun;

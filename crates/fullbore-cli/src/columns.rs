@@ -6,8 +6,6 @@ use std::path::PathBuf;
 use fullbore_core::destination::TargetColumn;
 use fullbore_core::error::{Error, Result};
 use fullbore_core::job::TableJob;
-use fullbore_core::parse::dialect::Dialect;
-use fullbore_core::parse::types::FieldType;
 use fullbore_core::plan::Format;
 use fullbore_core::plan::infer::{
     InferredColumn, Sample, Spoilt, SpoiltBy, infer, infer_keys, null_options, type_option,
@@ -16,6 +14,8 @@ use fullbore_core::plan::infer::{
 use fullbore_core::plan::lineage;
 use fullbore_core::plan::look::Sources;
 use fullbore_core::source::parquet;
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::types::FieldType;
 use fullbore_postgres::connection::QualifiedName;
 use fullbore_postgres::schema::{self, NewColumn};
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{Publish, TableJob};
-use fullbore_core::parse::types::{FieldType, ParseShape};
 use fullbore_core::plan::keys::scan::KeyScanner;
 use fullbore_core::plan::keys::{Key, KeyColumn};
 use fullbore_core::plan::look::Sources;
@@ -15,6 +14,7 @@ use fullbore_core::plan::partitions::{Request, Slot};
 use fullbore_core::plan::pieces::piece_bytes;
 use fullbore_core::plan::{FileRange, KeyBounds, KeyEnd, KeyLimits, PieceInput, PlannedPiece};
 use fullbore_core::source::cast::judged_by_server;
+use fullbore_parse::types::{FieldType, ParseShape};
 use fullbore_postgres::connection::QualifiedName;
 use fullbore_postgres::publish::existing::ExistingPartition;
 use fullbore_postgres::{Postgres, Target};
@@ -341,7 +341,7 @@ const PATTERN_PARTITIONS_MAX: usize = 1_000;
 const MICROSECONDS_OF_A_DAY: Key = 86_400_000_000;
 
 fn is_moment(key: &KeyColumn) -> bool {
-    use fullbore_core::parse::types::FieldType::{Date, Timestamp, TimestampTz};
+    use fullbore_parse::types::FieldType::{Date, Timestamp, TimestampTz};
     matches!(key.field_type, Date | Timestamp | TimestampTz { .. })
 }
 

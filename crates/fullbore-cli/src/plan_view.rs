@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use fullbore_core::destination::Lane;
 use fullbore_core::job::{Method, OtherWriters, Publish, Verify};
-use fullbore_core::parse::dialect::{Dialect, Family, Header, LineEnd, Quotes, Ragged};
 use fullbore_core::plan::lineage::Says;
 use fullbore_core::plan::{FileRange, Format, KeyBounds, PieceInput, Plan, TablePlan};
+use fullbore_parse::dialect::{Dialect, Family, Header, LineEnd, Quotes, Ragged};
 
 use crate::words::{bytes, counted, grouped};
 

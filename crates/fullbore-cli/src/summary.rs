@@ -3,10 +3,10 @@
 use fullbore_core::ceilings::Achieved;
 use fullbore_core::diagnose::{Limit, Verdict};
 use fullbore_core::job::Verify;
-use fullbore_core::parse::Counts;
 use fullbore_core::plan::{Continuity, Plan};
 use fullbore_core::run::Outcome;
 use fullbore_core::run::verify::Verified;
+use fullbore_parse::Counts;
 use fullbore_postgres::ledger::runs::LedgerRun;
 use serde::Serialize;
 

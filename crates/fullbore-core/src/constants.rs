@@ -1,8 +1,7 @@
-//! Every queue, buffer and retry limit, in one place, with the relations between them asserted.
+//! Every queue, buffer and retry limit, in one place, with the relations between them asserted; those of
+//! parsing are in [`fullbore_parse::constants`].
 
-/// Bytes of text in one block: what one parser takes at a time. Small enough that the block, its
-/// index and its columns stay in a core's second-level cache (measured flat from 256 to 512 KiB).
-pub const BLOCK_BYTES: usize = 256 * 1024;
+use fullbore_parse::constants::BLOCK_BYTES;
 
 /// Reads in flight for one piece that is read past the page cache.
 pub const READ_DEPTH: u64 = 2;
@@ -16,25 +15,14 @@ pub const READ_ROOM_BYTES: usize = 16 << 10;
 /// After so many bytes it is looked again whether the page cache holds what comes.
 pub const READ_AHEAD_BYTES: u64 = 64 << 20;
 
-/// Readable bytes kept before and after a block's text, so that wide loads near either end stay
-/// inside the buffer.
-pub const BLOCK_PADDING: usize = 64;
-
 /// Largest field accepted unless `--max-field-bytes` says otherwise.
 pub const MAX_FIELD_BYTES_DEFAULT: usize = 64 << 20;
 
 /// COPY's own limit for one field.
 pub const MAX_FIELD_BYTES_LIMIT: usize = (1 << 30) - 1;
 
-/// No block grows over this, whatever a record may have: places in it are counted in 30 bits. The
-/// last line's end is added after it.
-pub const BLOCK_BYTES_LIMIT: usize = (1 << 30) - 2 * BLOCK_PADDING;
-
 /// Memory that unpacking one xz file may take: the highest of xz's own levels needs 65 MiB.
 pub const XZ_MEMORY_BYTES: u64 = 128 << 20;
-
-/// Records in one block where missing fields are padded: a short one may become a row of many columns.
-pub const PADDED_RECORDS_MAX: usize = 4096;
 
 /// Encoded blocks that may wait for one stream's session.
 pub const QUEUE_BLOCKS_PER_STREAM: usize = 4;
@@ -90,9 +78,6 @@ pub const CAREFUL_AFTER_PIECES: usize = 2;
 /// Times that rows may be sifted before the others are shown: a row that was taken out may have been
 /// what another one refers to.
 pub const SIFTS_MAX: u32 = 8;
-
-/// Bytes of a rejected value shown in its reason.
-pub const REJECT_VALUE_BYTES: usize = 200;
 
 /// Bytes sampled from each place of a file by the sniffer and by schema inference.
 pub const SAMPLE_BYTES: usize = 256 * 1024;
@@ -159,7 +144,6 @@ pub const BUFFER_BYTES_KEPT: usize = 4 << 20;
 const _: () = assert!(RETRY_PAUSE_FIRST_MS <= RETRY_PAUSE_MAX_MS);
 const _: () =
     assert!(PARQUET_UNIT_BYTES <= PARQUET_BATCH_BYTES && PAGES_BYTES_SHARED <= PAGES_BYTES_MAX);
-const _: () = assert!(BLOCK_BYTES >= 4096 && BLOCK_BYTES < BLOCK_BYTES_LIMIT);
 const _: () = assert!(BLOCK_BYTES.is_multiple_of(READ_ALIGNMENT) && READ_DEPTH > 0);
 const _: () = assert!(MAX_FIELD_BYTES_DEFAULT <= MAX_FIELD_BYTES_LIMIT);
 const _: () = assert!(PIECE_BYTES_LEAST <= PIECE_BYTES_MIN && PIECE_BYTES_MIN <= PIECE_BYTES_MAX);

@@ -12,10 +12,10 @@ use arrow_array::RecordBatch;
 use crate::error::{Error, Result};
 use crate::observe::Watch;
 use crate::observe::socket::SocketNow;
-use crate::parse::Counts;
-use crate::parse::types::FieldType;
 use crate::plan::{FileRange, Plan, PlannedPiece};
 use crate::sums::Sums;
+use fullbore_parse::Counts;
+use fullbore_parse::types::FieldType;
 
 /// A column of the target.
 #[derive(Debug, Clone)]

@@ -10,7 +10,6 @@ pub mod diagnose;
 pub mod error;
 pub mod job;
 pub mod observe;
-pub mod parse;
 pub mod plan;
 pub mod record;
 pub mod run;

@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use fullbore_core::constants::BLOCK_BYTES;
 use fullbore_core::destination::Encoder;
 use fullbore_core::job::Codec;
-use fullbore_core::parse::Parser;
-use fullbore_core::parse::block::Block;
-use fullbore_core::parse::dialect::Dialect;
-use fullbore_core::parse::types::{FieldType, ParseColumn, ParseShape};
+use fullbore_parse::Parser;
+use fullbore_parse::block::Block;
+use fullbore_parse::constants::BLOCK_BYTES;
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_postgres::direct::Descriptor;
 use fullbore_postgres::encode_copy::{BinaryEncoder, SentColumn};
 use fullbore_postgres::encode_direct::{DirectEncoder, Layout};

@@ -1,6 +1,6 @@
 //! The statement that makes a table: from inferred columns, or from a schema file.
 
-use fullbore_core::parse::types::FieldType;
+use fullbore_parse::types::FieldType;
 
 use crate::connection::{ConnectionError, QualifiedName, quote_identifier};
 use crate::types::own_with_schema;

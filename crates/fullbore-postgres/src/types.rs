@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fullbore_core::parse::types::{DECIMAL128_PRECISION_MAX, FieldType};
+use fullbore_parse::types::{DECIMAL128_PRECISION_MAX, FieldType};
 
 /// A column's type as the catalog tells it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

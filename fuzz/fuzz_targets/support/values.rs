@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::builder::FixedSizeBinaryBuilder;
 use arrow_array::types::*;
 use arrow_array::*;
-use fullbore_core::parse::types::FieldType;
+use fullbore_parse::types::FieldType;
 
 /// What a reader finds in a row.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,12 +2,12 @@
 
 use std::fmt::Debug;
 
-use fullbore_core::constants::BLOCK_PADDING;
-use fullbore_core::parse::block::Block;
-use fullbore_core::parse::dialect::Dialect;
-use fullbore_core::parse::index::{FieldIndex, Level};
-use fullbore_core::parse::numbers::Span;
-use fullbore_core::parse::wide::{self, Fields, Kernel, Pending};
+use fullbore_parse::constants::BLOCK_PADDING;
+use fullbore_parse::block::Block;
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::index::{FieldIndex, Level};
+use fullbore_parse::numbers::Span;
+use fullbore_parse::wide::{self, Fields, Kernel, Pending};
 
 /// A column of fields, one a line, of what numbers and times are written with.
 pub struct Column {

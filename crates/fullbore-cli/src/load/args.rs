@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fullbore_core::job::{
-    Codec, Count, DirectIo, FormatName, IfLoaded, LockTimeout, Method, PartSpec, PauseWhen,
-    Publish, RejectLimit, Verify,
+    Codec, Count, DirectIo, IfLoaded, LockTimeout, Method, PartSpec, PauseWhen, Publish,
+    RejectLimit, Verify,
 };
-use fullbore_core::parse::dialect::{Header, LineEnd, Quotes, Ragged};
+use fullbore_parse::dialect::FormatName;
+use fullbore_parse::dialect::{Header, LineEnd, Quotes, Ragged};
 
 use crate::args::output::{AnswerArgs, LogArgs, SilenceArgs};
 use crate::args::values::{

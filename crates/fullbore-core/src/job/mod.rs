@@ -15,7 +15,7 @@ pub use pause::PauseWhen;
 
 use serde::{Deserialize, Serialize};
 
-use crate::parse::dialect::{Header, LineEnd, Quotes, Ragged};
+use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
 
 /// What to load.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -301,20 +301,6 @@ impl Verify {
             Self::Full => "full",
         }
     }
-}
-
-/// The formats that can be named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FormatName {
-    Csv,
-    Tsv,
-    /// COPY's text format.
-    Text,
-    Tbl,
-    /// One JSON object a line.
-    Ndjson,
-    Parquet,
 }
 
 /// How many rows may be rejected.

@@ -9,11 +9,11 @@ use super::names::alike;
 use crate::destination::{Lane, TargetColumn};
 use crate::error::{Error, Result};
 use crate::job::TableJob;
-use crate::parse::dialect::{Header, Ragged};
-use crate::parse::json::{JsonFields, JsonKind};
-use crate::parse::types::{FieldType, ParseColumn, ParseShape};
 use crate::plan::Format;
 use crate::source::{cast, parquet};
+use fullbore_parse::dialect::{Header, Ragged};
+use fullbore_parse::json::{JsonFields, JsonKind};
+use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 
 /// The shapes of a table's records, typed and as text.
 pub struct Shapes {

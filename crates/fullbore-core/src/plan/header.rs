@@ -13,13 +13,13 @@ use super::names::{self, alike};
 use crate::destination::TargetColumn;
 use crate::error::{Error, Result};
 use crate::job::TableJob;
-use crate::parse::dialect::{Dialect, Header, Ragged};
-use crate::parse::types::FieldType;
 use crate::source::margins::{find_end, footer_start};
 use crate::source::sniff::frame::Trouble;
 use crate::source::sniff::header::Verdict;
 use crate::source::sniff::kind::Kind;
 use crate::source::sniff::outline::{Outline, text_of};
+use fullbore_parse::dialect::{Dialect, Header, Ragged};
+use fullbore_parse::types::FieldType;
 
 /// Decides of text files what their first line is, with the target's columns where there is one already,
 /// and notes it; finds where the records of each file begin, and what the fields are called.

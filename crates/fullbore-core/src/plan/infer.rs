@@ -11,14 +11,14 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::constants::{INFER_ODD_PERCENT_MAX, INFER_ODD_VALUES_FROM, SAMPLED_VALUE_SHOWN_BYTES};
-use crate::parse::dialect::Dialect;
-use crate::parse::guess::{gives_back, is_code};
-use crate::parse::json::{each_key, text_of};
-use crate::parse::types::FieldType;
 use crate::plan::look::json::each_line;
 use crate::source::sniff::cut::{Cuts, Style};
 use crate::source::sniff::kind::{Kind, is_null_word};
 use crate::source::sniff::samples::Samples;
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::guess::{gives_back, is_code};
+use fullbore_parse::json::{each_key, text_of};
+use fullbore_parse::types::FieldType;
 
 /// A column and the type it seems to have.
 #[derive(Debug, Clone)]

@@ -11,14 +11,14 @@ use arrow_schema::{Field, Schema};
 use crate::destination::{Lane, TargetColumn};
 use crate::error::{Error, Result};
 use crate::job::TableJob;
-use crate::parse::Parser;
-use crate::parse::block::Block;
-use crate::parse::dialect::Dialect;
-use crate::parse::guess::gives_back;
-use crate::parse::text::write_copy_text;
-use crate::parse::types::{FieldType, ParseColumn, ParseShape};
 use crate::plan::Format;
 use crate::plan::look::Sources;
+use fullbore_parse::Parser;
+use fullbore_parse::block::Block;
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::guess::gives_back;
+use fullbore_parse::text::write_copy_text;
+use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 
 /// What a column says of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

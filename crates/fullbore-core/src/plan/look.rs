@@ -10,8 +10,7 @@ pub mod json;
 use super::Format;
 use crate::constants::SAMPLE_BYTES;
 use crate::error::{Error, Result};
-use crate::job::{FormatName, TableJob};
-use crate::parse::dialect::{Dialect, Family, Header, LineEnd};
+use crate::job::TableJob;
 use crate::source::encoding::TextEncoding;
 use crate::source::pipe::Peeked;
 use crate::source::sniff::frame::Given;
@@ -19,6 +18,8 @@ use crate::source::sniff::outline::{Outline, outline};
 use crate::source::sniff::samples::{Samples, beginning, glance, sample};
 use crate::source::sniff::{DialectHints, sniff};
 use crate::source::{Packing, SourceFile, discover, foreign, parquet};
+use fullbore_parse::dialect::FormatName;
+use fullbore_parse::dialect::{Dialect, Family, Header, LineEnd};
 
 /// What was found of a table's sources.
 pub struct Sources {

@@ -27,9 +27,9 @@ use serde::{Deserialize, Serialize};
 use crate::ceilings::Ceilings;
 use crate::destination::{Lane, TargetColumn};
 use crate::job::{Codec, Method, OtherWriters, PartSpec, PauseWhen, Publish, RejectLimit, Verify};
-use crate::parse::dialect::Dialect;
-use crate::parse::types::{ParseColumn, ParseShape};
 use crate::source::SourceFile;
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::types::{ParseColumn, ParseShape};
 pub use key_end::KeyEnd;
 
 /// What a run will do.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::look::Sources;
 use crate::error::{Error, Result};
-use crate::parse::dialect::Header;
+use fullbore_parse::dialect::Header;
 
 /// Bytes of an identifier, PostgreSQL's NAMEDATALEN less one.
 const NAME_BYTES_MAX: usize = 63;

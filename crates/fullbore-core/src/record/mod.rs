@@ -27,10 +27,10 @@ use crate::diagnose::Verdict;
 use crate::error::{Error, Result};
 use crate::job::Method;
 use crate::observe::{Observation, Settings};
-use crate::parse::Counts;
 use crate::plan::Plan;
 use crate::run::Outcome;
 use crate::run::verify::Verified;
+use fullbore_parse::Counts;
 
 use latest::Latest;
 use thin::Thinning;

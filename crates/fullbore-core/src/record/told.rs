@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::job::{Publish, Verify};
-use crate::parse::dialect::Family;
 use crate::plan::{Format, Plan, TablePlan};
 use crate::run::rejects::Reason;
+use fullbore_parse::dialect::Family;
 
 /// Notes that are told of a table; a thousand files may each have one.
 const NOTES_MAX: usize = 20;

@@ -13,12 +13,12 @@ use super::source_row::{Records, SourceRow};
 use crate::destination::{Destination, Encoder, Lane, Summer};
 use crate::error::{Error, Result};
 use crate::observe::clock::{self, Activity};
-use crate::parse::Parser;
-use crate::parse::block::Block;
-use crate::parse::dialect::Dialect;
 use crate::plan::lineage::Places;
 use crate::plan::{Format, KeyLimits, Plan};
 use crate::source::feed::{Fed, Rows};
+use fullbore_parse::Parser;
+use fullbore_parse::block::Block;
+use fullbore_parse::dialect::Dialect;
 
 /// What a parser keeps for one table in one lane.
 struct Tools {

@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::source_row::SourceRow;
-use crate::constants::REJECT_VALUE_BYTES;
 use crate::destination::Refusal;
-use crate::parse::dialect::{Dialect, Family, Quotes};
-use crate::parse::rows::FaultReason;
-use crate::parse::types::ParseShape;
 use crate::plan::{Format, TablePlan};
 use crate::source::feed::RowFault;
+use fullbore_parse::constants::REJECT_VALUE_BYTES;
+use fullbore_parse::dialect::{Dialect, Family, Quotes};
+use fullbore_parse::rows::FaultReason;
+use fullbore_parse::types::ParseShape;
 
 /// What to do about rejects, behind an option that would load them.
 macro_rules! advice {

@@ -17,13 +17,13 @@ use super::spool::{Spool, SpoolReader};
 use crate::constants::{JUDGED_ROWS_MAX, ODD_BYTES_IN_MEMORY};
 use crate::destination::{Committed, Destination, Encoder, Lane, Refusal, Retrace, TextRows};
 use crate::error::{Error, Result};
-use crate::parse::block::Block;
-use crate::parse::dialect::Dialect;
 use crate::plan::lineage::{Lineage, Places};
 use crate::plan::{FileRange, Format, PieceInput, Plan};
 use crate::source::feed::Fed;
 use crate::source::parquet::{Reading, RowFeed};
 use crate::source::ranges::RangeFeed;
+use fullbore_parse::block::Block;
+use fullbore_parse::dialect::Dialect;
 
 /// Bytes of rows that are handed on at a time.
 const CHUNK_BYTES: usize = 4 << 20;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::parse::block::Block;
+use fullbore_parse::block::Block;
 
 /// A record of the source, kept for the reject file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -12,11 +12,12 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use super::SourceFile;
-use super::boundary::whole_records;
-use crate::constants::{BLOCK_BYTES, READ_ALIGNMENT, READ_DEPTH, READ_ROOM_BYTES};
+use crate::constants::{READ_ALIGNMENT, READ_DEPTH, READ_ROOM_BYTES};
 use crate::error::{Error, Result};
-use crate::parse::block::Block;
-use crate::parse::dialect::Dialect;
+use fullbore_parse::block::Block;
+use fullbore_parse::boundary::whole_records;
+use fullbore_parse::constants::BLOCK_BYTES;
+use fullbore_parse::dialect::Dialect;
 
 /// Chunks of a range on their way.
 pub(super) struct Ahead {

@@ -10,10 +10,10 @@ use super::gaps::GapFeed;
 use super::parquet::RowFeed;
 use super::ranges::RangeFeed;
 use super::stream::StreamFeed;
-use crate::constants::{BLOCK_BYTES, BLOCK_BYTES_LIMIT};
 use crate::destination::Lane;
 use crate::error::{Error, Result};
-use crate::parse::block::Block;
+use fullbore_parse::block::Block;
+use fullbore_parse::constants::{BLOCK_BYTES, BLOCK_BYTES_LIMIT};
 
 /// Where a piece's rows come from.
 pub enum Feed {
@@ -107,7 +107,8 @@ pub(super) fn too_long(file: &SourceFile, offset: u64, limit: usize) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::constants::{BLOCK_PADDING, MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
+    use crate::constants::{MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
+    use fullbore_parse::constants::BLOCK_PADDING;
 
     #[test]
     fn a_record_grows_to_its_limit_and_a_block_to_its_own() {

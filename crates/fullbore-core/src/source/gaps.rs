@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::stream::StreamFeed;
 use crate::destination::Committed;
 use crate::error::Result;
-use crate::parse::block::Block;
+use fullbore_parse::block::Block;
 
 /// The stretches of a table's file that are committed, in order, those that touch joined.
 pub fn of(committed: &[Committed], table: usize, file: usize) -> Vec<Range<u64>> {
@@ -114,9 +114,9 @@ mod tests {
 
     use super::*;
     use crate::destination::Portion;
-    use crate::parse::dialect::Dialect;
     use crate::plan::FileRange;
     use crate::source::discover::stdin;
+    use fullbore_parse::dialect::Dialect;
 
     fn feed(text: &[u8]) -> StreamFeed {
         let reader = Box::new(std::io::Cursor::new(text.to_vec()));

@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt;
 
 use super::SourceFile;
 use crate::constants::SCAN_CHUNK_BYTES;
-use crate::parse::dialect::LineEnd;
+use fullbore_parse::dialect::LineEnd;
 
 /// Counts lines of text that comes in portions, cut anywhere.
 #[derive(Debug, Clone, Copy)]

@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 use super::SourceFile;
 use crate::constants::SAMPLE_BYTES;
 use crate::error::{Error, Result};
-use crate::parse::dialect::{Dialect, Header, LineEnd, Quotes};
-use crate::parse::walk::{Found, Walker};
+use fullbore_parse::dialect::{Dialect, Header, LineEnd, Quotes};
+use fullbore_parse::walk::{Found, Walker};
 
 /// What stands before a file's first record.
 #[derive(Debug, Clone, PartialEq, Eq)]

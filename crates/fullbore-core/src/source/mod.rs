@@ -3,14 +3,13 @@
 //! [`discover`] finds files behind paths and globs; [`decompress`] opens what can only be read
 //! from its beginning, [`foreign`] refuses by name what can't be read at all, [`pipe`] looks at what can be read only once, [`attended`] gives up on a
 //! silent one that nobody waits for; [`margins`] finds what stands before the
-//! records and after them; [`boundary`] knows where records end; [`split`] cuts a file
+//! records and after them; [`fullbore_parse::boundary`] knows where records end; [`split`] cuts a file
 //! into pieces, messy text by `walked`; [`feed`] hands out blocks: of [`ranges`], be they [`cached`] or read `ahead` of the
 //! parsers, of a [`stream`], of its [`gaps`] that are not loaded yet; [`sniff`] proposes a dialect;
 //! [`content`] knows a file again by what it holds.
 
 mod ahead;
 pub mod attended;
-pub mod boundary;
 pub mod cached;
 pub mod cast;
 pub mod content;
@@ -42,7 +41,7 @@ use encoding::TextEncoding;
 use pipe::Peeked;
 
 use crate::error::{Error, Result};
-use crate::parse::dialect::LineEnd;
+use fullbore_parse::dialect::LineEnd;
 
 /// How a file's bytes are packed; found from its content, not from its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::SourceFile;
 use super::cached::cached_share;
 use crate::constants::{READ_AHEAD_BYTES, READ_ALIGNMENT, SCAN_CHUNK_BYTES};
 use crate::error::{Error, Result};
-use crate::parse::block::Block;
+use fullbore_parse::block::Block;
 
 /// A file that is passed through once more than its rows are.
 pub struct Pass<'a> {

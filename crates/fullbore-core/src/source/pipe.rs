@@ -12,7 +12,7 @@ use super::sniff::{UTF8_BOM, header_names};
 use super::{Packing, SourceFile};
 use crate::constants::SAMPLE_BYTES;
 use crate::error::{Error, Result};
-use crate::parse::dialect::Dialect;
+use fullbore_parse::dialect::Dialect;
 
 /// The longest block of lz4 and what stands before it: nothing can be unpacked of less than one.
 const LZ4_BLOCK_BYTES_MAX: usize = (4 << 20) + 64;

@@ -11,15 +11,16 @@ use std::sync::Arc;
 
 use super::SourceFile;
 use super::ahead::{Ahead, Read};
-use super::boundary::{lost_lines, whole_records};
 use super::cached::cached_share;
 use super::feed::{grown, too_long};
 use super::stream::StreamFeed;
-use crate::constants::{BLOCK_BYTES, READ_AHEAD_BYTES};
+use crate::constants::READ_AHEAD_BYTES;
 use crate::error::{Error, Result};
-use crate::parse::block::Block;
-use crate::parse::dialect::Dialect;
 use crate::plan::FileRange;
+use fullbore_parse::block::Block;
+use fullbore_parse::boundary::{lost_lines, whole_records};
+use fullbore_parse::constants::BLOCK_BYTES;
+use fullbore_parse::dialect::Dialect;
 
 /// Reads ranges of files; those that can only be read from their beginning are read up to them.
 pub struct RangeFeed {

@@ -23,8 +23,8 @@ pub(crate) use self::samples::UTF8_BOM;
 use self::cut::{Cuts, Style};
 use self::trial::Fixed;
 use crate::error::{Error, Result};
-use crate::job::FormatName;
-use crate::parse::dialect::{Dialect, Family, Header, LineEnd, Quotes, Ragged};
+use fullbore_parse::dialect::FormatName;
+use fullbore_parse::dialect::{Dialect, Family, Header, LineEnd, Quotes, Ragged};
 
 /// What the job fixes of the dialect.
 #[derive(Debug, Clone, Default)]

@@ -5,12 +5,12 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::SourceFile;
-use super::boundary::{QuoteState, advance, first_record_end};
 use super::pass::Pass;
 use super::walked::Walked;
 use crate::error::{Error, Result};
-use crate::parse::dialect::{Dialect, Family};
-use crate::parse::index::quotes::{QuotesSeen, Scan};
+use fullbore_parse::boundary::{QuoteState, advance, first_record_end};
+use fullbore_parse::dialect::{Dialect, Family};
+use fullbore_parse::index::quotes::{QuotesSeen, Scan};
 
 /// How a file is cut.
 #[derive(Debug, Clone, Copy)]

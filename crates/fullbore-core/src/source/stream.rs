@@ -4,16 +4,16 @@ use std::io::Read;
 use std::sync::Arc;
 
 use super::attended::Attention;
-use super::boundary::{lost_lines, whole_records};
 use super::feed::{grown, too_long};
 use super::lines::LineCounter;
 use super::margins::footer_start;
 use super::pipe::skip_header;
 use super::{SourceFile, decompress};
-use crate::constants::BLOCK_BYTES;
 use crate::error::{Error, Result};
-use crate::parse::block::Block;
-use crate::parse::dialect::Dialect;
+use fullbore_parse::block::Block;
+use fullbore_parse::boundary::{lost_lines, whole_records};
+use fullbore_parse::constants::BLOCK_BYTES;
+use fullbore_parse::dialect::Dialect;
 
 /// Reads a stream from its beginning; several pieces share it.
 pub struct StreamFeed {

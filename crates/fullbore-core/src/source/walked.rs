@@ -8,13 +8,13 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use super::SourceFile;
-use super::boundary::lost_lines;
 use super::feed::record_text_max;
 use crate::constants::SCAN_CHUNK_BYTES;
 use crate::error::{Error, Result};
-use crate::parse::dialect::Dialect;
-use crate::parse::index::quotes::{QuotesSeen, look_at_quotes};
-use crate::parse::walk::Walker;
+use fullbore_parse::boundary::lost_lines;
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::index::quotes::{QuotesSeen, look_at_quotes};
+use fullbore_parse::walk::Walker;
 
 /// Bytes read around a place at a time.
 const LOOK_BYTES: u64 = 64 * 1024;

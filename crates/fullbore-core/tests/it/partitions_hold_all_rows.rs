@@ -4,13 +4,13 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use fullbore_core::parse::dialect::Dialect;
-use fullbore_core::parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_core::plan::keys::KeyColumn;
 use fullbore_core::plan::keys::scan::KeyScanner;
 use fullbore_core::plan::partitions::{Partition, Request, Slot};
 use fullbore_core::plan::{FileRange, Format, PieceInput};
 use fullbore_core::source::{SourceFile, discover};
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use proptest::prelude::*;
 
 /// A file of the case: its keys, where it is cut beforehand (of 8), whether it is packed.

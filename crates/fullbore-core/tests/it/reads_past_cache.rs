@@ -5,13 +5,14 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use fullbore_core::constants::{BLOCK_BYTES, READ_AHEAD_BYTES};
-use fullbore_core::parse::block::Block;
-use fullbore_core::parse::dialect::Dialect;
+use fullbore_core::constants::READ_AHEAD_BYTES;
 use fullbore_core::plan::FileRange;
 use fullbore_core::source::cached::cached_share;
 use fullbore_core::source::ranges::RangeFeed;
 use fullbore_core::source::{Packing, SourceFile};
+use fullbore_parse::block::Block;
+use fullbore_parse::constants::BLOCK_BYTES;
+use fullbore_parse::dialect::Dialect;
 use rustix::fs::{Advice, fadvise};
 
 fn source(path: &Path) -> Arc<SourceFile> {

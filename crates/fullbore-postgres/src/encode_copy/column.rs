@@ -10,7 +10,7 @@ use super::numeric;
 use crate::cursor::Place;
 use crate::digits;
 use crate::small_decimals::Written;
-use fullbore_core::parse::types::FieldType;
+use fullbore_parse::types::FieldType;
 
 /// Days from 1970-01-01 to 2000-01-01, where PostgreSQL's calendar begins.
 pub const EPOCH_DAYS: i32 = 10_957;

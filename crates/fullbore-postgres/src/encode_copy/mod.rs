@@ -16,7 +16,7 @@ use column::Column;
 pub(crate) use column::{EPOCH_DAYS, EPOCH_MICROSECONDS};
 use fullbore_core::destination::Encoder;
 use fullbore_core::error::Result;
-use fullbore_core::parse::types::FieldType;
+use fullbore_parse::types::FieldType;
 pub use text::TextEncoder;
 
 /// The signature, flags and header extension length that begin a binary COPY.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fullbore_core::parse::types::{FieldType, ParseShape};
+use fullbore_parse::types::{FieldType, ParseShape};
 
 use crate::direct::{ColumnDescriptor, Descriptor};
 

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use fullbore_core::destination::{Refusal, TextRows};
-use fullbore_core::parse::dialect::Dialect;
-use fullbore_core::parse::text::{Decoded, decode};
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::text::{Decoded, decode};
 
 use super::JudgeTarget;
 use crate::connection::{ConnectionError, Session, quote_literal};

@@ -11,7 +11,7 @@ use arrow_array::RecordBatch;
 
 use fullbore_core::destination::{Encoder, TargetColumn};
 use fullbore_core::error::{Error, Result};
-use fullbore_core::parse::types::FieldType;
+use fullbore_parse::types::FieldType;
 
 use super::{REMOVED, Sifted};
 use crate::connection::{ConnectionError, Session};

@@ -9,7 +9,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{Array, ListArray};
 
-use fullbore_core::parse::types::FieldType;
+use fullbore_parse::types::FieldType;
 
 use super::hash::Hash;
 use super::numeric;

@@ -4,8 +4,8 @@
 //! `bigint`. `OFFSET 0` keeps the planner from putting a hash into every place where it is used.
 
 use fullbore_core::error::Result;
-use fullbore_core::parse::types::FieldType;
 use fullbore_core::sums::{ColumnSums, Sums};
+use fullbore_parse::types::FieldType;
 
 use super::column::{NULL_HASH, SummedColumn, unit};
 use super::extent::{self, Measure};

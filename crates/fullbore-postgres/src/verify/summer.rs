@@ -127,7 +127,7 @@ mod tests {
     use std::sync::Arc;
 
     use arrow_array::{ArrayRef, Int64Array, StringArray};
-    use fullbore_core::parse::types::FieldType;
+    use fullbore_parse::types::FieldType;
 
     use super::*;
 

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fullbore_core::job::{Count, FormatName, Job, Method, Publish, TableJob};
+use fullbore_core::job::{Count, Job, Method, Publish, TableJob};
 use fullbore_core::record::Recorder;
+use fullbore_parse::dialect::FormatName;
 use fullbore_postgres::connection::{ConnectionOptions, Session};
 use fullbore_preflight::Error;
 use fullbore_preflight::db::Facts;

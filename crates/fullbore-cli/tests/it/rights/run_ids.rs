@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use fullbore_core::destination::{Destination, Lane};
 use fullbore_core::job::{Codec, Method, Publish, RejectLimit, Verify};
-use fullbore_core::parse::dialect::Dialect;
-use fullbore_core::parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_core::plan::{Continuity, Format, PieceInput, Plan, PlannedPiece, TablePlan};
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_postgres::connection::{ConnectionOptions, Environment};
 use fullbore_postgres::ledger::Ledger;
 use fullbore_postgres::{Postgres, Settings, TableRequest};

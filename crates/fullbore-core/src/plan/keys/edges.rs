@@ -9,15 +9,15 @@ use std::sync::Arc;
 use super::scan::{KeyScanner, null_key};
 use super::{Key, KeyColumn, Part};
 use crate::error::{Error, Result};
-use crate::parse::block::Block;
-use crate::parse::dialect::{Dialect, Family};
-use crate::parse::{OddRow, Parsed, Parser};
 use crate::plan::{FileRange, Format};
 use crate::source::SourceFile;
-use crate::source::boundary::QuoteState;
 use crate::source::lines::line_at;
 use crate::source::ranges::{Sizes, read_records};
 use crate::source::split::next_record;
+use fullbore_parse::block::Block;
+use fullbore_parse::boundary::QuoteState;
+use fullbore_parse::dialect::{Dialect, Family};
+use fullbore_parse::{OddRow, Parsed, Parser};
 
 /// Bytes read around a cut.
 const LOOK_BYTES: usize = 64 * 1024;

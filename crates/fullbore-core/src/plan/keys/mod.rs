@@ -19,10 +19,10 @@ use arrow_schema::{DataType, TimeUnit};
 
 use super::FileRange;
 use crate::error::{Error, Result};
-use crate::parse::Parser;
-use crate::parse::block::Block;
-use crate::parse::dialect::Dialect;
-use crate::parse::types::{FieldType, ParseColumn, ParseShape};
+use fullbore_parse::Parser;
+use fullbore_parse::block::Block;
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 
 /// A key by its order: units of its type.
 pub type Key = i128;

@@ -9,12 +9,8 @@ use arrow_array::ArrayRef;
 
 use super::edges::no_key;
 use super::{Key, KeyColumn};
-use crate::constants::BLOCK_BYTES;
 use crate::destination::Lane;
 use crate::error::{Error, Result};
-use crate::parse::Parser;
-use crate::parse::block::Block;
-use crate::parse::dialect::Dialect;
 use crate::plan::{FileRange, Format};
 use crate::source::SourceFile;
 use crate::source::feed::Fed;
@@ -22,6 +18,10 @@ use crate::source::lines::line_at;
 use crate::source::parquet::{ParquetFeed, Reading};
 use crate::source::ranges::{Sizes, read_records};
 use crate::source::stream::StreamFeed;
+use fullbore_parse::Parser;
+use fullbore_parse::block::Block;
+use fullbore_parse::constants::BLOCK_BYTES;
+use fullbore_parse::dialect::Dialect;
 
 /// Runs that a stretch may fall into; a stretch with more of them is not nearly sorted.
 pub const RUNS_MAX: usize = 1000;

@@ -7,12 +7,12 @@ use super::{HEAD_BYTES, SAMPLED_FILES_MAX, Sources, peek, refuse_text_options};
 use crate::constants::SAMPLE_BYTES;
 use crate::error::{Error, Result};
 use crate::job::TableJob;
-use crate::parse::dialect::Dialect;
-use crate::parse::json::each_key;
 use crate::plan::Format;
 use crate::plan::names::distinct;
 use crate::source::SourceFile;
 use crate::source::sniff::samples::{Samples, glance, sample};
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::json::each_key;
 
 /// How such files are called.
 pub const WHAT: &str = "JSON lines";

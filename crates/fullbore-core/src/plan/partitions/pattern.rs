@@ -1,8 +1,8 @@
 //! The pattern that a table's partitions follow: calendar months, or ranges of one width. Rows outside all of
 //! them get partitions by it, so that the next load finds its own months free.
 
-use crate::parse::types::FieldType;
 use crate::plan::keys::{Key, KeyColumn};
+use fullbore_parse::types::FieldType;
 
 /// What partitions that are all alike have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,7 +140,7 @@ fn days(year: Key, month: Key, day: Key) -> Key {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::types::{ParseColumn, ParseShape};
+    use fullbore_parse::types::{ParseColumn, ParseShape};
 
     fn column(field_type: FieldType) -> KeyColumn {
         let key = ParseColumn { name: "k".into(), field: 0, field_type, guess: None };

@@ -4,8 +4,8 @@ use super::state::Active;
 use super::{Job, Schedule, Unit};
 use crate::constants::{QUEUE_BLOCKS_PER_STREAM, QUEUE_BYTES_PER_STREAM};
 use crate::observe::clock::{self, Activity};
-use crate::parse::block::Block;
 use crate::plan::PieceInput;
+use fullbore_parse::block::Block;
 
 impl Schedule<'_> {
     /// The next block's job, from the piece that has fewest blocks waiting; `None` at the end.

@@ -9,11 +9,11 @@ use super::Hold;
 use super::handed::Unit;
 use crate::destination::{Committed, Lane};
 use crate::error::Error;
-use crate::parse::block::Block;
 use crate::plan::{KeyLimits, PlannedPiece};
 use crate::record::TableTotals;
 use crate::run::lines::Lines;
 use crate::source::feed::Feed;
+use fullbore_parse::block::Block;
 
 /// A piece that a stream works on.
 pub(super) struct Active {

@@ -10,7 +10,6 @@ use crate::constants::{BUFFER_BYTES_KEPT, CAREFUL_AFTER_PIECES, QUEUE_BLOCKS_PER
 use crate::destination::{Committed, Lane};
 use crate::error::{Error, Result};
 use crate::observe::clock::{self, Activity};
-use crate::parse::block::Block;
 use crate::plan::{Format, PieceInput, PlannedPiece};
 use crate::run::lines::Lines;
 use crate::source::feed::Feed;
@@ -18,6 +17,7 @@ use crate::source::gaps::GapFeed;
 use crate::source::parquet::{Reading, RowFeed};
 use crate::source::ranges::RangeFeed;
 use crate::source::stream::StreamFeed;
+use fullbore_parse::block::Block;
 
 impl Schedule<'_> {
     /// Gives a stream its next piece, or `None` when there is none left.

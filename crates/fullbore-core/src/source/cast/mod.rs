@@ -17,7 +17,7 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, FieldRef, TimeUnit};
 
-use crate::parse::types::FieldType;
+use fullbore_parse::types::FieldType;
 pub use text::as_text;
 
 /// Why values of a stored type are for the server to read, as text, where they are.

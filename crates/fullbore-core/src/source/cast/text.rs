@@ -12,7 +12,7 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
 use super::{Cast, SHOWN_BYTES, Unfit, exact, is_text, item_of, json, shown};
-use crate::parse::types::FieldType;
+use fullbore_parse::types::FieldType;
 
 /// The array as text that the server reads as a value of the target's type.
 pub fn as_text(array: &ArrayRef, target: &FieldType) -> Result<Cast, Unfit> {

@@ -18,15 +18,16 @@ use super::memory::PageMemory;
 use super::pages::{Bounds, Group, Trouble};
 use super::views::{Cuts, TooLong, as_views, cuts, hydrated};
 use super::{damaged, open};
-use crate::constants::{PAGES_BYTES_MAX, PARQUET_BATCH_ROWS, REJECT_VALUE_BYTES};
+use crate::constants::{PAGES_BYTES_MAX, PARQUET_BATCH_ROWS};
 use crate::destination::Lane;
 use crate::error::{Error, Result};
-use crate::parse::text::write_copy_text;
-use crate::parse::types::{FieldType, ParseShape};
 use crate::plan::FileRange;
 use crate::source::SourceFile;
 use crate::source::cast::{self, Cast};
 use crate::source::feed::{Fed, RowFault, Rows};
+use fullbore_parse::constants::REJECT_VALUE_BYTES;
+use fullbore_parse::text::write_copy_text;
+use fullbore_parse::types::{FieldType, ParseShape};
 
 /// How rows of Parquet files are read.
 #[derive(Debug, Clone)]

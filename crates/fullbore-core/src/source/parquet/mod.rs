@@ -32,7 +32,7 @@ use parquet::file::metadata::RowGroupMetaData;
 use super::SourceFile;
 use super::cast::exact;
 use crate::error::{Error, Result};
-use crate::parse::types::ParseShape;
+use fullbore_parse::types::ParseShape;
 
 /// Reads what stands at a file's end. Moments of 96 bits (Spark's and Impala's) are taken as microseconds:
 /// as nanoseconds, which they are taken for else, they would wrap in the year 2262.

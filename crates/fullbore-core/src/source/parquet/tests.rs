@@ -20,9 +20,9 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersi
 use super::*;
 use crate::constants::{MAX_FIELD_BYTES_DEFAULT, PARQUET_BATCH_BYTES, PARQUET_UNIT_BYTES};
 use crate::destination::Lane;
-use crate::parse::types::{FieldType, ParseColumn};
 use crate::source::discover::discover;
 use crate::source::feed::{Fed, Rows};
+use fullbore_parse::types::{FieldType, ParseColumn};
 
 /// A file of these columns, and the folder that it lies in.
 fn written(

@@ -5,7 +5,7 @@ use arrow_schema::{DataType, TimeUnit};
 
 use crate::destination::TargetColumn;
 use crate::error::{Error, Result};
-use crate::parse::types::FieldType;
+use fullbore_parse::types::FieldType;
 
 /// What a stored column is loaded as, where the target is made from the file.
 #[derive(Debug, Clone, PartialEq, Eq)]

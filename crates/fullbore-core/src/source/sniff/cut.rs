@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::parse::dialect::{Dialect, Family, LineEnd, Quotes};
-use crate::parse::text;
+use fullbore_parse::dialect::{Dialect, Family, LineEnd, Quotes};
+use fullbore_parse::text;
 
 /// How the text is cut.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What a cell is: a number, a date, a truth value; else text, and how that text is made.
 
-use crate::parse::{floats, numbers, temporal, text};
+use fullbore_parse::{floats, numbers, temporal, text};
 
 /// What a cell looks like, whatever type its column will have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

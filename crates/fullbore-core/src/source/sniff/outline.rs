@@ -5,7 +5,7 @@ use super::frame::{Frame, Given, Trouble, frame};
 use super::header::Verdict;
 use super::line_end_of_rows as line_end;
 use super::samples::Samples;
-use crate::parse::dialect::{Dialect, Header, LineEnd};
+use fullbore_parse::dialect::{Dialect, Header, LineEnd};
 
 /// A place in a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

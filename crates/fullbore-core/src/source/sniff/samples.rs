@@ -5,11 +5,11 @@ use std::fs::File;
 
 use super::cut::{Cuts, Style};
 use crate::error::{Error, Result};
-use crate::parse::dialect::{Header, LineEnd};
 use crate::source::attended::Attention;
 use crate::source::decompress::{open_stream, unpack};
 use crate::source::stream::broken;
 use crate::source::{Packing, SourceFile, read_little};
+use fullbore_parse::dialect::{Header, LineEnd};
 
 pub(crate) const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
 

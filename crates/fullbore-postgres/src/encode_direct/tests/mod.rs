@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow_array::*;
 use arrow_schema::{Field, Schema};
-use fullbore_core::parse::types::{ParseColumn, ParseShape};
+use fullbore_parse::types::{ParseColumn, ParseShape};
 use proptest::prelude::*;
 use serde_json::json;
 

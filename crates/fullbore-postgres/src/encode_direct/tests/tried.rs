@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::builder::FixedSizeBinaryBuilder;
 use arrow_array::types::*;
 use arrow_array::*;
-use fullbore_core::parse::types::FieldType;
+use fullbore_parse::types::FieldType;
 
 use super::slow::{Slow, slow_numeric, slow_round, units_text};
 

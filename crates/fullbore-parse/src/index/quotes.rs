@@ -5,7 +5,7 @@
 
 use super::Level;
 use super::masks::{Bytes, Instructions, Masks};
-use crate::parse::dialect::{Dialect, LineEnd};
+use crate::dialect::{Dialect, LineEnd};
 
 /// What a text's quotes say, by whether it begins inside quotes: outside first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

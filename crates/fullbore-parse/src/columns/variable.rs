@@ -6,9 +6,9 @@ use arrow_array::{ArrayRef, BinaryArray, StringArray};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 
 use super::{ColumnParser, Input, Nulls, Raw, RowSet};
-use crate::parse::types::FieldType;
-use crate::parse::wide::{self, Texts};
-use crate::parse::{array, text};
+use crate::types::FieldType;
+use crate::wide::{self, Texts};
+use crate::{array, text};
 
 fn start(input: &Input<'_>) -> Texts {
     // A guess from the average field; the vector grows where it was too small.

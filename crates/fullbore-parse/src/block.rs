@@ -1,8 +1,8 @@
 //! A block: a run of whole records, held so that wide loads near its ends are safe.
 
 use super::dialect::LineEnd;
+use crate::boundary::Whole;
 use crate::constants::BLOCK_PADDING;
-use crate::source::boundary::Whole;
 
 /// Whole records of one source, with readable padding on both sides.
 ///

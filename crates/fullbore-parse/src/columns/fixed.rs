@@ -9,9 +9,9 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, ScalarBuffer};
 
 use super::{ColumnParser, Input, Nulls, Raw, RowSet};
-use crate::parse::numbers::Span;
-use crate::parse::text;
-use crate::parse::wide::{self, Kernel};
+use crate::numbers::Span;
+use crate::text;
+use crate::wide::{self, Kernel};
 
 impl ColumnParser {
     /// A column whose fields `kernel` takes where it can, and `parse` the others.

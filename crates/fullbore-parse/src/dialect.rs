@@ -5,7 +5,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::FormatName;
+/// The formats that can be named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FormatName {
+    Csv,
+    Tsv,
+    /// COPY's text format.
+    Text,
+    Tbl,
+    /// One JSON object a line.
+    Ndjson,
+    Parquet,
+}
 
 /// The family of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! The kernels: what is common to all levels.
 
 use super::lanes::{Group, Kernel, Lanes};
-use crate::parse::numbers::{POWERS_OF_TEN, ZEROS};
+use crate::numbers::{POWERS_OF_TEN, ZEROS};
 
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 /// Added to a byte, sets its high bit where it is no digit (given as 0..=9).

@@ -5,7 +5,7 @@
 
 use super::{Fields, Quotes};
 use crate::constants::BLOCK_PADDING;
-use crate::parse::index::{Level, OFFSET, SPECIAL};
+use crate::index::{Level, OFFSET, SPECIAL};
 
 /// Bytes moved at a time.
 const MOVE: usize = 64;

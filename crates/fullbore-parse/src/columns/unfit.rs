@@ -1,9 +1,9 @@
 //! Values that a guessed type takes and changes.
 
 use super::{ColumnParser, Input, Raw, RowSet};
-use crate::parse::guess::{gives_back, may_be_changed};
-use crate::parse::index::{OFFSET, SPECIAL};
-use crate::parse::types::FieldType;
+use crate::guess::{gives_back, may_be_changed};
+use crate::index::{OFFSET, SPECIAL};
+use crate::types::FieldType;
 
 impl ColumnParser {
     /// Sets rows apart whose field the guessed type does not give back as it is written. Where the field

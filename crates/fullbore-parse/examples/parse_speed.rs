@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use fullbore_core::constants::BLOCK_BYTES;
-use fullbore_core::parse::Parser;
-use fullbore_core::parse::block::Block;
-use fullbore_core::parse::dialect::Dialect;
-use fullbore_core::parse::types::{FieldType, ParseColumn, ParseShape};
+use fullbore_parse::Parser;
+use fullbore_parse::block::Block;
+use fullbore_parse::constants::BLOCK_BYTES;
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 
 /// CPU seconds of this thread: what a noisy neighbour can't stretch.
 fn cpu_seconds() -> f64 {

@@ -6,8 +6,8 @@ use super::avx2::carryless_prefix;
 use super::masks::{self, Bytes, Instructions, Masks};
 use super::quotes::Scan;
 use super::{FieldIndex, SPECIAL};
-use crate::parse::block::Block;
-use crate::parse::dialect::Dialect;
+use crate::block::Block;
+use crate::dialect::Dialect;
 
 struct Avx512;
 

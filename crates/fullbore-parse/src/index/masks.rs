@@ -1,9 +1,9 @@
 //! The part of indexing that is the same for every level: from masks to separators.
 
 use super::{FieldIndex, SPECIAL};
+use crate::block::Block;
 use crate::constants::BLOCK_PADDING;
-use crate::parse::block::Block;
-use crate::parse::dialect::{Dialect, Family};
+use crate::dialect::{Dialect, Family};
 
 /// The bytes that mean something in a dialect. `quote` and `escape` are what opens quotes and what
 /// makes the next byte literal; a byte that the dialect lacks is given as the line feed, which

@@ -6,10 +6,10 @@
 //! is messy, that is, where parity and line feeds do not tell, records are walked instead.
 
 use crate::constants::PADDED_RECORDS_MAX;
-use crate::parse::dialect::{Dialect, Family, LineEnd, Quotes};
-use crate::parse::index::quotes::look_at_quotes;
-use crate::parse::rows::FaultReason;
-use crate::parse::walk::{Found, Walker};
+use crate::dialect::{Dialect, Family, LineEnd, Quotes};
+use crate::index::quotes::look_at_quotes;
+use crate::rows::FaultReason;
+use crate::walk::{Found, Walker};
 
 /// The whole records at the beginning of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,16 +1,16 @@
 //! Values: what the fast functions recognise they get right, and canonical text they recognise.
 
-use fullbore_core::parse::block::Block;
-use fullbore_core::parse::floats;
-use fullbore_core::parse::numbers::{self, Span};
-use fullbore_core::parse::{temporal, text};
+use fullbore_parse::block::Block;
+use fullbore_parse::floats;
+use fullbore_parse::numbers::{self, Span};
+use fullbore_parse::{temporal, text};
 use proptest::prelude::*;
 
 /// A span over a field that stands in a block as parsers see it, between other text.
 fn with_span<T>(field: &str, take: impl FnOnce(Span<'_>) -> T) -> T {
     let before = "987654321,";
     let block = Block::of(format!("{before}{field},123456789\n").as_bytes());
-    let start = fullbore_core::constants::BLOCK_PADDING + before.len();
+    let start = fullbore_parse::constants::BLOCK_PADDING + before.len();
     take(Span::new(block.padded(), start, start + field.len()))
 }
 
@@ -183,7 +183,7 @@ proptest! {
         text::write_copy_text(value.as_bytes(), &mut line);
         prop_assert!(!line.contains(&b'\n') && !line.contains(&b'\t'));
         let mut back = Vec::new();
-        let dialect = fullbore_core::parse::dialect::Dialect::text();
+        let dialect = fullbore_parse::dialect::Dialect::text();
         prop_assert_eq!(text::decode(&line, &dialect, &mut back), text::Decoded::Value);
         prop_assert_eq!(back, value.as_bytes());
     }

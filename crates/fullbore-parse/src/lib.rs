@@ -9,8 +9,10 @@
 
 mod array;
 pub mod block;
+pub mod boundary;
 pub mod canonical;
 pub mod columns;
+pub mod constants;
 pub mod dialect;
 pub mod floats;
 pub mod guess;

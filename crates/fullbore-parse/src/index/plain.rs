@@ -3,8 +3,8 @@
 use super::FieldIndex;
 use super::masks::{self, Bytes, Instructions, Masks};
 use super::quotes::Scan;
-use crate::parse::block::Block;
-use crate::parse::dialect::Dialect;
+use crate::block::Block;
+use crate::dialect::Dialect;
 
 struct Plain;
 

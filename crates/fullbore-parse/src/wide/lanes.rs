@@ -1,7 +1,7 @@
 //! What a kernel is made of: lanes of 64 bits, and the loop that feeds it.
 
 use super::Fields;
-use crate::parse::index::OFFSET;
+use crate::index::OFFSET;
 
 /// Several 64-bit numbers that are worked on together, one lane for each row.
 ///

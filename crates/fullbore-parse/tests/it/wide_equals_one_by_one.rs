@@ -3,15 +3,15 @@
 
 use std::fmt::Debug;
 
-use fullbore_core::constants::BLOCK_PADDING;
-use fullbore_core::parse::block::Block;
-use fullbore_core::parse::dialect::Dialect;
-use fullbore_core::parse::index::{FieldIndex, Level};
-use fullbore_core::parse::numbers::{self, Span};
-use fullbore_core::parse::temporal;
-use fullbore_core::parse::text;
-use fullbore_core::parse::wide::{self, Date, Decimal, Fields, Integer, Integer32, Kernel};
-use fullbore_core::parse::wide::{Pending, Texts, Timestamp};
+use fullbore_parse::block::Block;
+use fullbore_parse::constants::BLOCK_PADDING;
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::index::{FieldIndex, Level};
+use fullbore_parse::numbers::{self, Span};
+use fullbore_parse::temporal;
+use fullbore_parse::text;
+use fullbore_parse::wide::{self, Date, Decimal, Fields, Integer, Integer32, Kernel};
+use fullbore_parse::wide::{Pending, Texts, Timestamp};
 use proptest::prelude::*;
 
 const STRIDE: usize = 2;
