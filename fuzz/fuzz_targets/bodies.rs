@@ -19,6 +19,7 @@ use fullbore_postgres::direct::{ColumnDescriptor, Descriptor};
 use fullbore_postgres::encode_copy::{BinaryEncoder, SentColumn};
 use fullbore_postgres::encode_direct::{DirectEncoder, Layout};
 use libfuzzer_sys::fuzz_target;
+
 use values::{FIRST_LABEL, LABELS, Source, Tried, Value};
 
 /// A column, and what a reader is to find of it.

@@ -124,10 +124,12 @@ class Zombie(Company):
             self.whole(trial)
             return
         self.held.check(second)
-        self.whole(trial)
+        # A replacement that had not begun is a load of its own, in place of what the other one loaded.
+        is_another = not state and self.held.replaces and len(now.runs) == 2
+        self.whole(trial, runs=2 if is_another else 1)
         # Only one of the two can have finished the run.
         is_own = state in ("published", "finished") or "nothing to do" in second.said + zombie.said
-        may_end_well = is_own or self.when == "wakes before"
+        may_end_well = is_own or is_another or self.when == "wakes before"
         if zombie.code == LOADED:
             checks.require(may_end_well, lambda: f"a zombie says that it has loaded: {what}")
         else:

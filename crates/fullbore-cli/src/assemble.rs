@@ -4,9 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fullbore_core::constants::{MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
-use fullbore_core::destination::Lane;
-use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{Count, Job, Method, Publish, TableJob, Verify};
 use fullbore_core::plan::columns::{Shapes, match_columns};
 use fullbore_core::plan::header::settle;
@@ -15,12 +12,15 @@ use fullbore_core::plan::look::{Sources, look};
 use fullbore_core::plan::pieces::{STREAM_PIECE_BYTES, arrange, cut as cut_sources, joined};
 use fullbore_core::plan::{Continuity, Plan, PlannedPiece, TablePlan};
 use fullbore_core::run_id::RunId;
-use fullbore_core::source::content::{Content, WHOLE_BYTES};
+use fullbore_parse::Lane;
 use fullbore_parse::types::FieldType;
 use fullbore_postgres::connection::QualifiedName;
 use fullbore_postgres::direct::choice::{Choice, Wanted, choose};
 use fullbore_postgres::ledger::runs::LedgerRun;
 use fullbore_postgres::{Postgres, TableRequest, Target};
+use fullbore_read::constants::{MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
+use fullbore_read::content::{Content, WHOLE_BYTES};
+use fullbore_read::error::{Error, Result};
 
 use crate::columns::{Schema, creation, guesses, inferred_columns};
 use crate::load::check_resumed;

@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use fullbore_core::ceilings::{Ceilings, Used};
-use fullbore_core::error::{Error, Result};
 use fullbore_core::job::Job;
 use fullbore_core::plan::Plan;
 use fullbore_postgres::Postgres;
+use fullbore_read::error::{Error, Result};
 
 use crate::state::runs_dir;
 

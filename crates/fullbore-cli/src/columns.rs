@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fullbore_core::destination::TargetColumn;
-use fullbore_core::error::{Error, Result};
 use fullbore_core::job::TableJob;
 use fullbore_core::plan::Format;
 use fullbore_core::plan::infer::{
@@ -13,11 +12,12 @@ use fullbore_core::plan::infer::{
 };
 use fullbore_core::plan::lineage;
 use fullbore_core::plan::look::Sources;
-use fullbore_core::source::parquet;
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::FieldType;
 use fullbore_postgres::connection::QualifiedName;
 use fullbore_postgres::schema::{self, NewColumn};
+use fullbore_read::error::{Error, Result};
+use fullbore_read::parquet;
 
 /// What is to be said of a schema that was inferred.
 #[derive(Default)]

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use clap::{Args, Subcommand};
-use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_postgres::connection::{ConnectionOptions, Environment, Session};
 use fullbore_postgres::direct::check;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use crate::exit::Ended;
 use crate::words::complain;

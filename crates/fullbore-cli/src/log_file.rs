@@ -5,7 +5,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Mutex;
 
-use fullbore_core::error::{Error, Result};
+use fullbore_read::error::{Error, Result};
 use tracing::level_filters::LevelFilter;
 
 /// Appends to the file from now on. Without it nothing is formatted, let alone written.

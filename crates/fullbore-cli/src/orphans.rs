@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_postgres::connection::{ConnectionError, ConnectionOptions, Environment, Session};
 use fullbore_postgres::orphans::{Found, UnknownRelation, find};
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use crate::exit::Ended;
 use crate::words::{Screen, bytes, complain, counted, print_json};

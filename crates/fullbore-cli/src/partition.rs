@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{Publish, TableJob};
 use fullbore_core::plan::keys::scan::KeyScanner;
 use fullbore_core::plan::keys::{Key, KeyColumn};
@@ -12,12 +11,14 @@ use fullbore_core::plan::look::Sources;
 use fullbore_core::plan::partitions::pattern::Pattern;
 use fullbore_core::plan::partitions::{Request, Slot};
 use fullbore_core::plan::pieces::piece_bytes;
-use fullbore_core::plan::{FileRange, KeyBounds, KeyEnd, KeyLimits, PieceInput, PlannedPiece};
-use fullbore_core::source::cast::judged_by_server;
+use fullbore_core::plan::{KeyBounds, KeyEnd, KeyLimits, PieceInput, PlannedPiece};
 use fullbore_parse::types::{FieldType, ParseShape};
 use fullbore_postgres::connection::QualifiedName;
 use fullbore_postgres::publish::existing::ExistingPartition;
 use fullbore_postgres::{Postgres, Target};
+use fullbore_read::FileRange;
+use fullbore_read::cast::judged_by_server;
+use fullbore_read::error::{Error, Result};
 
 /// Refuses options of partitions where none are made.
 pub fn check_partition_options(job: &TableJob) -> Result<()> {

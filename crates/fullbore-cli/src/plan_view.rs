@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use fullbore_core::destination::Lane;
 use fullbore_core::job::{Method, OtherWriters, Publish, Verify};
 use fullbore_core::plan::lineage::Says;
-use fullbore_core::plan::{FileRange, Format, KeyBounds, PieceInput, Plan, TablePlan};
+use fullbore_core::plan::{Format, KeyBounds, PieceInput, Plan, TablePlan};
+use fullbore_parse::Lane;
 use fullbore_parse::dialect::{Dialect, Family, Header, LineEnd, Quotes, Ragged};
+use fullbore_read::FileRange;
 
 use crate::words::{bytes, counted, grouped};
 

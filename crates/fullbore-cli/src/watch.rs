@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use clap::Args;
-use fullbore_core::error::{Error, Result};
+use fullbore_read::error::{Error, Result};
 use fullbore_report::live::{self, Live};
 
 use crate::exit::Ended;

@@ -1,28 +1,5 @@
 //! Every queue, buffer and retry limit, in one place, with the relations between them asserted; those of
-//! parsing are in [`fullbore_parse::constants`].
-
-use fullbore_parse::constants::BLOCK_BYTES;
-
-/// Reads in flight for one piece that is read past the page cache.
-pub const READ_DEPTH: u64 = 2;
-
-/// What such reads are multiples of, in the file and in memory: the largest that devices ask for.
-pub const READ_ALIGNMENT: usize = 4096;
-
-/// Room kept before what such a read fills, for the part of a record that the one before ended with.
-pub const READ_ROOM_BYTES: usize = 16 << 10;
-
-/// After so many bytes it is looked again whether the page cache holds what comes.
-pub const READ_AHEAD_BYTES: u64 = 64 << 20;
-
-/// Largest field accepted unless `--max-field-bytes` says otherwise.
-pub const MAX_FIELD_BYTES_DEFAULT: usize = 64 << 20;
-
-/// COPY's own limit for one field.
-pub const MAX_FIELD_BYTES_LIMIT: usize = (1 << 30) - 1;
-
-/// Memory that unpacking one xz file may take: the highest of xz's own levels needs 65 MiB.
-pub const XZ_MEMORY_BYTES: u64 = 128 << 20;
+//! parsing and reading are in [`fullbore_parse::constants`] and [`fullbore_read::constants`].
 
 /// Encoded blocks that may wait for one stream's session.
 pub const QUEUE_BLOCKS_PER_STREAM: usize = 4;
@@ -79,9 +56,6 @@ pub const CAREFUL_AFTER_PIECES: usize = 2;
 /// what another one refers to.
 pub const SIFTS_MAX: u32 = 8;
 
-/// Bytes sampled from each place of a file by the sniffer and by schema inference.
-pub const SAMPLE_BYTES: usize = 256 * 1024;
-
 /// A column has a type although some sampled values are not of it, where they are at most this
 /// share, in percent, ...
 pub const INFER_ODD_PERCENT_MAX: u64 = 1;
@@ -91,9 +65,6 @@ pub const INFER_ODD_VALUES_FROM: u64 = 1000;
 
 /// Bytes of an odd sampled value that are shown.
 pub const SAMPLED_VALUE_SHOWN_BYTES: usize = 40;
-
-/// Bytes of one chunk whose quotes are counted at a time when a quoted file is split.
-pub const SCAN_CHUNK_BYTES: usize = 256 << 10;
 
 /// How long pieces that are under way at the first signal may take to be committed, in seconds;
 /// then they are taken back.
@@ -119,22 +90,6 @@ pub const ROUNDS_WITHOUT_PROGRESS_MAX: u32 = 5;
 /// How often the limits of `--pause-when` are looked at, in milliseconds.
 pub const PAUSE_LOOK_MS: u64 = 1_000;
 
-/// Rows of a Parquet file decoded at a time, ...
-pub const PARQUET_BATCH_ROWS: usize = 8192;
-
-/// ... fewer where they would take more than this, in bytes.
-pub const PARQUET_BATCH_BYTES: u64 = 4 << 20;
-
-/// Bytes of decoded rows that are handed to a parser at a time.
-pub const PARQUET_UNIT_BYTES: u64 = 1 << 20;
-
-/// Bytes that the pages of all Parquet files that are read at once may take, ...
-pub const PAGES_BYTES_SHARED: u64 = 128 << 20;
-
-/// ... and those of a single one, which then is read alone; four times the longest field where that is
-/// more.
-pub const PAGES_BYTES_MAX: u64 = 256 << 20;
-
 /// Bytes of encoded rows that may wait for one stream's session, beyond the first block.
 pub const QUEUE_BYTES_PER_STREAM: usize = 4 << 20;
 
@@ -142,8 +97,4 @@ pub const QUEUE_BYTES_PER_STREAM: usize = 4 << 20;
 pub const BUFFER_BYTES_KEPT: usize = 4 << 20;
 
 const _: () = assert!(RETRY_PAUSE_FIRST_MS <= RETRY_PAUSE_MAX_MS);
-const _: () =
-    assert!(PARQUET_UNIT_BYTES <= PARQUET_BATCH_BYTES && PAGES_BYTES_SHARED <= PAGES_BYTES_MAX);
-const _: () = assert!(BLOCK_BYTES.is_multiple_of(READ_ALIGNMENT) && READ_DEPTH > 0);
-const _: () = assert!(MAX_FIELD_BYTES_DEFAULT <= MAX_FIELD_BYTES_LIMIT);
 const _: () = assert!(PIECE_BYTES_LEAST <= PIECE_BYTES_MIN && PIECE_BYTES_MIN <= PIECE_BYTES_MAX);

@@ -8,14 +8,15 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use fullbore_parse::types::FieldType;
+use fullbore_parse::{Counts, Lane};
+use fullbore_read::FileRange;
+use fullbore_read::error::{Error, Result};
 
-use crate::error::{Error, Result};
 use crate::observe::Watch;
 use crate::observe::socket::SocketNow;
-use crate::plan::{FileRange, Plan, PlannedPiece};
+use crate::plan::{Plan, PlannedPiece};
 use crate::sums::Sums;
-use fullbore_parse::Counts;
-use fullbore_parse::types::FieldType;
 
 /// A column of the target.
 #[derive(Debug, Clone)]
@@ -32,16 +33,6 @@ pub struct TargetColumn {
     /// Where it is not loaded, the destination has a value for it: a default, or the next of its
     /// sequence.
     pub fills_itself: bool,
-}
-
-/// How a table's rows travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Lane {
-    /// Typed columns in the destination's own binary form.
-    Binary,
-    /// Every column as text, judged by the destination.
-    Text,
 }
 
 /// Turns batches into what is sent; one for each parser and table.

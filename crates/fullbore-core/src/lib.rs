@@ -7,7 +7,6 @@ pub mod ceilings;
 pub mod constants;
 pub mod destination;
 pub mod diagnose;
-pub mod error;
 pub mod job;
 pub mod observe;
 pub mod plan;
@@ -15,7 +14,6 @@ pub mod record;
 pub mod run;
 pub mod run_id;
 pub mod sinks;
-pub mod source;
 pub mod sums;
 
-pub use error::{Error, Result};
+pub use fullbore_read::error::{Error, Result};

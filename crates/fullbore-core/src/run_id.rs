@@ -8,9 +8,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use fullbore_read::error::{Error, Result};
 use serde::{Deserialize, Serialize};
-
-use crate::error::{Error, Result};
 
 /// In the order of their codes, without letters that are taken for digits.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";

@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema};
+use fullbore_parse::Lane;
+use fullbore_read::error::{Error, Result};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
 use crate::destination::{
-    Committed, Destination, Encoder, Lane, Phase, Portion, Receipt, Refusal, TextRows, Writer,
+    Committed, Destination, Encoder, Phase, Portion, Receipt, Refusal, TextRows, Writer,
 };
-use crate::error::{Error, Result};
 use crate::plan::{Plan, PlannedPiece};
 
 /// Makes the encoder of a table.

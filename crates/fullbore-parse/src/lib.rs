@@ -44,6 +44,16 @@ use index::{FieldIndex, OFFSET, SPECIAL};
 use rows::{Fault, FaultReason, Rows};
 use types::ParseShape;
 
+/// How a table's rows travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Lane {
+    /// Typed columns in the destination's own binary form.
+    Binary,
+    /// Every column as text, judged by the destination.
+    Text,
+}
+
 /// A row that the destination must judge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OddRow {

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use fullbore_core::constants::{RETRY_PAUSE_FIRST_MS, RETRY_PAUSE_MAX_MS};
 use fullbore_core::destination::{
-    Committed, Destination, Encoder, Lane, Phase, Proven, Retrace, Standing, Strain, Summer, Writer,
+    Committed, Destination, Encoder, Phase, Proven, Retrace, Standing, Strain, Summer, Writer,
 };
-use fullbore_core::error::{Error, Result};
 use fullbore_core::observe::Watch;
 use fullbore_core::observe::socket::SocketNow;
 use fullbore_core::plan::Plan;
 use fullbore_core::record::{Event, Recorder};
+use fullbore_parse::Lane;
+use fullbore_read::error::{Error, Result};
 
 use crate::catalog::Relation;
 use crate::connection::{ConnectionOptions, Kept, Session, quote_identifier};

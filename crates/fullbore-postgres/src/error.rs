@@ -1,6 +1,6 @@
 //! The server's errors as the data path's.
 
-use fullbore_core::error::{DestinationFailure, Error};
+use fullbore_read::error::{DestinationFailure, Error};
 
 use crate::connection::{ConnectionError, ServerMessage};
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use fullbore_core::error::{Error, Result};
+use fullbore_read::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::connection::{ConnectionError, ConnectionOptions, Session, quote_literal};

@@ -1,6 +1,6 @@
 //! What a server has for a load before it begins: whether it takes writes, and how many connections are left.
 
-use fullbore_core::error::Result;
+use fullbore_read::error::Result;
 
 use crate::connection::Row;
 use crate::destination::Postgres;

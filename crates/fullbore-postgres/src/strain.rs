@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use fullbore_core::destination::Strain;
-use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::PauseWhen;
 use fullbore_core::plan::Plan;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use crate::connection::{Row, Session};
 use crate::destination::Postgres;

@@ -1,9 +1,9 @@
 //! What is loaded into: a table, how it is described and what is asked of it.
 
 use fullbore_core::destination::TargetColumn;
-use fullbore_core::error::Result;
 use fullbore_core::job::{Method, Publish};
 use fullbore_core::plan::Plan;
+use fullbore_read::error::Result;
 
 use crate::catalog::{self, Column, Relation};
 use crate::connection::session::path::OF_ROLE;

@@ -1,8 +1,7 @@
 //! Values of options, out of what was written.
 
 use fullbore_core::job::{Codec, Count, DirectIo, IfLoaded, Method, Publish, Verify};
-use fullbore_parse::dialect::FormatName;
-use fullbore_parse::dialect::{Header, LineEnd, Quotes, Ragged};
+use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
 
 /// A value of an enum by the name that the job file uses too.
 fn by_name<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {

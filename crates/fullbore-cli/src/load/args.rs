@@ -7,8 +7,7 @@ use fullbore_core::job::{
     Codec, Count, DirectIo, IfLoaded, LockTimeout, Method, PartSpec, PauseWhen, Publish,
     RejectLimit, Verify,
 };
-use fullbore_parse::dialect::FormatName;
-use fullbore_parse::dialect::{Header, LineEnd, Quotes, Ragged};
+use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
 
 use crate::args::output::{AnswerArgs, LogArgs, SilenceArgs};
 use crate::args::values::{

@@ -1,15 +1,16 @@
 //! Where rows can go: a server, nowhere, Parquet files.
 
 use arrow_array::RecordBatch;
-use fullbore_core::destination::{Destination, Encoder, Lane};
-use fullbore_core::error::{DestinationFailure, Error, Result};
+use fullbore_core::destination::{Destination, Encoder};
 use fullbore_core::job::{IfLoaded, Job};
 use fullbore_core::plan::Plan;
 use fullbore_core::sinks::{Null, ParquetFiles};
+use fullbore_parse::Lane;
 use fullbore_postgres::connection::{ConnectionOptions, Environment};
 use fullbore_postgres::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
 use fullbore_postgres::server::Embedded;
 use fullbore_postgres::{Postgres, Settings};
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use crate::words::complain;
 

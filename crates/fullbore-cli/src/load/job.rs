@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{Codec, DirectIo, Job, Method, Publish, TableJob, Verify, read_job_file};
-use fullbore_core::source::foreign::refuse_remote;
+use fullbore_read::error::{Error, Result};
+use fullbore_read::foreign::refuse_remote;
 
 use super::args::LoadArgs;
 use super::destinations;

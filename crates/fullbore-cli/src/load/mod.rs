@@ -12,13 +12,9 @@ mod standing;
 mod tables;
 mod unfinished;
 
-pub use args::LoadArgs;
-pub use standing::check_resumed;
-
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::{Job, Publish};
 use fullbore_core::plan::Plan;
 use fullbore_core::record::{Recorder, claim};
@@ -26,16 +22,18 @@ use fullbore_core::run::{Failure, Outcome};
 use fullbore_postgres::Postgres;
 use fullbore_postgres::ledger::Ledger;
 use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, State};
+use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_report::live::Live;
 
 use crate::assemble::{Assembled, assemble};
 use crate::exit::Ended;
 use crate::words::{complain, counted, grouped, print_json};
 use crate::{ceilings, log_file, plan_view, progress, summary, watch};
-
+pub use args::LoadArgs;
 use destinations::Destinations;
 use job::{job_of, refuse_given};
 use signals::{INTERRUPTED, listen_for_signals, say_at_once};
+pub use standing::check_resumed;
 use standing::{Course, Standing};
 use unfinished::Ask;
 

@@ -1,10 +1,10 @@
 //! A load that several hosts make together: which part this host has, and what it waits for.
 
-use fullbore_core::error::{Error, Result};
 use fullbore_core::job::Job;
 use fullbore_core::plan::{Part, Plan};
 use fullbore_postgres::ledger::runs::LedgerRun;
 use fullbore_postgres::{Postgres, Target};
+use fullbore_read::error::{Error, Result};
 
 use super::standing::Standing;
 

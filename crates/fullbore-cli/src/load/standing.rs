@@ -4,17 +4,17 @@
 use std::time::Duration;
 
 use fullbore_core::constants::{LOCK_TIMEOUT_DEFAULT_MS, RETRY_FOR_DEFAULT_S};
-use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{IfLoaded, Job};
 use fullbore_core::plan::recorded::RecordedFile;
 use fullbore_core::plan::{Continuity, TablePlan};
-use fullbore_core::source::discover::discover;
 use fullbore_postgres::connection::quote_identifier;
 use fullbore_postgres::ledger::SCHEMA_DEFAULT;
 use fullbore_postgres::ledger::runs::{LedgerRun, State, Which};
 use fullbore_postgres::ledger::schema::Availability;
 use fullbore_postgres::ledger::shown::Now;
 use fullbore_postgres::{Postgres, Target};
+use fullbore_read::discover::discover;
+use fullbore_read::error::{Error, Result};
 
 use super::finished_before;
 use super::unfinished::Ask;

@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use fullbore_core::error::{Error, Result};
 use fullbore_core::job::Job;
 use fullbore_core::plan::recorded::RecordedFile;
-use fullbore_core::source::SourceFile;
-use fullbore_core::source::content::{Content, Same};
-use fullbore_core::source::discover::discover;
 use fullbore_postgres::Postgres;
 use fullbore_postgres::ledger::loaded::Named;
 use fullbore_postgres::ledger::runs::LedgerTable;
+use fullbore_read::SourceFile;
+use fullbore_read::content::{Content, Same};
+use fullbore_read::discover::discover;
+use fullbore_read::error::{Error, Result};
 
 use crate::assemble::name_of;
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{IfLoaded, Job, Publish};
-use fullbore_core::source::content::Same;
 use fullbore_postgres::Postgres;
 use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, State, Which};
 use fullbore_postgres::ledger::shown::Now;
+use fullbore_read::content::Same;
+use fullbore_read::error::{Error, Result};
 
 use super::here;
 use super::standing::{Standing, source_change};

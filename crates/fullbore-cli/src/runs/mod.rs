@@ -11,19 +11,18 @@ mod show;
 mod take_back;
 mod verify;
 
-pub use args::RunsArgs;
-
 use std::io::Write;
 use std::path::PathBuf;
 
-use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::record::list_runs;
 use fullbore_core::run_id::RunId;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use crate::exit::Ended;
 use crate::state::runs_dir;
 use crate::words::{Screen, complain};
 use args::RunsAction;
+pub use args::RunsArgs;
 
 pub fn run(args: &RunsArgs) -> Ended {
     let result = match &args.action {

@@ -1,7 +1,7 @@
 //! `fullbore runs publish`: shows the rows of a load in parts whose last host could not.
 
-use fullbore_core::error::{Error, Result};
 use fullbore_core::plan::Part;
+use fullbore_read::error::{Error, Result};
 
 use super::args::{LedgerArgs, PublishArgs, ResumeArgs};
 use super::resume;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{Job, Method, Publish, RejectLimit, TableJob, Verify};
 use fullbore_core::plan::recorded::RecordedTable;
 use fullbore_core::plan::{PieceInput, Plan, TablePlan};
@@ -12,6 +11,7 @@ use fullbore_core::record::Recorder;
 use fullbore_postgres::ledger::runs::LedgerRun;
 use fullbore_postgres::verify::Anew;
 use fullbore_postgres::verify::recount::Recount;
+use fullbore_read::error::{Error, Result};
 
 use super::take_back::Opened;
 use crate::assemble::assemble;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use fullbore_core::error::{Error, Result};
 use fullbore_core::record::read_events;
+use fullbore_read::error::{Error, Result};
 
 use super::folder_of;
 

@@ -1,6 +1,6 @@
 //! `fullbore runs resume`: goes on with a run by its id.
 
-use fullbore_core::error::{Error, Result};
+use fullbore_read::error::{Error, Result};
 
 use super::args::ResumeArgs;
 use super::folder_of;

@@ -1,11 +1,11 @@
 //! `fullbore runs abort` takes back a run that stopped, `fullbore runs undo` one that has finished.
 
-use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{Job, Publish};
 use fullbore_core::record::{Event, Recorder};
 use fullbore_postgres::Postgres;
 use fullbore_postgres::connection::quote_identifier;
 use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, Which};
+use fullbore_read::error::{Error, Result};
 
 use super::args::LedgerArgs;
 use super::id_of;

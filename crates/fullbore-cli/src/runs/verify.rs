@@ -1,8 +1,8 @@
 //! `fullbore runs verify`: what a run has loaded against what it read.
 
-use fullbore_core::error::Result;
 use fullbore_core::job::Count;
 use fullbore_postgres::verify::run::Report;
+use fullbore_read::error::Result;
 
 use super::args::VerifyArgs;
 use super::take_back::Opened;

@@ -13,8 +13,9 @@
 
 use std::path::Path;
 
+use fullbore_read::error::{Error, Result};
+
 use super::Job;
-use crate::error::{Error, Result};
 
 /// Reads a job file and applies `key=value` settings to it, in order.
 ///

@@ -1,9 +1,9 @@
 //! What makes a job the same job: what is loaded and where to, not how fast.
 
+use fullbore_read::error::{Error, Result};
 use sha2::{Digest, Sha256};
 
 use super::Job;
-use crate::error::{Error, Result};
 
 impl Job {
     /// The job with all its paths absolute, so that it means the same in any folder.

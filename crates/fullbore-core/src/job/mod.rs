@@ -7,15 +7,14 @@ mod locks;
 mod part;
 mod pause;
 
+use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
+use serde::{Deserialize, Serialize};
+
 pub use file::read_job_file;
 pub use loaded::IfLoaded;
 pub use locks::{LockTimeout, OtherWriters};
 pub use part::PartSpec;
 pub use pause::PauseWhen;
-
-use serde::{Deserialize, Serialize};
-
-use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
 
 /// What to load.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use fullbore_read::error::Result;
 use serde::{Deserialize, Serialize};
-
-use crate::error::Result;
 
 /// What a backend waits for, in the words of the verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use fullbore_read::error::Result;
+
 use super::clock::Activity;
 use super::host::{self, HostTimes};
 use super::pace::Pace;
@@ -10,7 +12,6 @@ use super::socket::SocketSeen;
 use super::{Clocks, Moment, Observation, Seen, ThreadTimes, Watch};
 use crate::constants::OBSERVATION_INTERVAL_MS;
 use crate::destination::Destination;
-use crate::error::Result;
 use crate::record::{Event, Recorder};
 
 /// How long a server that did not answer is left alone.

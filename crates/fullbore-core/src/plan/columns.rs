@@ -3,17 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::lineage;
-use super::look::Sources;
-use super::names::alike;
-use crate::destination::{Lane, TargetColumn};
-use crate::error::{Error, Result};
-use crate::job::TableJob;
-use crate::plan::Format;
-use crate::source::{cast, parquet};
+use fullbore_parse::Lane;
 use fullbore_parse::dialect::{Header, Ragged};
 use fullbore_parse::json::{JsonFields, JsonKind};
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
+use fullbore_read::error::{Error, Result};
+use fullbore_read::{cast, parquet};
+
+use super::lineage;
+use super::look::Sources;
+use super::names::alike;
+use super::stored;
+use crate::destination::TargetColumn;
+use crate::job::TableJob;
+use crate::plan::Format;
 
 /// The shapes of a table's records, typed and as text.
 pub struct Shapes {
@@ -142,7 +145,7 @@ fn check_stored(fields: &[Option<&TargetColumn>], sources: &Sources) -> Result<(
     let names = sources.names.as_deref().unwrap_or_default();
     for ((column, stored), name) in fields.iter().zip(&sources.stored).zip(names) {
         let Some(column) = column else { continue };
-        stored.iter().try_for_each(|stored| parquet::check_target(name, stored, column))?;
+        stored.iter().try_for_each(|stored| stored::check_target(name, stored, column))?;
     }
     Ok(())
 }

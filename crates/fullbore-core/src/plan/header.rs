@@ -7,19 +7,20 @@
 
 use std::sync::Arc;
 
+use fullbore_parse::dialect::{Dialect, Header, Ragged};
+use fullbore_parse::types::FieldType;
+use fullbore_read::error::{Error, Result};
+use fullbore_read::margins::{find_end, footer_start};
+use fullbore_read::sniff::frame::Trouble;
+use fullbore_read::sniff::header::Verdict;
+use fullbore_read::sniff::kind::Kind;
+use fullbore_read::sniff::outline::{Outline, text_of};
+
 use super::Format;
 use super::look::Sources;
 use super::names::{self, alike};
 use crate::destination::TargetColumn;
-use crate::error::{Error, Result};
 use crate::job::TableJob;
-use crate::source::margins::{find_end, footer_start};
-use crate::source::sniff::frame::Trouble;
-use crate::source::sniff::header::Verdict;
-use crate::source::sniff::kind::Kind;
-use crate::source::sniff::outline::{Outline, text_of};
-use fullbore_parse::dialect::{Dialect, Header, Ragged};
-use fullbore_parse::types::FieldType;
 
 /// Decides of text files what their first line is, with the target's columns where there is one already,
 /// and notes it; finds where the records of each file begin, and what the fields are called.

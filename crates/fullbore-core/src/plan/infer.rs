@@ -10,15 +10,16 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::constants::{INFER_ODD_PERCENT_MAX, INFER_ODD_VALUES_FROM, SAMPLED_VALUE_SHOWN_BYTES};
-use crate::plan::look::json::each_line;
-use crate::source::sniff::cut::{Cuts, Style};
-use crate::source::sniff::kind::{Kind, is_null_word};
-use crate::source::sniff::samples::Samples;
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::guess::{gives_back, is_code};
 use fullbore_parse::json::{each_key, text_of};
 use fullbore_parse::types::FieldType;
+use fullbore_read::sniff::cut::{Cuts, Style};
+use fullbore_read::sniff::kind::{Kind, is_null_word};
+use fullbore_read::sniff::samples::Samples;
+
+use crate::constants::{INFER_ODD_PERCENT_MAX, INFER_ODD_VALUES_FROM, SAMPLED_VALUE_SHOWN_BYTES};
+use crate::plan::look::json::each_line;
 
 /// A column and the type it seems to have.
 #[derive(Debug, Clone)]

@@ -7,18 +7,18 @@ use arrow_array::{
     UInt32Array,
 };
 use arrow_schema::{Field, Schema};
-
-use crate::destination::{Lane, TargetColumn};
-use crate::error::{Error, Result};
-use crate::job::TableJob;
-use crate::plan::Format;
-use crate::plan::look::Sources;
-use fullbore_parse::Parser;
 use fullbore_parse::block::Block;
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::guess::gives_back;
 use fullbore_parse::text::write_copy_text;
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
+use fullbore_parse::{Lane, Parser};
+use fullbore_read::error::{Error, Result};
+
+use crate::destination::TargetColumn;
+use crate::job::TableJob;
+use crate::plan::Format;
+use crate::plan::look::Sources;
 
 /// What a column says of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,18 +8,17 @@ use arrow_schema::DataType;
 pub mod json;
 
 use super::Format;
-use crate::constants::SAMPLE_BYTES;
-use crate::error::{Error, Result};
 use crate::job::TableJob;
-use crate::source::encoding::TextEncoding;
-use crate::source::pipe::Peeked;
-use crate::source::sniff::frame::Given;
-use crate::source::sniff::outline::{Outline, outline};
-use crate::source::sniff::samples::{Samples, beginning, glance, sample};
-use crate::source::sniff::{DialectHints, sniff};
-use crate::source::{Packing, SourceFile, discover, foreign, parquet};
-use fullbore_parse::dialect::FormatName;
-use fullbore_parse::dialect::{Dialect, Family, Header, LineEnd};
+use fullbore_parse::dialect::{Dialect, Family, FormatName, Header, LineEnd};
+use fullbore_read::constants::SAMPLE_BYTES;
+use fullbore_read::encoding::TextEncoding;
+use fullbore_read::error::{Error, Result};
+use fullbore_read::pipe::Peeked;
+use fullbore_read::sniff::frame::Given;
+use fullbore_read::sniff::outline::{Outline, outline};
+use fullbore_read::sniff::samples::{Samples, beginning, glance, sample};
+use fullbore_read::sniff::{DialectHints, sniff};
+use fullbore_read::{Packing, SourceFile, discover, foreign, parquet};
 
 /// What was found of a table's sources.
 pub struct Sources {

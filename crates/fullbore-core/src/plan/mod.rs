@@ -16,20 +16,22 @@ mod names;
 pub mod partitions;
 pub mod pieces;
 pub mod recorded;
+mod stored;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fullbore_parse::Lane;
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::types::{ParseColumn, ParseShape};
+use fullbore_read::{FileRange, SourceFile};
 use serde::{Deserialize, Serialize};
 
 use crate::ceilings::Ceilings;
-use crate::destination::{Lane, TargetColumn};
+use crate::destination::TargetColumn;
 use crate::job::{Codec, Method, OtherWriters, PartSpec, PauseWhen, Publish, RejectLimit, Verify};
-use crate::source::SourceFile;
-use fullbore_parse::dialect::Dialect;
-use fullbore_parse::types::{ParseColumn, ParseShape};
 pub use key_end::KeyEnd;
 
 /// What a run will do.
@@ -185,14 +187,6 @@ pub enum PieceInput {
     Stream { file: usize },
     /// Rows of Parquet files; `start` and `end` count rows.
     Rows(Vec<FileRange>),
-}
-
-/// A range of bytes, or of a Parquet file's rows, of one of the table's files.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileRange {
-    pub file: usize,
-    pub start: u64,
-    pub end: u64,
 }
 
 /// The key range of a partition.

@@ -4,9 +4,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::look::Sources;
-use crate::error::{Error, Result};
 use fullbore_parse::dialect::Header;
+use fullbore_read::error::{Error, Result};
+
+use super::look::Sources;
 
 /// Bytes of an identifier, PostgreSQL's NAMEDATALEN less one.
 const NAME_BYTES_MAX: usize = 63;

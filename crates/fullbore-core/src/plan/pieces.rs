@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{FileRange, Format, PieceInput, PlannedPiece};
+use fullbore_parse::dialect::Family;
+use fullbore_read::error::Result;
+use fullbore_read::{FileRange, SourceFile, parquet, split};
+
+use super::{Format, PieceInput, PlannedPiece};
 use crate::constants::{
     PIECE_BYTES_LEAST, PIECE_BYTES_MAX, PIECE_BYTES_MIN, PIECES_PER_STREAM_MIN, UNCUT_PIECES,
 };
-use crate::error::Result;
-use crate::source::{SourceFile, parquet, split};
-use fullbore_parse::dialect::Family;
 
 /// Bytes of one piece of a source that can only be read from its beginning.
 pub const STREAM_PIECE_BYTES: u64 = 64 << 20;
@@ -146,8 +147,8 @@ pub fn arrange(mut pieces: Vec<PlannedPiece>, tables_at_once: bool) -> Vec<Plann
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::discover::discover;
     use fullbore_parse::dialect::Dialect;
+    use fullbore_read::discover::discover;
 
     #[test]
     fn streams_have_the_same_number_of_pieces() {

@@ -8,13 +8,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fullbore_read::content::Content;
+use fullbore_read::error::{Error, Result};
+use fullbore_read::{FileRange, SourceFile};
 use serde::{Deserialize, Serialize};
 
-use super::{FileRange, Format, PieceInput, Plan, PlannedPiece, TablePlan};
-use crate::error::{Error, Result};
+use super::{Format, PieceInput, Plan, PlannedPiece, TablePlan};
 use crate::job::Method;
-use crate::source::SourceFile;
-use crate::source::content::Content;
 
 /// What is kept of one table's plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,8 +7,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use fullbore_read::error::{Error, Result};
+
 use super::{Entry, Event, latest};
-use crate::error::{Error, Result};
 
 /// Bytes read at a time: a record of ten hours must not be in memory as a whole.
 const STEP_BYTES: u64 = 1 << 20;

@@ -9,9 +9,6 @@ mod store;
 mod thin;
 mod told;
 
-pub use follow::Follower;
-pub use store::{RunSummary, list_runs, read_events, summary_of};
-
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -19,20 +16,21 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use fullbore_parse::Counts;
+use fullbore_read::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::ceilings::{Achieved, Ceilings};
 use crate::destination::Phase;
 use crate::diagnose::Verdict;
-use crate::error::{Error, Result};
 use crate::job::Method;
 use crate::observe::{Observation, Settings};
 use crate::plan::Plan;
 use crate::run::Outcome;
 use crate::run::verify::Verified;
-use fullbore_parse::Counts;
-
+pub use follow::Follower;
 use latest::Latest;
+pub use store::{RunSummary, list_runs, read_events, summary_of};
 use thin::Thinning;
 pub use told::{RejectKind, ToldPlan, ToldRejects, ToldTable};
 

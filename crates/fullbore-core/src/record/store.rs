@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use fullbore_read::error::{Error, Result};
 use serde::Serialize;
 
 use super::{Entry, Event, TableTotals, latest};
-use crate::error::{Error, Result};
 
 /// A run as `runs list` shows it.
 #[derive(Debug, Clone, Serialize)]

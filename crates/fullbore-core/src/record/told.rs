@@ -8,12 +8,12 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use fullbore_parse::dialect::Family;
 use serde::{Deserialize, Serialize};
 
 use crate::job::{Publish, Verify};
 use crate::plan::{Format, Plan, TablePlan};
 use crate::run::rejects::Reason;
-use fullbore_parse::dialect::Family;
 
 /// Notes that are told of a table; a thousand files may each have one.
 const NOTES_MAX: usize = 20;

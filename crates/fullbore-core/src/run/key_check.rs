@@ -5,14 +5,15 @@
 
 use std::sync::Arc;
 
+use fullbore_parse::Parser;
+use fullbore_parse::block::Block;
+use fullbore_read::error::{Error, Result};
+use fullbore_read::lines::line_at;
+
 use super::source_row::SourceRow;
-use crate::error::{Error, Result};
 use crate::plan::keys::scan::null_key;
 use crate::plan::keys::{Key, KeyColumn, each_key};
 use crate::plan::{Format, KeyLimits, PieceInput, Plan};
-use crate::source::lines::line_at;
-use fullbore_parse::Parser;
-use fullbore_parse::block::Block;
 
 /// The check of one table's keys; each parser thread has its own.
 pub struct KeyCheck {

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
+use fullbore_read::error::{Error, Result};
+
 use super::reject_files::AllRejectFiles;
 use super::reject_record::{HINT, Kept, Reject};
 use super::rejects::{MEMORY_PER_PIECE, Rejects, saved_path};
 use super::spool::Spool;
-use crate::error::{Error, Result};
 use crate::job::RejectLimit;
 use crate::plan::{Format, Plan};
 

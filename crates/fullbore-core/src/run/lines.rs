@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::source::SourceFile;
-use crate::source::lines::count;
+use fullbore_read::SourceFile;
+use fullbore_read::lines::count;
 
 /// Lines of ranges, by table, file and start of the range.
 #[derive(Debug, Clone, Default)]
@@ -72,7 +72,7 @@ mod tests {
         let path = folder.path().join("x.csv");
         let rows: Vec<String> = (0..30).map(|n| format!("{}\n", "x".repeat(n))).collect();
         std::fs::write(&path, rows.concat()).expect("written");
-        let found = crate::source::discover::discover(path.to_str().expect("UTF-8"));
+        let found = fullbore_read::discover::discover(path.to_str().expect("UTF-8"));
         let source = found.expect("found").remove(0);
         let start = |row: usize| -> u64 { rows[..row].iter().map(|row| row.len() as u64).sum() };
         for order in [[10, 20, 25], [25, 20, 10], [20, 10, 25], [20, 25, 10]] {

@@ -5,10 +5,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::error::{Error, Result};
+use fullbore_read::error::{Error, Result};
+use fullbore_read::lines;
+use fullbore_read::ranges::LinesBefore;
+
 use crate::plan::{PieceInput, Plan};
-use crate::source::lines;
-use crate::source::ranges::LinesBefore;
 
 /// A stretch of a file without another range's start in it.
 struct Stretch {

@@ -9,7 +9,6 @@
 //! Where the destination keeps a ledger, a run is made of [`rounds`]: one, unless connections are
 //! lost.
 
-pub(crate) mod checksum;
 mod key_check;
 mod late_rejects;
 mod lines;
@@ -36,14 +35,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fullbore_read::error::{DestinationFailure, Error, Result};
+
 use crate::ceilings::Achieved;
 use crate::destination::{Destination, Phase};
 use crate::diagnose::Verdict;
-use crate::error::{DestinationFailure, Error, Result};
 use crate::observe::{Clocks, Seen, observe};
 use crate::plan::Plan;
 use crate::record::{Event, Recorder, TableTotals, ToldPlan, ToldRejects};
-
 use rejects::Rejects;
 use rounds::Rounds;
 use schedule::{Hold, Schedule};

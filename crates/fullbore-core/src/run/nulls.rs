@@ -3,11 +3,12 @@
 //! The destination would refuse the whole piece for one of them.
 
 use arrow_array::{Array, BooleanArray, RecordBatch};
+use fullbore_parse::Lane;
+use fullbore_read::error::{Error, Result};
 
 use super::reject_record::Reject;
 use super::source_row::SourceRow;
-use crate::destination::{Destination, Lane};
-use crate::error::{Error, Result};
+use crate::destination::Destination;
 use crate::plan::{Plan, TablePlan};
 
 /// The SQLSTATE of a NULL that may not be.
@@ -82,7 +83,7 @@ pub fn as_lines(
         let columns = picked.columns().iter().zip(&plan.tables[table].shape.columns);
         let columns: std::result::Result<Vec<_>, _> = columns
             .map(|(column, of)| {
-                crate::source::cast::as_text(column, &of.field_type)
+                fullbore_read::cast::as_text(column, &of.field_type)
                     .map(|cast| cast.array)
                     .map_err(arrow_schema::ArrowError::CastError)
             })

@@ -4,21 +4,22 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::checksum;
+use fullbore_parse::block::Block;
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::{Lane, Parser};
+use fullbore_read::checksum;
+use fullbore_read::error::{Error, Result};
+use fullbore_read::feed::{Fed, Rows};
+
 use super::key_check::{KeyCheck, check_for};
 use super::nulls;
 use super::reject_record::Reject;
 use super::schedule::{Job, Origin, Schedule, Unit};
 use super::source_row::{Records, SourceRow};
-use crate::destination::{Destination, Encoder, Lane, Summer};
-use crate::error::{Error, Result};
+use crate::destination::{Destination, Encoder, Summer};
 use crate::observe::clock::{self, Activity};
 use crate::plan::lineage::Places;
 use crate::plan::{Format, KeyLimits, Plan};
-use crate::source::feed::{Fed, Rows};
-use fullbore_parse::Parser;
-use fullbore_parse::block::Block;
-use fullbore_parse::dialect::Dialect;
 
 /// What a parser keeps for one table in one lane.
 struct Tools {

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::checksum;
+use fullbore_parse::Lane;
+use fullbore_read::error::{Error, Result};
+use fullbore_read::{FileRange, checksum};
+
 use super::lines::Lines;
 use super::parser::parser_for;
 use super::reject_record::Reject;
@@ -13,9 +16,8 @@ use super::spool::Spool;
 use crate::constants::{
     JUDGED_ROWS_MAX, ODD_BYTES_IN_MEMORY, ODD_ROWS_JUDGED_AFTER, ODD_ROWS_PERCENT_MAX,
 };
-use crate::destination::{Committed, Lane, Portion, Refusal, TextRows, Writer};
-use crate::error::{Error, Result};
-use crate::plan::{FileRange, Format, PieceInput, Plan, PlannedPiece};
+use crate::destination::{Committed, Portion, Refusal, TextRows, Writer};
+use crate::plan::{Format, PieceInput, Plan, PlannedPiece};
 
 /// Bytes of text rows sent before the destination's judgement is waited for.
 const TEXT_CHUNK_BYTES: usize = 4 << 20;

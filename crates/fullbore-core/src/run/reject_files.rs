@@ -7,8 +7,9 @@ use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use fullbore_read::error::{Error, Result};
+
 use super::rejects::Reason;
-use crate::error::{Error, Result};
 use crate::plan::{Format, Plan};
 
 /// What is written for each line that is skipped at a file's end.

@@ -1,15 +1,15 @@
 //! One reject: as it is known to the run, as it is kept until its line is known, and as it is told.
 
+use fullbore_parse::constants::REJECT_VALUE_BYTES;
+use fullbore_parse::dialect::{Dialect, Family, Quotes};
+use fullbore_parse::rows::FaultReason;
+use fullbore_parse::types::ParseShape;
+use fullbore_read::feed::RowFault;
 use serde::{Deserialize, Serialize};
 
 use super::source_row::SourceRow;
 use crate::destination::Refusal;
 use crate::plan::{Format, TablePlan};
-use crate::source::feed::RowFault;
-use fullbore_parse::constants::REJECT_VALUE_BYTES;
-use fullbore_parse::dialect::{Dialect, Family, Quotes};
-use fullbore_parse::rows::FaultReason;
-use fullbore_parse::types::ParseShape;
 
 /// What to do about rejects, behind an option that would load them.
 macro_rules! advice {

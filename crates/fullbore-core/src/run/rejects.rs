@@ -11,6 +11,11 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fullbore_read::FileRange;
+use fullbore_read::error::{Error, Result};
+use fullbore_read::lines::line_at;
+use fullbore_read::sniff::kind::is_null_word;
+
 use super::reject_files::AllRejectFiles;
 pub use super::reject_record::Reason;
 use super::reject_record::{HINT, Kept, Place, Reject};
@@ -18,12 +23,9 @@ use super::schedule::Schedule;
 use super::source_row::SourceRow;
 use super::spool::Spool;
 use crate::destination::{Committed, Standing};
-use crate::error::{Error, Result};
 use crate::job::RejectLimit;
 use crate::plan::infer::{null_options, type_option};
-use crate::plan::{FileRange, Format, PieceInput, Plan, PlannedPiece};
-use crate::source::lines::line_at;
-use crate::source::sniff::kind::is_null_word;
+use crate::plan::{Format, PieceInput, Plan, PlannedPiece};
 
 /// Bytes of one piece's rejects kept in memory.
 pub const MEMORY_PER_PIECE: usize = 256 * 1024;

@@ -8,6 +8,14 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use arrow_array::{BooleanArray, RecordBatch};
+use fullbore_parse::Lane;
+use fullbore_parse::block::Block;
+use fullbore_parse::dialect::Dialect;
+use fullbore_read::FileRange;
+use fullbore_read::error::{Error, Result};
+use fullbore_read::feed::Fed;
+use fullbore_read::parquet::{Reading, RowFeed};
+use fullbore_read::ranges::RangeFeed;
 
 use super::parser::{parser_for, path_of};
 use super::reject_record::Reject;
@@ -15,15 +23,9 @@ use super::rejects::Rejects;
 use super::source_row::{Records, SourceRow};
 use super::spool::{Spool, SpoolReader};
 use crate::constants::{JUDGED_ROWS_MAX, ODD_BYTES_IN_MEMORY};
-use crate::destination::{Committed, Destination, Encoder, Lane, Refusal, Retrace, TextRows};
-use crate::error::{Error, Result};
+use crate::destination::{Committed, Destination, Encoder, Refusal, Retrace, TextRows};
 use crate::plan::lineage::{Lineage, Places};
-use crate::plan::{FileRange, Format, PieceInput, Plan};
-use crate::source::feed::Fed;
-use crate::source::parquet::{Reading, RowFeed};
-use crate::source::ranges::RangeFeed;
-use fullbore_parse::block::Block;
-use fullbore_parse::dialect::Dialect;
+use crate::plan::{Format, PieceInput, Plan};
 
 /// Bytes of rows that are handed on at a time.
 const CHUNK_BYTES: usize = 4 << 20;

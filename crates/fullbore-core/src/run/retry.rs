@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use fullbore_read::error::{Error, Result};
+
 use crate::constants::{RETRY_PAUSE_FIRST_MS, RETRY_PAUSE_MAX_MS};
-use crate::error::{Error, Result};
 use crate::observe::clock::{self, Activity};
 
 /// How often a pause looks whether it is to be cut short.

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fullbore_read::error::{DestinationFailure, Error, Result};
+
 use super::lines_before;
 use super::rejects::{self, Rejects, remove_saved};
 use super::retrace::{self, Retraced};
@@ -18,7 +20,6 @@ use super::verify::{self, Verified};
 use super::{Outcome, Scene, load};
 use crate::constants::{ROUNDS_WITHOUT_PROGRESS_MAX, SIFTS_MAX};
 use crate::destination::{Committed, Destination, Phase, Standing};
-use crate::error::{DestinationFailure, Error, Result};
 use crate::observe::Clocks;
 use crate::plan::Plan;
 use crate::record::{Event, Recorder, now_unix_ms};

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use fullbore_read::error::{Error, Result};
+
 use crate::record::make_private;
 
 /// Records of two byte strings each, written once and read back in order.

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fullbore_parse::Lane;
+use fullbore_read::error::{DestinationFailure, Error, Result};
+
 use super::piece::PieceWork;
 use super::rejects::Rejects;
 use super::retry::{LOOK_MS, Patience, given_up};
 use super::schedule::{Claim, Schedule};
 use crate::constants::{RETRY_PAUSE_FIRST_MS, RETRY_PAUSE_MAX_MS};
-use crate::destination::{Destination, Lane, Portion, Receipt, Refusal, TextRows, Writer};
-use crate::error::{DestinationFailure, Error, Result};
+use crate::destination::{Destination, Portion, Receipt, Refusal, TextRows, Writer};
 use crate::observe::Clocks;
 use crate::observe::clock::{self, Activity};
 use crate::observe::pieces::PieceTime;

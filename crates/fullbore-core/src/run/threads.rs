@@ -2,8 +2,9 @@
 
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
+use fullbore_read::error::Error;
+
 use super::schedule::Schedule;
-use crate::error::Error;
 
 /// Starts the threads of a round, which can't do without any of them.
 pub struct Threads<'scope, 'env, 'a> {

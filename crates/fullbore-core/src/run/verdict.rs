@@ -1,14 +1,14 @@
 //! What held a run back: the verdict on what was seen of it, with advice for the settings in use.
 
+use fullbore_parse::Lane;
+
+use super::Outcome;
 use crate::ceilings::rate_of;
-use crate::destination::Lane;
 use crate::diagnose::{Circumstances, InUse, Limit, Verdict, advise, stragglers, verdict};
 use crate::job::{Method, Publish};
 use crate::observe::Seen;
 use crate::observe::pieces::PieceTime;
 use crate::plan::{PieceInput, Plan};
-
-use super::Outcome;
 
 /// The verdict on the time in which rows moved, and what to do about it.
 pub fn pronounce(plan: &Plan, seen: &Seen, pieces: &[PieceTime]) -> (Verdict, Vec<String>) {

@@ -7,12 +7,13 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
+use fullbore_read::FileRange;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::destination::{Committed, Proven};
-use crate::error::{DestinationFailure, Error, Result};
 use crate::job::Verify;
-use crate::plan::{FileRange, Format, PieceInput, Plan, PlannedPiece};
+use crate::plan::{Format, PieceInput, Plan, PlannedPiece};
 
 /// What was proved of a run that has loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use fullbore_core::plan::keys::KeyColumn;
 use fullbore_core::plan::keys::scan::KeyScanner;
 use fullbore_core::plan::partitions::{Partition, Request, Slot};
-use fullbore_core::plan::{FileRange, Format, PieceInput};
-use fullbore_core::source::{SourceFile, discover};
+use fullbore_core::plan::{Format, PieceInput};
+use fullbore_read::{discover, FileRange, SourceFile};
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use proptest::prelude::*;
@@ -89,7 +89,7 @@ impl Case {
         &self,
         slots: &[Slot],
         scan: bool,
-    ) -> fullbore_core::error::Result<Vec<Partition>> {
+    ) -> fullbore_read::error::Result<Vec<Partition>> {
         let columns = vec![ParseColumn {
             name: "k".into(),
             field: 0,

@@ -18,7 +18,6 @@ mod lanes;
 use super::dialect::{Dialect, Family};
 use super::index::Level;
 use crate::constants::BLOCK_PADDING;
-
 pub use copy::{Texts, append, append_with};
 pub use kernels::{Date, Decimal, Integer, Integer32, Timestamp};
 pub use lanes::Kernel;

@@ -1,9 +1,8 @@
 //! Values: what the fast functions recognise they get right, and canonical text they recognise.
 
 use fullbore_parse::block::Block;
-use fullbore_parse::floats;
 use fullbore_parse::numbers::{self, Span};
-use fullbore_parse::{temporal, text};
+use fullbore_parse::{floats, temporal, text};
 use proptest::prelude::*;
 
 /// A span over a field that stands in a block as parsers see it, between other text.

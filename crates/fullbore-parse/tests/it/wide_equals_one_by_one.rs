@@ -8,10 +8,10 @@ use fullbore_parse::constants::BLOCK_PADDING;
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::index::{FieldIndex, Level};
 use fullbore_parse::numbers::{self, Span};
-use fullbore_parse::temporal;
-use fullbore_parse::text;
-use fullbore_parse::wide::{self, Date, Decimal, Fields, Integer, Integer32, Kernel};
-use fullbore_parse::wide::{Pending, Texts, Timestamp};
+use fullbore_parse::wide::{
+    self, Date, Decimal, Fields, Integer, Integer32, Kernel, Pending, Texts, Timestamp,
+};
+use fullbore_parse::{temporal, text};
 use proptest::prelude::*;
 
 const STRIDE: usize = 2;

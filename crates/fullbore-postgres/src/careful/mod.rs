@@ -11,8 +11,8 @@
 mod conditions;
 
 use fullbore_core::destination::{Refusal, TextRows};
-use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::plan::TablePlan;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use crate::catalog;
 use crate::connection::session::path::OF_ROLE;

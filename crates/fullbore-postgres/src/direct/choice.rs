@@ -1,9 +1,9 @@
 //! Decides how a table's rows enter the server.
 
-use fullbore_core::destination::Lane;
-use fullbore_core::error::Result;
 use fullbore_core::job::{Codec, DirectIo, Method, Publish};
 use fullbore_core::plan::columns::Shapes;
+use fullbore_parse::Lane;
+use fullbore_read::error::Result;
 
 use super::Descriptor;
 use super::probe::Probe;

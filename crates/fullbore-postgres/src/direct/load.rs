@@ -1,9 +1,9 @@
 //! One table's direct COPYs, within the transaction that made the table.
 
 use fullbore_core::destination::{Refusal, TextRows};
-use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::{Codec, DirectIo};
 use fullbore_core::plan::KeyBounds;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::choice::Direct;
 use super::probe::descriptor;

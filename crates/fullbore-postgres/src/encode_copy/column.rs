@@ -4,13 +4,13 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{Array, BooleanArray, ListArray};
 use arrow_buffer::NullBuffer;
+use fullbore_parse::types::FieldType;
 
 use super::SentColumn;
 use super::numeric;
 use crate::cursor::Place;
 use crate::digits;
 use crate::small_decimals::Written;
-use fullbore_parse::types::FieldType;
 
 /// Days from 1970-01-01 to 2000-01-01, where PostgreSQL's calendar begins.
 pub const EPOCH_DAYS: i32 = 10_957;

@@ -13,10 +13,11 @@ use arrow_array::RecordBatch;
 
 use crate::cursor::{self, Place};
 use column::Column;
+
 pub(crate) use column::{EPOCH_DAYS, EPOCH_MICROSECONDS};
 use fullbore_core::destination::Encoder;
-use fullbore_core::error::Result;
 use fullbore_parse::types::FieldType;
+use fullbore_read::error::Result;
 pub use text::TextEncoder;
 
 /// The signature, flags and header extension length that begin a binary COPY.

@@ -2,11 +2,11 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch, StringArray};
+use fullbore_core::destination::Encoder;
+use fullbore_parse::text::escape_in_copy_text;
+use fullbore_read::error::Result;
 
 use crate::cursor::{self, Place};
-use fullbore_core::destination::Encoder;
-use fullbore_core::error::Result;
-use fullbore_parse::text::escape_in_copy_text;
 
 /// Writes rows as lines of `FORMAT text`: tabs between fields, `\N` for NULL.
 #[derive(Default)]

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use fullbore_core::error::{Error, Result};
+use fullbore_read::error::{Error, Result};
 use sha2::{Digest, Sha256};
 
 use super::read::{LedgerRow, rows};

@@ -45,7 +45,7 @@ mod whole;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
-use fullbore_core::error::{DestinationFailure, Error};
+use fullbore_read::error::{DestinationFailure, Error};
 
 use crate::error::refuse;
 use locks::Backend;

@@ -7,10 +7,10 @@
 //! they came to; whoever finds that all have said so shows all rows (`publish/parts.rs`).
 
 use fullbore_core::destination::Committed;
-use fullbore_core::error::Result;
 use fullbore_core::job::PartSpec;
 use fullbore_core::plan::Part;
 use fullbore_core::run_id::RunId;
+use fullbore_read::error::Result;
 use sha2::{Digest, Sha256};
 
 use super::read::{LedgerRow, Role, Told, rows};

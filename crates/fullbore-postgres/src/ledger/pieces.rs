@@ -1,7 +1,7 @@
 //! A piece's row: inserted first in its transaction, completed last.
 
 use fullbore_core::destination::{Committed, Portion};
-use fullbore_core::error::{Error, Result};
+use fullbore_read::error::{Error, Result};
 
 use super::Ledger;
 use super::read::{LedgerRow, numbers, rows};
@@ -61,7 +61,7 @@ fn committed_by_another(error: &Error, piece: usize) -> Error {
     Error::Destination {
         message: format!("piece {piece} is in the ledger already: {error}"),
         hint: None,
-        kind: fullbore_core::error::DestinationFailure::Lost,
+        kind: fullbore_read::error::DestinationFailure::Lost,
     }
 }
 

@@ -10,8 +10,8 @@
 
 use std::str::FromStr;
 
-use fullbore_core::error::{Error, Result};
 use fullbore_core::run_id::RunId;
+use fullbore_read::error::{Error, Result};
 use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
 

@@ -2,7 +2,7 @@
 //! another role does so with that role's rights, so that nothing can be dropped which was not that role's
 //! to drop.
 
-use fullbore_core::error::{Error, Result};
+use fullbore_read::error::{Error, Result};
 
 use super::read::{Role, rows};
 use super::runs::LedgerRun;

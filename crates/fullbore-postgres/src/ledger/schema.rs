@@ -1,6 +1,6 @@
 //! The ledger's tables: whether this role may use or make them, and how they are made.
 
-use fullbore_core::error::Result;
+use fullbore_read::error::Result;
 
 use super::read::{LedgerRow, rows};
 use super::runs::is_there;

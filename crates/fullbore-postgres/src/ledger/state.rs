@@ -1,10 +1,10 @@
 //! What the ledger keeps of a run, as data.
 
-use fullbore_core::error::Result;
 use fullbore_core::job::Publish;
 use fullbore_core::plan::PlannedPiece;
 use fullbore_core::plan::recorded::{Recorded, RecordedTable};
 use fullbore_core::run_id::RunId;
+use fullbore_read::error::Result;
 use serde::{Deserialize, Serialize};
 
 use super::read::{LedgerRow, Role, Told, table_name};

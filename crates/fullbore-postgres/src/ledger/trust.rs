@@ -5,7 +5,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use fullbore_core::error::Result;
+use fullbore_read::error::Result;
 
 use super::read::rows;
 use crate::connection::{ConnectionError, Session, quote_literal};

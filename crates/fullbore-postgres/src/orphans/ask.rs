@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fullbore_core::error::Result;
+use fullbore_read::error::Result;
 
 use super::names::RelationFile;
 use crate::connection::{Row, Session, quote_identifier, quote_literal};

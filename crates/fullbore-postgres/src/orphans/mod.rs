@@ -14,7 +14,7 @@ mod names;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use fullbore_core::error::Result;
+use fullbore_read::error::Result;
 use serde::Serialize;
 
 use crate::connection::Session;

@@ -1,10 +1,10 @@
 //! Statistics of what was loaded: of new tables before they replace the old ones, of all others once their
 //! rows are shown.
 
-use fullbore_core::error::Result;
 use fullbore_core::job::Publish;
 use fullbore_core::plan::Plan;
 use fullbore_core::record::Event;
+use fullbore_read::error::Result;
 
 use super::indexes::Job;
 use super::partitions;

@@ -2,8 +2,8 @@
 //!
 //! Plain `append` has nothing to publish: its pieces are visible as they are committed.
 
-use fullbore_core::error::Result;
 use fullbore_core::plan::Plan;
+use fullbore_read::error::Result;
 
 use super::{hidden, ours};
 use crate::catalog::Column;

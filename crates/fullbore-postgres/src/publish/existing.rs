@@ -6,8 +6,8 @@
 //! shows the rows; one that holds rows, or has properties of its own that the new one would lack,
 //! is refused by name before a row moves.
 
-use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::plan::{KeyBounds, KeyEnd, PlannedPiece};
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::partitions::end_sql;
 use crate::catalog::{self, Relation};

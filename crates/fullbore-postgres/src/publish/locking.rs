@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use fullbore_core::constants::{
     LOCK_TIMEOUT_DEFAULT_MS, RETRY_FOR_DEFAULT_S, RETRY_PAUSE_FIRST_MS, RETRY_PAUSE_MAX_MS,
 };
-use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::plan::Plan;
 use fullbore_core::record::{Event, Recorder};
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use crate::connection::session::path;
 use crate::connection::{ConnectionError, Row, Session};

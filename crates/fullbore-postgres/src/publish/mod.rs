@@ -20,9 +20,9 @@ pub mod unchanged;
 use std::time::Instant;
 
 use fullbore_core::destination::{Committed, Phase, Standing};
-use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::{Publish, Verify};
 use fullbore_core::plan::Plan;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use crate::catalog::{self, Relation};
 use crate::connection::session::path;

@@ -4,8 +4,8 @@
 //! where the server allows it and are frozen. A CHECK on the key range is there before the rows:
 //! it holds the piece to its range, and lets ATTACH skip its scan.
 
-use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::plan::{KeyBounds, KeyEnd, Plan, PlannedPiece};
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::indexes::{self, Job};
 use super::{existing, hidden, ours, ranges};

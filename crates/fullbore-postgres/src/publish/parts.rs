@@ -4,9 +4,9 @@
 use std::time::Instant;
 
 use fullbore_core::destination::{Committed, Phase};
-use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::Publish;
 use fullbore_core::plan::{Part, Plan};
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::locking::{Frame, LockWait, insist};
 use super::{BEGIN, append, commit, indexes, ours, partitions, ranges, replace};

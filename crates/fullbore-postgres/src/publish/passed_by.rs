@@ -1,6 +1,6 @@
 //! What of a parent its loaded partitions would pass by: they are filled before they are attached.
 
-use fullbore_core::error::Result;
+use fullbore_read::error::Result;
 
 use crate::catalog::{PUBLISHES_SCHEMAS, Relation};
 use crate::connection::Session;

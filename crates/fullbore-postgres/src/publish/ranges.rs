@@ -1,7 +1,7 @@
 //! The planned ranges of partitions, tried before a row moves.
 
-use fullbore_core::error::Result;
 use fullbore_core::plan::{KeyBounds, Plan, PlannedPiece};
+use fullbore_read::error::Result;
 
 use super::existing;
 use super::locking::{Frame, LockWait, insist};

@@ -8,10 +8,9 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hasher};
 
 use arrow_array::RecordBatch;
-
 use fullbore_core::destination::{Encoder, TargetColumn};
-use fullbore_core::error::{Error, Result};
 use fullbore_parse::types::FieldType;
+use fullbore_read::error::{Error, Result};
 
 use super::{REMOVED, Sifted};
 use crate::connection::{ConnectionError, Session};

@@ -23,11 +23,11 @@ mod trial;
 use std::collections::BTreeMap;
 
 use fullbore_core::destination::{Committed, Refusal, Retrace, TextRows};
-use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::Publish;
 use fullbore_core::plan::lineage::Says;
 use fullbore_core::plan::{Plan, TablePlan};
 use fullbore_core::sums::Sums;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use crate::connection::{QualifiedName, Row, Session, quote_identifier};
 use crate::destination::Postgres;

@@ -1,7 +1,7 @@
 //! Of rows that share a key, the first in the order of the files stays.
 
 use fullbore_core::destination::Refusal;
-use fullbore_core::error::{DestinationFailure, Error, Result};
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::keys::UniqueKey;
 use super::{MATCHED, Reason, SHARED_KEY, Sifted, refusal};

@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use fullbore_core::error::Result;
 use fullbore_core::job::Publish;
+use fullbore_read::error::Result;
 
 use super::{REMOVED, Reason, Sifted, Waiting};
 use crate::careful;

@@ -2,9 +2,9 @@
 //! is what it makes of them in the target, and their sums can be asked for.
 
 use fullbore_core::destination::{Refusal, TextRows};
-use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::plan::Plan;
 use fullbore_core::sums::Sums;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::Formula;
 use super::sql::Detail;

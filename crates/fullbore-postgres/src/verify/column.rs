@@ -8,7 +8,6 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{Array, ListArray};
-
 use fullbore_parse::types::FieldType;
 
 use super::hash::Hash;

@@ -1,7 +1,7 @@
 //! What differs, and where: the sums that were made of the files against those of the table.
 
-use fullbore_core::error::Result;
 use fullbore_core::sums::Sums;
+use fullbore_read::error::Result;
 use serde::Serialize;
 
 use super::extent::{self, Measure};

@@ -13,9 +13,9 @@
 use std::sync::Mutex;
 
 use fullbore_core::destination::Committed;
-use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::{Publish, Verify};
 use fullbore_core::plan::Plan;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::staged::may_change_rows;

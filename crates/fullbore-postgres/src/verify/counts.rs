@@ -1,7 +1,7 @@
 //! The server's count of rows against ours. A table may keep rows out that are copied into it, without
 //! a word: then the server counts fewer than were sent, and nothing is wrong.
 
-use fullbore_core::error::{DestinationFailure, Error, Result};
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use crate::connection::{ConnectionError, Session, quote_literal};
 use crate::error::failed;

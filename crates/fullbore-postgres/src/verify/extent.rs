@@ -5,7 +5,6 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{Array, ArrowPrimitiveType, PrimitiveArray};
-
 use fullbore_parse::types::FieldType;
 
 use super::column::{SummedColumn, day, moment, time};

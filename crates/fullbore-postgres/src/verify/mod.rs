@@ -38,22 +38,21 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fullbore_core::destination::{Proven, Summer};
-use fullbore_core::error::Result;
 use fullbore_core::job::Verify;
 use fullbore_core::plan::Plan;
 use fullbore_core::sums::Sums;
+use fullbore_read::error::Result;
 use serde::{Deserialize, Serialize};
-
-pub use anew::Anew;
-pub use beside::{Beside, accepted, changed_its_mind};
-pub use counts::{check_count, may_keep_rows_out};
-pub use hash::HashKind;
-pub use sql::Formula;
 
 use crate::connection::{QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse};
+pub use anew::Anew;
+pub use beside::{Beside, accepted, changed_its_mind};
 use column::SummedColumn;
+pub use counts::{check_count, may_keep_rows_out};
+pub use hash::HashKind;
+pub use sql::Formula;
 use summer::BatchSummer;
 
 /// What is known of a committed piece.

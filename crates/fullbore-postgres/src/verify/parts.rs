@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use fullbore_core::error::Result;
 use fullbore_core::sums::Sums;
+use fullbore_read::error::Result;
 
 use super::sql::{Detail, Formula, summed_columns};
 use super::{HashKind, PieceProof};

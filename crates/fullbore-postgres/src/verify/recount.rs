@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
 use fullbore_core::destination::{
-    Committed, Destination, Encoder, Lane, Phase, Portion, Receipt, Refusal, Summer, TextRows,
-    Writer,
+    Committed, Destination, Encoder, Phase, Portion, Receipt, Refusal, Summer, TextRows, Writer,
 };
-use fullbore_core::error::Result;
 use fullbore_core::plan::{Plan, PlannedPiece};
+use fullbore_parse::Lane;
+use fullbore_read::error::Result;
 
 use super::{Beside, PieceProof, sent_columns};
 use crate::connection::Session;

@@ -9,10 +9,10 @@
 
 use std::collections::BTreeMap;
 
-use fullbore_core::error::Result;
 use fullbore_core::job::Verify;
 use fullbore_core::plan::Plan;
 use fullbore_core::sums::Sums;
+use fullbore_read::error::Result;
 
 use super::sql::Detail;
 use super::{Formula, PieceProof, store};

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 
 use fullbore_core::destination::Committed;
-use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::{Publish, Verify};
 use fullbore_core::plan::Plan;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::compare::{Finding, compare, compare_within};
 use super::parts::{Part, Rows};

@@ -6,7 +6,7 @@
 //! a crash of the server takes with it is the statistics as a whole, so they are asked only by a run that
 //! has lost no connection.
 
-use fullbore_core::error::Result;
+use fullbore_read::error::Result;
 
 use crate::connection::{QualifiedName, Session, quote_literal};
 use crate::error::failed;

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::sums::Sums;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::PieceProof;
 use crate::connection::{ConnectionError, Session, quote_literal};

@@ -4,7 +4,6 @@
 //! are loops over whole columns, which the compiler turns into wide instructions.
 
 use arrow_array::{Array, RecordBatch};
-
 use fullbore_core::destination::Summer;
 use fullbore_core::sums::{ColumnSums, Sums};
 

@@ -10,9 +10,9 @@ pub mod sockets;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use fullbore_core::error::Result;
 use fullbore_core::observe::host::process_cpu_ms;
 use fullbore_core::observe::{ServerTimes, Settings, Wait, WaitClass, Watch};
+use fullbore_read::error::Result;
 
 use crate::connection::{ConnectionError, Row, Session};
 use crate::destination::Postgres;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use fullbore_core::constants::JUDGED_ROWS_MAX;
 use fullbore_core::destination::{Portion, Receipt, Refusal, TextRows, Writer};
-use fullbore_core::error::{Error, Result};
 use fullbore_core::job::Publish;
 use fullbore_core::plan::{Plan, PlannedPiece};
+use fullbore_read::error::{Error, Result};
 
 use crate::careful::Careful;
 use crate::connection::session::path;

@@ -46,7 +46,7 @@ pub enum Error {
     #[error("the live page can't be served: {0}")]
     Serve(std::io::Error),
     #[error("{0}")]
-    Record(#[from] fullbore_core::error::Error),
+    Record(#[from] fullbore_read::error::Error),
 }
 
 impl Error {
@@ -60,7 +60,7 @@ impl Error {
             }
             Self::Serve(_) => None,
             Self::Record(error) => match error {
-                fullbore_core::error::Error::Read { .. } => Some("see `fullbore runs list`"),
+                fullbore_read::error::Error::Read { .. } => Some("see `fullbore runs list`"),
                 _ => None,
             },
         }

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use fullbore_core::destination::Lane;
-use fullbore_core::error::{Error, Result};
-use fullbore_core::plan::{FileRange, Format, PieceInput, Plan, TablePlan};
-use fullbore_core::source::lines::line_at;
-use fullbore_core::source::ranges::RangeFeed;
-use fullbore_core::source::stream::StreamFeed;
-use fullbore_parse::Parser;
+use fullbore_core::plan::{Format, PieceInput, Plan, TablePlan};
 use fullbore_parse::block::Block;
+use fullbore_parse::{Lane, Parser};
+use fullbore_read::FileRange;
+use fullbore_read::error::{Error, Result};
+use fullbore_read::lines::line_at;
+use fullbore_read::ranges::RangeFeed;
+use fullbore_read::stream::StreamFeed;
 use serde::Serialize;
 
 /// Places of a file that are looked at, and blocks (of 256 KiB) at each.

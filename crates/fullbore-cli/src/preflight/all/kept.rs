@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use fullbore_core::destination::{
-    Committed, Destination, Encoder, Lane, Phase, Portion, Receipt, Refusal, TextRows, Writer,
+    Committed, Destination, Encoder, Phase, Portion, Receipt, Refusal, TextRows, Writer,
 };
-use fullbore_core::error::Result;
 use fullbore_core::plan::{Plan, PlannedPiece};
 use fullbore_core::sinks::Counting;
+use fullbore_parse::Lane;
+use fullbore_read::error::Result;
 
 /// Rows as they are sent.
 pub enum Rows {

@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use fullbore_core::ceilings::Stage;
 use fullbore_core::destination::Destination;
-use fullbore_core::error::Error;
 use fullbore_core::plan::Plan;
 use fullbore_core::record::{Event, Recorder, TableTotals};
 use fullbore_preflight::cpu::process_seconds;
 use fullbore_preflight::db::cpu::ServerCpu;
+use fullbore_read::error::Error;
 
 use crate::load::signals::INTERRUPTED;
 

@@ -22,11 +22,11 @@ use std::sync::atomic::AtomicBool;
 
 use fullbore_core::ceilings::{Ceilings, MeasuredTable, Stage, Used};
 use fullbore_core::destination::Destination;
-use fullbore_core::error::{Error, Result};
 use fullbore_core::job::{Job, Verify};
 use fullbore_core::plan::Plan;
 use fullbore_core::record::now_unix_ms;
-use fullbore_core::source::discover::discover;
+use fullbore_read::discover::discover;
+use fullbore_read::error::{Error, Result};
 
 use super::args::AllArgs;
 use crate::assemble::{Assembled, assemble};

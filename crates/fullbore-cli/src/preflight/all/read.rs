@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use fullbore_core::ceilings::Stage;
-use fullbore_core::destination::Lane;
-use fullbore_core::error::Result;
 use fullbore_core::plan::{Format, PieceInput, Plan, PlannedPiece};
-use fullbore_core::source::attended::Attention;
-use fullbore_core::source::feed::{Fed, Feed};
-use fullbore_core::source::parquet::{Reading, RowFeed};
-use fullbore_core::source::ranges::RangeFeed;
-use fullbore_core::source::stream::StreamFeed;
+use fullbore_parse::Lane;
 use fullbore_parse::block::Block;
 use fullbore_preflight::cpu::process_seconds;
+use fullbore_read::attended::Attention;
+use fullbore_read::error::Result;
+use fullbore_read::feed::{Fed, Feed};
+use fullbore_read::parquet::{Reading, RowFeed};
+use fullbore_read::ranges::RangeFeed;
+use fullbore_read::stream::StreamFeed;
 use serde::Serialize;
 
 use super::measured::Bounds;

@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use fullbore_core::ceilings::Stage;
 use fullbore_core::destination::{Destination, Portion, TextRows, Writer};
-use fullbore_core::error::{Error, Result};
 use fullbore_core::plan::Plan;
 use fullbore_preflight::cpu::process_seconds;
 use fullbore_preflight::db::cpu::ServerCpu;
+use fullbore_read::error::{Error, Result};
 
 use super::kept::{KeptPiece, Rows};
 use super::measured::Bounds;

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use fullbore_core::error::Result;
 use fullbore_preflight::db::place::{Place, free_bytes};
+use fullbore_read::error::Result;
 use serde::Serialize;
 
 use super::data::Finding;

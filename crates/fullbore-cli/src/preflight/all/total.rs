@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fullbore_core::plan::{PieceInput, Plan, PlannedPiece};
 use fullbore_core::record::TableTotals;
-use fullbore_core::source::SourceFile;
-use fullbore_core::source::decompress::unpack;
+use fullbore_read::SourceFile;
+use fullbore_read::decompress::unpack;
 
 /// Of so many packed files the beginning is unpacked; the others are taken to be like these.
 const UNPACKED_FILES_MAX: usize = 64;

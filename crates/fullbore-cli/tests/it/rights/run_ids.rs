@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fullbore_core::destination::{Destination, Lane};
+use fullbore_core::destination::Destination;
 use fullbore_core::job::{Codec, Method, Publish, RejectLimit, Verify};
 use fullbore_core::plan::{Continuity, Format, PieceInput, Plan, PlannedPiece, TablePlan};
+use fullbore_parse::Lane;
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_postgres::connection::{ConnectionOptions, Environment};

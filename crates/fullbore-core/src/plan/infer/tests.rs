@@ -1,5 +1,6 @@
+use fullbore_read::sniff::samples::Samples;
+
 use super::*;
-use crate::source::sniff::samples::Samples;
 
 fn column_of(values: impl IntoIterator<Item = impl AsRef<str>>) -> InferredColumn {
     let mut text = String::new();

@@ -6,18 +6,19 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use super::scan::{KeyScanner, null_key};
-use super::{Key, KeyColumn, Part};
-use crate::error::{Error, Result};
-use crate::plan::{FileRange, Format};
-use crate::source::SourceFile;
-use crate::source::lines::line_at;
-use crate::source::ranges::{Sizes, read_records};
-use crate::source::split::next_record;
 use fullbore_parse::block::Block;
 use fullbore_parse::boundary::QuoteState;
 use fullbore_parse::dialect::{Dialect, Family};
 use fullbore_parse::{OddRow, Parsed, Parser};
+use fullbore_read::error::{Error, Result};
+use fullbore_read::lines::line_at;
+use fullbore_read::ranges::{Sizes, read_records};
+use fullbore_read::split::next_record;
+use fullbore_read::{FileRange, SourceFile};
+
+use super::scan::{KeyScanner, null_key};
+use super::{Key, KeyColumn, Part};
+use crate::plan::Format;
 
 /// Bytes read around a cut.
 const LOOK_BYTES: usize = 64 * 1024;

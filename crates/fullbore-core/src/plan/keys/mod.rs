@@ -16,13 +16,12 @@ use arrow_array::types::*;
 use arrow_array::{Array, ArrayRef, Date32Array, Decimal128Array, TimestampMicrosecondArray};
 use arrow_cast::display::array_value_to_string;
 use arrow_schema::{DataType, TimeUnit};
-
-use super::FileRange;
-use crate::error::{Error, Result};
 use fullbore_parse::Parser;
 use fullbore_parse::block::Block;
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
+use fullbore_read::FileRange;
+use fullbore_read::error::{Error, Result};
 
 /// A key by its order: units of its type.
 pub type Key = i128;

@@ -1,10 +1,11 @@
 //! Key ranges of Parquet files: from the statistics of their row groups where these are exact.
 
+use fullbore_read::FileRange;
+use fullbore_read::error::Result;
+use fullbore_read::parquet::{GroupRange, group_ranges};
+
 use super::scan::KeyScanner;
 use super::{Key, KeyColumn, Part};
-use crate::error::Result;
-use crate::plan::FileRange;
-use crate::source::parquet::{GroupRange, group_ranges};
 
 /// The parts of stretches whose keys statistics tell; the others are to be read.
 pub fn from_statistics(

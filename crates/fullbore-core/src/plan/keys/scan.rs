@@ -6,22 +6,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::ArrayRef;
-
-use super::edges::no_key;
-use super::{Key, KeyColumn};
-use crate::destination::Lane;
-use crate::error::{Error, Result};
-use crate::plan::{FileRange, Format};
-use crate::source::SourceFile;
-use crate::source::feed::Fed;
-use crate::source::lines::line_at;
-use crate::source::parquet::{ParquetFeed, Reading};
-use crate::source::ranges::{Sizes, read_records};
-use crate::source::stream::StreamFeed;
-use fullbore_parse::Parser;
 use fullbore_parse::block::Block;
 use fullbore_parse::constants::BLOCK_BYTES;
 use fullbore_parse::dialect::Dialect;
+use fullbore_parse::{Lane, Parser};
+use fullbore_read::error::{Error, Result};
+use fullbore_read::feed::Fed;
+use fullbore_read::lines::line_at;
+use fullbore_read::parquet::{ParquetFeed, Reading};
+use fullbore_read::ranges::{Sizes, read_records};
+use fullbore_read::stream::StreamFeed;
+use fullbore_read::{FileRange, SourceFile};
+
+use super::edges::no_key;
+use super::{Key, KeyColumn};
+use crate::plan::Format;
 
 /// Runs that a stretch may fall into; a stretch with more of them is not nearly sorted.
 pub const RUNS_MAX: usize = 1000;

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::json::each_key;
+use fullbore_read::SourceFile;
+use fullbore_read::constants::SAMPLE_BYTES;
+use fullbore_read::error::{Error, Result};
+use fullbore_read::sniff::samples::{Samples, glance, sample};
+
 use super::{HEAD_BYTES, SAMPLED_FILES_MAX, Sources, peek, refuse_text_options};
-use crate::constants::SAMPLE_BYTES;
-use crate::error::{Error, Result};
 use crate::job::TableJob;
 use crate::plan::Format;
 use crate::plan::names::distinct;
-use crate::source::SourceFile;
-use crate::source::sniff::samples::{Samples, glance, sample};
-use fullbore_parse::dialect::Dialect;
-use fullbore_parse::json::each_key;
 
 /// How such files are called.
 pub const WHAT: &str = "JSON lines";

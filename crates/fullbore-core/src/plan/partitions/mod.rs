@@ -10,12 +10,14 @@ mod refusals;
 
 use std::collections::BTreeMap;
 
+use fullbore_read::FileRange;
+use fullbore_read::error::Result;
+
 use super::keys::edges::EdgeReader;
 use super::keys::ranges::from_statistics;
 use super::keys::scan::{KeyScanner, Run};
 use super::keys::{Key, Part};
-use super::{FileRange, Format, PieceInput};
-use crate::error::Result;
+use super::{Format, PieceInput};
 
 /// A key range that is fixed beforehand.
 #[derive(Debug, Clone)]

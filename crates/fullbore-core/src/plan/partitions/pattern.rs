@@ -1,8 +1,9 @@
 //! The pattern that a table's partitions follow: calendar months, or ranges of one width. Rows outside all of
 //! them get partitions by it, so that the next load finds its own months free.
 
-use crate::plan::keys::{Key, KeyColumn};
 use fullbore_parse::types::FieldType;
+
+use crate::plan::keys::{Key, KeyColumn};
 
 /// What partitions that are all alike have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

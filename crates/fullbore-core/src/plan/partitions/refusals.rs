@@ -1,8 +1,9 @@
 //! What can't become partitions, in words: both ranges named, and what to do.
 
+use fullbore_read::FileRange;
+use fullbore_read::error::{Error, Result};
+
 use super::{Group, Request};
-use crate::error::{Error, Result};
-use crate::plan::FileRange;
 use crate::plan::keys::scan::RUNS_MAX;
 use crate::plan::keys::{Key, Part};
 

@@ -5,10 +5,11 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use fullbore_read::error::{Error, Result};
+
 use super::state::State;
 use super::{Hold, Schedule};
 use crate::constants::INTERRUPT_GRACE_S;
-use crate::error::{Error, Result};
 use crate::observe::clock::{self, Activity};
 
 impl Schedule<'_> {

@@ -3,14 +3,14 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-use crate::destination::Lane;
+use fullbore_parse::block::Block;
+use fullbore_parse::{Counts, Lane};
+use fullbore_read::feed::Feed;
+
 use crate::plan::{KeyLimits, PlannedPiece};
 use crate::run::reject_record::Reject;
 use crate::run::source_row::SourceRow;
-use crate::source::feed::Feed;
 use crate::sums::Sums;
-use fullbore_parse::Counts;
-use fullbore_parse::block::Block;
 
 /// Where a block stood in its source.
 #[derive(Debug, Clone, Copy)]

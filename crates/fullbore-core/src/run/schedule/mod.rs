@@ -10,21 +10,22 @@ mod parsers;
 mod state;
 mod streams;
 
-pub use handed::{Claim, Job, Origin, Unit};
-pub use state::Refused;
-
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
+use fullbore_parse::Lane;
+use fullbore_read::attended::Attention;
+use fullbore_read::gaps;
+use fullbore_read::parquet::PageMemory;
+use fullbore_read::ranges::LinesBefore;
+
 use super::lines::Lines;
-use crate::destination::{Committed, Lane};
+use crate::destination::Committed;
 use crate::plan::{PieceInput, Plan};
 use crate::record::{Event, TableTotals};
-use crate::source::attended::Attention;
-use crate::source::gaps;
-use crate::source::parquet::PageMemory;
-use crate::source::ranges::LinesBefore;
+pub use handed::{Claim, Job, Origin, Unit};
+pub use state::Refused;
 use state::{SharedStream, State};
 
 /// What streams wait with while a limit of `--pause-when` is passed.
@@ -74,7 +75,8 @@ impl<'a> Schedule<'a> {
             match &piece.input {
                 PieceInput::Stream { file } => {
                     let source = &plan.tables[piece.table].files[*file];
-                    let gaps = gaps::of(&committed, piece.table, *file);
+                    let its = committed.iter().filter(|done| done.table == piece.table);
+                    let gaps = gaps::of(its.flat_map(|done| &done.portion.ranges), *file);
                     if !gaps::cover(&gaps, source.data_start) {
                         state.streams.push(SharedStream {
                             table: piece.table,

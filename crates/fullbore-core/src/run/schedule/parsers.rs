@@ -1,11 +1,12 @@
 //! What parsers ask of the schedule: blocks to parse, and memory to parse them into.
 
+use fullbore_parse::block::Block;
+
 use super::state::Active;
 use super::{Job, Schedule, Unit};
 use crate::constants::{QUEUE_BLOCKS_PER_STREAM, QUEUE_BYTES_PER_STREAM};
 use crate::observe::clock::{self, Activity};
 use crate::plan::PieceInput;
-use fullbore_parse::block::Block;
 
 impl Schedule<'_> {
     /// The next block's job, from the piece that has fewest blocks waiting; `None` at the end.

@@ -5,15 +5,17 @@ use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex};
 
+use fullbore_parse::Lane;
+use fullbore_parse::block::Block;
+use fullbore_read::error::Error;
+use fullbore_read::feed::Feed;
+
 use super::Hold;
 use super::handed::Unit;
-use crate::destination::{Committed, Lane};
-use crate::error::Error;
+use crate::destination::Committed;
 use crate::plan::{KeyLimits, PlannedPiece};
 use crate::record::TableTotals;
 use crate::run::lines::Lines;
-use crate::source::feed::Feed;
-use fullbore_parse::block::Block;
 
 /// A piece that a stream works on.
 pub(super) struct Active {

@@ -4,20 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
+use fullbore_parse::Lane;
+use fullbore_parse::block::Block;
+use fullbore_read::error::{Error, Result};
+use fullbore_read::feed::Feed;
+use fullbore_read::gaps::GapFeed;
+use fullbore_read::parquet::{Reading, RowFeed};
+use fullbore_read::ranges::RangeFeed;
+use fullbore_read::stream::StreamFeed;
+
 use super::state::{Active, Again, State};
 use super::{Claim, Hold, Schedule, Unit};
 use crate::constants::{BUFFER_BYTES_KEPT, CAREFUL_AFTER_PIECES, QUEUE_BLOCKS_PER_STREAM};
-use crate::destination::{Committed, Lane};
-use crate::error::{Error, Result};
+use crate::destination::Committed;
 use crate::observe::clock::{self, Activity};
 use crate::plan::{Format, PieceInput, PlannedPiece};
 use crate::run::lines::Lines;
-use crate::source::feed::Feed;
-use crate::source::gaps::GapFeed;
-use crate::source::parquet::{Reading, RowFeed};
-use crate::source::ranges::RangeFeed;
-use crate::source::stream::StreamFeed;
-use fullbore_parse::block::Block;
 
 impl Schedule<'_> {
     /// Gives a stream its next piece, or `None` when there is none left.

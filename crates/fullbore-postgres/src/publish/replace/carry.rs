@@ -1,6 +1,6 @@
 //! What the swap gives the new table beside its rows, constraints and grants.
 
-use fullbore_core::error::Result;
+use fullbore_read::error::Result;
 
 use super::{fill, literal, quote, texts};
 use crate::catalog::{COLUMN_OPTIONS, Relation};

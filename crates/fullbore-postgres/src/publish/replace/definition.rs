@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fullbore_core::error::Result;
+use fullbore_read::error::Result;
 
 use super::{changed, fill, rebuild};
 use crate::catalog::Relation;

@@ -1,6 +1,6 @@
 //! Grants: who may do what with the new table, as with the old one.
 
-use fullbore_core::error::Result;
+use fullbore_read::error::Result;
 
 use super::obstacles::right_to_become;
 use super::{carry, fill, literal, texts};

@@ -11,10 +11,10 @@
 use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::job::{OtherWriters, Publish};
 use fullbore_core::plan::Plan;
 use fullbore_core::record::Event;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::writers;
 use crate::connection::{QualifiedName, Session};

@@ -26,8 +26,8 @@ pub mod staging;
 pub mod undo;
 mod writers;
 
-use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::plan::Plan;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::indexes::Job;
 use super::ours;
@@ -37,7 +37,6 @@ use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
 use crate::ledger::runs;
 use crate::target::Target;
-
 pub use locks::Guard;
 pub use obstacles::check;
 pub use writers::Baseline;

@@ -4,7 +4,7 @@
 //! and that is not itself a part that comes along, is in the way. What leaves no dependency
 //! behind, such as row security, is asked for by name.
 
-use fullbore_core::error::{DestinationFailure, Error, Result};
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::{fill, texts};
 use crate::catalog::{PUBLISHES_SCHEMAS, Relation};

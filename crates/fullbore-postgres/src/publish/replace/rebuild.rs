@@ -4,8 +4,8 @@
 //! do at once, and become constraints with the swap. Each is matched by its definition then, so
 //! that one added or dropped during the load is noticed.
 
-use fullbore_core::error::Result;
 use fullbore_core::plan::Plan;
+use fullbore_read::error::Result;
 
 use super::{changed, quote};
 use crate::catalog::{self, IndexDefinition, Relation};

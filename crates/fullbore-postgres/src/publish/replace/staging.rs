@@ -1,6 +1,6 @@
 //! The new table, as like the old one as an empty table can be.
 
-use fullbore_core::error::Result;
+use fullbore_read::error::Result;
 
 use super::{carry, definition, fill, known, literal, obstacles, texts};
 use crate::catalog::Relation;

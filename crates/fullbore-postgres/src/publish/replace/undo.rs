@@ -4,7 +4,7 @@
 //! one name space for each schema, so that all of them can stay what they are. Sequences of serial
 //! columns go over to the new table, whose values they make from then on, and come back.
 
-use fullbore_core::error::{DestinationFailure, Error, Result};
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::{carry, definition, known, obstacles, quote, texts};
 use crate::catalog::{self, IndexDefinition, Relation};

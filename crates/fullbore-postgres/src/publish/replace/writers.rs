@@ -12,8 +12,8 @@
 
 use std::collections::BTreeMap;
 
-use fullbore_core::error::{DestinationFailure, Error, Result};
 use fullbore_core::plan::Plan;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::connection::{QualifiedName, Session};

@@ -1,6 +1,6 @@
 //! What can't come along is refused before anything is touched, by its name.
 
-use fullbore_core::error::{DestinationFailure, Error};
+use fullbore_read::error::{DestinationFailure, Error};
 use fullbore_testing::{TestCluster, TestServer, shared_or_skip};
 
 use super::Replacement;

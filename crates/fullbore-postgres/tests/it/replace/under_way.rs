@@ -1,6 +1,6 @@
 //! What others do during the load is noticed before anything is lost.
 
-use fullbore_core::error::{DestinationFailure, Error};
+use fullbore_read::error::{DestinationFailure, Error};
 use fullbore_testing::{TestCluster, TestDatabase, TestServer, shared_or_skip};
 
 use super::{Replacement, snapshot};

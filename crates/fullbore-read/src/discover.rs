@@ -1,0 +1,214 @@
+//! Finds the files behind paths, globs, folders and `-`.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use fullbore_parse::dialect::LineEnd;
+
+use super::foreign::{HEAD_BYTES, refuse_foreign, refuse_remote};
+use super::{Packing, SourceFile, changed_ns, modified_ns, read_little};
+use crate::error::{Error, Result};
+
+/// The files behind one source, in the order of their names (`part.2` before `part.10`).
+///
+/// A path that exists is taken literally even where it holds glob characters. A folder gives its
+/// files, hidden ones left out; not those of folders inside, unless these are called `key=value`.
+pub fn discover(source: &str) -> Result<Vec<SourceFile>> {
+    if source == "-" {
+        return Ok(vec![stdin()]);
+    }
+    refuse_remote(source)?;
+    let path = Path::new(source);
+    let mut paths = if path.is_dir() {
+        folder(path)?
+    } else if path.symlink_metadata().is_ok() || !source.contains(['*', '?', '[']) {
+        vec![path.to_owned()]
+    } else {
+        globbed(source)?
+    };
+    if paths.is_empty() {
+        return Err(Error::usage_with_hint(
+            format!("no file matches {source}"),
+            "quote the pattern, so that the shell leaves it alone, or check the path",
+        ));
+    }
+    paths.sort_by(|a, b| natural(&a.to_string_lossy(), &b.to_string_lossy()));
+    paths.into_iter().map(inspect).collect()
+}
+
+pub(super) fn stdin() -> SourceFile {
+    SourceFile {
+        path: "-".into(),
+        packing: Packing::Plain,
+        size: 0,
+        modified_ns: 0,
+        changed_ns: 0,
+        told: None,
+        content: None,
+        is_regular: false,
+        encoding: None,
+        data_start: 0,
+        data_start_lines: 0,
+        data_end: None,
+        own_header: None,
+        line_end: LineEnd::default(),
+        peeked: None,
+        expected_header: None,
+    }
+}
+
+fn folder(path: &Path) -> Result<Vec<PathBuf>> {
+    let (mut files, folders) = contents(path)?;
+    let is_key = |folder: &PathBuf| {
+        folder.file_name().is_some_and(|name| name.to_string_lossy().contains('='))
+    };
+    for inner in folders.iter().filter(|inner| is_key(inner)) {
+        files.extend(folder(inner)?);
+    }
+    if files.is_empty() && !folders.is_empty() && !folders.iter().any(is_key) {
+        return Err(Error::usage_with_hint(
+            format!("{} has only folders in it, and no files", path.display()),
+            format!("use a pattern, in quotes: '{}/**/*'", path.display()),
+        ));
+    }
+    if files.is_empty() && folders.is_empty() {
+        return Err(Error::usage_with_hint(
+            format!("{} has no files in it", path.display()),
+            "hidden files, and those whose names begin with an underscore, are left out",
+        ));
+    }
+    Ok(files)
+}
+
+/// The files of a folder, and the folders in it; hidden ones left out.
+fn contents(path: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let unreadable = |source| Error::Read { path: path.to_owned(), source };
+    let (mut files, mut folders) = (Vec::new(), Vec::new());
+    for entry in std::fs::read_dir(path).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let hidden = entry.file_name().to_string_lossy().starts_with(['.', '_']);
+        if hidden {
+            continue;
+        }
+        if entry.path().is_file() {
+            files.push(entry.path());
+        } else if entry.path().is_dir() {
+            folders.push(entry.path());
+        }
+    }
+    Ok((files, folders))
+}
+
+fn globbed(pattern: &str) -> Result<Vec<PathBuf>> {
+    let matches = glob::glob(pattern)
+        .map_err(|error| Error::usage(format!("{pattern} is no glob: {error}")))?;
+    let mut files = Vec::new();
+    for found in matches {
+        let found = found
+            .map_err(|error| Error::Read { path: error.path().to_owned(), source: error.into() })?;
+        if found.is_file() {
+            files.push(found);
+        }
+    }
+    Ok(files)
+}
+
+fn inspect(path: PathBuf) -> Result<SourceFile> {
+    let unreadable = |source| Error::Read { path: path.clone(), source };
+    // A named pipe must not be opened to look at it: what was read would be lost.
+    let metadata = std::fs::metadata(&path).map_err(unreadable)?;
+    let is_regular = metadata.is_file();
+    let packing = if is_regular {
+        let mut head = Vec::new();
+        let file = File::open(&path).map_err(unreadable)?;
+        read_little(&file);
+        file.take(HEAD_BYTES as u64).read_to_end(&mut head).map_err(unreadable)?;
+        refuse_foreign(&path, &head)?;
+        packing_of(&head)
+    } else {
+        Packing::Plain
+    };
+    Ok(SourceFile {
+        packing,
+        size: if is_regular { metadata.len() } else { 0 },
+        modified_ns: modified_ns(&metadata),
+        changed_ns: changed_ns(&metadata),
+        told: None,
+        content: None,
+        is_regular,
+        encoding: None,
+        data_start: 0,
+        data_start_lines: 0,
+        data_end: None,
+        own_header: None,
+        line_end: LineEnd::default(),
+        peeked: None,
+        expected_header: None,
+        path,
+    })
+}
+
+/// Bytes that tell what a file is packed with.
+pub const PACKING_BYTES: u64 = 6;
+
+/// What a file is packed with, from its first bytes.
+pub fn packing_of(head: &[u8]) -> Packing {
+    match head {
+        [0x1f, 0x8b, ..] => Packing::Gzip,
+        // A zstd frame, or a skippable one before it.
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Packing::Zstd,
+        [0x04, 0x22, 0x4d, 0x18, ..] => Packing::Lz4,
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Packing::Xz,
+        [b'P', b'A', b'R', b'1', ..] => Packing::Parquet,
+        _ => Packing::Plain,
+    }
+}
+
+/// Compares names with runs of digits by their value.
+fn natural(a: &str, b: &str) -> std::cmp::Ordering {
+    let (mut a_rest, mut b_rest) = (a, b);
+    loop {
+        let a_digits = a_rest.len() - a_rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let b_digits = b_rest.len() - b_rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        if a_digits > 0 && b_digits > 0 {
+            let a_number = a_rest[..a_digits].trim_start_matches('0');
+            let b_number = b_rest[..b_digits].trim_start_matches('0');
+            let order = a_number.len().cmp(&b_number.len()).then_with(|| a_number.cmp(b_number));
+            if order.is_ne() {
+                return order;
+            }
+            (a_rest, b_rest) = (&a_rest[a_digits..], &b_rest[b_digits..]);
+            continue;
+        }
+        match (a_rest.chars().next(), b_rest.chars().next()) {
+            (Some(x), Some(y)) if x == y => {
+                (a_rest, b_rest) = (&a_rest[x.len_utf8()..], &b_rest[y.len_utf8()..]);
+            }
+            (x, y) => return x.cmp(&y).then_with(|| a.cmp(b)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_sort_by_the_value_of_their_digits() {
+        let mut names = ["part.10", "part.2", "part.1", "part", "a.2b", "a.2a"];
+        names.sort_by(|a, b| natural(a, b));
+        assert_eq!(names, ["a.2a", "a.2b", "part", "part.1", "part.2", "part.10"]);
+    }
+
+    #[test]
+    fn packing_is_known_by_content() {
+        assert_eq!(packing_of(&[0x1f, 0x8b, 8, 0]), Packing::Gzip);
+        assert_eq!(packing_of(&[0x28, 0xb5, 0x2f, 0xfd, 4, 0]), Packing::Zstd);
+        assert_eq!(packing_of(&[0x04, 0x22, 0x4d, 0x18, 0x64, 0x40]), Packing::Lz4);
+        assert_eq!(packing_of(b"\xfd7zXZ\0\0\x04"), Packing::Xz);
+        assert_eq!(packing_of(b"PAR1"), Packing::Parquet);
+        assert_eq!(packing_of(b"1|2|"), Packing::Plain);
+        assert_eq!(packing_of(b""), Packing::Plain);
+    }
+}

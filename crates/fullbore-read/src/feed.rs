@@ -1,0 +1,126 @@
+//! Feeds: hand out blocks of whole records, one after the other, to whichever parser asks.
+//!
+//! A feed is the narrow place of its input: whoever holds it reads, cuts at a record's end, and
+//! lets go; parsing happens outside.
+
+use arrow_array::RecordBatch;
+use fullbore_parse::Lane;
+use fullbore_parse::block::Block;
+use fullbore_parse::constants::{BLOCK_BYTES, BLOCK_BYTES_LIMIT};
+
+use super::SourceFile;
+use super::gaps::GapFeed;
+use super::parquet::RowFeed;
+use super::ranges::RangeFeed;
+use super::stream::StreamFeed;
+use crate::error::{Error, Result};
+
+/// Where a piece's rows come from.
+pub enum Feed {
+    Ranges(Box<RangeFeed>),
+    Stream(StreamFeed),
+    /// A stream of which parts are loaded already.
+    Gaps(GapFeed),
+    Rows(Box<RowFeed>),
+}
+
+impl Feed {
+    /// Gives the next rows: as text in `block`, or as a batch.
+    pub fn next(&mut self, block: &mut Block, lane: Lane) -> Result<Fed> {
+        let has_block = match self {
+            Self::Ranges(feed) => feed.next(block)?,
+            Self::Stream(feed) => feed.next(block)?,
+            Self::Gaps(feed) => feed.next(block)?,
+            Self::Rows(feed) => return feed.next(lane),
+        };
+        Ok(if has_block { Fed::Block } else { Fed::End })
+    }
+
+    /// Whether what it gave last stood at the end of a file that is read from its beginning.
+    pub fn has_ended(&self) -> bool {
+        match self {
+            Self::Stream(feed) => feed.has_ended(),
+            Self::Gaps(feed) => feed.has_ended(),
+            Self::Ranges(_) | Self::Rows(_) => false,
+        }
+    }
+}
+
+/// What a feed gave.
+pub enum Fed {
+    Block,
+    Rows(Rows),
+    /// Nothing now: others hold the memory that it needs.
+    Later,
+    End,
+}
+
+/// Rows of a file that came as a batch.
+pub struct Rows {
+    pub batch: RecordBatch,
+    pub file: usize,
+    /// Which row of the file each is, from 0.
+    pub numbers: Vec<u64>,
+    /// Rows that stood among them and can't be loaded.
+    pub faults: Vec<RowFault>,
+    /// Values whose nanoseconds were rounded.
+    pub rounded: u64,
+}
+
+/// A row that came as values and can't be loaded.
+#[derive(Debug)]
+pub struct RowFault {
+    /// Its row in the file, from 0.
+    pub row: u64,
+    pub column: Option<String>,
+    pub value: Option<String>,
+    pub reason: String,
+    /// What stands for it in the reject file.
+    pub raw: Vec<u8>,
+}
+
+/// How much of a record to read once `have` bytes of it are there and it goes on: twice as much, but
+/// not far over `limit`. `None` where it is longer than that, or than a block can be.
+pub(super) fn grown(have: usize, limit: usize) -> Option<usize> {
+    let most = record_text_max(limit);
+    (have < most).then(|| most.min(have.saturating_mul(2)))
+}
+
+/// How much text is looked at for a record's end, however it is read.
+pub(super) fn record_text_max(limit: usize) -> usize {
+    BLOCK_BYTES_LIMIT.min(limit.max(BLOCK_BYTES).saturating_add(BLOCK_BYTES))
+}
+
+/// The refusal of a record that does not end within the limit.
+pub(super) fn too_long(file: &SourceFile, offset: u64, limit: usize) -> Error {
+    let limit = limit.min(BLOCK_BYTES_LIMIT);
+    Error::Source {
+        path: file.path.clone(),
+        message: format!("the record at byte {offset} is longer than {limit} bytes"),
+        hint: Some(
+            "a quote may be unterminated (see --quote, --escape), or raise --max-field-bytes"
+                .into(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::constants::{MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
+    use fullbore_parse::constants::BLOCK_PADDING;
+
+    #[test]
+    fn a_record_grows_to_its_limit_and_a_block_to_its_own() {
+        for limit in [0, 1000, BLOCK_BYTES, MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT] {
+            let mut have = BLOCK_BYTES;
+            while let Some(want) = grown(have, limit) {
+                assert!(want > have, "{want} after {have} of {limit}");
+                assert!(want + BLOCK_PADDING < 1 << 30, "{want} of {limit}");
+                assert!(want <= limit.max(BLOCK_BYTES) + BLOCK_BYTES, "{want} of {limit}");
+                have = want;
+            }
+            assert!(have > limit || have == BLOCK_BYTES_LIMIT, "{have} of {limit}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The feed of ranges of files.
+//!
+//! What the page cache holds is read from there. What it does not hold is read past it, ahead of the
+//! parsers: a large file is read once, and to bring it into the cache costs more than to parse it.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use fullbore_parse::block::Block;
+use fullbore_parse::boundary::{lost_lines, whole_records};
+use fullbore_parse::constants::BLOCK_BYTES;
+use fullbore_parse::dialect::Dialect;
+
+use super::SourceFile;
+use super::ahead::{Ahead, Read};
+use super::cached::cached_share;
+use super::feed::{grown, too_long};
+use super::stream::StreamFeed;
+use crate::FileRange;
+use crate::constants::READ_AHEAD_BYTES;
+use crate::error::{Error, Result};
+
+/// Reads ranges of files; those that can only be read from their beginning are read up to them.
+pub struct RangeFeed {
+    files: Vec<Arc<SourceFile>>,
+    ranges: Vec<FileRange>,
+    dialect: Dialect,
+    record_bytes_max: usize,
+    current: usize,
+    open: Option<OpenFile>,
+    stream: Option<StreamFeed>,
+    offset: u64,
+    /// Lines before ranges of files, where lines are asked for; and the line that comes next.
+    lines: Option<Arc<LinesBefore>>,
+    line: Option<u64>,
+}
+
+/// Lines before ranges, by file and start.
+pub type LinesBefore = HashMap<(usize, u64), u64>;
+
+impl RangeFeed {
+    pub fn new(
+        files: Vec<Arc<SourceFile>>,
+        ranges: Vec<FileRange>,
+        dialect: Dialect,
+        record_bytes_max: usize,
+    ) -> Self {
+        Self {
+            files,
+            ranges,
+            dialect,
+            record_bytes_max,
+            current: 0,
+            open: None,
+            stream: None,
+            offset: 0,
+            lines: None,
+            line: None,
+        }
+    }
+
+    /// Tells each block its line in its file.
+    pub fn with_lines(self, lines: Arc<LinesBefore>) -> Self {
+        Self { lines: Some(lines), ..self }
+    }
+
+    /// Fills the block with the next records; false at the end of the piece.
+    pub fn next(&mut self, block: &mut Block) -> Result<bool> {
+        loop {
+            let Some(range) = self.ranges.get(self.current) else { return Ok(false) };
+            let source = self.files[range.file].clone();
+            if !source.is_seekable() {
+                if self.next_of_stream(block)? {
+                    return Ok(true);
+                }
+                self.stream = None;
+                self.current += 1;
+                continue;
+            }
+            if self.open.is_none() {
+                self.open = Some(OpenFile::new(&source)?);
+                self.offset = range.start;
+                let before =
+                    self.lines.as_ref().and_then(|lines| lines.get(&(range.file, range.start)));
+                self.line = before.map(|before| before + 1);
+            }
+            let Some(open) = self.open.as_mut().filter(|_| self.offset < range.end) else {
+                // Written to while we read: the last rows may be torn, so the piece must not count.
+                if let Some(open) = self.open.take() {
+                    source.check_unchanged(&open.through)?;
+                }
+                self.current += 1;
+                continue;
+            };
+            let (dialect, limit) = (&self.dialect, self.record_bytes_max);
+            let used = open.records(&source, self.offset..range.end, dialect, limit, block)?;
+            block.file = range.file;
+            block.offset = self.offset;
+            // Lines are counted within a range; its later blocks go on from the one before.
+            block.first_line = (self.offset == range.start).then_some(1);
+            block.line_of_file = self.line;
+            if let Some(line) = &mut self.line {
+                *line += block.lines();
+            }
+            self.offset += used;
+            return Ok(true);
+        }
+    }
+
+    fn next_of_stream(&mut self, block: &mut Block) -> Result<bool> {
+        let range = &self.ranges[self.current];
+        let feed = match &mut self.stream {
+            Some(feed) => feed,
+            None => self.stream.insert(StreamFeed::open_at(
+                self.files[range.file].clone(),
+                range.file,
+                self.dialect.clone(),
+                self.record_bytes_max,
+                range.start,
+            )?),
+        };
+        if feed.offset() >= range.end || !feed.next(block)? {
+            return Ok(false);
+        }
+        feed.keep_before(range.end, block);
+        Ok(true)
+    }
+}
+
+/// A file that is read in ranges.
+struct OpenFile {
+    /// Through the page cache.
+    through: Arc<File>,
+    /// Past it, where the file system has such a way.
+    past: Option<Arc<File>>,
+    /// Up to here the cache is the way.
+    cached_until: u64,
+    ahead: Option<Ahead>,
+}
+
+impl OpenFile {
+    fn new(source: &SourceFile) -> Result<Self> {
+        let through = source.open()?;
+        let past = source.open_past_cache(&through)?;
+        Ok(Self {
+            through: Arc::new(through),
+            past: past.map(Arc::new),
+            cached_until: 0,
+            ahead: None,
+        })
+    }
+
+    /// Reads whole records from a place on, about a block's worth, up to the range's end; the bytes
+    /// of the file they took.
+    fn records(
+        &mut self,
+        source: &SourceFile,
+        range: Range<u64>,
+        dialect: &Dialect,
+        record_bytes_max: usize,
+        block: &mut Block,
+    ) -> Result<u64> {
+        loop {
+            if self.ahead.is_none() && self.cached_until <= range.start {
+                self.choose(source, &range, dialect)?;
+            }
+            let Some(ahead) = &mut self.ahead else { break };
+            match ahead.next(source, range.end, dialect, block)? {
+                Read::Records(bytes) => return Ok(bytes),
+                Read::Done => self.ahead = None,
+                Read::TooLong => {
+                    self.ahead = None;
+                    break;
+                }
+            }
+        }
+        let sizes = Sizes { read: BLOCK_BYTES, record_max: record_bytes_max };
+        read_records(&self.through, source, &range, dialect, sizes, block)
+    }
+
+    /// Chooses the way for the next stretch: what is mostly in the cache comes from there. Not block
+    /// by block: to read a cached one makes the kernel bring in those after it. What is taken in small
+    /// portions is not read ahead.
+    fn choose(&mut self, source: &SourceFile, range: &Range<u64>, dialect: &Dialect) -> Result<()> {
+        let stretch = range.start..range.end.min(range.start + READ_AHEAD_BYTES);
+        let share = cached_share(&self.through, &stretch);
+        let is_cold = share.is_some_and(|share| share < 0.5);
+        match &self.past {
+            Some(past) if is_cold && !dialect.pads_records() => {
+                let (through, stop) = (&self.through, stretch.end);
+                self.ahead = Some(Ahead::start(source, past, through, range.start, stop)?);
+            }
+            _ => self.cached_until = stretch.end,
+        }
+        Ok(())
+    }
+}
+
+/// How much is read at once.
+#[derive(Clone, Copy)]
+pub struct Sizes {
+    pub read: usize,
+    /// More than that is read only of a longer record, which is refused then.
+    pub record_max: usize,
+}
+
+/// Reads whole records from a range's beginning on, through the page cache; the bytes of the file that
+/// they took. The last line of a file may have no end.
+pub fn read_records(
+    file: &File,
+    source: &SourceFile,
+    range: &Range<u64>,
+    dialect: &Dialect,
+    sizes: Sizes,
+    block: &mut Block,
+) -> Result<u64> {
+    let (offset, left) = (range.start, range.end - range.start);
+    let mut have = 0;
+    let mut want = (sizes.read as u64).min(left) as usize;
+    block.line_end = dialect.line_end;
+    loop {
+        while have < want {
+            let space = &mut block.space(want)[have..];
+            let read = file.read_at(space, offset + have as u64).map_err(|source_error| {
+                Error::Read { path: source.path.clone(), source: source_error }
+            })?;
+            if read == 0 {
+                return Err(source.ends_at(offset + have as u64));
+            }
+            have += read;
+        }
+        block.set_len(have);
+        let is_end = have as u64 == left;
+        if is_end {
+            // The range ends where a record does, or the file without a line end.
+            block.end_last_line();
+        }
+        let mut whole = whole_records(block.text(), dialect, is_end);
+        let more = grown(have, sizes.record_max);
+        if whole.is_none() && more.is_none() {
+            whole = lost_lines(block.text(), dialect);
+        }
+        if let Some(whole) = whole {
+            block.take(whole);
+            return Ok((whole.end as u64).min(left));
+        }
+        want = more.ok_or_else(|| too_long(source, offset, sizes.record_max))?.min(left as usize);
+    }
+}

@@ -1,0 +1,194 @@
+//! The feed of what can only be read from its beginning: compressed files, pipes.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use fullbore_parse::block::Block;
+use fullbore_parse::boundary::{lost_lines, whole_records};
+use fullbore_parse::constants::BLOCK_BYTES;
+use fullbore_parse::dialect::Dialect;
+
+use super::attended::Attention;
+use super::feed::{grown, too_long};
+use super::lines::LineCounter;
+use super::margins::footer_start;
+use super::pipe::skip_header;
+use super::{SourceFile, decompress};
+use crate::error::{Error, Result};
+
+/// Reads a stream from its beginning; several pieces share it.
+pub struct StreamFeed {
+    source: Arc<SourceFile>,
+    file: usize,
+    reader: Box<dyn Read + Send>,
+    dialect: Dialect,
+    record_bytes_max: usize,
+    /// What was read but is not part of a whole record yet.
+    carried: Vec<u8>,
+    offset: u64,
+    lines: u64,
+    ended: bool,
+    /// Lines at its end that are no records, as long as they are not taken off.
+    footer_lines: u64,
+}
+
+impl StreamFeed {
+    /// Opens the stream and skips what stands before the first record. A pipe is waited for while
+    /// somebody waits for its records.
+    pub fn open(
+        source: Arc<SourceFile>,
+        file: usize,
+        dialect: Dialect,
+        record_bytes_max: usize,
+        attention: &Attention,
+    ) -> Result<Self> {
+        let reader = decompress::open_stream(&source, attention)?;
+        Self::over(reader, source, file, dialect, record_bytes_max)
+    }
+
+    /// As `open`, and reads on to the record that begins at `start`.
+    pub fn open_at(
+        source: Arc<SourceFile>,
+        file: usize,
+        dialect: Dialect,
+        record_bytes_max: usize,
+        start: u64,
+    ) -> Result<Self> {
+        let attention = Attention::default();
+        let mut feed = Self::open(source, file, dialect, record_bytes_max, &attention)?;
+        let mut chunk = vec![0; BLOCK_BYTES];
+        let mut lines = LineCounter::new(feed.dialect.line_end);
+        while feed.offset < start {
+            let want = (start - feed.offset).min(BLOCK_BYTES as u64) as usize;
+            let read = feed.reader.read(&mut chunk[..want]).map_err(|e| broken(&feed.source, e))?;
+            if read == 0 {
+                break;
+            }
+            feed.lines += lines.add(&chunk[..read]);
+            feed.offset += read as u64;
+        }
+        Ok(feed)
+    }
+
+    /// The place of the record after the last block.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Whether the last block stood at the stream's end.
+    pub fn has_ended(&self) -> bool {
+        self.ended && self.carried.is_empty()
+    }
+
+    /// Takes the records from `end` on away from the block that was read last.
+    pub fn keep_before(&self, end: u64, block: &mut Block) {
+        if self.offset > end {
+            block.set_len((end - block.offset) as usize);
+        }
+    }
+
+    /// As `open`, over a reader that was opened already.
+    pub fn over(
+        mut reader: Box<dyn Read + Send>,
+        source: Arc<SourceFile>,
+        file: usize,
+        dialect: Dialect,
+        record_bytes_max: usize,
+    ) -> Result<Self> {
+        let (carried, skipped, lines) = if source.is_regular || source.peeked.is_some() {
+            let before = &mut (&mut reader).take(source.data_start);
+            let skipped = std::io::copy(before, &mut std::io::sink())
+                .map_err(|error| broken(&source, error))?;
+            (Vec::new(), skipped, source.data_start_lines)
+        } else {
+            skip_header(&mut reader, &source, &dialect)?
+        };
+        Ok(Self {
+            reader,
+            file,
+            footer_lines: dialect.skip_footer,
+            dialect,
+            record_bytes_max,
+            carried,
+            offset: skipped,
+            lines,
+            ended: false,
+            source,
+        })
+    }
+
+    /// Fills the block with the next records; false at the end of the stream.
+    pub fn next(&mut self, block: &mut Block) -> Result<bool> {
+        let mut have = self.carried.len();
+        // As much as a block may be left of the one before.
+        let mut want = if have < BLOCK_BYTES { have + BLOCK_BYTES / 2 } else { have };
+        want = want.max(BLOCK_BYTES);
+        block.line_end = self.dialect.line_end;
+        block.space(want)[..have].copy_from_slice(&self.carried);
+        self.carried.clear();
+        let used = loop {
+            while have < want && !self.ended {
+                let read = match self.reader.read(&mut block.space(want)[have..]) {
+                    Ok(read) => read,
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                    Err(error) => return Err(broken(&self.source, error)),
+                };
+                self.ended = read == 0;
+                have += read;
+            }
+            block.set_len(have);
+            let kept = match self.footer_lines {
+                0 => Some(have),
+                lines => footer_start(block.text(), lines, block.line_end, self.ended),
+            };
+            if self.ended {
+                // Nothing comes behind them: they are the last lines.
+                have = kept.unwrap_or(have);
+                self.footer_lines = 0;
+                block.set_len(have);
+                // Written to while we read: the last rows may be torn.
+                if self.source.is_regular {
+                    self.source.open()?;
+                }
+                block.end_last_line();
+            }
+            // What may be the last lines waits.
+            let text = &block.text()[..if self.ended { block.len() } else { kept.unwrap_or(0) }];
+            let mut whole = whole_records(text, &self.dialect, self.ended);
+            let more = grown(have, self.record_bytes_max);
+            if whole.is_none() && more.is_none() {
+                whole = lost_lines(text, &self.dialect);
+            }
+            if let Some(whole) = whole {
+                self.carried.extend_from_slice(&block.text()[whole.end..]);
+                block.take(whole);
+                break whole.end.min(have);
+            }
+            if self.ended {
+                break 0;
+            }
+            want =
+                more.ok_or_else(|| too_long(&self.source, self.offset, self.record_bytes_max))?;
+        };
+        block.file = self.file;
+        block.offset = self.offset;
+        block.first_line = Some(self.lines + 1);
+        block.line_of_file = block.first_line;
+        self.lines += block.lines();
+        self.offset += used as u64;
+        Ok(used > 0)
+    }
+}
+
+/// A stream that broke off: the words tell a damaged file from an unreadable one.
+pub(super) fn broken(source: &SourceFile, error: std::io::Error) -> Error {
+    use std::io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
+    if matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof | Other) {
+        return Error::Source {
+            path: source.path.clone(),
+            message: format!("is damaged or cut off: {error}"),
+            hint: Some("test it with gzip -t, zstd -t, lz4 -t or xz -t and fetch it again".into()),
+        };
+    }
+    Error::Read { path: source.path.clone(), source: error }
+}
