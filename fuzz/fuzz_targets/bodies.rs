@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use fullbore_core::destination::Encoder;
-use fullbore_core::job::Codec;
+use fullbore_load::destination::Encoder;
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_postgres::direct::{ColumnDescriptor, Descriptor};
 use fullbore_postgres::encode_copy::{BinaryEncoder, SentColumn};
 use fullbore_postgres::encode_direct::{DirectEncoder, Layout};
+use fullbore_record::terms::Codec;
 use libfuzzer_sys::fuzz_target;
 
 use values::{FIRST_LABEL, LABELS, Source, Tried, Value};
@@ -57,11 +57,16 @@ fn encoder(columns: &[Tried]) -> DirectEncoder {
     let parsed = |(field, column): (usize, &Tried)| ParseColumn {
         name: format!("c{field}"),
         field,
-        field_type: column.field_type.clone(), guess: None };
+        field_type: column.field_type.clone(),
+        guess: None,
+    };
     let shape = ParseShape {
         fields: columns.len(),
         field_names: Vec::new(),
-        columns: columns.iter().enumerate().map(parsed).collect(), orders: Default::default(), json: None };
+        columns: columns.iter().enumerate().map(parsed).collect(),
+        orders: Default::default(),
+        json: None,
+    };
     let layout = Layout::new(&descriptor, &shape).expect("every type can be laid out");
     let sent = |c: &Tried| SentColumn { field_type: c.field_type.clone(), element_oid: 0 };
     let copy = BinaryEncoder::new(columns.iter().map(sent).collect());

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use fullbore_core::destination::Encoder;
+use fullbore_load::destination::Encoder;
 use fullbore_parse::Parser;
 use fullbore_parse::block::Block;
 use fullbore_parse::dialect::Dialect;
@@ -28,11 +28,15 @@ fuzz_target!(|text: &[u8]| {
         fields: 1,
         // The one field of each record is parsed as every type, so that one of them fits.
         columns: Vec::new(),
-        field_names: vec!["f".into()], orders: Default::default(), json: None };
+        field_names: vec!["f".into()],
+        orders: Default::default(),
+        json: None,
+    };
     let mut text = text.to_vec();
     text.push(b'\n');
     for field_type in types {
-        let column = ParseColumn { name: "f".into(), field: 0, field_type: field_type.clone(), guess: None };
+        let column =
+            ParseColumn { name: "f".into(), field: 0, field_type: field_type.clone(), guess: None };
         let shape = Arc::new(ParseShape { columns: vec![column], ..shape.clone() });
         let dialect = Dialect { trailing_delimiter: false, ..Dialect::tbl() };
         let batch = Parser::new(dialect, shape).parse(&Block::of(&text)).batch;

@@ -5,10 +5,10 @@
 #[path = "support/wide.rs"]
 mod wide;
 
-use fullbore_parse::constants::BLOCK_PADDING;
 use fullbore_parse::block::Block;
+use fullbore_parse::constants::BLOCK_PADDING;
 use fullbore_parse::floats::{float32, float64};
-use fullbore_parse::numbers::{decimal128, decimal64, integer64, self, Span};
+use fullbore_parse::numbers::{self, Span, decimal64, decimal128, integer64};
 use fullbore_parse::wide::{Decimal, Integer, Integer32};
 use libfuzzer_sys::fuzz_target;
 

@@ -8,10 +8,10 @@ use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use fullbore_parse::Parser;
 use fullbore_parse::block::Block;
+use fullbore_parse::boundary::{QuoteState, advance, first_record_end, last_record_end};
 use fullbore_parse::dialect::{Dialect, LineEnd};
 use fullbore_parse::reference::{Record, records};
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
-use fullbore_parse::boundary::{QuoteState, advance, first_record_end, last_record_end};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -50,7 +50,12 @@ fuzz_target!(|data: &[u8]| {
     let shape = ParseShape {
         fields,
         columns: (0..fields)
-            .map(|field| ParseColumn { name: String::new(), field, field_type: FieldType::text(), guess: None })
+            .map(|field| ParseColumn {
+                name: String::new(),
+                field,
+                field_type: FieldType::text(),
+                guess: None,
+            })
             .collect(),
         field_names: vec![String::new(); fields],
         orders: Default::default(),

@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use fullbore_core::ceilings::{Ceilings, Used};
-use fullbore_core::job::Job;
-use fullbore_core::plan::Plan;
+use fullbore_load::job::Job;
+use fullbore_load::plan::Plan;
 use fullbore_postgres::Postgres;
 use fullbore_read::error::{Error, Result};
+use fullbore_record::ceilings::{Ceilings, Used};
 
 use crate::state::runs_dir;
 
@@ -109,7 +109,7 @@ fn difference(ceilings: &Ceilings, plan: &Plan) -> Option<String> {
             plan.tables.len()
         ));
     }
-    let now = Used::of(plan);
+    let now = plan.used();
     if let Some(then) = ceilings.used.filter(|then| *then != now) {
         let words = |used: Used| {
             let Used { streams, parsers, codec } = used;

@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use fullbore_core::destination::TargetColumn;
-use fullbore_core::job::TableJob;
-use fullbore_core::plan::Format;
-use fullbore_core::plan::infer::{
+use fullbore_load::destination::TargetColumn;
+use fullbore_load::job::TableJob;
+use fullbore_load::plan::infer::{
     InferredColumn, Sample, Spoilt, SpoiltBy, infer, infer_keys, null_options, type_option,
     values_of,
 };
-use fullbore_core::plan::lineage;
-use fullbore_core::plan::look::Sources;
+use fullbore_load::plan::look::Sources;
+use fullbore_load::plan::{Format, lineage};
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::FieldType;
 use fullbore_postgres::connection::QualifiedName;

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use fullbore_core::diagnose::{Circumstances, Limit, verdict};
-use fullbore_core::observe::{Observation, Settings};
-use fullbore_core::record::{Entry, Event};
+use fullbore_record::diagnose::{Circumstances, Limit, verdict};
+use fullbore_record::observe::{Observation, Settings};
+use fullbore_record::{Entry, Event};
 
 /// Observations, about a second apart, that the line of a load looks back on.
 const LOOK_BACK: usize = 10;

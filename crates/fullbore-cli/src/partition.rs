@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fullbore_core::job::{Publish, TableJob};
-use fullbore_core::plan::keys::scan::KeyScanner;
-use fullbore_core::plan::keys::{Key, KeyColumn};
-use fullbore_core::plan::look::Sources;
-use fullbore_core::plan::partitions::pattern::Pattern;
-use fullbore_core::plan::partitions::{Request, Slot};
-use fullbore_core::plan::pieces::piece_bytes;
-use fullbore_core::plan::{KeyBounds, KeyEnd, KeyLimits, PieceInput, PlannedPiece};
+use fullbore_load::job::TableJob;
+use fullbore_load::plan::keys::scan::KeyScanner;
+use fullbore_load::plan::keys::{Key, KeyColumn};
+use fullbore_load::plan::look::Sources;
+use fullbore_load::plan::partitions::pattern::Pattern;
+use fullbore_load::plan::partitions::{Request, Slot};
+use fullbore_load::plan::pieces::piece_bytes;
+use fullbore_load::plan::{KeyBounds, KeyEnd, KeyLimits, PieceInput, PlannedPiece};
 use fullbore_parse::types::{FieldType, ParseShape};
 use fullbore_postgres::connection::QualifiedName;
 use fullbore_postgres::publish::existing::ExistingPartition;
@@ -19,6 +19,7 @@ use fullbore_postgres::{Postgres, Target};
 use fullbore_read::FileRange;
 use fullbore_read::cast::judged_by_server;
 use fullbore_read::error::{Error, Result};
+use fullbore_record::terms::Publish;
 
 /// Refuses options of partitions where none are made.
 pub fn check_partition_options(job: &TableJob) -> Result<()> {

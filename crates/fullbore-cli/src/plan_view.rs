@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use fullbore_core::job::{Method, OtherWriters, Publish, Verify};
-use fullbore_core::plan::lineage::Says;
-use fullbore_core::plan::{Format, KeyBounds, PieceInput, Plan, TablePlan};
+use fullbore_load::job::OtherWriters;
+use fullbore_load::plan::lineage::Says;
+use fullbore_load::plan::{Format, KeyBounds, PieceInput, Plan, TablePlan};
 use fullbore_parse::Lane;
 use fullbore_parse::dialect::{Dialect, Family, Header, LineEnd, Quotes, Ragged};
 use fullbore_read::FileRange;
+use fullbore_record::terms::{Method, Publish, Verify};
 
 use crate::words::{bytes, counted, grouped};
 

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fullbore_core::record::{Entry, Event, Listener};
+use fullbore_record::{Entry, Event, Listener};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::limit_now::Now;
@@ -161,7 +161,7 @@ fn style(has_length: bool) -> ProgressStyle {
 
 #[cfg(test)]
 mod tests {
-    use fullbore_core::record::TableTotals;
+    use fullbore_record::TableTotals;
 
     use super::*;
 

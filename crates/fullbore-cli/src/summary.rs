@@ -1,13 +1,13 @@
 //! What a run came to: a table for people, or one JSON object.
 
-use fullbore_core::ceilings::Achieved;
-use fullbore_core::diagnose::{Limit, Verdict};
-use fullbore_core::job::Verify;
-use fullbore_core::plan::{Continuity, Plan};
-use fullbore_core::run::Outcome;
-use fullbore_core::run::verify::Verified;
+use fullbore_load::plan::{Continuity, Plan};
+use fullbore_load::run::Outcome;
 use fullbore_parse::Counts;
 use fullbore_postgres::ledger::runs::LedgerRun;
+use fullbore_record::Verified;
+use fullbore_record::ceilings::Achieved;
+use fullbore_record::diagnose::{Limit, Verdict};
+use fullbore_record::terms::Verify;
 use serde::Serialize;
 
 use crate::plan_view;
@@ -34,12 +34,12 @@ pub struct JsonSummary<'a> {
     streams: usize,
     parsers: usize,
     pieces: u64,
-    phases: &'a [fullbore_core::destination::Phase],
+    phases: &'a [fullbore_record::Phase],
     /// What was proved of the rows; none where the run did not end well.
     verified: Option<&'a Verified>,
     /// Tables that were replaced and kept.
     pub kept: Vec<String>,
-    tables: &'a [fullbore_core::record::TableTotals],
+    tables: &'a [fullbore_record::TableTotals],
     reject_files: &'a [std::path::PathBuf],
     /// What held it back.
     verdict: Option<&'a Verdict>,

@@ -141,7 +141,7 @@ fn step(state: &mut QuoteState, byte: u8, dialect: &Dialect) {
 
 /// The end of the last whole record in `text`, which begins at a record's beginning; `None` where
 /// no record ends in it.
-fn last_record_end(text: &[u8], dialect: &Dialect) -> Option<usize> {
+pub fn last_record_end(text: &[u8], dialect: &Dialect) -> Option<usize> {
     match dialect.family {
         Family::Plain | Family::Json => memchr::memrchr(b'\n', text).map(|at| at + 1),
         Family::Text => {

@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use fullbore_core::destination::Encoder;
-use fullbore_core::job::Codec;
+use fullbore_load::destination::Encoder;
 use fullbore_parse::Parser;
 use fullbore_parse::block::Block;
 use fullbore_parse::constants::BLOCK_BYTES;
@@ -16,6 +15,7 @@ use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_postgres::direct::Descriptor;
 use fullbore_postgres::encode_copy::{BinaryEncoder, SentColumn};
 use fullbore_postgres::encode_direct::{DirectEncoder, Layout};
+use fullbore_record::terms::Codec;
 use serde_json::json;
 
 /// CPU seconds of this thread: what a noisy neighbour can't stretch. Asked for several times a

@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
-use fullbore_core::constants::{RETRY_PAUSE_FIRST_MS, RETRY_PAUSE_MAX_MS};
-use fullbore_core::destination::{
-    Committed, Destination, Encoder, Phase, Proven, Retrace, Standing, Strain, Summer, Writer,
+use fullbore_load::constants::{RETRY_PAUSE_FIRST_MS, RETRY_PAUSE_MAX_MS};
+use fullbore_load::destination::{
+    Committed, Destination, Encoder, Proven, Retrace, Standing, Strain, Summer, Writer,
 };
-use fullbore_core::observe::Watch;
-use fullbore_core::observe::socket::SocketNow;
-use fullbore_core::plan::Plan;
-use fullbore_core::record::{Event, Recorder};
+use fullbore_load::plan::Plan;
 use fullbore_parse::Lane;
 use fullbore_read::error::{Error, Result};
+use fullbore_record::observe::socket::SocketNow;
+use fullbore_record::observe::{Observed, Watch};
+use fullbore_record::{Event, Phase, Recorder};
 
 use crate::catalog::Relation;
 use crate::connection::{ConnectionOptions, Kept, Session, quote_identifier};
@@ -305,6 +305,16 @@ impl Postgres {
     }
 }
 
+impl Observed for Postgres {
+    fn watch(&self) -> Result<Option<Box<dyn Watch + '_>>> {
+        Ok(Some(Box::new(PostgresWatch::open(self)?)))
+    }
+
+    fn sockets(&self) -> Vec<(usize, SocketNow)> {
+        self.sockets.look()
+    }
+}
+
 impl Destination for Postgres {
     fn prepare(&self, plan: &Plan) -> Result<()> {
         let mut session = self.control();
@@ -378,12 +388,8 @@ impl Destination for Postgres {
         Ok(Box::new(PostgresWriter::new(self, plan.clone(), session, stream)))
     }
 
-    fn watch(&self) -> Result<Option<Box<dyn Watch + '_>>> {
-        Ok(Some(Box::new(PostgresWatch::open(self)?)))
-    }
-
-    fn sockets(&self) -> Vec<(usize, SocketNow)> {
-        self.sockets.look()
+    fn observed(&self) -> Option<&dyn Observed> {
+        Some(self)
     }
 
     fn publish(&self, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {

@@ -8,9 +8,9 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use fullbore_core::destination::Strain;
-use fullbore_core::job::PauseWhen;
-use fullbore_core::plan::Plan;
+use fullbore_load::destination::Strain;
+use fullbore_load::job::PauseWhen;
+use fullbore_load::plan::Plan;
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use crate::connection::{Row, Session};

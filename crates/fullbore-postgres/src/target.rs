@@ -1,9 +1,9 @@
 //! What is loaded into: a table, how it is described and what is asked of it.
 
-use fullbore_core::destination::TargetColumn;
-use fullbore_core::job::{Method, Publish};
-use fullbore_core::plan::Plan;
+use fullbore_load::destination::TargetColumn;
+use fullbore_load::plan::Plan;
 use fullbore_read::error::Result;
+use fullbore_record::terms::{Method, Publish};
 
 use crate::catalog::{self, Column, Relation};
 use crate::connection::session::path::OF_ROLE;
@@ -183,7 +183,7 @@ impl Postgres {
         bytes: Option<u64>,
     ) -> Result<Vec<String>> {
         let Some(bytes) = bytes.filter(|bytes| *bytes > 0) else { return Ok(Vec::new()) };
-        let about = fullbore_core::ceilings::size_words(bytes);
+        let about = fullbore_record::ceilings::size_words(bytes);
         let until = match (target.publish, target.atomic) {
             (Publish::Append, false) => "",
             (Publish::Append, true) => {

@@ -1,6 +1,6 @@
 //! The ceilings of a run as bars beside the rate that it achieved.
 
-use fullbore_core::ceilings::Ceiling;
+use fullbore_record::ceilings::Ceiling;
 use maud::{Markup, html};
 
 use crate::page::Page;
@@ -43,8 +43,8 @@ pub fn ceilings(page: &Page) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use fullbore_core::ceilings::{Ceilings, Stage};
-    use fullbore_core::record::{Entry, Event};
+    use fullbore_record::ceilings::{Ceilings, Stage};
+    use fullbore_record::{Entry, Event};
 
     use crate::render;
 
@@ -53,7 +53,7 @@ mod tests {
         let stage = Stage { bytes_per_second: 4e8, ..Stage::default() };
         let ceilings = Ceilings { read: Some(stage), ..Ceilings::default() };
         let ceiling = ceilings.lowest().expect("one");
-        let achieved = fullbore_core::ceilings::Achieved {
+        let achieved = fullbore_record::ceilings::Achieved {
             bytes_per_second: 1e8,
             ceiling,
             over_ceiling: 0.25,

@@ -1,7 +1,7 @@
 //! The curves of a page: rates between one sample and the next of the same process.
 
-use fullbore_core::observe::Observation;
-use fullbore_core::record::TableTotals;
+use fullbore_record::TableTotals;
+use fullbore_record::observe::Observation;
 use serde::Serialize;
 
 use crate::entries::attempts;

@@ -1,6 +1,6 @@
 //! What a page tells beside charts: plan, rejects, settings, versions, events.
 
-use fullbore_core::record::ToldTable;
+use fullbore_record::ToldTable;
 use maud::{Markup, html};
 
 use crate::page::Page;

@@ -1,7 +1,7 @@
 //! The page itself: a report, or the live page, which has the same parts and grows.
 
 use base64::Engine;
-use fullbore_core::record::Entry;
+use fullbore_record::Entry;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 

@@ -3,11 +3,10 @@
 //! A report takes all of them at once, a live page as they are written; the latter keeps a bounded
 //! number of samples, of which any can be left out, since they are counters that only grow.
 
-use fullbore_core::ceilings::{Achieved, Ceilings};
-use fullbore_core::destination::Phase;
-use fullbore_core::diagnose::{Circumstances, Limit, Verdict, verdict};
-use fullbore_core::observe::{Observation, Settings};
-use fullbore_core::record::{Entry, Event, TableMethod, TableTotals, ToldPlan, ToldRejects};
+use fullbore_record::ceilings::{Achieved, Ceilings};
+use fullbore_record::diagnose::{Circumstances, Limit, Verdict, verdict};
+use fullbore_record::observe::{Observation, Settings};
+use fullbore_record::{Entry, Event, Phase, TableMethod, TableTotals, ToldPlan, ToldRejects};
 
 use crate::curves::Curves;
 use crate::entries::{attempts, keep, recent};

@@ -1,6 +1,6 @@
 //! The parts of a page. Each is drawn whole, so that a live page can exchange one for a newer one.
 
-use fullbore_core::diagnose::Verdict;
+use fullbore_record::diagnose::Verdict;
 use maud::{Markup, html};
 
 use crate::ceilings;

@@ -1,7 +1,7 @@
 //! A strip for each stream, coloured by what it waited for: a long tail is seen at once.
 
-use fullbore_core::diagnose::{Circumstances, Limit, verdict};
-use fullbore_core::observe::clock::Activity;
+use fullbore_record::diagnose::{Circumstances, Limit, verdict};
+use fullbore_record::observe::clock::Activity;
 use maud::{Markup, html};
 
 use crate::page::Page;

@@ -1,6 +1,6 @@
 //! Pages of records made by hand.
 
-use fullbore_core::record::{Entry, Event, TableTotals};
+use fullbore_record::{Entry, Event, TableTotals};
 
 use crate::page::{Page, State};
 use crate::render;

@@ -1,7 +1,7 @@
 //! How numbers, times and verdicts are put to people.
 
-use fullbore_core::ceilings::Achieved;
-use fullbore_core::diagnose::{Limit, Sureness, Verdict};
+use fullbore_record::ceilings::Achieved;
+use fullbore_record::diagnose::{Limit, Sureness, Verdict};
 
 /// 1234567 as 1,234,567.
 pub fn grouped(number: u64) -> String {
@@ -143,7 +143,7 @@ fn gain(times: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fullbore_core::diagnose::{Share, Straggler};
+    use fullbore_record::diagnose::{Share, Straggler};
 
     use super::*;
 

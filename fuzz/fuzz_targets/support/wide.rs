@@ -2,8 +2,8 @@
 
 use std::fmt::Debug;
 
-use fullbore_parse::constants::BLOCK_PADDING;
 use fullbore_parse::block::Block;
+use fullbore_parse::constants::BLOCK_PADDING;
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::index::{FieldIndex, Level};
 use fullbore_parse::numbers::Span;

@@ -24,7 +24,7 @@ def run(loads: Loads) -> Path:
     """A run's folder with such a record: eight streams, three tables, 18,000 pieces."""
     folder = Path(loads.variables["FULLBORE_HOME"]) / "runs" / "10b015ec04d5"
     cargo = shutil.which("cargo") or pytest.skip("no cargo: nothing can write the record")
-    command = [cargo, "run", "--quiet", "-p", "fullbore-core", "--example", "long_record", "--"]
+    command = [cargo, "run", "--quiet", "-p", "fullbore-record", "--example", "long_record", "--"]
     subprocess.run([*command, folder], cwd=ROOT, check=True, env=os.environ)
     return folder
 

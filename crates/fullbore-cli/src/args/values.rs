@@ -1,7 +1,8 @@
 //! Values of options, out of what was written.
 
-use fullbore_core::job::{Codec, Count, DirectIo, IfLoaded, Method, Publish, Verify};
+use fullbore_load::job::{Count, DirectIo, IfLoaded};
 use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
+use fullbore_record::terms::{Codec, Method, Publish, Verify};
 
 /// A value of an enum by the name that the job file uses too.
 fn by_name<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {

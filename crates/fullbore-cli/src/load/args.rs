@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fullbore_core::job::{
-    Codec, Count, DirectIo, IfLoaded, LockTimeout, Method, PartSpec, PauseWhen, Publish,
-    RejectLimit, Verify,
+use fullbore_load::job::{
+    Count, DirectIo, IfLoaded, LockTimeout, PartSpec, PauseWhen, RejectLimit,
 };
 use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
+use fullbore_record::terms::{Codec, Method, Publish, Verify};
 
 use crate::args::output::{AnswerArgs, LogArgs, SilenceArgs};
 use crate::args::values::{

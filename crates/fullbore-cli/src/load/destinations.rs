@@ -1,10 +1,10 @@
 //! Where rows can go: a server, nowhere, Parquet files.
 
 use arrow_array::RecordBatch;
-use fullbore_core::destination::{Destination, Encoder};
-use fullbore_core::job::{IfLoaded, Job};
-use fullbore_core::plan::Plan;
-use fullbore_core::sinks::{Null, ParquetFiles};
+use fullbore_load::destination::{Destination, Encoder};
+use fullbore_load::job::{IfLoaded, Job};
+use fullbore_load::plan::Plan;
+use fullbore_load::sinks::{Null, ParquetFiles};
 use fullbore_parse::Lane;
 use fullbore_postgres::connection::{ConnectionOptions, Environment};
 use fullbore_postgres::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};

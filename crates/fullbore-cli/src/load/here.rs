@@ -3,13 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use fullbore_core::plan::Plan;
-use fullbore_core::plan::recorded::RecordedFile;
-use fullbore_core::record::{Event, make_private, read_events, summary_of};
-use fullbore_core::run_id::RunId;
+use fullbore_load::plan::Plan;
+use fullbore_load::plan::recorded::RecordedFile;
+use fullbore_load::run_id::RunId;
 use fullbore_postgres::Postgres;
 use fullbore_postgres::ledger::runs::Which;
 use fullbore_read::error::{Error, Result};
+use fullbore_record::{Event, make_private, read_events, summary_of};
 use serde::{Deserialize, Serialize};
 
 use crate::state::runs_dir;

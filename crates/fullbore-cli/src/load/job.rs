@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use fullbore_core::job::{Codec, DirectIo, Job, Method, Publish, TableJob, Verify, read_job_file};
+use fullbore_load::job::{DirectIo, Job, TableJob, read_job_file};
 use fullbore_read::error::{Error, Result};
 use fullbore_read::foreign::refuse_remote;
+use fullbore_record::terms::{Codec, Method, Publish, Verify};
 
 use super::args::LoadArgs;
 use super::destinations;

@@ -1,11 +1,12 @@
 //! Files of a job that finished runs have loaded: left out, loaded again, or refused.
 
-use fullbore_core::job::{IfLoaded, Job, Publish};
+use fullbore_load::job::{IfLoaded, Job};
 use fullbore_postgres::Postgres;
 use fullbore_postgres::ledger::loaded::{LoadedBy, Named};
 use fullbore_postgres::ledger::runs::{LedgerRun, Which};
 use fullbore_read::content::Same;
 use fullbore_read::error::{Error, Result};
+use fullbore_record::terms::Publish;
 
 use super::standing::Standing;
 use super::tables::{File, Table};

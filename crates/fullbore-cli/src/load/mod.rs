@@ -15,14 +15,15 @@ mod unfinished;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fullbore_core::job::{Job, Publish};
-use fullbore_core::plan::Plan;
-use fullbore_core::record::{Recorder, claim};
-use fullbore_core::run::{Failure, Outcome};
+use fullbore_load::job::Job;
+use fullbore_load::plan::Plan;
+use fullbore_load::run::{Failure, Outcome};
 use fullbore_postgres::Postgres;
 use fullbore_postgres::ledger::Ledger;
 use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, State};
 use fullbore_read::error::{DestinationFailure, Error, Result};
+use fullbore_record::terms::Publish;
+use fullbore_record::{Recorder, claim};
 use fullbore_report::live::Live;
 
 use crate::assemble::{Assembled, assemble};
@@ -278,7 +279,7 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
     let live = manner.live.as_deref().map(|at| watch::open(at, &plan.run_dir)).transpose()?;
     last_words(&plan, to.postgres().is_some());
     listen_for_signals();
-    let result = fullbore_core::run::run(&plan, to.as_destination(), &recorder, &INTERRUPTED);
+    let result = fullbore_load::run::run(&plan, to.as_destination(), &recorder, &INTERRUPTED);
     live.into_iter().for_each(Live::finish);
     Ok(match result {
         Ok(outcome) => finished(manner, &plan, &outcome, Shown::of(&to, &plan)?),

@@ -1,7 +1,7 @@
 //! A load that several hosts make together: which part this host has, and what it waits for.
 
-use fullbore_core::job::Job;
-use fullbore_core::plan::{Part, Plan};
+use fullbore_load::job::Job;
+use fullbore_load::plan::{Part, Plan};
 use fullbore_postgres::ledger::runs::LedgerRun;
 use fullbore_postgres::{Postgres, Target};
 use fullbore_read::error::{Error, Result};

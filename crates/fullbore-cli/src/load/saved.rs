@@ -4,11 +4,11 @@
 
 use std::path::{Path, PathBuf};
 
-use fullbore_core::job::Job;
-use fullbore_core::plan::Plan;
-use fullbore_core::record::make_private;
+use fullbore_load::job::Job;
+use fullbore_load::plan::Plan;
 use fullbore_postgres::Postgres;
 use fullbore_read::error::{Error, Result};
+use fullbore_record::make_private;
 use serde::{Deserialize, Serialize};
 
 use super::Manner;

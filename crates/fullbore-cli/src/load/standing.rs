@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use fullbore_core::constants::{LOCK_TIMEOUT_DEFAULT_MS, RETRY_FOR_DEFAULT_S};
-use fullbore_core::job::{IfLoaded, Job};
-use fullbore_core::plan::recorded::RecordedFile;
-use fullbore_core::plan::{Continuity, TablePlan};
+use fullbore_load::constants::{LOCK_TIMEOUT_DEFAULT_MS, RETRY_FOR_DEFAULT_S};
+use fullbore_load::job::{IfLoaded, Job};
+use fullbore_load::plan::recorded::RecordedFile;
+use fullbore_load::plan::{Continuity, TablePlan};
 use fullbore_postgres::connection::quote_identifier;
 use fullbore_postgres::ledger::SCHEMA_DEFAULT;
 use fullbore_postgres::ledger::runs::{LedgerRun, State, Which};

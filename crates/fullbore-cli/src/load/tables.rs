@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use fullbore_core::job::Job;
-use fullbore_core::plan::recorded::RecordedFile;
+use fullbore_load::job::Job;
+use fullbore_load::plan::recorded::RecordedFile;
 use fullbore_postgres::Postgres;
 use fullbore_postgres::ledger::loaded::Named;
 use fullbore_postgres::ledger::runs::LedgerTable;

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use fullbore_core::job::{IfLoaded, Job, Publish};
+use fullbore_load::job::{IfLoaded, Job};
 use fullbore_postgres::Postgres;
 use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, State, Which};
 use fullbore_postgres::ledger::shown::Now;
 use fullbore_read::content::Same;
 use fullbore_read::error::{Error, Result};
+use fullbore_record::terms::Publish;
 
 use super::here;
 use super::standing::{Standing, source_change};

@@ -9,13 +9,12 @@ mod rate;
 mod sizes;
 mod table;
 
-pub use args::PreflightArgs;
-
 use fullbore_preflight::Error;
 
 use crate::exit::Ended;
 use crate::words::complain;
 use args::PreflightAction;
+pub use args::PreflightArgs;
 
 pub fn run(args: &PreflightArgs) -> Ended {
     let result = match &args.action {
@@ -48,7 +47,7 @@ fn show<R: serde::Serialize>(
 }
 
 /// An error of the load's own parts, which say what is wrong with the job or the server.
-fn usage_of(error: fullbore_core::Error) -> Error {
+fn usage_of(error: fullbore_load::Error) -> Error {
     let hint = error.hint().map(str::to_owned);
     Error::Server { message: error.to_string(), hint }
 }

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use fullbore_core::job::{Count, LockTimeout, RejectLimit, Verify};
+use fullbore_load::job::{Count, LockTimeout, RejectLimit};
+use fullbore_record::terms::Verify;
 
 use crate::args::output::{AnswerArgs, LogArgs, SilenceArgs};
 use crate::args::values::{count, verify};

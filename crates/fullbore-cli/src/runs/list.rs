@@ -1,8 +1,8 @@
 //! `fullbore runs list`: the runs of this machine, or those that a database's ledger knows.
 
-use fullbore_core::record::{RunSummary, list_runs};
 use fullbore_postgres::ledger::runs::{LedgerRun, State, Which};
 use fullbore_read::error::Result;
+use fullbore_record::{RunSummary, list_runs};
 
 use super::args::LedgerArgs;
 use super::say;

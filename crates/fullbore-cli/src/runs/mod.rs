@@ -14,9 +14,9 @@ mod verify;
 use std::io::Write;
 use std::path::PathBuf;
 
-use fullbore_core::record::list_runs;
-use fullbore_core::run_id::RunId;
+use fullbore_load::run_id::RunId;
 use fullbore_read::error::{DestinationFailure, Error, Result};
+use fullbore_record::list_runs;
 
 use crate::exit::Ended;
 use crate::state::runs_dir;

@@ -1,6 +1,6 @@
 //! `fullbore runs publish`: shows the rows of a load in parts whose last host could not.
 
-use fullbore_core::plan::Part;
+use fullbore_load::plan::Part;
 use fullbore_read::error::{Error, Result};
 
 use super::args::{LedgerArgs, PublishArgs, ResumeArgs};

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fullbore_core::job::{Job, Method, Publish, RejectLimit, TableJob, Verify};
-use fullbore_core::plan::recorded::RecordedTable;
-use fullbore_core::plan::{PieceInput, Plan, TablePlan};
-use fullbore_core::record::Recorder;
+use fullbore_load::job::{Job, RejectLimit, TableJob};
+use fullbore_load::plan::recorded::RecordedTable;
+use fullbore_load::plan::{PieceInput, Plan, TablePlan};
 use fullbore_postgres::ledger::runs::LedgerRun;
 use fullbore_postgres::verify::Anew;
 use fullbore_postgres::verify::recount::Recount;
 use fullbore_read::error::{Error, Result};
+use fullbore_record::Recorder;
+use fullbore_record::terms::{Method, Publish, Verify};
 
 use super::take_back::Opened;
 use crate::assemble::assemble;
@@ -39,7 +40,7 @@ pub fn recount(opened: &Opened, run: &LedgerRun, files: &[String]) -> Result<Ane
     let plan = Arc::new(plan.plan);
     let destination = Recount::new(&opened.postgres);
     let result =
-        fullbore_core::run::run(&plan, &destination, &Recorder::nowhere(), &AtomicBool::new(false));
+        fullbore_load::run::run(&plan, &destination, &Recorder::nowhere(), &AtomicBool::new(false));
     let _ = std::fs::remove_dir_all(&plan.run_dir);
     let outcome = result.map_err(|failure| failure.error)?;
     let (mut proofs, mut tables) = (BTreeMap::new(), BTreeMap::new());

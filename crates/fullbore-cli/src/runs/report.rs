@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use fullbore_core::record::read_events;
 use fullbore_read::error::{Error, Result};
+use fullbore_record::read_events;
 
 use super::folder_of;
 

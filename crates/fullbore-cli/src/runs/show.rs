@@ -1,7 +1,7 @@
 //! `fullbore runs show`: what happened in a run.
 
-use fullbore_core::record::{Event, read_events};
 use fullbore_read::error::Result;
+use fullbore_record::{Event, read_events};
 
 use super::args::LedgerArgs;
 use super::take_back::Opened;

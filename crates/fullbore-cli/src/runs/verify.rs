@@ -1,6 +1,6 @@
 //! `fullbore runs verify`: what a run has loaded against what it read.
 
-use fullbore_core::job::Count;
+use fullbore_load::job::Count;
 use fullbore_postgres::verify::run::Report;
 use fullbore_read::error::Result;
 

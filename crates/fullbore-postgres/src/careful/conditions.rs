@@ -1,6 +1,6 @@
 //! What a table asks of each row by itself, as conditions that one statement can ask of many rows.
 
-use fullbore_core::destination::Refusal;
+use fullbore_load::destination::Refusal;
 
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use crate::publish::partitions::RANGE_CHECK;

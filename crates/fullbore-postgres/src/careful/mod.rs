@@ -10,8 +10,8 @@
 
 mod conditions;
 
-use fullbore_core::destination::{Refusal, TextRows};
-use fullbore_core::plan::TablePlan;
+use fullbore_load::destination::{Refusal, TextRows};
+use fullbore_load::plan::TablePlan;
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use crate::catalog;

@@ -1,9 +1,10 @@
 //! Decides how a table's rows enter the server.
 
-use fullbore_core::job::{Codec, DirectIo, Method, Publish};
-use fullbore_core::plan::columns::Shapes;
+use fullbore_load::job::DirectIo;
+use fullbore_load::plan::columns::Shapes;
 use fullbore_parse::Lane;
 use fullbore_read::error::Result;
+use fullbore_record::terms::{Codec, Method, Publish};
 
 use super::Descriptor;
 use super::probe::Probe;

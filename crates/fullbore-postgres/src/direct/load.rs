@@ -1,9 +1,10 @@
 //! One table's direct COPYs, within the transaction that made the table.
 
-use fullbore_core::destination::{Refusal, TextRows};
-use fullbore_core::job::{Codec, DirectIo};
-use fullbore_core::plan::KeyBounds;
+use fullbore_load::destination::{Refusal, TextRows};
+use fullbore_load::job::DirectIo;
+use fullbore_load::plan::KeyBounds;
 use fullbore_read::error::{DestinationFailure, Error, Result};
+use fullbore_record::terms::Codec;
 
 use super::choice::Direct;
 use super::probe::descriptor;
@@ -231,7 +232,7 @@ fn changed(table: &QualifiedName, how: &str, hint: Option<String>) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use fullbore_core::plan::KeyEnd;
+    use fullbore_load::plan::KeyEnd;
 
     use super::*;
 

@@ -3,8 +3,8 @@
 //! What is loaded directly is a table that is not there yet: a partition-to-be, or the one that
 //! will replace the target. One just like it is made, described, and taken back.
 
-use fullbore_core::job::Publish;
 use fullbore_read::error::Result;
+use fullbore_record::terms::Publish;
 
 use super::check::{self, Missing};
 use super::{Descriptor, PROTOCOL};

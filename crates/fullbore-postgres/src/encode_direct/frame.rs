@@ -1,7 +1,7 @@
 //! Frames of the direct method: what is sent between server and client (extension/PROTOCOL.md).
 
-use fullbore_core::job::Codec;
 use fullbore_read::error::{Error, Result};
+use fullbore_record::terms::Codec;
 
 /// Bytes of the header that each payload follows.
 pub const HEADER_BYTES: usize = 24;

@@ -17,9 +17,9 @@ mod tests;
 
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
-use fullbore_core::destination::Encoder;
-use fullbore_core::job::Codec;
+use fullbore_load::destination::Encoder;
 use fullbore_read::error::{Error, Result};
+use fullbore_record::terms::Codec;
 
 use crate::cursor;
 use crate::encode_copy::BinaryEncoder;

@@ -1,6 +1,6 @@
 //! Lines judged by a loop on the server: for servers that don't skip bad ones, where many fail.
 
-use fullbore_core::destination::Refusal;
+use fullbore_load::destination::Refusal;
 
 use super::JudgeTarget;
 use crate::connection::{ConnectionError, Session, quote_literal};

@@ -11,8 +11,8 @@ mod one_by_one;
 mod reasons;
 mod skipping;
 
-use fullbore_core::destination::{Refusal, TextRows};
-use fullbore_core::plan::TablePlan;
+use fullbore_load::destination::{Refusal, TextRows};
+use fullbore_load::plan::TablePlan;
 
 use crate::connection::{ConnectionError, ServerMessage, Session};
 use one_by_one::one_by_one;

@@ -1,7 +1,7 @@
 //! Lines judged by servers that don't skip bad ones: a COPY up to the first failure, and another one
 //! after it.
 
-use fullbore_core::destination::{Refusal, TextRows};
+use fullbore_load::destination::{Refusal, TextRows};
 
 use super::in_a_loop::in_a_loop;
 use super::{JudgeTarget, column_of, copy_context, first_number};

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use fullbore_core::destination::{Refusal, TextRows};
+use fullbore_load::destination::{Refusal, TextRows};
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::text::{Decoded, decode};
 

@@ -1,7 +1,7 @@
 //! Lines judged by servers that skip bad ones by themselves, from 17 on: which these are is said in
 //! notices, and the reason is asked for afterwards.
 
-use fullbore_core::destination::{Refusal, TextRows};
+use fullbore_load::destination::{Refusal, TextRows};
 
 use super::reasons::explain;
 use super::{JudgeTarget, first_named, first_number, miscounted};

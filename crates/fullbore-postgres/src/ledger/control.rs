@@ -3,8 +3,8 @@
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
-use fullbore_core::job::Publish;
 use fullbore_read::error::Result;
+use fullbore_record::terms::Publish;
 
 use super::read::{numbers, rows};
 use super::runs::{self, LedgerRun, Which};

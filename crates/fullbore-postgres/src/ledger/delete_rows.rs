@@ -7,8 +7,8 @@
 //! nothing is deleted. Numbers in rows have 32 bits: where the server has counted past that, an old row
 //! may bear one by chance, so only rows in blocks that were not there before are taken then.
 
-use fullbore_core::job::Publish;
 use fullbore_read::error::{Error, Result};
+use fullbore_record::terms::Publish;
 
 use super::pieces::transactions;
 use super::read::numbers;

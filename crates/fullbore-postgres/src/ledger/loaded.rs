@@ -1,9 +1,9 @@
 //! Which files' contents runs have put into a table that still has them, as far as the ledger knows.
 
-use fullbore_core::job::Publish;
-use fullbore_core::plan::recorded::RecordedFile;
-use fullbore_core::run_id::RunId;
+use fullbore_load::plan::recorded::RecordedFile;
+use fullbore_load::run_id::RunId;
 use fullbore_read::error::Result;
+use fullbore_record::terms::Publish;
 
 use super::read::{Role, Told, rows};
 use super::roles::current;

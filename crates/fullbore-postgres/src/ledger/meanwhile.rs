@@ -5,10 +5,10 @@
 //! the session that held the job's lock. So each run looks once more when its row is there: of two that
 //! begin at once at least one sees the other.
 
-use fullbore_core::job::Publish;
-use fullbore_core::plan::Plan;
-use fullbore_core::plan::recorded::RecordedFile;
+use fullbore_load::plan::Plan;
+use fullbore_load::plan::recorded::RecordedFile;
 use fullbore_read::error::Result;
+use fullbore_record::terms::Publish;
 
 use super::Ledger;
 use super::runs::{self, State, Which};

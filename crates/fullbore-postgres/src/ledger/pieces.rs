@@ -1,6 +1,6 @@
 //! A piece's row: inserted first in its transaction, completed last.
 
-use fullbore_core::destination::{Committed, Portion};
+use fullbore_load::destination::{Committed, Portion};
 use fullbore_read::error::{Error, Result};
 
 use super::Ledger;

@@ -6,11 +6,11 @@
 //! people alone has a type that can't be printed by accident ([`Told`]). What does not fit is refused.
 //! `tests/ledger_is_read.rs` holds the sources of this crate to it.
 //!
-//! [`KeyEnd`]: fullbore_core::plan::KeyEnd
+//! [`KeyEnd`]: fullbore_load::plan::KeyEnd
 
 use std::str::FromStr;
 
-use fullbore_core::run_id::RunId;
+use fullbore_load::run_id::RunId;
 use fullbore_read::error::{Error, Result};
 use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};

@@ -1,11 +1,11 @@
 //! A run's row: begun, attempted again, published, taken away.
 
-use fullbore_core::destination::Standing;
-use fullbore_core::job::Publish;
-use fullbore_core::plan::Plan;
-use fullbore_core::plan::recorded::RecordedTable;
-use fullbore_core::run_id::RunId;
+use fullbore_load::destination::Standing;
+use fullbore_load::plan::Plan;
+use fullbore_load::plan::recorded::RecordedTable;
+use fullbore_load::run_id::RunId;
 use fullbore_read::error::Result;
+use fullbore_record::terms::Publish;
 use serde::Serialize;
 
 use super::read::rows;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use fullbore_core::job::Publish;
 use fullbore_read::error::Result;
+use fullbore_record::terms::Publish;
 use serde::{Deserialize, Serialize};
 
 use super::read::numbers;

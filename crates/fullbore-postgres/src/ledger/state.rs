@@ -1,10 +1,10 @@
 //! What the ledger keeps of a run, as data.
 
-use fullbore_core::job::Publish;
-use fullbore_core::plan::PlannedPiece;
-use fullbore_core::plan::recorded::{Recorded, RecordedTable};
-use fullbore_core::run_id::RunId;
+use fullbore_load::plan::PlannedPiece;
+use fullbore_load::plan::recorded::{Recorded, RecordedTable};
+use fullbore_load::run_id::RunId;
 use fullbore_read::error::Result;
+use fullbore_record::terms::Publish;
 use serde::{Deserialize, Serialize};
 
 use super::read::{LedgerRow, Role, Told, table_name};
@@ -242,7 +242,7 @@ pub(super) fn read(row: &LedgerRow) -> Result<LedgerRun> {
 
 #[cfg(test)]
 mod tests {
-    use fullbore_core::plan::KeyEnd;
+    use fullbore_load::plan::KeyEnd;
 
     use super::*;
 

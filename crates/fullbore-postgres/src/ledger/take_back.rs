@@ -1,8 +1,8 @@
 //! Takes back a run that stopped, with nothing but what the ledger knows of it.
 
-use fullbore_core::job::Publish;
-use fullbore_core::run_id::RunId;
+use fullbore_load::run_id::RunId;
 use fullbore_read::error::Result;
+use fullbore_record::terms::Publish;
 
 use super::delete_rows::{self, is_appended};
 use super::roles::acting_as;

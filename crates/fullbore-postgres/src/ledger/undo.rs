@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use fullbore_core::job::Publish;
-use fullbore_core::plan::KeyBounds;
+use fullbore_load::plan::KeyBounds;
 use fullbore_read::error::{Error, Result};
+use fullbore_record::terms::Publish;
 
 use super::delete_rows::{self, is_appended};
 use super::locks;

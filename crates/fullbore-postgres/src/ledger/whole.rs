@@ -1,9 +1,9 @@
 //! Loads in parts as the command uses them: what a run is a part of, what is missing, and all of it
 //! taken back.
 
-use fullbore_core::job::PartSpec;
-use fullbore_core::plan::Part;
-use fullbore_core::run_id::RunId;
+use fullbore_load::job::PartSpec;
+use fullbore_load::plan::Part;
+use fullbore_load::run_id::RunId;
 use fullbore_read::error::Result;
 
 use super::parts::KnownPart;

@@ -1,10 +1,10 @@
 //! Statistics of what was loaded: of new tables before they replace the old ones, of all others once their
 //! rows are shown.
 
-use fullbore_core::job::Publish;
-use fullbore_core::plan::Plan;
-use fullbore_core::record::Event;
+use fullbore_load::plan::Plan;
 use fullbore_read::error::Result;
+use fullbore_record::Event;
+use fullbore_record::terms::Publish;
 
 use super::indexes::Job;
 use super::partitions;

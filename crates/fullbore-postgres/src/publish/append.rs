@@ -2,7 +2,7 @@
 //!
 //! Plain `append` has nothing to publish: its pieces are visible as they are committed.
 
-use fullbore_core::plan::Plan;
+use fullbore_load::plan::Plan;
 use fullbore_read::error::Result;
 
 use super::{hidden, ours};

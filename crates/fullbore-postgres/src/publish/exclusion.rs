@@ -10,8 +10,8 @@
 
 use std::time::Duration;
 
-use fullbore_core::job::Publish;
 use fullbore_read::error::{Error, Result};
+use fullbore_record::terms::Publish;
 
 use crate::connection::{QualifiedName, Session};
 use crate::destination::Postgres;

@@ -6,7 +6,7 @@
 //! shows the rows; one that holds rows, or has properties of its own that the new one would lack,
 //! is refused by name before a row moves.
 
-use fullbore_core::plan::{KeyBounds, KeyEnd, PlannedPiece};
+use fullbore_load::plan::{KeyBounds, KeyEnd, PlannedPiece};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::partitions::end_sql;

@@ -2,9 +2,9 @@
 
 use std::sync::Mutex;
 
-use fullbore_core::plan::Plan;
-use fullbore_core::record::Event;
+use fullbore_load::plan::Plan;
 use fullbore_read::error::Result;
+use fullbore_record::Event;
 
 use crate::catalog::IndexDefinition;
 use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fullbore_core::constants::{
+use fullbore_load::constants::{
     LOCK_TIMEOUT_DEFAULT_MS, RETRY_FOR_DEFAULT_S, RETRY_PAUSE_FIRST_MS, RETRY_PAUSE_MAX_MS,
 };
-use fullbore_core::plan::Plan;
-use fullbore_core::record::{Event, Recorder};
+use fullbore_load::plan::Plan;
 use fullbore_read::error::{DestinationFailure, Error, Result};
+use fullbore_record::{Event, Recorder};
 
 use crate::connection::session::path;
 use crate::connection::{ConnectionError, Row, Session};

@@ -4,7 +4,7 @@
 //! of that name may be somebody else's, who made it meanwhile. The id is noted in the transaction of the
 //! CREATE, so that there is no moment at which a table is there that nobody knows to be the run's.
 
-use fullbore_core::plan::Plan;
+use fullbore_load::plan::Plan;
 use fullbore_read::error::{Error, Result};
 
 use crate::catalog;

@@ -19,10 +19,11 @@ pub mod unchanged;
 
 use std::time::Instant;
 
-use fullbore_core::destination::{Committed, Phase, Standing};
-use fullbore_core::job::{Publish, Verify};
-use fullbore_core::plan::Plan;
+use fullbore_load::destination::{Committed, Standing};
+use fullbore_load::plan::Plan;
 use fullbore_read::error::{DestinationFailure, Error, Result};
+use fullbore_record::Phase;
+use fullbore_record::terms::{Publish, Verify};
 
 use crate::catalog::{self, Relation};
 use crate::connection::session::path;

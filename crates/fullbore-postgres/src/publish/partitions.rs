@@ -4,7 +4,7 @@
 //! where the server allows it and are frozen. A CHECK on the key range is there before the rows:
 //! it holds the piece to its range, and lets ATTACH skip its scan.
 
-use fullbore_core::plan::{KeyBounds, KeyEnd, Plan, PlannedPiece};
+use fullbore_load::plan::{KeyBounds, KeyEnd, Plan, PlannedPiece};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::indexes::{self, Job};

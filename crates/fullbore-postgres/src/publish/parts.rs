@@ -3,10 +3,11 @@
 
 use std::time::Instant;
 
-use fullbore_core::destination::{Committed, Phase};
-use fullbore_core::job::Publish;
-use fullbore_core::plan::{Part, Plan};
+use fullbore_load::destination::Committed;
+use fullbore_load::plan::{Part, Plan};
 use fullbore_read::error::{DestinationFailure, Error, Result};
+use fullbore_record::Phase;
+use fullbore_record::terms::Publish;
 
 use super::locking::{Frame, LockWait, insist};
 use super::{BEGIN, append, commit, indexes, ours, partitions, ranges, replace};

@@ -1,6 +1,6 @@
 //! The planned ranges of partitions, tried before a row moves.
 
-use fullbore_core::plan::{KeyBounds, Plan, PlannedPiece};
+use fullbore_load::plan::{KeyBounds, Plan, PlannedPiece};
 use fullbore_read::error::Result;
 
 use super::existing;

@@ -22,12 +22,12 @@ mod trial;
 
 use std::collections::BTreeMap;
 
-use fullbore_core::destination::{Committed, Refusal, Retrace, TextRows};
-use fullbore_core::job::Publish;
-use fullbore_core::plan::lineage::Says;
-use fullbore_core::plan::{Plan, TablePlan};
-use fullbore_core::sums::Sums;
+use fullbore_load::destination::{Committed, Refusal, Retrace, TextRows};
+use fullbore_load::plan::lineage::Says;
+use fullbore_load::plan::{Plan, TablePlan};
+use fullbore_load::sums::Sums;
 use fullbore_read::error::{DestinationFailure, Error, Result};
+use fullbore_record::terms::Publish;
 
 use crate::connection::{QualifiedName, Row, Session, quote_identifier};
 use crate::destination::Postgres;

@@ -1,6 +1,6 @@
 //! Of rows that share a key, the first in the order of the files stays.
 
-use fullbore_core::destination::Refusal;
+use fullbore_load::destination::Refusal;
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::keys::UniqueKey;

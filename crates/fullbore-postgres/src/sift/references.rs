@@ -1,7 +1,7 @@
 //! Rows that refer to rows which aren't there.
 
-use fullbore_core::job::Publish;
 use fullbore_read::error::Result;
+use fullbore_record::terms::Publish;
 
 use super::{REMOVED, Reason, Sifted};
 use crate::connection::{ConnectionError, Row, Session, quote_literal};

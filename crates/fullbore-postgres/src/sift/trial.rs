@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use fullbore_core::job::Publish;
 use fullbore_read::error::Result;
+use fullbore_record::terms::Publish;
 
 use super::{REMOVED, Reason, Sifted, Waiting};
 use crate::careful;

@@ -57,7 +57,7 @@ pub fn with_transactions(
         if let Some(like) = like.or_else(|| known.get(piece))
             && !proofs.contains_key(piece)
         {
-            let sums = fullbore_core::sums::Sums::of_columns(like.columns.len());
+            let sums = fullbore_load::sums::Sums::of_columns(like.columns.len());
             let xids = vec![kept.xid];
             proofs.insert(*piece, PieceProof { sums, xids, ..like.clone() });
         }

@@ -1,9 +1,9 @@
 //! Rows that go as text, taken once more into a temporary table: what the server makes of them there
 //! is what it makes of them in the target, and their sums can be asked for.
 
-use fullbore_core::destination::{Refusal, TextRows};
-use fullbore_core::plan::Plan;
-use fullbore_core::sums::Sums;
+use fullbore_load::destination::{Refusal, TextRows};
+use fullbore_load::plan::Plan;
+use fullbore_load::sums::Sums;
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::Formula;

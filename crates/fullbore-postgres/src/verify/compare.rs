@@ -1,6 +1,6 @@
 //! What differs, and where: the sums that were made of the files against those of the table.
 
-use fullbore_core::sums::Sums;
+use fullbore_load::sums::Sums;
 use fullbore_read::error::Result;
 use serde::Serialize;
 

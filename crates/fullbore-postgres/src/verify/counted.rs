@@ -12,10 +12,10 @@
 
 use std::sync::Mutex;
 
-use fullbore_core::destination::Committed;
-use fullbore_core::job::{Publish, Verify};
-use fullbore_core::plan::Plan;
+use fullbore_load::destination::Committed;
+use fullbore_load::plan::Plan;
 use fullbore_read::error::{DestinationFailure, Error, Result};
+use fullbore_record::terms::{Publish, Verify};
 use serde::{Deserialize, Serialize};
 
 use super::staged::may_change_rows;

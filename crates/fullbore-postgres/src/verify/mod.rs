@@ -1,6 +1,6 @@
 //! Full verification: that every value of every row is in the table as it was in the files.
 //!
-//! The client makes [`fullbore_core::sums`] of what it parsed ([`summer`], [`column`], [`numeric`]),
+//! The client makes [`fullbore_load::sums`] of what it parsed ([`summer`], [`column`], [`numeric`]),
 //! while it loads; each piece's are kept in the ledger with it ([`store`]). The server makes the same
 //! sums of what it holds, by plain SQL ([`sql`]), and the two are compared ([`parts`], [`compare`]):
 //! before the rows are shown ([`staged`]), or whenever somebody asks ([`run`]), who may have the files
@@ -37,11 +37,11 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fullbore_core::destination::{Proven, Summer};
-use fullbore_core::job::Verify;
-use fullbore_core::plan::Plan;
-use fullbore_core::sums::Sums;
+use fullbore_load::destination::{Proven, Summer};
+use fullbore_load::plan::Plan;
+use fullbore_load::sums::Sums;
 use fullbore_read::error::Result;
+use fullbore_record::terms::Verify;
 use serde::{Deserialize, Serialize};
 
 use crate::connection::{QualifiedName, Session};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use fullbore_core::sums::Sums;
+use fullbore_load::sums::Sums;
 use fullbore_read::error::Result;
 
 use super::sql::{Detail, Formula, summed_columns};

@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
-use fullbore_core::destination::{
-    Committed, Destination, Encoder, Phase, Portion, Receipt, Refusal, Summer, TextRows, Writer,
+use fullbore_load::destination::{
+    Committed, Destination, Encoder, Portion, Receipt, Refusal, Summer, TextRows, Writer,
 };
-use fullbore_core::plan::{Plan, PlannedPiece};
+use fullbore_load::plan::{Plan, PlannedPiece};
 use fullbore_parse::Lane;
 use fullbore_read::error::Result;
+use fullbore_record::Phase;
 
 use super::{Beside, PieceProof, sent_columns};
 use crate::connection::Session;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use fullbore_core::job::Publish;
 use fullbore_read::error::Result;
+use fullbore_record::terms::Publish;
 use serde::Serialize;
 
 use super::anew::{Anew, Kept, sift_anew, with_transactions};

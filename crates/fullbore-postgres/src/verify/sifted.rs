@@ -9,10 +9,10 @@
 
 use std::collections::BTreeMap;
 
-use fullbore_core::job::Verify;
-use fullbore_core::plan::Plan;
-use fullbore_core::sums::Sums;
+use fullbore_load::plan::Plan;
+use fullbore_load::sums::Sums;
 use fullbore_read::error::Result;
+use fullbore_record::terms::Verify;
 
 use super::sql::Detail;
 use super::{Formula, PieceProof, store};

@@ -3,7 +3,7 @@
 //! A value's hash is that of its type's send function; what is then done with hashes is arithmetic of
 //! `bigint`. `OFFSET 0` keeps the planner from putting a hash into every place where it is used.
 
-use fullbore_core::sums::{ColumnSums, Sums};
+use fullbore_load::sums::{ColumnSums, Sums};
 use fullbore_parse::types::FieldType;
 use fullbore_read::error::Result;
 

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use fullbore_core::destination::Committed;
-use fullbore_core::job::{Publish, Verify};
-use fullbore_core::plan::Plan;
+use fullbore_load::destination::Committed;
+use fullbore_load::plan::Plan;
 use fullbore_read::error::{DestinationFailure, Error, Result};
+use fullbore_record::terms::{Publish, Verify};
 
 use super::compare::{Finding, compare, compare_within};
 use super::parts::{Part, Rows};

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use fullbore_core::sums::Sums;
+use fullbore_load::sums::Sums;
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::PieceProof;

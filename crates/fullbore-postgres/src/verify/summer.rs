@@ -4,8 +4,8 @@
 //! are loops over whole columns, which the compiler turns into wide instructions.
 
 use arrow_array::{Array, RecordBatch};
-use fullbore_core::destination::Summer;
-use fullbore_core::sums::{ColumnSums, Sums};
+use fullbore_load::destination::Summer;
+use fullbore_load::sums::{ColumnSums, Sums};
 
 use super::column::{SummedColumn, hashes};
 use super::extent;

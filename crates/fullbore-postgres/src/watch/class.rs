@@ -2,7 +2,7 @@
 //!
 //! Names of events are those of PostgreSQL's wait_event_names.txt and, before 17, of wait_event.c and lwlock.c.
 
-use fullbore_core::observe::WaitClass;
+use fullbore_record::observe::WaitClass;
 
 /// What a backend with this wait event waits for.
 pub fn of(kind: Option<&str>, event: Option<&str>) -> WaitClass {

@@ -10,9 +10,9 @@ pub mod sockets;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use fullbore_core::observe::host::process_cpu_ms;
-use fullbore_core::observe::{ServerTimes, Settings, Wait, WaitClass, Watch};
 use fullbore_read::error::Result;
+use fullbore_record::observe::host::process_cpu_ms;
+use fullbore_record::observe::{ServerTimes, Settings, Wait, WaitClass, Watch};
 
 use crate::connection::{ConnectionError, Row, Session};
 use crate::destination::Postgres;

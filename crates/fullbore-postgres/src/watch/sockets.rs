@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard};
 
-use fullbore_core::observe::socket::SocketNow;
+use fullbore_record::observe::socket::SocketNow;
 
 use crate::connection::Session;
 use crate::connection::tcp_info::{TcpInfo, tcp_info};

@@ -1,8 +1,8 @@
 //! Rows that go as text, judged in one of several ways, and what is known of those that passed.
 
-use fullbore_core::destination::{Portion, Refusal, TextRows};
-use fullbore_core::job::Verify;
+use fullbore_load::destination::{Portion, Refusal, TextRows};
 use fullbore_read::error::Result;
+use fullbore_record::terms::Verify;
 
 use super::PostgresWriter;
 use crate::connection::{ConnectionError, Session};

@@ -4,11 +4,11 @@ mod judged;
 
 use std::sync::Arc;
 
-use fullbore_core::constants::JUDGED_ROWS_MAX;
-use fullbore_core::destination::{Portion, Receipt, Refusal, TextRows, Writer};
-use fullbore_core::job::Publish;
-use fullbore_core::plan::{Plan, PlannedPiece};
+use fullbore_load::constants::JUDGED_ROWS_MAX;
+use fullbore_load::destination::{Portion, Receipt, Refusal, TextRows, Writer};
+use fullbore_load::plan::{Plan, PlannedPiece};
 use fullbore_read::error::{Error, Result};
+use fullbore_record::terms::Publish;
 
 use crate::careful::Careful;
 use crate::connection::session::path;

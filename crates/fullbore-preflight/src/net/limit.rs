@@ -1,6 +1,6 @@
 //! What held a stream back, from what the kernels of both ends counted. Pure: figures in, a name out.
 
-use fullbore_core::observe::socket::is_full;
+use fullbore_record::observe::socket::is_full;
 use serde::Serialize;
 
 /// Named as a run's verdict names it, but for the two that point on to another machine or process.

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use fullbore_core::observe::ThreadTimes;
-use fullbore_core::observe::clock::Activity;
-use fullbore_core::record::TableTotals;
+use fullbore_record::TableTotals;
+use fullbore_record::observe::ThreadTimes;
+use fullbore_record::observe::clock::Activity;
 use serde::Serialize;
 
 use crate::page::Page;

@@ -28,7 +28,7 @@ use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fullbore_core::record::Follower;
+use fullbore_record::Follower;
 use tokio::sync::watch;
 
 use address::Place;

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fullbore_core::record::{Entry, Event, TableTotals};
+use fullbore_record::{Entry, Event, TableTotals};
 
 use super::Live;
 use super::serve::Limits;

@@ -1,11 +1,11 @@
 //! Empty tables like those of the job, in the scratch schema: with their indexes, constraints and
 //! partition keys, so that rows cost there what they will cost in earnest.
 
-use fullbore_core::job::Publish;
 use fullbore_postgres::Target;
 use fullbore_postgres::connection::session::path::OF_ROLE;
 use fullbore_postgres::connection::{ConnectionError, Row, Session, quote_identifier};
 use fullbore_preflight::Error;
+use fullbore_record::terms::Publish;
 
 use crate::preflight::rate::scratch::{Scratch, failed};
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fullbore_core::plan::{Format, PieceInput, Plan, TablePlan};
+use fullbore_load::plan::{Format, PieceInput, Plan, TablePlan};
 use fullbore_parse::block::Block;
 use fullbore_parse::{Lane, Parser};
 use fullbore_read::FileRange;

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use fullbore_core::destination::{
-    Committed, Destination, Encoder, Phase, Portion, Receipt, Refusal, TextRows, Writer,
+use fullbore_load::destination::{
+    Committed, Destination, Encoder, Portion, Receipt, Refusal, TextRows, Writer,
 };
-use fullbore_core::plan::{Plan, PlannedPiece};
-use fullbore_core::sinks::Counting;
+use fullbore_load::plan::{Plan, PlannedPiece};
+use fullbore_load::sinks::Counting;
 use fullbore_parse::Lane;
 use fullbore_read::error::Result;
+use fullbore_record::Phase;
 
 /// Rows as they are sent.
 pub enum Rows {

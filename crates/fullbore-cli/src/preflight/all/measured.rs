@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use fullbore_core::ceilings::Stage;
-use fullbore_core::destination::Destination;
-use fullbore_core::plan::Plan;
-use fullbore_core::record::{Event, Recorder, TableTotals};
+use fullbore_load::destination::Destination;
+use fullbore_load::plan::Plan;
 use fullbore_preflight::cpu::process_seconds;
 use fullbore_preflight::db::cpu::ServerCpu;
 use fullbore_read::error::Error;
+use fullbore_record::ceilings::Stage;
+use fullbore_record::{Event, Recorder, TableTotals};
 
 use crate::load::signals::INTERRUPTED;
 
@@ -87,7 +87,7 @@ pub fn run(
             }
         }))
     };
-    let result = fullbore_core::run::run(plan, destination, &recorder, stop);
+    let result = fullbore_load::run::run(plan, destination, &recorder, stop);
     match result {
         Ok(_) => {}
         Err(failure) if matches!(failure.error, Error::Interrupted) => {

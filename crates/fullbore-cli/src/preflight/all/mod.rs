@@ -20,13 +20,14 @@ mod total;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fullbore_core::ceilings::{Ceilings, MeasuredTable, Stage, Used};
-use fullbore_core::destination::Destination;
-use fullbore_core::job::{Job, Verify};
-use fullbore_core::plan::Plan;
-use fullbore_core::record::now_unix_ms;
+use fullbore_load::destination::Destination;
+use fullbore_load::job::Job;
+use fullbore_load::plan::Plan;
 use fullbore_read::discover::discover;
 use fullbore_read::error::{Error, Result};
+use fullbore_record::ceilings::{Ceilings, MeasuredTable, Stage};
+use fullbore_record::now_unix_ms;
+use fullbore_record::terms::Verify;
 
 use super::args::AllArgs;
 use crate::assemble::{Assembled, assemble};
@@ -105,7 +106,7 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
     let read = read::run(&plan, bounds)?;
     say("read", &read.stage);
     // Bad rows that are allowed must not end a measurement.
-    plan.max_rejects = fullbore_core::job::RejectLimit::Percent(100.0);
+    plan.max_rejects = fullbore_load::job::RejectLimit::Percent(100.0);
     let plan = Arc::new(plan);
     let parse = measured::run(&plan, &parsed_only(), bounds, None, &Arc::default())?;
     say("parse", &parse.stage);
@@ -117,7 +118,7 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
         machine: ceilings::machine(),
         server: None,
         tables: methods_of(&plan),
-        used: Some(Used::of(&plan)),
+        used: Some(plan.used()),
         cores: ceilings::cores(),
         server_is_here: false,
         read: Some(read.stage.clone()),

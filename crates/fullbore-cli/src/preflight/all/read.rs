@@ -5,8 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use fullbore_core::ceilings::Stage;
-use fullbore_core::plan::{Format, PieceInput, Plan, PlannedPiece};
+use fullbore_load::plan::{Format, PieceInput, Plan, PlannedPiece};
 use fullbore_parse::Lane;
 use fullbore_parse::block::Block;
 use fullbore_preflight::cpu::process_seconds;
@@ -16,6 +15,7 @@ use fullbore_read::feed::{Fed, Feed};
 use fullbore_read::parquet::{Reading, RowFeed};
 use fullbore_read::ranges::RangeFeed;
 use fullbore_read::stream::StreamFeed;
+use fullbore_record::ceilings::Stage;
 use serde::Serialize;
 
 use super::measured::Bounds;

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use fullbore_core::ceilings::Stage;
-use fullbore_core::destination::{Destination, Portion, TextRows, Writer};
-use fullbore_core::plan::Plan;
+use fullbore_load::destination::{Destination, Portion, TextRows, Writer};
+use fullbore_load::plan::Plan;
 use fullbore_preflight::cpu::process_seconds;
 use fullbore_preflight::db::cpu::ServerCpu;
 use fullbore_read::error::{Error, Result};
+use fullbore_record::ceilings::Stage;
 
 use super::kept::{KeptPiece, Rows};
 use super::measured::Bounds;

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use fullbore_core::ceilings::{Ceiling, Ceilings, Stage};
-use fullbore_core::job::Job;
-use fullbore_core::plan::Plan;
+use fullbore_load::job::Job;
+use fullbore_load::plan::Plan;
 use fullbore_postgres::Postgres;
+use fullbore_record::ceilings::{Ceiling, Ceilings, Stage};
 use serde_json::json;
 
 use super::data::{Finding, Scan};

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use fullbore_core::ceilings::Stage;
 use fullbore_postgres::connection::{ConnectionError, ConnectionOptions, Session};
 use fullbore_preflight::cpu::process_seconds;
 use fullbore_preflight::db::cpu::ServerCpu;
+use fullbore_record::ceilings::Stage;
 
 use super::measured::Bounds;
 use crate::load::signals::INTERRUPTED;

@@ -5,16 +5,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fullbore_core::ceilings::Stage;
-use fullbore_core::destination::Destination;
-use fullbore_core::job::{Job, Publish, TableJob, Verify};
-use fullbore_core::plan::{PieceInput, Plan};
+use fullbore_load::destination::Destination;
+use fullbore_load::job::{Job, TableJob};
+use fullbore_load::plan::{PieceInput, Plan};
 use fullbore_postgres::connection::Session;
 use fullbore_postgres::{Postgres, Settings, Target};
 use fullbore_preflight::db::cpu::ServerCpu;
 use fullbore_preflight::db::place::place;
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_read::pass::memory_available;
+use fullbore_record::ceilings::Stage;
+use fullbore_record::terms::{Publish, Verify};
 
 use super::data::Finding;
 use super::kept::{Encoded, KeptPiece, Room, Rows};

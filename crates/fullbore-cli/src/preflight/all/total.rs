@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fullbore_core::plan::{PieceInput, Plan, PlannedPiece};
-use fullbore_core::record::TableTotals;
+use fullbore_load::plan::{PieceInput, Plan, PlannedPiece};
 use fullbore_read::SourceFile;
 use fullbore_read::decompress::unpack;
+use fullbore_record::TableTotals;
 
 /// Of so many packed files the beginning is unpacked; the others are taken to be like these.
 const UNPACKED_FILES_MAX: usize = 64;

@@ -12,13 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fullbore_core::job::{Count, Job, Method, Publish, TableJob};
-use fullbore_core::record::Recorder;
+use fullbore_load::job::{Count, Job, TableJob};
 use fullbore_parse::dialect::FormatName;
 use fullbore_postgres::connection::{ConnectionOptions, Session};
 use fullbore_preflight::Error;
 use fullbore_preflight::db::Facts;
 use fullbore_preflight::knee::knee;
+use fullbore_record::Recorder;
+use fullbore_record::terms::{Method, Publish};
 use serde::Serialize;
 
 use super::args::{DbArgs, RateMethod};
@@ -238,7 +239,7 @@ fn measure(
             }
         });
         let result =
-            fullbore_core::run::run(&plan, to.as_destination(), &Recorder::nowhere(), &stop);
+            fullbore_load::run::run(&plan, to.as_destination(), &Recorder::nowhere(), &stop);
         ended.store(true, Ordering::Relaxed);
         result
     });

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fullbore_core::destination::Destination;
-use fullbore_core::job::{Codec, Method, Publish, RejectLimit, Verify};
-use fullbore_core::plan::{Continuity, Format, PieceInput, Plan, PlannedPiece, TablePlan};
+use fullbore_load::destination::Destination;
+use fullbore_load::job::RejectLimit;
+use fullbore_load::plan::{Continuity, Format, PieceInput, Plan, PlannedPiece, TablePlan};
 use fullbore_parse::Lane;
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_postgres::connection::{ConnectionOptions, Environment};
 use fullbore_postgres::ledger::Ledger;
 use fullbore_postgres::{Postgres, Settings, TableRequest};
+use fullbore_record::terms::{Codec, Method, Publish, Verify};
 use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
 
 use super::LEDGER;

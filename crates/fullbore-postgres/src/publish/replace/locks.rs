@@ -11,10 +11,11 @@
 use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fullbore_core::job::{OtherWriters, Publish};
-use fullbore_core::plan::Plan;
-use fullbore_core::record::Event;
+use fullbore_load::job::OtherWriters;
+use fullbore_load::plan::Plan;
 use fullbore_read::error::{DestinationFailure, Error, Result};
+use fullbore_record::Event;
+use fullbore_record::terms::Publish;
 
 use super::writers;
 use crate::connection::{QualifiedName, Session};

@@ -26,7 +26,7 @@ pub mod staging;
 pub mod undo;
 mod writers;
 
-use fullbore_core::plan::Plan;
+use fullbore_load::plan::Plan;
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::indexes::Job;

@@ -4,7 +4,7 @@
 //! do at once, and become constraints with the swap. Each is matched by its definition then, so
 //! that one added or dropped during the load is noticed.
 
-use fullbore_core::plan::Plan;
+use fullbore_load::plan::Plan;
 use fullbore_read::error::Result;
 
 use super::{changed, quote};

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use fullbore_core::plan::Plan;
+use fullbore_load::plan::Plan;
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use serde::{Deserialize, Serialize};
 

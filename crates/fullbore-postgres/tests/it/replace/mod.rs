@@ -8,9 +8,9 @@ mod under_way;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fullbore_core::destination::{Destination, Portion, TextRows};
-use fullbore_core::job::{Codec, Method, Publish, RejectLimit, Verify};
-use fullbore_core::plan::{Continuity, Format, PieceInput, Plan, PlannedPiece, TablePlan};
+use fullbore_load::destination::{Destination, Portion, TextRows};
+use fullbore_load::job::RejectLimit;
+use fullbore_load::plan::{Continuity, Format, PieceInput, Plan, PlannedPiece, TablePlan};
 use fullbore_parse::Lane;
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
@@ -18,6 +18,7 @@ use fullbore_postgres::connection::{ConnectionOptions, Environment, Session};
 use fullbore_postgres::publish::{indexes, replace};
 use fullbore_postgres::{Postgres, Settings, TableRequest};
 use fullbore_read::error::Result;
+use fullbore_record::terms::{Codec, Method, Publish, Verify};
 
 /// A replacement that is to be done.
 pub struct Replacement<'a> {

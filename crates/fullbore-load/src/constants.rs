@@ -1,0 +1,88 @@
+//! Every queue, buffer and retry limit, in one place, with the relations between them asserted; those of
+//! parsing and reading are in [`fullbore_parse::constants`] and [`fullbore_read::constants`].
+
+/// Encoded blocks that may wait for one stream's session.
+pub const QUEUE_BLOCKS_PER_STREAM: usize = 4;
+
+/// A run has at least this many pieces per stream where the data is large enough.
+pub const PIECES_PER_STREAM_MIN: usize = 7;
+
+/// Pieces are not cut smaller than this: the price of a transaction must not show.
+pub const PIECE_BYTES_MIN: u64 = 16 << 20;
+
+/// Unless there are so few that streams would go without, or do one more than others: then down to this.
+pub const PIECE_BYTES_LEAST: u64 = 4 << 20;
+
+/// Pieces are not cut larger than this: what is repeated after a crash stays small.
+pub const PIECE_BYTES_MAX: u64 = 1 << 30;
+
+/// But that a file whose quotes must be counted before it is cut, which is to read it twice, stays whole
+/// below this many pieces where there are files enough for all streams.
+pub const UNCUT_PIECES: u64 = 2;
+
+/// Share of odd rows in a piece, in percent, above which the piece goes wholly as COPY text.
+pub const ODD_ROWS_PERCENT_MAX: u64 = 5;
+
+/// Rows a piece must have shown before its share of odd rows is judged.
+pub const ODD_ROWS_JUDGED_AFTER: u64 = 10_000;
+
+/// Odd rows kept in memory per piece before they are spooled to disk.
+pub const ODD_BYTES_IN_MEMORY: usize = 1 << 20;
+
+/// Odd rows of one piece, in bytes, above which the piece is repeated wholly as COPY text.
+pub const ODD_BYTES_MAX: u64 = 256 << 20;
+
+/// Rows sent as text before the destination's judgement is waited for: each may come back with a
+/// notice, and these are kept until the end.
+pub const JUDGED_ROWS_MAX: usize = 16_384;
+
+/// Pieces of a table that may be refused as a whole before all of its pieces are judged row by row
+/// from their beginning.
+pub const CAREFUL_AFTER_PIECES: usize = 2;
+
+/// Times that rows may be sifted before the others are shown: a row that was taken out may have been
+/// what another one refers to.
+pub const SIFTS_MAX: u32 = 8;
+
+/// A column has a type although some sampled values are not of it, where they are at most this
+/// share, in percent, ...
+pub const INFER_ODD_PERCENT_MAX: u64 = 1;
+
+/// ... of at least so many values.
+pub const INFER_ODD_VALUES_FROM: u64 = 1000;
+
+/// Bytes of an odd sampled value that are shown.
+pub const SAMPLED_VALUE_SHOWN_BYTES: usize = 40;
+
+/// How long pieces that are under way at the first signal may take to be committed, in seconds;
+/// then they are taken back.
+pub const INTERRUPT_GRACE_S: u64 = 10;
+
+/// How long a server that is gone is waited for, in seconds, unless `--retry-for` says otherwise.
+pub const RETRY_FOR_DEFAULT_S: u64 = 120;
+
+/// How long one attempt waits for a lock that others hold, in milliseconds, unless `--lock-timeout` says
+/// otherwise.
+pub const LOCK_TIMEOUT_DEFAULT_MS: u64 = 2_000;
+
+/// The first pause before a lost connection is tried again, in milliseconds; each next one is twice
+/// as long, ...
+pub const RETRY_PAUSE_FIRST_MS: u64 = 50;
+
+/// ... up to this.
+pub const RETRY_PAUSE_MAX_MS: u64 = 5_000;
+
+/// Times that a run may go on after lost connections without a piece being committed in between.
+pub const ROUNDS_WITHOUT_PROGRESS_MAX: u32 = 5;
+
+/// How often the limits of `--pause-when` are looked at, in milliseconds.
+pub const PAUSE_LOOK_MS: u64 = 1_000;
+
+/// Bytes of encoded rows that may wait for one stream's session, beyond the first block.
+pub const QUEUE_BYTES_PER_STREAM: usize = 4 << 20;
+
+/// Larger buffers are given back rather than kept for the next block.
+pub const BUFFER_BYTES_KEPT: usize = 4 << 20;
+
+const _: () = assert!(RETRY_PAUSE_FIRST_MS <= RETRY_PAUSE_MAX_MS);
+const _: () = assert!(PIECE_BYTES_LEAST <= PIECE_BYTES_MIN && PIECE_BYTES_MIN <= PIECE_BYTES_MAX);

@@ -1,0 +1,15 @@
+//! From a job to rows that are loaded: job, plan, run.
+//!
+//! This crate knows no database and prints nothing. Between parse and encode there is only Arrow's
+//! `RecordBatch`; where batches go is behind [`destination`].
+
+pub mod constants;
+pub mod destination;
+pub mod job;
+pub mod plan;
+pub mod run;
+pub mod run_id;
+pub mod sinks;
+pub mod sums;
+
+pub use fullbore_read::error::{Error, Result};

@@ -1,0 +1,258 @@
+//! The plan: everything that running decides, decided beforehand, and printable.
+//!
+//! [`look`] opens the sources far enough to know how they are written; [`header`] decides what their
+//! first line is; [`columns`] decides what each field becomes; [`pieces`] cuts the work; [`keys`] reads keys and [`partitions`] makes of them
+//! the pieces that become partitions; [`lineage`] says of rows where they came from; [`infer`] proposes a schema; [`recorded`] is what of a plan is
+//! kept so that its run can be resumed.
+
+pub mod columns;
+pub mod header;
+pub mod infer;
+pub mod key_end;
+pub mod keys;
+pub mod lineage;
+pub mod look;
+mod names;
+pub mod partitions;
+pub mod pieces;
+pub mod recorded;
+mod stored;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fullbore_parse::Lane;
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::types::{ParseColumn, ParseShape};
+use fullbore_read::{FileRange, SourceFile};
+use fullbore_record::ceilings::{Ceilings, Used};
+use fullbore_record::terms::{Codec, Method, Publish, Verify};
+use serde::{Deserialize, Serialize};
+
+use crate::destination::TargetColumn;
+use crate::job::{OtherWriters, PartSpec, PauseWhen, RejectLimit};
+pub use key_end::KeyEnd;
+
+/// What a run will do.
+#[derive(Debug)]
+pub struct Plan {
+    pub run_id: String,
+    pub tables: Vec<TablePlan>,
+    /// All tables' pieces, in the order in which they are given out.
+    pub pieces: Vec<PlannedPiece>,
+    pub streams: usize,
+    pub parsers: usize,
+    pub max_rejects: RejectLimit,
+    pub max_field_bytes: usize,
+    /// The run's own folder: its record, its spools, its rejects.
+    pub run_dir: PathBuf,
+    /// Where rejected rows are written.
+    pub reject_dir: PathBuf,
+    /// Tables are loaded side by side rather than one after the other.
+    pub tables_at_once: bool,
+    pub continuity: Continuity,
+    /// How much of what is loaded is compared with what was read.
+    pub verify: Verify,
+    /// How rows are packed on their way, under the direct method.
+    pub codec: Codec,
+    /// What its way can do, where that was measured before.
+    pub ceilings: Option<Ceilings>,
+    /// Where rows go, as people call it and without a password.
+    pub destination: String,
+}
+
+impl Plan {
+    /// The settings that ceilings depend on.
+    pub fn used(&self) -> Used {
+        Used { streams: self.streams, parsers: self.parsers, codec: self.codec }
+    }
+
+    /// The id that names what the run shares with the other parts of its load, if there are any.
+    pub fn shared_id(&self) -> &str {
+        self.continuity.part.as_ref().map_or(&self.run_id, |part| &part.whole)
+    }
+}
+
+/// What may end a run and how it goes on then.
+#[derive(Debug, Clone, Default)]
+pub struct Continuity {
+    /// The destination keeps a ledger of its pieces.
+    pub is_resumable: bool,
+    /// Why there is none, where there is none.
+    pub reason: String,
+    /// It is the server that let none be kept, not the job.
+    pub is_unkept: bool,
+    /// The run was begun before, and goes on.
+    pub resumes: bool,
+    /// What is committed is kept also where the data or the job made the run fail.
+    pub keeps: bool,
+    /// How long a server that is gone is waited for.
+    pub patience: Duration,
+    /// Which share of the load this host has, where several load together.
+    pub part: Option<Part>,
+    /// Limits at which it holds still.
+    pub pause_when: Option<PauseWhen>,
+    /// How long one attempt waits for a lock that others hold; zero: without bound.
+    pub lock_timeout: Duration,
+    /// What is done about rows that others write to a table that is being replaced.
+    pub other_writers: OtherWriters,
+}
+
+/// A share of a load that several hosts have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    pub spec: PartSpec,
+    /// What all parts share in the destination is named by this.
+    pub whole: String,
+    /// The hash of what their jobs have in common.
+    pub identity: String,
+}
+
+/// What happens to one table.
+#[derive(Debug)]
+pub struct TablePlan {
+    /// The target's name as people write it.
+    pub name: String,
+    pub files: Vec<Arc<SourceFile>>,
+    pub format: Format,
+    /// What a record is made of and where its fields go.
+    pub shape: Arc<ParseShape>,
+    /// As `shape`, every column as text.
+    pub text_shape: Arc<ParseShape>,
+    pub lane: Lane,
+    /// Why the table goes as text, where it does.
+    pub lane_reason: Option<String>,
+    /// How rows enter the destination; never `Auto`.
+    pub method: Method,
+    /// Why that way.
+    pub method_reason: String,
+    pub publish: Publish,
+    pub columns: Vec<TargetColumn>,
+    /// Bytes of source, where known.
+    pub bytes: Option<u64>,
+    /// Pieces of `pieces_bytes` are taken from the streams of this table until they end.
+    pub piece_bytes: u64,
+    /// The header line, where the source has one.
+    pub header_line: Option<Vec<u8>>,
+    /// What its last columns say of its rows; no field stands behind these.
+    pub lineage: lineage::Lineage,
+    /// Append in one transaction.
+    pub is_atomic: bool,
+    /// Columns that can't be NULL, by their places among those that are sent, in the target's order;
+    /// none where the destination may fill them in.
+    pub not_null: Vec<usize>,
+    /// The target asks something of its rows beyond their types.
+    pub is_constrained: bool,
+    /// The table that is replaced is kept.
+    pub keeps_old: bool,
+    /// Bytes that are read to count its rows in the end, where that is done.
+    pub count_bytes: Option<u64>,
+    /// Options that decide what is loaded beyond the rest of this, as they were given.
+    pub asked: BTreeMap<String, String>,
+    /// Columns whose nanoseconds are rounded to microseconds.
+    pub rounded: Vec<String>,
+    /// What the sniffer and the planner want to be known.
+    pub notes: Vec<String>,
+    /// Why columns were inferred as they were.
+    pub schema_notes: Vec<String>,
+    /// Columns whose types were inferred, with the types' names: what does not fit one of them may
+    /// be a wrong guess rather than a wrong value.
+    pub inferred: BTreeMap<String, String>,
+}
+
+/// How a table's sources are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Format {
+    Delimited(Dialect),
+    Parquet,
+}
+
+/// A piece: the unit of commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedPiece {
+    /// Its number within the run, from 0.
+    pub number: usize,
+    pub table: usize,
+    pub input: PieceInput,
+    /// Bytes of source, where known.
+    pub bytes: u64,
+    /// The key range, for pieces that become partitions.
+    pub bounds: Option<KeyBounds>,
+}
+
+/// Where a piece's rows come from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PieceInput {
+    /// Ranges of text, cut at record boundaries. A file that can only be read from its beginning
+    /// is read up to them; its bytes are those after decompression.
+    Ranges(Vec<FileRange>),
+    /// A share of a file that can only be read from its beginning.
+    Stream { file: usize },
+    /// Rows of Parquet files; `start` and `end` count rows.
+    Rows(Vec<FileRange>),
+}
+
+/// The key range of a partition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyBounds {
+    pub lower: KeyEnd,
+    /// Exclusive.
+    pub upper: KeyEnd,
+    /// The same by their order, for the check of each row on its way.
+    pub keys: KeyLimits,
+    /// The empty partition of the target whose place it takes.
+    pub replaces: Option<String>,
+}
+
+/// The keys that a piece may have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyLimits {
+    /// The key's place among the columns that are sent.
+    pub column: usize,
+    #[serde(with = "recorded::key")]
+    pub lower: Option<keys::Key>,
+    /// Exclusive.
+    #[serde(with = "recorded::key")]
+    pub upper: Option<keys::Key>,
+}
+
+impl Plan {
+    /// Why rows of a file that is read on are judged one by one from the beginning, if they are: a
+    /// piece of it that was refused could not be read again.
+    pub fn careful_stream(&self, table: usize, file: usize) -> Option<&'static str> {
+        let table = &self.tables[table];
+        let is_lost = !table.files[file].is_regular || !self.continuity.is_resumable;
+        (table.is_constrained && self.max_rejects.allows_any() && is_lost)
+            .then_some("the source can be read only once, and the table has constraints")
+    }
+}
+
+impl TablePlan {
+    /// What a column says of its rows, where no field stands behind it.
+    pub fn lineage_of(&self, column: &ParseColumn) -> Option<lineage::Says> {
+        let mut its = self.lineage.columns.iter();
+        its.find(|known| known.name == column.name).map(|known| known.says)
+    }
+
+    /// What its sources are read into: what is sent, but for the lineage.
+    pub fn read_shape(&self, lane: Lane) -> Arc<ParseShape> {
+        let shape = match lane {
+            Lane::Binary => &self.shape,
+            Lane::Text => &self.text_shape,
+        };
+        if self.lineage.is_empty() {
+            return shape.clone();
+        }
+        let mut read = ParseShape::clone(shape);
+        read.columns.truncate(shape.columns.len() - self.lineage.columns.len());
+        Arc::new(read)
+    }
+
+    /// Whether its pieces are visible as soon as they are committed, and stay if the run fails.
+    pub fn is_piecewise(&self) -> bool {
+        self.publish == Publish::Append && !self.is_atomic
+    }
+}

@@ -1,0 +1,334 @@
+//! Run: carries out a plan and decides nothing any more.
+//!
+//! Two kinds of threads. *Parsers* take a block from the feed of an active piece, parse it and
+//! encode it. *Streams* each own a session: they claim a piece, send what parsers encoded for it
+//! in the order of the source, let the destination judge the odd rows, and commit. Between the two
+//! stand bounded queues ([`schedule`]), so that a slow destination holds back the parsers and
+//! memory stays bounded.
+//!
+//! Where the destination keeps a ledger, a run is made of [`rounds`]: one, unless connections are
+//! lost.
+
+mod key_check;
+mod late_rejects;
+mod lines;
+mod lines_before;
+mod nulls;
+mod parser;
+mod pause;
+mod piece;
+mod reject_files;
+mod reject_record;
+pub mod rejects;
+mod retrace;
+mod retry;
+mod rounds;
+mod schedule;
+mod source_row;
+mod spool;
+mod stream;
+mod threads;
+mod told;
+mod verdict;
+pub mod verify;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use fullbore_read::error::{DestinationFailure, Error, Result};
+use fullbore_record::ceilings::Achieved;
+use fullbore_record::diagnose::Verdict;
+use fullbore_record::observe::{Clocks, Seen, observe};
+use fullbore_record::{Event, Phase, Recorder, TableTotals, ToldRejects, Verified};
+
+use crate::destination::Destination;
+use crate::plan::Plan;
+use rejects::Rejects;
+use rounds::Rounds;
+use schedule::{Hold, Schedule};
+use threads::Threads;
+
+/// What a run came to.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub rows: u64,
+    pub rejected: u64,
+    /// Bytes of source text, after decompression.
+    pub bytes: u64,
+    /// Of these, what was committed before this process went on with the run.
+    pub rows_before: u64,
+    pub bytes_before: u64,
+    pub seconds: f64,
+    pub phases: Vec<Phase>,
+    pub pieces: u64,
+    /// Pieces are committed, with rows or without.
+    pub has_committed: bool,
+    /// A connection was lost in the last round, and with it perhaps word of a piece's commit.
+    pub is_unsure: bool,
+    pub tables: Vec<TableTotals>,
+    /// What was seen of the threads, the machine and the server while rows moved.
+    pub seen: Seen,
+    /// What held it back, and what to do about that.
+    pub verdict: Option<(Verdict, Vec<String>)>,
+    /// How much of its ceiling it achieved, where that is known.
+    pub achieved: Option<Achieved>,
+    /// What was proved of it.
+    pub verified: Option<Verified>,
+    /// How long it held still, where `--pause-when` made it.
+    pub paused_seconds: f64,
+    /// Where the rejected rows are, if there are any.
+    pub reject_files: Vec<std::path::PathBuf>,
+}
+
+impl Outcome {
+    /// Source bytes a second while rows moved: without what comes before and after, and without pauses.
+    pub fn rate(&self) -> Option<f64> {
+        let load = self.phases.iter().find(|phase| phase.name == "load")?;
+        let seconds = load.seconds - self.paused_seconds;
+        let bytes = self.bytes.saturating_sub(self.bytes_before);
+        (seconds > 0.0 && bytes > 0).then(|| bytes as f64 / seconds)
+    }
+}
+
+/// A run that did not end well.
+#[derive(Debug)]
+pub struct Failure {
+    pub error: Error,
+    pub outcome: Outcome,
+    /// What is committed is kept, and the run can be resumed.
+    pub is_kept: bool,
+    /// Its rows were shown before it failed; `None` where that is not known.
+    pub is_published: Option<bool>,
+    /// What could not be taken away again.
+    pub left_behind: Vec<String>,
+    /// Rows that are in the target although the run failed (plain `append` alone).
+    pub rows_kept: u64,
+}
+
+/// How often progress is sampled.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Runs a plan to its end. `interrupted` is looked at between blocks.
+pub fn run(
+    plan: &Arc<Plan>,
+    destination: &dyn Destination,
+    recorder: &Recorder,
+    interrupted: &AtomicBool,
+) -> Result<Outcome, Box<Failure>> {
+    let began = Instant::now();
+    let mut outcome = Outcome::default();
+    if !plan.continuity.resumes {
+        recorder.record(told::run_started(plan));
+    }
+    recorder.record(Event::Planned { plan: Box::new(told::plan_told(plan)) });
+    if let Some(ceilings) = &plan.ceilings {
+        recorder.record(Event::Ceilings { ceilings: Box::new(ceilings.clone()) });
+    }
+    tracing::info!(
+        run = plan.run_id,
+        streams = plan.streams,
+        parsers = plan.parsers,
+        "run started"
+    );
+    let clocks = Clocks::new(plan.streams, plan.parsers);
+    let rounds = Rounds { plan, destination, recorder, interrupted, clocks: &clocks };
+    let result = rounds.carry_out(&mut outcome);
+    outcome.seconds = began.elapsed().as_secs_f64();
+    if !outcome.reject_files.is_empty() {
+        recorder.record(Event::Rejected { rejects: ToldRejects::of(&outcome.reject_files) });
+    }
+    match result {
+        Ok(()) => {
+            outcome.achieved =
+                plan.ceilings.as_ref().and_then(|known| known.achieved(outcome.rate()?));
+            if let Some(achieved) = outcome.achieved {
+                recorder.record(Event::Achieved { achieved });
+            }
+            recorder.record(told::run_finished(&outcome));
+            let Outcome { rows, rejected, seconds, .. } = outcome;
+            tracing::info!(run = plan.run_id, rows, rejected, seconds, "run finished");
+            Ok(outcome)
+        }
+        Err(error) => {
+            let error = destination.explain(error);
+            tracing::error!(run = plan.run_id, "run failed: {error}");
+            let Ending { is_kept, left_behind } = end_failed(plan, destination, &error, &outcome);
+            for name in &left_behind {
+                tracing::warn!("left behind: {name}");
+            }
+            // Pieces appended to the target itself stay; everything else is gone with the abort.
+            let rows_kept =
+                outcome.tables.iter().filter(|table| table.kept_on_failure).map(|t| t.rows).sum();
+            recorder.record(Event::RunFailed {
+                error: error.to_string(),
+                is_kept,
+                rows_kept,
+                left_behind: left_behind.clone(),
+            });
+            let is_published = if is_kept { destination.is_published() } else { Some(false) };
+            let failure = Failure { error, outcome, is_kept, is_published, left_behind, rows_kept };
+            Err(Box::new(failure))
+        }
+    }
+}
+
+/// What became of a run that failed: taken back, or left to be gone on with.
+fn end_failed(
+    plan: &Plan,
+    destination: &dyn Destination,
+    error: &Error,
+    outcome: &Outcome,
+) -> Ending {
+    if keeps(plan, error, outcome) {
+        destination.leave(plan);
+        return Ending { is_kept: true, left_behind: Vec::new() };
+    }
+    let left_behind = destination.abort(plan);
+    // What can't be taken away now is still known to the ledger.
+    let is_kept = plan.continuity.is_resumable && !left_behind.is_empty();
+    Ending { is_kept, left_behind }
+}
+
+struct Ending {
+    is_kept: bool,
+    left_behind: Vec<String>,
+}
+
+/// Whether what is committed is kept, for another try to go on with.
+fn keeps(plan: &Plan, error: &Error, outcome: &Outcome) -> bool {
+    use DestinationFailure::{Constraint, Data, Differs, Sources, TakenOver};
+    if !plan.continuity.is_resumable {
+        return false;
+    }
+    let is_shown = || {
+        let mut tables = outcome.tables.iter();
+        tables.any(|table| table.kept_on_failure && (table.rows > 0 || outcome.is_unsure))
+    };
+    // What is wrong is not gone on with; what is in the table already can't be taken back.
+    if matches!(error, Error::Destination { kind: Differs, .. }) {
+        return is_shown();
+    }
+    if matches!(error, Error::Destination { kind: TakenOver, .. }) || plan.continuity.resumes {
+        return true;
+    }
+    // What was not heard of the ledger knows: whoever goes on, or takes the run back, asks it.
+    if !outcome.has_committed && !outcome.is_unsure {
+        return false;
+    }
+    if is_shown() {
+        return true;
+    }
+    // Its rows may stand among those of other parts.
+    if plan.continuity.part.is_some() {
+        return true;
+    }
+    match error {
+        // Other files would be another run.
+        Error::Source { .. }
+        | Error::SourceChanged { .. }
+        | Error::Unterminated { .. }
+        | Error::Usage { .. } => false,
+        Error::Destination { kind: Sources, .. } => false,
+        // Whoever asked for --resume may mend the table; others expect a clean end.
+        Error::Destination { kind: Constraint | Data, .. } => plan.continuity.keeps,
+        _ => true,
+    }
+}
+
+/// What the threads of a round share.
+struct Scene<'a> {
+    plan: &'a Arc<Plan>,
+    destination: &'a dyn Destination,
+    recorder: &'a Recorder,
+    schedule: &'a Schedule<'a>,
+    rejects: &'a Rejects,
+    clocks: &'a Clocks,
+}
+
+/// The phase in which data moves: all threads live and end in here.
+fn load(scene: &Scene<'_>, seen: &mut Seen, paused: &mut f64) -> Result<()> {
+    let Scene { plan, destination, recorder, schedule, rejects, clocks } = *scene;
+    let finished = AtomicBool::new(false);
+    let has_ended = || finished.load(Ordering::Relaxed);
+    // Nothing is sent before it was looked for the first time.
+    if plan.continuity.pause_when.is_some() {
+        schedule.hold(Hold::Everywhere);
+    }
+    std::thread::scope(|scope| {
+        let threads = Threads { scope, schedule };
+        for (number, clock) in clocks.parsers.iter().enumerate() {
+            threads.start(format!("parser-{number}"), move || {
+                clock.time(|| {
+                    schedule.guard(|| parser::parse_until_done(plan, destination, schedule));
+                });
+            });
+        }
+        let streams: Vec<_> = clocks
+            .streams
+            .iter()
+            .enumerate()
+            .filter_map(|(number, clock)| {
+                let load = move || {
+                    stream::load_until_done(
+                        plan,
+                        destination,
+                        recorder,
+                        schedule,
+                        rejects,
+                        clocks,
+                        number,
+                    )
+                };
+                threads.start(format!("stream-{number}"), move || {
+                    clock.time(|| schedule.guard(load));
+                })
+            })
+            .collect();
+        // Signals are noticed here, and pauses end below: a panic in one of them must not leave streams
+        // waiting for it.
+        let sampler = threads.start("sampler".into(), || {
+            clocks.count_as_observing();
+            let mut since = None;
+            schedule.guard(|| {
+                while !has_ended() {
+                    recorder.record(schedule.sample());
+                    std::thread::park_timeout(SAMPLE_INTERVAL);
+                    if let Some(notice) = schedule.notice_interrupt(&mut since) {
+                        recorder.record(Event::Notice { notice });
+                    }
+                }
+                Ok(())
+            });
+        });
+        // Apart from the sampler: a server that doesn't answer must not hold up the progress shown.
+        let observer = threads.start("observer".into(), || {
+            observe(clocks, destination.observed(), recorder, seen, &has_ended);
+        });
+        let watch = plan.continuity.pause_when.is_some().then(|| {
+            threads.start("pause".into(), || {
+                let mut total = Duration::ZERO;
+                schedule.guard(|| {
+                    total = pause::watch(plan, destination, recorder, schedule, &finished);
+                    Ok(())
+                });
+                total
+            })
+        });
+        for stream in streams {
+            // A panic was turned into a failure by the guard.
+            let _ = stream.join();
+        }
+        schedule.close();
+        finished.store(true, Ordering::Relaxed);
+        for thread in [sampler, observer].iter().flatten() {
+            thread.thread().unpark();
+        }
+        if let Some(watch) = watch.flatten() {
+            watch.thread().unpark();
+            *paused += watch.join().unwrap_or_default().as_secs_f64();
+        }
+    });
+    recorder.record(schedule.sample());
+    schedule.take_failure().map_or(Ok(()), Err)
+}

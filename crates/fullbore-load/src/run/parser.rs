@@ -1,0 +1,243 @@
+//! A parser's loop: take a block, parse, encode, hand on.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use fullbore_parse::block::Block;
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::{Lane, Parser};
+use fullbore_read::checksum;
+use fullbore_read::error::{Error, Result};
+use fullbore_read::feed::{Fed, Rows};
+use fullbore_record::observe::clock::{self, Activity};
+
+use super::key_check::{KeyCheck, check_for};
+use super::nulls;
+use super::reject_record::Reject;
+use super::schedule::{Job, Origin, Schedule, Unit};
+use super::source_row::{Records, SourceRow};
+use crate::destination::{Destination, Encoder, Summer};
+use crate::plan::lineage::Places;
+use crate::plan::{Format, KeyLimits, Plan};
+
+/// What a parser keeps for one table in one lane.
+struct Tools {
+    /// None for sources that come as batches.
+    parser: Option<Parser>,
+    encoder: Box<dyn Encoder>,
+    /// For typed rows whose sums are asked for.
+    summer: Option<Box<dyn Summer>>,
+}
+
+pub fn parse_until_done(
+    plan: &Arc<Plan>,
+    destination: &dyn Destination,
+    schedule: &Schedule<'_>,
+) -> Result<()> {
+    let mut tools: HashMap<(usize, bool), Tools> = HashMap::new();
+    let mut checks = Vec::new();
+    let mut block = Block::default();
+    while let Some(job) = schedule.next_job() {
+        clock::work_for(job.table);
+        let (fed, sequence, is_last) = {
+            clock::enter(Activity::Queueing);
+            let mut feed = job.feed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            clock::enter(Activity::Reading);
+            let fed = feed.next(&mut block, job.lane)?;
+            let is_last = feed.has_ended();
+            let sequence = match fed {
+                Fed::End | Fed::Later => 0,
+                _ => job.sequence.fetch_add(1, Ordering::Relaxed),
+            };
+            (fed, sequence, is_last)
+        };
+        clock::enter(Activity::Parsing);
+        match fed {
+            Fed::End => {
+                schedule.exhausted(job.activation);
+                continue;
+            }
+            Fed::Later => {
+                schedule.later(job.activation);
+                continue;
+            }
+            Fed::Block | Fed::Rows(_) => {}
+        }
+        let is_text = job.lane == Lane::Text;
+        let tools = match tools.entry((job.table, is_text)) {
+            std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::hash_map::Entry::Vacant(entry) => {
+                entry.insert(new_tools(plan, destination, job.table, job.lane)?)
+            }
+        };
+        let mut unit = Unit { encoded: schedule.buffer(), is_text, ..Unit::default() };
+        match fed {
+            Fed::Rows(rows) => take_rows(plan, destination, &job, tools, rows, &mut unit)?,
+            _ => {
+                let check = match &job.limits {
+                    Some(limits) => {
+                        check_for(&mut checks, plan, job.table, limits)?.zip(Some(limits))
+                    }
+                    None => None,
+                };
+                parse_block(plan, job.table, tools, &block, check, &mut unit)?;
+                if let Some(origin) = &mut unit.origin {
+                    origin.is_last = is_last;
+                }
+                if plan.continuity.is_resumable {
+                    unit.checksum = Some(checksum::of(block.text()));
+                }
+                if is_text {
+                    unit.block = Some(std::mem::replace(&mut block, schedule.block()));
+                }
+            }
+        }
+        schedule.deliver(job.activation, sequence, unit);
+    }
+    Ok(())
+}
+
+/// Takes rows that came as a batch.
+fn take_rows(
+    plan: &Plan,
+    destination: &dyn Destination,
+    job: &Job,
+    tools: &mut Tools,
+    rows: Rows,
+    unit: &mut Unit,
+) -> Result<()> {
+    let Rows { mut batch, file, mut numbers, faults, rounded } = rows;
+    let found = &plan.tables[job.table];
+    unit.source_bytes = batch.get_array_memory_size() as u64;
+    unit.rounded = rounded;
+    unit.faults = faults.into_iter().map(|fault| Reject::unfit(file, fault)).collect();
+    let broken = if unit.is_text { Vec::new() } else { nulls::broken(found, &batch) };
+    if !broken.is_empty() {
+        let raw = nulls::as_lines(plan, destination, job.table, &batch, &broken)?;
+        let mut raw = raw.into_iter();
+        unit.faults.extend(nulls::rejects(found, &broken, |row| SourceRow {
+            file,
+            offset: numbers[row],
+            line: 0,
+            raw: raw.next().unwrap_or_default(),
+        }));
+        batch = nulls::without(&batch, &broken, &mut numbers)?;
+    }
+    let lines: Vec<u64> = numbers.iter().map(|number| number + 1).collect();
+    let path = path_of(plan, job.table, file);
+    let places = Places { file: &path, lines: &lines };
+    let batch = found.lineage.extend(&batch, job.lane, &places)?;
+    unit.rows = batch.num_rows() as u64;
+    unit.numbers = Some((file, numbers));
+    unit.sums = tools.summer.as_mut().map(|summer| summer.sums(&batch));
+    tools.encoder.encode(&batch, &mut unit.encoded)
+}
+
+fn new_tools(
+    plan: &Arc<Plan>,
+    destination: &dyn Destination,
+    table: usize,
+    lane: Lane,
+) -> Result<Tools> {
+    let encoder = destination.encoder(plan, table, lane)?;
+    let summer = match lane {
+        Lane::Binary => destination.summer(plan, table)?,
+        // What becomes of a text is for the destination to say.
+        Lane::Text => None,
+    };
+    let table = &plan.tables[table];
+    let parser = match &table.format {
+        Format::Delimited(dialect) => Some(parser_for(table, dialect, lane)),
+        Format::Parquet => None,
+    };
+    Ok(Tools { parser, encoder, summer })
+}
+
+/// The parser of a table in a lane.
+pub fn parser_for(table: &crate::plan::TablePlan, dialect: &Dialect, lane: Lane) -> Parser {
+    Parser::new(dialect.clone(), table.read_shape(lane))
+}
+
+/// The path of a source as lineage and rejects tell it.
+pub fn path_of(plan: &Plan, table: usize, file: usize) -> String {
+    plan.tables[table].files[file].told()
+}
+
+fn parse_block(
+    plan: &Plan,
+    table: usize,
+    tools: &mut Tools,
+    block: &Block,
+    check: Option<(&mut KeyCheck, &Arc<KeyLimits>)>,
+    unit: &mut Unit,
+) -> Result<()> {
+    let parser = tools.parser.as_mut().expect("delimited sources have a parser");
+    let parsed = parser.parse(block);
+    match check {
+        // Rows that aren't in the batch have keys too: then the block is read for its keys alone.
+        Some((check, limits)) if unit.is_text || !parsed.odd.is_empty() => {
+            check.check_block(plan, limits, block)?;
+        }
+        Some((check, limits)) => {
+            check.check_keys(plan, limits, block, parsed.batch.column(limits.column))?;
+        }
+        None => {}
+    }
+    unit.rows = parsed.batch.num_rows() as u64;
+    unit.source_bytes = block.len() as u64;
+    unit.origin = Some(Origin {
+        file: block.file,
+        offset: block.offset,
+        first_line: block.first_line,
+        lines: parsed.lines,
+        is_last: false,
+    });
+    let found = &plan.tables[table];
+    let mut odd = parsed.odd;
+    let mut batch = parsed.batch;
+    let mut lines = Vec::new();
+    let first = match (block.line_of_file, found.lineage.has_lines()) {
+        (Some(line), _) => line,
+        (None, false) => 1,
+        (None, true) => return Err(Error::usage("a block of rows came without its line")),
+    };
+    if !found.lineage.is_empty() {
+        let parser = tools.parser.as_ref().expect("it was just used");
+        lines = parser.lines_of_rows(block).into_iter().map(|line| line + first).collect();
+    }
+    // Of text the destination tells the NULLs, by their places among all rows.
+    let broken = if unit.is_text { Vec::new() } else { nulls::broken(found, &batch) };
+    if !broken.is_empty() {
+        let parser = tools.parser.as_ref().expect("it was just used");
+        let records = parser.parsed_records(block);
+        let mut stood = Records::of(block);
+        let place = |row: usize| stood.at(records[row].clone());
+        unit.faults = nulls::rejects(found, &broken, place);
+        batch = nulls::without(&batch, &broken, &mut lines)?;
+        unit.rows = batch.num_rows() as u64;
+    }
+    if !found.lineage.is_empty() {
+        let lane = if unit.is_text { Lane::Text } else { Lane::Binary };
+        let path = path_of(plan, table, block.file);
+        batch = found.lineage.extend(&batch, lane, &Places { file: &path, lines: &lines })?;
+        for row in &mut odd {
+            let before = block.lines_between(0, row.range.start);
+            found.lineage.extend_line(&mut row.copy_text, &path, first + before);
+        }
+    }
+    // Of what is sent: without the rows that were refused, with what was added.
+    unit.sums = tools.summer.as_mut().map(|summer| summer.sums(&batch));
+    tools.encoder.encode(&batch, &mut unit.encoded)?;
+    unit.counts = parsed.counts;
+    let (shape, format) = (&plan.tables[table].shape, &plan.tables[table].format);
+    let Format::Delimited(dialect) = format else { unreachable!("a block holds delimited text") };
+    let mut stood = Records::of(block);
+    unit.faults.extend(parsed.faults.into_iter().map(|fault| {
+        let lines = block.lines_between(fault.range.start, fault.range.end);
+        Reject::fault(stood.at(fault.range), &fault.reason, lines, shape, dialect)
+    }));
+    let mut stood = Records::of(block);
+    unit.odd = odd.into_iter().map(|odd| (stood.at(odd.range), odd.copy_text)).collect();
+    Ok(())
+}

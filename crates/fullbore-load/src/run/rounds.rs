@@ -1,0 +1,382 @@
+//! The rounds of a run: load what is not committed, then publish.
+//!
+//! One round is all there is, unless connections are lost. Then the streams that are left load what
+//! they can; once all have ended, the destination is asked what is committed, and what is not is
+//! loaded in the next round. A piece whose commit was not heard of is so neither lost nor doubled, and
+//! pieces that a crash of the server took back, since nobody had waited for the log, are found too.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use fullbore_read::error::{DestinationFailure, Error, Result};
+use fullbore_record::observe::Clocks;
+use fullbore_record::{Event, Phase, Recorder, now_unix_ms};
+
+use super::lines_before;
+use super::rejects::{self, Rejects, remove_saved};
+use super::retrace::{self, Retraced};
+use super::retry::{LOOK_MS, Patience};
+use super::schedule::{Refused, Schedule};
+use super::verify;
+use super::{Outcome, Scene, load};
+use crate::constants::{ROUNDS_WITHOUT_PROGRESS_MAX, SIFTS_MAX};
+use crate::destination::{Committed, Destination, Standing};
+use crate::plan::Plan;
+
+pub struct Rounds<'a> {
+    pub plan: &'a Arc<Plan>,
+    pub destination: &'a dyn Destination,
+    pub recorder: &'a Recorder,
+    pub interrupted: &'a AtomicBool,
+    pub clocks: &'a Clocks,
+}
+
+impl Rounds<'_> {
+    pub fn carry_out(&self, outcome: &mut Outcome) -> Result<()> {
+        let began = Instant::now();
+        let mut standing = self.begin()?;
+        outcome.rows_before = standing.committed.iter().map(|piece| piece.rows).sum();
+        outcome.bytes_before = standing.committed.iter().map(|piece| piece.portion.bytes).sum();
+        push_phase(outcome, "prepare", began);
+        let mut progress = Progress { committed: standing.committed.len(), rounds_without: 0 };
+        let mut refused = Refused::default();
+        while let Some(lost) = self.round(standing, &mut refused, outcome)? {
+            if self.is_interrupted() {
+                return Err(Error::Interrupted);
+            }
+            if !progress.goes_on(outcome) {
+                return Err(lost);
+            }
+            tracing::warn!("another round is needed: {lost}");
+            self.recorder.record(Event::RoundStarted {
+                reason: lost.to_string(),
+                pieces_committed: outcome.pieces,
+            });
+            let began = Instant::now();
+            self.clocks.streams.iter().for_each(|clock| clock.set_aside());
+            self.rest(progress.pause(self.plan.continuity.patience))?;
+            standing = self.attempt().map_err(|error| caused_by(Some(&lost), error))?;
+            push_phase(outcome, "reconnect", began);
+        }
+        Ok(())
+    }
+
+    fn begin(&self) -> Result<Standing> {
+        if !self.plan.continuity.resumes {
+            self.prepare()?;
+            return Ok(Standing::default());
+        }
+        let standing = self.attempt()?;
+        self.recorder.record(Event::RunResumed {
+            started_unix_ms: now_unix_ms(),
+            pieces_committed: standing.committed.len() as u64,
+            rows_committed: standing.committed.iter().map(|piece| piece.rows).sum(),
+            fullbore: Some(env!("CARGO_PKG_VERSION").into()),
+            streams: Some(self.plan.streams),
+            parsers: Some(self.plan.parsers),
+        });
+        Ok(standing)
+    }
+
+    /// Makes what the run needs. Where the server is lost over it, what is there of it is taken back by
+    /// the ledger's knowledge, and all is made again.
+    fn prepare(&self) -> Result<()> {
+        if !self.plan.continuity.is_resumable {
+            return self.destination.prepare(self.plan);
+        }
+        let has_ended = || self.is_interrupted();
+        let mut was_lost = false;
+        let prepared = Patience::new(self.plan.continuity.patience, &has_ended).insist(|| {
+            if was_lost {
+                let left = self.destination.abort(self.plan);
+                if !left.is_empty() {
+                    return Err(not_taken_back(&left));
+                }
+            }
+            let prepared = self.destination.prepare(self.plan);
+            if let Some(lost) = prepared.as_ref().err().filter(|error| error.is_lost()) {
+                was_lost = true;
+                let reason = lost.to_string();
+                self.recorder.record(Event::RoundStarted { reason, pieces_committed: 0 });
+            }
+            prepared
+        });
+        prepared.map_err(|error| self.or_interrupted(error))
+    }
+
+    /// Asks where the run stands; a server that is gone is waited for.
+    fn attempt(&self) -> Result<Standing> {
+        let has_ended = || self.is_interrupted();
+        let patience = Patience::new(self.plan.continuity.patience, &has_ended);
+        let standing = patience.insist(|| self.destination.attempt(self.plan));
+        standing.map_err(|error| self.or_interrupted(error))
+    }
+
+    fn rest(&self, pause: Duration) -> Result<()> {
+        let until = Instant::now() + pause;
+        while Instant::now() < until {
+            if self.is_interrupted() {
+                return Err(Error::Interrupted);
+            }
+            std::thread::sleep(Duration::from_millis(LOOK_MS));
+        }
+        Ok(())
+    }
+
+    /// Whoever stops a run that waits for its server wants to read that it stopped.
+    fn or_interrupted(&self, error: Error) -> Error {
+        if error.is_lost() && self.is_interrupted() { Error::Interrupted } else { error }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Loads what is not committed and publishes; the loss that makes another round needed, if any.
+    fn round(
+        &self,
+        standing: Standing,
+        refused: &mut Refused,
+        outcome: &mut Outcome,
+    ) -> Result<Option<Error>> {
+        let began = Instant::now();
+        let rejects = Rejects::new(self.plan);
+        rejects.restore(self.plan, &standing)?;
+        let before = std::mem::take(refused);
+        let is_published = standing.is_published;
+        let schedule = Schedule::new(self.plan, self.interrupted, standing.committed, before)
+            .with_lines(lines_before::count(self.plan)?);
+        let loaded = match is_published {
+            true => Ok(()),
+            false => self.load(&schedule, &rejects, outcome),
+        };
+        push_phase(outcome, "load", began);
+        *refused = schedule.refused();
+        let committed = schedule.committed();
+        fill(outcome, &schedule, &committed);
+        let lost = schedule.take_lost();
+        outcome.is_unsure = lost.is_some();
+        let is_last = loaded.is_err() || lost.is_none();
+        if is_last {
+            let pieces = self.clocks.pieces();
+            let (mut verdict, advice) =
+                super::verdict::pronounce(self.plan, &outcome.seen, &pieces);
+            super::verdict::bound(&mut verdict, self.plan, outcome);
+            let (verdict, advice) = outcome.verdict.insert((verdict, advice));
+            self.recorder
+                .record(Event::Verdict { verdict: verdict.clone(), advice: advice.clone() });
+            let finished = rejects.finish(self.plan, &schedule);
+            outcome.rejected = rejects.count();
+            // Of a run that failed they are wanted most.
+            let not_written = finished.map(|files| outcome.reject_files = files);
+            loaded.map_err(|error| self.or_interrupted(caused_by(lost.as_ref(), error)))?;
+            not_written?;
+        }
+        if self.is_interrupted() {
+            return Err(Error::Interrupted);
+        }
+        if lost.is_some() {
+            return Ok(lost);
+        }
+        rejects.check_share(outcome.rows)?;
+        if !is_published {
+            verify::pieces(self.plan, &committed)?;
+        }
+        let mut committed = committed;
+        match self.publish(&mut committed, &rejects, outcome) {
+            Err(error) if error.is_lost() && self.plan.continuity.is_resumable => {
+                return Ok(Some(error));
+            }
+            published => published?,
+        }
+        outcome.verified = Some(verify::verified(&committed, self.destination.verified()));
+        // A part that waits for others may be gone on with, and its rejects are asked for then.
+        if self.plan.continuity.part.is_none() {
+            remove_saved(self.plan, &committed);
+        }
+        Ok(None)
+    }
+
+    fn load(
+        &self,
+        schedule: &Schedule<'_>,
+        rejects: &Rejects,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let Self { plan, destination, recorder, clocks, .. } = *self;
+        let scene = Scene { plan, destination, recorder, schedule, rejects, clocks };
+        load(&scene, &mut outcome.seen, &mut outcome.paused_seconds)
+    }
+
+    /// Shows the rows. Where a constraint keeps them from it and rows may be rejected, the ones that
+    /// break it are taken out first.
+    fn publish(
+        &self,
+        committed: &mut [Committed],
+        rejects: &Rejects,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let mut sifted = 0;
+        let phases = loop {
+            match self.destination.publish(self.plan, committed) {
+                Err(error) if sifted < SIFTS_MAX && self.may_sift(&error) => {
+                    tracing::info!("rows are sifted: {error}");
+                    let began = Instant::now();
+                    let removed = self
+                        .sift(committed, rejects, outcome)
+                        .map_err(|sifting| beside(&error, sifting))?;
+                    push_phase(outcome, "sift", began);
+                    if !removed {
+                        return Err(error);
+                    }
+                    sifted += 1;
+                }
+                published => break published?,
+            }
+        };
+        for phase in phases {
+            tracing::info!(phase = phase.name, seconds = phase.seconds, "phase finished");
+            self.recorder.record(Event::PhaseFinished { phase: phase.clone() });
+            outcome.phases.push(phase);
+        }
+        Ok(())
+    }
+
+    /// Whether it is rows that keep the others from being shown, and they may be rejected.
+    fn may_sift(&self, error: &Error) -> bool {
+        use DestinationFailure::{Constraint, Data};
+        let is_rows = matches!(error, Error::Destination { kind: Constraint | Data, .. });
+        // Of rows in parts, other hosts have the files.
+        let is_whole = self.plan.continuity.part.is_none();
+        is_rows && is_whole && self.plan.max_rejects.allows_any() && retrace::is_possible(self.plan)
+    }
+
+    /// Takes rows out that break what the table asks of all its rows; whether there were any.
+    fn sift(
+        &self,
+        committed: &mut [Committed],
+        rejects: &Rejects,
+        outcome: &mut Outcome,
+    ) -> Result<bool> {
+        let (plan, destination) = (self.plan.as_ref(), self.destination);
+        let mut retraced = Retraced::new(plan, destination, rejects, committed);
+        let sifted = destination.sift(plan, committed, &mut retraced);
+        let Retraced { refused, records, .. } = retraced;
+        let count = refused.values().sum();
+        if let Err(error) = sifted {
+            if matches!(error, Error::TooManyRejects { .. }) {
+                // Those that ended the run are what the user wants to see.
+                note_files(outcome, rejects.append(plan, &records)?);
+                outcome.rejected = rejects.count();
+            } else {
+                rejects.forget_late(count);
+            }
+            return Err(error);
+        }
+        for piece in committed.iter_mut() {
+            let Some(count) = refused.get(&piece.piece) else { continue };
+            rejects::remove_saved(plan, std::slice::from_ref(piece));
+            piece.rows -= count;
+            piece.portion.rejected += count;
+            outcome.tables[piece.table].rows -= count;
+            outcome.tables[piece.table].rejected += count;
+        }
+        outcome.rows -= count;
+        outcome.rejected = rejects.count();
+        note_files(outcome, rejects.append(plan, &records)?);
+        Ok(count > 0)
+    }
+}
+
+/// Where rows can't be sifted, why that was tried is what one wants to know first.
+fn beside(first: &Error, sifting: Error) -> Error {
+    match sifting {
+        lost if lost.is_lost() => lost,
+        Error::Destination { message, hint, kind } => Error::Destination {
+            message: format!("{first}; then: {message}"),
+            hint: hint.or_else(|| first.hint().map(str::to_owned)),
+            kind,
+        },
+        other => other,
+    }
+}
+
+/// Where a server that was lost does not come back, how it was lost is what one wants to know.
+fn caused_by(lost: Option<&Error>, last: Error) -> Error {
+    match (lost, last) {
+        (Some(lost), last @ Error::Destination { .. }) if last.is_lost() => {
+            let message = last.to_string();
+            Error::Destination {
+                message: format!("{lost}; then: {message}"),
+                hint: lost.hint().map(str::to_owned),
+                kind: DestinationFailure::Lost,
+            }
+        }
+        (_, last) => last,
+    }
+}
+
+/// What stands in the way of another beginning, as long as the server is gone.
+fn not_taken_back(left: &[String]) -> Error {
+    Error::Destination {
+        message: format!("the connection was lost; what may still be there: {}", left.join(", ")),
+        hint: None,
+        kind: DestinationFailure::Lost,
+    }
+}
+
+fn note_files(outcome: &mut Outcome, files: Vec<std::path::PathBuf>) {
+    for file in files {
+        if !outcome.reject_files.contains(&file) {
+            outcome.reject_files.push(file);
+        }
+    }
+}
+
+fn fill(outcome: &mut Outcome, schedule: &Schedule<'_>, committed: &[Committed]) {
+    let totals = schedule.totals();
+    outcome.rows = totals.iter().map(|table| table.rows).sum();
+    outcome.bytes = totals.iter().map(|table| table.bytes).sum();
+    outcome.pieces = totals.iter().map(|table| table.pieces).sum();
+    outcome.has_committed = !committed.is_empty();
+    outcome.tables = totals;
+}
+
+/// A phase that a run goes through again counts with its first time.
+fn push_phase(outcome: &mut Outcome, name: &str, began: Instant) {
+    let seconds = began.elapsed().as_secs_f64();
+    match outcome.phases.iter_mut().find(|phase| phase.name == name) {
+        Some(phase) => phase.seconds += seconds,
+        None => outcome.phases.push(Phase { name: name.into(), seconds }),
+    }
+}
+
+/// Whether rounds still come to something.
+struct Progress {
+    committed: usize,
+    rounds_without: u32,
+}
+
+impl Progress {
+    /// Notes how far a round came; whether another one is worth it.
+    fn goes_on(&mut self, outcome: &Outcome) -> bool {
+        let committed = outcome.pieces as usize;
+        if committed > self.committed {
+            self.rounds_without = 0;
+        } else {
+            self.rounds_without += 1;
+        }
+        self.committed = committed;
+        self.rounds_without < ROUNDS_WITHOUT_PROGRESS_MAX
+    }
+
+    /// How long the next round is put off: what ends each of them may pass in the time that a server which
+    /// is gone would be waited for. The second one is not, each later one twice as long as the one before.
+    fn pause(&self, patience: Duration) -> Duration {
+        match ROUNDS_WITHOUT_PROGRESS_MAX.saturating_sub(self.rounds_without) {
+            left if self.rounds_without > 1 => patience / 2_u32.pow(left + 1),
+            _ => Duration::ZERO,
+        }
+    }
+}

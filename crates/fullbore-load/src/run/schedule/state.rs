@@ -1,0 +1,104 @@
+//! What stands behind the schedule's lock.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Condvar, Mutex};
+
+use fullbore_parse::Lane;
+use fullbore_parse::block::Block;
+use fullbore_read::error::Error;
+use fullbore_read::feed::Feed;
+use fullbore_record::TableTotals;
+
+use super::Hold;
+use super::handed::Unit;
+use crate::destination::Committed;
+use crate::plan::{KeyLimits, PlannedPiece};
+use crate::run::lines::Lines;
+
+/// A piece that a stream works on.
+pub(super) struct Active {
+    /// Tells it from an earlier try of the same piece, whose last blocks may still be parsed.
+    pub(super) activation: u64,
+    pub(super) piece: PlannedPiece,
+    pub(super) lane: Lane,
+    pub(super) feed: Arc<Mutex<Feed>>,
+    /// Blocks given out so far.
+    pub(super) sequence: Arc<AtomicU64>,
+    /// Bytes that it may still take from a shared stream.
+    pub(super) budget: u64,
+    pub(super) in_flight: usize,
+    pub(super) ready: BTreeMap<u64, Unit>,
+    /// Encoded bytes of these.
+    pub(super) ready_bytes: usize,
+    /// Its feed gave nothing, since others hold the memory for pages.
+    pub(super) waits_for_memory: bool,
+    pub(super) next_out: u64,
+    pub(super) exhausted: bool,
+    pub(super) limits: Option<Arc<KeyLimits>>,
+    /// Its stream waits here for its next unit: nobody else is woken for one.
+    pub(super) arrived: Arc<Condvar>,
+}
+
+/// How a piece that was refused as a whole is repeated.
+#[derive(Clone)]
+pub(super) enum Again {
+    AsText,
+    /// Every row is judged; why.
+    Carefully(Arc<str>),
+}
+
+/// By table, how many pieces were refused as a whole since a row broke something, and why the first
+/// one was.
+pub type Refused = HashMap<usize, (usize, Arc<str>)>;
+
+pub(super) struct SharedStream {
+    pub(super) table: usize,
+    pub(super) file: usize,
+    pub(super) feed: Option<Arc<Mutex<Feed>>>,
+    pub(super) ended: bool,
+    /// What is committed of it already.
+    pub(super) gaps: Vec<Range<u64>>,
+    /// Somebody opens it right now; a pipe must not be opened twice.
+    pub(super) opening: bool,
+    pub(super) users: usize,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) waiting: VecDeque<PlannedPiece>,
+    /// Pieces that are to be repeated in another way.
+    pub(super) again: HashMap<usize, Again>,
+    /// Tables of which pieces were refused as a whole: how many, and why the first one was.
+    pub(super) refused: Refused,
+    pub(super) streams: Vec<SharedStream>,
+    pub(super) active: Vec<Active>,
+    pub(super) next_number: usize,
+    pub(super) activations: u64,
+    pub(super) failure: Option<Error>,
+    pub(super) closed: bool,
+    pub(super) buffers: Vec<Vec<u8>>,
+    pub(super) blocks: Vec<Block>,
+    pub(super) totals: Vec<TableTotals>,
+    /// The pieces that are committed, those of earlier rounds among them.
+    pub(super) committed: Vec<Committed>,
+    /// Why connections were lost, where some were.
+    pub(super) lost: Option<Error>,
+    /// No piece is given out any more.
+    pub(super) is_stopping: bool,
+    /// What waits until a limit is no longer passed.
+    pub(super) hold: Hold,
+    pub(super) lines: Lines,
+}
+
+impl State {
+    pub(super) fn count(&mut self, piece: &Committed) {
+        let totals = &mut self.totals[piece.table];
+        totals.rows += piece.rows;
+        totals.rejected += piece.portion.rejected;
+        totals.counts += piece.portion.counts;
+        totals.bytes += piece.portion.bytes;
+        totals.pieces += u64::from(piece.rows > 0);
+    }
+}

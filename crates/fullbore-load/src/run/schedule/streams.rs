@@ -1,0 +1,340 @@
+//! What streams ask of the schedule: pieces, and the units of a piece in their order.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use fullbore_parse::Lane;
+use fullbore_parse::block::Block;
+use fullbore_read::error::{Error, Result};
+use fullbore_read::feed::Feed;
+use fullbore_read::gaps::GapFeed;
+use fullbore_read::parquet::{Reading, RowFeed};
+use fullbore_read::ranges::RangeFeed;
+use fullbore_read::stream::StreamFeed;
+use fullbore_record::observe::clock::{self, Activity};
+
+use super::state::{Active, Again, State};
+use super::{Claim, Hold, Schedule, Unit};
+use crate::constants::{BUFFER_BYTES_KEPT, CAREFUL_AFTER_PIECES, QUEUE_BLOCKS_PER_STREAM};
+use crate::destination::Committed;
+use crate::plan::{Format, PieceInput, PlannedPiece};
+use crate::run::lines::Lines;
+
+impl Schedule<'_> {
+    /// Gives a stream its next piece, or `None` when there is none left.
+    pub fn claim(&self) -> Result<Option<Claim>> {
+        let mut state = self.lock();
+        loop {
+            state = self.wait_if_held(state, &[Hold::BetweenPieces, Hold::Everywhere]);
+            if state.closed || state.is_stopping || self.interrupted.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            if let Some(piece) = state.waiting.pop_front() {
+                let again = state.again.get(&piece.number);
+                let careful = match again {
+                    Some(Again::Carefully(because)) => Some(because.clone()),
+                    _ => careful_from_the_start(&state, piece.table),
+                };
+                let is_text = again.is_some() || careful.is_some();
+                let lane = if is_text { Lane::Text } else { self.lane(piece.table) };
+                let feed = Arc::new(Mutex::new(self.open_feed(&piece)?));
+                self.activate(&mut state, piece.clone(), lane, feed, u64::MAX);
+                return Ok(Some(Claim { piece, lane, careful }));
+            }
+            // Shared streams: the one that fewest work on.
+            let next = (0..state.streams.len())
+                .filter(|n| !state.streams[*n].ended && !state.streams[*n].opening)
+                .min_by_key(|n| state.streams[*n].users);
+            let Some(stream) = next else {
+                if state.streams.iter().any(|stream| stream.opening) {
+                    state = self.ready.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+                    continue;
+                }
+                return Ok(None);
+            };
+            let (table, file) = (state.streams[stream].table, state.streams[stream].file);
+            let feed = match &state.streams[stream].feed {
+                Some(feed) => feed.clone(),
+                None => {
+                    // Opening may block (a pipe nobody writes to yet), so not under the lock.
+                    state.streams[stream].opening = true;
+                    let gaps = std::mem::take(&mut state.streams[stream].gaps);
+                    drop(state);
+                    clock::enter(Activity::Starved);
+                    let opened = self.open_stream(table, file)?;
+                    state = self.lock();
+                    state.streams[stream].opening = false;
+                    self.ready.notify_all();
+                    let feed = match gaps.is_empty() {
+                        true => Feed::Stream(opened),
+                        false => Feed::Gaps(GapFeed::new(opened, gaps)),
+                    };
+                    let feed = Arc::new(Mutex::new(feed));
+                    state.streams[stream].feed.get_or_insert(feed).clone()
+                }
+            };
+            if state.streams[stream].ended {
+                continue;
+            }
+            state.streams[stream].users += 1;
+            let piece = PlannedPiece {
+                number: state.next_number,
+                table,
+                input: PieceInput::Stream { file },
+                bytes: self.plan.tables[table].piece_bytes,
+                bounds: None,
+            };
+            state.next_number += 1;
+            let careful = careful_from_the_start(&state, table)
+                .or_else(|| self.plan.careful_stream(table, file).map(Arc::from));
+            let lane = if careful.is_some() { Lane::Text } else { self.lane(table) };
+            self.activate(&mut state, piece.clone(), lane, feed, piece.bytes);
+            return Ok(Some(Claim { piece, lane, careful }));
+        }
+    }
+
+    fn activate(
+        &self,
+        state: &mut State,
+        piece: PlannedPiece,
+        lane: Lane,
+        feed: Arc<Mutex<Feed>>,
+        budget: u64,
+    ) {
+        state.activations += 1;
+        state.active.push(Active {
+            activation: state.activations,
+            limits: piece.bounds.as_ref().map(|bounds| Arc::new(bounds.keys.clone())),
+            piece,
+            lane,
+            feed,
+            sequence: Arc::default(),
+            budget,
+            in_flight: 0,
+            ready: BTreeMap::new(),
+            next_out: 0,
+            exhausted: false,
+            waits_for_memory: false,
+            ready_bytes: 0,
+            arrived: Arc::default(),
+        });
+        self.work.notify_all();
+    }
+
+    fn open_feed(&self, piece: &PlannedPiece) -> Result<Feed> {
+        let table = &self.plan.tables[piece.table];
+        match (&piece.input, &table.format) {
+            (PieceInput::Ranges(ranges), Format::Delimited(dialect)) => {
+                let feed = RangeFeed::new(
+                    table.files.clone(),
+                    ranges.clone(),
+                    dialect.clone(),
+                    self.plan.max_field_bytes,
+                );
+                Ok(Feed::Ranges(Box::new(match self.lines_before.get(&piece.table) {
+                    Some(lines) => feed.with_lines(lines.clone()),
+                    None => feed,
+                })))
+            }
+            (PieceInput::Rows(ranges), _) => Ok(Feed::Rows(Box::new(RowFeed::new(
+                table.files.clone(),
+                ranges.clone(),
+                Reading {
+                    shape: table.read_shape(Lane::Binary),
+                    row_bytes_max: self.plan.max_field_bytes,
+                    memory: self.pages.clone(),
+                },
+            )))),
+            _ => unreachable!("the planner pairs inputs with formats, streams are opened apart"),
+        }
+    }
+
+    fn open_stream(&self, table: usize, file: usize) -> Result<StreamFeed> {
+        let table = &self.plan.tables[table];
+        let Format::Delimited(dialect) = &table.format else {
+            unreachable!("only delimited text comes as a stream")
+        };
+        StreamFeed::open(
+            table.files[file].clone(),
+            file,
+            dialect.clone(),
+            self.plan.max_field_bytes,
+            &self.attention,
+        )
+    }
+
+    /// The next unit of a piece in the order of its source; `None` at its end.
+    pub fn next_unit(&self, piece: usize) -> Result<Option<Unit>> {
+        let mut state = self.lock();
+        let arrived = find(&mut state, piece).arrived.clone();
+        loop {
+            state = self.wait_if_held(state, &[Hold::Everywhere]);
+            if state.failure.is_some() {
+                // The cause is kept in the schedule; this stream only has to stop.
+                return Err(Error::Interrupted);
+            }
+            let active = find(&mut state, piece);
+            if let Some(unit) = active.ready.remove(&active.next_out) {
+                active.next_out += 1;
+                active.ready_bytes -= unit.encoded.len();
+                self.work.notify_one();
+                return Ok(Some(unit));
+            }
+            if active.exhausted && active.in_flight == 0 && active.ready.is_empty() {
+                return Ok(None);
+            }
+            clock::enter(Activity::Starved);
+            state = arrived.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+
+    /// Gives a used unit's memory back.
+    pub fn recycle(&self, unit: Unit) {
+        let mut state = self.lock();
+        let limit = QUEUE_BLOCKS_PER_STREAM * self.plan.streams;
+        let is_kept = 1..=BUFFER_BYTES_KEPT;
+        if state.buffers.len() < limit && is_kept.contains(&unit.encoded.capacity()) {
+            state.buffers.push(unit.encoded);
+        }
+        let is_small = |block: &Block| block.capacity() <= BUFFER_BYTES_KEPT;
+        if let Some(block) =
+            unit.block.filter(|block| state.blocks.len() < limit && is_small(block))
+        {
+            state.blocks.push(block);
+        }
+    }
+
+    /// The piece is committed.
+    pub fn finish(&self, mut piece: Committed, lines: &Lines) {
+        piece.portion.ranges = Vec::new();
+        let mut state = self.lock();
+        self.deactivate(&mut state, piece.piece);
+        state.lines.merge(lines);
+        state.count(&piece);
+        state.committed.push(piece);
+    }
+
+    /// Nothing came of the stream that the piece is to take its rows from.
+    pub fn leave(&self, piece: &PlannedPiece) {
+        let mut state = self.lock();
+        self.deactivate(&mut state, piece.number);
+    }
+
+    /// The connection was lost, and with it perhaps the piece: the next round sees to it.
+    pub fn lose(&self, piece: &PlannedPiece, why: Error) {
+        let mut state = self.lock();
+        self.deactivate(&mut state, piece.number);
+        state.lost.get_or_insert(why);
+    }
+
+    /// Gives a piece back of which nothing was sent, for another stream or later; false where its source
+    /// can't be read again.
+    pub fn give_back(&self, piece: &PlannedPiece) -> bool {
+        let is_given_back = !self.is_read_on(piece);
+        if is_given_back {
+            let mut state = self.lock();
+            self.deactivate(&mut state, piece.number);
+            state.waiting.push_front(piece.clone());
+        }
+        is_given_back
+    }
+
+    /// Whether no stream has a piece.
+    pub fn is_idle(&self) -> bool {
+        self.lock().active.is_empty()
+    }
+
+    /// The piece is to be repeated as text; false where its source can't be read again.
+    pub fn repeat_as_text(&self, piece: &PlannedPiece) -> bool {
+        let mut state = self.lock();
+        self.deactivate(&mut state, piece.number);
+        let is_repeated = !self.is_read_on(piece) && !state.again.contains_key(&piece.number);
+        if is_repeated {
+            state.again.insert(piece.number, Again::AsText);
+            state.waiting.push_front(piece.clone());
+        }
+        is_repeated
+    }
+
+    /// The piece is to be repeated, every row of it judged. False where it was already, or where its
+    /// source can't be read again.
+    pub fn repeat_carefully(&self, piece: &PlannedPiece, because: &Error) -> bool {
+        let mut state = self.lock();
+        self.deactivate(&mut state, piece.number);
+        let because: Arc<str> = because.to_string().into();
+        let refused = state.refused.entry(piece.table).or_insert((0, because.clone()));
+        refused.0 += 1;
+        if self.is_read_on(piece) {
+            // What comes of the stream later need not be refused first.
+            refused.0 = CAREFUL_AFTER_PIECES;
+            return false;
+        }
+        if matches!(state.again.get(&piece.number), Some(Again::Carefully(_))) {
+            return false;
+        }
+        state.again.insert(piece.number, Again::Carefully(because));
+        state.waiting.push_front(piece.clone());
+        true
+    }
+
+    /// Whether a piece is made of what a source gave while it was read on: it can't be read again
+    /// by itself.
+    pub fn is_read_on(&self, piece: &PlannedPiece) -> bool {
+        let files = &self.plan.tables[piece.table].files;
+        match &piece.input {
+            PieceInput::Stream { .. } => true,
+            PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => {
+                ranges.iter().any(|range| !files[range.file].is_regular)
+            }
+        }
+    }
+
+    fn deactivate(&self, state: &mut State, piece: usize) {
+        let Some(at) = state.active.iter().position(|active| active.piece.number == piece) else {
+            return;
+        };
+        let active = state.active.swap_remove(at);
+        if let PieceInput::Stream { file } = active.piece.input {
+            let table = active.piece.table;
+            for stream in &mut state.streams {
+                if stream.table == table && stream.file == file {
+                    stream.users -= 1;
+                }
+            }
+        }
+    }
+
+    /// Whether the table goes as text from now on.
+    pub fn lane(&self, table: usize) -> Lane {
+        match self.table_is_text[table].load(Ordering::Relaxed) {
+            true => Lane::Text,
+            false => Lane::Binary,
+        }
+    }
+
+    /// The rest of a piece, and of its table, goes as text.
+    pub fn go_as_text(&self, piece: &PlannedPiece) {
+        self.table_is_text[piece.table].store(true, Ordering::Relaxed);
+        let mut state = self.lock();
+        for active in &mut state.active {
+            if active.piece.table == piece.table {
+                active.lane = Lane::Text;
+            }
+        }
+    }
+}
+
+/// Why a table's pieces are loaded carefully without having been refused: others of them were.
+fn careful_from_the_start(state: &State, table: usize) -> Option<Arc<str>> {
+    let (pieces, because) = state.refused.get(&table)?;
+    (*pieces >= CAREFUL_AFTER_PIECES).then(|| because.clone())
+}
+
+fn find(state: &mut State, piece: usize) -> &mut Active {
+    state
+        .active
+        .iter_mut()
+        .find(|active| active.piece.number == piece)
+        .expect("a stream asks only for the piece it has")
+}

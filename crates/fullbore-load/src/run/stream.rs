@@ -1,0 +1,243 @@
+//! A stream's loop: claim a piece, send it, commit; and get another session where one was lost.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fullbore_parse::Lane;
+use fullbore_read::error::{DestinationFailure, Error, Result};
+use fullbore_record::observe::Clocks;
+use fullbore_record::observe::clock::{self, Activity};
+use fullbore_record::observe::pieces::PieceTime;
+use fullbore_record::{Event, Recorder};
+
+use super::piece::PieceWork;
+use super::rejects::Rejects;
+use super::retry::{LOOK_MS, Patience, given_up};
+use super::schedule::{Claim, Schedule};
+use crate::constants::{RETRY_PAUSE_FIRST_MS, RETRY_PAUSE_MAX_MS};
+use crate::destination::{Destination, Portion, Receipt, Refusal, TextRows, Writer};
+use crate::plan::{PieceInput, Plan, PlannedPiece};
+
+pub fn load_until_done(
+    plan: &Arc<Plan>,
+    destination: &dyn Destination,
+    recorder: &Recorder,
+    schedule: &Schedule<'_>,
+    rejects: &Rejects,
+    clocks: &Clocks,
+    number: usize,
+) -> Result<()> {
+    let mut writer: Option<Box<dyn Writer + '_>> = None;
+    let mut crowd = Crowd::default();
+    while let Some(Claim { piece, lane, careful }) = schedule.claim()? {
+        let session = match &mut writer {
+            Some(writer) => writer,
+            // Opened with the first piece: a run of one piece needs one session.
+            None => match open(plan, destination, schedule, number, &piece) {
+                Err(error) if error.is_crowded() && schedule.give_back(&piece) => {
+                    crowd.wait(plan, recorder, schedule, error)?;
+                    continue;
+                }
+                opened => writer.insert(opened?),
+            },
+        };
+        crowd = Crowd::default();
+        clock::work_for(piece.table);
+        let table = plan.tables[piece.table].name.as_str();
+        tracing::debug!(table, piece = piece.number, ?lane, input = ?piece.input, "piece started");
+        let is_careful = careful.is_some();
+        let began = clocks.seconds();
+        let held_before = clocks.held_seconds(number);
+        let mut work = PieceWork::new(plan, schedule, rejects, session.as_mut(), &piece, careful);
+        let error = match work.load() {
+            Ok(None) => {
+                schedule.leave(&piece);
+                continue;
+            }
+            Ok(Some(committed)) => {
+                let (rows, bytes) = (committed.rows, committed.portion.bytes);
+                // A pause is no piece's fault.
+                let held = clocks.held_seconds(number) - held_before;
+                let seconds = (clocks.seconds() - began - held).max(0.0);
+                clocks.note_piece(PieceTime {
+                    piece: piece.number,
+                    table: piece.table,
+                    stream: number,
+                    file: first_file(&piece),
+                    is_shared: matches!(piece.input, PieceInput::Stream { .. }),
+                    bytes,
+                    began,
+                    seconds,
+                });
+                schedule.finish(committed, &work.lines);
+                tracing::debug!(table, piece = piece.number, rows, bytes, "piece committed");
+                recorder.record(Event::PieceCommitted {
+                    piece: piece.number,
+                    table: piece.table,
+                    stream: number,
+                    rows,
+                    bytes,
+                    seconds,
+                });
+                continue;
+            }
+            Err(error) => error,
+        };
+        tracing::debug!(table, piece = piece.number, "piece taken back: {error}");
+        work.abandon(&error)?;
+        // The binary form lets only whole pieces fail; as text, single rows are judged.
+        let is_data = matches!(error, Error::Destination { kind: DestinationFailure::Data, .. });
+        if is_data && lane == Lane::Binary && schedule.repeat_as_text(&piece) {
+            tracing::info!(piece = piece.number, %error, "piece is repeated as text");
+        } else if !is_careful && is_broken_rule(&error) {
+            if schedule.repeat_carefully(&piece, &error) {
+                tracing::info!(piece = piece.number, %error, "piece is repeated row by row");
+            } else if is_in_a_file(plan, &piece) && plan.continuity.is_resumable {
+                // The next round reads the file through for what is missing.
+                tracing::info!(piece = piece.number, %error, "piece is left to the next round");
+                schedule.lose(&piece, error);
+            } else {
+                return Err(error);
+            }
+        } else if error.is_lost() && plan.continuity.is_resumable {
+            // Whether it was committed is for the ledger to say, once all streams have ended.
+            tracing::warn!(piece = piece.number, stream = number, "connection lost: {error}");
+            writer = None;
+            schedule.lose(&piece, error);
+        } else {
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// A stream that gets no session since there are too many connections: others do its work meanwhile.
+#[derive(Default)]
+struct Crowd {
+    since: Option<Instant>,
+    pause: Duration,
+}
+
+impl Crowd {
+    /// Pauses, for as long as a server that is gone would be waited for.
+    fn wait(
+        &mut self,
+        plan: &Plan,
+        recorder: &Recorder,
+        schedule: &Schedule<'_>,
+        error: Error,
+    ) -> Result<()> {
+        let Some(since) = self.since else {
+            let notice = format!("a stream waits for a connection: {error}");
+            recorder.record(Event::Notice { notice });
+            self.pause = Duration::from_millis(RETRY_PAUSE_FIRST_MS);
+            self.since = Some(Instant::now());
+            return self.rest(schedule);
+        };
+        // Without a ledger a server that is gone is not waited for; but of it all is there still.
+        let is_over = since.elapsed() + self.pause > plan.continuity.patience;
+        if is_over && schedule.is_idle() {
+            return Err(given_up(error, since.elapsed()));
+        }
+        self.rest(schedule)
+    }
+
+    fn rest(&mut self, schedule: &Schedule<'_>) -> Result<()> {
+        clock::enter(Activity::Held);
+        let until = Instant::now() + self.pause;
+        while Instant::now() < until && !schedule.has_ended() {
+            std::thread::sleep(Duration::from_millis(LOOK_MS));
+        }
+        self.pause = (self.pause * 2).min(Duration::from_millis(RETRY_PAUSE_MAX_MS));
+        Ok(())
+    }
+}
+
+/// Whether a row broke what the table asks of its rows, or a type of its values.
+fn is_broken_rule(error: &Error) -> bool {
+    use DestinationFailure::{Constraint, Data};
+    matches!(error, Error::Destination { kind: Constraint | Data, .. })
+}
+
+/// Whether a piece's source can be read through once more.
+fn is_in_a_file(plan: &Plan, piece: &PlannedPiece) -> bool {
+    match &piece.input {
+        PieceInput::Stream { file } => plan.tables[piece.table].files[*file].is_regular,
+        PieceInput::Ranges(_) | PieceInput::Rows(_) => false,
+    }
+}
+
+/// The file that a piece is from, or the first of them.
+fn first_file(piece: &PlannedPiece) -> Option<usize> {
+    match &piece.input {
+        PieceInput::Stream { file } => Some(*file),
+        PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => Some(ranges.first()?.file),
+    }
+}
+
+/// Opens a session for a piece; where the server is gone it is waited for. Where there are too many
+/// connections, only if the piece can't be given back to others.
+fn open<'a>(
+    plan: &Arc<Plan>,
+    destination: &'a dyn Destination,
+    schedule: &Schedule<'_>,
+    number: usize,
+    piece: &PlannedPiece,
+) -> Result<Box<dyn Writer + 'a>> {
+    let is_given_back = !schedule.is_read_on(piece);
+    let open = || {
+        clock::enter(Activity::Answering);
+        destination.open(plan, number)
+    };
+    let writer = match plan.continuity.is_resumable {
+        false => open(),
+        true => {
+            let has_ended = || schedule.has_ended();
+            let patience = Patience::new(plan.continuity.patience, &has_ended);
+            match is_given_back {
+                true => patience.but_for(Error::is_crowded).insist(open),
+                false => patience.insist(open),
+            }
+        }
+    };
+    Ok(Box::new(Timed(writer?)))
+}
+
+/// A writer whose time counts: as sending what takes rows along, as waiting for an answer the rest.
+struct Timed<'a>(Box<dyn Writer + 'a>);
+
+impl Writer for Timed<'_> {
+    fn begin(&mut self, piece: &PlannedPiece) -> Result<()> {
+        clock::enter(Activity::Answering);
+        self.0.begin(piece)
+    }
+
+    fn begin_carefully(&mut self, piece: &PlannedPiece, because: &str) -> Result<()> {
+        clock::enter(Activity::Answering);
+        self.0.begin_carefully(piece, because)
+    }
+
+    fn write(&mut self, encoded: &[u8]) -> Result<()> {
+        clock::enter(Activity::Sending);
+        self.0.write(encoded)
+    }
+
+    fn judge(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>> {
+        clock::enter(Activity::Sending);
+        self.0.judge(rows)
+    }
+
+    fn can_judge(&self) -> bool {
+        self.0.can_judge()
+    }
+
+    fn commit(&mut self, portion: &Portion) -> Result<Receipt> {
+        clock::enter(Activity::Answering);
+        self.0.commit(portion)
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        clock::enter(Activity::Answering);
+        self.0.rollback()
+    }
+}

@@ -1,0 +1,358 @@
+//! What to do about a limit, given the settings in use. Each line is one thing to try.
+
+use super::Limit;
+use crate::observe::clock::Activity;
+use crate::observe::{Observation, Settings};
+use crate::terms::{Codec, Method, Publish};
+
+/// What advice must know of the run.
+#[derive(Debug, Clone)]
+pub struct InUse {
+    pub streams: usize,
+    pub parsers: usize,
+    /// Processors of this machine.
+    pub cores: usize,
+    pub method: Method,
+    pub publish: Publish,
+    /// How rows are packed on their way, under the direct method.
+    pub codec: Codec,
+    /// Rows go as COPY text.
+    pub is_text: bool,
+    /// A compressed file, or a pipe, is read by one thread.
+    pub is_read_by_one: bool,
+    pub settings: Settings,
+}
+
+impl InUse {
+    fn setting(&self, name: &str) -> &str {
+        self.settings.values.get(name).map_or("", String::as_str)
+    }
+
+    fn version(&self) -> u32 {
+        self.setting("server_version_num").parse().unwrap_or_default()
+    }
+}
+
+/// Advice on a limit of a run of which so much was seen.
+pub fn advise(limit: Limit, seen: &Observation, used: &InUse) -> Vec<String> {
+    match limit {
+        Limit::SourceDisk | Limit::ReadDepth => source(used),
+        Limit::ClientCpu => client_cpu(used),
+        Limit::TooFewStreams => too_few_streams(seen, used),
+        Limit::DatabaseCpu => database_cpu(used),
+        Limit::Wal => wal(seen, used),
+        Limit::DatabaseDisk => database_disk(seen, used),
+        Limit::ExtensionLock => extension_lock(used),
+        Limit::LockWait => lock_wait(seen),
+        Limit::LongTail => vec![
+            "cut the data more evenly: one large file that can't be cut (compressed, a pipe) keeps \
+             one stream busy when the others are done"
+                .into(),
+        ],
+        Limit::Neighbour => vec![
+            "other processes take this machine's processors: load when they are done, or elsewhere"
+                .into(),
+        ],
+        Limit::Congestion => congestion(used),
+        Limit::SendWindow => vec![
+            "raise net.ipv4.tcp_wmem (its third value) on this machine".into(),
+            more_streams(used, "or use more connections"),
+        ],
+        Limit::ReceiveCap => vec![
+            "raise net.ipv4.tcp_rmem (its third value) on the server".into(),
+            more_streams(used, "or use more connections"),
+        ],
+        Limit::FlowCap => vec![more_streams(used, "one connection gets no more")],
+        Limit::Mixed | Limit::None => Vec::new(),
+    }
+}
+
+fn source(used: &InUse) -> Vec<String> {
+    let mut lines = vec![
+        "lay the files on a faster disk, or on several: `fullbore preflight disk PATH` measures them"
+            .to_owned(),
+    ];
+    if !used.is_read_by_one {
+        lines.push("compressed files (zstd) are fewer bytes to read".into());
+    }
+    lines
+}
+
+fn client_cpu(used: &InUse) -> Vec<String> {
+    let mut lines = Vec::new();
+    if used.is_read_by_one {
+        lines.push(
+            "a compressed file, or a pipe, is read by one thread: several files are read side by side"
+                .into(),
+        );
+    }
+    if used.parsers < used.cores {
+        lines.push(format!("parse with all processors: --parsers {}", used.cores));
+    } else {
+        lines.push("load from a machine with more processors".into());
+    }
+    lines
+}
+
+/// More streams, and why: or what lets them be used at all.
+fn more_streams(used: &InUse, why: &str) -> String {
+    if used.publish == Publish::Replace && used.method == Method::Direct {
+        "replace by direct fills its table by one session: --publish partitions, or --method copy, \
+         uses several"
+            .into()
+    } else {
+        format!("{why}: --streams {}", used.streams * 2)
+    }
+}
+
+/// Fewer bytes for the same rows: a row of TPC-H's lineitem has 1.7 times its bytes as COPY binary.
+fn congestion(used: &InUse) -> Vec<String> {
+    let mut lines = Vec::new();
+    match used.method {
+        Method::Direct if used.codec == Codec::None => lines.push(
+            "the way to the server is full: --compress zstd packs the rows, lz4 with less work"
+                .into(),
+        ),
+        Method::Direct => {}
+        _ => {
+            if used.publish != Publish::Append {
+                lines.push(
+                    "the way to the server is full: --method direct --compress zstd packs the rows, \
+                     where the server has the extension"
+                        .to_owned(),
+                );
+            }
+            if !used.is_text {
+                lines.push("rows as COPY text are fewer bytes: --as-text".to_owned());
+            }
+        }
+    }
+    lines.push(
+        "`fullbore preflight net` says whether the link is full or more streams would help".into(),
+    );
+    lines
+}
+
+fn too_few_streams(seen: &Observation, used: &InUse) -> Vec<String> {
+    let mut lines = Vec::new();
+    if used.is_read_by_one {
+        lines.push(
+            "one compressed file, or one pipe, is read by one thread: cut it into several files"
+                .into(),
+        );
+    }
+    if used.parsers < used.cores {
+        lines.push(format!("processors are free: --parsers {}", used.cores));
+    }
+    // Streams that wait for rows are enough of them.
+    if lines.is_empty() || !lack_rows(seen) {
+        lines.push(more_streams(used, "processors are free"));
+    }
+    lines
+}
+
+/// Whether streams wait for the parsers for more than half of the time in which they have work.
+fn lack_rows(seen: &Observation) -> bool {
+    let of = |activity| seen.streams.iter().map(|s| s.times.of(activity).ms).sum::<u64>();
+    let all: u64 = seen.streams.iter().map(|stream| stream.times.total_ms()).sum();
+    let working = all.saturating_sub(of(Activity::Idle) + of(Activity::Held));
+    of(Activity::Starved) * 2 > working
+}
+
+fn database_cpu(used: &InUse) -> Vec<String> {
+    let mut lines = Vec::new();
+    if used.method == Method::Copy {
+        lines.push(
+            "--method direct costs the server far less, where its extension can be installed: \
+             `fullbore extension check URL` says"
+                .into(),
+        );
+    }
+    if !used.settings.is_here {
+        lines.push(more_streams(used, "more sessions, if the server has processors free"));
+    }
+    if used.publish == Publish::Append {
+        lines.push("indexes of the table are kept up row by row: --publish replace or partitions builds them afterwards".into());
+    }
+    lines
+}
+
+fn wal(seen: &Observation, used: &InUse) -> Vec<String> {
+    let mut lines = Vec::new();
+    let level = used.setting("wal_level");
+    let skips = used.publish == Publish::Partitions
+        || (used.publish == Publish::Replace && used.method == Method::Direct);
+    match (level, skips) {
+        ("minimal", true) => {}
+        ("minimal", false) => lines.push(
+            "wal_level is minimal, and rows of --publish partitions then need no log".into(),
+        ),
+        _ => lines.push(format!(
+            "wal_level={level} logs every row: with wal_level=minimal and max_wal_senders=0 for the \
+             first load, --publish partitions logs none (two restarts and a new base backup; not with \
+             standbys, archiving or logical slots)"
+        )),
+    }
+    lines.extend(min_wal_size(seen, used));
+    lines.extend(max_wal_size(seen, used));
+    lines.push("put pg_wal on a device of its own".into());
+    lines
+}
+
+/// A segment that is new is filled with zeros before anything is written to it. Checkpoints keep old ones
+/// to be used again, as many as they have lately seen a need for, and as `min_wal_size` says.
+fn min_wal_size(seen: &Observation, used: &InUse) -> Option<String> {
+    let server = seen.server.as_ref()?;
+    // Less than a third of the log is not worth it.
+    (server.new_log_bytes > 0 && server.new_log_bytes * 3 >= server.wal_bytes).then(|| {
+        format!(
+            "the server made new segments of its log, each written twice: raise min_wal_size, now {}, \
+             before what is loaded next",
+            used.setting("min_wal_size")
+        )
+    })
+}
+
+/// Checkpoints that the log's size asks for write pages again and again.
+fn max_wal_size(seen: &Observation, used: &InUse) -> Option<String> {
+    let requested = seen.server.as_ref().map_or(0, |server| server.checkpoints_requested);
+    (requested > 0).then(|| {
+        format!(
+            "{requested} checkpoints were asked for by the size of the log: raise max_wal_size, now {}",
+            used.setting("max_wal_size")
+        )
+    })
+}
+
+fn database_disk(seen: &Observation, used: &InUse) -> Vec<String> {
+    let mut lines: Vec<String> = max_wal_size(seen, used).into_iter().collect();
+    lines.push("spread the tables over several disks: --tablespaces A,B".into());
+    lines
+}
+
+fn extension_lock(used: &InUse) -> Vec<String> {
+    let line = "a table for each piece needs no such lock: --publish partitions";
+    let enough = used.cores * 2;
+    let mut lines = vec![match used.settings.is_here && used.streams > enough {
+        // What waited for the lock would then wait for a processor.
+        true => format!("{line}, for which --streams {enough} is enough here"),
+        false => line.to_owned(),
+    }];
+    if used.version() < 160_000 {
+        lines.push("PostgreSQL 16 and later extend tables by many pages at a time".into());
+    }
+    lines
+}
+
+fn lock_wait(seen: &Observation) -> Vec<String> {
+    match seen.blockers.is_empty() {
+        true => vec!["pg_blocking_pids() names who holds the lock".into()],
+        false => {
+            seen.blockers.iter().map(|blocker| format!("the lock was held by {blocker}")).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::clock::Spent;
+    use crate::observe::{ServerTimes, ThreadTimes};
+
+    fn used(method: Method, publish: Publish) -> InUse {
+        InUse {
+            streams: 4,
+            parsers: 2,
+            cores: 2,
+            method,
+            publish,
+            codec: Codec::None,
+            is_text: false,
+            is_read_by_one: false,
+            settings: Settings::default(),
+        }
+    }
+
+    #[test]
+    fn more_streams_are_not_asked_of_what_has_one_session() {
+        let streams = [
+            Limit::FlowCap,
+            Limit::SendWindow,
+            Limit::ReceiveCap,
+            Limit::TooFewStreams,
+            Limit::DatabaseCpu,
+        ];
+        for limit in streams {
+            let says = |method, publish, words: &str| {
+                let lines = advise(limit, &Observation::default(), &used(method, publish));
+                lines.iter().any(|line| line.contains(words))
+            };
+            assert!(says(Method::Copy, Publish::Replace, "--streams 8"), "{limit:?}");
+            assert!(says(Method::Direct, Publish::Partitions, "--streams 8"), "{limit:?}");
+            assert!(!says(Method::Direct, Publish::Replace, "--streams"), "{limit:?}");
+            assert!(says(Method::Direct, Publish::Replace, "--publish partitions"), "{limit:?}");
+        }
+    }
+
+    #[test]
+    fn more_streams_are_not_asked_where_they_wait_for_rows() {
+        let mut seen = Observation { streams: vec![ThreadTimes::default()], ..Default::default() };
+        let used =
+            InUse { is_read_by_one: true, parsers: 1, ..used(Method::Copy, Publish::Partitions) };
+        let mut says = |starved, sending| {
+            let times = &mut seen.streams[0].times.0;
+            for (activity, ms) in
+                [(Activity::Starved, starved), (Activity::Sending, sending), (Activity::Idle, 900)]
+            {
+                times.insert(activity, Spent { ms, cpu_ms: 0 });
+            }
+            advise(Limit::TooFewStreams, &seen, &used).join("\n")
+        };
+        let waiting = says(600, 400);
+        assert!(waiting.contains("several files") && waiting.contains("--parsers 2"), "{waiting}");
+        assert!(!waiting.contains("--streams"), "{waiting}");
+        assert!(says(400, 600).contains("--streams 8"));
+    }
+
+    #[test]
+    fn fewer_bytes_are_asked_of_what_can_send_fewer() {
+        let says =
+            |used: &InUse| advise(Limit::Congestion, &Observation::default(), used).join("\n");
+        let direct = used(Method::Direct, Publish::Partitions);
+        assert!(says(&direct).contains("--compress zstd"));
+        let packed = says(&InUse { codec: Codec::Lz4, ..direct });
+        assert!(!packed.contains("--compress") && packed.contains("preflight net"), "{packed}");
+        let copied = used(Method::Copy, Publish::Partitions);
+        assert!(says(&copied).contains("--method direct --compress zstd"));
+        assert!(says(&copied).contains("--as-text"));
+        let appended = used(Method::Copy, Publish::Append);
+        assert!(!says(&appended).contains("--method direct"), "{}", says(&appended));
+        let text = InUse { is_text: true, ..appended };
+        assert!(!says(&text).contains("--as-text"), "{}", says(&text));
+    }
+
+    #[test]
+    fn sessions_that_waited_for_a_lock_are_not_to_wait_for_processors() {
+        let says = |streams, is_here| {
+            let mut used = used(Method::Copy, Publish::Append);
+            (used.streams, used.settings.is_here) = (streams, is_here);
+            advise(Limit::ExtensionLock, &Observation::default(), &used).join("\n")
+        };
+        assert!(says(12, true).contains("--publish partitions, for which --streams 4"));
+        assert!(!says(4, true).contains("--streams") && !says(12, false).contains("--streams"));
+    }
+
+    #[test]
+    fn a_log_in_new_segments_is_worth_a_line() {
+        let used = used(Method::Copy, Publish::Append);
+        let says = |new_log_bytes, wal_bytes| {
+            let server = ServerTimes { new_log_bytes, wal_bytes, ..ServerTimes::default() };
+            let seen = Observation { server: Some(server), ..Observation::default() };
+            let lines = advise(Limit::Wal, &seen, &used);
+            lines.iter().any(|line| line.contains("raise min_wal_size"))
+        };
+        assert!(says(400, 1_000));
+        assert!(!says(300, 1_000));
+        assert!(!says(0, 0));
+    }
+}

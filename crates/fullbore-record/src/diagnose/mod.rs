@@ -1,0 +1,159 @@
+//! Diagnosis: from what was seen of a run to what limited it. Pure functions; words and advice are made
+//! elsewhere, with the settings in use.
+
+mod advice;
+mod limit;
+mod pie;
+mod processors;
+mod stragglers;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use crate::observe::clock::Activity;
+use crate::observe::{Observation, ThreadTimes};
+pub use advice::{InUse, advise};
+pub use limit::Limit;
+use pie::{Pie, Upstream};
+use processors::refine;
+pub use stragglers::{Straggler, stragglers};
+
+/// A leader that leads by less is called `mixed`.
+const LEAD_MIN: f64 = 0.10;
+
+/// Less was seen too shortly for a verdict.
+const STREAM_MS_MIN: f64 = 300.0;
+
+/// What a verdict must know beside what was seen.
+#[derive(Debug, Clone, Default)]
+pub struct Circumstances {
+    /// The server shares this machine's processors, and there is no network in between.
+    pub server_is_here: bool,
+    pub tables: usize,
+}
+
+/// How sure a verdict is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sureness {
+    Low,
+    Medium,
+    High,
+}
+
+/// A limit and the share of stream time that was lost to it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    pub limit: Limit,
+    pub share: f64,
+}
+
+/// What limited a run, or a part of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub limit: Limit,
+    /// Its share; of the largest one where several are `mixed`.
+    pub share: f64,
+    pub runner_up: Option<Limit>,
+    pub sure: Sureness,
+    /// All of them, the largest first.
+    pub shares: Vec<Share>,
+    /// Without the largest the run would be so many times as fast, at most: what comes next may hold
+    /// it back sooner.
+    pub at_most_times: Option<f64>,
+    /// Each stream's own largest; `None` where it had no work.
+    #[serde(default)]
+    pub streams: Vec<Option<Share>>,
+    /// The same of each table.
+    #[serde(default)]
+    pub tables: Vec<Option<Share>>,
+    /// Pieces that the run waited for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stragglers: Vec<Straggler>,
+}
+
+/// What limited the run in a window of what was seen: a difference of two observations.
+pub fn verdict(window: &Observation, about: &Circumstances) -> Verdict {
+    let upstream = Upstream::of(&window.parsers);
+    let worked: Vec<&ThreadTimes> =
+        window.streams.iter().filter(|stream| work_ms(stream) > 0).collect();
+    let mut pie = Pie::default();
+    let held_ms = processors::held_ms(window);
+    for stream in &worked {
+        pie.add_all(&pie::of_stream(stream, upstream, about));
+        // It had nothing left while others still worked, and were not held.
+        let held_idle_ms = held_ms.saturating_sub(stream.times.of(Activity::Held).ms);
+        let idle_ms = stream.times.of(Activity::Idle).ms.saturating_sub(held_idle_ms);
+        pie.add(Limit::LongTail, idle_ms as f64);
+    }
+    refine(&mut pie, window, about);
+    let top = |pie: &Pie| {
+        let first = pie.shares().first().copied();
+        first.map(|(limit, share)| Share { limit, share })
+    };
+    let refined = |mut pie: Pie| {
+        refine(&mut pie, window, about);
+        top(&pie)
+    };
+    let streams = window
+        .streams
+        .iter()
+        .map(|stream| refined(pie::of_stream(stream, upstream, about)))
+        .collect();
+    let tables = (0..about.tables)
+        .map(|table| refined(pie::of_table(window, table, upstream, about)))
+        .collect();
+    let moments: u64 = worked.iter().flat_map(|s| &s.moments).map(|moment| moment.count).sum();
+    Verdict { streams, tables, ..judge(&pie, moments, is_asked(&worked)) }
+}
+
+/// Time in which a stream had a piece, and was let.
+fn work_ms(stream: &ThreadTimes) -> u64 {
+    let idle = stream.times.of(Activity::Idle).ms + stream.times.of(Activity::Held).ms;
+    stream.times.total_ms().saturating_sub(idle)
+}
+
+fn is_asked(streams: &[&ThreadTimes]) -> bool {
+    streams.iter().flat_map(|stream| &stream.moments).any(|moment| moment.wait.is_some())
+}
+
+/// Names the largest slice, or says that none leads.
+fn judge(pie: &Pie, moments: u64, is_asked: bool) -> Verdict {
+    let shares = pie.shares();
+    let at = |n: usize| shares.get(n).copied();
+    let (first, second) = (at(0), at(1));
+    let lead = first.map_or(0.0, |(_, share)| share - second.map_or(0.0, |(_, share)| share));
+    let limit = match first {
+        _ if pie.total() < STREAM_MS_MIN => Limit::None,
+        Some((limit, _)) if lead >= LEAD_MIN => limit,
+        Some(_) => Limit::Mixed,
+        None => Limit::None,
+    };
+    let share = first.map_or(0.0, |(_, share)| share);
+    let sure = match limit {
+        Limit::None | Limit::Mixed => Sureness::Low,
+        _ if !is_asked => Sureness::Low,
+        _ if lead >= 0.3 && moments >= 50 => Sureness::High,
+        _ if moments >= 20 => Sureness::Medium,
+        _ => Sureness::Low,
+    };
+    Verdict {
+        limit,
+        share,
+        runner_up: match limit {
+            // The two that share the lead.
+            Limit::Mixed => first.map(|(limit, _)| limit),
+            _ => second.map(|(limit, _)| limit),
+        },
+        sure,
+        shares: shares
+            .iter()
+            .map(|(limit, share)| Share { limit: *limit, share: *share })
+            .collect(),
+        at_most_times: (limit != Limit::None && share < 1.0).then(|| 1.0 / (1.0 - share)),
+        streams: Vec::new(),
+        tables: Vec::new(),
+        stragglers: Vec::new(),
+    }
+}

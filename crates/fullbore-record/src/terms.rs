@@ -1,0 +1,92 @@
+//! The terms of a job that its record repeats.
+
+use serde::{Deserialize, Serialize};
+
+/// How rows enter the database.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// Directly where server and table allow it, else by COPY.
+    #[default]
+    Auto,
+    Copy,
+    /// Rows are laid out here and appended to a new table by the server's extension.
+    Direct,
+}
+
+impl Method {
+    /// Its name, as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Copy => "copy",
+            Self::Direct => "direct",
+        }
+    }
+}
+
+/// How data is packed on its way to the server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Codec {
+    #[default]
+    None,
+    Lz4,
+    Zstd,
+}
+
+impl Codec {
+    /// Its name, as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        }
+    }
+}
+
+/// How rows are shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Publish {
+    #[default]
+    Append,
+    Replace,
+    Partitions,
+}
+
+impl Publish {
+    /// Its name, as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Append => "append",
+            Self::Replace => "replace",
+            Self::Partitions => "partitions",
+        }
+    }
+}
+
+/// How much of what was loaded is compared with what was read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verify {
+    /// Counts that both sides have anyway.
+    #[default]
+    Quick,
+    /// The same, and the rows in the tables are counted in any case.
+    Count,
+    /// Every value, by sums that the destination makes again of what it holds.
+    Full,
+}
+
+impl Verify {
+    /// Its name, as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Count => "count",
+            Self::Full => "full",
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Verdicts on recorded loads whose bottleneck is known.
+
+mod injected_bottlenecks;
