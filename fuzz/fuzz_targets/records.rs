@@ -44,7 +44,7 @@ fuzz_target!(|data: &[u8]| {
                 .flatten()
                 .all(|v| !v.contains(&0) && std::str::from_utf8(v).is_ok())
                 .then_some(values),
-            Record::Fault => None,
+            Record::Fault | Record::Skipped => None,
         })
         .collect();
     let shape = ParseShape {
