@@ -11,5 +11,6 @@ pub mod run;
 pub mod run_id;
 pub mod sinks;
 pub mod sums;
+pub mod target;
 
 pub use fullbore_read::error::{Error, Result};

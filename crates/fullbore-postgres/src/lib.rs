@@ -1,7 +1,7 @@
 //! Fullbore's PostgreSQL destination.
 //!
 //! [`connection`] talks to servers, [`server`] finds and runs local ones; [`catalog`] reads what a
-//! target is, [`target`] describes it, [`encode_copy`] writes rows in COPY's forms, [`writer`] sends pieces, [`judge`] lets
+//! target is, [`target`] describes it, `planning` answers while a load is planned, [`encode_copy`] writes rows in COPY's forms, [`writer`] sends pieces, [`judge`] lets
 //! the server decide on odd rows, [`careful`] on all rows of a piece that was refused, [`publish`] shows
 //! what was loaded, [`sift`] takes out what keeps it from being shown, [`ledger`] knows which pieces are
 //! committed, [`verify`] compares what was loaded with what was read, [`orphans`] finds what crashes left.
@@ -22,11 +22,12 @@ pub mod local;
 mod naming;
 pub mod orphans;
 mod patience;
+mod planning;
 pub mod publish;
 mod reading;
 mod room;
 mod row_loop;
-pub mod schema;
+mod schema;
 pub mod server;
 mod sift;
 mod small_decimals;
@@ -38,4 +39,4 @@ mod watch;
 mod writer;
 
 pub use destination::{Postgres, Settings};
-pub use target::{TableRequest, Target};
+pub use target::Target;

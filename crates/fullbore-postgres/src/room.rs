@@ -1,5 +1,6 @@
 //! What a server has for a load before it begins: whether it takes writes, and how many connections are left.
 
+use fullbore_load::target::Room;
 use fullbore_read::error::Result;
 
 use crate::connection::Row;
@@ -34,26 +35,17 @@ const LIMITS: &str = "
       FROM me";
 
 /// How many connections more a role may have, and whose limit that is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Room {
-    pub left: usize,
-    /// `role \"loader\" may have 3 connections (CONNECTION LIMIT), 1 in use`
-    pub words: String,
-}
-
-impl Room {
-    fn of(row: &Row) -> Option<Self> {
-        let number = |name: &str| row.get(name)?.parse::<usize>().ok();
-        let (most, used) = (number("most")?, number("used")?);
-        let name = row.get("name").unwrap_or_default();
-        let words = match row.get("whose")? {
-            "server" => {
-                format!("the server has {most} connections for this role (max_connections)")
-            }
-            whose => format!("{whose} {name:?} may have {most} connections (CONNECTION LIMIT)"),
-        };
-        Some(Self { left: most.saturating_sub(used), words: format!("{words}, {used} in use") })
-    }
+fn room_of(row: &Row) -> Option<Room> {
+    let number = |name: &str| row.get(name)?.parse::<usize>().ok();
+    let (most, used) = (number("most")?, number("used")?);
+    let name = row.get("name").unwrap_or_default();
+    let words = match row.get("whose")? {
+        "server" => {
+            format!("the server has {most} connections for this role (max_connections)")
+        }
+        whose => format!("{whose} {name:?} may have {most} connections (CONNECTION LIMIT)"),
+    };
+    Some(Room { left: most.saturating_sub(used), words: format!("{words}, {used} in use") })
 }
 
 impl Postgres {
@@ -79,11 +71,11 @@ impl Postgres {
     }
 
     /// What is left for a load beside this session; none where a pooler shares its connections out.
-    pub fn room(&self) -> Result<Option<Room>> {
+    pub(crate) fn room_left(&self) -> Result<Option<Room>> {
         if self.is_pooled {
             return Ok(None);
         }
         let rows = self.control().query(LIMITS).map_err(refused)?;
-        Ok(rows.iter().filter_map(Room::of).min_by_key(|room| room.left))
+        Ok(rows.iter().filter_map(room_of).min_by_key(|room| room.left))
     }
 }

@@ -2,11 +2,11 @@
 
 use fullbore_load::destination::TargetColumn;
 use fullbore_load::plan::Plan;
+use fullbore_load::target::TableRequest;
 use fullbore_read::error::Result;
 use fullbore_record::terms::{Method, Publish};
 
 use crate::catalog::{self, Column, Relation};
-use crate::connection::session::path::OF_ROLE;
 use crate::connection::{QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
 use crate::direct::choice::Direct;
@@ -14,20 +14,6 @@ use crate::direct::probe::{self, Probe};
 use crate::error::{failed, refuse, refused};
 use crate::naming;
 use crate::publish;
-use crate::publish::existing::{self, ExistingPartition};
-
-/// What is asked of the destination for one table.
-#[derive(Debug, Clone, Default)]
-pub struct TableRequest {
-    pub name: String,
-    pub publish: Publish,
-    pub atomic: bool,
-    /// The statement that makes the table, where it is not there yet.
-    pub create: Option<String>,
-    pub method: Method,
-    /// Keep the table that is replaced.
-    pub keep_old: bool,
-}
 
 /// A target as the destination will load it.
 #[derive(Debug, Clone)]
@@ -81,15 +67,6 @@ impl Target {
         columns.filter(|column| column.is_identity && !is_sent(column)).collect()
     }
 
-    /// How many digits of a second a column keeps, where it is a moment that keeps fewer than the server
-    /// can.
-    pub fn second_digits(&self, column: &str) -> Option<u32> {
-        let found = self.relation.columns.iter().find(|candidate| candidate.name == column)?;
-        let kind = &found.catalog_type;
-        let is_moment = matches!(kind.name.as_str(), "timestamp" | "timestamptz");
-        u32::try_from(kind.modifier).ok().filter(|digits| is_moment && *digits < 6)
-    }
-
     /// A value of a column as a literal of its type.
     pub fn literal(&self, column: &str, value: &str) -> Result<String> {
         self.relation.literal(column, value)
@@ -110,17 +87,6 @@ impl Target {
         }
     }
 
-    /// Whether rows can be refused although their values are of their types, while they are loaded.
-    pub fn is_constrained(&self) -> bool {
-        let columns = &self.relation.columns;
-        self.relation.has_checks || columns.iter().any(|column| column.is_not_null)
-    }
-
-    /// Whether a NULL in a column that can't be NULL is refused whatever comes.
-    pub fn refuses_nulls(&self) -> bool {
-        self.relation.kind != 'f' && !self.relation.is_changed_before
-    }
-
     /// Where pieces that share one staging table go.
     pub fn staging(&self, plan: &Plan) -> Result<QualifiedName> {
         crate::naming::derived(self.name(), plan.shared_id(), "new").map_err(failed)
@@ -139,106 +105,8 @@ impl Target {
 }
 
 impl Postgres {
-    /// Describes a target; refuses what can't be loaded the way that is asked. Nothing is touched:
-    /// a table to be made is made in a transaction that is taken back.
-    pub fn describe(&self, request: &TableRequest) -> Result<Target> {
-        let name = QualifiedName::parse(&request.name).map_err(refused)?;
-        let mut session = self.control();
-        if let Some(found) = catalog::relation(&mut session, &name).map_err(refused)? {
-            return self.target(&mut session, found, request, None);
-        }
-        let Some(create) = &request.create else {
-            return Err(refuse(
-                format!("there is no table {name}"),
-                "create it first, or let --create make it from the files or from --schema FILE",
-            ));
-        };
-        session.execute("BEGIN").map_err(refused)?;
-        let described = session
-            .execute(&format!("{OF_ROLE}{create}"))
-            .and_then(|_| catalog::relation(&mut session, &name));
-        session.execute("ROLLBACK").map_err(refused)?;
-        let relation = described.map_err(refused)?.ok_or_else(|| {
-            refuse(
-                format!("the schema does not make the table {name}"),
-                "name the table that the CREATE TABLE statement makes with --table",
-            )
-        })?;
-        self.target(&mut session, relation, request, Some(create.clone()))
-    }
-
-    /// The columns of a table, if there is one of that name.
-    pub fn existing_columns(&self, name: &str) -> Result<Option<Vec<TargetColumn>>> {
-        let name = QualifiedName::parse(name).map_err(refused)?;
-        let found = catalog::relation(&mut self.control(), &name).map_err(refused)?;
-        Ok(found.map(|relation| self.columns_of(&relation)))
-    }
-
-    /// What rows of so many bytes of text take of the server's disk and of its log, in words; none where
-    /// the size is not known.
-    pub fn space_words(
-        &self,
-        target: &Target,
-        method: Method,
-        bytes: Option<u64>,
-    ) -> Result<Vec<String>> {
-        let Some(bytes) = bytes.filter(|bytes| *bytes > 0) else { return Ok(Vec::new()) };
-        let about = fullbore_record::ceilings::size_words(bytes);
-        let until = match (target.publish, target.atomic) {
-            (Publish::Append, false) => "",
-            (Publish::Append, true) => {
-                "; as much again for the staging table, until it is published"
-            }
-            (Publish::Replace, _) => "; the old table stays beside the new one until the swap",
-            (Publish::Partitions, _) => "",
-        };
-        let sql = "SELECT pg_catalog.current_setting('wal_level') AS level";
-        let rows = self.control().query(sql).map_err(refused)?;
-        let is_minimal = rows.first().and_then(|row| row.get("level")) == Some("minimal");
-        // What is made in the transaction that fills it needs no log then.
-        let is_new = target.publish == Publish::Partitions
-            || target.publish == Publish::Replace && method == Method::Direct;
-        let log = match target.relation.is_unlogged {
-            true => "WAL: none, the table is unlogged".to_owned(),
-            false if is_minimal && is_new => "WAL: none for rows (wal_level = minimal)".to_owned(),
-            false => format!("WAL: about {about}, indexes not counted; slots and archives keep it"),
-        };
-        Ok(vec![
-            format!("disk: about {about}, as the rows take as text, indexes not counted{until}"),
-            log,
-        ])
-    }
-
-    /// Refuses types that are given to columns of a table that is there already and has others: they are
-    /// for a table that a load makes.
-    pub fn check_given_types(
-        &self,
-        name: &str,
-        columns: &[TargetColumn],
-        types: &[String],
-    ) -> Result<()> {
-        for given in types {
-            let Some((column, wanted)) = given.split_once('=') else { continue };
-            let found = columns.iter().find(|known| known.name == column);
-            if found.is_some_and(|found| self.is_type(&found.type_name, wanted)) {
-                continue;
-            }
-            let it_has = match found {
-                Some(found) => format!("its column {column:?} is {}", found.type_name),
-                None => format!("it has no column {column:?}"),
-            };
-            return Err(refuse(
-                format!(
-                    "--type {given} would do nothing: table {name} exists already, and {it_has}"
-                ),
-                "drop the table so that --create makes it anew, alter its column, or leave --type out",
-            ));
-        }
-        Ok(())
-    }
-
     /// Whether a type is meant by what somebody wrote; a limit in parentheses counts as it is written.
-    fn is_type(&self, type_name: &str, written: &str) -> bool {
+    pub(crate) fn is_type(&self, type_name: &str, written: &str) -> bool {
         let limit = |name: &str| -> String {
             let open = name.find('(').map_or("", |at| &name[at..]);
             let within = open.find(')').map_or("", |at| &open[..at]);
@@ -256,7 +124,7 @@ impl Postgres {
         is_same && limit(type_name) == limit(written)
     }
 
-    fn columns_of(&self, relation: &Relation) -> Vec<TargetColumn> {
+    pub(crate) fn columns_of(&self, relation: &Relation) -> Vec<TargetColumn> {
         let zoneless_is_utc = self.reading().zoneless_is_utc();
         let columns = relation.columns.iter().map(|column| TargetColumn {
             name: column.name.clone(),
@@ -269,7 +137,8 @@ impl Postgres {
         columns.collect()
     }
 
-    fn target(
+    /// What is known of a table, as it is to be loaded.
+    pub(crate) fn target(
         &self,
         session: &mut Session,
         relation: Relation,
@@ -340,27 +209,6 @@ impl Postgres {
             target.probe = Some(probe::probe(session, &target, skip_decoding)?);
         }
         Ok(target)
-    }
-
-    /// The text of a key as the server itself writes it, so that CHECK and ATTACH see the same constant.
-    pub fn key_text(&self, target: &Target, column: &str, value: &str) -> Result<String> {
-        let literal = target.literal(column, value)?;
-        let rows =
-            self.control().query(&format!("SELECT {literal}::text AS key")).map_err(refused)?;
-        Ok(rows.first().and_then(|row| row.get("key")).unwrap_or(value).to_owned())
-    }
-
-    /// The partitions that a target has already; none for one that is to be made.
-    pub fn partitions(&self, target: &Target) -> Result<Vec<ExistingPartition>> {
-        match target.create {
-            Some(_) => Ok(Vec::new()),
-            None => existing::partitions(&mut self.control(), target.relation.oid),
-        }
-    }
-
-    /// Refuses a partition that the loaded one can't take the place of.
-    pub fn check_replaceable(&self, target: &Target, partition: &QualifiedName) -> Result<()> {
-        existing::check_replaceable(&mut self.control(), target.relation.oid, partition)
     }
 }
 

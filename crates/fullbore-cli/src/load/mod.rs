@@ -17,16 +17,17 @@ use std::sync::Arc;
 
 use fullbore_load::job::Job;
 use fullbore_load::plan::Plan;
+use fullbore_load::plan::assemble::Assembled;
 use fullbore_load::run::{Failure, Outcome};
-use fullbore_postgres::Postgres;
 use fullbore_postgres::ledger::Ledger;
 use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, State};
+use fullbore_postgres::{Postgres, Target};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::Publish;
 use fullbore_record::{Recorder, claim};
 use fullbore_report::live::Live;
 
-use crate::assemble::{Assembled, assemble};
+use crate::assemble::assemble;
 use crate::exit::Ended;
 use crate::words::{complain, counted, grouped, print_json};
 use crate::{ceilings, log_file, plan_view, progress, summary, watch};
@@ -135,7 +136,7 @@ fn planned(
     manner: &Manner,
     standing: &mut Standing,
     course: &Course,
-) -> Result<Assembled> {
+) -> Result<Assembled<Target>> {
     let (recorded, notes) = match (course, to.postgres()) {
         // Before columns are looked at: what they are read as may depend on it.
         (Course::Resume(run), Some(postgres)) => (Some(run.as_ref()), postgres.read_as(run)?),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use fullbore_load::job::Job;
+use fullbore_load::plan::assemble::name_of;
 use fullbore_load::plan::recorded::RecordedFile;
 use fullbore_postgres::Postgres;
 use fullbore_postgres::ledger::loaded::Named;
@@ -11,8 +12,6 @@ use fullbore_read::SourceFile;
 use fullbore_read::content::{Content, Same};
 use fullbore_read::discover::discover;
 use fullbore_read::error::{Error, Result};
-
-use crate::assemble::name_of;
 
 /// A table of a job, as server and files have it now.
 pub(super) struct Table {

@@ -5,6 +5,7 @@
 //! the pieces that become partitions; [`lineage`] says of rows where they came from; [`infer`] proposes a schema; [`recorded`] is what of a plan is
 //! kept so that its run can be resumed.
 
+pub mod assemble;
 pub mod columns;
 pub mod header;
 pub mod infer;
@@ -16,6 +17,8 @@ mod names;
 pub mod partitions;
 pub mod pieces;
 pub mod recorded;
+mod schema;
+mod sql_types;
 mod stored;
 
 use std::collections::BTreeMap;

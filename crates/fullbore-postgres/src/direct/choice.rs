@@ -2,6 +2,7 @@
 
 use fullbore_load::job::DirectIo;
 use fullbore_load::plan::columns::Shapes;
+use fullbore_load::target::{Choice, Wanted};
 use fullbore_parse::Lane;
 use fullbore_read::error::Result;
 use fullbore_record::terms::{Codec, Method, Publish};
@@ -18,21 +19,6 @@ pub struct Direct {
     pub descriptor: Descriptor,
     /// `None` where only the server can lay rows out.
     pub layout: Option<Layout>,
-    pub codec: Codec,
-    pub io: DirectIo,
-}
-
-/// The method that was chosen, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice {
-    pub method: Method,
-    pub reason: String,
-}
-
-/// What the job asks for.
-#[derive(Debug, Clone, Copy)]
-pub struct Wanted {
-    pub method: Method,
     pub codec: Codec,
     pub io: DirectIo,
 }

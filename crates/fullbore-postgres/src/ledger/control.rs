@@ -114,7 +114,7 @@ impl Postgres {
     }
 
     /// Why no ledger can be kept of a target's pieces, if so: its row must share the fate of the rows.
-    pub fn not_resumable(&self, target: &Target) -> Result<Option<String>> {
+    pub(crate) fn ledger_obstacle(&self, target: &Target) -> Result<Option<String>> {
         if target.publish != Publish::Append || target.atomic {
             return Ok(None);
         }

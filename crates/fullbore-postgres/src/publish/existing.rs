@@ -17,7 +17,7 @@ use crate::target::Target;
 
 /// A partition of the target, its bounds as the server writes them.
 #[derive(Debug, Clone)]
-pub struct ExistingPartition {
+pub struct Existing {
     pub name: QualifiedName,
     pub lower: KeyEnd,
     /// Exclusive.
@@ -25,16 +25,12 @@ pub struct ExistingPartition {
 }
 
 /// The target's partitions, a DEFAULT one left out.
-pub fn partitions(session: &mut Session, oid: u32) -> Result<Vec<ExistingPartition>> {
+pub fn partitions(session: &mut Session, oid: u32) -> Result<Vec<Existing>> {
     partitions_where(session, oid, "true")
 }
 
 /// Those for which a condition on `n` (the schema) and `c` (the table) holds.
-fn partitions_where(
-    session: &mut Session,
-    oid: u32,
-    condition: &str,
-) -> Result<Vec<ExistingPartition>> {
+fn partitions_where(session: &mut Session, oid: u32, condition: &str) -> Result<Vec<Existing>> {
     let rows = session
         .query(&format!(
             "SELECT n.nspname, c.relname, pg_get_expr(c.relpartbound, c.oid) AS bound
@@ -62,7 +58,7 @@ fn partitions_where(
                 "load with --publish append, which adds to partitions that are there",
             )
         })?;
-        found.push(ExistingPartition { name, lower, upper });
+        found.push(Existing { name, lower, upper });
     }
     Ok(found)
 }

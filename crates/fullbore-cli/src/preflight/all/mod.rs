@@ -23,6 +23,7 @@ use std::sync::atomic::AtomicBool;
 use fullbore_load::destination::Destination;
 use fullbore_load::job::Job;
 use fullbore_load::plan::Plan;
+use fullbore_load::plan::assemble::Assembled;
 use fullbore_read::discover::discover;
 use fullbore_read::error::{Error, Result};
 use fullbore_record::ceilings::{Ceilings, MeasuredTable, Stage};
@@ -30,7 +31,7 @@ use fullbore_record::now_unix_ms;
 use fullbore_record::terms::Verify;
 
 use super::args::AllArgs;
-use crate::assemble::{Assembled, assemble};
+use crate::assemble::assemble;
 use crate::ceilings;
 use crate::exit::Ended;
 use crate::load::destinations::{Destinations, parsed_only};

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use fullbore_load::destination::Destination;
 use fullbore_load::job::{Job, TableJob};
+use fullbore_load::plan::assemble::Assembled;
 use fullbore_load::plan::{PieceInput, Plan};
 use fullbore_postgres::connection::Session;
 use fullbore_postgres::{Postgres, Settings, Target};
@@ -25,7 +26,7 @@ use super::report::Report;
 use super::space::Space;
 use super::total::per_row;
 use super::{copies, ready, send};
-use crate::assemble::{Assembled, assemble};
+use crate::assemble::assemble;
 use crate::preflight::rate::scratch::{LOG_WAS_NEW, Scratch};
 use crate::words::counted;
 

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fullbore_load::job::{Count, Job, TableJob};
+use fullbore_load::plan::assemble::Assembled;
 use fullbore_parse::dialect::FormatName;
 use fullbore_postgres::connection::{ConnectionOptions, Session};
 use fullbore_preflight::Error;
@@ -24,7 +25,7 @@ use serde::Serialize;
 
 use super::args::{DbArgs, RateMethod};
 use super::usage_of;
-use crate::assemble::{Assembled, assemble};
+use crate::assemble::assemble;
 use crate::load::destinations::Destinations;
 use crate::load::signals::{INTERRUPTED, listen_for_signals};
 use crate::words::{bytes, counted, grouped};

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use fullbore_load::destination::Destination;
 use fullbore_load::job::RejectLimit;
 use fullbore_load::plan::{Continuity, Format, PieceInput, Plan, PlannedPiece, TablePlan};
+use fullbore_load::target::{TableRequest, Target};
 use fullbore_parse::Lane;
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_postgres::connection::{ConnectionOptions, Environment};
 use fullbore_postgres::ledger::Ledger;
-use fullbore_postgres::{Postgres, Settings, TableRequest};
+use fullbore_postgres::{Postgres, Settings};
 use fullbore_record::terms::{Codec, Method, Publish, Verify};
 use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
 

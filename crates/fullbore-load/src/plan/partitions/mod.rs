@@ -7,6 +7,7 @@
 
 pub mod pattern;
 mod refusals;
+pub mod slots;
 
 use std::collections::BTreeMap;
 

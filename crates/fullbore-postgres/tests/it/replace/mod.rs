@@ -11,12 +11,13 @@ use std::sync::Arc;
 use fullbore_load::destination::{Destination, Portion, TextRows};
 use fullbore_load::job::RejectLimit;
 use fullbore_load::plan::{Continuity, Format, PieceInput, Plan, PlannedPiece, TablePlan};
+use fullbore_load::target::{TableRequest, Target};
 use fullbore_parse::Lane;
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_postgres::connection::{ConnectionOptions, Environment, Session};
 use fullbore_postgres::publish::{indexes, replace};
-use fullbore_postgres::{Postgres, Settings, TableRequest};
+use fullbore_postgres::{Postgres, Settings};
 use fullbore_read::error::Result;
 use fullbore_record::terms::{Codec, Method, Publish, Verify};
 

@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use fullbore_load::destination::TargetColumn;
-use fullbore_load::job::TableJob;
-use fullbore_load::plan::infer::{
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::types::FieldType;
+use fullbore_read::error::{Error, Result};
+use fullbore_read::parquet;
+
+use crate::destination::TargetColumn;
+use crate::job::TableJob;
+use crate::plan::infer::{
     InferredColumn, Sample, Spoilt, SpoiltBy, infer, infer_keys, null_options, type_option,
     values_of,
 };
-use fullbore_load::plan::look::Sources;
-use fullbore_load::plan::{Format, lineage};
-use fullbore_parse::dialect::Dialect;
-use fullbore_parse::types::FieldType;
-use fullbore_postgres::connection::QualifiedName;
-use fullbore_postgres::schema::{self, NewColumn};
-use fullbore_read::error::{Error, Result};
-use fullbore_read::parquet;
+use crate::plan::look::Sources;
+use crate::plan::{Format, lineage, sql_types};
+use crate::target::{Making, NewColumn, Target};
 
 /// What is to be said of a schema that was inferred.
 #[derive(Default)]
@@ -32,7 +32,8 @@ pub struct Schema {
 }
 
 /// The statement that would make the table, where one is asked for.
-pub fn creation(
+pub fn creation<T: Target>(
+    asked: &T,
     job: &TableJob,
     name: &str,
     sources: &Sources,
@@ -41,37 +42,35 @@ pub fn creation(
     if !job.create {
         return Ok(None);
     }
-    let wrong =
-        |error: fullbore_postgres::connection::ConnectionError| Error::usage(error.to_string());
     let partition_by = job.partition_by.as_deref();
     if let Some(path) = &job.schema_file {
         let path = PathBuf::from(path);
         let sql = std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?;
-        return schema::with_partition(&sql, partition_by).map(Some).map_err(wrong);
+        return asked.create_statement(name, Making::Statement(&sql), partition_by).map(Some);
     }
     let inferred = inferred(job, sources, said)?;
     let columns: Vec<NewColumn> = inferred
         .into_iter()
         .map(|(name, field_type)| {
             let known = given_type(job, &name).or_else(|| said.types.get(&name).copied());
-            let type_name = known.map_or_else(|| schema::type_name(&field_type), str::to_owned);
+            let type_name = known.map_or_else(|| sql_types::type_name(&field_type), str::to_owned);
             NewColumn { name, type_name }
         })
         .collect();
     let folders = lineage::folders(sources)?;
     let names = columns.iter().map(|column| column.name.as_str());
     check_given_types(job, names.chain(folders.iter().map(|(name, _)| name.as_str())), sources)?;
-    let lineage = lineage::wanted(job)?
-        .into_iter()
-        .map(|(says, name)| NewColumn { name, type_name: schema::type_name(&says.field_type()) });
+    let lineage = lineage::wanted(job)?.into_iter().map(|(says, name)| NewColumn {
+        name,
+        type_name: sql_types::type_name(&says.field_type()),
+    });
     let folders = folders.into_iter().map(|(name, field_type)| NewColumn {
         type_name: given_type(job, &name)
-            .map_or_else(|| schema::type_name(&field_type), str::to_owned),
+            .map_or_else(|| sql_types::type_name(&field_type), str::to_owned),
         name,
     });
     let columns: Vec<NewColumn> = columns.into_iter().chain(folders).chain(lineage).collect();
-    let table = QualifiedName::parse(name).map_err(wrong)?;
-    schema::create_table(&table, &columns, partition_by).map(Some).map_err(wrong)
+    asked.create_statement(name, Making::Columns(&columns), partition_by).map(Some)
 }
 
 /// The type that the job gives a column.
@@ -188,7 +187,7 @@ fn inferred(
         let local = local.as_ref().map(|local| format!("column {name} is text: {local}"));
         said.warnings.extend(spoilt.or(local));
         if !matches!(field_type, FieldType::Text { .. } | FieldType::Jsonb) {
-            said.inferred.insert(name.clone(), schema::type_name(field_type));
+            said.inferred.insert(name.clone(), sql_types::type_name(field_type));
         }
     }
     // What is given takes the place of the type that stands here.
@@ -199,7 +198,7 @@ fn inferred(
 
 /// What the user can do about values that kept a column from a type.
 fn advice(name: &str, spoilt: &Spoilt, dialect: &Dialect) -> String {
-    let type_name = schema::type_name(&spoilt.field_type);
+    let type_name = sql_types::type_name(&spoilt.field_type);
     match &spoilt.by {
         SpoiltBy::NullWords(words) => {
             let listed: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
@@ -244,7 +243,7 @@ pub fn inferred_columns(
         .map(|(name, field_type)| {
             let field_type = match given_type(job, &name) {
                 None => field_type,
-                Some(given) => schema::field_type(given).ok_or_else(|| {
+                Some(given) => sql_types::field_type(given).ok_or_else(|| {
                     Error::usage_with_hint(
                         format!("--type {name}={given}: no such type is known without a server"),
                         "use one of PostgreSQL's own scalar types, or text",
@@ -252,7 +251,7 @@ pub fn inferred_columns(
                 })?,
             };
             Ok(TargetColumn {
-                type_name: schema::type_name(&field_type),
+                type_name: sql_types::type_name(&field_type),
                 name,
                 field_type: Some(field_type),
                 is_nullable: true,

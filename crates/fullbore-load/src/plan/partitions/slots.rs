@@ -4,22 +4,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fullbore_load::job::TableJob;
-use fullbore_load::plan::keys::scan::KeyScanner;
-use fullbore_load::plan::keys::{Key, KeyColumn};
-use fullbore_load::plan::look::Sources;
-use fullbore_load::plan::partitions::pattern::Pattern;
-use fullbore_load::plan::partitions::{Request, Slot};
-use fullbore_load::plan::pieces::piece_bytes;
-use fullbore_load::plan::{KeyBounds, KeyEnd, KeyLimits, PieceInput, PlannedPiece};
 use fullbore_parse::types::{FieldType, ParseShape};
-use fullbore_postgres::connection::QualifiedName;
-use fullbore_postgres::publish::existing::ExistingPartition;
-use fullbore_postgres::{Postgres, Target};
 use fullbore_read::FileRange;
 use fullbore_read::cast::judged_by_server;
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Publish;
+
+use crate::job::TableJob;
+use crate::plan::keys::scan::KeyScanner;
+use crate::plan::keys::{Key, KeyColumn};
+use crate::plan::look::Sources;
+use crate::plan::partitions::pattern::Pattern;
+use crate::plan::partitions::{Request, Slot};
+use crate::plan::pieces::piece_bytes;
+use crate::plan::{KeyBounds, KeyEnd, KeyLimits, PieceInput, PlannedPiece};
+use crate::target::{ExistingPartition, Target, TargetTable};
 
 /// Refuses options of partitions where none are made.
 pub fn check_partition_options(job: &TableJob) -> Result<()> {
@@ -38,9 +37,9 @@ pub fn check_partition_options(job: &TableJob) -> Result<()> {
 }
 
 /// A table whose pieces become partitions.
-pub struct PartitionTarget<'a> {
-    pub postgres: &'a Postgres,
-    pub target: &'a Target,
+pub struct PartitionTarget<'a, T: Target> {
+    pub asked: &'a T,
+    pub target: &'a T::Table,
     pub job: &'a TableJob,
     pub table: usize,
     pub streams: usize,
@@ -60,10 +59,10 @@ struct WrittenSlot {
     lower: KeyEnd,
     upper: KeyEnd,
     /// The partition that has this range now.
-    partition: Option<QualifiedName>,
+    partition: Option<String>,
 }
 
-impl PartitionTarget<'_> {
+impl<T: Target> PartitionTarget<'_, T> {
     /// The pieces that become partitions, made of those that were cut by size.
     pub fn pieces(
         &self,
@@ -122,13 +121,13 @@ impl PartitionTarget<'_> {
             let bounds = match partition.slot.map(|slot| &written[slot]) {
                 Some(WrittenSlot { slot, lower, upper, partition }) => {
                     if let Some(partition) = partition {
-                        self.postgres.check_replaceable(self.target, partition)?;
+                        self.asked.check_replaceable(self.target, partition)?;
                     }
                     KeyBounds {
                         lower: lower.clone(),
                         upper: upper.clone(),
                         keys: limits(&key, column, slot.lower, slot.upper),
-                        replaces: partition.as_ref().map(QualifiedName::to_string),
+                        replaces: partition.clone(),
                     }
                 }
                 None => {
@@ -245,8 +244,7 @@ impl PartitionTarget<'_> {
     }
 
     fn key(&self, shape: &ParseShape) -> Result<KeyColumn> {
-        let columns = self.target.relation.partition_key.as_ref().map(|(_, columns)| columns);
-        match columns.map(Vec::as_slice) {
+        match self.target.partition_key() {
             Some([column]) => {
                 let key = KeyColumn::new(shape, column)?;
                 Ok(match self.target.second_digits(column) {
@@ -262,7 +260,7 @@ impl PartitionTarget<'_> {
     }
 
     fn text(&self, key: &KeyColumn, text: &str) -> Result<String> {
-        self.postgres.key_text(self.target, &key.name, text)
+        self.asked.key_text(self.target, &key.name, text)
     }
 
     /// One end of a range that people wrote, and its key where there is one.
@@ -314,7 +312,7 @@ impl PartitionTarget<'_> {
 
     fn slots_of_target(&self, key: &KeyColumn) -> Result<Vec<WrittenSlot>> {
         let mut slots = Vec::new();
-        for found in self.postgres.partitions(self.target)? {
+        for found in self.asked.partitions(self.target)? {
             let ExistingPartition { name, lower, upper } = found;
             let places = (beyond(key, &lower), beyond(key, &upper));
             if places.0 == Some(Beyond::After) || places.1 == Some(Beyond::Before) {

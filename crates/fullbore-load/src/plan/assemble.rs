@@ -1,0 +1,426 @@
+//! From a job to a plan: sources are looked at, targets described, work is cut.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fullbore_parse::Lane;
+use fullbore_parse::types::FieldType;
+use fullbore_read::constants::{MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
+use fullbore_read::content::{Content, WHOLE_BYTES};
+use fullbore_read::error::{Error, Result};
+use fullbore_record::terms::{Method, Publish, Verify};
+
+use super::partitions::slots::{PartitionTarget, check_partition_options};
+use super::recorded::Recorded;
+use super::schema::{Schema, creation, guesses, inferred_columns};
+use crate::job::{Count, Job, TableJob};
+use crate::plan::columns::{Shapes, match_columns};
+use crate::plan::header::settle;
+use crate::plan::lineage::Lineage;
+use crate::plan::look::{Sources, look};
+use crate::plan::pieces::{STREAM_PIECE_BYTES, arrange, cut as cut_sources, joined};
+use crate::plan::{Continuity, Plan, PlannedPiece, TablePlan};
+use crate::run_id::RunId;
+use crate::target::{Choice, TableRequest, Target, TargetTable, Wanted};
+
+/// A plan and what it was made from.
+pub struct Assembled<T> {
+    pub plan: Plan,
+    pub targets: Vec<T>,
+    /// The statements that make tables, where they are to be made.
+    pub statements: Vec<Option<String>>,
+    /// A table whose pieces a ledger can't be kept of, and why.
+    pub not_resumable: Option<(String, String)>,
+}
+
+/// Where a run keeps what it writes on this machine.
+#[derive(Debug, Clone)]
+pub struct Folders {
+    /// A folder in it for each run.
+    pub runs: PathBuf,
+    pub rejects: PathBuf,
+}
+
+/// Refuses a table that, planned anew, does not come out as it was.
+pub type Check<'a, T> = &'a dyn Fn(usize, &TablePlan, Option<&T>) -> Result<()>;
+
+/// A run that is gone on with.
+pub struct Earlier<'a, T> {
+    pub recorded: Recorded,
+    /// Of each table, whether its rows are shown at once.
+    pub atomic: Vec<bool>,
+    pub check: Check<'a, T>,
+}
+
+impl<T> Earlier<'_, T> {
+    /// How a table was loaded, and whether at once.
+    fn table(&self, number: usize) -> Option<(Method, bool)> {
+        let table = self.recorded.tables.get(number)?;
+        Some((table.method, self.atomic.get(number).copied().unwrap_or(false)))
+    }
+}
+
+/// Streams that pay on a machine: two for each core, since at any moment some wait for the server's
+/// disk (measured with 2 cores, by copy: 8% more with 4 than with 3, which are 9% more than 2).
+fn automatic_streams() -> usize {
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    (2 * cores).clamp(2, 16)
+}
+
+/// The streams of a load, and what is to be said where there are not connections enough for them. Beside the
+/// session that is open, one watches the server, and one what `--pause-when` is about.
+fn streams_of<T: Target>(job: &Job, target: Option<&T>) -> Result<(usize, Option<String>)> {
+    let wanted = match job.streams {
+        Count::Fixed(streams) => streams,
+        Count::Auto => automatic_streams(),
+    };
+    let room = target.map(Target::room).transpose()?.flatten();
+    let Some(room) = room else { return Ok((wanted, None)) };
+    let beside = 1 + usize::from(job.pause_when.is_some());
+    let most = room.left.saturating_sub(beside).max(1);
+    if wanted <= most {
+        return Ok((wanted, None));
+    }
+    let words = &room.words;
+    Ok(match job.streams {
+        Count::Auto => (most, Some(format!("{most} of {wanted} streams: {words}"))),
+        Count::Fixed(_) => {
+            let note = format!(
+                "{wanted} streams were asked for, but {words}: streams without a connection leave their \
+                 work to the others"
+            );
+            (wanted, Some(note))
+        }
+    })
+}
+
+/// Makes the plan; nothing is touched. Without a server the columns are inferred. Of a run that goes
+/// on, the cuts are taken as they were, and all else must come out as it was.
+pub fn assemble<T: Target>(
+    job: &Job,
+    target: Option<&T>,
+    folders: Folders,
+    earlier: Option<Earlier<'_, T::Table>>,
+) -> Result<Assembled<T::Table>> {
+    let (streams, crowded) = streams_of(job, target)?;
+    let parsers = match job.parsers {
+        Count::Fixed(parsers) => parsers,
+        Count::Auto => std::thread::available_parallelism().map_or(2, usize::from).min(streams),
+    };
+    let max_field_bytes = job.max_field_bytes.unwrap_or(MAX_FIELD_BYTES_DEFAULT);
+    if max_field_bytes > MAX_FIELD_BYTES_LIMIT {
+        return Err(Error::usage(format!(
+            "--max-field-bytes can be at most {MAX_FIELD_BYTES_LIMIT}, COPY's own limit"
+        )));
+    }
+    let run_id = match &earlier {
+        Some(earlier) => earlier.recorded.run_id.clone(),
+        None => RunId::draw()?.into(),
+    };
+    let loaded_at = now_unix_us();
+    let mut tables = Vec::new();
+    let mut targets = Vec::new();
+    let mut statements = Vec::new();
+    let mut pieces = Vec::new();
+    let mut not_resumable = None;
+    for (number, table_job) in job.tables.iter().enumerate() {
+        let then = earlier.as_ref().and_then(|earlier| earlier.table(number));
+        // Another method would need other pieces.
+        let method = then.map_or(method_of(job, table_job), |(method, _)| method);
+        let wanted = Wanted { method, codec: job.compress, io: job.direct_io };
+        // A limit is for all rows of a run: none is shown before it is known to hold.
+        let is_limited = table_job.publish == Publish::Append && job.max_rejects.allows_any();
+        let atomic = match then {
+            Some((_, is_atomic)) => is_atomic,
+            None => table_job.atomic || is_limited && target.is_some(),
+        };
+        let asked = table_job.asked();
+        let table_job = TableJob { atomic, ..table_job.clone() };
+        let run = Run { id: &run_id, loaded_at, verify: job.verify, streams, max_field_bytes };
+        let cut = Cut { is_made: earlier.is_some(), is_part: job.part.is_some() };
+        let mut made = assemble_table(table_job, number, wanted, target, cut, run)?;
+        made.plan.asked = asked;
+        if let Some(earlier) = &earlier {
+            (earlier.check)(number, &made.plan, made.target.as_ref())?;
+            earlier.recorded.go_on_with(number, &mut made.plan);
+        }
+        if let (Some(table), Some(target), None) = (&made.target, target, &not_resumable) {
+            let reason = target.not_resumable(table)?;
+            not_resumable = reason.map(|reason| (made.plan.name.clone(), reason));
+        }
+        tables.push(made.plan);
+        statements.push(made.statement);
+        targets.extend(made.target);
+        pieces.extend(made.pieces);
+    }
+    if let Some(table) = tables.first_mut() {
+        table.notes.extend(crowded);
+    }
+    let plan = Plan {
+        run_dir: folders.runs.join(&run_id),
+        run_id,
+        tables,
+        pieces: match earlier {
+            Some(earlier) => earlier.recorded.pieces,
+            None => arrange(pieces, job.tables_at_once),
+        },
+        streams,
+        parsers,
+        max_rejects: job.max_rejects,
+        max_field_bytes,
+        reject_dir: folders.rejects,
+        tables_at_once: job.tables_at_once,
+        continuity: Continuity::default(),
+        verify: job.verify,
+        codec: job.compress,
+        ceilings: None,
+        destination: String::new(),
+    };
+    Ok(Assembled { plan, targets, statements, not_resumable })
+}
+
+/// A replacement that several hosts fill can't be filled directly.
+fn method_of(job: &Job, table: &TableJob) -> Method {
+    let is_shared = job.part.is_some() && table.publish == Publish::Replace;
+    if is_shared && job.method == Method::Auto { Method::Copy } else { job.method }
+}
+
+/// What decides how a table's sources are cut.
+#[derive(Clone, Copy)]
+struct Cut {
+    /// They were cut before: the run goes on.
+    is_made: bool,
+    /// Other hosts load other files of the same load.
+    is_part: bool,
+}
+
+struct AssembledTable<T> {
+    plan: TablePlan,
+    target: Option<T>,
+    statement: Option<String>,
+    pieces: Vec<PlannedPiece>,
+}
+
+/// What the tables of a run have in common.
+#[derive(Clone, Copy)]
+struct Run<'a> {
+    id: &'a str,
+    /// Microseconds since 1970 UTC.
+    loaded_at: i64,
+    verify: Verify,
+    streams: usize,
+    max_field_bytes: usize,
+}
+
+fn assemble_table<T: Target>(
+    mut job: TableJob,
+    number: usize,
+    wanted: Wanted,
+    asked: Option<&T>,
+    cut: Cut,
+    run: Run<'_>,
+) -> Result<AssembledTable<T::Table>> {
+    let Cut { is_made: is_cut, is_part } = cut;
+    let mut sources = look(&job)?;
+    let name = match &job.name {
+        Some(name) => name.clone(),
+        None => name_of(&sources.files[0].path)?,
+    };
+    job.name = Some(name.clone());
+    if asked.is_some() && job.publish == Publish::Append && !is_cut {
+        // Before a row moves: the ledger knows them again by it.
+        let mut bytes_left = WHOLE_BYTES;
+        for file in &mut sources.files {
+            let content = Content::of(file, &mut bytes_left)?;
+            Arc::make_mut(file).content = content;
+        }
+    }
+    let mut schema = Schema::default();
+    let (columns, mut target, statement) = match asked {
+        Some(asked) => {
+            if !is_cut && job.create {
+                check_not_made(&job, asked)?;
+            }
+            let target = describe(&job, &mut sources, wanted.method, asked, &mut schema)?;
+            if is_cut && target.create().is_none() {
+                // Of a table that the run made before, the types are guesses still.
+                guesses(&job, &sources, target.columns(), &mut schema)?;
+            }
+            let statement = target.create().map(str::to_owned);
+            (target.columns().to_vec(), Some(target), statement)
+        }
+        None => {
+            settle(&job, &mut sources, None)?;
+            (inferred_columns(&job, &sources, &mut schema)?, None, None)
+        }
+    };
+    check_partition_options(&job)?;
+    let mut shapes = match_columns(&job, &sources, &columns, &schema.inferred)?;
+    if run.verify == Verify::Full && asked.is_some() {
+        sum_by_server(&mut shapes);
+    }
+    let (mut pieces, piece_bytes) = match is_cut {
+        true => (Vec::new(), STREAM_PIECE_BYTES),
+        false => {
+            let (files, format) = (&sources.files, &sources.format);
+            cut_sources(files, format, number, run.streams, run.max_field_bytes)?
+        }
+    };
+    let choice = match (&mut target, asked) {
+        (Some(target), Some(asked)) => asked.choose(target, wanted, &shapes)?,
+        _ => Choice { method: Method::Copy, reason: "there is no server".into() },
+    };
+    if choice.method == Method::Direct && job.publish == Publish::Replace {
+        // One new table can be filled directly by one session only.
+        pieces = joined(pieces, &sources.files);
+    }
+    let mut partition_notes = Vec::new();
+    if let (Publish::Partitions, Some(asked), Some(target), false) =
+        (job.publish, asked, &target, is_cut)
+    {
+        let to = PartitionTarget {
+            asked,
+            target,
+            job: &job,
+            table: number,
+            streams: run.streams,
+            is_part,
+            record_bytes_max: run.max_field_bytes,
+        };
+        pieces = to.pieces(&sources, &shapes.typed, pieces, &mut partition_notes)?;
+    }
+    let mut notes = sources.notes.clone();
+    notes.extend(target.iter().flat_map(|target| target.notes().to_vec()));
+    notes.extend(schema.warnings);
+    notes.extend(shapes.rounded.iter().map(|column| {
+        format!("column {column} is stored in nanoseconds; PostgreSQL keeps microseconds, to which they are rounded")
+    }));
+    notes.append(&mut shapes.notes);
+    let known = sources.files.iter().all(|file| file.is_seekable());
+    let bytes = known.then(|| {
+        sources.files.iter().map(|file| file.end() - file.data_start.min(file.end())).sum()
+    });
+    if let (Some(target), Some(asked)) = (&target, asked) {
+        schema.notes.extend(asked.space_words(target, choice.method, bytes)?);
+    }
+    let refuses = target.as_ref().is_some_and(TargetTable::refuses_nulls);
+    let not_null = columns.iter().filter(|column| refuses && !column.is_nullable);
+    let sent = &shapes.typed.columns;
+    let not_null = not_null
+        .filter_map(|column| sent.iter().position(|sent| sent.name == column.name))
+        .filter(|place| *place < sent.len() - shapes.lineage.len())
+        .collect();
+    let plan = TablePlan {
+        not_null,
+        name,
+        files: sources.files,
+        format: sources.format,
+        shape: shapes.typed,
+        text_shape: shapes.text,
+        lane: shapes.lane,
+        lane_reason: shapes.lane_reason,
+        method: choice.method,
+        method_reason: choice.reason,
+        publish: job.publish,
+        columns,
+        bytes,
+        piece_bytes,
+        header_line: sources.header_line,
+        lineage: Lineage {
+            columns: shapes.lineage,
+            run_id: run.id.to_owned(),
+            loaded_at: run.loaded_at,
+        },
+        is_atomic: job.atomic,
+        is_constrained: target.as_ref().is_some_and(TargetTable::is_constrained),
+        keeps_old: target.as_ref().is_some_and(TargetTable::keeps_old),
+        asked: BTreeMap::new(),
+        // A row of the server has a header, which is about a fifth of a short one.
+        count_bytes: bytes.filter(|_| asked.is_some() && !is_part).map(|bytes| bytes / 5 * 6),
+        rounded: shapes.rounded,
+        notes: notes.into_iter().chain(partition_notes).collect(),
+        schema_notes: schema.notes,
+        inferred: schema.inferred,
+    };
+    Ok(AssembledTable { plan, target, statement, pieces })
+}
+
+/// Describes a table's target, and decides what the first line of its files is: by the target's columns
+/// where they are known without the files, else before these are inferred.
+fn describe<T: Target>(
+    job: &TableJob,
+    sources: &mut Sources,
+    method: Method,
+    asked: &T,
+    schema: &mut Schema,
+) -> Result<T::Table> {
+    let name = job.name.clone().unwrap_or_default();
+    let is_inferred =
+        job.create && job.schema_file.is_none() && asked.existing_columns(&name)?.is_none();
+    if is_inferred {
+        settle(job, sources, None)?;
+    }
+    let create = match is_inferred || job.schema_file.is_some() {
+        true => creation(asked, job, &name, sources, schema)?,
+        false => None,
+    };
+    let target = asked.describe(&TableRequest {
+        name,
+        publish: job.publish,
+        atomic: job.atomic,
+        create,
+        method,
+        keep_old: job.keep_old,
+    })?;
+    if !is_inferred {
+        settle(job, sources, Some(target.columns()))?;
+    }
+    Ok(target)
+}
+
+/// Refuses what says how a table is to be made, where there is one that was made in another way.
+fn check_not_made<T: Target>(job: &TableJob, asked: &T) -> Result<()> {
+    let name = job.name.as_deref().unwrap_or_default();
+    match asked.existing_columns(name)? {
+        Some(columns) => asked.check_given_types(name, &columns, &job.types),
+        None => Ok(()),
+    }
+}
+
+/// The moment that rows are marked with as that of their load.
+fn now_unix_us() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_micros() as i64)
+}
+
+/// Rows with values whose stored form only the server knows go as text: it sums them itself then.
+fn sum_by_server(shapes: &mut Shapes) {
+    let is_jsonb = |field_type: &FieldType| match field_type {
+        FieldType::Array(item) => **item == FieldType::Jsonb,
+        other => *other == FieldType::Jsonb,
+    };
+    let column = shapes.typed.columns.iter().find(|column| is_jsonb(&column.field_type));
+    if let (Some(column), Lane::Binary) = (column, shapes.lane) {
+        shapes.lane = Lane::Text;
+        shapes.lane_reason = Some(format!(
+            "--verify full: only the server knows how it stores jsonb ({})",
+            column.name
+        ));
+    }
+}
+
+/// A table's name from its first file's: `data/orders.2024.csv.gz` gives `orders`.
+pub fn name_of(path: &Path) -> Result<String> {
+    let stem = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let base = stem.split('.').next().unwrap_or_default().to_lowercase();
+    if base.is_empty() || base == "-" {
+        return Err(Error::usage("name the target with --table"));
+    }
+    let is_plain = base.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && base.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if is_plain {
+        return Ok(base);
+    }
+    Ok(format!("\"{}\"", base.replace('"', "\"\"")))
+}
