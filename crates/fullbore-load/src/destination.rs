@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use fullbore_parse::types::FieldType;
 use fullbore_parse::{Counts, Lane};
 use fullbore_read::FileRange;
 use fullbore_read::error::{Error, Result};
@@ -17,23 +16,6 @@ use fullbore_record::observe::Observed;
 
 use crate::plan::{Plan, PlannedPiece};
 use crate::sums::Sums;
-
-/// A column of the target.
-#[derive(Debug, Clone)]
-pub struct TargetColumn {
-    pub name: String,
-    /// The destination's own name of the type, as shown in the plan.
-    pub type_name: String,
-    /// What fields are parsed into; `None` where the destination has no encoder for the type and
-    /// takes it as text.
-    pub field_type: Option<FieldType>,
-    pub is_nullable: bool,
-    /// The destination fills it by itself; it can't be loaded.
-    pub is_generated: bool,
-    /// Where it is not loaded, the destination has a value for it: a default, or the next of its
-    /// sequence.
-    pub fills_itself: bool,
-}
 
 /// Turns batches into what is sent; one for each parser and table.
 pub trait Encoder: Send {

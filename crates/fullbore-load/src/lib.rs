@@ -12,5 +12,8 @@ pub mod run_id;
 pub mod sinks;
 pub mod sums;
 pub mod target;
+mod target_column;
 
 pub use fullbore_read::error::{Error, Result};
+
+pub use target_column::TargetColumn;

@@ -5,7 +5,7 @@
 use fullbore_read::error::Result;
 use fullbore_record::terms::{Codec, Method, Publish};
 
-use crate::destination::TargetColumn;
+use crate::TargetColumn;
 use crate::job::DirectIo;
 use crate::plan::KeyEnd;
 use crate::plan::columns::Shapes;

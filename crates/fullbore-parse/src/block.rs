@@ -1,8 +1,16 @@
 //! A block: a run of whole records, held so that wide loads near its ends are safe.
 
 use super::dialect::LineEnd;
-use crate::boundary::Whole;
 use crate::constants::BLOCK_PADDING;
+
+/// The whole records at the beginning of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Whole {
+    /// Where the last of them ends.
+    pub end: usize,
+    /// They must be walked.
+    pub is_messy: bool,
+}
 
 /// Whole records of one source, with readable padding on both sides.
 ///

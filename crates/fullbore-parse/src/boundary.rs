@@ -5,20 +5,12 @@
 //! the parity of the quotes before it, which can be counted at memory speed and in parallel. Where text
 //! is messy, that is, where parity and line feeds do not tell, records are walked instead.
 
+use crate::block::Whole;
 use crate::constants::PADDED_RECORDS_MAX;
 use crate::dialect::{Dialect, Family, LineEnd, Quotes};
 use crate::index::quotes::look_at_quotes;
 use crate::rows::FaultReason;
 use crate::walk::{Found, Walker};
-
-/// The whole records at the beginning of a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Whole {
-    /// Where the last of them ends.
-    pub end: usize,
-    /// They must be walked.
-    pub is_messy: bool,
-}
 
 /// Finds the whole records of a text that begins with one; `None` where none ends in it. Nothing follows
 /// a text that `is_whole`: all of it is records then, though there may be too many for one block.

@@ -1,6 +1,6 @@
 //! What a server is asked while a load is planned.
 
-use fullbore_load::destination::TargetColumn;
+use fullbore_load::TargetColumn;
 use fullbore_load::plan::columns::Shapes;
 use fullbore_load::target::{
     self, Choice, ExistingPartition, Making, Room, TableRequest, TargetTable, Wanted,

@@ -1,6 +1,6 @@
 //! What is loaded into: a table, how it is described and what is asked of it.
 
-use fullbore_load::destination::TargetColumn;
+use fullbore_load::TargetColumn;
 use fullbore_load::plan::Plan;
 use fullbore_load::target::TableRequest;
 use fullbore_read::error::Result;

@@ -14,7 +14,7 @@ use super::lineage;
 use super::look::Sources;
 use super::names::alike;
 use super::stored;
-use crate::destination::TargetColumn;
+use crate::TargetColumn;
 use crate::job::TableJob;
 use crate::plan::Format;
 

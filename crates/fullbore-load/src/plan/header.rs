@@ -19,7 +19,7 @@ use fullbore_read::sniff::outline::{Outline, text_of};
 use super::Format;
 use super::look::Sources;
 use super::names::{self, alike};
-use crate::destination::TargetColumn;
+use crate::TargetColumn;
 use crate::job::TableJob;
 
 /// Decides of text files what their first line is, with the target's columns where there is one already,

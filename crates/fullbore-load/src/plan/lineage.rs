@@ -15,9 +15,9 @@ use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_parse::{Lane, Parser};
 use fullbore_read::error::{Error, Result};
 
-use crate::destination::TargetColumn;
+use crate::TargetColumn;
 use crate::job::TableJob;
-use crate::plan::Format;
+use crate::plan::format::Format;
 use crate::plan::look::Sources;
 
 /// What a column says of a row.

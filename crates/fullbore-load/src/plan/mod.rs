@@ -7,6 +7,7 @@
 
 pub mod assemble;
 pub mod columns;
+mod format;
 pub mod header;
 pub mod infer;
 pub mod key_end;
@@ -27,15 +28,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fullbore_parse::Lane;
-use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::{ParseColumn, ParseShape};
 use fullbore_read::{FileRange, SourceFile};
 use fullbore_record::ceilings::{Ceilings, Used};
 use fullbore_record::terms::{Codec, Method, Publish, Verify};
 use serde::{Deserialize, Serialize};
 
-use crate::destination::TargetColumn;
+use crate::TargetColumn;
 use crate::job::{OtherWriters, PartSpec, PauseWhen, RejectLimit};
+pub use format::Format;
 pub use key_end::KeyEnd;
 
 /// What a run will do.
@@ -163,13 +164,6 @@ pub struct TablePlan {
     /// Columns whose types were inferred, with the types' names: what does not fit one of them may
     /// be a wrong guess rather than a wrong value.
     pub inferred: BTreeMap<String, String>,
-}
-
-/// How a table's sources are written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Format {
-    Delimited(Dialect),
-    Parquet,
 }
 
 /// A piece: the unit of commit.

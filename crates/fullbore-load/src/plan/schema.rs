@@ -8,7 +8,7 @@ use fullbore_parse::types::FieldType;
 use fullbore_read::error::{Error, Result};
 use fullbore_read::parquet;
 
-use crate::destination::TargetColumn;
+use crate::TargetColumn;
 use crate::job::TableJob;
 use crate::plan::infer::{
     InferredColumn, Sample, Spoilt, SpoiltBy, infer, infer_keys, null_options, type_option,

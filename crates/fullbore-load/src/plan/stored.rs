@@ -4,7 +4,7 @@ use arrow_schema::DataType;
 use fullbore_parse::types::FieldType;
 use fullbore_read::parquet::types::{can_be, field_type, is_list, is_object, item, words};
 
-use crate::destination::TargetColumn;
+use crate::TargetColumn;
 use crate::{Error, Result};
 
 /// Refuses a column of a file for a column of the target that can hold nothing of its kind.

@@ -2,9 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use super::FieldIndex;
 use super::masks::{self, Bytes, Instructions, Masks};
 use super::quotes::Scan;
+use super::separators::FieldIndex;
 use crate::block::Block;
 use crate::dialect::Dialect;
 

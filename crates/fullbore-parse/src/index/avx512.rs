@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use super::avx2::carryless_prefix;
 use super::masks::{self, Bytes, Instructions, Masks};
 use super::quotes::Scan;
-use super::{FieldIndex, SPECIAL};
+use super::separators::{FieldIndex, SPECIAL};
 use crate::block::Block;
 use crate::dialect::Dialect;
 

@@ -1,6 +1,6 @@
 //! The part of indexing that is the same for every level: from masks to separators.
 
-use super::{FieldIndex, SPECIAL};
+use super::separators::{FieldIndex, SPECIAL};
 use crate::block::Block;
 use crate::constants::BLOCK_PADDING;
 use crate::dialect::{Dialect, Family};

@@ -1,8 +1,8 @@
 //! The index in plain Rust, for processors without the instructions of the other levels.
 
-use super::FieldIndex;
 use super::masks::{self, Bytes, Instructions, Masks};
 use super::quotes::Scan;
+use super::separators::FieldIndex;
 use crate::block::Block;
 use crate::dialect::Dialect;
 

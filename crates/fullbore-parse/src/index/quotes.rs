@@ -3,7 +3,7 @@
 //! Where they all do, their parity alone says what is quoted, as it does under the lenient rule, and the
 //! two rules read the text alike. Where one does not, the text must be walked.
 
-use super::Level;
+use super::level::Level;
 use super::masks::{Bytes, Instructions, Masks};
 use crate::dialect::{Dialect, LineEnd};
 

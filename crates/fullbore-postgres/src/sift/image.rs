@@ -8,7 +8,8 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hasher};
 
 use arrow_array::RecordBatch;
-use fullbore_load::destination::{Encoder, TargetColumn};
+use fullbore_load::TargetColumn;
+use fullbore_load::destination::Encoder;
 use fullbore_parse::types::FieldType;
 use fullbore_read::error::{Error, Result};
 
