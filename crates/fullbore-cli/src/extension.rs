@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use clap::{Args, Subcommand};
-use fullbore_postgres::connection::{ConnectionOptions, Environment, Session};
+use fullbore_pgwire::{ConnectionOptions, Environment, Session};
 use fullbore_postgres::direct::check;
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
@@ -196,7 +196,7 @@ impl Drop for Folder {
 
 /// Says what a database lacks for direct loads by this role.
 fn check(url: &str) -> Result<Ended> {
-    let refused = |error: fullbore_postgres::connection::ConnectionError| Error::Destination {
+    let refused = |error: fullbore_pgwire::ConnectionError| Error::Destination {
         message: error.to_string(),
         hint: error.hint().map(str::to_owned),
         kind: DestinationFailure::Refused,

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use fullbore_postgres::connection::{ConnectionError, ConnectionOptions, Environment, Session};
+use fullbore_pgwire::{ConnectionError, ConnectionOptions, Environment, Session};
 use fullbore_postgres::orphans::{Found, UnknownRelation, find};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 

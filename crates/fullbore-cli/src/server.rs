@@ -4,7 +4,7 @@
 use std::os::unix::process::CommandExt;
 
 use clap::{Args, Subcommand};
-use fullbore_postgres::server::{Embedded, SUPERUSER, ServerError};
+use fullbore_server::{Embedded, SUPERUSER, ServerError};
 
 use crate::args::output::AnswerArgs;
 use crate::exit::Ended;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use fullbore_postgres::server::embedded::default_home;
 use fullbore_read::error::{Error, Result};
+use fullbore_server::embedded::default_home;
 
 /// The folder that holds a folder for each run.
 pub fn runs_dir() -> Result<PathBuf> {

@@ -1,7 +1,8 @@
 //! What the server's catalog says of a target.
 
-use crate::connection::session::path::OF_ROLE;
-use crate::connection::{ConnectionError, QualifiedName, Row, Session, quote_literal};
+use fullbore_pgwire::session::path::OF_ROLE;
+use fullbore_pgwire::{ConnectionError, QualifiedName, Row, Session, quote_literal};
+
 use crate::types::CatalogType;
 
 /// A table that rows are to be loaded into.

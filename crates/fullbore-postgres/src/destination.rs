@@ -11,13 +11,13 @@ use fullbore_load::destination::{
 };
 use fullbore_load::plan::Plan;
 use fullbore_parse::Lane;
+use fullbore_pgwire::{ConnectionOptions, Kept, Session, quote_identifier};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::observe::socket::SocketNow;
 use fullbore_record::observe::{Observed, Watch};
 use fullbore_record::{Event, Phase, Recorder};
 
 use crate::catalog::Relation;
-use crate::connection::{ConnectionOptions, Kept, Session, quote_identifier};
 use crate::direct::choice::Direct;
 use crate::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
 use crate::encode_direct::DirectEncoder;

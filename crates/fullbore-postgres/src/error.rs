@@ -1,8 +1,7 @@
 //! The server's errors as the data path's.
 
+use fullbore_pgwire::{ConnectionError, ServerMessage};
 use fullbore_read::error::{DestinationFailure, Error};
-
-use crate::connection::{ConnectionError, ServerMessage};
 
 /// An error while describing or planning: nothing was touched.
 pub fn refused(error: ConnectionError) -> Error {

@@ -1,14 +1,13 @@
 //! Fullbore's PostgreSQL destination.
 //!
-//! [`connection`] talks to servers, [`server`] finds and runs local ones; [`catalog`] reads what a
-//! target is, [`target`] describes it, `planning` answers while a load is planned, [`encode_copy`] writes rows in COPY's forms, [`writer`] sends pieces, [`judge`] lets
+//! [`catalog`] reads what a target is, [`target`] describes it, `planning` answers while a load is
+//! planned; [`encode_copy`] writes rows in COPY's forms, [`writer`] sends pieces, [`judge`] lets
 //! the server decide on odd rows, [`careful`] on all rows of a piece that was refused, [`publish`] shows
 //! what was loaded, [`sift`] takes out what keeps it from being shown, [`ledger`] knows which pieces are
 //! committed, [`verify`] compares what was loaded with what was read, [`orphans`] finds what crashes left.
 
 mod careful;
 pub mod catalog;
-pub mod connection;
 mod cursor;
 pub mod destination;
 mod digits;
@@ -28,7 +27,6 @@ mod reading;
 mod room;
 mod row_loop;
 mod schema;
-pub mod server;
 mod sift;
 mod small_decimals;
 mod strain;

@@ -1,6 +1,6 @@
 //! Whether a server is this machine's own, so that its processes can be looked at.
 
-use crate::connection::{ConnectionError, Session};
+use fullbore_pgwire::{ConnectionError, Session};
 
 /// The process of a session's backend; `None` where it is elsewhere, or can't be seen from here.
 pub fn backend_here(session: &mut Session) -> Result<Option<i32>, ConnectionError> {

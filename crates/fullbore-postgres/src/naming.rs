@@ -1,9 +1,8 @@
 //! Names of what a run makes in the database: all of it can be found by them.
 
 use fullbore_load::run_id::RunId;
+use fullbore_pgwire::{ConnectionError, QualifiedName};
 use sha2::{Digest, Sha256};
-
-use crate::connection::{ConnectionError, QualifiedName};
 
 /// PostgreSQL cuts names at 63 bytes.
 const NAME_BYTES_MAX: usize = 63;

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::connection::{ConnectionError, ConnectionOptions, Session};
+use fullbore_pgwire::{ConnectionError, ConnectionOptions, Session};
 
 /// Silence before the first probe, between probes, and probes that are not answered: the figures that
 /// the server is given for its end, too.
@@ -52,7 +52,7 @@ pub fn limit(options: &mut ConnectionOptions) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::Environment;
+    use fullbore_pgwire::Environment;
 
     fn limited(url: &str) -> ConnectionOptions {
         let mut options =

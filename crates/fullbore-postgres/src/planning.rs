@@ -5,12 +5,12 @@ use fullbore_load::plan::columns::Shapes;
 use fullbore_load::target::{
     self, Choice, ExistingPartition, Making, Room, TableRequest, TargetTable, Wanted,
 };
+use fullbore_pgwire::session::path::OF_ROLE;
+use fullbore_pgwire::{ConnectionError, QualifiedName};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::{Method, Publish};
 
 use crate::catalog;
-use crate::connection::session::path::OF_ROLE;
-use crate::connection::{ConnectionError, QualifiedName};
 use crate::destination::Postgres;
 use crate::direct::choice::choose;
 use crate::error::{refuse, refused};

@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
+use fullbore_pgwire::{ConnectionError, ConnectionOptions, Session, quote_literal};
 use fullbore_read::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::connection::{ConnectionError, ConnectionOptions, Session, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse};
 use crate::ledger::runs::LedgerRun;

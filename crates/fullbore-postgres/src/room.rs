@@ -1,9 +1,9 @@
 //! What a server has for a load before it begins: whether it takes writes, and how many connections are left.
 
 use fullbore_load::target::Room;
+use fullbore_pgwire::Row;
 use fullbore_read::error::Result;
 
-use crate::connection::Row;
 use crate::destination::Postgres;
 use crate::error::{refuse, refused};
 

@@ -5,8 +5,9 @@
 //! can't be wrong: types, triggers and constraints of every kind judge for themselves. It needs no
 //! round trip per row.
 
-use crate::connection::session::path::OF_ROLE;
-use crate::connection::{ConnectionError, Session, quote_literal};
+use fullbore_pgwire::session::path::OF_ROLE;
+use fullbore_pgwire::{ConnectionError, Session, quote_literal};
+
 use crate::error::CORRUPTION;
 use crate::publish::partitions::RANGE_CHECK;
 

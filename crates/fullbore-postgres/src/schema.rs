@@ -1,8 +1,8 @@
 //! The statement that makes a table: from inferred columns, or from a schema file.
 
 use fullbore_load::target::NewColumn;
+use fullbore_pgwire::{ConnectionError, QualifiedName, quote_identifier};
 
-use crate::connection::{ConnectionError, QualifiedName, quote_identifier};
 use crate::types::own_with_schema;
 
 /// `CREATE TABLE` for these columns.

@@ -11,13 +11,13 @@ use std::time::Instant;
 use fullbore_load::destination::Strain;
 use fullbore_load::job::PauseWhen;
 use fullbore_load::plan::Plan;
+use fullbore_pgwire::{Row, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
+use fullbore_server::tuning::free_bytes;
 
-use crate::connection::{Row, Session};
 use crate::destination::Postgres;
 use crate::error::{failed_while, refuse};
 use crate::ledger::locks;
-use crate::server::tuning::free_bytes;
 
 /// Places of the log that are remembered, a second apart at first. When they are so many every other
 /// one goes, so that the first one stays: a lag may be of any length.

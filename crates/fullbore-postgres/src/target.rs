@@ -3,11 +3,11 @@
 use fullbore_load::TargetColumn;
 use fullbore_load::plan::Plan;
 use fullbore_load::target::TableRequest;
+use fullbore_pgwire::{QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::Result;
 use fullbore_record::terms::{Method, Publish};
 
 use crate::catalog::{self, Column, Relation};
-use crate::connection::{QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
 use crate::direct::choice::Direct;
 use crate::direct::probe::{self, Probe};

@@ -12,7 +12,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use fullbore_postgres::server::{Access, Cluster, InitOptions, Installation, RunAs, StopMode};
+use fullbore_server::{Access, Cluster, InitOptions, Installation, RunAs, StopMode};
 
 use crate::reaper::Reaper;
 use crate::servers::{Missing, TestServer};

@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-use fullbore_postgres::server::{Installation, RunAs};
+use fullbore_server::{Installation, RunAs};
 
 /// `$1` is the cluster's folder, `$2` is pg_ctl. A pid file may outlive its server, so /proc is
 /// asked whether the process lives in our data folder before it is stopped.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
-use fullbore_postgres::server::Cluster;
+use fullbore_server::Cluster;
 
 use crate::cluster::{SETTINGS, TestCluster, make_folder};
 use crate::reaper::Reaper;

@@ -4,8 +4,8 @@ use std::env;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use fullbore_postgres::server::Installation;
-use fullbore_postgres::server::installation::{BIN_DIR_VARIABLE, wheel_bin_dir};
+use fullbore_server::Installation;
+use fullbore_server::installation::{BIN_DIR_VARIABLE, wheel_bin_dir};
 
 use crate::copies;
 

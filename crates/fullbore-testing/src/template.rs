@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-use fullbore_postgres::server::{Cluster, InitOptions};
+use fullbore_server::{Cluster, InitOptions};
 
 use crate::copies::make_once;
 use crate::servers::{TestServer, checkout};

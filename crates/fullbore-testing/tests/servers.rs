@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use fullbore_postgres::server::{Embedded, ServerError, StopMode};
+use fullbore_server::{Embedded, ServerError, StopMode};
 use fullbore_testing::{TestCluster, TestServer, shared_or_skip, skip, start_or_skip};
 
 fn starts_and_goes(server: TestServer, major: &str) {

@@ -6,11 +6,11 @@ use fullbore_load::job::{IfLoaded, Job};
 use fullbore_load::plan::Plan;
 use fullbore_load::sinks::{Null, ParquetFiles};
 use fullbore_parse::Lane;
-use fullbore_postgres::connection::{ConnectionOptions, Environment};
+use fullbore_pgwire::{ConnectionOptions, Environment};
 use fullbore_postgres::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
-use fullbore_postgres::server::Embedded;
 use fullbore_postgres::{Postgres, Settings};
 use fullbore_read::error::{DestinationFailure, Error, Result};
+use fullbore_server::Embedded;
 
 use crate::words::complain;
 

@@ -7,7 +7,7 @@ use fullbore_load::constants::{LOCK_TIMEOUT_DEFAULT_MS, RETRY_FOR_DEFAULT_S};
 use fullbore_load::job::{IfLoaded, Job};
 use fullbore_load::plan::recorded::RecordedFile;
 use fullbore_load::plan::{Continuity, TablePlan};
-use fullbore_postgres::connection::quote_identifier;
+use fullbore_pgwire::quote_identifier;
 use fullbore_postgres::ledger::SCHEMA_DEFAULT;
 use fullbore_postgres::ledger::runs::{LedgerRun, State, Which};
 use fullbore_postgres::ledger::schema::Availability;

@@ -1,8 +1,8 @@
 //! `fullbore runs abort` takes back a run that stopped, `fullbore runs undo` one that has finished.
 
 use fullbore_load::job::Job;
+use fullbore_pgwire::quote_identifier;
 use fullbore_postgres::Postgres;
-use fullbore_postgres::connection::quote_identifier;
 use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, Which};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Publish;

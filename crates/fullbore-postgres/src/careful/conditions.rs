@@ -1,8 +1,8 @@
 //! What a table asks of each row by itself, as conditions that one statement can ask of many rows.
 
 use fullbore_load::destination::Refusal;
+use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 
-use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use crate::publish::partitions::RANGE_CHECK;
 
 /// Partitions up to which a row's place among them is asked in one statement; beyond, the server's own

@@ -12,11 +12,11 @@ mod conditions;
 
 use fullbore_load::destination::{Refusal, TextRows};
 use fullbore_load::plan::TablePlan;
+use fullbore_pgwire::session::path::OF_ROLE;
+use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use crate::catalog;
-use crate::connection::session::path::OF_ROLE;
-use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use crate::error::{failed, is_corruption};
 use crate::judge::{self, JudgeTarget};
 use crate::publish::partitions::RANGE_CHECK;
@@ -160,7 +160,7 @@ impl Careful {
         };
         session.execute("RELEASE SAVEPOINT fullbore_asked")?;
         let number = |text: Option<&str>| text.and_then(|text| text.parse().ok());
-        let refusal = |row: &crate::connection::Row| {
+        let refusal = |row: &fullbore_pgwire::Row| {
             let condition = number(row.get("broken"))? as usize;
             Some(self.conditions.refusal(condition, number(row.get("place"))?, &self.shown))
         };
@@ -220,7 +220,7 @@ impl Careful {
 }
 
 /// Whether an error may be one row's, and is not about the ranges of partitions.
-pub fn is_its_own_fault(error: &crate::connection::ServerMessage) -> bool {
+pub fn is_its_own_fault(error: &fullbore_pgwire::ServerMessage) -> bool {
     let class = error.code.get(..2).unwrap_or_default();
     !error.is_fatal()
         && !is_corruption(&error.code)
@@ -269,7 +269,7 @@ fn ask(session: &mut Session, table: &QualifiedName) -> Result<Known, Connection
                          WHERE conrelid = {oid} AND confrelid = {oid} AND contype = 'f') AS itself"
     ))?;
     let is = |name: &str| rows.first().and_then(|row| row.get(name)) == Some("t");
-    let names = |wanted: &dyn Fn(&crate::connection::Row) -> bool| -> Vec<String> {
+    let names = |wanted: &dyn Fn(&fullbore_pgwire::Row) -> bool| -> Vec<String> {
         let found = columns.iter().filter(|row| wanted(row));
         found.filter_map(|row| row.get("attname").map(str::to_owned)).collect()
     };

@@ -1,7 +1,8 @@
 //! What a server lacks for direct loads.
 
+use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier};
+
 use super::probe;
-use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier};
 use crate::ledger::trust;
 
 /// Something that is missing, and what to do about it.

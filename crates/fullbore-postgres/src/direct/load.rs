@@ -3,12 +3,12 @@
 use fullbore_load::destination::{Refusal, TextRows};
 use fullbore_load::job::DirectIo;
 use fullbore_load::plan::KeyBounds;
+use fullbore_pgwire::{ConnectionError, QualifiedName, ServerMessage, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::Codec;
 
 use super::choice::Direct;
 use super::probe::descriptor;
-use crate::connection::{ConnectionError, QualifiedName, ServerMessage, Session, quote_literal};
 use crate::encode_direct::{Kind, header};
 use crate::error::failed;
 use crate::judge::{

@@ -3,14 +3,14 @@
 //! What is loaded directly is a table that is not there yet: a partition-to-be, or the one that
 //! will replace the target. One just like it is made, described, and taken back.
 
+use fullbore_pgwire::session::path::OF_ROLE;
+use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_literal};
 use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 
 use super::check::{self, Missing};
 use super::{Descriptor, PROTOCOL};
 use crate::catalog;
-use crate::connection::session::path::OF_ROLE;
-use crate::connection::{ConnectionError, QualifiedName, Session, quote_literal};
 use crate::encode_direct::MAXALIGN;
 use crate::error::{failed, refused};
 use crate::naming;

@@ -1,9 +1,9 @@
 //! Lines judged by a loop on the server: for servers that don't skip bad ones, where many fail.
 
 use fullbore_load::destination::Refusal;
+use fullbore_pgwire::{ConnectionError, Session, quote_literal};
 
 use super::JudgeTarget;
-use crate::connection::{ConnectionError, Session, quote_literal};
 use crate::row_loop::RowLoop;
 use crate::types;
 

@@ -13,8 +13,8 @@ mod skipping;
 
 use fullbore_load::destination::{Refusal, TextRows};
 use fullbore_load::plan::TablePlan;
+use fullbore_pgwire::{ConnectionError, ServerMessage, Session};
 
-use crate::connection::{ConnectionError, ServerMessage, Session};
 use one_by_one::one_by_one;
 use skipping::skipping;
 

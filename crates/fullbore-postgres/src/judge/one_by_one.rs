@@ -2,10 +2,10 @@
 //! after it.
 
 use fullbore_load::destination::{Refusal, TextRows};
+use fullbore_pgwire::{ConnectionError, Session};
 
 use super::in_a_loop::in_a_loop;
 use super::{JudgeTarget, column_of, copy_context, first_number};
-use crate::connection::{ConnectionError, Session};
 use crate::error::is_corruption;
 use crate::row_loop::OF_VALUES;
 

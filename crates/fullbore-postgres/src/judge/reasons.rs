@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use fullbore_load::destination::{Refusal, TextRows};
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::text::{Decoded, decode};
+use fullbore_pgwire::{ConnectionError, Session, quote_literal};
 
 use super::JudgeTarget;
-use crate::connection::{ConnectionError, Session, quote_literal};
 
 /// Refusals that are explained by one statement.
 const REFUSALS_PER_QUERY: usize = 1000;

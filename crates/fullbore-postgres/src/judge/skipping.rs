@@ -2,10 +2,10 @@
 //! notices, and the reason is asked for afterwards.
 
 use fullbore_load::destination::{Refusal, TextRows};
+use fullbore_pgwire::{ConnectionError, ServerMessage, Session};
 
 use super::reasons::explain;
 use super::{JudgeTarget, first_named, first_number, miscounted};
-use crate::connection::{ConnectionError, ServerMessage, Session};
 use crate::verify;
 
 /// Sends the rows; how many were taken, and those that were refused.

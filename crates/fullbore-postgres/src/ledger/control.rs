@@ -3,6 +3,7 @@
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
+use fullbore_pgwire::{Session, TransactionStatus};
 use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 
@@ -11,7 +12,6 @@ use super::runs::{self, LedgerRun, Which};
 use super::schema::{self, Availability};
 use super::{Ledger, locks};
 use crate::catalog;
-use crate::connection::{Session, TransactionStatus};
 use crate::destination::Postgres;
 use crate::error::{failed, refused};
 use crate::publish::exclusion;

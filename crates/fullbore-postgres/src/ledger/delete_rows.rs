@@ -7,13 +7,13 @@
 //! nothing is deleted. Numbers in rows have 32 bits: where the server has counted past that, an old row
 //! may bear one by chance, so only rows in blocks that were not there before are taken then.
 
+use fullbore_pgwire::{Session, quote_literal};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Publish;
 
 use super::pieces::transactions;
 use super::read::numbers;
 use super::runs::{LedgerRun, LedgerTable};
-use crate::connection::{Session, quote_literal};
 use crate::error::{failed, failed_while, refuse};
 use crate::verify::counted::extents;
 use crate::verify::store;

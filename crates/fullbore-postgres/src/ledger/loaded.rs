@@ -2,6 +2,7 @@
 
 use fullbore_load::plan::recorded::RecordedFile;
 use fullbore_load::run_id::RunId;
+use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 
@@ -9,7 +10,6 @@ use super::read::{Role, Told, rows};
 use super::roles::current;
 use super::runs::{self, LedgerTable};
 use crate::catalog;
-use crate::connection::{QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::error::{failed, refused};
 

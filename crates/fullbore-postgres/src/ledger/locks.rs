@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
+use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_read::error::{Error, Result};
 use sha2::{Digest, Sha256};
 
 use super::read::{LedgerRow, rows};
-use crate::connection::{ConnectionError, Session};
 use crate::error::{failed, failed_while, refuse};
 
 /// How long the end of a run that was killed just now is waited for.

@@ -7,12 +7,12 @@
 
 use fullbore_load::plan::Plan;
 use fullbore_load::plan::recorded::RecordedFile;
+use fullbore_pgwire::Session;
 use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 
 use super::Ledger;
 use super::runs::{self, State, Which};
-use crate::connection::Session;
 use crate::destination::Postgres;
 use crate::error::refuse;
 

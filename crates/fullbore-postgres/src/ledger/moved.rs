@@ -2,11 +2,11 @@
 //! where it is kept by now, by the first load that may: all of it in one transaction, grants included. Until
 //! then it is used where it is; one that can't be trusted is left alone.
 
+use fullbore_pgwire::{ConnectionError, Session, quote_literal};
 use fullbore_read::error::Result;
 
 use super::read::rows;
 use super::{SCHEMA_DEFAULT, SCHEMA_OLD, locks, schema, trust};
-use crate::connection::{ConnectionError, Session, quote_literal};
 use crate::destination::Postgres;
 use crate::error::failed;
 

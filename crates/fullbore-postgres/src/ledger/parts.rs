@@ -10,13 +10,13 @@ use fullbore_load::destination::Committed;
 use fullbore_load::job::PartSpec;
 use fullbore_load::plan::Part;
 use fullbore_load::run_id::RunId;
+use fullbore_pgwire::{Session, quote_literal};
 use fullbore_read::error::Result;
 use sha2::{Digest, Sha256};
 
 use super::read::{LedgerRow, Role, Told, rows};
 use super::state::State;
 use super::{Ledger, locks, roles, runs};
-use crate::connection::{Session, quote_literal};
 use crate::error::{failed, failed_while, refuse};
 use crate::publish::hidden;
 use crate::target::Target;

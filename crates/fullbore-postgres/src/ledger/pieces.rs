@@ -1,11 +1,11 @@
 //! A piece's row: inserted first in its transaction, completed last.
 
 use fullbore_load::destination::{Committed, Portion};
+use fullbore_pgwire::{Session, quote_literal};
 use fullbore_read::error::{Error, Result};
 
 use super::Ledger;
 use super::read::{LedgerRow, numbers, rows};
-use crate::connection::{Session, quote_literal};
 use crate::error::{failed, failed_while};
 use crate::publish::unchanged::Planned;
 

@@ -11,12 +11,12 @@
 use std::str::FromStr;
 
 use fullbore_load::run_id::RunId;
+use fullbore_pgwire::{ConnectionError, QualifiedName, Row, Session, quote_identifier};
 use fullbore_read::error::{Error, Result};
 use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
 
 use super::state::State;
-use crate::connection::{ConnectionError, QualifiedName, Row, Session, quote_identifier};
 use crate::error::{failed, refuse};
 
 /// A row of a table of the ledger.
@@ -46,7 +46,7 @@ pub fn numbers<const N: usize>(
 impl LedgerRow {
     #[cfg(test)]
     pub fn of_test(columns: &[(&str, Option<&str>)]) -> Self {
-        Self(Row::of_test(columns))
+        Self(Row::of_values(columns))
     }
 
     fn text(&self, name: &str) -> Result<&str> {

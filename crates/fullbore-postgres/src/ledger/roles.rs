@@ -2,11 +2,11 @@
 //! another role does so with that role's rights, so that nothing can be dropped which was not that role's
 //! to drop.
 
+use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_read::error::{Error, Result};
 
 use super::read::{Role, rows};
 use super::runs::LedgerRun;
-use crate::connection::{ConnectionError, Session};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 

@@ -1,12 +1,12 @@
 //! The ledger's tables: whether this role may use or make them, and how they are made.
 
+use fullbore_pgwire::{ConnectionError, Session, quote_literal};
 use fullbore_read::error::Result;
 
 use super::read::{LedgerRow, rows};
 use super::runs::is_there;
 use super::trust::Trusted;
 use super::{locks, parts, trust};
-use crate::connection::{ConnectionError, Session, quote_literal};
 use crate::error::failed;
 use crate::publish::hidden;
 use crate::verify::store;

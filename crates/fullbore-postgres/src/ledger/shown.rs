@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use fullbore_pgwire::{QualifiedName, Session, quote_literal};
 use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,6 @@ use super::read::numbers;
 use super::roles::acting_as;
 use super::runs::{self, LedgerRun, LedgerTable, Which};
 use crate::catalog::{self, Relation};
-use crate::connection::{QualifiedName, Session, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
 

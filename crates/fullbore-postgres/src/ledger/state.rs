@@ -3,6 +3,7 @@
 use fullbore_load::plan::PlannedPiece;
 use fullbore_load::plan::recorded::{Recorded, RecordedTable};
 use fullbore_load::run_id::RunId;
+use fullbore_pgwire::QualifiedName;
 use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use super::read::{LedgerRow, Role, Told, table_name};
 use super::shown::Shown;
 use crate::catalog::Relation;
-use crate::connection::QualifiedName;
 use crate::error::{failed, refuse};
 use crate::naming::kept;
 use crate::publish::replace::Baseline;

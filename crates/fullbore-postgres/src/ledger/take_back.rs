@@ -1,6 +1,7 @@
 //! Takes back a run that stopped, with nothing but what the ledger knows of it.
 
 use fullbore_load::run_id::RunId;
+use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 
@@ -9,7 +10,6 @@ use super::roles::acting_as;
 use super::runs::{self, LedgerRun, State};
 use super::{locks, parts, pieces};
 use crate::catalog;
-use crate::connection::{QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse};
 use crate::naming::{is_derived, maker};

@@ -5,10 +5,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use fullbore_pgwire::{ConnectionError, Session, quote_literal};
 use fullbore_read::error::Result;
 
 use super::read::rows;
-use crate::connection::{ConnectionError, Session, quote_literal};
 use crate::error::{failed, refuse};
 
 /// What is wrong with a ledger, and what to do about it.

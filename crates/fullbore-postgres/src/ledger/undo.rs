@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use fullbore_load::plan::KeyBounds;
+use fullbore_pgwire::{QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Publish;
 
@@ -13,7 +14,6 @@ use super::read::{LedgerRow, numbers, rows};
 use super::roles::acting_as;
 use super::runs::{LedgerRun, LedgerTable, State};
 use crate::catalog::{self, Relation};
-use crate::connection::{QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::naming::derived;

@@ -4,13 +4,13 @@
 use fullbore_load::job::PartSpec;
 use fullbore_load::plan::Part;
 use fullbore_load::run_id::RunId;
+use fullbore_pgwire::Session;
 use fullbore_read::error::Result;
 
 use super::parts::KnownPart;
 use super::roles::acting_as;
 use super::runs::{self, LedgerRun};
 use super::{TakenBack, locks, parts, take_back};
-use crate::connection::Session;
 use crate::destination::Postgres;
 
 impl Postgres {

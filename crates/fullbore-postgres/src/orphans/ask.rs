@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use fullbore_pgwire::{Row, Session, quote_identifier, quote_literal};
 use fullbore_read::error::Result;
 
 use super::names::RelationFile;
-use crate::connection::{Row, Session, quote_identifier, quote_literal};
 use crate::error::{refuse, refused};
 
 /// Files asked for in one statement.

@@ -14,10 +14,10 @@ mod names;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use fullbore_pgwire::Session;
 use fullbore_read::error::Result;
 use serde::Serialize;
 
-use crate::connection::Session;
 use ask::Running;
 use names::RelationFile;
 

@@ -2,6 +2,7 @@
 //! rows are shown.
 
 use fullbore_load::plan::Plan;
+use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::Result;
 use fullbore_record::Event;
 use fullbore_record::terms::Publish;
@@ -9,7 +10,6 @@ use fullbore_record::terms::Publish;
 use super::indexes::Job;
 use super::partitions;
 use crate::catalog;
-use crate::connection::{QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::error::failed;
 use crate::target::Target;

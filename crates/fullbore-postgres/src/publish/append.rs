@@ -3,12 +3,12 @@
 //! Plain `append` has nothing to publish: its pieces are visible as they are committed.
 
 use fullbore_load::plan::Plan;
+use fullbore_pgwire::session::path::OF_ROLE;
+use fullbore_pgwire::{QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::Result;
 
 use super::{hidden, ours};
 use crate::catalog::Column;
-use crate::connection::session::path::OF_ROLE;
-use crate::connection::{QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
 use crate::publish::locking::LockWait;

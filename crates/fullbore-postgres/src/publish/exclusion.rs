@@ -10,10 +10,10 @@
 
 use std::time::Duration;
 
+use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Publish;
 
-use crate::connection::{QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse};
 use crate::ledger::locks::{self, Holder, LOCK_NOT_AVAILABLE};

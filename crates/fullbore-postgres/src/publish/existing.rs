@@ -7,11 +7,11 @@
 //! is refused by name before a row moves.
 
 use fullbore_load::plan::{KeyBounds, KeyEnd, PlannedPiece};
+use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::partitions::end_sql;
 use crate::catalog::{self, Relation};
-use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use crate::error::{failed, failed_while, refuse, refused};
 use crate::target::Target;
 
@@ -257,7 +257,7 @@ pub fn index_names(
           WHERE i.indrelid = {}::regclass ORDER BY 1",
         quote_literal(&partition.to_string())?
     ))?;
-    let text = |row: &crate::connection::Row, name| row.get(name).unwrap_or_default().to_owned();
+    let text = |row: &fullbore_pgwire::Row, name| row.get(name).unwrap_or_default().to_owned();
     Ok(rows.iter().map(|row| (text(row, "parent"), text(row, "name"))).collect())
 }
 

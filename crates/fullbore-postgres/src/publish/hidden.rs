@@ -2,7 +2,7 @@
 //! ... GRANT SELECT`) would let roles read them that may not read the target. What they give of a new table is
 //! taken back in the transaction that makes it, before it has a row.
 
-use crate::connection::{ConnectionError, Session, quote_literal};
+use fullbore_pgwire::{ConnectionError, Session, quote_literal};
 
 /// One grant that a table has, as GRANT and REVOKE write it.
 const GRANTEE: &str =

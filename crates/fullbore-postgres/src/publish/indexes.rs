@@ -3,11 +3,11 @@
 use std::sync::Mutex;
 
 use fullbore_load::plan::Plan;
+use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::Result;
 use fullbore_record::Event;
 
 use crate::catalog::IndexDefinition;
-use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
 use crate::publish::locking::{Frame, LockWait, insist};

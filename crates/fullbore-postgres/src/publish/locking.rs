@@ -14,11 +14,11 @@ use fullbore_load::constants::{
     LOCK_TIMEOUT_DEFAULT_MS, RETRY_FOR_DEFAULT_S, RETRY_PAUSE_FIRST_MS, RETRY_PAUSE_MAX_MS,
 };
 use fullbore_load::plan::Plan;
+use fullbore_pgwire::session::path;
+use fullbore_pgwire::{ConnectionError, Row, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::{Event, Recorder};
 
-use crate::connection::session::path;
-use crate::connection::{ConnectionError, Row, Session};
 use crate::destination::{Attended, Postgres};
 use crate::error::failed;
 

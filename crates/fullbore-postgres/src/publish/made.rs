@@ -5,11 +5,11 @@
 //! CREATE, so that there is no moment at which a table is there that nobody knows to be the run's.
 
 use fullbore_load::plan::Plan;
+use fullbore_pgwire::session::path::OF_ROLE;
+use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_literal};
 use fullbore_read::error::{Error, Result};
 
 use crate::catalog;
-use crate::connection::session::path::OF_ROLE;
-use crate::connection::{ConnectionError, QualifiedName, Session, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::ledger::runs;

@@ -21,13 +21,13 @@ use std::time::Instant;
 
 use fullbore_load::destination::{Committed, Standing};
 use fullbore_load::plan::Plan;
+use fullbore_pgwire::session::path;
+use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::Phase;
 use fullbore_record::terms::{Publish, Verify};
 
 use crate::catalog::{self, Relation};
-use crate::connection::session::path;
-use crate::connection::{QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse, refused};
 use crate::ledger::runs::{self, State};

@@ -5,12 +5,12 @@
 //! it holds the piece to its range, and lets ATTACH skip its scan.
 
 use fullbore_load::plan::{KeyBounds, KeyEnd, Plan, PlannedPiece};
+use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::indexes::{self, Job};
 use super::{existing, hidden, ours, ranges};
 use crate::catalog::{self, IndexDefinition, Relation};
-use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::target::Target;

@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use fullbore_load::destination::Committed;
 use fullbore_load::plan::{Part, Plan};
+use fullbore_pgwire::{Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::Phase;
 use fullbore_record::terms::Publish;
 
 use super::locking::{Frame, LockWait, insist};
 use super::{BEGIN, append, commit, indexes, ours, partitions, ranges, replace};
-use crate::connection::{Session, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::ledger::parts::{self, KnownPart};

@@ -1,9 +1,9 @@
 //! What of a parent its loaded partitions would pass by: they are filled before they are attached.
 
+use fullbore_pgwire::Session;
 use fullbore_read::error::Result;
 
 use crate::catalog::{PUBLISHES_SCHEMAS, Relation};
-use crate::connection::Session;
 use crate::error::{refuse, refused};
 
 const SECURITY: &str = "

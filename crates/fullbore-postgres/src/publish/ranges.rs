@@ -1,12 +1,12 @@
 //! The planned ranges of partitions, tried before a row moves.
 
 use fullbore_load::plan::{KeyBounds, Plan, PlannedPiece};
+use fullbore_pgwire::Session;
 use fullbore_read::error::Result;
 
 use super::existing;
 use super::locking::{Frame, LockWait, insist};
 use super::partitions::{bounds, end_sql};
-use crate::connection::Session;
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
 use crate::naming::derived;

@@ -8,10 +8,10 @@
 //! name stands for the planned table then, the rows are in the planned table. Unlike LOCK TABLE this
 //! needs no privilege beyond that of the COPY, and holds for foreign tables too.
 
+use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use crate::catalog::{self, Relation, SIGNATURE};
-use crate::connection::{ConnectionError, QualifiedName, Session, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse};
 

@@ -11,10 +11,10 @@ use arrow_array::RecordBatch;
 use fullbore_load::TargetColumn;
 use fullbore_load::destination::Encoder;
 use fullbore_parse::types::FieldType;
+use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_read::error::{Error, Result};
 
 use super::{REMOVED, Sifted};
-use crate::connection::{ConnectionError, Session};
 use crate::encode_copy::{BINARY_HEADER, BinaryEncoder, SentColumn};
 use crate::error::failed;
 

@@ -1,10 +1,10 @@
 //! Rows that share a unique key, with one another or with rows that were there before; or that exclude
 //! each other, which is the same with other operators.
 
+use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::Result;
 
 use super::{REMOVED, SHARED_KEY, Sifted};
-use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use crate::error::failed;
 use crate::naming::derived;
 

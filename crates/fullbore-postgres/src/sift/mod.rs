@@ -26,10 +26,10 @@ use fullbore_load::destination::{Committed, Refusal, Retrace, TextRows};
 use fullbore_load::plan::lineage::Says;
 use fullbore_load::plan::{Plan, TablePlan};
 use fullbore_load::sums::Sums;
+use fullbore_pgwire::{QualifiedName, Row, Session, quote_identifier};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::Publish;
 
-use crate::connection::{QualifiedName, Row, Session, quote_identifier};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
 use crate::judge::{self, JudgeTarget};

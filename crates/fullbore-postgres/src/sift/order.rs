@@ -1,12 +1,12 @@
 //! Of rows that share a key, the first in the order of the files stays.
 
 use fullbore_load::destination::Refusal;
+use fullbore_pgwire::session::path::OF_ROLE;
+use fullbore_pgwire::{ConnectionError, Session, quote_identifier};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::keys::UniqueKey;
 use super::{MATCHED, Reason, SHARED_KEY, Sifted, refusal};
-use crate::connection::session::path::OF_ROLE;
-use crate::connection::{ConnectionError, Session, quote_identifier};
 use crate::error::failed;
 use crate::verify::sifted::SiftedSums;
 

@@ -1,10 +1,10 @@
 //! Rows that refer to rows which aren't there.
 
+use fullbore_pgwire::{ConnectionError, Row, Session, quote_literal};
 use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 
 use super::{REMOVED, Reason, Sifted};
-use crate::connection::{ConnectionError, Row, Session, quote_literal};
 use crate::error::failed;
 
 /// A foreign key of the target.
@@ -191,7 +191,7 @@ pub fn take_out(
 #[cfg(test)]
 mod tests {
     use super::unquoted;
-    use crate::connection::quote_identifier;
+    use fullbore_pgwire::quote_identifier;
 
     #[test]
     fn names_lose_their_quotes() {

@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 
+use fullbore_pgwire::session::path::OF_ROLE;
+use fullbore_pgwire::{ConnectionError, Session, quote_literal};
 use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 
 use super::{REMOVED, Reason, Sifted, Waiting};
 use crate::careful;
-use crate::connection::session::path::OF_ROLE;
-use crate::connection::{ConnectionError, Session, quote_literal};
 use crate::error::failed;
 use crate::row_loop::{RefusedRow, RowLoop};
 

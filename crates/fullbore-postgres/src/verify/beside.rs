@@ -4,11 +4,11 @@
 use fullbore_load::destination::{Refusal, TextRows};
 use fullbore_load::plan::Plan;
 use fullbore_load::sums::Sums;
+use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::Formula;
 use super::sql::Detail;
-use crate::connection::{ConnectionError, Session};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
 use crate::judge::{self, JudgeTarget};

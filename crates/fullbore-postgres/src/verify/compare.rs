@@ -1,13 +1,13 @@
 //! What differs, and where: the sums that were made of the files against those of the table.
 
 use fullbore_load::sums::Sums;
+use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_read::error::Result;
 use serde::Serialize;
 
 use super::extent::{self, Measure};
 use super::parts::{self, Asked, Found, Part};
 use super::sql::Detail;
-use crate::connection::{ConnectionError, Session};
 use crate::destination::Postgres;
 use crate::error::failed;
 

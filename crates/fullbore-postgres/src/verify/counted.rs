@@ -14,13 +14,13 @@ use std::sync::Mutex;
 
 use fullbore_load::destination::Committed;
 use fullbore_load::plan::Plan;
+use fullbore_pgwire::{ConnectionError, QualifiedName, Row, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::{Publish, Verify};
 use serde::{Deserialize, Serialize};
 
 use super::staged::may_change_rows;
 use super::statistics;
-use crate::connection::{ConnectionError, QualifiedName, Row, Session, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::ledger::read::numbers;

@@ -1,9 +1,9 @@
 //! The server's count of rows against ours. A table may keep rows out that are copied into it, without
 //! a word: then the server counts fewer than were sent, and nothing is wrong.
 
+use fullbore_pgwire::{ConnectionError, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
-use crate::connection::{ConnectionError, Session, quote_literal};
 use crate::error::failed;
 
 /// A trigger that is called for each row before it is inserted, may return nothing; so may the server

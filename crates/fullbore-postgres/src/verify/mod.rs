@@ -40,11 +40,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fullbore_load::destination::{Proven, Summer};
 use fullbore_load::plan::Plan;
 use fullbore_load::sums::Sums;
+use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::Result;
 use fullbore_record::terms::Verify;
 use serde::{Deserialize, Serialize};
 
-use crate::connection::{QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse};
 pub use anew::Anew;

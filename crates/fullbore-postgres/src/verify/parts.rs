@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use fullbore_load::sums::Sums;
+use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::Result;
 
 use super::sql::{Detail, Formula, summed_columns};
 use super::{HashKind, PieceProof};
 use crate::catalog;
-use crate::connection::{QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::ledger::locks;

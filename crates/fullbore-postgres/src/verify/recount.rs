@@ -11,11 +11,11 @@ use fullbore_load::destination::{
 };
 use fullbore_load::plan::{Plan, PlannedPiece};
 use fullbore_parse::Lane;
+use fullbore_pgwire::Session;
 use fullbore_read::error::Result;
 use fullbore_record::Phase;
 
 use super::{Beside, PieceProof, sent_columns};
-use crate::connection::Session;
 use crate::destination::Postgres;
 use crate::encode_copy::TextEncoder;
 use crate::error::failed;

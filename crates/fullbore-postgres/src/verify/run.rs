@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use fullbore_pgwire::{QualifiedName, quote_literal};
 use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 use serde::Serialize;
@@ -12,7 +13,6 @@ use super::compare::{Finding, compare};
 use super::parts::{Part, Rows};
 use super::sifted::is_sifted;
 use super::{PieceProof, store};
-use crate::connection::{QualifiedName, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse};
 use crate::ledger::read::{LedgerRow, rows};

@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 
 use fullbore_load::plan::Plan;
 use fullbore_load::sums::Sums;
+use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::Result;
 use fullbore_record::terms::Verify;
 
 use super::sql::Detail;
 use super::{Formula, PieceProof, store};
-use crate::connection::{QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
 
@@ -73,7 +73,7 @@ impl SiftedSums {
             .map_err(|error| failed_while(error, "summing the rows that are sifted"))?;
         let read = |(heap, sums): (String, Sums)| {
             let heap = heap.parse().map_err(|_| {
-                failed(crate::connection::ConnectionError::protocol(
+                failed(fullbore_pgwire::ConnectionError::protocol(
                     "a sifted row does not tell where it was",
                 ))
             })?;

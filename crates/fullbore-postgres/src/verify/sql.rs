@@ -5,6 +5,7 @@
 
 use fullbore_load::sums::{ColumnSums, Sums};
 use fullbore_parse::types::FieldType;
+use fullbore_pgwire::{ConnectionError, Row, Session, quote_identifier, quote_literal};
 use fullbore_read::error::Result;
 
 use super::column::{NULL_HASH, SummedColumn, unit};
@@ -12,7 +13,6 @@ use super::extent::{self, Measure};
 use super::hash::HashKind;
 use super::summer::{MARK_MASK, weight};
 use crate::catalog::Relation;
-use crate::connection::{ConnectionError, Row, Session, quote_identifier, quote_literal};
 use crate::error::{failed, refuse};
 
 /// What sums are made modulo.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use fullbore_load::destination::Committed;
 use fullbore_load::plan::Plan;
+use fullbore_pgwire::{ConnectionError, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::{Publish, Verify};
 
@@ -15,7 +16,6 @@ use super::compare::{Finding, compare, compare_within};
 use super::parts::{Part, Rows};
 use super::sifted::is_sifted;
 use super::{Compared, PieceProof, sent_columns, store};
-use crate::connection::{ConnectionError, Session, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, refuse};
 use crate::target::Target;

@@ -6,9 +6,9 @@
 //! a crash of the server takes with it is the statistics as a whole, so they are asked only by a run that
 //! has lost no connection.
 
+use fullbore_pgwire::{QualifiedName, Session, quote_literal};
 use fullbore_read::error::Result;
 
-use crate::connection::{QualifiedName, Session, quote_literal};
 use crate::error::failed;
 
 /// An expression: rows of a relation that were deleted or updated so far; NULL where nobody counts.

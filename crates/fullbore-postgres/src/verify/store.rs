@@ -8,10 +8,10 @@
 use std::collections::BTreeMap;
 
 use fullbore_load::sums::Sums;
+use fullbore_pgwire::{ConnectionError, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::PieceProof;
-use crate::connection::{ConnectionError, Session, quote_literal};
 use crate::error::{failed, refuse};
 use crate::ledger::Ledger;
 use crate::ledger::read::{LedgerRow, rows};

@@ -10,11 +10,11 @@ pub mod sockets;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use fullbore_pgwire::{ConnectionError, Row, Session};
 use fullbore_read::error::Result;
 use fullbore_record::observe::host::process_cpu_ms;
 use fullbore_record::observe::{ServerTimes, Settings, Wait, WaitClass, Watch};
 
-use crate::connection::{ConnectionError, Row, Session};
 use crate::destination::Postgres;
 use crate::error::failed;
 use crate::local::backend_here;

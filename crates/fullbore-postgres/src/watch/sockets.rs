@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard};
 
+use fullbore_pgwire::Session;
+use fullbore_pgwire::tcp_info::{TcpInfo, tcp_info};
 use fullbore_record::observe::socket::SocketNow;
-
-use crate::connection::Session;
-use crate::connection::tcp_info::{TcpInfo, tcp_info};
 
 /// Sockets by number of stream. A unix socket has no such counters and is not among them.
 #[derive(Debug, Default)]

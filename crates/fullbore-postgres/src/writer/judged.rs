@@ -1,11 +1,11 @@
 //! Rows that go as text, judged in one of several ways, and what is known of those that passed.
 
 use fullbore_load::destination::{Portion, Refusal, TextRows};
+use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_read::error::Result;
 use fullbore_record::terms::Verify;
 
 use super::PostgresWriter;
-use crate::connection::{ConnectionError, Session};
 use crate::error::failed;
 use crate::judge;
 use crate::verify::{self, Beside, PieceProof, store};

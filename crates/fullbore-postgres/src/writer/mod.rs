@@ -7,12 +7,12 @@ use std::sync::Arc;
 use fullbore_load::constants::JUDGED_ROWS_MAX;
 use fullbore_load::destination::{Portion, Receipt, Refusal, TextRows, Writer};
 use fullbore_load::plan::{Plan, PlannedPiece};
+use fullbore_pgwire::session::path;
+use fullbore_pgwire::{ConnectionError, PausedCopy, QualifiedName, Session, quote_literal};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Publish;
 
 use crate::careful::Careful;
-use crate::connection::session::path;
-use crate::connection::{ConnectionError, PausedCopy, QualifiedName, Session, quote_literal};
 use crate::destination::Postgres;
 use crate::direct::load::{DirectLoad, range_options};
 use crate::encode_copy::{BINARY_HEADER, BINARY_TRAILER};

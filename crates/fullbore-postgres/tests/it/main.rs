@@ -1,5 +1,4 @@
 //! The destination against real servers.
 
-mod connection;
 mod ledger_is_read;
 mod replace;

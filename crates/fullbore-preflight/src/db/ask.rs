@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fullbore_postgres::connection::{ConnectionError, Row, Session};
+use fullbore_pgwire::{ConnectionError, Row, Session};
 use fullbore_postgres::direct::check::{self, Missing};
 use serde::Serialize;
 

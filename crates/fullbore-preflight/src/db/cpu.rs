@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use fullbore_postgres::connection::{ConnectionError, Session};
+use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_postgres::local::backend_here;
 use serde::Serialize;
 

@@ -9,13 +9,12 @@ pub mod ask;
 pub mod cpu;
 pub mod place;
 
-use fullbore_postgres::connection::{ConnectionError, ConnectionOptions, Session};
+use fullbore_pgwire::{ConnectionError, ConnectionOptions, Session};
 use serde::Serialize;
 
+use crate::error::{Error, Result};
 pub use advice::{Line, Needs};
 pub use ask::Facts;
-
-use crate::error::{Error, Result};
 
 /// How a server is set.
 #[derive(Debug, Clone, Serialize)]

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use fullbore_postgres::connection::{ConnectionError, Session};
+use fullbore_pgwire::{ConnectionError, Session};
 use rustix::fs::statvfs;
 use serde::Serialize;
 

@@ -24,7 +24,7 @@ mod session;
 mod socket;
 pub mod token;
 
-pub use fullbore_postgres::connection::tcp_info;
+pub use fullbore_pgwire::tcp_info;
 
 pub use client::{Request, run};
 pub use listen::{Event, ListenOptions, Listener};

@@ -1,9 +1,9 @@
 //! Empty tables like those of the job, in the scratch schema: with their indexes, constraints and
 //! partition keys, so that rows cost there what they will cost in earnest.
 
+use fullbore_pgwire::session::path::OF_ROLE;
+use fullbore_pgwire::{ConnectionError, Row, Session, quote_identifier};
 use fullbore_postgres::Target;
-use fullbore_postgres::connection::session::path::OF_ROLE;
-use fullbore_postgres::connection::{ConnectionError, Row, Session, quote_identifier};
 use fullbore_preflight::Error;
 use fullbore_record::terms::Publish;
 
@@ -101,7 +101,7 @@ fn copy(
 }
 
 fn regclass(session: &mut Session, name: &str) -> Result<String, ConnectionError> {
-    let literal = fullbore_postgres::connection::quote_literal(name)?;
+    let literal = fullbore_pgwire::quote_literal(name)?;
     let rows = session.query(&format!("SELECT {literal}::regclass::oid AS oid"))?;
     Ok(rows.first().and_then(|row| row.get("oid")).unwrap_or_default().to_owned())
 }

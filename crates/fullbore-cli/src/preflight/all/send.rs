@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use fullbore_postgres::connection::{ConnectionError, ConnectionOptions, Session};
+use fullbore_pgwire::{ConnectionError, ConnectionOptions, Session};
 use fullbore_preflight::cpu::process_seconds;
 use fullbore_preflight::db::cpu::ServerCpu;
 use fullbore_record::ceilings::Stage;

@@ -9,7 +9,7 @@ use fullbore_load::destination::Destination;
 use fullbore_load::job::{Job, TableJob};
 use fullbore_load::plan::assemble::Assembled;
 use fullbore_load::plan::{PieceInput, Plan};
-use fullbore_postgres::connection::Session;
+use fullbore_pgwire::Session;
 use fullbore_postgres::{Postgres, Settings, Target};
 use fullbore_preflight::db::cpu::ServerCpu;
 use fullbore_preflight::db::place::place;
@@ -299,7 +299,7 @@ fn keep_best(best: &mut Option<Stage>, stage: &Stage) {
     }
 }
 
-fn of_connection(error: fullbore_postgres::connection::ConnectionError) -> Error {
+fn of_connection(error: fullbore_pgwire::ConnectionError) -> Error {
     let hint = error.hint().map(str::to_owned);
     Error::Destination { message: error.to_string(), hint, kind: DestinationFailure::Other }
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use fullbore_load::job::{Count, Job, TableJob};
 use fullbore_load::plan::assemble::Assembled;
 use fullbore_parse::dialect::FormatName;
-use fullbore_postgres::connection::{ConnectionOptions, Session};
+use fullbore_pgwire::{ConnectionOptions, Session};
 use fullbore_preflight::Error;
 use fullbore_preflight::db::Facts;
 use fullbore_preflight::knee::knee;

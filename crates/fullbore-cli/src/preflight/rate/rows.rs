@@ -6,8 +6,8 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use fullbore_pgwire::{QualifiedName, Session, quote_literal};
 use fullbore_postgres::catalog::{self, Column};
-use fullbore_postgres::connection::{QualifiedName, Session, quote_literal};
 use fullbore_postgres::types::CatalogType;
 use fullbore_preflight::Error;
 

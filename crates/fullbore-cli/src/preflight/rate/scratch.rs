@@ -5,8 +5,8 @@
 
 use std::cell::{RefCell, RefMut};
 
+use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier};
 use fullbore_postgres::catalog::publications_for_all_tables;
-use fullbore_postgres::connection::{ConnectionError, QualifiedName, Session, quote_identifier};
 use fullbore_preflight::Error;
 
 use crate::words::complain;

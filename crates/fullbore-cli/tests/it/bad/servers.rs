@@ -1,11 +1,12 @@
 //! Servers that are not there, full, or gone in the middle of a load; and secrets, which are told
 //! nowhere.
 
+use fullbore_pgwire::{ConnectionOptions, Environment, Session};
+use fullbore_testing::{TestServer, start_or_skip};
+
 use crate::common::Files;
 use crate::common::codes::{FAILED, REFUSED, STOPPED};
 use crate::common::held::{Held, end_of, session, wait_for};
-use fullbore_postgres::connection::{ConnectionOptions, Environment, Session};
-use fullbore_testing::{TestServer, start_or_skip};
 
 #[test]
 fn servers_that_can_not_be_reached() {

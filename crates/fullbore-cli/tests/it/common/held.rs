@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Stdio};
 use std::time::{Duration, Instant};
 
-use fullbore_postgres::connection::{ConnectionOptions, Environment, Session};
+use fullbore_pgwire::{ConnectionOptions, Environment, Session};
 use fullbore_testing::{Output, TestDatabase, fullbore_command};
 
 use super::Files;

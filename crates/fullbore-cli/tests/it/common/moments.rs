@@ -6,7 +6,7 @@
 
 use std::process::{Child, Stdio};
 
-use fullbore_postgres::connection::Session;
+use fullbore_pgwire::Session;
 use fullbore_testing::{Output, TestDatabase, fullbore_command};
 
 use super::Files;

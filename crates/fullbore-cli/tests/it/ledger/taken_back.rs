@@ -1,14 +1,15 @@
 //! Runs that are taken back: they stay so, and what belongs to others stays too.
 
-use crate::common::codes::STOPPED;
 use std::process::Child;
 
+use fullbore_pgwire::Session;
+use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
+
+use crate::common::codes::STOPPED;
 use crate::common::held::{end_of, session, wait_for};
 use crate::common::moments::{Gate, Moment};
 use crate::common::ways::{REPLACE, prepared};
 use crate::common::{Files, assert_no_leftovers};
-use fullbore_postgres::connection::Session;
-use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
 
 #[test]
 fn an_aborted_run_does_not_come_back_to_life() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fullbore_postgres::connection::{ConnectionOptions, Environment, Session};
+use fullbore_pgwire::{ConnectionOptions, Environment, Session};
 use fullbore_testing::{TestDatabase, TestServer, shared_or_skip, start_or_skip};
 
 use crate::common::held::end_of;

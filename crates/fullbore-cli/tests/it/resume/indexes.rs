@@ -1,13 +1,14 @@
 //! A client that is killed while indexes are built leaves sessions that go on building: who resumes
 //! ends them first, or both would build the same.
 
+use fullbore_pgwire::Session;
+use fullbore_testing::{TestServer, shared_or_skip};
+
 use crate::common::Files;
 use crate::common::held::{end_of, session};
 use crate::common::moments::{Gate, Moment, assert_loaded, kill, signal};
 use crate::common::ways::{REPLACE, prepared};
 use crate::common::{assert_no_leftovers, assert_same};
-use fullbore_postgres::connection::Session;
-use fullbore_testing::{TestServer, shared_or_skip};
 
 /// Returns once a session waits for a lock on a table, other than one that is named; its process.
 fn waiting(session: &mut Session, table: &str, not: &str) -> String {

@@ -1,12 +1,13 @@
 //! Connections that are lost and servers that crash under a load: the run goes on by itself, and what
 //! it loads is what COPY loads.
 
+use fullbore_server::StopMode;
+use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_skip, start_or_skip};
+
 use crate::common::held::{end_of, session};
 use crate::common::moments::{Gate, Moment, assert_loaded, ledger};
 use crate::common::ways::{APPEND, ATOMIC, PARTITIONS, PARTITIONS_DIRECT, REPLACE, Way, prepared};
 use crate::common::{Files, assert_no_leftovers, assert_same, packed};
-use fullbore_postgres::server::StopMode;
-use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_skip, start_or_skip};
 
 fn assert_whole(database: &TestDatabase<'_>, way: &Way) {
     assert_same(database, way.name, "plain");

@@ -11,7 +11,7 @@ use fullbore_load::target::{TableRequest, Target};
 use fullbore_parse::Lane;
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
-use fullbore_postgres::connection::{ConnectionOptions, Environment};
+use fullbore_pgwire::{ConnectionOptions, Environment};
 use fullbore_postgres::ledger::Ledger;
 use fullbore_postgres::{Postgres, Settings};
 use fullbore_record::terms::{Codec, Method, Publish, Verify};

@@ -1,10 +1,10 @@
 //! What the swap gives the new table beside its rows, constraints and grants.
 
+use fullbore_pgwire::{ConnectionError, QualifiedName, Session};
 use fullbore_read::error::Result;
 
 use super::{fill, literal, quote, texts};
 use crate::catalog::{COLUMN_OPTIONS, Relation};
-use crate::connection::{ConnectionError, QualifiedName, Session};
 use crate::error::failed;
 
 /// The storage parameters of the table `{oid}`, those of its TOAST table under `toast.`.

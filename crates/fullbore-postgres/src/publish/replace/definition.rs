@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_read::error::Result;
 
 use super::{changed, fill, rebuild};
 use crate::catalog::Relation;
-use crate::connection::{ConnectionError, Session};
 use crate::error::failed;
 
 /// Which constraints are compared.

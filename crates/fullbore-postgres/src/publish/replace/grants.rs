@@ -1,11 +1,11 @@
 //! Grants: who may do what with the new table, as with the old one.
 
+use fullbore_pgwire::{QualifiedName, Row, Session};
 use fullbore_read::error::Result;
 
 use super::obstacles::right_to_become;
 use super::{carry, fill, literal, texts};
 use crate::catalog::Relation;
-use crate::connection::{QualifiedName, Row, Session};
 use crate::error::failed;
 
 /// The grants on `{old}` and its columns. Where neither table has any of its own, the table's

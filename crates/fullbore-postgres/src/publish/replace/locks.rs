@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use fullbore_load::job::OtherWriters;
 use fullbore_load::plan::Plan;
+use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::Event;
 use fullbore_record::terms::Publish;
 
 use super::writers;
-use crate::connection::{QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
 use crate::publish::locking::{self, Frame, LockWait};

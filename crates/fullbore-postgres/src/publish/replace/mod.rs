@@ -27,12 +27,12 @@ pub mod undo;
 mod writers;
 
 use fullbore_load::plan::Plan;
+use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::indexes::Job;
 use super::ours;
 use crate::catalog::{self, Relation};
-use crate::connection::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
 use crate::ledger::runs;

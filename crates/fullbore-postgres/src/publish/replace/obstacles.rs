@@ -4,11 +4,11 @@
 //! and that is not itself a part that comes along, is in the way. What leaves no dependency
 //! behind, such as row security, is asked for by name.
 
+use fullbore_pgwire::{ConnectionError, QualifiedName, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::{fill, texts};
 use crate::catalog::{PUBLISHES_SCHEMAS, Relation};
-use crate::connection::{ConnectionError, QualifiedName, Session};
 use crate::error::{failed, refuse, refused};
 
 /// The parts of the table `{oid}` that come along: `ours`. A sequence that is owned by a serial

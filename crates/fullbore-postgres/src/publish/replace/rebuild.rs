@@ -5,11 +5,11 @@
 //! that one added or dropped during the load is noticed.
 
 use fullbore_load::plan::Plan;
+use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_literal};
 use fullbore_read::error::Result;
 
 use super::{changed, quote};
 use crate::catalog::{self, IndexDefinition, Relation};
-use crate::connection::{ConnectionError, QualifiedName, Session, quote_literal};
 use crate::error::failed;
 use crate::naming::derived;
 use crate::publish::indexes::{self, Job};

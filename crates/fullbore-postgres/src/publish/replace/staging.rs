@@ -1,10 +1,10 @@
 //! The new table, as like the old one as an empty table can be.
 
+use fullbore_pgwire::{QualifiedName, Session, quote_literal};
 use fullbore_read::error::Result;
 
 use super::{carry, definition, fill, known, literal, obstacles, texts};
 use crate::catalog::Relation;
-use crate::connection::{QualifiedName, Session, quote_literal};
 use crate::error::{failed, failed_while};
 
 /// The statement that makes `{new}` like `{old}`. Tablespace and access method are named: the

@@ -4,11 +4,11 @@
 //! one name space for each schema, so that all of them can stay what they are. Sequences of serial
 //! columns go over to the new table, whose values they make from then on, and come back.
 
+use fullbore_pgwire::{QualifiedName, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::{carry, definition, known, obstacles, quote, texts};
 use crate::catalog::{self, IndexDefinition, Relation};
-use crate::connection::{QualifiedName, Session, quote_literal};
 use crate::error::{failed, failed_while, refuse};
 
 /// Extended statistics of a table: schema and name.
@@ -19,7 +19,7 @@ fn statistics(session: &mut Session, oid: u32) -> Result<Vec<(String, String)>> 
                JOIN pg_namespace n ON n.oid = s.stxnamespace WHERE s.stxrelid = {oid}"
         ))
         .map_err(failed)?;
-    let text = |row: &crate::connection::Row, name| row.get(name).unwrap_or_default().to_owned();
+    let text = |row: &fullbore_pgwire::Row, name| row.get(name).unwrap_or_default().to_owned();
     Ok(rows.iter().map(|row| (text(row, "nspname"), text(row, "stxname"))).collect())
 }
 
@@ -191,7 +191,7 @@ pub fn drop_schema(session: &mut Session, kept: &QualifiedName) -> Result<()> {
 }
 
 fn literal_text(text: &str) -> Result<String> {
-    crate::connection::quote_literal(text).map_err(failed)
+    fullbore_pgwire::quote_literal(text).map_err(failed)
 }
 
 fn changed(name: &QualifiedName, how: &str) -> Error {

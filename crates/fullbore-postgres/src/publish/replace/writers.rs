@@ -13,10 +13,10 @@
 use std::collections::BTreeMap;
 
 use fullbore_load::plan::Plan;
+use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::connection::{QualifiedName, Session};
 use crate::destination::Postgres;
 use crate::error::failed_while;
 use crate::ledger::{parts, runs};

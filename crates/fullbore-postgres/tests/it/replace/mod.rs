@@ -15,7 +15,7 @@ use fullbore_load::target::{TableRequest, Target};
 use fullbore_parse::Lane;
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
-use fullbore_postgres::connection::{ConnectionOptions, Environment, Session};
+use fullbore_pgwire::{ConnectionOptions, Environment, Session};
 use fullbore_postgres::publish::{indexes, replace};
 use fullbore_postgres::{Postgres, Settings};
 use fullbore_read::error::Result;
