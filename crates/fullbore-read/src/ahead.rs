@@ -16,7 +16,7 @@ use fullbore_parse::boundary::whole_records;
 use fullbore_parse::constants::BLOCK_BYTES;
 use fullbore_parse::dialect::Dialect;
 
-use super::SourceFile;
+use super::source_file::SourceFile;
 use crate::constants::{READ_ALIGNMENT, READ_DEPTH, READ_ROOM_BYTES};
 use crate::error::{Error, Result};
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 
 use serde::{Deserialize, Serialize};
 
-use super::SourceFile;
+use super::source_file::SourceFile;
 use crate::checksum;
 use crate::error::{Error, Result};
 

@@ -7,7 +7,8 @@ use liblzma::stream::Stream;
 
 use super::attended::{Attended, Attention};
 use super::lz4::Frames;
-use super::{Packing, SourceFile, pipe};
+use super::pipe;
+use super::source_file::{Packing, SourceFile};
 use crate::constants::XZ_MEMORY_BYTES;
 use crate::error::{Error, Result};
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use fullbore_parse::dialect::LineEnd;
 
 use super::foreign::{HEAD_BYTES, refuse_foreign, refuse_remote};
-use super::{Packing, SourceFile, changed_ns, modified_ns, read_little};
+use super::source_file::{Packing, SourceFile, changed_ns, modified_ns, read_little};
 use crate::error::{Error, Result};
 
 /// The files behind one source, in the order of their names (`part.2` before `part.10`).

@@ -10,8 +10,8 @@ use std::ops::Range;
 use fullbore_parse::block::Block;
 
 use super::stream::StreamFeed;
-use crate::FileRange;
 use crate::error::Result;
+use crate::source_file::FileRange;
 
 /// The stretches of a file among those of its table that are committed, in order, those that touch joined.
 pub fn of<'a>(ranges: impl Iterator<Item = &'a FileRange>, file: usize) -> Vec<Range<u64>> {

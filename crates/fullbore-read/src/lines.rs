@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt;
 
 use fullbore_parse::dialect::LineEnd;
 
-use super::SourceFile;
+use super::source_file::SourceFile;
 use crate::constants::SCAN_CHUNK_BYTES;
 
 /// Counts lines of text that comes in portions, cut anywhere.

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use fullbore_parse::dialect::{Dialect, Header, LineEnd, Quotes};
 use fullbore_parse::walk::{Found, Walker};
 
-use super::SourceFile;
+use super::source_file::SourceFile;
 use crate::constants::SAMPLE_BYTES;
 use crate::error::{Error, Result};
 

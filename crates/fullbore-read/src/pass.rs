@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 
 use fullbore_parse::block::Block;
 
-use super::SourceFile;
 use super::cached::cached_share;
+use super::source_file::SourceFile;
 use crate::constants::{READ_AHEAD_BYTES, READ_ALIGNMENT, SCAN_CHUNK_BYTES};
 use crate::error::{Error, Result};
 

@@ -3,54 +3,35 @@
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex};
 
 use fullbore_parse::dialect::Dialect;
 
 use super::attended::{self, Attended, Attention};
 use super::discover::{PACKING_BYTES, packing_of};
 use super::margins::preamble;
+use super::peeked::Peeked;
 use super::sniff::{UTF8_BOM, header_names};
-use super::{Packing, SourceFile};
+use super::source_file::{Packing, SourceFile};
 use crate::constants::SAMPLE_BYTES;
 use crate::error::{Error, Result};
 
 /// The longest block of lz4 and what stands before it: nothing can be unpacked of less than one.
 const LZ4_BLOCK_BYTES_MAX: usize = (4 << 20) + 64;
 
-/// A pipe that was opened, and its first bytes.
-#[derive(Debug, Clone)]
-pub struct Peeked {
-    pub first: Arc<Vec<u8>>,
-    /// It ended within the first bytes.
-    pub is_whole: bool,
-    /// Taken by the one who reads it to its end.
-    rest: Arc<Mutex<Option<Attended>>>,
-}
-
-impl Peeked {
-    /// Opens a pipe and reads its beginning; waits for its writer.
-    pub fn open(source: &SourceFile) -> Result<Self> {
-        let unreadable = |error| Error::Read { path: source.path.clone(), source: error };
-        let mut pipe = Attended::new(open(source)?, &Attention::default());
-        let mut first = Vec::new();
-        let mut limit = SAMPLE_BYTES + 1;
-        (&mut pipe).take(limit as u64).read_to_end(&mut first).map_err(unreadable)?;
-        if packing_of(&first) == Packing::Lz4 {
-            limit = LZ4_BLOCK_BYTES_MAX;
-            let more = limit.saturating_sub(first.len()) as u64;
-            (&mut pipe).take(more).read_to_end(&mut first).map_err(unreadable)?;
-        }
-        let is_whole = first.len() < limit;
-        Ok(Self { first: Arc::new(first), is_whole, rest: Arc::new(Mutex::new(Some(pipe))) })
+/// Opens a pipe and reads its beginning; waits for its writer.
+pub fn peek(source: &SourceFile) -> Result<Peeked> {
+    let unreadable = |error| Error::Read { path: source.path.clone(), source: error };
+    let mut pipe = Attended::new(open(source)?, &Attention::default());
+    let mut first = Vec::new();
+    let mut limit = SAMPLE_BYTES + 1;
+    (&mut pipe).take(limit as u64).read_to_end(&mut first).map_err(unreadable)?;
+    if packing_of(&first) == Packing::Lz4 {
+        limit = LZ4_BLOCK_BYTES_MAX;
+        let more = limit.saturating_sub(first.len()) as u64;
+        (&mut pipe).take(more).read_to_end(&mut first).map_err(unreadable)?;
     }
-
-    /// The pipe from its first byte on; it can be had once.
-    pub fn reader(&self, attention: &Attention) -> io::Result<impl Read + Send + use<>> {
-        let rest = self.rest.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        let rest = rest.ok_or_else(|| io::Error::other("a pipe can be read only once"))?;
-        Ok(Cursor::new(self.first.as_ref().clone()).chain(rest.by(attention)))
-    }
+    let is_whole = first.len() < limit;
+    Ok(Peeked::new(first, is_whole, pipe))
 }
 
 /// Opens what is no regular file.
@@ -101,7 +82,7 @@ pub fn skip_header(
         let read = match reader.read(&mut chunk) {
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(super::stream::broken(source, error)),
+            Err(error) => return Err(source.broken(error)),
         };
         ended = read == 0;
         text.extend_from_slice(&chunk[..read]);

@@ -14,14 +14,14 @@ use fullbore_parse::boundary::{lost_lines, whole_records};
 use fullbore_parse::constants::BLOCK_BYTES;
 use fullbore_parse::dialect::Dialect;
 
-use super::SourceFile;
 use super::ahead::{Ahead, Read};
 use super::cached::cached_share;
-use super::feed::{grown, too_long};
+use super::record_size::{grown, too_long};
+use super::source_file::SourceFile;
 use super::stream::StreamFeed;
-use crate::FileRange;
 use crate::constants::READ_AHEAD_BYTES;
 use crate::error::{Error, Result};
+use crate::source_file::FileRange;
 
 /// Reads ranges of files; those that can only be read from their beginning are read up to them.
 pub struct RangeFeed {

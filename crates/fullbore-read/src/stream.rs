@@ -9,12 +9,13 @@ use fullbore_parse::constants::BLOCK_BYTES;
 use fullbore_parse::dialect::Dialect;
 
 use super::attended::Attention;
-use super::feed::{grown, too_long};
+use super::decompress;
 use super::lines::LineCounter;
 use super::margins::footer_start;
 use super::pipe::skip_header;
-use super::{SourceFile, decompress};
-use crate::error::{Error, Result};
+use super::record_size::{grown, too_long};
+use super::source_file::SourceFile;
+use crate::error::Result;
 
 /// Reads a stream from its beginning; several pieces share it.
 pub struct StreamFeed {
@@ -60,7 +61,7 @@ impl StreamFeed {
         let mut lines = LineCounter::new(feed.dialect.line_end);
         while feed.offset < start {
             let want = (start - feed.offset).min(BLOCK_BYTES as u64) as usize;
-            let read = feed.reader.read(&mut chunk[..want]).map_err(|e| broken(&feed.source, e))?;
+            let read = feed.reader.read(&mut chunk[..want]).map_err(|e| feed.source.broken(e))?;
             if read == 0 {
                 break;
             }
@@ -98,7 +99,7 @@ impl StreamFeed {
         let (carried, skipped, lines) = if source.is_regular || source.peeked.is_some() {
             let before = &mut (&mut reader).take(source.data_start);
             let skipped = std::io::copy(before, &mut std::io::sink())
-                .map_err(|error| broken(&source, error))?;
+                .map_err(|error| source.broken(error))?;
             (Vec::new(), skipped, source.data_start_lines)
         } else {
             skip_header(&mut reader, &source, &dialect)?
@@ -131,7 +132,7 @@ impl StreamFeed {
                 let read = match self.reader.read(&mut block.space(want)[have..]) {
                     Ok(read) => read,
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                    Err(error) => return Err(broken(&self.source, error)),
+                    Err(error) => return Err(self.source.broken(error)),
                 };
                 self.ended = read == 0;
                 have += read;
@@ -178,17 +179,4 @@ impl StreamFeed {
         self.offset += used as u64;
         Ok(used > 0)
     }
-}
-
-/// A stream that broke off: the words tell a damaged file from an unreadable one.
-pub(super) fn broken(source: &SourceFile, error: std::io::Error) -> Error {
-    use std::io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
-    if matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof | Other) {
-        return Error::Source {
-            path: source.path.clone(),
-            message: format!("is damaged or cut off: {error}"),
-            hint: Some("test it with gzip -t, zstd -t, lz4 -t or xz -t and fetch it again".into()),
-        };
-    }
-    Error::Read { path: source.path.clone(), source: error }
 }

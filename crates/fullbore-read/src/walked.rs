@@ -12,8 +12,8 @@ use fullbore_parse::dialect::Dialect;
 use fullbore_parse::index::quotes::{QuotesSeen, look_at_quotes};
 use fullbore_parse::walk::Walker;
 
-use super::SourceFile;
-use super::feed::record_text_max;
+use super::record_size::record_text_max;
+use super::source_file::SourceFile;
 use crate::constants::SCAN_CHUNK_BYTES;
 use crate::error::{Error, Result};
 

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use fullbore_read::error::{Error, Result};
 
-use super::{Entry, Event, latest};
+use super::event::{Entry, Event};
+use super::latest;
 
 /// Bytes read at a time: a record of ten hours must not be in memory as a whole.
 const STEP_BYTES: u64 = 1 << 20;

@@ -9,7 +9,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::Entry;
+use super::event::Entry;
 use super::store::entries_of;
 
 /// The file that holds the newest samples of a run.

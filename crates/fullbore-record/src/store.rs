@@ -5,7 +5,8 @@ use std::path::Path;
 use fullbore_read::error::{Error, Result};
 use serde::Serialize;
 
-use super::{Entry, Event, TableTotals, latest};
+use super::event::{Entry, Event, TableTotals};
+use super::latest;
 
 /// A run as `runs list` shows it.
 #[derive(Debug, Clone, Serialize)]

@@ -6,7 +6,7 @@
 //! that a record's size is bounded by its time. Who watches a run sees each second of it all the same
 //! ([`super::latest`]).
 
-use super::Event;
+use super::event::Event;
 
 /// Until then all are written, in seconds.
 const FULL_S: f64 = 60.0;

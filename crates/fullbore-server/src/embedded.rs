@@ -10,9 +10,10 @@ use super::cluster::{Cluster, InitOptions, StopMode};
 use super::error::ServerError;
 use super::extension;
 use super::files;
-use super::installation::{Installation, Version};
+use super::installation::Installation;
 use super::tuning::{self, Machine};
 use super::user::running_as_root;
+use super::version::Version;
 
 /// Names the folder of the embedded server, instead of the usual one.
 pub const HOME_VARIABLE: &str = "FULLBORE_HOME";

@@ -3,7 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::installation::Version;
+use super::version::Version;
+
+/// The server's log, inside the data folder.
+pub const LOG_FILE: &str = "fullbore.log";
 
 /// An error of finding, making, starting or stopping a local PostgreSQL server.
 #[derive(Debug, thiserror::Error)]
@@ -150,10 +153,9 @@ impl ServerError {
                 Some(format!("remove {} and try again", path.display()))
             }
             Self::NoHome => Some("set FULLBORE_HOME to a folder of yours".into()),
-            Self::StartFailed { data_dir, .. } => Some(format!(
-                "the whole log is {}",
-                data_dir.join(super::cluster::LOG_FILE).display()
-            )),
+            Self::StartFailed { data_dir, .. } => {
+                Some(format!("the whole log is {}", data_dir.join(LOG_FILE).display()))
+            }
             Self::AlreadyExists { .. }
             | Self::NotInitialized { .. }
             | Self::UnknownVersion { .. }

@@ -31,9 +31,11 @@ mod postmaster;
 mod program;
 pub mod tuning;
 pub mod user;
+mod version;
 
 pub use cluster::{Access, Cluster, InitOptions, SUPERUSER, StopMode};
 pub use embedded::{Embedded, EmbeddedStatus};
 pub use error::ServerError;
-pub use installation::{Installation, Version};
+pub use installation::Installation;
 pub use user::RunAs;
+pub use version::Version;

@@ -13,12 +13,11 @@ use fullbore_parse::dialect::{Dialect, Family, FormatName, Header, LineEnd};
 use fullbore_read::constants::SAMPLE_BYTES;
 use fullbore_read::encoding::TextEncoding;
 use fullbore_read::error::{Error, Result};
-use fullbore_read::pipe::Peeked;
 use fullbore_read::sniff::frame::Given;
 use fullbore_read::sniff::outline::{Outline, outline};
 use fullbore_read::sniff::samples::{Samples, beginning, glance, sample};
 use fullbore_read::sniff::{DialectHints, sniff};
-use fullbore_read::{Packing, SourceFile, discover, foreign, parquet};
+use fullbore_read::{Packing, SourceFile, discover, foreign, parquet, pipe};
 
 /// What was found of a table's sources.
 pub struct Sources {
@@ -341,7 +340,7 @@ fn joined(one: LineEnd, other: Option<LineEnd>) -> LineEnd {
 
 /// Looks at a pipe's beginning, which is kept for the load.
 fn peek(file: &mut SourceFile) -> Result<()> {
-    let peeked = Peeked::open(file)?;
+    let peeked = pipe::peek(file)?;
     foreign::refuse_foreign(
         &file.path,
         &peeked.first[..peeked.first.len().min(foreign::HEAD_BYTES)],

@@ -22,12 +22,12 @@ use super::memory::PageMemory;
 use super::pages::{Bounds, Group, Trouble};
 use super::views::{Cuts, TooLong, as_views, cuts, hydrated};
 use super::{damaged, open};
-use crate::FileRange;
-use crate::SourceFile;
 use crate::cast::{self, Cast};
 use crate::constants::{PAGES_BYTES_MAX, PARQUET_BATCH_ROWS};
 use crate::error::{Error, Result};
 use crate::feed::{Fed, RowFault, Rows};
+use crate::source_file::FileRange;
+use crate::source_file::SourceFile;
 
 /// How rows of Parquet files are read.
 #[derive(Debug, Clone)]

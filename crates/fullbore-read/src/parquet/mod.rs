@@ -26,9 +26,9 @@ use parquet::basic::Type as PhysicalType;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::RowGroupMetaData;
 
-use super::SourceFile;
 use super::cast::exact;
 use crate::error::{Error, Result};
+use crate::source_file::SourceFile;
 pub use feed::{ParquetFeed, Reading, RowFeed};
 pub use memory::PageMemory;
 pub use types::{StoredAs, is_finer, stored_as};

@@ -9,8 +9,7 @@ use super::cut::{Cuts, Style};
 use crate::attended::Attention;
 use crate::decompress::{open_stream, unpack};
 use crate::error::{Error, Result};
-use crate::stream::broken;
-use crate::{Packing, SourceFile, read_little};
+use crate::source_file::{Packing, SourceFile, read_little};
 
 pub(crate) const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
 
@@ -189,7 +188,7 @@ pub fn beginning(file: &SourceFile, bytes: usize) -> Result<Samples> {
     // Of a packed pipe only the beginning is at hand: that it breaks off there is no fault.
     let is_begun = file.peeked.as_ref().is_some_and(|peeked| !peeked.is_whole);
     if !is_begun {
-        read.map_err(|error| broken(file, error))?;
+        read.map_err(|error| file.broken(error))?;
     }
     let is_whole = first.len() <= bytes && !is_begun;
     first.truncate(bytes);

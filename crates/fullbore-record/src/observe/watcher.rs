@@ -11,7 +11,8 @@ use super::server::{Observed, ServerTimes, Wait};
 use super::socket::SocketSeen;
 use super::{Clocks, Moment, Observation, Seen, ThreadTimes, Watch};
 use crate::constants::OBSERVATION_INTERVAL_MS;
-use crate::{Event, Recorder};
+use crate::event::Event;
+use crate::recorder::Recorder;
 
 /// How long a server that did not answer is left alone.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(30);

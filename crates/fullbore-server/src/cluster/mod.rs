@@ -17,11 +17,10 @@ use super::installation::Installation;
 use super::names::{percent_encode, socket_dir_for};
 use super::postmaster::Postmaster;
 use super::user::RunAs;
+pub use crate::error::LOG_FILE;
 pub use init::InitOptions;
 pub use running::StopMode;
 
-/// The server's log, inside the data folder.
-pub const LOG_FILE: &str = "fullbore.log";
 /// Our settings, included at the end of postgresql.conf so that they win over it.
 const SETTINGS_FILE: &str = "fullbore.conf";
 /// The only role of a new cluster.
