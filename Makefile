@@ -11,14 +11,18 @@ RUST_SOURCES := $(shell find crates -path 'crates/*/tests' -prune -o -type f -pr
 	$(shell find extension -name '*.[ch]' -o -name '*.sql' -o -name '*.control') extension/Makefile
 PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*.pyi python/fullbore/py.typed)
 
-.PHONY: help build wheel demo test lint bench fuzz faults neighbour soak pipe clean servers browser screenshots
+.PHONY: help build tested wheel demo check test test-all lint docs bench fuzz faults neighbour soak pipe clean \
+	servers browser screenshots
 
 help:
 	@echo "make demo    build, load TPC-H into the embedded PostgreSQL, prove it equal to COPY"
-	@echo "make test    run all tests, against real servers"
+	@echo "make check   formats, lints, unit tests and a few loads into one server: for every edit"
+	@echo "make test    what CI runs: the tests, against real servers of two versions or more"
+	@echo "make test-all  every version, form and length: before a release (see CONTRIBUTING.md)"
 	@echo "make build   the release command at $(FULLBORE)"
 	@echo "make wheel   a wheel into dist, the extension for direct loads in it"
 	@echo "make lint    formatting and lints"
+	@echo "make docs    the documentation site, into site/"
 	@echo "make bench   every peer beside us, raw figures under benchmarks/runs"
 	@echo "make fuzz    the fuzz targets, SECONDS=60 each"
 	@echo "make faults  loads struck at random moments and gone on with: kept under benchmarks/runs"
@@ -77,16 +81,49 @@ browser: $(VENV)/.tools
 screenshots: build browser
 	$(BIN)/python scripts/screenshots.py docs/images
 
+# Servers of tests make and drop thousands of files: in memory, where there is enough of it.
+SHM := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 8000000 { print "/dev/shm" }')
+export FULLBORE_TEST_DIR ?= $(or $(SHM),/tmp)
+# Tests wait more than they work.
+TEST_THREADS ?= $(shell expr 2 \* $$(nproc))
+# A few loads through one server: does it all still stand?
+SMOKE := formats::equals_copy direct::every_type verify::every_type_and_way_on_18 resume::indexes command::calls
+
+check: lint
+	cargo test --workspace --quiet --lib --bins
+	cargo test --workspace --quiet --test it -- --test-threads=$(TEST_THREADS) $(SMOKE)
+
 # Networks that are cut wait for minutes until servers notice: `make faults` has them.
 FAULTS_SHORT := kill,terminate,restart,interrupt,source,disk,late
-test: build servers browser
-	cargo test --workspace --quiet --no-fail-fast
+PYTEST := $(BIN)/python -m pytest --quiet -rs
+# The extension's tests know nothing of the rest: once they have passed, they pass.
+EXTENSION_TESTS := $(shell find extension/test -type f -not -path '*/results/*' -not -path '*/__pycache__/*')
+.cache/passed/extension: $(EXTENSION_SOURCES) $(EXTENSION_TESTS) requirements-dev.txt
+	FULLBORE_TEST_VERSIONS=15,18 $(PYTEST) -n 2 --dist worksteal extension/test
+	@mkdir -p $(@D) && touch $@
+
+test: tested servers browser
+	cargo test --workspace --quiet --no-fail-fast -- --test-threads=$(TEST_THREADS)
 	scripts/test_neon.sh
-	$(BIN)/python -m pytest --quiet -rs python/tests
-	$(BIN)/python -m pytest --quiet -rs -n 2 --dist worksteal extension/test
+	$(PYTEST) python/tests
+	@$(MAKE) --no-print-directory .cache/passed/extension
 	$(BIN)/python scripts/faults/run.py --short --seed 1 --only $(FAULTS_SHORT)
 	$(BIN)/python scripts/faults/hosts.py
 	$(BIN)/python scripts/neighbour/run.py 18 --short
+
+# Every version, and what is long.
+test-all: tested servers browser
+	FULLBORE_TEST_ALL=1 cargo test --workspace --quiet --no-fail-fast -- --test-threads=$(TEST_THREADS) \
+		--include-ignored
+	scripts/test_neon.sh
+	$(PYTEST) python/tests
+	$(PYTEST) -n 2 --dist worksteal extension/test
+	$(BIN)/python scripts/faults/run.py --short --seed 1 --only $(FAULTS_SHORT)
+	$(BIN)/python scripts/faults/hosts.py
+	$(BIN)/python scripts/neighbour/run.py
+
+docs: $(VENV)/.tools
+	$(BIN)/zensical build --strict --clean
 
 lint: $(VENV)/.tools
 	cargo fmt --all --check
@@ -120,4 +157,4 @@ pipe: build
 	$(BIN)/python scripts/faults/pipe.py --gigabytes $(GIGABYTES)
 
 clean:
-	rm -rf target $(VENV) .cache dist python/fullbore/extension
+	rm -rf target $(VENV) .cache dist site python/fullbore/extension

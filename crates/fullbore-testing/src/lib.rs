@@ -16,7 +16,7 @@
 //!
 //! A server that is not installed makes a test return early with a loud line; under
 //! `FULLBORE_TEST_REQUIRE_SERVERS=1` it makes the test fail. `scripts/test_servers.sh` installs
-//! them all.
+//! them all. A test that can run on several of them runs on one ([`wanted`]), unless `FULLBORE_TEST_ALL=1`.
 
 mod cluster;
 mod command;
@@ -81,6 +81,19 @@ macro_rules! extended_or_skip {
             Err(missing) => $crate::skip!("{missing}"),
         }
     };
+}
+
+/// The servers that a test runs on: one of those it could, and another one for other tests; all of them
+/// under `FULLBORE_TEST_ALL=1`, as `make test-all` has it.
+pub fn wanted<const N: usize>(servers: [TestServer; N]) -> Vec<TestServer> {
+    if std::env::var_os("FULLBORE_TEST_ALL").is_some_and(|value| value == "1") {
+        return servers.to_vec();
+    }
+    // The same one each time: by the name of the test, which is its thread's.
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or_default().bytes();
+    let number = name.fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    vec![servers[number % N]]
 }
 
 /// What [`skip!`] calls; panics where every server is required.

@@ -1,1 +1,3 @@
+//! Plans held against slow and simple references.
 
+mod partitions_hold_all_rows;

@@ -8,9 +8,9 @@ use fullbore_load::plan::keys::KeyColumn;
 use fullbore_load::plan::keys::scan::KeyScanner;
 use fullbore_load::plan::partitions::{Partition, Request, Slot};
 use fullbore_load::plan::{Format, PieceInput};
-use fullbore_read::{discover, FileRange, SourceFile};
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
+use fullbore_read::{FileRange, SourceFile, discover};
 use proptest::prelude::*;
 
 /// A file of the case: its keys, where it is cut beforehand (of 8), whether it is packed.

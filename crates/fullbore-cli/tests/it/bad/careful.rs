@@ -8,7 +8,7 @@ use crate::common::Files;
 use crate::common::refused::{
     Line, REJECTS, SERVERS, WAYS, assert_rejects, fresh, loads, make_plain, text,
 };
-use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_skip};
+use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_skip, wanted};
 
 const COLUMNS: &str = "k bigint NOT NULL, n int NOT NULL CONSTRAINT positive CHECK (n > 0),
     s varchar(5), day date, CONSTRAINT apart CHECK (s <> 'same' OR n <> 5)";
@@ -34,7 +34,7 @@ fn rows(count: usize) -> Vec<Line> {
 
 #[test]
 fn bad_rows_are_found_however_they_are_loaded() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = extended_or_skip!(server);
         for way in &WAYS {
             let database = fresh(cluster);
@@ -60,7 +60,7 @@ fn many_bad_lines_among_rows_that_go_directly() {
             _ => (format!("{k},{k},2024-01-{:02},{}", k % 28 + 1, k % 1000), None),
         })
         .collect();
-    for server in [TestServer::Embedded18, TestServer::Pg17, TestServer::Debian15] {
+    for server in wanted([TestServer::Embedded18, TestServer::Pg17, TestServer::Debian15]) {
         let cluster = extended_or_skip!(server);
         for way in WAYS.iter().filter(|way| way.options.contains(&"direct")) {
             let database = fresh(cluster);
@@ -74,7 +74,7 @@ fn many_bad_lines_among_rows_that_go_directly() {
 
 #[test]
 fn reasons_name_column_and_constraint() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();
@@ -98,7 +98,7 @@ fn reasons_name_column_and_constraint() {
 /// What can't be asked of many rows at once is asked of each.
 #[test]
 fn triggers_domains_and_exclusions() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();
@@ -164,7 +164,7 @@ fn packed_and_piped(database: &TestDatabase<'_>) {
 
 #[test]
 fn sources_that_are_read_on() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         packed_and_piped(&cluster.fresh_database());
     }
@@ -196,7 +196,7 @@ fn parquet_rows_are_told_by_number() {
 /// However bad a file is, a limit ends its load early.
 #[test]
 fn a_limit_ends_the_load_of_a_file_that_is_all_bad() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         for (columns, line) in
             [("a int, b date", "x,y\n"), ("a int NOT NULL, b date", ",2024-01-01\n")]
@@ -222,7 +222,7 @@ fn a_limit_ends_the_load_of_a_file_that_is_all_bad() {
 /// A plain append that stopped at a bad row goes on as one, with a limit.
 #[test]
 fn a_plain_append_is_resumed_with_a_limit() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();

@@ -1,13 +1,13 @@
 //! What the server judges row by row, or under other settings, is what COPY makes of it.
 
 use crate::common::{Files, assert_no_leftovers, assert_same};
-use fullbore_testing::{TestServer, shared_or_skip};
+use fullbore_testing::{TestServer, shared_or_skip, wanted};
 
 const REJECTS: i32 = 3;
 
 #[test]
 fn domains_intervals_and_composites_after_many_refusals() {
-    for server in [TestServer::Pg14, TestServer::Pg16, TestServer::Embedded18] {
+    for server in wanted([TestServer::Pg14, TestServer::Pg16, TestServer::Embedded18]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         database.psql(
@@ -84,7 +84,7 @@ fn the_mark_of_an_end_is_no_value() {
 /// other classes than those of values.
 #[test]
 fn the_column_that_is_at_fault_is_named() {
-    for server in [TestServer::Pg14, TestServer::Pg16, TestServer::Embedded18] {
+    for server in wanted([TestServer::Pg14, TestServer::Pg16, TestServer::Embedded18]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         database.psql(
@@ -129,7 +129,7 @@ fn the_column_that_is_at_fault_is_named() {
 /// A database of one byte for each character lacks most of them.
 #[test]
 fn characters_that_the_database_lacks_are_rejects_however_many() {
-    for server in [TestServer::Pg14, TestServer::Pg16, TestServer::Embedded18] {
+    for server in wanted([TestServer::Pg14, TestServer::Pg16, TestServer::Embedded18]) {
         let cluster = shared_or_skip!(server);
         let name = format!("latin_{}", std::process::id());
         cluster.psql(&format!(

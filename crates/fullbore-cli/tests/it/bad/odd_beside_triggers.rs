@@ -2,7 +2,7 @@
 //! apart from what they keep out, and from what they say.
 
 use crate::common::Files;
-use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
+use fullbore_testing::{TestDatabase, TestServer, shared_or_skip, wanted};
 
 const WITH_REJECTS: i32 = 3;
 
@@ -42,7 +42,7 @@ fn lines_rejected(files: &Files) -> Vec<u64> {
 
 #[test]
 fn rows_kept_out_and_rows_refused_are_told_apart() {
-    for server in [TestServer::Embedded18, TestServer::Debian15] {
+    for server in wanted([TestServer::Embedded18, TestServer::Debian15]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();
@@ -73,7 +73,7 @@ fn rows_kept_out_and_rows_refused_are_told_apart() {
 /// With a trigger's notices and COPY's in one stream: a plain append that finds a bad row says which.
 #[test]
 fn a_trigger_that_talks_is_not_taken_for_copy() {
-    for server in [TestServer::Embedded18, TestServer::Debian15] {
+    for server in wanted([TestServer::Embedded18, TestServer::Debian15]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();
@@ -89,7 +89,7 @@ fn a_trigger_that_talks_is_not_taken_for_copy() {
 
 #[test]
 fn a_role_that_hears_no_notices_is_told_all_the_same() {
-    for server in [TestServer::Embedded18, TestServer::Debian15] {
+    for server in wanted([TestServer::Embedded18, TestServer::Debian15]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();

@@ -20,6 +20,7 @@ fn servers_that_can_not_be_reached() {
 }
 
 #[test]
+#[ignore = "make test-all: long"]
 fn servers_that_are_full() {
     let settings = [("max_connections", "5"), ("superuser_reserved_connections", "0")];
     let cluster = start_or_skip!(TestServer::Embedded18, &settings);

@@ -9,7 +9,7 @@ use crate::common::refused::{
     Line, REJECTS, SERVERS, WAYS, assert_rejects, forget_rejects, fresh, loads, make_plain, text,
 };
 use crate::common::{Files, assert_no_leftovers, assert_same};
-use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_skip};
+use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_skip, wanted};
 
 const COLUMNS: &str = "k bigint, n int, v text";
 
@@ -50,7 +50,7 @@ fn make_parents(database: &TestDatabase<'_>) {
 
 #[test]
 fn keys_are_held_however_rows_are_loaded() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = extended_or_skip!(server);
         for way in &WAYS {
             let database = fresh(cluster);
@@ -73,7 +73,7 @@ fn keys_are_held_however_rows_are_loaded() {
 #[test]
 fn the_first_in_the_order_of_the_files_stays() {
     let filler = "x".repeat(1500);
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = extended_or_skip!(server);
         for options in
             [&[][..], &["--publish", "replace", "--method", "copy"], &["--publish", "replace"]]
@@ -139,7 +139,7 @@ fn the_first_in_the_order_of_the_files_stays() {
 
 #[test]
 fn rows_that_were_there_come_first() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();
@@ -175,7 +175,7 @@ fn rows_that_were_there_come_first() {
 
 #[test]
 fn packed_files_are_read_through_once_more() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         for ledger in [&[][..], &["--no-ledger"]] {
             let database = cluster.fresh_database();
@@ -202,7 +202,7 @@ fn packed_files_are_read_through_once_more() {
 /// Rows that exclude each other are rows that share a key.
 #[test]
 fn exclusions_are_held_in_the_order_of_the_files() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         for publish in ["append", "replace"] {
             let database = cluster.fresh_database();
@@ -230,7 +230,7 @@ fn exclusions_are_held_in_the_order_of_the_files() {
 /// What no statement can be asked is tried row by row, and the trial taken back.
 #[test]
 fn what_a_trigger_refuses_when_rows_are_shown() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();
@@ -254,7 +254,7 @@ fn what_a_trigger_refuses_when_rows_are_shown() {
 
 #[test]
 fn too_many_are_kept_for_a_resume() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         for publish in ["append", "replace"] {
             let database = cluster.fresh_database();

@@ -2,7 +2,7 @@
 //! inherit from it, triggers that change rows or look at them together.
 
 use crate::common::{Files, assert_no_leftovers};
-use fullbore_testing::{Output, TestDatabase, TestServer, shared_or_skip};
+use fullbore_testing::{Output, TestDatabase, TestServer, shared_or_skip, wanted};
 
 const REJECTS: i32 = 3;
 const SERVERS: [TestServer; 3] = [TestServer::Pg14, TestServer::Pg16, TestServer::Embedded18];
@@ -23,7 +23,7 @@ fn codes(files: &Files) -> Vec<(u64, String)> {
 /// Orders of customers who come with the same run; one of them twice, or one that a trigger refuses.
 #[test]
 fn rows_may_refer_to_rows_of_another_table_of_the_run() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         for (asked, bad) in [
             ("PRIMARY KEY (id)", "7,3\n"),
@@ -60,7 +60,7 @@ fn rows_may_refer_to_rows_of_another_table_of_the_run() {
 
 #[test]
 fn rows_that_a_trigger_changes_first_are_judged_as_it_leaves_them() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         database.psql(
@@ -85,7 +85,7 @@ fn rows_that_a_trigger_changes_first_are_judged_as_it_leaves_them() {
 
 #[test]
 fn a_trigger_that_looks_at_all_rows_at_the_end_refuses_none_of_them_alone() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         database.psql(
@@ -112,7 +112,7 @@ fn a_trigger_that_looks_at_all_rows_at_the_end_refuses_none_of_them_alone() {
 
 #[test]
 fn rows_of_tables_that_inherit_are_not_the_table_s_own() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         database.psql(
@@ -139,7 +139,7 @@ fn rows_of_tables_that_inherit_are_not_the_table_s_own() {
 /// is not about new rows waits for nothing.
 #[test]
 fn what_cannot_be_tried_is_told_by_its_keys() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         database.psql(
@@ -177,7 +177,7 @@ fn what_cannot_be_tried_is_told_by_its_keys() {
 /// Keys between tables of the run that are looked at when the transaction ends.
 #[test]
 fn deferred_keys_between_tables_of_the_run_blame_no_row() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         database.psql(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::Files;
 use crate::common::held::{end_of, session};
-use fullbore_testing::{Output, TestCluster, TestServer, shared_or_skip};
+use fullbore_testing::{Output, TestCluster, TestServer, shared_or_skip, wanted};
 use serde_json::Value;
 
 /// So many rows of a number and a text.
@@ -27,7 +27,7 @@ fn share(summary: &Value, limit: &str) -> f64 {
 
 #[test]
 fn a_lock_that_others_hold_is_named_with_its_holder() {
-    for server in [TestServer::Embedded18, TestServer::Pg14] {
+    for server in wanted([TestServer::Embedded18, TestServer::Pg14]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();

@@ -30,7 +30,7 @@ fn options_of_a_table_beside_a_job_file_are_refused_even_where_they_are_the_usua
     let job = files.write("job.toml", "[[table]]\nname = \"t\"\nsources = [\"x.csv\"]\n");
     for (option, value) in [("--publish", "append"), ("--publish", "replace"), ("--table", "t")] {
         let output = files.fullbore(&["load", &job, "--to", "null:", option, value]);
-        assert_refused(&output, &["beside a job file", "--set"]);
+        assert_refused(&output, &["with a job file", "--set"]);
     }
     assert_eq!(files.fullbore(&["load", &job, "--to", "null:"]).code, 0);
 }

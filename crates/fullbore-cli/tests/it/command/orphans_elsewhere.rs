@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::common::Files;
 use fullbore_testing::replica::Copied;
-use fullbore_testing::{TestDatabase, TestServer, start_or_skip};
+use fullbore_testing::{TestDatabase, TestServer, start_or_skip, wanted};
 use serde_json::Value;
 
 /// The exit code, and the paths of what is called an orphan and of what is maybe in progress.
@@ -22,7 +22,7 @@ fn look(files: &Files, database: &TestDatabase<'_>) -> (i32, [Vec<String>; 2]) {
 
 #[test]
 fn a_standby_is_refused() {
-    for server in [TestServer::Embedded18, TestServer::Pg14] {
+    for server in wanted([TestServer::Embedded18, TestServer::Pg14]) {
         let primary = start_or_skip!(server);
         let files = Files::new();
         let standby = primary.begin_backup(&["--wal-method=stream"]).start(&Copied::Standby);
@@ -45,7 +45,7 @@ fn a_standby_is_refused() {
 /// orphan.
 #[test]
 fn beside_a_prepared_transaction_nothing_is_called_an_orphan() {
-    for server in TestServer::MAJORS {
+    for server in wanted(TestServer::MAJORS) {
         let cluster = start_or_skip!(server, &[("max_prepared_transactions", "2")]);
         let database = cluster.fresh_database();
         let files = Files::new();

@@ -1,7 +1,7 @@
 //! What the tests of bad input share: a load of bad text, and what must come of it.
 
 use crate::common::codes::{FAILED, REFUSED};
-use fullbore_testing::{Output, TestDatabase, TestServer, shared_or_skip};
+use fullbore_testing::{Output, TestDatabase, TestServer, shared_or_skip, wanted};
 
 use super::{Files, assert_no_leftovers};
 
@@ -14,7 +14,7 @@ pub fn with(
     more: &[&str],
     check: impl Fn(&Output, &TestDatabase<'_>, &Files),
 ) {
-    for server in [TestServer::Embedded18, TestServer::Pg16] {
+    for server in wanted([TestServer::Embedded18, TestServer::Pg16]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         database.psql(&format!("CREATE TABLE t ({columns})"));

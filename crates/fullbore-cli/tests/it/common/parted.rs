@@ -31,7 +31,7 @@ pub fn count_partitions(database: &TestDatabase<'_>) -> usize {
     count.parse().expect("a number")
 }
 
-/// Refused: nothing is in the table and nothing is left behind.
+/// Refused: nothing is in the table and nothing could not be dropped.
 pub fn assert_refused(
     database: &TestDatabase<'_>,
     output: &fullbore_testing::Output,

@@ -9,7 +9,7 @@ use crate::common;
 use crate::common::sound::{assert_dump_restores, assert_sound};
 use crate::common::typed::{TYPED, make_types, typed_rows};
 use crate::common::{Files, assert_no_leftovers, assert_same};
-use fullbore_testing::{TestCluster, TestDatabase, TestServer, extended_or_skip};
+use fullbore_testing::{TestCluster, TestDatabase, TestServer, extended_or_skip, wanted};
 
 /// The columns of TYPED whose values a client can lay out.
 const LAID_OUT: &str = "id, flag, small, number, r, d, price, big, huge, free, note, short, padded,
@@ -84,7 +84,7 @@ fn odd_rows_are_judged_by_the_server() {
 
 #[test]
 fn types_that_only_the_server_can_lay_out_travel_out_of_band() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = extended_or_skip!(server);
         let database = fresh(cluster);
         make_types(&database);
@@ -110,7 +110,7 @@ fn types_that_only_the_server_can_lay_out_travel_out_of_band() {
 
 #[test]
 fn long_rows_travel_out_of_band() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = extended_or_skip!(server);
         let database = fresh(cluster);
         let files = Files::new();
@@ -134,7 +134,7 @@ fn long_rows_travel_out_of_band() {
 
 #[test]
 fn partitions_are_held_to_their_ranges_and_attached_without_a_scan() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = match fullbore_testing::extension::install(server) {
             Ok(()) => fullbore_testing::start_or_skip!(server, &[("log_min_messages", "debug1")]),
             Err(missing) => fullbore_testing::skip!("{missing}"),
@@ -217,7 +217,7 @@ fn several_files_compressed_or_not_fill_one_table() {
 
 #[test]
 fn rejects_are_told_with_line_and_reason() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         for publish in ["replace", "partitions"] {
             let cluster = extended_or_skip!(server);
             let database = fresh(cluster);

@@ -9,7 +9,7 @@ use crate::common::sound::assert_sound;
 use crate::common::{Files, checksum};
 use fullbore_testing::replica::Copied;
 use fullbore_testing::{
-    TestCluster, TestDatabase, TestServer, extended_or_skip, extension, skip, start_or_skip,
+    TestCluster, TestDatabase, TestServer, extended_or_skip, extension, skip, start_or_skip, wanted,
 };
 
 /// Rows of half a load: enough that pages are logged and written long before its end.
@@ -163,11 +163,13 @@ fn a_standby_and_a_backup_equal_the_primary_of_18() {
 }
 
 #[test]
+#[ignore = "make test-all: every version"]
 fn a_standby_and_a_backup_equal_the_primary_of_17() {
     replicas(TestServer::Pg17);
 }
 
 #[test]
+#[ignore = "make test-all: every version"]
 fn a_standby_and_a_backup_equal_the_primary_of_16() {
     replicas(TestServer::Pg16);
 }
@@ -178,6 +180,7 @@ fn a_standby_and_a_backup_equal_the_primary_of_15() {
 }
 
 #[test]
+#[ignore = "make test-all: every version"]
 fn a_standby_and_a_backup_equal_the_primary_of_14() {
     replicas(TestServer::Pg14);
 }
@@ -212,7 +215,7 @@ fn falls_back(database: &TestDatabase<'_>, files: &Files, publish: &str, why: &s
 
 #[test]
 fn logical_replication_is_refused() {
-    for server in TestServer::MAJORS {
+    for server in wanted(TestServer::MAJORS) {
         if let Err(missing) = extension::install(server) {
             skip!("{missing}");
         }
@@ -269,7 +272,7 @@ fn refused_as_decoded(database: &TestDatabase<'_>, files: &Files) {
 /// the method.
 #[test]
 fn a_publication_of_the_schema_is_refused() {
-    for server in [TestServer::Embedded18, TestServer::Pg17, TestServer::Debian15] {
+    for server in wanted([TestServer::Embedded18, TestServer::Pg17, TestServer::Debian15]) {
         let cluster = extended_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();

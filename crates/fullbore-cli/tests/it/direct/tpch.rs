@@ -62,21 +62,25 @@ fn all_tables_on_18() {
 }
 
 #[test]
+#[ignore = "make test-all: every version"]
 fn all_tables_on_17() {
     all_tables_on(TestServer::Pg17);
 }
 
 #[test]
+#[ignore = "make test-all: every version"]
 fn all_tables_on_16() {
     all_tables_on(TestServer::Pg16);
 }
 
 #[test]
+#[ignore = "make test-all: every version"]
 fn all_tables_on_15() {
     all_tables_on(TestServer::Debian15);
 }
 
 #[test]
+#[ignore = "make test-all: every version"]
 fn all_tables_on_14() {
     all_tables_on(TestServer::Pg14);
 }

@@ -9,7 +9,7 @@ use crate::common::{Files, assert_no_leftovers, assert_same};
 use fullbore_testing::pooler::Pooler;
 use fullbore_testing::{
     Output, TestCluster, TestDatabase, TestServer, extended_or_skip, extension, fullbore_command,
-    output_of, shared_or_skip, skip,
+    output_of, shared_or_skip, skip, wanted,
 };
 
 const DIRECT: [&str; 4] = ["--method", "direct", "--publish", "replace"];
@@ -81,7 +81,7 @@ fn assert_direct(output: &Output) {
 fn parquet_loaded_directly_equals_copy() {
     let files = Files::new();
     let (parquet, text) = typed_parquet(&files);
-    for server in TestServer::MAJORS {
+    for server in wanted(TestServer::MAJORS) {
         let cluster = extended_or_skip!(server);
         let database = cluster.fresh_database();
         make_types(&database);
@@ -197,7 +197,7 @@ fn pooled(cluster: &TestCluster) -> (TestDatabase<'_>, Files, [String; 3]) {
 
 #[test]
 fn direct_loads_through_a_pooler() {
-    for server in [TestServer::Embedded18, TestServer::Pg14] {
+    for server in wanted([TestServer::Embedded18, TestServer::Pg14]) {
         let cluster = extended_or_skip!(server);
         for mode in ["session", "transaction"] {
             let (database, files, [good, late, early]) = pooled(cluster);
@@ -257,7 +257,7 @@ fn direct_loads_through_a_pooler() {
 fn a_load_says_how_its_pages_are_written() {
     // Tells each statement in its log.
     let settings = [("log_statement", "all")];
-    for server in [TestServer::Embedded18, TestServer::Pg16, TestServer::Pg14] {
+    for server in wanted([TestServer::Embedded18, TestServer::Pg16, TestServer::Pg14]) {
         if let Err(missing) = extension::install(server) {
             skip!("{missing}");
         }

@@ -3,7 +3,7 @@
 use crate::common;
 use crate::common::typed::{TYPED, make_types, typed_rows};
 use crate::common::{Files, assert_no_leftovers, assert_same};
-use fullbore_testing::{TestDatabase, TestServer, shared_or_skip, start_or_skip};
+use fullbore_testing::{TestDatabase, TestServer, shared_or_skip, start_or_skip, wanted};
 
 /// Types that go as text.
 const TEXT_ONLY: &str =
@@ -111,7 +111,7 @@ fn types_without_an_encoder_go_as_text() {
 
 #[test]
 fn partitions_equal_copy() {
-    for server in [TestServer::Embedded18, TestServer::Pg16, TestServer::Pg14] {
+    for server in wanted([TestServer::Embedded18, TestServer::Pg16, TestServer::Pg14]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();

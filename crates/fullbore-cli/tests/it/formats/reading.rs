@@ -4,7 +4,7 @@
 use crate::common::codes::REFUSED;
 use crate::common::moments::{Gate, Moment, assert_loaded, kill, ledger};
 use crate::common::{Files, assert_same};
-use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
+use fullbore_testing::{TestDatabase, TestServer, shared_or_skip, wanted};
 
 const COLUMNS: &str = "k int, d date, at timestamptz, v text";
 
@@ -50,7 +50,7 @@ const ARGS: [&str; 5] = ["--header", "none", "--streams", "1", "--no-analyze"];
 
 #[test]
 fn the_options_of_the_url_hold_when_a_run_is_gone_on_with() {
-    for server in [TestServer::Embedded18, TestServer::Debian15] {
+    for server in wanted([TestServer::Embedded18, TestServer::Debian15]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();

@@ -3,7 +3,7 @@
 use crate::common::moments::{Gate, Moment, assert_loaded, kill};
 use crate::common::refused::{REJECTS, SERVERS, fresh};
 use crate::common::{Files, assert_no_leftovers, packed};
-use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_skip};
+use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_skip, wanted};
 
 const LINEAGE: &str = "run=load_run,file=load_file,line=load_line,loaded_at=load_time";
 const COLUMNS: &str = "k bigint, v text, day date, load_run text, load_file varchar(500),
@@ -59,7 +59,7 @@ fn run_of(output: &fullbore_testing::Output) -> String {
 #[test]
 fn rows_say_where_they_came_from() {
     let filler = "x".repeat(1200);
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = extended_or_skip!(server);
         for (options, tail) in WAYS {
             let database = fresh(cluster);
@@ -100,7 +100,7 @@ fn tables_that_are_made_get_the_columns() {
 /// A packed file that must be read through once more, since one of its pieces was refused.
 #[test]
 fn lines_are_right_where_a_file_is_read_on() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();
@@ -143,7 +143,7 @@ fn parquet_rows_have_their_numbers() {
 
 #[test]
 fn rows_that_are_sifted_keep_their_lineage() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         for publish in ["append", "replace"] {
             let database = cluster.fresh_database();
@@ -180,7 +180,7 @@ fn rows_that_are_sifted_keep_their_lineage() {
 /// of either attempt, must be known again where they break a key.
 #[test]
 fn files_keep_their_names_when_a_run_is_gone_on_with() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();

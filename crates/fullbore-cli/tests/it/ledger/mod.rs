@@ -12,13 +12,13 @@ use crate::common::moments::{Gate, Moment, assert_loaded};
 use crate::common::parted::{PARTITIONS, SERVERS, partitioned, plain, rows};
 use crate::common::{Files, assert_no_leftovers, assert_same};
 use fullbore_testing::pooler::Pooler;
-use fullbore_testing::{TestServer, extended_or_skip, shared_or_skip, skip};
+use fullbore_testing::{TestServer, extended_or_skip, shared_or_skip, skip, wanted};
 
 const NO_HEADER: [&str; 2] = ["--header", "none"];
 
 #[test]
 fn a_role_that_may_not_make_it_loads_all_the_same_and_is_told() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let role = format!("loader_{}", database.name());
@@ -194,7 +194,7 @@ fn a_job_with_other_sources_is_a_new_run_and_says_so() {
 
 #[test]
 fn finished_partitions_are_undone_exactly_or_not_at_all() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         partitioned(&database);
@@ -265,14 +265,14 @@ fn what_cant_be_undone_says_why() {
         assert_eq!(refused.code, REFUSED, "{}", refused.stderr);
         assert!(refused.stderr.contains(words), "{}", refused.stderr);
         let aborted = files.fullbore(&["runs", "abort", "last"]);
-        assert!(aborted.stderr.contains("its rows are shown"), "{}", aborted.stderr);
+        assert!(aborted.stderr.contains("its rows are published"), "{}", aborted.stderr);
     }
     assert_eq!(database.psql("SELECT count(*) FROM t"), "1");
 }
 
 #[test]
 fn what_others_wrote_with_a_number_from_the_time_of_the_load_is_not_undone() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let keep_old = ["--header", "none", "--publish", "replace", "--keep-old"];
         for args in [&PARTITIONS[..], &keep_old] {
@@ -310,7 +310,7 @@ fn what_others_wrote_with_a_number_from_the_time_of_the_load_is_not_undone() {
 
 #[test]
 fn others_that_were_at_work_elsewhere_do_not_keep_a_load_from_being_undone() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         partitioned(&database);

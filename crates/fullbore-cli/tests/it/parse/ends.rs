@@ -1,13 +1,13 @@
 //! Record ends and delimiters other than the usual ones.
 
-use fullbore_testing::{TestServer, shared_or_skip};
+use fullbore_testing::{TestServer, shared_or_skip, wanted};
 
 use super::{told, ways};
 use crate::common::{Files, assert_same};
 
 #[test]
 fn records_that_end_with_cr_are_what_copy_makes_of_them() {
-    for server in [TestServer::Embedded18, TestServer::Pg16] {
+    for server in wanted([TestServer::Embedded18, TestServer::Pg16]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         database.psql("CREATE TABLE t (id int, a text, b text); CREATE TABLE plain (LIKE t)");

@@ -3,7 +3,7 @@
 use crate::common;
 use crate::common::codes::REFUSED;
 use crate::common::{Files, assert_no_leftovers, assert_same, checksum};
-use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
+use fullbore_testing::{TestDatabase, TestServer, shared_or_skip, wanted};
 
 const SERVERS: [TestServer; 2] = [TestServer::Embedded18, TestServer::Pg14];
 const PARTITIONS: [&str; 6] = ["--format", "csv", "--header", "none", "--publish", "partitions"];
@@ -48,7 +48,7 @@ fn partitions_of(database: &TestDatabase<'_>) -> String {
 
 #[test]
 fn a_file_is_cut_by_the_empty_partitions_of_its_target() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let files = Files::new();
         // The second file is compressed and goes on past the partitions that are there.
@@ -111,7 +111,7 @@ fn a_file_is_cut_by_the_empty_partitions_of_its_target() {
 
 #[test]
 fn rows_that_are_nearly_sorted_change_partitions_a_few_times() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let files = Files::new();
         let mut lines: Vec<String> = days(20, 40).lines().map(str::to_owned).collect();
@@ -148,7 +148,7 @@ fn rows_that_are_nearly_sorted_change_partitions_a_few_times() {
 
 #[test]
 fn a_partition_with_properties_of_its_own_is_refused_by_name() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let files = Files::new();
         let file = files.write("x.csv", days(0, 40));
@@ -207,7 +207,7 @@ fn rejects_of_a_file_that_is_cut_keep_their_lines() {
 
 #[test]
 fn rows_of_the_default_partition_stand_in_the_way() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         months(&database);
@@ -251,7 +251,7 @@ fn a_failed_load_leaves_the_empty_partitions_alone() {
 
 #[test]
 fn bounds_of_the_job_make_the_partitions() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let files = Files::new();
         // Both files have keys of both ranges: that is no overlap where ranges are given.
@@ -301,7 +301,7 @@ fn bounds_of_the_job_make_the_partitions() {
 
 #[test]
 fn standard_input_becomes_one_partition_or_is_refused() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let files = Files::new();
         let text: String = (0..50_000).map(|k| format!("{},{k}\n", k * 7919 % 50_000)).collect();
@@ -356,7 +356,7 @@ fn attaching_scans_no_piece() {
 
 #[test]
 fn bounds_that_no_key_reaches_are_in_nobodys_way() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         months(&database);
@@ -389,7 +389,7 @@ fn moments(database: &TestDatabase<'_>, column: &str) {
 
 #[test]
 fn a_row_outside_the_months_gets_a_month() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         for (column, time, march) in [
             ("timestamp", " 10:00:00", "('2024-03-01 00:00:00') TO ('2024-04-01 00:00:00')"),

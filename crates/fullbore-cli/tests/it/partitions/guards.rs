@@ -4,11 +4,11 @@ use crate::common::codes::REFUSED;
 use crate::common::held::{end_of, session, wait_for};
 use crate::common::parted::{PARTITIONS, SERVERS, assert_refused, partitioned, rows};
 use crate::common::{Files, assert_no_leftovers};
-use fullbore_testing::{TestServer, shared_or_skip};
+use fullbore_testing::{TestServer, shared_or_skip, wanted};
 
 #[test]
 fn triggers_of_the_parent_are_not_passed_by() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         partitioned(&database);
@@ -32,7 +32,7 @@ fn triggers_of_the_parent_are_not_passed_by() {
 
 #[test]
 fn publications_of_the_parent_are_not_passed_by() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         partitioned(&database);
@@ -156,7 +156,7 @@ fn row_security_of_the_parent_is_not_passed_by() {
 
 #[test]
 fn rows_are_held_to_what_the_target_is_held_to() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         database.psql(
@@ -185,7 +185,7 @@ fn rows_are_held_to_what_the_target_is_held_to() {
 
 #[test]
 fn grants_that_every_new_table_gets_are_nothing_to_lose() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         database.psql("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO pg_monitor");
@@ -245,7 +245,7 @@ fn indexes_of_partitions_are_as_their_parents_say() {
 /// Debian's 15.20 keeps the version of the catalog's entry in every column's options.
 #[test]
 fn what_a_server_keeps_in_a_columns_options_is_no_property_of_a_partition() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         partitioned(&database);

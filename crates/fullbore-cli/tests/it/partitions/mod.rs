@@ -12,11 +12,11 @@ use crate::common::parted::{
     PARTITIONS, SERVERS, assert_refused, count_partitions, partitioned, plain, rows,
 };
 use crate::common::{Files, assert_no_leftovers, assert_same};
-use fullbore_testing::{TestServer, shared_or_skip};
+use fullbore_testing::{TestServer, shared_or_skip, wanted};
 
 #[test]
 fn a_null_key_is_refused_with_file_and_line() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         // The second table's column has no binary form: all of it goes as text.
         for columns in ["k bigint, v text", "k bigint, v interval"] {
@@ -48,7 +48,7 @@ fn a_null_key_is_refused_with_file_and_line() {
 
 #[test]
 fn a_null_key_in_a_row_for_the_server_to_judge_is_refused_too() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         database.psql("CREATE TABLE ours (k bigint, day date) PARTITION BY RANGE (k)");
@@ -72,7 +72,7 @@ fn a_null_key_in_a_row_for_the_server_to_judge_is_refused_too() {
 
 #[test]
 fn an_unsorted_file_is_refused_with_its_line_or_scanned() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         partitioned(&database);
@@ -103,7 +103,7 @@ fn an_unsorted_file_is_refused_with_its_line_or_scanned() {
 
 #[test]
 fn scanned_files_may_be_shuffled_inside_and_come_in_any_order() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         partitioned(&database);
@@ -140,7 +140,7 @@ fn scanned_files_may_be_shuffled_inside_and_come_in_any_order() {
 
 #[test]
 fn compressed_files_become_partitions() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let files = Files::new();
         let parts = [rows(0..150_000), rows(150_000..300_000), rows(-150_000..0)];

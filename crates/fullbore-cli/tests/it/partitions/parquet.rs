@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::common::parted::{SERVERS, assert_refused, count_partitions, partitioned, plain};
 use crate::common::{Files, assert_no_leftovers, assert_same};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use fullbore_testing::{TestServer, shared_or_skip};
+use fullbore_testing::{TestServer, shared_or_skip, wanted};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
@@ -41,7 +41,7 @@ fn parquet_as_csv(files: &Files, name: &str, keys: &[Option<i64>]) -> String {
 
 #[test]
 fn parquet_becomes_partitions() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let files = Files::new();
         // Keys that repeat over the ends of row groups and pieces.
@@ -69,7 +69,7 @@ fn parquet_becomes_partitions() {
 
 #[test]
 fn parquet_is_cut_by_given_bounds() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let files = Files::new();
         let keys: Vec<Option<i64>> = (0..120_000).map(|n| Some(n / 7)).collect();

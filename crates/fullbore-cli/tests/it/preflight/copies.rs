@@ -2,7 +2,7 @@
 //! reach nobody else, and are gone afterwards.
 
 use crate::common::Files;
-use fullbore_testing::{Output, TestDatabase, TestServer, shared_or_skip};
+use fullbore_testing::{Output, TestDatabase, TestServer, shared_or_skip, wanted};
 use serde_json::Value;
 
 fn measure(files: &Files, database: &TestDatabase<'_>, args: &[&str]) -> (Value, Output) {
@@ -23,7 +23,7 @@ fn assert_works(report: &Value, output: &Output) {
 
 #[test]
 fn tables_with_partitions_and_numbers_of_their_own_are_measured() {
-    for server in [TestServer::Pg14, TestServer::Embedded18] {
+    for server in wanted([TestServer::Pg14, TestServer::Embedded18]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();

@@ -4,7 +4,7 @@ use crate::common::Files;
 use crate::common::held::{end_of, wait_for};
 use fullbore_testing::pooler::Pooler;
 use fullbore_testing::{
-    Output, TestDatabase, TestServer, extended_or_skip, shared_or_skip, skip, start_or_skip,
+    Output, TestDatabase, TestServer, extended_or_skip, shared_or_skip, skip, start_or_skip, wanted,
 };
 use serde_json::Value;
 
@@ -47,7 +47,7 @@ fn is_clean(database: &TestDatabase<'_>) {
 #[test]
 fn a_fresh_server_of_each_version_is_told_what_a_load_wants() {
     let files = Files::new();
-    for server in TestServer::MAJORS {
+    for server in wanted(TestServer::MAJORS) {
         let cluster = shared_or_skip!(server);
         let report = look(&files, &cluster.url());
         let wal = line(&report, "wal_level");

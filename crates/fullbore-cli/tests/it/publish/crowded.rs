@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fullbore_pgwire::{ConnectionOptions, Environment, Session};
-use fullbore_testing::{TestDatabase, TestServer, shared_or_skip, start_or_skip};
+use fullbore_testing::{TestDatabase, TestServer, shared_or_skip, start_or_skip, wanted};
 
 use crate::common::held::end_of;
 use crate::common::moments::{Gate, Moment, assert_loaded};
@@ -28,7 +28,7 @@ fn limited(database: &TestDatabase<'_>, limit: usize) -> (String, String) {
 
 #[test]
 fn a_role_with_few_connections_loads_by_fewer_streams() {
-    for server in [TestServer::Embedded18, TestServer::Pg14] {
+    for server in wanted([TestServer::Embedded18, TestServer::Pg14]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();

@@ -2,7 +2,7 @@
 
 use crate::common::moments::assert_loaded;
 use crate::common::{Files, assert_no_leftovers};
-use fullbore_testing::{TestServer, extended_or_skip, shared_or_skip};
+use fullbore_testing::{TestServer, extended_or_skip, shared_or_skip, wanted};
 
 const WITH_REJECTS: i32 = 3;
 
@@ -14,7 +14,7 @@ const ARGS: [&str; 4] = ["--header", "none", "--columns", "a,v"];
 
 #[test]
 fn rows_that_wait_to_be_shown_get_their_numbers_as_they_are() {
-    for server in [TestServer::Embedded18, TestServer::Debian15] {
+    for server in wanted([TestServer::Embedded18, TestServer::Debian15]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();
@@ -55,7 +55,7 @@ fn rows_that_wait_to_be_shown_get_their_numbers_as_they_are() {
 
 #[test]
 fn partitions_take_their_numbers_from_the_sequence_of_the_whole() {
-    for server in [TestServer::Embedded18, TestServer::Debian15] {
+    for server in wanted([TestServer::Embedded18, TestServer::Debian15]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();

@@ -1,7 +1,7 @@
 //! Rows that are appended go into the table that was planned, whatever its name stands for by now.
 
 use crate::common::codes::{REFUSED, STOPPED};
-use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
+use fullbore_testing::{TestDatabase, TestServer, shared_or_skip, wanted};
 
 use crate::common;
 use crate::common::held::{Held, end_of, session, wait_for};
@@ -35,7 +35,7 @@ fn changed_meanwhile(
 
 #[test]
 fn appended_rows_do_not_follow_a_name_to_another_table() {
-    for server in [TestServer::Embedded18, TestServer::Pg14] {
+    for server in wanted([TestServer::Embedded18, TestServer::Pg14]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();

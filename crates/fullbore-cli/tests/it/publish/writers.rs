@@ -2,7 +2,7 @@
 //! their writers are kept out.
 
 use crate::common::codes::STOPPED;
-use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
+use fullbore_testing::{TestDatabase, TestServer, shared_or_skip, wanted};
 
 use crate::common;
 use crate::common::held::Load;
@@ -39,7 +39,7 @@ fn meanwhile(
 
 #[test]
 fn rows_committed_to_the_old_table_meanwhile_are_not_lost() {
-    for server in [TestServer::Embedded18, TestServer::Pg14] {
+    for server in wanted([TestServer::Embedded18, TestServer::Pg14]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();
@@ -71,7 +71,7 @@ fn rows_committed_to_the_old_table_meanwhile_are_not_lost() {
 
 #[test]
 fn transactions_under_way_as_a_replacement_begins_are_told_from_those_that_ended() {
-    for server in [TestServer::Embedded18, TestServer::Pg14] {
+    for server in wanted([TestServer::Embedded18, TestServer::Pg14]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();

@@ -1,6 +1,6 @@
 //! Rows of plain append, deleted by the transactions that wrote them: all, or none.
 
-use fullbore_testing::{TestServer, shared_or_skip};
+use fullbore_testing::{TestServer, shared_or_skip, wanted};
 
 use super::{REFUSED, STOPPED};
 use crate::common::Files;
@@ -11,7 +11,7 @@ const CONTENT: &str = "SELECT count(*), coalesce(sum(k), 0) FROM append";
 
 #[test]
 fn abort_deletes_the_rows_of_the_run_and_no_others() {
-    for server in [TestServer::Embedded18, TestServer::Pg14] {
+    for server in wanted([TestServer::Embedded18, TestServer::Pg14]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();

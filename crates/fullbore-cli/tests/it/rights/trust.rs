@@ -1,6 +1,6 @@
 //! The ledger is used only where nobody else could have code run by it, with the rights of who loads.
 
-use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_skip};
+use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_skip, wanted};
 
 use super::LEDGER;
 use crate::common::Files;
@@ -75,7 +75,7 @@ const SABOTAGES: [(&str, &str, &str); 11] = [
 
 #[test]
 fn a_ledger_by_which_others_could_have_code_run_is_neither_read_nor_written() {
-    for server in [TestServer::Pg14, TestServer::Embedded18] {
+    for server in wanted([TestServer::Pg14, TestServer::Embedded18]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let role = neighbour(&database);

@@ -2,7 +2,7 @@
 //! they should be.
 
 use crate::common::codes::{FAILED, STOPPED};
-use fullbore_testing::{TestServer, shared_or_skip};
+use fullbore_testing::{TestServer, shared_or_skip, wanted};
 
 use crate::common::held::{Held, Load, end_of, session, wait_for};
 use crate::common::moments::{Gate, Moment, assert_loaded};
@@ -131,7 +131,7 @@ fn a_staging_table_that_lacks_rows_after_a_kill_is_not_shown() {
 
 #[test]
 fn rows_are_counted_where_they_are() {
-    for server in [TestServer::Embedded18, TestServer::Pg14] {
+    for server in wanted([TestServer::Embedded18, TestServer::Pg14]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();
@@ -204,7 +204,7 @@ fn what_can_not_be_counted_is_said() {
 
 #[test]
 fn rows_deleted_from_a_staging_table_meanwhile_are_missed() {
-    for server in [TestServer::Embedded18, TestServer::Pg14] {
+    for server in wanted([TestServer::Embedded18, TestServer::Pg14]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();

@@ -7,7 +7,9 @@ mod ways;
 
 use crate::common::typed::{TYPED, make_types, typed_rows};
 use crate::common::{Files, assert_no_leftovers, assert_same};
-use fullbore_testing::{Output, TestDatabase, TestServer, extended_or_skip, shared_or_skip};
+use fullbore_testing::{
+    Output, TestDatabase, TestServer, extended_or_skip, shared_or_skip, wanted,
+};
 
 /// The columns of TYPED without the one whose stored form only the server knows.
 const WITHOUT_JSONB: &str = "id,flag,small,number,r,d,price,big,huge,free,note,short,padded,day,at,\
@@ -156,7 +158,7 @@ fn values_that_are_written_in_many_ways() {
 
 #[test]
 fn types_that_only_the_server_knows() {
-    for server in [TestServer::Embedded18, TestServer::Pg14] {
+    for server in wanted([TestServer::Embedded18, TestServer::Pg14]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         make_types(&database);
@@ -180,7 +182,7 @@ fn types_that_only_the_server_knows() {
 
 #[test]
 fn rejects_are_in_no_sum() {
-    for server in [TestServer::Embedded18, TestServer::Debian15] {
+    for server in wanted([TestServer::Embedded18, TestServer::Debian15]) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         database.psql("CREATE TABLE t (k int, d date)");

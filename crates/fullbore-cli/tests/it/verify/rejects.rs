@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use crate::common::moments::Moment;
 use crate::common::refused::{Line, REJECTS, SERVERS, WAYS, Way, fresh, loads, make_plain, text};
 use crate::common::{Files, assert_same, packed};
-use fullbore_testing::{Output, TestDatabase, extended_or_skip, shared_or_skip};
+use fullbore_testing::{Output, TestDatabase, extended_or_skip, shared_or_skip, wanted};
 use serde_json::Value;
 
 const COLUMNS: &str = "k bigint NOT NULL, n int NOT NULL CONSTRAINT positive CHECK (n > 0),
@@ -118,7 +118,7 @@ fn assert_damages_are_found(database: &TestDatabase<'_>, files: &Files, way: &Wa
 
 #[test]
 fn constraints_and_keys_however_rows_are_loaded() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = extended_or_skip!(server);
         for way in &WAYS {
             for keys in [true, false] {
@@ -142,7 +142,7 @@ fn constraints_and_keys_however_rows_are_loaded() {
 /// Pieces that are large enough for several, and those of a packed file.
 #[test]
 fn many_pieces_and_packed_files() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = extended_or_skip!(server);
         for way in &WAYS[..3] {
             let database = fresh(cluster);
@@ -177,7 +177,7 @@ fn many_pieces_and_packed_files() {
 
 #[test]
 fn sifted_rows_are_rejects_to_counts_too() {
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = extended_or_skip!(server);
         for way in &WAYS {
             let database = fresh(cluster);
@@ -201,7 +201,7 @@ fn sifted_rows_are_rejects_to_counts_too() {
 #[test]
 fn the_files_once_more() {
     let against = ["--against"];
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = extended_or_skip!(server);
         for way in &WAYS {
             let database = fresh(cluster);
@@ -263,7 +263,7 @@ fn make_marked(database: &TestDatabase<'_>, keys: &str) {
 fn rows_that_say_where_they_came_from() {
     let twice = |line: usize| if line.is_multiple_of(100) { line / 2 + 1 } else { line };
     let rows: String = (1..=3000).map(|line| format!("{},row {line}\n", twice(line))).collect();
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         for publish in ["append", "replace"] {
             let database = cluster.fresh_database();
@@ -305,7 +305,7 @@ fn a_run_that_was_gone_on_with_is_sifted() {
     let twice = |line: usize| if line.is_multiple_of(100) { line / 2 + 1 } else { line };
     let rows: String =
         (1..=24_000).map(|line| format!("{},row {line} {filler}\n", twice(line))).collect();
-    for server in SERVERS {
+    for server in wanted(SERVERS) {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();

@@ -93,7 +93,7 @@ fn rows_of_savepoints_that_nobody_noted_are_not_called_missing() {
     assert_same(&database, "append", "plain");
     let verified = files.fullbore(&["runs", "verify", "last", "--against"]);
     assert_eq!(verified.code, REFUSED, "{}{}", verified.stdout, verified.stderr);
-    assert!(verified.stderr.contains("can't be told from others"), "{}", verified.stderr);
+    assert!(verified.stderr.contains("can't be identified"), "{}", verified.stderr);
 }
 
 #[test]
