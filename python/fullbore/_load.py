@@ -78,7 +78,7 @@ def find_command() -> Path:
             return folder / name
     found = shutil.which(name)
     if found is None:
-        raise FileNotFoundError("the fullbore command is not installed beside this Python")
+        raise FileNotFoundError("the fullbore command is not installed with this Python")
     return Path(found)
 
 

@@ -79,7 +79,7 @@ def strays_of(server: Server) -> str:
 
 def no_strays(server: Server) -> None:
     strays = strays_of(server)
-    require(strays == "", f"tables were left behind: {strays}")
+    require(strays == "", f"tables were not dropped: {strays}")
 
 
 def taken_back(server: Server, rows_stay: bool) -> None:

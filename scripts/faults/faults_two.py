@@ -95,7 +95,7 @@ class Two(Company):
         found = now.own[server.sql(f"SELECT '{TARGET}'::regclass::oid")].mark
         checks.require(found in allowed, lambda: f"it holds {found}, allowed: {allowed}: {what}")
         strays = self.held.strays() if not now.unfinished else ""
-        checks.require(strays == "", lambda: f"tables {strays} were left behind: {what}")
+        checks.require(strays == "", lambda: f"tables {strays} were not dropped: {what}")
         others = {word for _, _, word in promises.others(server)}
         is_replaced = any(
             end.code == LOADED and publish == "replace"

@@ -329,7 +329,7 @@ class Held:
         said = sum(run.rows for run in now.runs)
         checks.require(said == self.rows, f"the ledger has {said} rows of {self.rows}")
         strays = self.strays()
-        checks.require(strays == "", f"tables were left behind: {strays}")
+        checks.require(strays == "", f"tables were not dropped: {strays}")
         invalid = self.server.sql(
             "SELECT count(*) FROM pg_index WHERE NOT indisvalid AND indrelid IN"
             f" (SELECT relid FROM pg_partition_tree('{table}'))"

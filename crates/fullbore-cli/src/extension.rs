@@ -93,7 +93,7 @@ fn install(pg_config: &Path) -> Result<Ended> {
     if !installed.status.success() {
         return Err(failed(
             format!("the extension can't be put into {libraries}:\n{}", tail(&installed)),
-            "run this as who may write to PostgreSQL's folders",
+            "run this as a user who can write to PostgreSQL's directories",
         ));
     }
     answer!("installed for {version} in {libraries}");

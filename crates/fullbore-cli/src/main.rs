@@ -15,6 +15,7 @@ mod generate;
 mod limit_now;
 mod load;
 mod log_file;
+mod manual;
 mod orphans;
 mod plan_view;
 mod preflight;
@@ -59,6 +60,8 @@ fn main() -> ExitCode {
         Command::Runs(args) => runs::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Preflight(args) => preflight::run(&args),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::man(&args),
     };
     words::ended(ended).into()
 }

@@ -39,8 +39,8 @@ pub fn render(plan: &Plan, statements: &[Option<String>]) -> String {
 /// Bytes of rows that a server counts in a second, by and large.
 const COUNTED_PER_SECOND: u64 = 1_000_000_000;
 
-const VERIFIED: &str = "verified in full: every value is compared before rows are shown; rows that \
-                        go as text are taken by the server twice, once to sum them";
+const VERIFIED: &str = "verified in full: every value is compared before rows are published; \
+                        rows that go as text are sent to the server twice, once for checksums";
 
 fn render_table(
     text: &mut String,
@@ -63,7 +63,9 @@ fn render_table(
         let _ = writeln!(text, "  note: {note}");
     }
     let limited = match table.is_atomic && plan.max_rejects.allows_any() {
-        true => "; a limit of rejects is for all rows, so none is shown before it is known to hold",
+        true => {
+            "; a limit of rejects covers all rows, so none is published before it is known to hold"
+        }
         false => "",
     };
     let _ = writeln!(text, "  publish: {}{limited}", publish_row(table));
@@ -186,8 +188,11 @@ fn continuity(plan: &Plan) -> String {
         false => "resumable: pieces that are committed are not repeated".to_owned(),
     };
     if let Some(part) = &continuity.part {
-        let _ =
-            write!(words, "; part {} of load {}, shown with its last part", part.spec, part.whole);
+        let _ = write!(
+            words,
+            "; part {} of load {}, published with its last part",
+            part.spec, part.whole
+        );
     }
     let repeated =
         |table: &&TablePlan| table.publish == Publish::Replace && table.method == Method::Direct;

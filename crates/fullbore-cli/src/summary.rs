@@ -226,7 +226,7 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
     if outcome.rejected > 0 {
         tell!("{} rejected:", counted(outcome.rejected, "row"));
         for path in &outcome.reject_files {
-            tell!("  {} (reasons beside it, .jsonl)", path.display());
+            tell!("  {} (reasons in the .jsonl file)", path.display());
         }
     }
     if let Some(words) = counts_words(counts_of(outcome)) {

@@ -437,7 +437,7 @@ impl Destination for Postgres {
         let left =
             self.locked_control(ledger).and_then(|mut session| runs::left(&mut session, ledger));
         if let Err(error) = left {
-            tracing::warn!("the ledger could not be told of the stop: {error}");
+            tracing::warn!("the stop could not be recorded in the ledger: {error}");
         }
     }
 }

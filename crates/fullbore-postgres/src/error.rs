@@ -134,7 +134,7 @@ fn hint_for(error: &ConnectionError) -> Option<String> {
                  or wait longer with --retry-for"
             }
             "53100" => {
-                "make room on the server's disk; then go on with --resume, or load again where \
+                "free space on the server's disk; then continue with --resume, or load again where \
                  nothing was kept"
             }
             "57P01" | "57P02" | "57P03" => {

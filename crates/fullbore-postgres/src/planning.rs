@@ -162,7 +162,7 @@ impl target::Target for Postgres {
             (Publish::Append, true) => {
                 "; as much again for the staging table, until it is published"
             }
-            (Publish::Replace, _) => "; the old table stays beside the new one until the swap",
+            (Publish::Replace, _) => "; the old table stays until the swap",
             (Publish::Partitions, _) => "",
         };
         let sql = "SELECT pg_catalog.current_setting('wal_level') AS level";

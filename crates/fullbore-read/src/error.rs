@@ -21,7 +21,7 @@ pub enum Error {
     #[error("{}: {first}", rejected(*rejects, limit))]
     TooManyRejects { rejects: u64, limit: String, first: String, hint: &'static str },
     /// COPY's rule for quotes takes in all that follows, which no limit of rejects covers.
-    #[error("{place}: nothing behind it can be told apart")]
+    #[error("{place}: the records after it can't be separated")]
     Unterminated { place: String },
     /// The destination refused or failed.
     #[error("{message}")]

@@ -16,6 +16,7 @@ mod store;
 pub mod terms;
 mod thin;
 mod told;
+mod watcher;
 
 pub use event::{
     Entry, Event, Phase, RECORD_VERSION, TableMethod, TableTotals, Verified, now_unix_ms,
@@ -25,3 +26,4 @@ pub use follow::Follower;
 pub use recorder::{Listener, Recorder};
 pub use store::{RunSummary, list_runs, read_events, summary_of};
 pub use told::{Reason, RejectKind, ToldPlan, ToldRejects, ToldTable};
+pub use watcher::watch_run;

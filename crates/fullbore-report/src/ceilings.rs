@@ -29,7 +29,7 @@ pub fn ceilings(page: &Page) -> Markup {
     html! {
         @if !all.is_empty() && most > 0.0 {
             section #of-ceilings {
-                h2 { "Achieved, beside what the way can do" }
+                h2 { "Achieved, compared with the ceilings" }
                 ul .bars {
                     @if let Some(rate) = achieved { (bar("this run", rate)) }
                     @for Ceiling { resource, bytes_per_second } in &all {

@@ -88,7 +88,7 @@ pub fn rejects(page: &Page) -> Markup {
                     @if at > 0 { ", " }
                     code { (file.display()) }
                 }
-                "; the reasons stand beside them (.jsonl)."
+                "; the reasons in the .jsonl files."
             }
         }
     }

@@ -70,7 +70,7 @@ fn in_words(line: &[Option<f64>]) -> Option<String> {
 fn summary(page: &Page) -> Markup {
     html! {
         p .sentence #state data-state=(page.state.name()) { (summary_of(page)) }
-        @if let Some(reason) = &page.paused { p .error { "It holds still: " (reason) } }
+        @if let Some(reason) = &page.paused { p .error { "Paused: " (reason) } }
         @if let Some(of_ceiling) = &page.achieved {
             p .sentence { (capital(&achieved(of_ceiling))) "." }
         }
@@ -83,7 +83,7 @@ fn summary(page: &Page) -> Markup {
         }
         @if let Some(error) = &page.error { p .error { (error) } }
         @if !page.left_behind.is_empty() {
-            p .error { "Left behind, to be dropped by hand: " (page.left_behind.join(", ")) }
+            p .error { "Could not clean up, drop manually: " (page.left_behind.join(", ")) }
         }
         @if !page.is_over() { (progress(page)) }
     }

@@ -47,37 +47,33 @@ pub fn seconds(seconds: f64) -> String {
     }
 }
 
-/// What held a run back, how much, and how sure that is.
+/// The bottleneck of a run, its share of the load's time, what came next, and what removing it could bring.
 pub fn sentence(verdict: &Verdict) -> String {
     let percent = |share: f64| format!("{:.0}%", share * 100.0);
-    let shares: Vec<String> = verdict
-        .shares
-        .iter()
-        .filter(|share| share.share >= 0.005)
-        .take(3)
-        .map(|share| format!("{} {}", share.limit.name(), percent(share.share)))
-        .collect();
+    let shares = || verdict.shares.iter().filter(|share| share.share >= 0.005).take(3);
     let words = verdict.limit.words();
     if verdict.limit == Limit::None {
         return format!("bottleneck: {words}");
     }
     if verdict.limit == Limit::Mixed {
-        let shares = verdict.shares.iter().filter(|share| share.share >= 0.005).take(3);
-        let shares: Vec<String> = shares
-            .map(|share| format!("{} ({})", share.limit.words(), percent(share.share)))
-            .collect();
-        return format!("bottleneck: {}", shares.join(", "));
+        let shares =
+            shares().map(|share| format!("{} ({})", share.limit.words(), percent(share.share)));
+        return format!("bottleneck: {}", shares.collect::<Vec<_>>().join(", "));
     }
-    let sure = match verdict.sure {
-        Sureness::Low => ", not sure",
-        Sureness::Medium => "",
-        Sureness::High => ", sure",
-    };
-    let bound = match verdict.at_most_times {
-        Some(times) => format!(". Without it: rows move at most {}", gain(times)),
-        None => String::new(),
-    };
-    format!("bottleneck: {words} ({}{sure}){bound}", shares.join(", "))
+    let mut others: String = shares()
+        .filter(|share| share.limit != verdict.limit)
+        .map(|share| format!("; {} {}", share.limit.words(), percent(share.share)))
+        .collect();
+    if verdict.sure == Sureness::Low {
+        others.push_str("; uncertain");
+    }
+    let gain = verdict.at_most_times.filter(|times| *times >= 1.05).map(gain);
+    let gain = gain.map(|gain| format!(". Without it: up to {gain} faster"));
+    format!(
+        "bottleneck: {words} ({} of load time{others}){}",
+        percent(verdict.share),
+        gain.unwrap_or_default()
+    )
 }
 
 /// How much of its ceiling a run achieved.
@@ -132,12 +128,12 @@ pub fn details(verdict: &Verdict, tables: &[&str]) -> Vec<String> {
 /// Tables that something else held back are told, not listed without end.
 const TABLES_TOLD_MAX: usize = 8;
 
-/// How fast so many times is.
+/// A factor, in words.
 fn gain(times: f64) -> String {
     match times {
-        ..3.0 => format!("{:.0}% faster", (times - 1.0) * 100.0),
-        ..100.0 => format!("{times:.0} times as fast"),
-        _ => "100 times as fast".into(),
+        ..10.0 => format!("{times:.1}x"),
+        ..100.0 => format!("{times:.0}x"),
+        _ => "100x".into(),
     }
 }
 
@@ -146,6 +142,37 @@ mod tests {
     use fullbore_record::diagnose::{Share, Straggler};
 
     use super::*;
+
+    #[test]
+    fn the_bottleneck_is_said_in_words() {
+        let shares = [(Limit::DatabaseDisk, 0.57), (Limit::TooFewStreams, 0.43)];
+        let mut verdict = Verdict {
+            limit: Limit::DatabaseDisk,
+            share: 0.57,
+            runner_up: None,
+            sure: Sureness::High,
+            shares: shares
+                .iter()
+                .map(|(limit, share)| Share { limit: *limit, share: *share })
+                .collect(),
+            at_most_times: Some(2.32),
+            streams: Vec::new(),
+            tables: Vec::new(),
+            stragglers: Vec::new(),
+        };
+        assert_eq!(
+            sentence(&verdict),
+            "bottleneck: the server's data disk (57% of load time; too few streams 43%). Without it: up \
+             to 2.3x faster"
+        );
+        verdict.at_most_times = Some(1.01);
+        verdict.sure = Sureness::Low;
+        verdict.shares.truncate(1);
+        assert_eq!(
+            sentence(&verdict),
+            "bottleneck: the server's data disk (57% of load time; uncertain)"
+        );
+    }
 
     #[test]
     fn details_name_tables_and_files() {

@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 use crate::extension::ExtensionArgs;
 use crate::generate::GenArgs;
 use crate::load::LoadArgs;
+use crate::manual::{CompletionsArgs, ManArgs};
 use crate::preflight::PreflightArgs;
 use crate::runs::RunsArgs;
 use crate::server::{PsqlArgs, ServerArgs};
@@ -24,22 +25,26 @@ pub struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Load files into a table, or what a job file says
+    /// Load files, or the tables of a job file
     Load(LoadArgs),
-    /// Print what `load` would do; nothing is touched
+    /// Print what `load` would do; change nothing
     Plan(LoadArgs),
-    /// Generate data to load: TPC-H, as its own generator writes it
+    /// Measure disks, network, server or a whole job before a load
+    Preflight(PreflightArgs),
+    /// List, show, resume, verify, abort and undo runs
+    Runs(RunsArgs),
+    /// Show a run in a browser
+    Watch(WatchArgs),
+    /// Generate TPC-H test data
     Gen(GenArgs),
-    /// Start, stop or look at the embedded server; find what crashes left in any server
+    /// Manage the embedded server; find orphaned files of any server
     Server(ServerArgs),
-    /// Install the server's extension for direct loads, or say what is missing
-    Extension(ExtensionArgs),
     /// Open psql on the embedded server
     Psql(PsqlArgs),
-    /// List runs and show their records
-    Runs(RunsArgs),
-    /// Show a run on a live page: one that goes on, or is over
-    Watch(WatchArgs),
-    /// Measure what disks, networks, servers and a whole job's way can do, before a load
-    Preflight(PreflightArgs),
+    /// Install or check the server extension for direct loads
+    Extension(ExtensionArgs),
+    /// Print shell completions
+    Completions(CompletionsArgs),
+    /// Write man pages
+    Man(ManArgs),
 }

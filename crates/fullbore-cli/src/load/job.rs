@@ -18,7 +18,7 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
             let of_a_table = TableJob { sources: Vec::new(), ..table_job(args) };
             if of_a_table != TableJob::default() || args.publish.is_some() {
                 return Err(Error::usage_with_hint(
-                    "options of a table can't be given beside a job file, which may have several",
+                    "options of a table can't be combined with a job file, which may have several",
                     "write them into the file, or change it with --set table.NAME.option=value",
                 ));
             }

@@ -429,14 +429,14 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
                  {closes}"
             ),
             _ if is_published.is_none() => tell!(
-                "  {kept}; whether they are shown is not known: `fullbore runs resume {run}` finds out, and \
-                 goes on"
+                "  {kept}; whether they are published is not known: `fullbore runs resume {run}` finds out and \
+                 continues"
             ),
             _ => tell!("  {kept}: `fullbore runs resume {run}` goes on, {closes}"),
         }
     } else {
         for name in left_behind {
-            tell!("  left behind, drop it by hand: {name}");
+            tell!("  could not clean up, drop manually: {name}");
         }
         let is_unsure = outcome.is_unsure && outcome.tables.iter().any(|t| t.kept_on_failure);
         if is_unsure && !plan.continuity.is_resumable {

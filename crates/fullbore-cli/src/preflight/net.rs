@@ -147,15 +147,16 @@ fn print(report: &Report) -> io::Result<()> {
 }
 
 fn about(side: &Side) -> String {
-    let of =
-        |name: &str| side.settings.get(name).map_or("not told", String::as_str).replace('\t', " ");
+    let of = |name: &str| {
+        side.settings.get(name).map_or("not reported", String::as_str).replace('\t', " ")
+    };
     format!(
         "Linux {}, {}, {} with mtu {}; tcp_wmem {}, tcp_rmem {}, wmem_max {}, rmem_max {}, \
          tcp_mem {}, congestion control {}",
         side.kernel,
         counted(side.cores.into(), "core"),
-        side.interface.as_deref().unwrap_or("an interface that is not told"),
-        side.mtu.map_or_else(|| "not told".into(), |mtu| mtu.to_string()),
+        side.interface.as_deref().unwrap_or("an unknown interface"),
+        side.mtu.map_or_else(|| "not reported".into(), |mtu| mtu.to_string()),
         of("net.ipv4.tcp_wmem"),
         of("net.ipv4.tcp_rmem"),
         of("net.core.wmem_max"),

@@ -122,7 +122,7 @@ pub struct ResumeArgs {
     /// Rows, or share of rows, that may be rejected [default: as the run had it]
     #[arg(long, value_name = "N|P%")]
     pub max_rejects: Option<RejectLimit>,
-    /// What is compared before rows are shown [default: as the run had it]
+    /// What is compared before rows are published [default: as the run had it]
     #[arg(long, value_parser = verify, value_name = "quick|count|full")]
     pub verify: Option<Verify>,
     /// How long to wait for a server that is gone [default: as the run had it]

@@ -27,7 +27,7 @@ pub fn publish(args: &PublishArgs) -> Result<Ended> {
         if !missing.is_empty() {
             return Err(Error::usage_with_hint(
                 format!("not all parts are loaded: {}", missing.join("; ")),
-                "load them, or go on with them by `fullbore runs resume` where they were begun",
+                "load them, or resume them with `fullbore runs resume` where they were begun",
             ));
         }
     }

@@ -120,7 +120,7 @@ fn show_record(run: &str, json: bool) -> Result<()> {
             Event::RunFailed { error, rows_kept, left_behind, is_kept: false } => {
                 say(format_args!("{at} failed: {error}; {} rows kept", grouped(rows_kept)));
                 for name in left_behind {
-                    say(format_args!("{:>11} left behind: {name}", ""));
+                    say(format_args!("{:>11} not dropped: {name}", ""));
                 }
             }
         }

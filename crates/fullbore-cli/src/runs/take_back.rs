@@ -80,7 +80,7 @@ pub fn abort(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended>
     };
     let taken = opened.postgres.take_back_all(&opened.schema, &run)?;
     for why in &taken.left_behind {
-        complain(why, Some("end what is in its way, or drop it by hand; then abort again"));
+        complain(why, Some("end what blocks it, or drop it manually; then abort again"));
     }
     if !taken.left_behind.is_empty() {
         return Ok(Ended::Failed);
@@ -108,7 +108,7 @@ pub fn undo(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended> 
     if let Some(part) = opened.postgres.part_of(&opened.schema, &id)? {
         return Err(Error::usage_with_hint(
             format!("run {id} is {}, and one part of a load can't be undone", part.words()),
-            "delete its rows by hand, by something that tells them from others",
+            "delete its rows manually, by a condition that only they meet",
         ));
     }
     let is_append = |table: &LedgerTable| table.publish == Publish::Append;

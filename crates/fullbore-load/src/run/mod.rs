@@ -39,8 +39,8 @@ use std::time::{Duration, Instant};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::ceilings::Achieved;
 use fullbore_record::diagnose::Verdict;
-use fullbore_record::observe::{Clocks, Seen, observe};
-use fullbore_record::{Event, Phase, Recorder, TableTotals, ToldRejects, Verified};
+use fullbore_record::observe::{Clocks, Seen};
+use fullbore_record::{Event, Phase, Recorder, TableTotals, ToldRejects, Verified, watch_run};
 
 use crate::destination::Destination;
 use crate::plan::Plan;
@@ -155,7 +155,7 @@ pub fn run(
             tracing::error!(run = plan.run_id, "run failed: {error}");
             let Ending { is_kept, left_behind } = end_failed(plan, destination, &error, &outcome);
             for name in &left_behind {
-                tracing::warn!("left behind: {name}");
+                tracing::warn!("not dropped: {name}");
             }
             // Pieces appended to the target itself stay; everything else is gone with the abort.
             let rows_kept =
@@ -303,7 +303,7 @@ fn load(scene: &Scene<'_>, seen: &mut Seen, paused: &mut f64) -> Result<()> {
         });
         // Apart from the sampler: a server that doesn't answer must not hold up the progress shown.
         let observer = threads.start("observer".into(), || {
-            observe(clocks, destination.observed(), recorder, seen, &has_ended);
+            watch_run(clocks, destination.observed(), recorder, seen, &has_ended);
         });
         let watch = plan.continuity.pause_when.is_some().then(|| {
             threads.start("pause".into(), || {

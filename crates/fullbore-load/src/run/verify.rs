@@ -87,7 +87,7 @@ fn differs(plan: &Plan, piece: &Committed, how: &str) -> Error {
     let table = plan.tables.get(piece.table).map_or("?", |table| table.name.as_str());
     Error::Destination {
         message: format!("piece {} of {table} {how}", piece.piece),
-        hint: Some("nothing is shown of it; load again, and report this as a defect".into()),
+        hint: Some("nothing is published; load again, and report this as a bug".into()),
         kind: DestinationFailure::Differs,
     }
 }

@@ -58,7 +58,7 @@ impl Careful {
             lost if lost.is_lost() => lost,
             Error::Destination { message, hint, .. } => {
                 let hint = hint.or_else(|| Some(NEEDS.into()));
-                let message = format!("{because}; rows can't be judged one by one: {message}");
+                let message = format!("{because}; rows can't be checked one by one: {message}");
                 Error::Destination { message, hint, kind: DestinationFailure::Constraint }
             }
             other => other,
@@ -76,7 +76,8 @@ impl Careful {
             return Err(Error::Destination {
                 message: obstacle.to_owned(),
                 hint: Some(
-                    "mend the rows that the message names, or load with --publish replace".into(),
+                    "correct the rows that the message names, or load with --publish replace"
+                        .into(),
                 ),
                 kind: DestinationFailure::Constraint,
             });

@@ -55,8 +55,8 @@ pub fn missing(session: &mut Session) -> Result<Vec<Missing>, ConnectionError> {
     if row.get("available").is_none() && row.get("installed").is_none() {
         missing.push(Missing {
             what: "the extension is not installed on the server's machine".into(),
-            remedy: "run there, as who may write to PostgreSQL's folders: fullbore extension \
-                     install --pg-config PATH"
+            remedy: "run there, as a user who can write to PostgreSQL's directories: fullbore \
+                     extension install --pg-config PATH"
                 .into(),
             undo: "remove its files: fullbore.so, fullbore.control and fullbore--*.sql".into(),
         });

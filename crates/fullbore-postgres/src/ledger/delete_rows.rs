@@ -98,7 +98,9 @@ pub(super) fn delete(
     if found != expected {
         return Err(not_exact(
             run,
-            &format!("{expected} rows were committed to {target}, and {found} can be told by now"),
+            &format!(
+                "{expected} rows were committed to {target}, and {found} can be identified now"
+            ),
         ));
     }
     let deleted = session

@@ -168,7 +168,7 @@ impl Ledger {
         Error::Destination {
             message: format!(
                 "run {} was taken back by somebody else, or lost to a standby that took the \
-                 server's place: the ledger has it no longer as one to go on with",
+                 server's place: the ledger no longer has it as one to resume",
                 self.run_id
             ),
             hint: Some(

@@ -59,7 +59,7 @@ impl LedgerRow {
         let run = of("run").map_or_else(String::new, |run| format!(" of run {run}"));
         refuse(
             format!("the ledger's row{run} has something in {name} that can't be read"),
-            "it was made by another version of Fullbore, or somebody changed it; go on with that \
+            "it was made by another version of Fullbore, or somebody changed it; continue with that \
              version, or name another ledger with --ledger-schema",
         )
     }

@@ -13,7 +13,9 @@ use crate::error::{failed, failed_while, refuse};
 /// The role whose rights the session has.
 pub fn current(session: &mut Session) -> Result<Role> {
     let rows = rows(session, "SELECT current_user AS role").map_err(failed)?;
-    let row = rows.first().ok_or_else(|| failed(ConnectionError::protocol("no role was told")))?;
+    let row = rows
+        .first()
+        .ok_or_else(|| failed(ConnectionError::protocol("the server reported no role")))?;
     row.role("role")
 }
 

@@ -442,7 +442,7 @@ pub(super) fn fence(session: &mut Session, schema: &str, run_id: &str) -> Result
     match found {
         Next::Begun(State::Preparing | State::Loading | State::Aborting, _) => Ok(()),
         Next::Begun(state, _) => Err(refuse(
-            format!("run {run_id} is {}: its rows are shown", state.name()),
+            format!("run {run_id} is {}: its rows are published", state.name()),
             format!("a run that has finished is undone by `fullbore runs undo {run_id}`"),
         )),
         Next::Anothers | Next::Unknown => {

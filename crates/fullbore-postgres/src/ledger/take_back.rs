@@ -111,7 +111,7 @@ pub(super) fn begin(session: &mut Session, schema: &str, run: &LedgerRun) -> Res
     let state = runs::begin_abort(session, schema, &run.run_id, None)?;
     match state {
         Some(state @ (State::Published | State::Finished | State::Undone)) => Err(refuse(
-            format!("run {} is {}: its rows are shown", run.run_id, state.name()),
+            format!("run {} is {}: its rows are published", run.run_id, state.name()),
             "there is nothing to abort",
         )),
         _ => Ok(()),

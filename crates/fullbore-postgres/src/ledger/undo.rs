@@ -32,7 +32,7 @@ impl Postgres {
             if let Some(why) = not_exact(table) {
                 let hint = match is_appended(table) {
                     true => {
-                        "nothing was removed; --delete-rows deletes its rows, where they can be told \
+                        "nothing was removed; --delete-rows deletes its rows, where they can be identified \
                              by the transactions that wrote them"
                     }
                     false => {
@@ -320,7 +320,7 @@ fn check_content(
     if found != rows || others != 0 {
         return Err(changed(&format!(
             "the rows of {name} were changed since ({found} now, {others} of them written by others or \
-             not to be told from theirs; {rows} were loaded)"
+             not distinguishable from theirs; {rows} were loaded)"
         )));
     }
     Ok(())
@@ -329,6 +329,6 @@ fn check_content(
 fn changed(what: &str) -> Error {
     refuse(
         format!("the run can't be undone exactly: {what}"),
-        "nothing was taken away; detach and drop by hand what is to go",
+        "nothing was removed; detach and drop manually what should go",
     )
 }

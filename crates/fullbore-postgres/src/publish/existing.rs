@@ -137,7 +137,7 @@ const OWN_PROPERTIES: &str = "
          parent AS (SELECT * FROM pg_class WHERE oid = {parent}),
          own AS (
            SELECT g.* FROM part, aclexplode(coalesce(relacl, acldefault('r', relowner))) g),
-         -- What default privileges give every new table of the role beside the parent.
+         -- What default privileges give every new table of the role in addition.
          given AS (
            SELECT g.* FROM part,
                   aclexplode(coalesce((SELECT defaclacl FROM pg_default_acl

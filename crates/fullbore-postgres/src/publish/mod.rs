@@ -1,6 +1,6 @@
 //! Publish: how rows that were loaded are shown, for each way a module.
 //!
-//! All tables of a run are shown in one transaction; indexes are built before it, side by side.
+//! All tables of a run are published in one transaction; indexes are built before it, side by side.
 
 mod analyze;
 pub mod append;

@@ -62,7 +62,7 @@ fn is_to_be_made(
     }
     tracing::warn!("{staging} is made anew: no part of this load has filled it");
     session.execute(&format!("DROP TABLE {staging}")).map_err(|error| {
-        failed_while(error, &format!("dropping {staging}, which an earlier load left behind"))
+        failed_while(error, &format!("dropping {staging}, a leftover of an earlier load"))
     })?;
     Ok(true)
 }

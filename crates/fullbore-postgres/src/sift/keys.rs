@@ -15,7 +15,7 @@ pub struct UniqueKey {
     /// Its columns or expressions, as SQL in the names of the table's columns.
     expressions: Vec<String>,
     /// The columns as people name them.
-    pub shown: String,
+    pub written: String,
     predicate: Option<String>,
     /// Two NULLs are the same.
     nulls_are_same: bool,
@@ -45,7 +45,7 @@ fn read(session: &mut Session, table: &Sifted<'_>) -> Result<Vec<UniqueKey>, Con
                    LEFT JOIN pg_collation co ON co.oid = i.indcollation[n - 1]
                    LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace) AS expressions,
                 (SELECT string_agg(pg_get_indexdef(i.indexrelid, n, true), ', ' ORDER BY n)
-                   FROM generate_series(1, i.indnkeyatts) AS n) AS shown,
+                   FROM generate_series(1, i.indnkeyatts) AS n) AS written,
                 i.indisexclusion AS excludes,
                 (SELECT string_agg(format('OPERATOR(%I.%s)', n.nspname, o.oprname), E'\\x01'
                                    ORDER BY k.place)
@@ -100,7 +100,7 @@ fn read(session: &mut Session, table: &Sifted<'_>) -> Result<Vec<UniqueKey>, Con
             name: index.constraint.as_ref().map_or(&index.name, |known| &known.name).clone(),
             expressions,
             operators,
-            shown: row.get("shown").unwrap_or_default().to_owned(),
+            written: row.get("written").unwrap_or_default().to_owned(),
             predicate: row.get("predicate").map(str::to_owned),
             nulls_are_same: row.get("nulls_are_same") == Some("t"),
             tail: index.tail.clone(),

@@ -50,7 +50,7 @@ pub fn decide(
         .map_err(failed)?;
     if left.first().and_then(|row| row.get("n")) != Some("0") {
         return Err(Error::Destination {
-            message: "a row shares a key, but which one can't be told".into(),
+            message: "a row violates a key, but it can't be identified".into(),
             hint: Some("load without --max-rejects: the message names the key".into()),
             kind: DestinationFailure::Other,
         });
@@ -97,14 +97,14 @@ fn reason(table: &Sifted<'_>, key: &UniqueKey, what: &str) -> Reason {
     let (code, words) = key.words();
     let single = table.names.iter().find(|name| {
         let bare = name.trim_matches('"');
-        bare == key.shown || **name == key.shown
+        bare == key.written || **name == key.written
     });
     Reason {
         column: single.map(|name| name.trim_matches('"').replace("\"\"", "\"")),
         constraint: Some(key.name.clone()),
         code: code.into(),
         key: None,
-        words: format!("{words} \"{}\" (Key ({})=({{key}}) {what}.)", key.name, key.shown),
+        words: format!("{words} \"{}\" (Key ({})=({{key}}) {what}.)", key.name, key.written),
     }
 }
 

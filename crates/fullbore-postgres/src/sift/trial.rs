@@ -38,7 +38,9 @@ pub fn take_out(
             ))
             .map_err(failed)?;
         let Some(refused) = try_all(session, table).map_err(failed)? else {
-            tracing::debug!("rows can't be tried one by one: what they refer to can't be shown");
+            tracing::debug!(
+                "rows can't be tried one by one: what they refer to can't be published"
+            );
             return Ok(removed);
         };
         removed += remove(session, table, &heap.to_string(), &refused, reasons)?;
@@ -105,7 +107,7 @@ fn show(session: &mut Session, other: &Waiting<'_>) -> Result<bool, ConnectionEr
         match inserted {
             Ok(_) => {}
             Err(ConnectionError::Server(error)) if careful::is_its_own_fault(&error) => {
-                tracing::debug!("rows of {name} can't be shown yet: {error}");
+                tracing::debug!("rows of {name} can't be published yet: {error}");
                 session.execute(
                     "ROLLBACK TO SAVEPOINT fullbore_others; RELEASE SAVEPOINT fullbore_others",
                 )?;

@@ -134,7 +134,7 @@ fn explain(
         );
     }
     if part.rows != super::parts::Rows::All && then > now {
-        what.push("(a row that was changed since can't be told from one that is missing)".into());
+        what.push("(a row that was changed since looks like one that is missing)".into());
     }
     Ok(vec![Finding {
         table: part.holder.to_string(),

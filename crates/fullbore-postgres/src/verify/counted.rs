@@ -285,7 +285,7 @@ fn gained(
     let name = target.name();
     let not_counted = |why: &str| Ok(Gained::NotKnown(why.to_owned()));
     let Some(ledger) = postgres.ledger() else {
-        return not_counted("without a ledger its new rows can't be told from others");
+        return not_counted("without a ledger its new rows can't be identified");
     };
     let found = runs::find(session, &ledger.schema, &runs::Which::Run(&ledger.run_id))?;
     let run = found.into_iter().next();

@@ -207,7 +207,7 @@ impl Postgres {
         if let Some(target) = self.targets().iter().find(|target| target.relation.kind == 'f') {
             return Err(refuse(
                 format!(
-                    "rows of the foreign table {} can't be told by their transaction",
+                    "rows of the foreign table {} can't be identified by their transaction",
                     target.name()
                 ),
                 "leave --verify full away",

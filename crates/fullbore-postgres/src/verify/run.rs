@@ -56,7 +56,11 @@ impl Postgres {
     ) -> Result<Report> {
         if !run.state.is_shown() {
             return Err(refuse(
-                format!("run {} is {}: its rows are not all shown", run.run_id, run.state.name()),
+                format!(
+                    "run {} is {}: its rows are not all published",
+                    run.run_id,
+                    run.state.name()
+                ),
                 "only a run that has finished can be compared",
             ));
         }
@@ -153,8 +157,8 @@ impl Postgres {
             None => Ok(()),
             Some(part) => Err(refuse(
                 format!(
-                    "{} holds the rows of all parts of a load, and which of them are those of {} can't \
-                     be told",
+                    "{} holds the rows of all parts of a load, and those of {} can't be \
+                     identified",
                     table.target,
                     part.words()
                 ),
@@ -241,9 +245,7 @@ impl Postgres {
                 };
                 if its().any(is_lacking) {
                     return Err(refuse(
-                        format!(
-                            "the rows that were appended to {target} can't be told from others"
-                        ),
+                        format!("the rows that were appended to {target} can't be identified"),
                         "load with --verify full, which notes all transactions that wrote them",
                     ));
                 }
@@ -268,7 +270,7 @@ impl Postgres {
         let xid =
             rows.first().map(|row| row.number::<u64>("xid_published")).ok_or_else(|| {
                 refuse(
-                    format!("the ledger does not tell how run {} was shown", run.run_id),
+                    format!("the ledger does not say how run {} was published", run.run_id),
                     "somebody changed the ledger",
                 )
             })??;

@@ -140,7 +140,7 @@ fn unproven(plan: &Plan, piece: usize) -> Error {
             "piece {piece} was committed without checksums, before --verify full was asked for"
         ),
         format!(
-            "go on without it (fullbore runs resume {run} --verify quick), then compare with the \
+            "continue without it (fullbore runs resume {run} --verify quick), then compare with the \
              files: fullbore runs verify {run} --against"
         ),
     )

@@ -59,7 +59,7 @@ impl Target {
                     "{} has {bytes} bytes: direct I/O reads {alignment} at a time",
                     path.display()
                 ),
-                "name a larger file, best one that is to be loaded",
+                "name a larger file, ideally one of the files to load",
             ));
         }
         Ok(Self { path: path.to_path_buf(), kind, bytes, alignment, file })
@@ -142,7 +142,7 @@ fn scratch(folder: &Path) -> Result<File> {
         what: "remove the name of the scratch file",
         path,
         source,
-        hint: Some("remove it by hand".into()),
+        hint: Some("remove it manually".into()),
     })?;
     Ok(file.into())
 }

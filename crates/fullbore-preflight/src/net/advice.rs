@@ -141,7 +141,7 @@ fn switches(side: &Side, end: End, advice: &mut Vec<Advice>) {
         (
             "net.ipv4.tcp_timestamps",
             "without it round trips are known badly, and sequence numbers of \
-          fast streams can't be told apart",
+          fast streams are ambiguous",
             "12 bytes a packet",
         ),
         (
@@ -193,7 +193,7 @@ fn congestion(client: &Side, goal: &Goal, advice: &mut Vec<Advice>) {
     let there = known.is_some_and(|names| names.split_whitespace().any(|name| name == "bbr"));
     let advised = if there { "bbr" } else { "bbr, after modprobe tcp_bbr" };
     let why = "packets are lost on this long path, and this one takes each loss for a full link";
-    let price = "it takes more than its share beside streams of others, and sends more again; try it \
+    let price = "it takes more than its share next to other streams, and sends more again; try it \
                  with --congestion bbr first";
     advice.push(line(End::Client, client, setting, advised, why.into(), price));
 }

@@ -7,12 +7,11 @@
 pub mod clock;
 pub mod host;
 mod moments;
-mod pace;
+pub(crate) mod pace;
 pub mod pieces;
 mod quota;
-mod server;
+pub(crate) mod server;
 pub mod socket;
-mod watcher;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -25,7 +24,6 @@ use host::HostTimes;
 use pieces::PieceTime;
 pub use server::{Observed, ServerTimes, Settings, Wait, WaitClass, Watch};
 use socket::{Hold, SocketTimes};
-pub use watcher::observe;
 
 /// The clocks of a run's threads.
 #[derive(Debug, Default)]
@@ -79,7 +77,7 @@ impl Clocks {
         self.observing.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(thread, 0);
     }
 
-    fn observing_ms(&self) -> u64 {
+    pub(crate) fn observing_ms(&self) -> u64 {
         let mut threads = self.observing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         for (thread, us) in threads.iter_mut() {
             // One that has ended can't be asked any more.
@@ -149,7 +147,7 @@ impl ThreadTimes {
         }
     }
 
-    fn note(&mut self, seen: Moment) {
+    pub(crate) fn note(&mut self, seen: Moment) {
         match self.moments.iter_mut().find(|moment| moment.kind() == seen.kind()) {
             Some(moment) => moment.count += seen.count,
             None => self.moments.push(seen),

@@ -30,7 +30,7 @@ pub fn of(page: &Page) -> String {
     text.one(
         "fullbore_paused",
         "gauge",
-        "1 while the run holds still.",
+        "1 while the run is paused.",
         f64::from(u8::from(page.paused.is_some())),
     );
     by_table(&mut text, page);

@@ -202,5 +202,5 @@ impl Looker<'_> {
     }
 }
 
-const HINT: &str = "mend the file, say how it is written (--encoding, --delimiter, --quote, --null, \
+const HINT: &str = "correct the file, say how it is written (--encoding, --delimiter, --quote, --null, \
                     --header), or allow bad rows with --max-rejects N or P%";

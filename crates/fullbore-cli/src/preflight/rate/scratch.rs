@@ -109,8 +109,8 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let mut session = self.session.borrow_mut();
         if let Err(error) = session.execute(&format!("DROP SCHEMA {} CASCADE", self.schema)) {
-            let hint = "run preflight db with --table again, which drops it, or drop it by hand";
-            complain(&format!("schema {} is left behind: {error}", self.schema), Some(hint));
+            let hint = "run preflight db with --table again, which drops it, or drop it manually";
+            complain(&format!("schema {} could not be dropped: {error}", self.schema), Some(hint));
         }
     }
 }

@@ -142,7 +142,7 @@ pub fn null_key(source: &SourceFile, key: &str, place: &str) -> Error {
         path: source.path.clone(),
         message: format!("{place}: {key} is NULL, and a NULL key belongs to no range partition"),
         hint: Some(
-            "mend the row, or load with --publish append into a table with a DEFAULT partition"
+            "correct the row, or load with --publish append into a table with a DEFAULT partition"
                 .into(),
         ),
     }

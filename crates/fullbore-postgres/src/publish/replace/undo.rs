@@ -197,6 +197,6 @@ fn literal_text(text: &str) -> Result<String> {
 fn changed(name: &QualifiedName, how: &str) -> Error {
     refuse(
         format!("the run can't be undone exactly: {name} was changed since: {how}"),
-        "nothing was done; undo that first, or put the old table back by hand",
+        "nothing was changed; undo that first, or restore the old table manually",
     )
 }

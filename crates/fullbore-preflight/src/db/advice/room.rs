@@ -9,7 +9,7 @@ impl Lines<'_> {
             "shared_buffers",
             512.0 * MIB,
             "2GB",
-            "COPY needs little, but the indexes that are kept beside it need more; a quarter of the \
+            "COPY needs little, but the indexes that are kept up to date need more; a quarter of the \
              machine's memory at the most",
             "memory, for as long as the server runs",
         );
@@ -24,7 +24,7 @@ impl Lines<'_> {
             "max_locks_per_transaction",
             256.0,
             "256",
-            "partitions are shown in one transaction, with locks on each of them and their indexes",
+            "partitions are published in one transaction, with locks on each of them and their indexes",
             &self.price_of_more("a few MB of shared memory"),
         );
     }
@@ -55,7 +55,7 @@ impl Lines<'_> {
     pub(super) fn places(&mut self) {
         let size = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
         for tablespace in &self.facts.tablespaces.clone() {
-            let value = tablespace.bytes.map_or("size not told".into(), size);
+            let value = tablespace.bytes.map_or("size unknown".into(), size);
             self.note(
                 &format!("tablespace {}", tablespace.name),
                 value,

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use fullbore_read::error::Result;
 
-use super::clock::Activity;
-use super::host::{self, HostTimes};
-use super::pace::Pace;
-use super::server::{Observed, ServerTimes, Wait};
-use super::socket::SocketSeen;
-use super::{Clocks, Moment, Observation, Seen, ThreadTimes, Watch};
 use crate::constants::OBSERVATION_INTERVAL_MS;
 use crate::event::Event;
+use crate::observe::clock::Activity;
+use crate::observe::host::{self, HostTimes};
+use crate::observe::pace::Pace;
+use crate::observe::server::{Observed, ServerTimes, Wait};
+use crate::observe::socket::SocketSeen;
+use crate::observe::{Clocks, Moment, Observation, Seen, ThreadTimes, Watch};
 use crate::recorder::Recorder;
 
 /// How long a server that did not answer is left alone.
@@ -21,7 +21,7 @@ const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(30);
 const BLOCKERS_MAX: usize = 8;
 
 /// Looks at the run until `has_ended`, and records what it sees.
-pub fn observe(
+pub fn watch_run(
     clocks: &Clocks,
     observed: Option<&dyn Observed>,
     recorder: &Recorder,
