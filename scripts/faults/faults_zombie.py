@@ -124,7 +124,7 @@ class Zombie(Company):
             self.whole(trial)
             return
         self.held.check(second)
-        # A replacement that had not begun is a load of its own, in place of what the other one loaded.
+        # A replacement that had not begun is a load of its own, after the other one.
         is_another = not state and self.held.replaces and len(now.runs) == 2
         self.whole(trial, runs=2 if is_another else 1)
         # Only one of the two can have finished the run.

@@ -7,13 +7,11 @@ use clap::Args;
 use fullbore_read::error::{Error, Result};
 use fullbore_report::live::{self, Live};
 
+use crate::args::values::HERE;
 use crate::exit::Ended;
 use crate::load::signals::{INTERRUPTED, listen_for_signals};
-use crate::runs::folder_of;
+use crate::runs::folders::folder_of;
 use crate::words::complain;
-
-/// A free port that only this machine reaches.
-pub const HERE: &str = "127.0.0.1";
 
 #[derive(Debug, Args)]
 pub struct WatchArgs {

@@ -14,6 +14,9 @@ fn by_name<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     })
 }
 
+/// A free port that only this machine reaches.
+pub const HERE: &str = "127.0.0.1";
+
 pub fn format_name(text: &str) -> Result<FormatName, String> {
     by_name(text)
 }

@@ -11,10 +11,9 @@ use fullbore_record::terms::{Codec, Method, Publish, Verify};
 
 use crate::args::output::{AnswerArgs, LogArgs, OUTPUT, SilenceArgs};
 use crate::args::values::{
-    codec, count, direct_io, format_name, header, if_loaded, line_end, method, publish, quotes,
-    ragged, verify,
+    HERE, codec, count, direct_io, format_name, header, if_loaded, line_end, method, publish,
+    quotes, ragged, verify,
 };
-use crate::watch::HERE;
 
 /// The headings of the help.
 const DESTINATION: &str = "Destination";

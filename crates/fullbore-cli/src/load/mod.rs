@@ -5,6 +5,7 @@ pub mod destinations;
 mod here;
 pub mod job;
 mod loaded;
+pub mod manner;
 mod parts;
 pub mod saved;
 pub mod signals;
@@ -12,7 +13,6 @@ mod standing;
 mod tables;
 mod unfinished;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use fullbore_load::job::Job;
@@ -20,10 +20,9 @@ use fullbore_load::plan::Plan;
 use fullbore_load::plan::assemble::Assembled;
 use fullbore_load::run::{Failure, Outcome};
 use fullbore_postgres::ledger::Ledger;
-use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, State};
+use fullbore_postgres::ledger::runs::{LedgerRun, State};
 use fullbore_postgres::{Postgres, Target};
 use fullbore_read::error::{DestinationFailure, Error, Result};
-use fullbore_record::terms::Publish;
 use fullbore_record::{Recorder, claim};
 use fullbore_report::live::Live;
 
@@ -34,41 +33,10 @@ use crate::{ceilings, log_file, plan_view, progress, summary, watch};
 pub use args::LoadArgs;
 use destinations::Destinations;
 use job::{job_of, refuse_given};
+use manner::Manner;
 use signals::{INTERRUPTED, listen_for_signals, say_at_once};
-pub use standing::check_resumed;
 use standing::{Course, Standing};
 use unfinished::Ask;
-
-/// How a load is shown, and what was asked of it beside its job.
-#[derive(Debug, Default)]
-pub struct Manner {
-    pub resume: bool,
-    /// The run to go on with, where one is named.
-    pub run: Option<String>,
-    pub reject_dir: PathBuf,
-    pub json: bool,
-    pub quiet: bool,
-    pub log_file: Option<PathBuf>,
-    /// Where it is shown while it goes on.
-    pub live: Option<String>,
-    /// Ceilings to compare with, where a file of them is named.
-    pub ceilings: Option<PathBuf>,
-}
-
-impl Manner {
-    fn of(args: &LoadArgs) -> Self {
-        Self {
-            resume: args.resume,
-            run: None,
-            reject_dir: args.reject_dir.clone().unwrap_or_else(|| ".".into()),
-            json: args.answer.json,
-            quiet: args.silence.quiet,
-            log_file: args.log.log_file.clone(),
-            live: args.live.clone(),
-            ceilings: args.ceilings.clone(),
-        }
-    }
-}
 
 pub fn run(args: &LoadArgs) -> Ended {
     if args.dry_run {
@@ -161,21 +129,6 @@ fn planned(
         table.notes.extend(notes);
     }
     Ok(assembled)
-}
-
-fn finished_before(run: &LedgerRun) -> String {
-    let is_append = |table: &LedgerTable| table.publish == Publish::Append;
-    let again = match run.tables.iter().any(is_append) {
-        true => "--if-loaded again loads them once more",
-        false => "leave --resume away to load them again",
-    };
-    format!(
-        "run {} of this job has loaded the same files ({} rows, begun {}): there is nothing to do; \
-         {again}\n",
-        run.run_id,
-        grouped(run.rows_committed),
-        run.started.for_people()
-    )
 }
 
 /// Loads a job, from the beginning or from where a run of it stopped.

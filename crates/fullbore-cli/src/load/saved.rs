@@ -11,7 +11,7 @@ use fullbore_read::error::{Error, Result};
 use fullbore_record::make_private;
 use serde::{Deserialize, Serialize};
 
-use super::Manner;
+use super::manner::Manner;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SavedJob {

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use fullbore_load::constants::{LOCK_TIMEOUT_DEFAULT_MS, RETRY_FOR_DEFAULT_S};
 use fullbore_load::job::{IfLoaded, Job};
+use fullbore_load::plan::Continuity;
 use fullbore_load::plan::recorded::RecordedFile;
-use fullbore_load::plan::{Continuity, TablePlan};
 use fullbore_pgwire::quote_identifier;
+use fullbore_postgres::Postgres;
 use fullbore_postgres::ledger::SCHEMA_DEFAULT;
-use fullbore_postgres::ledger::runs::{LedgerRun, State, Which};
+use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, State, Which};
 use fullbore_postgres::ledger::schema::Availability;
 use fullbore_postgres::ledger::shown::Now;
-use fullbore_postgres::{Postgres, Target};
 use fullbore_read::discover::discover;
 use fullbore_read::error::{Error, Result};
+use fullbore_record::terms::Publish;
 
-use super::finished_before;
 use super::unfinished::Ask;
 use crate::words::grouped;
 
@@ -280,24 +280,6 @@ pub(super) fn source_change(job: &Job, earlier: &LedgerRun) -> Option<String> {
     None
 }
 
-/// Refuses to go on where a table, planned anew, does not come out as it was.
-pub fn check_resumed(
-    earlier: &LedgerRun,
-    number: usize,
-    table: &TablePlan,
-    target: Option<&Target>,
-) -> Result<()> {
-    let recorded = earlier.recorded();
-    // Once its rows are shown the target may be a new table.
-    let target = target.filter(|_| earlier.state != State::Published);
-    let then = earlier.tables.get(number);
-    let change = then.zip(target).and_then(|(then, target)| then.target_change(target));
-    match change {
-        Some(change) => Err(recorded.refusal(&format!("the target changed: {change}"))),
-        None => recorded.check(number, table),
-    }
-}
-
 /// Why no ledger is kept, what to do about it, and whether it is the server that keeps none.
 fn obstacle(
     job: &Job,
@@ -324,4 +306,20 @@ fn obstacle(
         Availability::Present | Availability::Absent => None,
         Availability::Refused { reason, hint } => Some((reason, hint, true)),
     })
+}
+
+/// What is said where there is nothing left to load.
+fn finished_before(run: &LedgerRun) -> String {
+    let is_append = |table: &LedgerTable| table.publish == Publish::Append;
+    let again = match run.tables.iter().any(is_append) {
+        true => "--if-loaded again loads them once more",
+        false => "leave --resume away to load them again",
+    };
+    format!(
+        "run {} of this job has loaded the same files ({} rows, begun {}): there is nothing to do; \
+         {again}\n",
+        run.run_id,
+        grouped(run.rows_committed),
+        run.started.for_people()
+    )
 }

@@ -7,8 +7,7 @@ use fullbore_load::job::{Count, LockTimeout, RejectLimit};
 use fullbore_record::terms::Verify;
 
 use crate::args::output::{AnswerArgs, LogArgs, SilenceArgs};
-use crate::args::values::{count, verify};
-use crate::watch::HERE;
+use crate::args::values::{HERE, count, verify};
 
 #[derive(Debug, Args)]
 pub struct RunsArgs {

@@ -5,7 +5,7 @@ use fullbore_read::error::Result;
 use fullbore_record::{RunSummary, list_runs};
 
 use super::args::LedgerArgs;
-use super::say;
+use super::folders::say;
 use super::take_back::Opened;
 use crate::state::runs_dir;
 use crate::words::{bytes, grouped, print_json, seconds};

@@ -2,6 +2,7 @@
 //! stopped.
 
 mod args;
+pub mod folders;
 mod list;
 mod publish;
 mod recount;
@@ -11,16 +12,10 @@ mod show;
 mod take_back;
 mod verify;
 
-use std::io::Write;
-use std::path::PathBuf;
-
-use fullbore_load::run_id::RunId;
-use fullbore_read::error::{DestinationFailure, Error, Result};
-use fullbore_record::list_runs;
+use fullbore_read::error::{DestinationFailure, Error};
 
 use crate::exit::Ended;
-use crate::state::runs_dir;
-use crate::words::{Screen, complain};
+use crate::words::complain;
 use args::RunsAction;
 pub use args::RunsArgs;
 
@@ -50,28 +45,4 @@ pub fn run(args: &RunsArgs) -> Ended {
             _ => Ended::Usage,
         }
     })
-}
-
-/// Prints a line; a reader that has gone away is no error.
-fn say(line: std::fmt::Arguments<'_>) {
-    let _ = writeln!(Screen, "{line}");
-}
-
-/// The id of a run by what a person wrote; a name in the folder and nothing else.
-fn id_of(run: &str) -> Result<String> {
-    let id = match run {
-        "last" => list_runs(&runs_dir()?)?.into_iter().next().map(|run| run.run_id),
-        id => RunId::parse(id).map(String::from),
-    };
-    id.ok_or_else(|| missing(run))
-}
-
-/// The folder of a run whose record is on this machine.
-pub fn folder_of(run: &str) -> Result<PathBuf> {
-    let folder = runs_dir()?.join(id_of(run)?);
-    if folder.is_dir() { Ok(folder) } else { Err(missing(run)) }
-}
-
-fn missing(run: &str) -> Error {
-    Error::usage_with_hint(format!("there is no run {run:?}"), "see `fullbore runs list`")
 }

@@ -10,7 +10,7 @@ use crate::args::output::LogArgs;
 use crate::exit::Ended;
 
 pub fn publish(args: &PublishArgs) -> Result<Ended> {
-    let id = super::id_of(&args.run)?;
+    let id = super::folders::id_of(&args.run)?;
     {
         let ledger = LedgerArgs { to: args.to.clone(), ledger_schema: None };
         let opened = Opened::at(&ledger, Some(&id))?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use fullbore_read::error::{Error, Result};
 use fullbore_record::read_events;
 
-use super::folder_of;
+use super::folders::folder_of;
 
 pub fn report(run: &str, output: &Path) -> Result<()> {
     let page = fullbore_report::render(&read_events(&folder_of(run)?)?);

@@ -3,11 +3,12 @@
 use fullbore_read::error::{Error, Result};
 
 use super::args::ResumeArgs;
-use super::folder_of;
+use super::folders::folder_of;
 use crate::exit::Ended;
 use crate::load::destinations::reopened;
 use crate::load::job::check_locks;
-use crate::load::{self, Manner, saved};
+use crate::load::manner::Manner;
+use crate::load::{self, saved};
 
 pub fn resume(args: &ResumeArgs) -> Result<Ended> {
     let folder = folder_of(&args.run).map_err(|_| not_here(&args.run))?;

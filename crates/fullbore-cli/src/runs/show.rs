@@ -4,8 +4,9 @@ use fullbore_read::error::Result;
 use fullbore_record::{Event, read_events};
 
 use super::args::LedgerArgs;
+use super::folders::{folder_of, id_of, say};
+use super::list;
 use super::take_back::Opened;
-use super::{folder_of, id_of, list, say};
 use crate::words::{achieved, bytes, counted, details, grouped, print_json, seconds, sentence};
 
 pub fn show(run: &str, json: bool, ledger: &LedgerArgs) -> Result<()> {

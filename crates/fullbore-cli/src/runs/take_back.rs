@@ -9,7 +9,7 @@ use fullbore_record::terms::Publish;
 use fullbore_record::{Event, Recorder};
 
 use super::args::LedgerArgs;
-use super::id_of;
+use super::folders::id_of;
 use crate::exit::Ended;
 use crate::load::destinations::{Destinations, reopened};
 use crate::load::saved;

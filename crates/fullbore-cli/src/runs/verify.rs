@@ -5,8 +5,9 @@ use fullbore_postgres::verify::run::Report;
 use fullbore_read::error::Result;
 
 use super::args::VerifyArgs;
+use super::folders::{id_of, say};
+use super::recount;
 use super::take_back::Opened;
-use super::{id_of, recount, say};
 use crate::exit::Ended;
 use crate::words::{counted, print_json, seconds};
 

@@ -7,16 +7,14 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::control::{Control, answer, hear};
 use super::handshake::{Answer, Purpose, Verdict};
-use super::message::Measurement;
 use super::session;
-use super::socket::set_window;
+use super::shared::{Event, Shared, locked};
 use super::token::Token;
 use crate::error::{Error, Result};
 use crate::limits::{STRANGERS_MAX, STREAMS_MAX};
@@ -32,50 +30,10 @@ pub struct ListenOptions {
     pub once: bool,
 }
 
-/// What happens, for people.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// Somebody with the token has come.
-    Began {
-        peer: SocketAddr,
-    },
-    Ended {
-        peer: SocketAddr,
-        bytes: u64,
-        trouble: Option<String>,
-    },
-    /// Somebody without it has, or said nothing of use.
-    Stranger {
-        peer: SocketAddr,
-    },
-}
-
 pub struct Listener {
     socket: TcpListener,
     token: Token,
     options: ListenOptions,
-}
-
-/// Streams that a session waits for.
-struct Expected {
-    session: u64,
-    cell: u32,
-    streams: SyncSender<TcpStream>,
-}
-
-/// What the threads of one listener share.
-pub(super) struct Shared {
-    token: Token,
-    /// The listening socket itself: what it is set to, those that it accepts have from their first
-    /// packet on.
-    socket: TcpListener,
-    expected: Mutex<Option<Expected>>,
-    strangers: AtomicUsize,
-    busy: AtomicBool,
-    sessions: AtomicU64,
-    pub(super) ends: Instant,
-    pub(super) bytes_left: AtomicU64,
-    events: Mutex<Vec<Event>>,
 }
 
 impl Listener {
@@ -199,47 +157,4 @@ fn welcome(shared: &Shared, mut stream: TcpStream, peer: SocketAddr) -> Option<C
             None
         }
     }
-}
-
-impl Shared {
-    /// A new session's number.
-    pub(super) fn number(&self) -> u64 {
-        self.sessions.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// From now on streams of this measurement are expected, so many of them.
-    pub(super) fn expect(
-        &self,
-        session: u64,
-        measurement: &Measurement,
-    ) -> io::Result<Receiver<TcpStream>> {
-        // A window that is set later is not used to the full: its limit was laid down already.
-        set_window(&self.socket, measurement.window_bytes)?;
-        let (sender, receiver) = sync_channel(measurement.streams);
-        *locked(&self.expected) =
-            Some(Expected { session, cell: measurement.cell, streams: sender });
-        Ok(receiver)
-    }
-
-    pub(super) fn expect_nothing(&self) {
-        *locked(&self.expected) = None;
-        let _ = set_window(&self.socket, None);
-    }
-
-    pub(super) fn tell(&self, event: Event) {
-        let mut events = locked(&self.events);
-        // Strangers must not fill the memory while nobody looks.
-        if events.len() < 1000 || !matches!(event, Event::Stranger { .. }) {
-            events.push(event);
-        }
-    }
-
-    /// The next one may measure.
-    pub(super) fn free(&self) {
-        self.busy.store(false, Ordering::Release);
-    }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -21,12 +21,14 @@ mod receive;
 pub mod report;
 mod send;
 mod session;
+mod shared;
 mod socket;
 pub mod token;
 
 pub use fullbore_pgwire::tcp_info;
 
 pub use client::{Request, run};
-pub use listen::{Event, ListenOptions, Listener};
+pub use listen::{ListenOptions, Listener};
 pub use report::Report;
+pub use shared::Event;
 pub use token::Token;

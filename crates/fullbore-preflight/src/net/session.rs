@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use super::control::Control;
 use super::kernel::this_side;
-use super::listen::{Event, Shared};
 use super::message::{FromClient, FromListener, Measurement, Received};
 use super::receive;
+use super::shared::{Event, Shared};
 use crate::error::{Error, Result};
 
 /// Until it says goodbye, does something wrong, or the listener's time is over.
