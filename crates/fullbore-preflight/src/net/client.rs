@@ -3,6 +3,8 @@
 use std::net::TcpStream;
 use std::time::Duration;
 
+use fullbore_pgwire::tcp_info::tcp_info;
+
 use super::advice::{Goal, advise};
 use super::control::{Control, introduce};
 use super::handshake::Purpose;
@@ -13,7 +15,6 @@ use super::predict::{cap, mathis, receive_share, streams_for};
 use super::report::{Cell, Need, Report, Stream, common, parts, stream};
 use super::send::{SendSetting, Sent, connect_all, send_all};
 use super::socket::{SocketOptions, connect, resolve};
-use super::tcp_info::tcp_info;
 use super::token::Token;
 use crate::error::{Error, Result};
 use crate::knee::knee;

@@ -25,8 +25,6 @@ mod shared;
 mod socket;
 pub mod token;
 
-pub use fullbore_pgwire::tcp_info;
-
 pub use client::{Request, run};
 pub use listen::{ListenOptions, Listener};
 pub use report::Report;

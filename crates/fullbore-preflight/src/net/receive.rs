@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use fullbore_pgwire::tcp_info::{tcp_info, unread_bytes};
 use socket2::SockRef;
 
 use super::message::{Measurement, Received, StreamReceived};
 use super::socket::set_low_water;
-use super::tcp_info::{tcp_info, unread_bytes};
 use crate::cpu::thread_seconds;
 use crate::limits::{DRAIN_TIME_MAX, MESSAGE_BYTES_MAX, SAMPLE_INTERVAL_MIN, SAMPLES_MAX};
 use crate::steady::steady;

@@ -95,12 +95,13 @@ pub fn stream(sent: &Sent, received: &StreamReceived, whole: &Received) -> Strea
     let all_seconds = whole.totals.len() as f64 * whole.interval_seconds;
     let last = sent.samples.last();
     let first = from.checked_sub(1).and_then(|at| sent.samples.get(at));
-    let difference = |count: fn(&super::tcp_info::TcpInfo) -> u64| {
+    let difference = |count: fn(&fullbore_pgwire::tcp_info::TcpInfo) -> u64| {
         let before = first.map_or(0, count);
         last.map_or(0, count).saturating_sub(before) as f64
     };
     let part = sent.samples.get(from..).filter(|part| !part.is_empty()).unwrap_or(&sent.samples);
-    let most = |of: fn(&super::tcp_info::TcpInfo) -> u64| part.iter().map(of).max().unwrap_or(0);
+    let most =
+        |of: fn(&fullbore_pgwire::tcp_info::TcpInfo) -> u64| part.iter().map(of).max().unwrap_or(0);
     let mean_rtt =
         part.iter().map(|info| f64::from(info.rtt)).sum::<f64>() / part.len().max(1) as f64;
     let rtt_min = last.map_or(0.0, |info| f64::from(info.min_rtt));

@@ -5,12 +5,12 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fullbore_pgwire::tcp_info::{TcpInfo, tcp_info};
 use socket2::SockRef;
 
 use super::control::introduce;
 use super::handshake::Purpose;
 use super::socket::{LOOK_UP_INTERVAL, SocketOptions, congestion_of, connect};
-use super::tcp_info::{TcpInfo, tcp_info};
 use super::token::Token;
 use crate::cpu::thread_seconds;
 use crate::error::{Error, Result};

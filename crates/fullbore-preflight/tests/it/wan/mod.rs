@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullbore_preflight::net::tcp_info::{TcpInfo, tcp_info};
+use fullbore_pgwire::tcp_info::{TcpInfo, tcp_info};
 use fullbore_testing::skip;
 use fullbore_testing::wan::{Counted, Wan, WanOptions};
 use socket2::{Domain, SockRef, Socket, Type};
