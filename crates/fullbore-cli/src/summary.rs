@@ -19,7 +19,7 @@ pub struct JsonSummary<'a> {
     run_id: &'a str,
     /// How much of the ceiling it achieved while rows moved; none where no ceiling is known.
     achieved_over_ceiling: Option<f64>,
-    /// The ceiling, and the rate beside it.
+    /// The ceiling, and the rate compared with it.
     achieved: Option<Achieved>,
     rows: u64,
     rejected: u64,
@@ -163,12 +163,11 @@ fn verified_words(verified: &Verified) -> String {
                 0 => "counted in the table",
                 _ => "and no row was deleted since, by the server's statistics",
             };
-            format!("verified: row counts match ({rows}, {pieces}), {how}")
+            format!("row counts match ({rows}, {pieces}), {how}")
         }
-        Verify::Full => format!(
-            "verified: full; every value of {rows} in {pieces}, {}",
-            counted(verified.columns, "column")
-        ),
+        Verify::Full => {
+            format!("every value of {rows} in {pieces}, {}", counted(verified.columns, "column"))
+        }
     };
     if verified.rows_kept_out > 0 {
         let kept_out = counted(verified.rows_kept_out, "row");
@@ -176,7 +175,7 @@ fn verified_words(verified: &Verified) -> String {
     }
     if verified.rows_sifted > 0 {
         let sifted = counted(verified.rows_sifted, "sifted row");
-        words.push_str(&format!(", without {sifted}, as the server sums them"));
+        words.push_str(&format!(", without {sifted}, by the server's sums"));
     }
     words
 }
@@ -202,6 +201,59 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
     if outcome.tables.len() > 1 {
         counts("all", outcome.rows, outcome.rejected, outcome.bytes, outcome.pieces);
     }
+    let rate = bytes(rate(outcome) as u64);
+    say(
+        "loaded",
+        format_args!(
+            "{}, {} in {} ({rate}/s)",
+            counted(outcome.rows, "row"),
+            bytes(outcome.bytes),
+            seconds(outcome.seconds),
+        ),
+    );
+    if outcome.rows_before > 0 {
+        let before = counted(outcome.rows_before, "row");
+        more(format_args!("{before} of these had been committed before the run was resumed"));
+    }
+    if let Some((verdict, advice)) = &outcome.verdict
+        && verdict.limit != Limit::None
+    {
+        tell!("{}", sentence(verdict));
+        let names: Vec<&str> = outcome.tables.iter().map(|table| table.name.as_str()).collect();
+        details(verdict, &names).iter().for_each(|line| more(format_args!("{line}")));
+        advice.iter().for_each(|line| more(format_args!("advice: {line}")));
+    }
+    if plan.ceilings.is_none() {
+        say(
+            "ceiling",
+            format_args!("unknown; `fullbore preflight all` with the same arguments measures it"),
+        );
+    }
+    if let Some(verified) = &outcome.verified {
+        say("verified", format_args!("{}", verified_words(verified)));
+        for left in &verified.not_covered {
+            more(format_args!("not covered: {left}"));
+        }
+        for left in &verified.not_counted {
+            more(format_args!("not counted in the table: {left}"));
+        }
+    }
+    if outcome.rejected > 0 {
+        say("rejects", format_args!("{} rejected", counted(outcome.rejected, "row")));
+        for path in &outcome.reject_files {
+            more(format_args!("{} (reasons in the .jsonl file)", path.display()));
+        }
+    }
+    if let Some(words) = counts_words(counts_of(outcome)) {
+        say("notes", format_args!("{words}"));
+    }
+    for (table, totals) in plan.tables.iter().zip(&outcome.tables) {
+        if totals.rounded > 0 {
+            let values = counted(totals.rounded, "value");
+            let columns = table.rounded.join(", ");
+            say("rounded", format_args!("nanoseconds of {values} of {columns}, to microseconds"));
+        }
+    }
     let phases: Vec<String> = outcome
         .phases
         .iter()
@@ -209,70 +261,34 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
         .map(|phase| format!("{} {}", phase.name, seconds(phase.seconds)))
         .collect();
     if !phases.is_empty() {
-        tell!("phases: {}", phases.join(", "));
+        say("phases", format_args!("{}", phases.join(", ")));
     }
     if outcome.paused_seconds > 0.0 {
-        tell!("held still for {} (--pause-when)", seconds(outcome.paused_seconds));
+        say("paused", format_args!("{} (--pause-when)", seconds(outcome.paused_seconds)));
     }
-    for (table, totals) in plan.tables.iter().zip(&outcome.tables) {
-        if totals.rounded > 0 {
-            tell!(
-                "{} of {} had nanoseconds, and were rounded to microseconds",
-                counted(totals.rounded, "value"),
-                table.rounded.join(", ")
-            );
-        }
-    }
-    if outcome.rejected > 0 {
-        tell!("{} rejected:", counted(outcome.rejected, "row"));
-        for path in &outcome.reject_files {
-            tell!("  {} (reasons in the .jsonl file)", path.display());
-        }
-    }
-    if let Some(words) = counts_words(counts_of(outcome)) {
-        tell!("{words}");
-    }
-    if let Some(verified) = &outcome.verified {
-        tell!("{}", verified_words(verified));
-        for left in &verified.not_covered {
-            tell!("  not covered: {left}");
-        }
-        for left in &verified.not_counted {
-            tell!("  not counted in the table: {left}");
-        }
-    }
-    if let Some(reason) = no_ledger(plan) {
-        tell!("no ledger was kept: {reason}");
-    }
-    let rate = bytes(rate(outcome) as u64);
-    if outcome.rows_before > 0 {
-        let before = counted(outcome.rows_before, "row");
-        tell!("{before} of these had been committed before the run was resumed");
-    }
-    tell!("destination: {}", plan.destination);
-    tell!(
-        "loaded {}, {} in {} = {rate}/s; {}, {}; run {}",
-        counted(outcome.rows, "row"),
-        bytes(outcome.bytes),
-        seconds(outcome.seconds),
-        counted(plan.streams as u64, "stream"),
-        counted(plan.parsers as u64, "parser"),
-        plan.run_id
+    say("to", format_args!("{}", plan.destination));
+    say(
+        "run",
+        format_args!(
+            "{}; {}, {}",
+            plan.run_id,
+            counted(plan.streams as u64, "stream"),
+            counted(plan.parsers as u64, "parser"),
+        ),
     );
-    if let Some((verdict, advice)) = &outcome.verdict
-        && verdict.limit != Limit::None
-    {
-        tell!("{}", sentence(verdict));
-        let names: Vec<&str> = outcome.tables.iter().map(|table| table.name.as_str()).collect();
-        details(verdict, &names).iter().for_each(|line| tell!("  {line}"));
-        advice.iter().for_each(|line| tell!("  advice: {line}"));
+    if let Some(reason) = no_ledger(plan) {
+        say("ledger", format_args!("no ledger was kept: {reason}"));
     }
-    if plan.ceilings.is_none() {
-        tell!(
-            "achieved / ceiling: not known; `fullbore preflight all`, with the arguments of this load, \
-             measures the ceiling"
-        );
-    }
+}
+
+/// A line of the summary, in two columns; [`sentence`] has the width of the first, `bottleneck:`.
+fn say(label: &str, words: std::fmt::Arguments<'_>) {
+    tell!("{:<11} {words}", format!("{label}:"));
+}
+
+/// What belongs to the line before.
+fn more(words: std::fmt::Arguments<'_>) {
+    tell!("{:11} {words}", "");
 }
 
 /// Which tables were kept, and what can be done with them.

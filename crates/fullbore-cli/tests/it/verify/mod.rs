@@ -201,7 +201,7 @@ fn rejects_are_in_no_sum() {
             args.extend(more);
             let output = files.load(&database, &file, "t", &args);
             assert_eq!(output.code, 3, "{}", output.stderr);
-            assert!(output.stderr.contains("verified: full"), "{}", output.stderr);
+            assert!(output.stderr.contains("verified:   every value"), "{}", output.stderr);
             for against in
                 [&["runs", "verify", "last"][..], &["runs", "verify", "last", "--against"]]
             {
