@@ -151,9 +151,9 @@ class Company(Fault):
         self.quiet(trial)
         promises.taken_back(self.held, ended, before)
 
-    def whole(self, trial: Trial, name: str = TARGET, runs: int = 1) -> None:
+    def whole(self, trial: Trial, name: str = TARGET, runs: int = 1, loads: int = 1) -> None:
         """Every row once, and those of others as they were."""
-        self.held.exact(name, runs)
+        self.held.exact(name, runs, loads)
         self.others_stayed(trial, name)
 
     def others_stayed(self, trial: Trial, name: str = TARGET) -> None:

@@ -126,7 +126,8 @@ class Zombie(Company):
         self.held.check(second)
         # A replacement that had not begun is a load of its own, after the other one.
         is_another = not state and self.held.replaces and len(now.runs) == 2
-        self.whole(trial, runs=2 if is_another else 1)
+        loads = 2 if is_another else 1
+        self.whole(trial, runs=loads, loads=loads)
         # Only one of the two can have finished the run.
         is_own = state in ("published", "finished") or "nothing to do" in second.said + zombie.said
         may_end_well = is_own or is_another or self.when == "wakes before"

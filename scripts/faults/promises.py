@@ -308,8 +308,8 @@ class Held:
         tables = [f"{now.names[oid]} ({oid}): {own}" for oid, own in now.own.items()]
         return f"{'; '.join(tables) or 'no table'}; runs {now.runs}; of {self.rows} rows"
 
-    def exact(self, table: str = TARGET, runs: int = 1) -> None:
-        """Every row once, runs that have finished, and nothing beside them."""
+    def exact(self, table: str = TARGET, runs: int = 1, loads: int = 1) -> None:
+        """Every row once, runs that have finished, as many as there should be, and nothing else."""
         checks.sessions_have_ended(self.server)
         now = state(self.server)
         found = own(self.server, table)
@@ -327,7 +327,8 @@ class Held:
         states = [run.state for run in now.runs]
         checks.require(states == ["finished"] * runs, f"the ledger has runs {now.runs}")
         said = sum(run.rows for run in now.runs)
-        checks.require(said == self.rows, f"the ledger has {said} rows of {self.rows}")
+        wanted = loads * self.rows
+        checks.require(said == wanted, f"the ledger has {said} rows of {wanted}")
         strays = self.strays()
         checks.require(strays == "", f"tables were not dropped: {strays}")
         invalid = self.server.sql(

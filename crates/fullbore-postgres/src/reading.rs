@@ -5,15 +5,9 @@
 //! has is given to the others, is kept in the ledger, and is given to those of a later attempt.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 
 use fullbore_pgwire::{ConnectionError, ConnectionOptions, Session, quote_literal};
-use fullbore_read::error::{Error, Result};
 use serde::{Deserialize, Serialize};
-
-use crate::destination::Postgres;
-use crate::error::{failed, refuse};
-use crate::ledger::runs::LedgerRun;
 
 /// The settings. Whoever may open a session may set them.
 const NAMES: [&str; 7] = [
@@ -57,7 +51,10 @@ impl Reading {
     }
 
     /// The settings in which another one differs: their names, its values, these values.
-    fn differences<'a>(&'a self, other: &'a Self) -> Vec<(&'static str, &'a str, &'a str)> {
+    pub(crate) fn differences<'a>(
+        &'a self,
+        other: &'a Self,
+    ) -> Vec<(&'static str, &'a str, &'a str)> {
         let value = |of: &'a Self, name: &str| of.0.get(name).map(String::as_str);
         let pairs = NAMES.iter().filter_map(|name| {
             let (theirs, ours) = (value(other, name).unwrap_or_default(), value(self, name)?);
@@ -84,41 +81,6 @@ pub fn style(session: &mut Session, options: &ConnectionOptions) -> Result<(), C
         }
     }
     Ok(())
-}
-
-impl Postgres {
-    pub(crate) fn reading(&self) -> Reading {
-        self.reading.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Makes all sessions, from here on, read as a run was begun; what of it is otherwise for new runs,
-    /// in words.
-    pub fn read_as(&self, run: &LedgerRun) -> Result<Vec<String>> {
-        // Those of one run are the same for all its tables.
-        let Some(then) = run.tables.iter().find_map(|table| table.settings.clone()) else {
-            return Ok(Vec::new());
-        };
-        let now = self.reading();
-        then.apply(&mut self.control()).map_err(|error| match failed(error) {
-            Error::Destination { message, .. } => refuse(
-                format!(
-                    "run {} was begun with settings that can't be set any more: {message}",
-                    run.run_id
-                ),
-                format!(
-                    "take the run back with `fullbore runs abort {}` and load again",
-                    run.run_id
-                ),
-            ),
-            other => other,
-        })?;
-        let notes = then.differences(&now).into_iter().map(|(name, now, then)| {
-            format!("{name} is {now} by now; the run goes on with {then}, as it was begun")
-        });
-        let notes = notes.collect();
-        *self.reading.lock().unwrap_or_else(PoisonError::into_inner) = then;
-        Ok(notes)
-    }
 }
 
 #[cfg(test)]

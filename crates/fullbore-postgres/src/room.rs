@@ -4,8 +4,8 @@ use fullbore_load::target::Room;
 use fullbore_pgwire::Row;
 use fullbore_read::error::Result;
 
-use crate::destination::Postgres;
 use crate::error::{refuse, refused};
+use crate::postgres::Postgres;
 
 const WRITABLE: &str = "
     SELECT pg_catalog.current_setting('transaction_read_only') AS read_only,

@@ -9,7 +9,7 @@ use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{ConnectionError, Session, quote_literal};
 
 use crate::error::CORRUPTION;
-use crate::publish::partitions::RANGE_CHECK;
+use crate::publish::bounds::RANGE_CHECK;
 
 /// What the loop does.
 pub struct RowLoop<'a> {

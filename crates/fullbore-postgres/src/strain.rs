@@ -15,23 +15,14 @@ use fullbore_pgwire::{Row, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_server::tuning::free_bytes;
 
-use crate::destination::Postgres;
 use crate::error::{failed_while, refuse};
 use crate::ledger::locks;
+use crate::postgres::Postgres;
+use crate::strain_seen::Watch;
 
 /// Places of the log that are remembered, a second apart at first. When they are so many every other
 /// one goes, so that the first one stays: a lag may be of any length.
 const PLACES_MAX: usize = 3600;
-
-/// What is kept between two looks.
-#[derive(Default)]
-pub struct Watch {
-    session: Option<Session>,
-    /// When the server's log had come how far.
-    places: VecDeque<(Instant, u64)>,
-    /// Folders of the server, where it runs on this machine.
-    folders: Option<Vec<PathBuf>>,
-}
 
 /// The end of the log, then how far each replica has replayed it and from where each slot retains it.
 const STATE: &str = "

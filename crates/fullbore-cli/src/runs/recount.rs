@@ -8,7 +8,7 @@ use fullbore_load::job::{Job, RejectLimit, TableJob};
 use fullbore_load::plan::recorded::RecordedTable;
 use fullbore_load::plan::{PieceInput, Plan, TablePlan};
 use fullbore_postgres::ledger::runs::LedgerRun;
-use fullbore_postgres::verify::Anew;
+use fullbore_postgres::verify::anew::Anew;
 use fullbore_postgres::verify::recount::Recount;
 use fullbore_read::error::{Error, Result};
 use fullbore_record::Recorder;

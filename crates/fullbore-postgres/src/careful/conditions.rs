@@ -3,7 +3,7 @@
 use fullbore_load::destination::Refusal;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 
-use crate::publish::partitions::RANGE_CHECK;
+use crate::publish::bounds::RANGE_CHECK;
 
 /// Partitions up to which a row's place among them is asked in one statement; beyond, the server's own
 /// way to its partition is quicker.

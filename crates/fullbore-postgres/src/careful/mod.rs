@@ -19,7 +19,7 @@ use fullbore_read::error::{DestinationFailure, Error, Result};
 use crate::catalog;
 use crate::error::{failed, is_corruption};
 use crate::judge::{self, JudgeTarget};
-use crate::publish::partitions::RANGE_CHECK;
+use crate::publish::bounds::RANGE_CHECK;
 use crate::row_loop::RowLoop;
 use conditions::Conditions;
 

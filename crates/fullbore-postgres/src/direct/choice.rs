@@ -7,21 +7,10 @@ use fullbore_parse::Lane;
 use fullbore_read::error::Result;
 use fullbore_record::terms::{Codec, Method, Publish};
 
-use super::Descriptor;
-use super::probe::Probe;
+use super::known::{Direct, Probe};
 use crate::encode_direct::Layout;
 use crate::error::refuse;
 use crate::target::Target;
-
-/// How a table is loaded directly.
-#[derive(Debug, Clone)]
-pub struct Direct {
-    pub descriptor: Descriptor,
-    /// `None` where only the server can lay rows out.
-    pub layout: Option<Layout>,
-    pub codec: Codec,
-    pub io: DirectIo,
-}
 
 /// Chooses; a target that is loaded directly keeps how.
 pub fn choose(target: &mut Target, wanted: Wanted, shapes: &Shapes) -> Result<Choice> {

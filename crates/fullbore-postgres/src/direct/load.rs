@@ -7,7 +7,7 @@ use fullbore_pgwire::{ConnectionError, QualifiedName, ServerMessage, Session, qu
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::Codec;
 
-use super::choice::Direct;
+use super::known::Direct;
 use super::probe::descriptor;
 use crate::encode_direct::{Kind, header};
 use crate::error::failed;
@@ -15,7 +15,7 @@ use crate::judge::{
     JudgeTarget, SKIPS_BAD_ROWS, column_of, copy_context, first_number, judge_at_any_price,
     refusals_told, runs_of,
 };
-use crate::publish::partitions::RANGE_CHECK;
+use crate::publish::bounds::RANGE_CHECK;
 
 /// The hint of the NOTICE that tells of a skipped row, and of no other.
 const SKIPPED: &str = "fullbore: row skipped";

@@ -7,6 +7,7 @@
 pub mod check;
 pub mod choice;
 mod descriptor;
+pub mod known;
 pub mod load;
 pub mod probe;
 

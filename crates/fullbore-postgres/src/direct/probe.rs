@@ -9,6 +9,7 @@ use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 
 use super::check::{self, Missing};
+use super::known::Probe;
 use super::{Descriptor, PROTOCOL};
 use crate::catalog;
 use crate::encode_direct::MAXALIGN;
@@ -16,17 +17,6 @@ use crate::error::{failed, refused};
 use crate::naming;
 use crate::publish::{partitions, replace};
 use crate::target::Target;
-
-/// What is known of a target before the load.
-#[derive(Debug, Clone)]
-pub enum Probe {
-    Described(Box<Descriptor>),
-    /// Why it can't be loaded directly, and what to do about it.
-    Impossible {
-        reason: String,
-        hint: Option<String>,
-    },
-}
 
 fn impossible(reason: impl Into<String>, hint: &str) -> Probe {
     Probe::Impossible { reason: reason.into(), hint: Some(hint.to_owned()) }

@@ -67,7 +67,9 @@ fn check_told(
     let is_counted = refused == 0 || others.iter().any(|notice| counted(notice) == Some(refused));
     let is_whole = match taken + refused {
         known if known == rows => true,
-        known => known < rows && is_counted && verify::may_keep_rows_out(session, target.table)?,
+        known => {
+            known < rows && is_counted && verify::counts::may_keep_rows_out(session, target.table)?
+        }
     };
     if is_whole { Ok(()) } else { Err(miscounted(rows, taken, refused)) }
 }

@@ -12,8 +12,8 @@ use super::runs::{self, LedgerRun, Which};
 use super::schema::{self, Availability};
 use super::{Ledger, locks};
 use crate::catalog;
-use crate::destination::Postgres;
 use crate::error::{failed, refused};
+use crate::postgres::Postgres;
 use crate::publish::exclusion;
 use crate::target::Target;
 

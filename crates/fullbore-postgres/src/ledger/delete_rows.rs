@@ -15,7 +15,7 @@ use super::pieces::transactions;
 use super::read::numbers;
 use super::runs::{LedgerRun, LedgerTable};
 use crate::error::{failed, failed_while, refuse};
-use crate::verify::counted::extents;
+use crate::verify::size::extents;
 use crate::verify::store;
 
 /// Transaction numbers in rows have 32 bits.

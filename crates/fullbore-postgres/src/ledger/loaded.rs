@@ -10,8 +10,8 @@ use super::read::{Role, Told, rows};
 use super::roles::current;
 use super::runs::{self, LedgerTable};
 use crate::catalog;
-use crate::destination::Postgres;
 use crate::error::{failed, refused};
+use crate::postgres::Postgres;
 
 /// A table as a job names it.
 #[derive(Debug, Clone)]

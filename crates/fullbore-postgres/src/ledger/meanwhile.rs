@@ -13,8 +13,8 @@ use fullbore_record::terms::Publish;
 
 use super::Ledger;
 use super::runs::{self, State, Which};
-use crate::destination::Postgres;
 use crate::error::refuse;
+use crate::postgres::Postgres;
 
 /// Refuses to load files that a run begun meanwhile loads into the same table.
 pub fn check(

@@ -37,7 +37,7 @@ pub mod runs;
 pub mod schema;
 pub mod shown;
 pub mod state;
-mod take_back;
+pub mod take_back;
 pub(crate) mod trust;
 pub(crate) mod undo;
 mod whole;
@@ -45,11 +45,11 @@ mod whole;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
+use fullbore_pgwire::{Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error};
 
 use crate::error::refuse;
 use locks::Backend;
-pub use take_back::TakenBack;
 
 /// The ledger's schema where nothing else is said.
 pub const SCHEMA_DEFAULT: &str = "fullbore_ledger";
@@ -99,6 +99,20 @@ impl Ledger {
             may_be_published: AtomicBool::new(false),
             control: Mutex::new(None),
         }
+    }
+
+    /// Whether somebody else has surely gone on with the run since our attempt, or has taken it away.
+    pub(crate) fn was_taken_over(&self, session: &mut Session) -> bool {
+        if self.begun() != Begun::Yes {
+            return false;
+        }
+        let Ok(run) = quote_literal(&self.run_id) else { return false };
+        let found = session.query(&format!(
+            "SELECT FROM {}.runs WHERE run = {run} AND attempt = {}",
+            self.schema,
+            self.attempt()
+        ));
+        found.is_ok_and(|rows| rows.is_empty())
     }
 
     /// The same of a run that is a part of a load.

@@ -7,8 +7,8 @@ use fullbore_read::error::Result;
 
 use super::read::rows;
 use super::{SCHEMA_DEFAULT, SCHEMA_OLD, locks, schema, trust};
-use crate::destination::Postgres;
 use crate::error::failed;
+use crate::postgres::Postgres;
 
 /// How long those who read or write the old ledger are waited for.
 const WAIT_MS: u32 = 3000;

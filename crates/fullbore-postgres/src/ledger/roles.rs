@@ -7,8 +7,8 @@ use fullbore_read::error::{Error, Result};
 
 use super::read::{Role, rows};
 use super::runs::LedgerRun;
-use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
+use crate::postgres::Postgres;
 
 /// The role whose rights the session has.
 pub fn current(session: &mut Session) -> Result<Role> {

@@ -14,11 +14,11 @@ use super::state::read;
 pub use super::state::{LedgerRun, LedgerTable, State};
 use super::{Begun, Ledger, locks, pieces, shown};
 use crate::catalog;
-use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::naming::is_derived;
+use crate::postgres::Postgres;
 use crate::reading::Reading;
-use crate::verify::counted::extents;
+use crate::verify::size::extents;
 
 /// How long an attempt waits for the last transactions of an earlier one.
 const LAST_PIECES_S: u32 = 60;
@@ -357,20 +357,6 @@ pub fn attempt(session: &mut Session, ledger: &Ledger) -> Result<Standing> {
     ledger.set_published(is_published);
     let committed = pieces::committed(session, &ledger.schema, &ledger.run_id)?;
     Ok(Standing { committed, is_published })
-}
-
-/// Whether somebody else has surely gone on with the run since our attempt, or has taken it away.
-pub fn is_anothers(session: &mut Session, ledger: &Ledger) -> bool {
-    if ledger.begun() != Begun::Yes {
-        return false;
-    }
-    let Ok(run) = quote_literal(&ledger.run_id) else { return false };
-    let found = session.query(&format!(
-        "SELECT FROM {}.runs WHERE run = {run} AND attempt = {}",
-        ledger.schema,
-        ledger.attempt()
-    ));
-    found.is_ok_and(|rows| rows.is_empty())
 }
 
 /// Within the transaction that shows the rows: the run is still this attempt's, and its pieces are

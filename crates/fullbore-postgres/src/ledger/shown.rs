@@ -6,23 +6,14 @@ use std::collections::BTreeMap;
 use fullbore_pgwire::{QualifiedName, Session, quote_literal};
 use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
-use serde::{Deserialize, Serialize};
 
 use super::read::numbers;
 use super::roles::acting_as;
 use super::runs::{self, LedgerRun, LedgerTable, Which};
+use super::state::Shown;
 use crate::catalog::{self, Relation};
-use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
-
-/// What is kept of a table as its rows are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shown {
-    /// The table: of one that was replaced, the new one.
-    pub oid: u32,
-    /// All transactions before this one had ended, but for the one that shows the rows.
-    pub ended_before: u64,
-}
+use crate::postgres::Postgres;
 
 /// What has become of a table since.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,14 +9,22 @@ use fullbore_record::terms::Publish;
 use serde::{Deserialize, Serialize};
 
 use super::read::{LedgerRow, Role, Told, table_name};
-use super::shown::Shown;
 use crate::catalog::Relation;
 use crate::error::{failed, refuse};
 use crate::naming::kept;
-use crate::publish::replace::Baseline;
+use crate::publish::replace::kept::Baseline;
 use crate::reading::Reading;
 use crate::target::Target;
-use crate::verify::counted::Extent;
+use crate::verify::size::Extent;
+
+/// What is kept of a table as its rows are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shown {
+    /// The table: of one that was replaced, the new one.
+    pub oid: u32,
+    /// All transactions before this one had ended, but for the one that shows the rows.
+    pub ended_before: u64,
+}
 
 /// What the ledger keeps of a table: enough to publish it and to take it back without its job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

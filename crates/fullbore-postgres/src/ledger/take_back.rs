@@ -10,9 +10,9 @@ use super::roles::acting_as;
 use super::runs::{self, LedgerRun, State};
 use super::{locks, parts, pieces};
 use crate::catalog;
-use crate::destination::Postgres;
 use crate::error::{failed, refuse};
 use crate::naming::{is_derived, maker};
+use crate::postgres::Postgres;
 use crate::publish::made::{drop_if_empty, drop_table};
 
 /// What became of a run that was taken back.

@@ -14,11 +14,11 @@ use super::read::{LedgerRow, numbers, rows};
 use super::roles::acting_as;
 use super::runs::{LedgerRun, LedgerTable, State};
 use crate::catalog::{self, Relation};
-use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::naming::derived;
+use crate::postgres::Postgres;
+use crate::publish::bounds::end_sql;
 use crate::publish::locking::{Frame, LockWait, insist};
-use crate::publish::partitions::end_sql;
 use crate::publish::{existing, made, replace};
 
 impl Postgres {

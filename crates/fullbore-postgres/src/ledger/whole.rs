@@ -10,8 +10,9 @@ use fullbore_read::error::Result;
 use super::parts::KnownPart;
 use super::roles::acting_as;
 use super::runs::{self, LedgerRun};
-use super::{TakenBack, locks, parts, take_back};
-use crate::destination::Postgres;
+use super::take_back::{self, TakenBack};
+use super::{locks, parts};
+use crate::postgres::Postgres;
 
 impl Postgres {
     /// What a run is a part of, if it is one.

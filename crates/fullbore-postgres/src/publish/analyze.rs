@@ -10,8 +10,8 @@ use fullbore_record::terms::Publish;
 use super::indexes::Job;
 use super::partitions;
 use crate::catalog;
-use crate::destination::Postgres;
 use crate::error::failed;
+use crate::postgres::Postgres;
 use crate::target::Target;
 
 /// The first version that can gather a partitioned table's own statistics without its partitions'.

@@ -4,13 +4,15 @@
 
 use fullbore_load::plan::Plan;
 use fullbore_pgwire::session::path::OF_ROLE;
-use fullbore_pgwire::{QualifiedName, Session, quote_identifier, quote_literal};
+use fullbore_pgwire::{Session, quote_identifier};
 use fullbore_read::error::Result;
 
-use super::{hidden, ours};
+use super::hidden;
+use super::ours::ours;
+use super::target_lock::{Partitions, lock};
 use crate::catalog::Column;
-use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
+use crate::postgres::Postgres;
 use crate::publish::locking::LockWait;
 use crate::target::Target;
 use crate::verify;
@@ -35,31 +37,6 @@ pub fn prepare(session: &mut Session, plan: &Plan, table: usize, target: &Target
     }
     sql.push_str(&format!("; {}", hidden::hide(&staging.to_string()).map_err(failed)?));
     session.execute(&sql).map_err(failed)?;
-    Ok(())
-}
-
-/// Whether the partitions of a table are locked with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Partitions {
-    Too,
-    Not,
-}
-
-/// Locks a table as an INSERT will, where the role may: of a table whose columns alone it was granted,
-/// and of a foreign one, the INSERT itself is the first to lock it.
-pub fn lock(session: &mut Session, name: &QualifiedName, partitions: Partitions) -> Result<()> {
-    let literal = quote_literal(&name.to_string()).map_err(failed)?;
-    let may = format!(
-        "SELECT relkind IN ('r', 'p') AND has_table_privilege(oid, 'INSERT') AS may
-           FROM pg_class WHERE oid = to_regclass({literal})"
-    );
-    let rows = session.query(&may).map_err(failed)?;
-    if rows.first().and_then(|row| row.get("may")) == Some("t") {
-        let only = if partitions == Partitions::Too { "" } else { "ONLY " };
-        session
-            .execute(&format!("LOCK TABLE {only}{name} IN ROW EXCLUSIVE MODE"))
-            .map_err(|error| failed_while(error, &format!("appending to {name}")))?;
-    }
     Ok(())
 }
 
@@ -89,7 +66,7 @@ pub fn show(
     // Once more: from here on the INSERT's own lock keeps the table what it is.
     planned.check(session)?;
     session.execute(&LockWait::of(plan).set_local()).map_err(failed)?;
-    verify::check_count(session, &target.name().to_string(), staged, inserted).and_then(
+    verify::counts::check_count(session, &target.name().to_string(), staged, inserted).and_then(
         |kept_out| {
             session.execute(&format!("DROP TABLE {staging}")).map_err(failed)?;
             Ok(kept_out)

@@ -14,10 +14,10 @@ use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Publish;
 
-use crate::destination::Postgres;
 use crate::error::{failed, refuse};
 use crate::ledger::locks::{self, Holder, LOCK_NOT_AVAILABLE};
 use crate::ledger::{Ledger, runs};
+use crate::postgres::Postgres;
 
 /// How long the end of another run is waited for.
 const JUST_ENDS: Duration = Duration::from_secs(3);

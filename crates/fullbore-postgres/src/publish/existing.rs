@@ -10,7 +10,7 @@ use fullbore_load::plan::{KeyBounds, KeyEnd, PlannedPiece};
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
-use super::partitions::end_sql;
+use super::bounds::end_sql;
 use crate::catalog::{self, Relation};
 use crate::error::{failed, failed_while, refuse, refused};
 use crate::target::Target;

@@ -8,8 +8,8 @@ use fullbore_read::error::Result;
 use fullbore_record::Event;
 
 use crate::catalog::IndexDefinition;
-use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
+use crate::postgres::Postgres;
 use crate::publish::locking::{Frame, LockWait, insist};
 
 /// Statements that must run one after the other, on one session.

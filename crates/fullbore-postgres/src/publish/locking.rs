@@ -19,8 +19,8 @@ use fullbore_pgwire::{ConnectionError, Row, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::{Event, Recorder};
 
-use crate::destination::{Attended, Postgres};
 use crate::error::failed;
+use crate::postgres::{Attended, Postgres};
 
 /// How often a pause looks whether it is to be cut short.
 const REST_LOOK: Duration = Duration::from_millis(20);

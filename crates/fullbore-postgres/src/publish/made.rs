@@ -10,9 +10,9 @@ use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_literal};
 use fullbore_read::error::{Error, Result};
 
 use crate::catalog;
-use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::ledger::runs;
+use crate::postgres::Postgres;
 use crate::target::Target;
 
 /// The server's words for a table of that name, for its type of that name, and for the same seen too

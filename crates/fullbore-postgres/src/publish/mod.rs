@@ -4,38 +4,43 @@
 
 mod analyze;
 pub mod append;
+pub mod bounds;
 pub mod exclusion;
 pub mod existing;
 pub(crate) mod hidden;
 pub mod indexes;
+mod last;
 pub mod locking;
 pub mod made;
+pub mod ours;
 pub mod partitions;
 pub mod parts;
 mod passed_by;
 mod ranges;
 pub mod replace;
+pub mod target_lock;
 pub mod unchanged;
 
 use std::time::Instant;
 
 use fullbore_load::destination::{Committed, Standing};
 use fullbore_load::plan::Plan;
-use fullbore_pgwire::session::path;
 use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::Phase;
 use fullbore_record::terms::{Publish, Verify};
 
-use crate::catalog::{self, Relation};
-use crate::destination::Postgres;
+use crate::catalog::Relation;
 use crate::error::{failed, refuse, refused};
 use crate::ledger::runs::{self, State};
 use crate::ledger::{Begun, Ledger};
+use crate::postgres::Postgres;
 use crate::target::Target;
 use crate::verify::{counted, staged};
+use last::{BEGIN, LOG, commit};
 use locking::{Frame, LockWait};
-use replace::Guard;
+use ours::ours;
+use replace::kept::Guard;
 
 /// Refuses, by name, what can't be published the way that is asked. Nothing is touched.
 pub fn check(
@@ -104,45 +109,6 @@ fn prepare_alone(
     }
 }
 
-/// Begins a transaction whose commit writes to the log, whatever it does: so the commit waits, in
-/// the way that the session's `synchronous_commit` asks for, for its own record and for those of all
-/// pieces, which did not wait for theirs. (A transaction that wrote no record doesn't wait, whether it
-/// has a number or not: `RecordTransactionCommit` in PostgreSQL's xact.c.)
-const BEGIN: &str = "BEGIN; SELECT pg_logical_emit_message(true, 'fullbore', 'the end of a run')";
-
-/// The same for a transaction that is open.
-const LOG: &str = "SELECT pg_logical_emit_message(true, 'fullbore', 'the end of a run')";
-
-fn commit(session: &mut Session) -> Result<()> {
-    session.execute(path::COMMIT).map_err(failed)?;
-    Ok(())
-}
-
-/// A table that the run made beside its target, by its name; `None` where there is none. One that somebody
-/// else has put there is refused: whoever owns a table can have code run by those who write to it.
-pub fn ours(
-    session: &mut Session,
-    name: &QualifiedName,
-    target: &Relation,
-) -> Result<Option<Relation>> {
-    let found = catalog::relation(session, name).map_err(failed)?;
-    match found {
-        // A replacement belongs to whom the target belongs.
-        Some(table) if table.kind != 'r' || !table.is_mine && table.owner != target.owner => {
-            Err(Error::Destination {
-                message: format!("{name}, which this load makes, was put there by another role"),
-                hint: Some(
-                    "nothing was published; have it dropped, and let nobody else CREATE in the \
-                     target's schema"
-                        .into(),
-                ),
-                kind: DestinationFailure::Other,
-            })
-        }
-        found => Ok(found),
-    }
-}
-
 /// Refuses to go on where a table that a committed piece filled is gone.
 pub fn check_staged(
     session: &mut Session,
@@ -190,7 +156,7 @@ pub fn explained(postgres: &Postgres, error: Error) -> Error {
     // Whoever took the run over has ended our sessions.
     let Ok(mut session) = postgres.session_now() else { return error };
     if let Some(ledger) = postgres.ledger() {
-        if runs::is_anothers(&mut session, ledger) {
+        if ledger.was_taken_over(&mut session) {
             return ledger.taken_over();
         }
         if ledger.is_published() {

@@ -4,19 +4,18 @@
 //! where the server allows it and are frozen. A CHECK on the key range is there before the rows:
 //! it holds the piece to its range, and lets ATTACH skip its scan.
 
-use fullbore_load::plan::{KeyBounds, KeyEnd, Plan, PlannedPiece};
+use fullbore_load::plan::{KeyBounds, Plan, PlannedPiece};
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
+use super::bounds::{RANGE_CHECK, bounds, end_sql, key};
 use super::indexes::{self, Job};
-use super::{existing, hidden, ours, ranges};
+use super::ours::ours;
+use super::{existing, hidden, ranges};
 use crate::catalog::{self, IndexDefinition, Relation};
-use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
+use crate::postgres::Postgres;
 use crate::target::Target;
-
-/// The name of the CHECK that holds a piece to its key range.
-pub const RANGE_CHECK: &str = "fullbore_key_range";
 
 /// The name of the CHECK that holds a piece to what its future parent is held to itself.
 const PARENTS_CHECK: &str = "fullbore_parents_range";
@@ -37,30 +36,6 @@ pub fn check(relation: &Relation) -> Result<()> {
         )),
         Some(_) => Ok(()),
     }
-}
-
-/// The column that a table is partitioned by.
-pub fn key(relation: &Relation) -> Result<&str> {
-    let columns = relation.partition_key.as_ref().map(|(_, columns)| columns.as_slice());
-    match columns {
-        Some([column]) => Ok(column),
-        _ => Err(refuse(
-            format!("{} has no single partition key", relation.name),
-            "name the key with --partition-by COLUMN",
-        )),
-    }
-}
-
-/// One end of a range as SQL: a literal of the type that the key has now.
-pub fn end_sql(relation: &Relation, end: &KeyEnd) -> Result<String> {
-    match end.value() {
-        None => Ok(end.to_string()),
-        Some(value) => relation.literal(key(relation)?, value),
-    }
-}
-
-pub fn bounds(piece: &PlannedPiece) -> &KeyBounds {
-    piece.bounds.as_ref().expect("a piece that becomes a partition has its key range planned")
 }
 
 /// The statement that makes a piece's table, held to its range by a CHECK, or without one where

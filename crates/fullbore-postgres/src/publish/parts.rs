@@ -10,13 +10,15 @@ use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::Phase;
 use fullbore_record::terms::Publish;
 
+use super::last::{BEGIN, commit};
 use super::locking::{Frame, LockWait, insist};
-use super::{BEGIN, append, commit, indexes, ours, partitions, ranges, replace};
-use crate::destination::Postgres;
+use super::ours::ours;
+use super::{append, indexes, partitions, ranges, replace};
 use crate::error::{failed, failed_while, refuse};
 use crate::ledger::parts::{self, KnownPart};
 use crate::ledger::read::numbers;
 use crate::ledger::{Ledger, locks, runs, shown};
+use crate::postgres::Postgres;
 use crate::target::Target;
 
 /// Makes what all parts share, where an earlier part has not; and looks whether its ranges and those

@@ -4,12 +4,12 @@ use fullbore_load::plan::{KeyBounds, Plan, PlannedPiece};
 use fullbore_pgwire::Session;
 use fullbore_read::error::Result;
 
+use super::bounds::{bounds, end_sql};
 use super::existing;
 use super::locking::{Frame, LockWait, insist};
-use super::partitions::{bounds, end_sql};
-use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
 use crate::naming::derived;
+use crate::postgres::Postgres;
 use crate::target::Target;
 
 /// Lets the server judge the planned ranges before a row moves: each is attached, empty, in a

@@ -12,8 +12,8 @@ use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use crate::catalog::{self, Relation, SIGNATURE};
-use crate::destination::Postgres;
 use crate::error::{failed, refuse};
+use crate::postgres::Postgres;
 
 /// What the server says of a piece whose target is another one: by it we know our own check.
 const CHANGED: &str = "fullbore: the target is not the table that was planned";
@@ -23,6 +23,15 @@ const CHANGED: &str = "fullbore: the target is not the table that was planned";
 pub struct Planned(Relation);
 
 impl Postgres {
+    /// Refuses to begin where a target is no longer what it was as the load was planned.
+    pub(crate) fn check_targets(&self, session: &mut Session) -> Result<()> {
+        let there = self.targets().iter().enumerate().filter(|(_, target)| target.create.is_none());
+        for (number, _) in there {
+            self.planned(number).check_before(session)?;
+        }
+        Ok(())
+    }
+
     /// A target as it was planned; of one that the run made, as it was made.
     pub(crate) fn planned(&self, table: usize) -> Planned {
         let made = self.made().get(&table).cloned();

@@ -30,10 +30,10 @@ use fullbore_pgwire::{QualifiedName, Row, Session, quote_identifier};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::Publish;
 
-use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
 use crate::judge::{self, JudgeTarget};
 use crate::ledger::runs;
+use crate::postgres::Postgres;
 use crate::publish::partitions;
 use crate::target::Target;
 use crate::verify::sifted::SiftedSums;

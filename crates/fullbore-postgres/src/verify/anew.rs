@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fullbore_read::error::Result;
 
-use super::PieceProof;
+use super::state::PieceProof;
 use crate::error::refuse;
 use crate::ledger::runs::LedgerRun;
 

@@ -7,11 +7,11 @@ use fullbore_load::sums::Sums;
 use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
-use super::Formula;
 use super::sql::Detail;
-use crate::destination::Postgres;
+use super::sql::Formula;
 use crate::error::{failed, failed_while};
 use crate::judge::{self, JudgeTarget};
+use crate::postgres::Postgres;
 
 /// The server's word for a right that is missing.
 const NOT_ALLOWED: &str = "42501";

@@ -8,6 +8,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{Array, ListArray};
+use fullbore_load::plan::Plan;
 use fullbore_parse::types::FieldType;
 
 use super::hash::Hash;
@@ -298,4 +299,9 @@ fn write_list(
         let length = (out.len() - start - 4) as i32;
         out[start..start + 4].copy_from_slice(&length.to_be_bytes());
     }
+}
+
+/// The columns of a table that are sent, by name.
+pub fn sent_columns(plan: &Plan, table: usize) -> Vec<String> {
+    plan.tables[table].shape.columns.iter().map(|column| column.name.clone()).collect()
 }

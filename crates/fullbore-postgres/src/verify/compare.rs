@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::extent::{self, Measure};
 use super::parts::{self, Asked, Found, Part};
 use super::sql::Detail;
-use crate::destination::Postgres;
 use crate::error::failed;
+use crate::postgres::Postgres;
 
 /// A difference between files and table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

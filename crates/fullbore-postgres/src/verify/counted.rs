@@ -14,102 +14,27 @@ use std::sync::Mutex;
 
 use fullbore_load::destination::Committed;
 use fullbore_load::plan::Plan;
-use fullbore_pgwire::{ConnectionError, QualifiedName, Row, Session, quote_literal};
+use fullbore_pgwire::{QualifiedName, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::{Publish, Verify};
-use serde::{Deserialize, Serialize};
 
+use super::size::{Extent, Leaf, extents, leaves};
 use super::staged::may_change_rows;
+use super::state::Counted;
 use super::statistics;
-use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::ledger::read::numbers;
 use crate::ledger::{locks, pieces, runs};
-use crate::publish::append;
+use crate::postgres::Postgres;
+use crate::publish::target_lock;
 
 /// Pages that are worth a query of their own.
 const PAGES_MIN: u64 = 8192;
 /// Older blocks are looked through up to so many bytes, or so many times what the table gained.
 const OLD_BYTES_MAX: u64 = 256 * 1024 * 1024;
 const OLD_SHARE_MAX: u64 = 4;
-/// Partitions whose sizes are noted as a run begins.
-const LEAVES_MAX: usize = 1000;
 /// Transaction numbers in rows have 32 bits.
 const XID_BITS: u64 = 0xffff_ffff;
-
-/// How large a table's file was as the run began.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Extent {
-    pub oid: u32,
-    pub file: u32,
-    pub blocks: u64,
-    /// Rows that were deleted or updated since the server's statistics began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub changes: Option<u64>,
-}
-
-/// What was counted.
-#[derive(Debug, Clone, Default)]
-pub struct Counted {
-    /// Rows that were found where they should be.
-    pub rows: u64,
-    /// Rows of tables from which, as the server's statistics have it, nothing was taken.
-    pub rows_unchanged: u64,
-    /// What was not counted, and why.
-    pub not_counted: Vec<String>,
-}
-
-/// A table with rows of its own: the target, or a partition of it.
-struct Leaf {
-    name: QualifiedName,
-    now: Extent,
-    is_plain: bool,
-    may_read: bool,
-    is_filtered: bool,
-}
-
-const LEAVES: &str = "
-    SELECT l.oid, n.nspname, l.relname, l.relkind IN ('r', 't', 'm') AS is_plain,
-           coalesce(pg_relation_filenode(l.oid), 0) AS file,
-           CASE WHEN l.relkind = 'r'
-                THEN pg_relation_size(l.oid) / current_setting('block_size')::bigint
-                ELSE 0 END AS blocks,
-           {changes} AS changes,
-           has_table_privilege(l.oid, 'SELECT') AS may_read,
-           row_security_active(l.oid) AS is_filtered
-      FROM pg_class l JOIN pg_namespace n ON n.oid = l.relnamespace
-     WHERE l.oid = {oid} AND l.relkind <> 'p'
-        OR l.oid IN (SELECT relid FROM pg_partition_tree({oid}) WHERE isleaf AND relid <> {oid})";
-
-fn leaves(session: &mut Session, oid: u32) -> Result<Vec<Leaf>, ConnectionError> {
-    let sql = LEAVES.replace("{changes}", &statistics::changes("l.oid"));
-    let rows = session.query(&sql.replace("{oid}", &oid.to_string()))?;
-    let read = |row: &Row| {
-        let text = |name: &str| row.get(name).unwrap_or_default();
-        let is = |name: &str| row.get(name) == Some("t");
-        let number = |name: &str| text(name).parse::<u64>().unwrap_or(0);
-        Ok(Leaf {
-            name: QualifiedName::new(Some(text("nspname")), text("relname"))?,
-            now: Extent {
-                oid: number("oid") as u32,
-                file: number("file") as u32,
-                blocks: number("blocks"),
-                changes: row.get("changes").and_then(|n| n.parse().ok()),
-            },
-            is_plain: is("is_plain"),
-            may_read: is("may_read"),
-            is_filtered: is("is_filtered"),
-        })
-    };
-    rows.iter().map(read).collect()
-}
-
-/// How large a table and its partitions are now; `None` where they are too many.
-pub fn extents(session: &mut Session, oid: u32) -> Result<Option<Vec<Extent>>> {
-    let leaves = leaves(session, oid).map_err(failed)?;
-    let is_few = leaves.len() <= LEAVES_MAX;
-    Ok(is_few.then(|| leaves.into_iter().map(|leaf| leaf.now).collect()))
-}
 
 /// Counts what a run has loaded, where the server's statistics don't say enough, and fails where there are
 /// fewer rows than were committed.
@@ -393,7 +318,7 @@ pub fn hold(
     let planned = postgres.planned(table);
     // Its name may have passed to another table.
     let name = planned.name_now(session)?;
-    append::lock(session, &name, append::Partitions::Too)?;
+    target_lock::lock(session, &name, target_lock::Partitions::Too)?;
     let now = leaves(session, planned.oid()).map_err(failed)?;
     let is_there = |then: &Extent| {
         now.iter().any(|leaf| (leaf.now.oid, leaf.now.file) == (then.oid, then.file))

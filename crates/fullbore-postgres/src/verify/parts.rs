@@ -7,12 +7,13 @@ use fullbore_load::sums::Sums;
 use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::Result;
 
+use super::hash::HashKind;
 use super::sql::{Detail, Formula, summed_columns};
-use super::{HashKind, PieceProof};
+use super::state::PieceProof;
 use crate::catalog;
-use crate::destination::Postgres;
 use crate::error::{failed, failed_while, refuse};
 use crate::ledger::locks;
+use crate::postgres::Postgres;
 
 /// Pages that are worth a query of their own.
 const PAGES_MIN: u64 = 4096;

@@ -15,11 +15,13 @@ use fullbore_pgwire::Session;
 use fullbore_read::error::Result;
 use fullbore_record::Phase;
 
-use super::{Beside, PieceProof, sent_columns};
-use crate::destination::Postgres;
+use super::beside::Beside;
+use super::column::sent_columns;
+use super::state::PieceProof;
 use crate::encode_copy::TextEncoder;
 use crate::error::failed;
 use crate::ledger::locks;
+use crate::postgres::Postgres;
 
 /// Sums the rows of files, to be compared with a run's.
 pub struct Recount<'a> {

@@ -12,12 +12,13 @@ use super::anew::{Anew, Kept, sift_anew, with_transactions};
 use super::compare::{Finding, compare};
 use super::parts::{Part, Rows};
 use super::sifted::is_sifted;
-use super::{PieceProof, store};
-use crate::destination::Postgres;
+use super::state::PieceProof;
+use super::store;
 use crate::error::{failed, refuse};
 use crate::ledger::read::{LedgerRow, rows};
 use crate::ledger::runs::{LedgerRun, LedgerTable};
 use crate::ledger::undo;
+use crate::postgres::Postgres;
 
 /// What came of it.
 #[derive(Debug, Clone, Serialize)]

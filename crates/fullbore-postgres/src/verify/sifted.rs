@@ -16,9 +16,11 @@ use fullbore_read::error::Result;
 use fullbore_record::terms::Verify;
 
 use super::sql::Detail;
-use super::{Formula, PieceProof, store};
-use crate::destination::Postgres;
+use super::sql::Formula;
+use super::state::PieceProof;
+use super::store;
 use crate::error::{failed, failed_while};
+use crate::postgres::Postgres;
 
 /// The column that tells the heap of a row, in every table of a sift.
 const HEAP: &str = "fullbore_heap";

@@ -12,12 +12,14 @@ use fullbore_pgwire::{ConnectionError, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::{Publish, Verify};
 
+use super::column::sent_columns;
 use super::compare::{Finding, compare, compare_within};
 use super::parts::{Part, Rows};
 use super::sifted::is_sifted;
-use super::{Compared, PieceProof, sent_columns, store};
-use crate::destination::Postgres;
+use super::state::{Compared, PieceProof};
+use super::store;
 use crate::error::{failed, refuse};
+use crate::postgres::Postgres;
 use crate::target::Target;
 
 /// Differences that are told one by one.

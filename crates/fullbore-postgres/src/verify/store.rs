@@ -11,7 +11,7 @@ use fullbore_load::sums::Sums;
 use fullbore_pgwire::{ConnectionError, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
-use super::PieceProof;
+use super::state::PieceProof;
 use crate::error::{failed, refuse};
 use crate::ledger::Ledger;
 use crate::ledger::read::{LedgerRow, rows};

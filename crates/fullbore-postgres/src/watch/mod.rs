@@ -15,10 +15,10 @@ use fullbore_read::error::Result;
 use fullbore_record::observe::host::process_cpu_ms;
 use fullbore_record::observe::{ServerTimes, Settings, Wait, WaitClass, Watch};
 
-use crate::destination::Postgres;
 use crate::error::failed;
 use crate::local::backend_here;
 use crate::patience;
+use crate::postgres::Postgres;
 
 /// Settings that advice looks at.
 const SETTINGS: [&str; 17] = [

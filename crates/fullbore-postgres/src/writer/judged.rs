@@ -8,7 +8,9 @@ use fullbore_record::terms::Verify;
 use super::PostgresWriter;
 use crate::error::failed;
 use crate::judge;
-use crate::verify::{self, Beside, PieceProof, store};
+use crate::verify::beside::Beside;
+use crate::verify::state::PieceProof;
+use crate::verify::{self, store};
 
 /// How rows are sent as text: how many were taken, and those that were refused.
 type SendText = fn(
@@ -90,16 +92,16 @@ impl PostgresWriter<'_> {
         if left == 0 {
             return Ok(refusals);
         }
-        let accepted = verify::accepted(rows, &refusals);
+        let accepted = verify::beside::accepted(rows, &refusals);
         let accepted = TextRows { parts: &[&accepted], rows: left };
         if is_careful && let Some(refusal) = self.sum_beside(accepted)?.first() {
-            return Err(verify::changed_its_mind(refusal));
+            return Err(verify::beside::changed_its_mind(refusal));
         }
         let refused = self.send_text(accepted, |session, target, rows| {
             judge::take(session, target, rows).map(|taken| (taken, Vec::new()))
         })?;
         match refused.first() {
-            Some(refusal) => Err(verify::changed_its_mind(refusal)),
+            Some(refusal) => Err(verify::beside::changed_its_mind(refusal)),
             None => Ok(refusals),
         }
     }
@@ -148,6 +150,6 @@ impl PostgresWriter<'_> {
     pub(super) fn check_count(&mut self, portion: &Portion) -> Result<u64> {
         let work = self.work.as_ref().expect("a piece was begun");
         let (table, counted) = (work.table.to_string(), work.rows);
-        verify::check_count(&mut self.session, &table, portion.rows_sent, counted)
+        verify::counts::check_count(&mut self.session, &table, portion.rows_sent, counted)
     }
 }

@@ -13,16 +13,17 @@ use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Publish;
 
 use crate::careful::Careful;
-use crate::destination::Postgres;
 use crate::direct::load::{DirectLoad, range_options};
 use crate::encode_copy::{BINARY_HEADER, BINARY_TRAILER};
 use crate::error::{failed, failed_while};
 use crate::judge;
 use crate::ledger::pieces;
-use crate::publish::partitions;
+use crate::postgres::Postgres;
 use crate::publish::unchanged::Planned;
+use crate::publish::{bounds, partitions};
 use crate::target::Target;
-use crate::verify::{Beside, store};
+use crate::verify::beside::Beside;
+use crate::verify::store;
 use crate::watch::sockets::Shown;
 
 /// What a piece in work knows of its table.
@@ -139,7 +140,7 @@ impl<'a> PostgresWriter<'a> {
     ) -> Result<Option<DirectLoad>> {
         let Some(direct) = &target.direct else { return Ok(None) };
         let range = match &piece.bounds {
-            Some(bounds) => Some(range_options(partitions::key(&target.relation)?, bounds)?),
+            Some(bounds) => Some(range_options(bounds::key(&target.relation)?, bounds)?),
             None => None,
         };
         DirectLoad::begin(&mut self.session, direct, table, column_list, range).map(Some)
@@ -210,7 +211,7 @@ impl<'a> PostgresWriter<'a> {
     fn explain(&self, error: ConnectionError) -> Error {
         let Some(work) = &self.work else { return failed(error) };
         let constraint = error.server_message().and_then(|message| message.constraint.as_deref());
-        if constraint == Some(partitions::RANGE_CHECK) {
+        if constraint == Some(bounds::RANGE_CHECK) {
             return partitions::overlap(&self.plan, &work.piece, &error);
         }
         let name = &self.plan.tables[work.piece.table].name;

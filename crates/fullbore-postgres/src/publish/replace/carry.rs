@@ -3,7 +3,7 @@
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session};
 use fullbore_read::error::Result;
 
-use super::{fill, literal, quote, texts};
+use super::tools::{fill, literal, quote, texts};
 use crate::catalog::{COLUMN_OPTIONS, Relation};
 use crate::error::failed;
 

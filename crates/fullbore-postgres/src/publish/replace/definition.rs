@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_read::error::Result;
 
-use super::{changed, fill, rebuild};
+use super::rebuild;
+use super::tools::{changed, fill};
 use crate::catalog::Relation;
 use crate::error::failed;
 

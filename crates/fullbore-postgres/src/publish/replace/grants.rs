@@ -3,8 +3,9 @@
 use fullbore_pgwire::{QualifiedName, Row, Session};
 use fullbore_read::error::Result;
 
+use super::carry;
 use super::obstacles::right_to_become;
-use super::{carry, fill, literal, texts};
+use super::tools::{fill, literal, texts};
 use crate::catalog::Relation;
 use crate::error::failed;
 
@@ -79,7 +80,7 @@ impl Grant {
     /// A grant is recorded as its grantor's, where we may take on that role; else as the owner's.
     fn statements(&self, object: &Object<'_>) -> Result<Vec<String>> {
         let column = match &self.column {
-            Some(column) => format!(" ({})", super::quote(column)?),
+            Some(column) => format!(" ({})", super::tools::quote(column)?),
             None => String::new(),
         };
         let option = if self.is_grantable { " WITH GRANT OPTION" } else { "" };

@@ -18,27 +18,14 @@ use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::Event;
 use fullbore_record::terms::Publish;
 
+use super::kept::Guard;
 use super::writers;
-use crate::destination::Postgres;
 use crate::error::{failed, failed_while};
+use crate::postgres::Postgres;
 use crate::publish::locking::{self, Frame, LockWait};
 
 /// How often it is looked whether transactions that use a table have ended.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// A session that keeps writers out of all tables that are to be replaced (`--lock-writers`), by the
-/// locks of a transaction that stays open. It makes the swap, too: nobody else could.
-pub struct Guard {
-    pub session: Session,
-    /// Nothing can have been written since the run began, or it was looked for.
-    pub is_sure: bool,
-}
-
-impl Guard {
-    fn is_alive(&mut self) -> bool {
-        self.session.execute("").is_ok()
-    }
-}
 
 /// A run's targets that are replaced, in the one order in which all runs lock tables.
 fn replaced(postgres: &Postgres) -> Vec<(QualifiedName, usize)> {
@@ -121,7 +108,7 @@ pub fn take(
         lock(session, &tables, "SHARE")?;
         let baselines = writers::baselines(postgres, session, plan)?;
         for (name, number) in &tables {
-            let old = super::unchanged(postgres, session, *number)?;
+            let old = super::tools::unchanged(postgres, session, *number)?;
             match baselines.get(number) {
                 Some(baseline) => baseline.check(session, name, old.oid, &plan.run_id)?,
                 None => {

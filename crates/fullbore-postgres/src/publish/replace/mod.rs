@@ -19,27 +19,29 @@
 mod carry;
 mod definition;
 mod grants;
+pub mod kept;
 pub mod locks;
 mod obstacles;
 mod rebuild;
 pub mod staging;
+mod tools;
 pub mod undo;
 mod writers;
 
 use fullbore_load::plan::Plan;
-use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
-use fullbore_read::error::{DestinationFailure, Error, Result};
+use fullbore_pgwire::{QualifiedName, Session};
+use fullbore_read::error::Result;
 
 use super::indexes::Job;
-use super::ours;
-use crate::catalog::{self, Relation};
-use crate::destination::Postgres;
-use crate::error::{failed, failed_while};
+use super::ours::ours;
+use crate::catalog::Relation;
+use crate::error::failed_while;
 use crate::ledger::runs;
+use crate::postgres::Postgres;
 use crate::target::Target;
-pub use locks::Guard;
+use kept::Baseline;
 pub use obstacles::check;
-pub use writers::Baseline;
+use tools::{changed, in_transaction, quote, unchanged};
 
 /// Makes the new table, empty and committed, for all sessions to fill.
 pub fn prepare(
@@ -126,80 +128,4 @@ fn swap(
     statements.extend(renamed_sequences);
     statements.extend(carried);
     Ok(statements)
-}
-
-/// The target as it is now, refused where it is no longer what the plan was made for.
-fn unchanged(postgres: &Postgres, session: &mut Session, table: usize) -> Result<Relation> {
-    let planned = &postgres.targets()[table].relation;
-    let found = known(session, &planned.name)?;
-    if found.oid != postgres.planned(table).oid() {
-        return Err(changed(&planned.name, "it was dropped and created again"));
-    }
-    let columns = |relation: &Relation| -> Vec<_> {
-        let columns = relation.columns.iter();
-        columns
-            .map(|c| (c.name.clone(), c.type_name.clone(), c.is_not_null, c.is_generated))
-            .collect()
-    };
-    if found.kind != planned.kind || columns(&found) != columns(planned) {
-        return Err(changed(&planned.name, "its columns are no longer the same"));
-    }
-    Ok(found)
-}
-
-fn known(session: &mut Session, name: &QualifiedName) -> Result<Relation> {
-    let relation = catalog::relation(session, name).map_err(failed)?;
-    relation.ok_or_else(|| changed(name, "it is gone"))
-}
-
-/// Somebody changed a table under the run.
-fn changed(name: &QualifiedName, how: &str) -> Error {
-    Error::Destination {
-        message: format!("{name} was changed by somebody during the load: {how}"),
-        hint: Some("nothing was replaced; undo the change, and the run can go on".into()),
-        kind: DestinationFailure::Changed,
-    }
-}
-
-/// Runs `work` in a transaction that is taken back if it fails.
-fn in_transaction<T>(
-    session: &mut Session,
-    work: impl FnOnce(&mut Session) -> Result<T>,
-) -> Result<T> {
-    session.execute("BEGIN").map_err(failed)?;
-    let result = work(session);
-    // The first error is the one to tell.
-    let ended = session.execute(if result.is_ok() { "COMMIT" } else { "ROLLBACK" });
-    let value = result?;
-    ended.map_err(failed)?;
-    Ok(value)
-}
-
-/// The column `sql` of what a query returns: statements, or names.
-fn texts(session: &mut Session, query: &str) -> Result<Vec<String>, ConnectionError> {
-    let rows = session.query(query)?;
-    Ok(rows.iter().filter_map(|row| row.get("sql").map(str::to_owned)).collect())
-}
-
-/// Puts values into a query's `{places}`, in one go: a value may look like a place itself.
-fn fill(query: &str, values: &[(&str, &str)]) -> String {
-    let mut filled = String::new();
-    let mut rest = query;
-    while let Some((before, after)) = rest.split_once('{') {
-        let (place, after) = after.split_once('}').expect("a place ends");
-        let value = values.iter().find(|(known, _)| *known == place);
-        filled.push_str(before);
-        filled.push_str(value.unwrap_or_else(|| panic!("a value for {place}")).1);
-        rest = after;
-    }
-    filled + rest
-}
-
-fn quote(name: &str) -> Result<String> {
-    quote_identifier(name).map_err(failed)
-}
-
-/// A name as a constant inside SQL: for format() and for regclass.
-fn literal(name: &QualifiedName) -> Result<String> {
-    quote_literal(&name.to_string()).map_err(failed)
 }

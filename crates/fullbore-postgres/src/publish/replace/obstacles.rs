@@ -7,7 +7,7 @@
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
-use super::{fill, texts};
+use super::tools::{fill, texts};
 use crate::catalog::{PUBLISHES_SCHEMAS, Relation};
 use crate::error::{failed, refuse, refused};
 

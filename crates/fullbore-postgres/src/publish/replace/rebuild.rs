@@ -8,7 +8,7 @@ use fullbore_load::plan::Plan;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_literal};
 use fullbore_read::error::Result;
 
-use super::{changed, quote};
+use super::tools::{changed, quote};
 use crate::catalog::{self, IndexDefinition, Relation};
 use crate::error::failed;
 use crate::naming::derived;
@@ -131,7 +131,7 @@ pub fn left_to_do(
     staging: &QualifiedName,
     mut jobs: Vec<Job>,
 ) -> Result<Vec<Job>> {
-    let new = super::known(session, staging)?;
+    let new = super::tools::known(session, staging)?;
     for key in foreign_keys(session, new.oid).map_err(failed)? {
         let drop = format!("ALTER TABLE {staging} DROP CONSTRAINT {}", quote(&key.name)?);
         session.execute(&drop).map_err(failed)?;

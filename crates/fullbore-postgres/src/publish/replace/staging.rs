@@ -3,7 +3,8 @@
 use fullbore_pgwire::{QualifiedName, Session, quote_literal};
 use fullbore_read::error::Result;
 
-use super::{carry, definition, fill, known, literal, obstacles, texts};
+use super::tools::{fill, known, literal, texts};
+use super::{carry, definition, obstacles};
 use crate::catalog::Relation;
 use crate::error::{failed, failed_while};
 

@@ -7,7 +7,8 @@
 use fullbore_pgwire::{QualifiedName, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
-use super::{carry, definition, known, obstacles, quote, texts};
+use super::tools::{known, quote, texts};
+use super::{carry, definition, obstacles};
 use crate::catalog::{self, IndexDefinition, Relation};
 use crate::error::{failed, failed_while, refuse};
 

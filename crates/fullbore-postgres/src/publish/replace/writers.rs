@@ -15,27 +15,11 @@ use std::collections::BTreeMap;
 use fullbore_load::plan::Plan;
 use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
-use serde::{Deserialize, Serialize};
 
-use crate::destination::Postgres;
+use super::kept::Baseline;
 use crate::error::failed_while;
 use crate::ledger::{parts, runs};
-
-/// What is known of a table that is to be replaced as its run begins.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Baseline {
-    /// The number that the next transaction gets.
-    pub next: u64,
-    /// Transactions before it that are at work.
-    pub running: Vec<u64>,
-    /// Numbers that were not looked at, from the first to before the second: too many were given out since
-    /// the oldest transaction began. What they have written counts as new.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unknown: Option<(u64, u64)>,
-    /// The table's file.
-    pub file: u32,
-    pub is_empty: bool,
-}
+use crate::postgres::Postgres;
 
 /// So many numbers are looked at for those that are at work: a few seconds' work (0.2 s a million).
 const LOOKED_AT_MAX: u64 = 20_000_000;

@@ -1,0 +1,28 @@
+//! What is known of loading a table directly: before the method is chosen, and after.
+
+use fullbore_load::job::DirectIo;
+use fullbore_record::terms::Codec;
+
+use super::descriptor::Descriptor;
+use crate::encode_direct::Layout;
+
+/// What is known of a target before the load.
+#[derive(Debug, Clone)]
+pub enum Probe {
+    Described(Box<Descriptor>),
+    /// Why it can't be loaded directly, and what to do about it.
+    Impossible {
+        reason: String,
+        hint: Option<String>,
+    },
+}
+
+/// How a table is loaded directly.
+#[derive(Debug, Clone)]
+pub struct Direct {
+    pub descriptor: Descriptor,
+    /// `None` where only the server can lay rows out.
+    pub layout: Option<Layout>,
+    pub codec: Codec,
+    pub io: DirectIo,
+}

@@ -1,0 +1,17 @@
+//! What is kept of the server's log and folders between two looks at them.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use fullbore_pgwire::Session;
+
+/// What is kept between two looks.
+#[derive(Default)]
+pub struct Watch {
+    pub session: Option<Session>,
+    /// When the server's log had come how far.
+    pub places: VecDeque<(Instant, u64)>,
+    /// Folders of the server, where it runs on this machine.
+    pub folders: Option<Vec<PathBuf>>,
+}
