@@ -116,7 +116,7 @@ pub trait Writer: Send {
 }
 
 /// The sources of a run, read once more: for rows that were loaded and can't stay.
-pub trait Retrace {
+pub trait Reread {
     /// Reads a table's sources in the order of its files and their lines. Rows that were rejected
     /// are passed over, and of the others those that `is_wanted` does not want, by the batch; it is
     /// not asked about rows that only the destination can read, which are all given. What is left comes
@@ -129,7 +129,7 @@ pub trait Retrace {
     ) -> Result<()>;
     /// How many more rows may be rejected: of more refusals than that, one tells all.
     fn room(&self) -> u64;
-    /// Rejects some of the rows that [`Retrace::rows`] gave last, and makes that safe: by pieces, how
+    /// Rejects some of the rows that [`Reread::rows`] gave last, and makes that safe: by pieces, how
     /// many. An error where they are too many.
     fn refuse(&mut self, table: usize, refusals: Vec<Refusal>) -> Result<Vec<(usize, u64)>>;
 }
@@ -188,7 +188,7 @@ pub trait Destination: Send + Sync {
     /// Takes rows that keep the others from being shown out of what was loaded and rejects them, the
     /// first of the rows that can't be together staying; whether there were any. Asked where a
     /// constraint made [`Destination::publish`] fail, which is tried again afterwards.
-    fn sift(&self, _: &Plan, _: &[Committed], _: &mut dyn Retrace) -> Result<bool> {
+    fn sift(&self, _: &Plan, _: &[Committed], _: &mut dyn Reread) -> Result<bool> {
         Ok(false)
     }
     /// What it proved while it published, beyond counts.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fullbore_load::destination::{
-    Committed, Destination, Encoder, Proven, Retrace, Standing, Strain, Summer, Writer,
+    Committed, Destination, Encoder, Proven, Reread, Standing, Strain, Summer, Writer,
 };
 use fullbore_load::plan::Plan;
 use fullbore_parse::Lane;
@@ -150,12 +150,7 @@ impl Destination for Postgres {
         publish::publish(self, plan, committed)
     }
 
-    fn sift(
-        &self,
-        plan: &Plan,
-        committed: &[Committed],
-        retrace: &mut dyn Retrace,
-    ) -> Result<bool> {
+    fn sift(&self, plan: &Plan, committed: &[Committed], retrace: &mut dyn Reread) -> Result<bool> {
         self.sift_tables(plan, committed, retrace)
     }
 

@@ -15,11 +15,11 @@ use crate::error::{failed, refused};
 use crate::ledger::Ledger;
 use crate::ledger::locks::{self, Backend};
 use crate::ledger::trust::Trusted;
-use crate::patience;
 use crate::publish::replace::kept::{Baseline, Guard};
-use crate::reading::{self, Reading};
-use crate::strain_seen::Watch;
+use crate::session_settings::{self, SessionSettings};
 use crate::target::Target;
+use crate::throttle_seen::Watch;
+use crate::timeouts;
 use crate::verify::state::State;
 use crate::watch::sockets::Sockets;
 
@@ -74,7 +74,7 @@ pub struct Postgres {
     /// A pooler is in between: a session may be another client's the next moment.
     pub(crate) is_pooled: bool,
     /// How its sessions read text.
-    pub(crate) reading: Mutex<Reading>,
+    pub(crate) reading: Mutex<SessionSettings>,
     /// The connection as it may be kept on disk.
     pub(crate) kept: Kept,
     /// What the streams are connected by.
@@ -88,10 +88,10 @@ impl Postgres {
     pub fn connect(options: ConnectionOptions, settings: Settings) -> Result<Self> {
         let mut options = options;
         let kept = options.kept();
-        patience::limit(&mut options);
-        let mut control = patience::connect(&options).map_err(refused)?;
-        reading::style(&mut control, &options).map_err(refused)?;
-        let reading = Reading::of(&mut control).map_err(refused)?;
+        timeouts::limit(&mut options);
+        let mut control = timeouts::connect(&options).map_err(refused)?;
+        session_settings::style(&mut control, &options).map_err(refused)?;
+        let reading = SessionSettings::of(&mut control).map_err(refused)?;
         let is_pooled = locks::is_pooled(&mut control).map_err(refused)?;
         if !is_pooled {
             locks::unhurry(&mut control).map_err(refused)?;
@@ -172,7 +172,7 @@ impl Postgres {
 
     /// A further session that reads text as the others do.
     pub(crate) fn session_now(&self) -> Result<Session> {
-        let mut session = patience::connect(&self.options).map_err(failed)?;
+        let mut session = timeouts::connect(&self.options).map_err(failed)?;
         self.reading().apply(&mut session).map_err(failed)?;
         if !self.is_pooled {
             locks::unhurry(&mut session).map_err(failed)?;

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::Stream;
 
-use super::attended::{Attended, Attention};
+use super::cancellable::{CancellablePipe, Cancellation};
 use super::lz4::Frames;
 use super::pipe;
 use super::source_file::{Packing, SourceFile};
@@ -17,13 +17,13 @@ const READ_BYTES: usize = 256 * 1024;
 
 /// Opens a source as one stream of UTF-8 text, decompressed. A pipe is waited for while somebody waits
 /// for its text.
-pub fn open_stream(file: &SourceFile, attention: &Attention) -> Result<Box<dyn Read + Send>> {
+pub fn open_stream(file: &SourceFile, attention: &Cancellation) -> Result<Box<dyn Read + Send>> {
     let wrong = |source| Error::Read { path: file.path.clone(), source };
     let raw: Box<dyn Read + Send> = match &file.peeked {
         Some(peeked) => Box::new(peeked.reader(attention).map_err(wrong)?),
         None if file.is_regular => Box::new(file.open()?),
         None => {
-            let pipe = Attended::new(pipe::open(file)?, attention);
+            let pipe = CancellablePipe::new(pipe::open(file)?, attention);
             let (packing, raw) = pipe::packing(pipe).map_err(wrong)?;
             return unpack(file, packing, Box::new(raw));
         }

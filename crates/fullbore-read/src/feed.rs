@@ -7,9 +7,9 @@ use arrow_array::RecordBatch;
 use fullbore_parse::Lane;
 use fullbore_parse::block::Block;
 
-use super::gaps::GapFeed;
 use super::parquet::RowFeed;
 use super::ranges::RangeFeed;
+use super::remaining::RemainingFeed;
 use super::stream::StreamFeed;
 use crate::error::Result;
 
@@ -18,7 +18,7 @@ pub enum Feed {
     Ranges(Box<RangeFeed>),
     Stream(StreamFeed),
     /// A stream of which parts are loaded already.
-    Gaps(GapFeed),
+    Gaps(RemainingFeed),
     Rows(Box<RowFeed>),
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use fullbore_parse::dialect::Dialect;
 
-use super::attended::{self, Attended, Attention};
+use super::cancellable::{self, CancellablePipe, Cancellation};
 use super::discover::{PACKING_BYTES, packing_of};
 use super::margins::preamble;
 use super::peeked::Peeked;
@@ -21,7 +21,7 @@ const LZ4_BLOCK_BYTES_MAX: usize = (4 << 20) + 64;
 /// Opens a pipe and reads its beginning; waits for its writer.
 pub fn peek(source: &SourceFile) -> Result<Peeked> {
     let unreadable = |error| Error::Read { path: source.path.clone(), source: error };
-    let mut pipe = Attended::new(open(source)?, &Attention::default());
+    let mut pipe = CancellablePipe::new(open(source)?, &Cancellation::default());
     let mut first = Vec::new();
     let mut limit = SAMPLE_BYTES + 1;
     (&mut pipe).take(limit as u64).read_to_end(&mut first).map_err(unreadable)?;
@@ -38,13 +38,13 @@ pub fn peek(source: &SourceFile) -> Result<Peeked> {
 pub fn open(source: &SourceFile) -> Result<File> {
     let opened = match source.is_stdin() {
         true => io::stdin().as_fd().try_clone_to_owned().map(File::from),
-        false => attended::open(&source.path),
+        false => cancellable::open(&source.path),
     };
     opened.map_err(|error| Error::Read { path: source.path.clone(), source: error })
 }
 
 /// What a pipe's bytes are packed with, and the pipe with those bytes before it again.
-pub fn packing(mut pipe: Attended) -> io::Result<(Packing, impl Read + Send)> {
+pub fn packing(mut pipe: CancellablePipe) -> io::Result<(Packing, impl Read + Send)> {
     let mut head = Vec::new();
     (&mut pipe).take(PACKING_BYTES).read_to_end(&mut head)?;
     Ok((packing_of(&head), Cursor::new(head).chain(pipe)))

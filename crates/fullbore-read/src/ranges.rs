@@ -14,8 +14,8 @@ use fullbore_parse::boundary::{lost_lines, whole_records};
 use fullbore_parse::constants::BLOCK_BYTES;
 use fullbore_parse::dialect::Dialect;
 
-use super::ahead::{Ahead, Read};
-use super::cached::cached_share;
+use super::direct_read::{Ahead, Read};
+use super::page_cache::cached_share;
 use super::record_size::{grown, too_long};
 use super::source_file::SourceFile;
 use super::stream::StreamFeed;

@@ -8,7 +8,7 @@ use fullbore_parse::boundary::{QuoteState, advance, first_record_end};
 use fullbore_parse::dialect::{Dialect, Family};
 use fullbore_parse::index::quotes::{QuotesSeen, Scan};
 
-use super::pass::Pass;
+use super::prescan::Pass;
 use super::source_file::SourceFile;
 use super::walked::Walked;
 use crate::error::{Error, Result};

@@ -8,7 +8,7 @@ use fullbore_parse::boundary::{lost_lines, whole_records};
 use fullbore_parse::constants::BLOCK_BYTES;
 use fullbore_parse::dialect::Dialect;
 
-use super::attended::Attention;
+use super::cancellable::Cancellation;
 use super::decompress;
 use super::lines::LineCounter;
 use super::margins::footer_start;
@@ -41,7 +41,7 @@ impl StreamFeed {
         file: usize,
         dialect: Dialect,
         record_bytes_max: usize,
-        attention: &Attention,
+        attention: &Cancellation,
     ) -> Result<Self> {
         let reader = decompress::open_stream(&source, attention)?;
         Self::over(reader, source, file, dialect, record_bytes_max)
@@ -55,7 +55,7 @@ impl StreamFeed {
         record_bytes_max: usize,
         start: u64,
     ) -> Result<Self> {
-        let attention = Attention::default();
+        let attention = Cancellation::default();
         let mut feed = Self::open(source, file, dialect, record_bytes_max, &attention)?;
         let mut chunk = vec![0; BLOCK_BYTES];
         let mut lines = LineCounter::new(feed.dialect.line_end);

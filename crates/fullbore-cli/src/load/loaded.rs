@@ -8,10 +8,10 @@ use fullbore_read::content::Same;
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Publish;
 
-use super::standing::Standing;
+use super::ledger_state::LedgerState;
 use super::tables::{File, Table};
 
-impl Standing {
+impl LedgerState {
     /// Refuses to resume a run some of whose files another run has loaded since.
     pub(super) fn refuse_loaded_meanwhile(
         &self,

@@ -4,12 +4,12 @@ mod args;
 pub mod destinations;
 mod here;
 pub mod job;
+mod ledger_state;
 mod loaded;
-pub mod manner;
+pub mod options;
 mod parts;
 pub mod saved;
 pub mod signals;
-mod standing;
 mod tables;
 mod unfinished;
 
@@ -33,47 +33,47 @@ use crate::{ceilings, log_file, plan_view, progress, summary, watch};
 pub use args::LoadArgs;
 use destinations::Destinations;
 use job::{job_of, refuse_given};
-use manner::Manner;
+use ledger_state::{Decision, LedgerState};
+use options::LoadOptions;
 use signals::{INTERRUPTED, listen_for_signals, say_at_once};
-use standing::{Course, Standing};
 use unfinished::Ask;
 
 pub fn run(args: &LoadArgs) -> Ended {
     if args.dry_run {
         return plan(args);
     }
-    let manner = Manner::of(args);
-    job_of(args).and_then(|job| load(&job, &manner)).unwrap_or_else(|error| fail(&manner, &error))
+    let options = LoadOptions::of(args);
+    job_of(args).and_then(|job| load(&job, &options)).unwrap_or_else(|error| fail(&options, &error))
 }
 
 pub fn plan(args: &LoadArgs) -> Ended {
-    let manner = Manner::of(args);
+    let options = LoadOptions::of(args);
     let planned = check_planned(args).and_then(|()| job_of(args)).and_then(|job| {
         let to = Destinations::open(&job)?;
         let ask = Ask { resume: args.resume, run: None, loads: false };
-        let mut standing = Standing::ask(&job, to.postgres(), args.resume)?;
+        let mut state = LedgerState::ask(&job, to.postgres(), args.resume)?;
         if let Some(postgres) = to.postgres() {
-            standing.look(postgres, ask)?;
+            state.look(postgres, ask)?;
         }
-        standing.check_own(to.postgres(), args.resume)?;
-        let job = standing.settle(&job, to.postgres(), ask)?;
-        let course = standing.course(&job, args.resume)?;
-        if let Course::Finished(_, words) = course {
+        state.check_own(to.postgres(), args.resume)?;
+        let job = state.settle(&job, to.postgres(), ask)?;
+        let decision = state.decide(&job, args.resume)?;
+        if let Decision::Finished(_, words) = decision {
             return Ok((words, Vec::new()));
         }
-        let assembled = planned(&job, &to, &manner, &mut standing, &course)?;
+        let assembled = planned(&job, &to, &options, &mut state, &decision)?;
         let text = plan_view::render(&assembled.plan, &assembled.statements);
         Ok((text, assembled.statements))
     });
     match planned {
         Ok((text, statements)) => {
-            match manner.json {
+            match options.json {
                 true => print_json(&serde_json::json!({ "plan": text, "statements": statements })),
                 false => answer!("{}", text.trim_end()),
             }
             Ended::Loaded
         }
-        Err(error) => fail(&manner, &error),
+        Err(error) => fail(&options, &error),
     }
 }
 
@@ -88,10 +88,10 @@ fn check_planned(args: &LoadArgs) -> Result<()> {
 }
 
 /// A refusal before anything was touched.
-pub fn fail(manner: &Manner, error: &Error) -> Ended {
+pub fn fail(options: &LoadOptions, error: &Error) -> Ended {
     tracing::error!("refused: {error}");
     complain(&error.to_string(), error.hint());
-    if manner.json {
+    if options.json {
         print_json(&serde_json::json!({ "error": error.to_string(), "hint": error.hint() }));
     }
     Ended::Usage
@@ -101,29 +101,25 @@ pub fn fail(manner: &Manner, error: &Error) -> Ended {
 fn planned(
     job: &Job,
     to: &Destinations,
-    manner: &Manner,
-    standing: &mut Standing,
-    course: &Course,
+    options: &LoadOptions,
+    state: &mut LedgerState,
+    decision: &Decision,
 ) -> Result<Assembled<Target>> {
-    let (recorded, notes) = match (course, to.postgres()) {
+    let (recorded, notes) = match (decision, to.postgres()) {
         // Before columns are looked at: what they are read as may depend on it.
-        (Course::Resume(run), Some(postgres)) => (Some(run.as_ref()), postgres.read_as(run)?),
-        (Course::Resume(run), None) => (Some(run.as_ref()), Vec::new()),
-        (Course::Begin { notes }, _) => (None, notes.clone()),
-        (Course::Finished(..), _) => (None, Vec::new()),
+        (Decision::Resume(run), Some(postgres)) => (Some(run.as_ref()), postgres.read_as(run)?),
+        (Decision::Resume(run), None) => (Some(run.as_ref()), Vec::new()),
+        (Decision::Begin { notes }, _) => (None, notes.clone()),
+        (Decision::Finished(..), _) => (None, Vec::new()),
     };
-    let mut assembled = assemble(job, to.postgres(), manner.reject_dir.clone(), recorded)?;
+    let mut assembled = assemble(job, to.postgres(), options.reject_dir.clone(), recorded)?;
     if let Some((table, reason)) = assembled.not_resumable.take() {
         let hint = Some("leave --resume away, or load into ordinary tables".to_owned());
-        standing.refuse(
-            &format!("{table}: {reason}"),
-            hint,
-            manner.resume || job.part.is_some(),
-        )?;
+        state.refuse(&format!("{table}: {reason}"), hint, options.resume || job.part.is_some())?;
     }
-    let mut continuity = standing.continuity.clone();
+    let mut continuity = state.continuity.clone();
     continuity.resumes = recorded.is_some();
-    continuity.part = parts::part_of(job, to.postgres(), standing, recorded, &assembled.targets)?;
+    continuity.part = parts::part_of(job, to.postgres(), state, recorded, &assembled.targets)?;
     assembled.plan.continuity = continuity;
     if let Some(table) = assembled.plan.tables.first_mut() {
         table.notes.extend(notes);
@@ -132,62 +128,62 @@ fn planned(
 }
 
 /// Loads a job, from the beginning or from where a run of it stopped.
-pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
-    if let Some(path) = &manner.log_file {
+pub fn load(job: &Job, options: &LoadOptions) -> Result<Ended> {
+    if let Some(path) = &options.log_file {
         log_file::open(path)?;
     }
     let to = Destinations::open(job)?;
     let uses_default = !job.no_ledger && job.ledger_schema.is_none();
     if let Some(postgres) = to.postgres().filter(|_| uses_default)
         && let Some(said) = postgres.move_old_ledger()?
-        && !manner.quiet
+        && !options.quiet
     {
         tell!("note: {said}");
     }
-    let ask = Ask { resume: manner.resume, run: manner.run.as_deref(), loads: true };
-    let mut standing = Standing::ask(job, to.postgres(), manner.resume)?;
+    let ask = Ask { resume: options.resume, run: options.run.as_deref(), loads: true };
+    let mut state = LedgerState::ask(job, to.postgres(), options.resume)?;
     let mut cleared = None;
-    if let Some(postgres) = to.postgres().filter(|_| standing.continuity.is_resumable) {
+    if let Some(postgres) = to.postgres().filter(|_| state.continuity.is_resumable) {
         // Before looking: what is found stays so while we have the lock.
-        postgres.lock_job(&standing.job)?;
-        standing.look(postgres, ask)?;
-        standing.check_own(Some(postgres), manner.resume)?;
-        if let (Some(said), Some(run)) = (standing.end_gone(postgres, ask)?, &standing.earlier) {
-            return Ok(finished_already(manner, run, &said));
+        postgres.lock_job(&state.job)?;
+        state.look(postgres, ask)?;
+        state.check_own(Some(postgres), options.resume)?;
+        if let (Some(said), Some(run)) = (state.end_gone(postgres, ask)?, &state.earlier) {
+            return Ok(finished_already(options, run, &said));
         }
         let is_ours = |run: &LedgerRun| postgres.check_own(run).is_ok();
         let is_left = |run: &mut LedgerRun| run.state == State::Preparing && is_ours(run);
-        if let Some(run) = standing.earlier.take_if(is_left) {
+        if let Some(run) = state.earlier.take_if(is_left) {
             // It ended before its first row.
-            postgres.take_back(&standing.schema, &run)?;
+            postgres.take_back(&state.schema, &run)?;
             cleared = Some(run);
         }
     }
-    if let Some(hint) = standing.unkept.as_deref().filter(|_| !manner.quiet) {
-        let reason = &standing.continuity.reason;
+    if let Some(hint) = state.unkept.as_deref().filter(|_| !options.quiet) {
+        let reason = &state.continuity.reason;
         let warning = format!(
             "warning: no ledger is kept, so this load can't be resumed, and is not known to have \
              happened if its last answer is lost: {reason}"
         );
         complain(&warning, Some(hint));
     }
-    if let Some(wanted) = &manner.run {
-        check_named(wanted, standing.earlier.as_ref().or(cleared.as_ref()))?;
+    if let Some(wanted) = &options.run {
+        check_named(wanted, state.earlier.as_ref().or(cleared.as_ref()))?;
     }
-    let settled = &standing.settle(job, to.postgres(), ask)?;
-    let course = standing.course(settled, manner.resume)?;
-    if let Course::Finished(run, words) = &course {
-        return Ok(finished_already(manner, run, words.trim()));
+    let settled = &state.settle(job, to.postgres(), ask)?;
+    let decision = state.decide(settled, options.resume)?;
+    if let Decision::Finished(run, words) = &decision {
+        return Ok(finished_already(options, run, words.trim()));
     }
     let Assembled { mut plan, targets, statements, .. } =
-        planned(settled, &to, manner, &mut standing, &course)?;
+        planned(settled, &to, options, &mut state, &decision)?;
     plan.destination = destinations::words(job, to.postgres());
-    plan.ceilings = ceilings::of(job, to.postgres(), &plan, manner.ceilings.as_deref())?;
+    plan.ceilings = ceilings::of(job, to.postgres(), &plan, options.ceilings.as_deref())?;
     if let Destinations::Postgres(postgres) = &to {
         postgres.adopt(targets);
         if !plan.continuity.resumes {
             // A role that may not read the ledger is told nothing.
-            let left = postgres.left_by_unknown(&standing.schema).unwrap_or_default();
+            let left = postgres.left_by_unknown(&state.schema).unwrap_or_default();
             if let Some(table) = plan.tables.first_mut() {
                 table.notes.extend(left.iter().map(|name| {
                     format!(
@@ -198,11 +194,11 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
             }
         }
         if plan.continuity.is_resumable {
-            let ledger = Ledger::new(&standing.schema, &standing.job, &plan.run_id);
+            let ledger = Ledger::new(&state.schema, &state.job, &plan.run_id);
             postgres.keep_ledger(ledger.of_a_part(plan.continuity.part.is_some()));
         }
     }
-    if !manner.quiet {
+    if !options.quiet {
         for note in plan.tables.iter().flat_map(|table| &table.notes) {
             tell!("note: {note}");
         }
@@ -211,14 +207,14 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
         claim(&plan.run_dir)?;
     }
     if plan.continuity.is_resumable && !plan.continuity.resumes {
-        saved::save(&plan, settled, to.postgres(), manner)?;
+        saved::save(&plan, settled, to.postgres(), options)?;
     }
     if let Some(postgres) = to.postgres().filter(|_| !plan.continuity.resumes) {
         here::note(&plan, postgres)?;
     }
     let expected: Vec<_> =
         plan.tables.iter().map(|table| (table.name.clone(), table.bytes)).collect();
-    let listener = progress::listener(&expected, manner.quiet || manner.json);
+    let listener = progress::listener(&expected, options.quiet || options.json);
     let recorder = match plan.continuity.resumes {
         true => Recorder::append(&plan.run_dir, listener)?,
         false => Recorder::create(&plan.run_dir, listener)?,
@@ -230,14 +226,14 @@ pub fn load(job: &Job, manner: &Manner) -> Result<Ended> {
     if let Some(postgres) = to.postgres() {
         postgres.attend(recorder.clone(), &INTERRUPTED, plan.continuity.patience);
     }
-    let live = manner.live.as_deref().map(|at| watch::open(at, &plan.run_dir)).transpose()?;
+    let live = options.live.as_deref().map(|at| watch::open(at, &plan.run_dir)).transpose()?;
     last_words(&plan, to.postgres().is_some());
     listen_for_signals();
     let result = fullbore_load::run::run(&plan, to.as_destination(), &recorder, &INTERRUPTED);
     live.into_iter().for_each(Live::finish);
     Ok(match result {
-        Ok(outcome) => finished(manner, &plan, &outcome, Shown::of(&to, &plan)?),
-        Err(failure) => failed(manner, &plan, &failure),
+        Ok(outcome) => finished(options, &plan, &outcome, Shown::of(&to, &plan)?),
+        Err(failure) => failed(options, &plan, &failure),
     })
 }
 
@@ -293,14 +289,14 @@ impl Shown {
     }
 }
 
-fn finished(manner: &Manner, plan: &Plan, outcome: &Outcome, shown: Shown) -> Ended {
+fn finished(options: &LoadOptions, plan: &Plan, outcome: &Outcome, shown: Shown) -> Ended {
     let Shown { kept, waits_for } = shown;
-    if !manner.quiet {
+    if !options.quiet {
         summary::print(plan, outcome);
         summary::print_kept(plan, &kept);
         parts::tell(plan, &waits_for);
     }
-    if manner.json {
+    if options.json {
         let mut summary = summary::JsonSummary::of(plan, outcome, None);
         summary.kept = kept;
         summary.waits_for = waits_for;
@@ -310,9 +306,9 @@ fn finished(manner: &Manner, plan: &Plan, outcome: &Outcome, shown: Shown) -> En
 }
 
 /// There is nothing to do, as the words say.
-fn finished_already(manner: &Manner, run: &LedgerRun, words: &str) -> Ended {
+fn finished_already(options: &LoadOptions, run: &LedgerRun, words: &str) -> Ended {
     tell!("{words}");
-    if manner.json {
+    if options.json {
         print_json(&summary::finished_before(run));
     }
     loaded(run.rejected)
@@ -340,7 +336,7 @@ fn may_be_gone(error: &Error) -> bool {
     differs(error) || is_changed && ends_it(error)
 }
 
-fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
+fn failed(options: &LoadOptions, plan: &Plan, failure: &Failure) -> Ended {
     let Failure { error, outcome, is_kept, is_published, left_behind, rows_kept } = failure;
     complain(&error.to_string(), error.hint());
     for path in &outcome.reject_files {
@@ -416,7 +412,7 @@ fn failed(manner: &Manner, plan: &Plan, failure: &Failure) -> Ended {
             );
         }
     }
-    if manner.json {
+    if options.json {
         let mut summary = summary::JsonSummary::of(plan, outcome, Some(error.to_string()));
         summary.resumable = *is_kept && !is_taken && !ends_it(error);
         summary.print();

@@ -6,18 +6,18 @@ use fullbore_postgres::ledger::runs::LedgerRun;
 use fullbore_postgres::{Postgres, Target};
 use fullbore_read::error::{Error, Result};
 
-use super::standing::Standing;
+use super::ledger_state::LedgerState;
 
 /// The part that this run is: the one that it was, or one that joins its load.
 pub fn part_of(
     job: &Job,
     postgres: Option<&Postgres>,
-    standing: &Standing,
+    state: &LedgerState,
     earlier: Option<&LedgerRun>,
     targets: &[Target],
 ) -> Result<Option<Part>> {
     let (Some(spec), Some(postgres)) = (job.part, postgres) else { return Ok(None) };
-    let schema = &standing.schema;
+    let schema = &state.schema;
     let Some(earlier) = earlier else {
         let names: Vec<String> = targets.iter().map(|target| target.name().to_string()).collect();
         // Which tables the names stand for is the server's word: that of the search path.

@@ -11,7 +11,7 @@ use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Publish;
 
 use super::here;
-use super::standing::{Standing, source_change};
+use super::ledger_state::{LedgerState, source_change};
 use super::tables::{File, Table};
 use crate::words::{counted, grouped};
 
@@ -148,7 +148,7 @@ fn ways_out(run: &LedgerRun, compared: &Compared) -> String {
     )
 }
 
-impl Standing {
+impl LedgerState {
     /// Finds the run that the job means, and leaves out of the job what is loaded already; refuses where
     /// rows could be loaded twice.
     pub fn settle(&mut self, job: &Job, postgres: Option<&Postgres>, ask: Ask<'_>) -> Result<Job> {

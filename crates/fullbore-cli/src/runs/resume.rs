@@ -7,7 +7,7 @@ use super::folders::folder_of;
 use crate::exit::Ended;
 use crate::load::destinations::reopened;
 use crate::load::job::check_locks;
-use crate::load::manner::Manner;
+use crate::load::options::LoadOptions;
 use crate::load::{self, saved};
 
 pub fn resume(args: &ResumeArgs) -> Result<Ended> {
@@ -27,7 +27,7 @@ pub fn resume(args: &ResumeArgs) -> Result<Ended> {
         (job.replace_anyway, job.lock_writers) = (true, false);
     }
     check_locks(&job)?;
-    let manner = Manner {
+    let options = LoadOptions {
         resume: true,
         run: folder.file_name().map(|name| name.to_string_lossy().into_owned()),
         reject_dir: saved.reject_dir,
@@ -37,7 +37,7 @@ pub fn resume(args: &ResumeArgs) -> Result<Ended> {
         live: args.live.clone(),
         ceilings: None,
     };
-    load::load(&job, &manner).or_else(|error| Ok(load::fail(&manner, &error)))
+    load::load(&job, &options).or_else(|error| Ok(load::fail(&options, &error)))
 }
 
 /// What such a setting does to rows is not known: a default, a trigger or a policy may ask for it.

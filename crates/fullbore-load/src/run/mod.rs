@@ -20,7 +20,7 @@ mod piece;
 mod reject_files;
 mod reject_record;
 pub mod rejects;
-mod retrace;
+mod reread;
 mod retry;
 mod rounds;
 mod schedule;

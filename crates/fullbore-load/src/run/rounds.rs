@@ -15,7 +15,7 @@ use fullbore_record::{Event, Phase, Recorder, now_unix_ms};
 
 use super::lines_before;
 use super::rejects::{self, Rejects, remove_saved};
-use super::retrace::{self, Retraced};
+use super::reread::{self, Retraced};
 use super::retry::{LOOK_MS, Patience};
 use super::schedule::{Refused, Schedule};
 use super::verify;
@@ -249,7 +249,7 @@ impl Rounds<'_> {
         let is_rows = matches!(error, Error::Destination { kind: Constraint | Data, .. });
         // Of rows in parts, other hosts have the files.
         let is_whole = self.plan.continuity.part.is_none();
-        is_rows && is_whole && self.plan.max_rejects.allows_any() && retrace::is_possible(self.plan)
+        is_rows && is_whole && self.plan.max_rejects.allows_any() && reread::is_possible(self.plan)
     }
 
     /// Takes rows out that break what the table asks of all its rows; whether there were any.

@@ -11,11 +11,11 @@ use super::known::Direct;
 use super::probe::descriptor;
 use crate::encode_direct::{Kind, header};
 use crate::error::failed;
-use crate::judge::{
+use crate::publish::bounds::RANGE_CHECK;
+use crate::server_check::{
     JudgeTarget, SKIPS_BAD_ROWS, column_of, copy_context, first_number, judge_at_any_price,
     refusals_told, runs_of,
 };
-use crate::publish::bounds::RANGE_CHECK;
 
 /// The hint of the NOTICE that tells of a skipped row, and of no other.
 const SKIPPED: &str = "fullbore: row skipped";

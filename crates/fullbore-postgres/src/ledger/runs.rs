@@ -17,7 +17,7 @@ use crate::catalog;
 use crate::error::{failed, failed_while, refuse};
 use crate::naming::is_derived;
 use crate::postgres::Postgres;
-use crate::reading::Reading;
+use crate::session_settings::SessionSettings;
 use crate::verify::size::extents;
 
 /// How long an attempt waits for the last transactions of an earlier one.
@@ -108,7 +108,7 @@ pub(super) fn ascii_json(value: &impl Serialize) -> String {
 
 /// What is kept of the tables; of those that the run has made, which ones they are.
 fn tables(session: &mut Session, plan: &Plan, postgres: &Postgres) -> Result<String> {
-    let settings = Reading::of(session).map_err(failed)?;
+    let settings = SessionSettings::of(session).map_err(failed)?;
     let (made, baselines) = (postgres.made(), postgres.baselines());
     let targets = postgres.targets().iter().enumerate().zip(&plan.tables);
     let tables: Result<Vec<LedgerTable>> = targets

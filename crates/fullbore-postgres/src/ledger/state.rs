@@ -13,7 +13,7 @@ use crate::catalog::Relation;
 use crate::error::{failed, refuse};
 use crate::naming::kept;
 use crate::publish::replace::kept::Baseline;
-use crate::reading::Reading;
+use crate::session_settings::SessionSettings;
 use crate::target::Target;
 use crate::verify::size::Extent;
 
@@ -55,7 +55,7 @@ pub struct LedgerTable {
     pub before: Option<Vec<Extent>>,
     /// The settings by which the server reads text. Runs of older versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub settings: Option<Reading>,
+    pub settings: Option<SessionSettings>,
     /// The table that has the rows, once they are shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<Shown>,
@@ -68,7 +68,7 @@ impl LedgerTable {
         target: &Target,
         relation: &Relation,
         run_id: &str,
-        settings: Reading,
+        settings: SessionSettings,
         plan: RecordedTable,
     ) -> Result<Self> {
         Ok(Self {

@@ -10,8 +10,8 @@ use fullbore_read::error::{DestinationFailure, Error, Result};
 use super::sql::Detail;
 use super::sql::Formula;
 use crate::error::{failed, failed_while};
-use crate::judge::{self, JudgeTarget};
 use crate::postgres::Postgres;
+use crate::server_check::{self, JudgeTarget};
 
 /// The server's word for a right that is missing.
 const NOT_ALLOWED: &str = "42501";
@@ -64,7 +64,7 @@ impl Beside {
             columns: &plan.tables[table],
             is_numbered: false,
         };
-        let (_, refusals) = judge::judge(session, &target, rows)?;
+        let (_, refusals) = server_check::judge(session, &target, rows)?;
         self.sums.merge(&self.formula.total(session, &qualified, Detail::Everything)?);
         session.execute(&format!("TRUNCATE {qualified}"))?;
         Ok(refusals)

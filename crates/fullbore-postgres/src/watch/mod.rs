@@ -17,8 +17,8 @@ use fullbore_record::observe::{ServerTimes, Settings, Wait, WaitClass, Watch};
 
 use crate::error::failed;
 use crate::local::backend_here;
-use crate::patience;
 use crate::postgres::Postgres;
+use crate::timeouts;
 
 /// Settings that advice looks at.
 const SETTINGS: [&str; 17] = [
@@ -71,7 +71,7 @@ impl<'a> PostgresWatch<'a> {
         let mut options = postgres.options().clone();
         let patience = options.connect_timeout.map_or(PATIENCE, |timeout| timeout.min(PATIENCE));
         options.connect_timeout = Some(patience);
-        let mut session = patience::connect(&options).map_err(failed)?;
+        let mut session = timeouts::connect(&options).map_err(failed)?;
         session.set_read_timeout(Some(PATIENCE));
         let own_pid = backend_here(&mut session).map_err(failed)?;
         Ok(Self {

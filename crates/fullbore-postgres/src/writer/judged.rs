@@ -7,7 +7,7 @@ use fullbore_record::terms::Verify;
 
 use super::PostgresWriter;
 use crate::error::failed;
-use crate::judge;
+use crate::server_check;
 use crate::verify::beside::Beside;
 use crate::verify::state::PieceProof;
 use crate::verify::{self, store};
@@ -15,7 +15,7 @@ use crate::verify::{self, store};
 /// How rows are sent as text: how many were taken, and those that were refused.
 type SendText = fn(
     &mut Session,
-    &judge::JudgeTarget<'_>,
+    &server_check::JudgeTarget<'_>,
     TextRows<'_>,
 ) -> std::result::Result<(u64, Vec<Refusal>), ConnectionError>;
 
@@ -23,7 +23,7 @@ impl PostgresWriter<'_> {
     /// Sends rows as text, by a direct load or as it is said; those that were refused come back.
     fn send_text(&mut self, rows: TextRows<'_>, send: SendText) -> Result<Vec<Refusal>> {
         let work = self.work.as_mut().expect("a piece was begun");
-        let target = judge::JudgeTarget {
+        let target = server_check::JudgeTarget {
             table: &work.table.to_string(),
             bare_name: work.table.name(),
             column_list: &work.column_list,
@@ -49,7 +49,7 @@ impl PostgresWriter<'_> {
         let work = self.work.as_ref().expect("a piece was begun");
         match (work.careful.is_some(), self.plan.verify) {
             (true, Verify::Quick | Verify::Count) => self.judge_carefully(rows),
-            (false, Verify::Quick | Verify::Count) => self.send_text(rows, judge::judge),
+            (false, Verify::Quick | Verify::Count) => self.send_text(rows, server_check::judge),
             (is_careful, Verify::Full) => self.judge_summed(rows, is_careful),
         }
     }
@@ -98,7 +98,7 @@ impl PostgresWriter<'_> {
             return Err(verify::beside::changed_its_mind(refusal));
         }
         let refused = self.send_text(accepted, |session, target, rows| {
-            judge::take(session, target, rows).map(|taken| (taken, Vec::new()))
+            server_check::take(session, target, rows).map(|taken| (taken, Vec::new()))
         })?;
         match refused.first() {
             Some(refusal) => Err(verify::beside::changed_its_mind(refusal)),

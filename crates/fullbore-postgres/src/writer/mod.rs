@@ -12,15 +12,15 @@ use fullbore_pgwire::{ConnectionError, PausedCopy, QualifiedName, Session, quote
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Publish;
 
-use crate::careful::Careful;
 use crate::direct::load::{DirectLoad, range_options};
 use crate::encode_copy::{BINARY_HEADER, BINARY_TRAILER};
 use crate::error::{failed, failed_while};
-use crate::judge;
 use crate::ledger::pieces;
 use crate::postgres::Postgres;
 use crate::publish::unchanged::Planned;
 use crate::publish::{bounds, partitions};
+use crate::row_by_row::Careful;
+use crate::server_check;
 use crate::target::Target;
 use crate::verify::beside::Beside;
 use crate::verify::store;
@@ -268,7 +268,7 @@ impl Writer for PostgresWriter<'_> {
         let work = self.work.as_mut().expect("a piece was begun");
         work.bytes += rows.parts.iter().map(|part| part.len() as u64).sum::<u64>();
         let mut refusals = Vec::new();
-        for (first, parts) in judge::runs_of(rows, JUDGED_ROWS_MAX) {
+        for (first, parts) in server_check::runs_of(rows, JUDGED_ROWS_MAX) {
             let lines = |part: &&[u8]| memchr::memchr_iter(b'\n', part).count() as u64;
             let rows = TextRows { parts: &parts, rows: parts.iter().map(lines).sum() };
             let refused = self.judge_run(rows)?.into_iter();

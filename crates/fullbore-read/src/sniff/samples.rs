@@ -6,7 +6,7 @@ use std::fs::File;
 use fullbore_parse::dialect::{Header, LineEnd};
 
 use super::cut::{Cuts, Style};
-use crate::attended::Attention;
+use crate::cancellable::Cancellation;
 use crate::decompress::{open_stream, unpack};
 use crate::error::{Error, Result};
 use crate::source_file::{Packing, SourceFile, read_little};
@@ -177,7 +177,7 @@ pub fn beginning(file: &SourceFile, bytes: usize) -> Result<Samples> {
             let limit = if is_plain { bytes as u64 + 1 } else { u64::MAX };
             unpack(file, file.packing, Box::new(opened.take(limit)))?
         }
-        None => open_stream(file, &Attention::default())?,
+        None => open_stream(file, &Cancellation::default())?,
         Some(peeked) => {
             let begun = std::io::Cursor::new(peeked.first.as_ref().clone());
             unpack(file, file.packing, Box::new(begun))?

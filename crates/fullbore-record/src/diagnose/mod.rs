@@ -2,8 +2,8 @@
 //! elsewhere, with the settings in use.
 
 mod advice;
+mod attribution;
 mod limit;
-mod pie;
 mod processors;
 mod stragglers;
 #[cfg(test)]
@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::observe::clock::Activity;
 use crate::observe::{Observation, ThreadTimes};
 pub use advice::{InUse, advise};
+use attribution::{Pie, Upstream};
 pub use limit::Limit;
-use pie::{Pie, Upstream};
 use processors::refine;
 pub use stragglers::{Straggler, stragglers};
 
@@ -81,7 +81,7 @@ pub fn verdict(window: &Observation, about: &Circumstances) -> Verdict {
     let mut pie = Pie::default();
     let held_ms = processors::held_ms(window);
     for stream in &worked {
-        pie.add_all(&pie::of_stream(stream, upstream, about));
+        pie.add_all(&attribution::of_stream(stream, upstream, about));
         // It had nothing left while others still worked, and were not held.
         let held_idle_ms = held_ms.saturating_sub(stream.times.of(Activity::Held).ms);
         let idle_ms = stream.times.of(Activity::Idle).ms.saturating_sub(held_idle_ms);
@@ -99,10 +99,10 @@ pub fn verdict(window: &Observation, about: &Circumstances) -> Verdict {
     let streams = window
         .streams
         .iter()
-        .map(|stream| refined(pie::of_stream(stream, upstream, about)))
+        .map(|stream| refined(attribution::of_stream(stream, upstream, about)))
         .collect();
     let tables = (0..about.tables)
-        .map(|table| refined(pie::of_table(window, table, upstream, about)))
+        .map(|table| refined(attribution::of_table(window, table, upstream, about)))
         .collect();
     let moments: u64 = worked.iter().flat_map(|s| &s.moments).map(|moment| moment.count).sum();
     Verdict { streams, tables, ..judge(&pie, moments, is_asked(&worked)) }

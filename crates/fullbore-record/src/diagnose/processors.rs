@@ -1,6 +1,6 @@
 //! Processors that are full, that nobody uses, that others use, and that a quota holds back.
 
-use super::pie::Pie;
+use super::attribution::Pie;
 use super::{Circumstances, Limit};
 use crate::observe::clock::{Activity, Spent};
 use crate::observe::{Observation, WaitClass};

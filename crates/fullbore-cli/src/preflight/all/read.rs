@@ -9,7 +9,7 @@ use fullbore_load::plan::{Format, PieceInput, Plan, PlannedPiece};
 use fullbore_parse::Lane;
 use fullbore_parse::block::Block;
 use fullbore_preflight::cpu::process_seconds;
-use fullbore_read::attended::Attention;
+use fullbore_read::cancellable::Cancellation;
 use fullbore_read::error::Result;
 use fullbore_read::feed::{Fed, Feed};
 use fullbore_read::parquet::{Reading, RowFeed};
@@ -97,7 +97,7 @@ fn feed_of(plan: &Plan, piece: &PlannedPiece) -> Result<Feed> {
                 *file,
                 dialect.clone(),
                 plan.max_field_bytes,
-                &Attention::default(),
+                &Cancellation::default(),
             )?)
         }
         (PieceInput::Rows(ranges), _) => Feed::Rows(Box::new(RowFeed::new(

@@ -14,7 +14,7 @@ use fullbore_postgres::{Postgres, Settings, Target};
 use fullbore_preflight::db::cpu::ServerCpu;
 use fullbore_preflight::db::place::place;
 use fullbore_read::error::{DestinationFailure, Error, Result};
-use fullbore_read::pass::memory_available;
+use fullbore_read::prescan::memory_available;
 use fullbore_record::ceilings::Stage;
 use fullbore_record::terms::{Publish, Verify};
 

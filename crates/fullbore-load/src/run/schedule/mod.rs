@@ -15,10 +15,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use fullbore_parse::Lane;
-use fullbore_read::attended::Attention;
-use fullbore_read::gaps;
+use fullbore_read::cancellable::Cancellation;
 use fullbore_read::parquet::PageMemory;
 use fullbore_read::ranges::LinesBefore;
+use fullbore_read::remaining;
 use fullbore_record::{Event, TableTotals};
 
 use super::lines::Lines;
@@ -51,7 +51,7 @@ pub struct Schedule<'a> {
     /// Streams wait here while a limit is passed.
     released: Condvar,
     /// Reads of silent pipes wait for it to end.
-    attention: Attention,
+    attention: Cancellation,
     table_is_text: Vec<AtomicBool>,
     /// What the pages of Parquet files take.
     pages: Arc<PageMemory>,
@@ -76,8 +76,8 @@ impl<'a> Schedule<'a> {
                 PieceInput::Stream { file } => {
                     let source = &plan.tables[piece.table].files[*file];
                     let its = committed.iter().filter(|done| done.table == piece.table);
-                    let gaps = gaps::of(its.flat_map(|done| &done.portion.ranges), *file);
-                    if !gaps::cover(&gaps, source.data_start) {
+                    let gaps = remaining::of(its.flat_map(|done| &done.portion.ranges), *file);
+                    if !remaining::cover(&gaps, source.data_start) {
                         state.streams.push(SharedStream {
                             table: piece.table,
                             file: *file,
@@ -120,7 +120,7 @@ impl<'a> Schedule<'a> {
             work: Condvar::new(),
             ready: Condvar::new(),
             released: Condvar::new(),
-            attention: Attention::default(),
+            attention: Cancellation::default(),
             table_is_text,
             pages: Arc::default(),
             lines_before: HashMap::new(),

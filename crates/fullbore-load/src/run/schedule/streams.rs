@@ -8,9 +8,9 @@ use fullbore_parse::Lane;
 use fullbore_parse::block::Block;
 use fullbore_read::error::{Error, Result};
 use fullbore_read::feed::Feed;
-use fullbore_read::gaps::GapFeed;
 use fullbore_read::parquet::{Reading, RowFeed};
 use fullbore_read::ranges::RangeFeed;
+use fullbore_read::remaining::RemainingFeed;
 use fullbore_read::stream::StreamFeed;
 use fullbore_record::observe::clock::{self, Activity};
 
@@ -68,7 +68,7 @@ impl Schedule<'_> {
                     self.ready.notify_all();
                     let feed = match gaps.is_empty() {
                         true => Feed::Stream(opened),
-                        false => Feed::Gaps(GapFeed::new(opened, gaps)),
+                        false => Feed::Gaps(RemainingFeed::new(opened, gaps)),
                     };
                     let feed = Arc::new(Mutex::new(feed));
                     state.streams[stream].feed.get_or_insert(feed).clone()

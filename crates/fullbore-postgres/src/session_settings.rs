@@ -28,9 +28,9 @@ const STYLES: [(&str, &str); 1] = [("DateStyle", "ISO")];
 /// Settings and their values.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Reading(BTreeMap<String, String>);
+pub struct SessionSettings(BTreeMap<String, String>);
 
-impl Reading {
+impl SessionSettings {
     /// How a session reads.
     pub fn of(session: &mut Session) -> Result<Self, ConnectionError> {
         let asked: Vec<String> =
@@ -87,9 +87,11 @@ pub fn style(session: &mut Session, options: &ConnectionOptions) -> Result<(), C
 mod tests {
     use super::*;
 
-    fn reading(zone: &str, style: &str) -> Reading {
+    fn reading(zone: &str, style: &str) -> SessionSettings {
         let pairs = [("TimeZone", zone), ("DateStyle", style)];
-        Reading(pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect())
+        SessionSettings(
+            pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+        )
     }
 
     #[test]
@@ -98,7 +100,7 @@ mod tests {
         assert_eq!(one.differences(&other), [("TimeZone", "Asia/Tokyo", "UTC")]);
         assert_eq!(one.differences(&one), []);
         // A record of an older version may lack some of them.
-        assert_eq!(Reading::default().differences(&one), []);
+        assert_eq!(SessionSettings::default().differences(&one), []);
         assert!(one.zoneless_is_utc() && !other.zoneless_is_utc());
     }
 }

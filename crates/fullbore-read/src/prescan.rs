@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use fullbore_parse::block::Block;
 
-use super::cached::cached_share;
+use super::page_cache::cached_share;
 use super::source_file::SourceFile;
 use crate::constants::{READ_AHEAD_BYTES, READ_ALIGNMENT, SCAN_CHUNK_BYTES};
 use crate::error::{Error, Result};

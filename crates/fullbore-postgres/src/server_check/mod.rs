@@ -65,7 +65,7 @@ pub fn runs_of<'a>(rows: TextRows<'a>, rows_max: usize) -> Vec<(u64, Vec<&'a [u8
     runs
 }
 
-/// The same as [`judge`], also where a row fails by more than its values: an expression of the table
+/// The same as [`server_check`], also where a row fails by more than its values: an expression of the table
 /// can raise an error of its own, which no COPY skips.
 pub fn judge_at_any_price(
     session: &mut Session,

@@ -34,7 +34,7 @@ pub fn cover(committed: &[Range<u64>], data_start: u64) -> bool {
 }
 
 /// Hands out the blocks of a stream without what is committed.
-pub struct GapFeed {
+pub struct RemainingFeed {
     inner: StreamFeed,
     /// Not yet passed.
     committed: VecDeque<Range<u64>>,
@@ -42,7 +42,7 @@ pub struct GapFeed {
     waiting: VecDeque<Block>,
 }
 
-impl GapFeed {
+impl RemainingFeed {
     pub fn new(inner: StreamFeed, committed: Vec<Range<u64>>) -> Self {
         Self { inner, committed: committed.into(), waiting: VecDeque::new() }
     }
@@ -140,7 +140,7 @@ mod tests {
         committed.reverse();
         let stretches = of(committed.iter(), 0);
         assert_eq!(stretches.len(), 67);
-        let mut gaps = GapFeed::new(feed(text.as_bytes()), stretches);
+        let mut gaps = RemainingFeed::new(feed(text.as_bytes()), stretches);
         let (mut block, mut found) = (Block::default(), Vec::new());
         while gaps.next(&mut block).expect("read") {
             let before = memchr::memchr_iter(b'\n', &text.as_bytes()[..block.offset as usize]);

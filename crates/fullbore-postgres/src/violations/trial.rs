@@ -9,8 +9,8 @@ use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 
 use super::{REMOVED, Reason, Sifted, Waiting};
-use crate::careful;
 use crate::error::failed;
+use crate::row_by_row;
 use crate::row_loop::{RefusedRow, RowLoop};
 
 /// The rows that are tried, each with where it stands.
@@ -51,7 +51,7 @@ pub fn take_out(
 
 /// Whether rows can be tried one by one.
 pub fn is_possible(session: &mut Session, table: &Sifted<'_>) -> Result<bool> {
-    if let Some(obstacle) = careful::obstacle(session, table.target.name()).map_err(failed)? {
+    if let Some(obstacle) = row_by_row::obstacle(session, table.target.name()).map_err(failed)? {
         tracing::debug!("rows can't be tried one by one: {obstacle}");
         return Ok(false);
     }
@@ -106,7 +106,7 @@ fn show(session: &mut Session, other: &Waiting<'_>) -> Result<bool, ConnectionEr
         ));
         match inserted {
             Ok(_) => {}
-            Err(ConnectionError::Server(error)) if careful::is_its_own_fault(&error) => {
+            Err(ConnectionError::Server(error)) if row_by_row::is_its_own_fault(&error) => {
                 tracing::debug!("rows of {name} can't be published yet: {error}");
                 session.execute(
                     "ROLLBACK TO SAVEPOINT fullbore_others; RELEASE SAVEPOINT fullbore_others",

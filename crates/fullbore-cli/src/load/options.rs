@@ -6,7 +6,7 @@ use super::args::LoadArgs;
 
 /// How a load reports, and what was asked of it besides its job.
 #[derive(Debug, Default)]
-pub struct Manner {
+pub struct LoadOptions {
     pub resume: bool,
     /// The run to go on with, where one is named.
     pub run: Option<String>,
@@ -20,7 +20,7 @@ pub struct Manner {
     pub ceilings: Option<PathBuf>,
 }
 
-impl Manner {
+impl LoadOptions {
     pub fn of(args: &LoadArgs) -> Self {
         Self {
             resume: args.resume,

@@ -18,7 +18,7 @@ use fullbore_server::tuning::free_bytes;
 use crate::error::{failed_while, refuse};
 use crate::ledger::locks;
 use crate::postgres::Postgres;
-use crate::strain_seen::Watch;
+use crate::throttle_seen::Watch;
 
 /// Places of the log that are remembered, a second apart at first. When they are so many every other
 /// one goes, so that the first one stays: a lag may be of any length.

@@ -7,10 +7,10 @@ use fullbore_read::error::{Error, Result};
 use crate::error::{failed, refuse};
 use crate::ledger::runs::LedgerRun;
 use crate::postgres::Postgres;
-use crate::reading::Reading;
+use crate::session_settings::SessionSettings;
 
 impl Postgres {
-    pub(crate) fn reading(&self) -> Reading {
+    pub(crate) fn reading(&self) -> SessionSettings {
         self.reading.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -23,7 +23,7 @@ use super::rejects::Rejects;
 use super::source_row::{Records, SourceRow};
 use super::spool::{Spool, SpoolReader};
 use crate::constants::{JUDGED_ROWS_MAX, ODD_BYTES_IN_MEMORY};
-use crate::destination::{Committed, Destination, Encoder, Refusal, Retrace, TextRows};
+use crate::destination::{Committed, Destination, Encoder, Refusal, Reread, TextRows};
 use crate::plan::lineage::{Lineage, Places};
 use crate::plan::{Format, PieceInput, Plan};
 
@@ -82,7 +82,7 @@ impl<'a> Retraced<'a> {
     }
 }
 
-impl Retrace for Retraced<'_> {
+impl Reread for Retraced<'_> {
     fn rows(
         &mut self,
         table: usize,

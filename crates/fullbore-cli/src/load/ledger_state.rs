@@ -21,7 +21,7 @@ use super::unfinished::Ask;
 use crate::words::grouped;
 
 /// Where a job stands before it is loaded.
-pub struct Standing {
+pub struct LedgerState {
     /// The ledger's schema, quoted.
     pub schema: String,
     /// The job's hash.
@@ -42,7 +42,7 @@ pub struct Standing {
 }
 
 /// What is to be done.
-pub enum Course {
+pub enum Decision {
     /// Load from the beginning; what should be known before.
     Begin { notes: Vec<String> },
     /// Go on with a run.
@@ -51,7 +51,7 @@ pub enum Course {
     Finished(Box<LedgerRun>, String),
 }
 
-impl Standing {
+impl LedgerState {
     /// Asks files and server; nothing is touched. `resume`: it is asked for.
     pub fn ask(job: &Job, postgres: Option<&Postgres>, resume: bool) -> Result<Self> {
         let named = job.ledger_schema.as_deref();
@@ -65,7 +65,7 @@ impl Standing {
         // Parts of a load are joined by the ledger.
         let is_resumed = resume;
         let resume = resume || job.part.is_some();
-        let mut standing = Self {
+        let mut state = Self {
             schema,
             job: job.identity()?,
             continuity: Continuity {
@@ -95,8 +95,8 @@ impl Standing {
             }
         }
         let Some(postgres) = postgres else {
-            standing.refuse("the destination keeps no ledger", None, resume)?;
-            return Ok(standing);
+            state.refuse("the destination keeps no ledger", None, resume)?;
+            return Ok(state);
         };
         // Not even the ledger can be read on a standby: its tables may be unlogged.
         postgres.check_writable()?;
@@ -107,13 +107,13 @@ impl Standing {
                     hint: Some(hint),
                 });
             }
-            standing.unkept = is_servers.then(|| hint.clone());
-            standing.continuity.is_unkept = is_servers;
-            standing.refuse(&reason, Some(hint), resume)?;
-            return Ok(standing);
+            state.unkept = is_servers.then(|| hint.clone());
+            state.continuity.is_unkept = is_servers;
+            state.refuse(&reason, Some(hint), resume)?;
+            return Ok(state);
         }
-        standing.continuity.is_resumable = true;
-        Ok(standing)
+        state.continuity.is_resumable = true;
+        Ok(state)
     }
 
     /// Not resumable: a refusal where that is asked for.
@@ -176,19 +176,19 @@ impl Standing {
     }
 
     /// What is to be done, `resume` being asked for or not.
-    pub fn course(&self, job: &Job, resume: bool) -> Result<Course> {
+    pub fn decide(&self, job: &Job, resume: bool) -> Result<Decision> {
         if let Some(run) = &self.done {
             let notes = self.notes.join("\n");
             let words =
                 format!("{notes}\nall files are in their tables already: there is nothing to do\n");
-            return Ok(Course::Finished(Box::new(run.clone()), words));
+            return Ok(Decision::Finished(Box::new(run.clone()), words));
         }
-        let begin = || Course::Begin { notes: self.notes.clone() };
+        let begin = || Decision::Begin { notes: self.notes.clone() };
         let Some(earlier) = &self.earlier else { return Ok(begin()) };
         let run = &earlier.run_id;
         if !resume {
             let of_part = job.part.and_then(|_| unfinished_note(earlier));
-            return Ok(Course::Begin {
+            return Ok(Decision::Begin {
                 notes: self.notes.iter().cloned().chain(of_part).collect(),
             });
         }
@@ -206,17 +206,19 @@ impl Standing {
             }
             (State::Finished, None) if job.if_loaded == Some(IfLoaded::Again) => begin(),
             (State::Finished, None) => {
-                Course::Finished(Box::new(earlier.clone()), finished_before(earlier))
+                Decision::Finished(Box::new(earlier.clone()), finished_before(earlier))
             }
             // What is shown needs its sources no more.
             (State::Finished | State::Published, Some(_)) if !self.notes.is_empty() => begin(),
-            (State::Finished | State::Published, Some(change)) => Course::Begin {
+            (State::Finished | State::Published, Some(change)) => Decision::Begin {
                 notes: vec![format!(
                     "run {run} of this job has finished with other sources ({change}); this is a new \
                      run, of all of them"
                 )],
             },
-            (State::Loading | State::Published, None) => Course::Resume(Box::new(earlier.clone())),
+            (State::Loading | State::Published, None) => {
+                Decision::Resume(Box::new(earlier.clone()))
+            }
             (State::Loading, Some(change)) => {
                 let why = format!("its sources changed: {change}");
                 return Err(earlier.recorded().refusal(&why));
@@ -232,9 +234,9 @@ fn lock_timeout(job: &Job) -> Duration {
 }
 
 /// What is to be done where a run has shown its rows in a table that is not there any more.
-fn not_there(run: &str, became: &Now) -> Result<Course> {
+fn not_there(run: &str, became: &Now) -> Result<Decision> {
     match became {
-        Now::Gone(table) => Ok(Course::Begin {
+        Now::Gone(table) => Ok(Decision::Begin {
             notes: vec![format!(
                 "run {run} of this job has loaded the same files into {table}, which is gone; this is \
                  a new run"
@@ -247,7 +249,7 @@ fn not_there(run: &str, became: &Now) -> Result<Course> {
             ),
             "leave --resume away to load them into it",
         )),
-        Now::Same | Now::Other => Ok(Course::Begin { notes: Vec::new() }),
+        Now::Same | Now::Other => Ok(Decision::Begin { notes: Vec::new() }),
     }
 }
 

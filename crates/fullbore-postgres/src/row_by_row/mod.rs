@@ -2,7 +2,7 @@
 //!
 //! Its rows go as text, a chunk at a time, into a temporary table that has the target's columns and asks
 //! nothing of them; each comes with its place in the chunk. Values that are none are told there, as
-//! always ([`judge`]). Then one statement finds and takes out the rows that break a NOT NULL or a CHECK
+//! always ([`server_check`]). Then one statement finds and takes out the rows that break a NOT NULL or a CHECK
 //! or belong to no partition ([`conditions`]), and one INSERT takes the others into the table in their
 //! order. What SQL can't be asked beforehand, such as triggers, unique and foreign keys and exclusions,
 //! makes that INSERT fail; then they enter one by one in a loop on the server
@@ -18,9 +18,9 @@ use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use crate::catalog;
 use crate::error::{failed, is_corruption};
-use crate::judge::{self, JudgeTarget};
 use crate::publish::bounds::RANGE_CHECK;
 use crate::row_loop::RowLoop;
+use crate::server_check::{self, JudgeTarget};
 use conditions::Conditions;
 
 /// The temporary table's name.
@@ -136,7 +136,7 @@ impl Careful {
         session.execute(&format!("TRUNCATE {QUALIFIED}"))?;
         let parts = [numbered.as_slice()];
         let rows = TextRows { parts: &parts, rows: rows.rows };
-        let (_, mut refusals) = judge::judge_at_any_price(session, &target, rows)?;
+        let (_, mut refusals) = server_check::judge_at_any_price(session, &target, rows)?;
         drop(numbered);
         refusals.extend(self.take_broken(session)?);
         let (taken, refused) = self.insert(session)?;

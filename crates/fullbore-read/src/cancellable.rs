@@ -16,9 +16,9 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Whether somebody waits for what is read; until it is [ended](Self::end).
 #[derive(Debug, Clone, Default)]
-pub struct Attention(Arc<AtomicBool>);
+pub struct Cancellation(Arc<AtomicBool>);
 
-impl Attention {
+impl Cancellation {
     /// Nobody waits any more.
     pub fn end(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -31,23 +31,23 @@ impl Attention {
 
 /// A pipe, or what stands in for one.
 #[derive(Debug)]
-pub struct Attended {
+pub struct CancellablePipe {
     pipe: File,
-    attention: Attention,
+    attention: Cancellation,
 }
 
-impl Attended {
-    pub fn new(pipe: File, attention: &Attention) -> Self {
+impl CancellablePipe {
+    pub fn new(pipe: File, attention: &Cancellation) -> Self {
         Self { pipe, attention: attention.clone() }
     }
 
     /// The same pipe, read for somebody else.
-    pub fn by(self, attention: &Attention) -> Self {
+    pub fn by(self, attention: &Cancellation) -> Self {
         Self::new(self.pipe, attention)
     }
 }
 
-impl Read for Attended {
+impl Read for CancellablePipe {
     /// # Errors
     /// As the pipe's own, and where the attention has ended before there is something to read.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {

@@ -4,7 +4,7 @@
 //! finds the rows that have no counterpart ([`references`]), one the rows that others share a key with
 //! ([`keys`]). All of the latter are taken out, also the one that may stay: which one that is, the
 //! order of the files says, and the table does not know it. The sources are read once more for the
-//! records that these rows came from ([`image`] picks them, `Retrace` reads), and their rows enter a
+//! records that these rows came from ([`image`] picks them, `Reread` reads), and their rows enter a
 //! temporary table with the same unique indexes in the order of their files and lines; what the indexes
 //! don't let in is rejected, the others go back ([`order`]). So the server's own indexes decide, one row
 //! after the other, as if it had been loaded in that order. What no statement can be asked for is tried
@@ -22,7 +22,7 @@ mod trial;
 
 use std::collections::BTreeMap;
 
-use fullbore_load::destination::{Committed, Refusal, Retrace, TextRows};
+use fullbore_load::destination::{Committed, Refusal, Reread, TextRows};
 use fullbore_load::plan::lineage::Says;
 use fullbore_load::plan::{Plan, TablePlan};
 use fullbore_load::sums::Sums;
@@ -31,10 +31,10 @@ use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::Publish;
 
 use crate::error::{failed, failed_while};
-use crate::judge::{self, JudgeTarget};
 use crate::ledger::runs;
 use crate::postgres::Postgres;
 use crate::publish::partitions;
+use crate::server_check::{self, JudgeTarget};
 use crate::target::Target;
 use crate::verify::sifted::SiftedSums;
 
@@ -137,7 +137,7 @@ impl Postgres {
         &self,
         plan: &Plan,
         committed: &[Committed],
-        retrace: &mut dyn Retrace,
+        retrace: &mut dyn Reread,
     ) -> Result<bool> {
         self.sifted.store(true, std::sync::atomic::Ordering::Relaxed);
         let mut session = self.usable_control()?;
@@ -161,7 +161,7 @@ impl Postgres {
         session: &mut Session,
         plan: &Plan,
         committed: &[Committed],
-        retrace: &mut dyn Retrace,
+        retrace: &mut dyn Reread,
         sums: &mut BTreeMap<usize, Sums>,
     ) -> Result<bool> {
         if let Some(ledger) = self.ledger() {
@@ -204,7 +204,7 @@ impl Postgres {
         &self,
         session: &mut Session,
         plan: &Plan,
-        retrace: &mut dyn Retrace,
+        retrace: &mut dyn Reread,
         sums: &mut BTreeMap<usize, Sums>,
         pass: Pass,
         waiting: &[Waiting<'_>],
@@ -250,7 +250,7 @@ impl Postgres {
 fn sift(
     session: &mut Session,
     table: &Sifted<'_>,
-    retrace: &mut dyn Retrace,
+    retrace: &mut dyn Reread,
     mut sums: Option<&mut SiftedSums>,
     pass: Pass,
 ) -> Result<Option<Vec<Refusal>>> {
@@ -323,7 +323,7 @@ fn copy_candidates(
     rows: TextRows<'_>,
     first: u64,
 ) -> Result<()> {
-    let numbered = crate::careful::numbered_from(rows, first);
+    let numbered = crate::row_by_row::numbered_from(rows, first);
     let target = JudgeTarget {
         table: CANDIDATES,
         bare_name: "fullbore_candidates",
@@ -334,7 +334,7 @@ fn copy_candidates(
     };
     let parts = [numbered.as_slice()];
     let rows = TextRows { parts: &parts, rows: rows.rows };
-    judge::judge_at_any_price(session, &target, rows).map(drop).map_err(failed)
+    server_check::judge_at_any_price(session, &target, rows).map(drop).map_err(failed)
 }
 
 /// Finds the records of the rows that were taken out: those that are the same in every column. Where
