@@ -123,6 +123,15 @@ class Spelled(Company):
         trial.facts.update(respelled=ended.code, respelled_said=ended.said[:500])
         trial.facts["resumes"] = [ended.code]
         if ended.code == LOADED:
+            had_loaded = left.unfinished and left.unfinished[0].state != "preparing"
+            if self.spelling == "other columns" and not had_loaded:
+                # A load of its own, which has put the values into other columns.
+                now = promises.state(trial.setting.server)
+                is_one = [(run.state, run.rows) for run in now.runs] == [
+                    ("finished", self.held.rows)
+                ]
+                checks.require(is_one, lambda: f"{ended.said}; {self.held.words(now)}")
+                return
             self.went_on(trial, ended)
             return
         told = self.check(trial, ended, left)
