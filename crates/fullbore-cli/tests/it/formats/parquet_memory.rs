@@ -71,7 +71,7 @@ fn loaded_in_little_memory(files: &Files, rows: u64, what: &str) {
         bytes >> 20
     );
     let shown = files.fullbore(&["runs", "show", "last"]);
-    let loaded = format!("loaded:     {} rows", fullbore_report::words::grouped(rows));
+    let loaded = format!("loaded {} rows", fullbore_report::words::grouped(rows));
     assert!(shown.stdout.contains(&loaded), "{what}: {}", shown.stdout);
 }
 

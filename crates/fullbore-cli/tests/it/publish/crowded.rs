@@ -7,7 +7,7 @@ use std::time::Duration;
 use fullbore_pgwire::{ConnectionOptions, Environment, Session};
 use fullbore_testing::{TestDatabase, TestServer, shared_or_skip, start_or_skip, wanted};
 
-use crate::common::held::end_of;
+use crate::common::held::{end_of, wait_for};
 use crate::common::moments::{Gate, Moment, assert_loaded};
 use crate::common::ways::{APPEND, REPLACE, prepared};
 use crate::common::{Files, assert_no_leftovers, assert_same};
@@ -127,6 +127,8 @@ fn a_connection_that_others_took_is_waited_for() {
         others.join().expect("it ends");
         let output = end_of(child);
         assert_loaded(&output);
+        // Backends of the others may be ending still.
+        wait_for("connection", || database.try_psql("SELECT 1").is_ok());
         gate.open(&database);
         assert_same(&database, way.name, "plain");
         assert_no_leftovers(&database);
