@@ -11,7 +11,7 @@ RUST_SOURCES := $(shell find crates -path 'crates/*/tests' -prune -o -type f -pr
 	$(shell find extension -name '*.[ch]' -o -name '*.sql' -o -name '*.control') extension/Makefile
 PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*.pyi python/fullbore/py.typed)
 
-.PHONY: help build tested wheel demo check test test-all lint docs bench fuzz faults neighbour soak pipe clean \
+.PHONY: help build tested wheel demo check test test-all test-rest lint docs bench fuzz faults neighbour soak pipe clean \
 	servers browser screenshots
 
 help:
@@ -104,23 +104,23 @@ EXTENSION_TESTS := $(shell find extension/test -type f -not -path '*/results/*' 
 
 test: tested servers browser
 	cargo test --workspace --quiet --no-fail-fast -- --test-threads=$(TEST_THREADS)
-	scripts/test_neon.sh
-	$(PYTEST) python/tests
-	@$(MAKE) --no-print-directory .cache/passed/extension
-	$(BIN)/python scripts/faults/run.py --short --seed 1 --only $(FAULTS_SHORT)
-	$(BIN)/python scripts/faults/hosts.py
+	@$(MAKE) --no-print-directory test-rest .cache/passed/extension
 	$(BIN)/python scripts/neighbour/run.py 18 --short
 
 # Every version, and what is long.
 test-all: tested servers browser
 	FULLBORE_TEST_ALL=1 cargo test --workspace --quiet --no-fail-fast -- --test-threads=$(TEST_THREADS) \
 		--include-ignored
+	@$(MAKE) --no-print-directory test-rest
+	$(PYTEST) -n 2 --dist worksteal extension/test
+	$(BIN)/python scripts/neighbour/run.py
+
+# What both have, and needs the command as it was built for tests.
+test-rest:
 	scripts/test_neon.sh
 	$(PYTEST) python/tests
-	$(PYTEST) -n 2 --dist worksteal extension/test
 	$(BIN)/python scripts/faults/run.py --short --seed 1 --only $(FAULTS_SHORT)
 	$(BIN)/python scripts/faults/hosts.py
-	$(BIN)/python scripts/neighbour/run.py
 
 docs: $(VENV)/.tools
 	$(BIN)/zensical build --strict --clean

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use fullbore_load::job::Job;
-use fullbore_load::plan::TablePlan;
 use fullbore_load::plan::assemble::{self, Assembled, Earlier, Folders};
 use fullbore_postgres::ledger::runs::{LedgerRun, State};
 use fullbore_postgres::{Postgres, Target};
@@ -18,33 +17,15 @@ pub fn assemble(
     reject_dir: PathBuf,
     earlier: Option<&LedgerRun>,
 ) -> Result<Assembled<Target>> {
-    let check = |number: usize, table: &TablePlan, target: Option<&Target>| match earlier {
-        Some(earlier) => check_resumed(earlier, number, table, target),
-        None => Ok(()),
-    };
+    // Once its rows are published the target may be a new table.
+    let loading = earlier.filter(|run| run.state != State::Published);
+    let target_change =
+        |number: usize, target: &Target| loading?.tables.get(number)?.target_change(target);
     let earlier = earlier.map(|run| Earlier {
         recorded: run.recorded(),
         atomic: run.tables.iter().map(|table| table.atomic).collect(),
-        check: &check,
+        target_change: &target_change,
     });
     let folders = Folders { runs: runs_dir()?, rejects: reject_dir };
     assemble::assemble(job, postgres, folders, earlier)
-}
-
-/// Refuses to go on where a table, planned anew, does not come out as it was.
-fn check_resumed(
-    earlier: &LedgerRun,
-    number: usize,
-    table: &TablePlan,
-    target: Option<&Target>,
-) -> Result<()> {
-    let recorded = earlier.recorded();
-    // Once its rows are shown the target may be a new table.
-    let target = target.filter(|_| earlier.state != State::Published);
-    let then = earlier.tables.get(number);
-    let change = then.zip(target).and_then(|(then, target)| then.target_change(target));
-    match change {
-        Some(change) => Err(recorded.refusal(&format!("the target changed: {change}"))),
-        None => recorded.check(number, table),
-    }
 }

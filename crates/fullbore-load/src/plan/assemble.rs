@@ -42,18 +42,26 @@ pub struct Folders {
     pub rejects: PathBuf,
 }
 
-/// Refuses a table that, planned anew, does not come out as it was.
-pub type Check<'a, T> = &'a dyn Fn(usize, &TablePlan, Option<&T>) -> Result<()>;
+/// How a table of the run, by its number, differs from what it was as the run began.
+pub type TargetChange<'a, T> = &'a dyn Fn(usize, &T) -> Option<String>;
 
 /// A run that is gone on with.
 pub struct Earlier<'a, T> {
     pub recorded: Recorded,
     /// Of each table, whether its rows are shown at once.
     pub atomic: Vec<bool>,
-    pub check: Check<'a, T>,
+    pub target_change: TargetChange<'a, T>,
 }
 
 impl<T> Earlier<'_, T> {
+    /// Refuses to resume where a table, planned anew, does not come out as it was.
+    fn check(&self, number: usize, table: &TablePlan, target: Option<&T>) -> Result<()> {
+        match target.and_then(|target| (self.target_change)(number, target)) {
+            Some(change) => Err(self.recorded.refusal(&format!("the target changed: {change}"))),
+            None => self.recorded.check(number, table),
+        }
+    }
+
     /// How a table was loaded, and whether at once.
     fn table(&self, number: usize) -> Option<(Method, bool)> {
         let table = self.recorded.tables.get(number)?;
@@ -142,7 +150,7 @@ pub fn assemble<T: Target>(
         let mut made = assemble_table(table_job, number, wanted, target, cut, run)?;
         made.plan.asked = asked;
         if let Some(earlier) = &earlier {
-            (earlier.check)(number, &made.plan, made.target.as_ref())?;
+            earlier.check(number, &made.plan, made.target.as_ref())?;
             earlier.recorded.go_on_with(number, &mut made.plan);
         }
         if let (Some(table), Some(target), None) = (&made.target, target, &not_resumable) {

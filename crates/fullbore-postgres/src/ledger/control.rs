@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 
 use fullbore_pgwire::{Session, TransactionStatus};
 use fullbore_read::error::Result;
-use fullbore_record::terms::Publish;
 
 use super::read::{numbers, rows};
 use super::runs::{self, LedgerRun, Which};
@@ -115,7 +114,7 @@ impl Postgres {
 
     /// Why no ledger can be kept of a target's pieces, if so: its row must share the fate of the rows.
     pub(crate) fn ledger_obstacle(&self, target: &Target) -> Result<Option<String>> {
-        if target.publish != Publish::Append || target.atomic {
+        if !target.is_plain_append() {
             return Ok(None);
         }
         let odd = "c.relkind = 'f' OR c.relpersistence = 'u'";

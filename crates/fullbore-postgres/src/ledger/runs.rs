@@ -6,7 +6,6 @@ use fullbore_load::plan::recorded::RecordedTable;
 use fullbore_load::run_id::RunId;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_literal};
 use fullbore_read::error::Result;
-use fullbore_record::terms::Publish;
 use serde::Serialize;
 
 use super::read::rows;
@@ -117,7 +116,7 @@ fn tables(session: &mut Session, plan: &Plan, postgres: &Postgres) -> Result<Str
             let recorded = RecordedTable::of(table);
             let (id, settings) = (&plan.run_id, settings.clone());
             let table = LedgerTable::of(target, relation, id, settings, recorded)?;
-            let is_piecewise = target.publish == Publish::Append && !target.atomic;
+            let is_piecewise = target.is_plain_append();
             let before = match is_piecewise && relation.oid != 0 {
                 true => extents(session, relation.oid)?,
                 false => None,

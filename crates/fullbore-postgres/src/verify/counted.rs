@@ -292,11 +292,12 @@ fn gained(
 
 /// Notes in which files the rows of tables are that were appended to, before they are verified.
 pub fn note_files(postgres: &Postgres) -> Result<()> {
-    let mut session = postgres.usable_control()?;
     for (table, target) in postgres.targets().iter().enumerate() {
-        if target.is_plain_append()
-            && let Some(files) = extents(&mut session, postgres.planned(table).oid())?
-        {
+        if !target.is_plain_append() {
+            continue;
+        }
+        let mut session = postgres.usable_control()?;
+        if let Some(files) = extents(&mut session, postgres.planned(table).oid())? {
             postgres.verification.set_seen(table, files);
         }
     }

@@ -110,7 +110,7 @@ impl<'a> PostgresWriter<'a> {
 
     /// What the target must be, where the piece's rows go into it themselves.
     fn planned(&self, target: &Target, table: usize) -> Option<Planned> {
-        let is_target = target.publish == Publish::Append && !target.atomic;
+        let is_target = target.is_plain_append();
         is_target.then(|| self.postgres.planned(table))
     }
 
