@@ -173,9 +173,9 @@ fn verified_words(verified: &Verified) -> String {
         let kept_out = counted(verified.rows_kept_out, "row");
         words.push_str(&format!("; {kept_out} more kept out by the table's own triggers"));
     }
-    if verified.rows_sifted > 0 {
-        let sifted = counted(verified.rows_sifted, "sifted row");
-        words.push_str(&format!(", without {sifted}, by the server's sums"));
+    if verified.violations > 0 {
+        let rows = counted(verified.violations, "row");
+        words.push_str(&format!(", without {rows} that violated constraints"));
     }
     words
 }

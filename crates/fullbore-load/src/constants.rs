@@ -40,9 +40,9 @@ pub const JUDGED_ROWS_MAX: usize = 16_384;
 /// from their beginning.
 pub const CAREFUL_AFTER_PIECES: usize = 2;
 
-/// Times that rows may be sifted before the others are shown: a row that was taken out may have been
+/// Times that violations may be rejected before the other rows are published: a row that was taken out may have been
 /// what another one refers to.
-pub const SIFTS_MAX: u32 = 8;
+pub const VIOLATION_PASSES_MAX: u32 = 8;
 
 /// A column has a type although some sampled values are not of it, where they are at most this
 /// share, in percent, ...

@@ -1,15 +1,14 @@
 //! From a job to rows that are loaded: job, plan, run.
 //!
 //! This crate knows no database and prints nothing. Between parse and encode there is only Arrow's
-//! `RecordBatch`; where batches go is behind [`destination`].
+//! `RecordBatch`; where batches go is behind [`sink`].
 
 pub mod constants;
-pub mod destination;
 pub mod job;
 pub mod plan;
 pub mod run;
 pub mod run_id;
-pub mod sinks;
+pub mod sink;
 pub mod sums;
 pub mod target;
 mod target_column;

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use fullbore_load::destination::Encoder;
+use fullbore_load::sink::Encoder;
 use fullbore_parse::Parser;
 use fullbore_parse::block::Block;
 use fullbore_parse::constants::BLOCK_BYTES;

@@ -54,8 +54,8 @@ pub struct Postgres {
     pub(crate) ledger: OnceLock<Ledger>,
     /// The session by which the load was planned.
     pub(crate) first: OnceLock<Backend>,
-    /// Rows were sifted after publishing had failed: some of its work is done.
-    pub(crate) sifted: AtomicBool,
+    /// Rows were taken out after publishing had failed: some of its work is done.
+    pub(crate) removed: AtomicBool,
     /// The backend of the session that holds the targets against other runs.
     pub(crate) holder: AtomicI32,
     /// Ledgers that were looked at.
@@ -115,7 +115,7 @@ impl Postgres {
             first: OnceLock::new(),
             sockets: Sockets::default(),
             backends: Mutex::default(),
-            sifted: AtomicBool::new(false),
+            removed: AtomicBool::new(false),
             holder: AtomicI32::new(0),
             trusted: Trusted::default(),
             verification: State::default(),

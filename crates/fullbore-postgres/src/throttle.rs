@@ -8,9 +8,9 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use fullbore_load::destination::Strain;
 use fullbore_load::job::PauseWhen;
 use fullbore_load::plan::Plan;
+use fullbore_load::sink::Overload;
 use fullbore_pgwire::{Row, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_server::tuning::free_bytes;
@@ -80,7 +80,7 @@ impl Postgres {
     }
 
     /// The limits that are passed.
-    pub(crate) fn look_for_strain(&self, plan: &Plan, limits: &PauseWhen) -> Result<Strain> {
+    pub(crate) fn look_for_overload(&self, plan: &Plan, limits: &PauseWhen) -> Result<Overload> {
         let mut watch = self.watch.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let looked = watch.look(self, plan, limits);
         if looked.is_err() {
@@ -91,7 +91,7 @@ impl Postgres {
 }
 
 impl Watch {
-    fn look(&mut self, postgres: &Postgres, plan: &Plan, limits: &PauseWhen) -> Result<Strain> {
+    fn look(&mut self, postgres: &Postgres, plan: &Plan, limits: &PauseWhen) -> Result<Overload> {
         let mut passed = Vec::new();
         let mut needs_commits = false;
         if let Some(least) = limits.free_disk {
@@ -132,7 +132,7 @@ impl Watch {
         }
         passed.sort();
         passed.dedup();
-        Ok(Strain { reasons: passed, needs_commits })
+        Ok(Overload { reasons: passed, needs_commits })
     }
 }
 

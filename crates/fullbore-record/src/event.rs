@@ -65,8 +65,8 @@ pub struct Verified {
     pub rows_kept_out: u64,
     /// Rows that broke a key and were taken out: their own sums were made by the destination, and
     /// taken out of those of the whole.
-    #[serde(default)]
-    pub rows_sifted: u64,
+    #[serde(default, alias = "rows_sifted")]
+    pub violations: u64,
     /// What was not covered, and why.
     pub not_covered: Vec<String>,
     /// Rows that the destination counted in their tables, beyond what it counted as they came.

@@ -1,10 +1,10 @@
 //! Where rows can go: a server, nowhere, Parquet files.
 
 use arrow_array::RecordBatch;
-use fullbore_load::destination::{Destination, Encoder};
 use fullbore_load::job::{IfLoaded, Job};
 use fullbore_load::plan::Plan;
-use fullbore_load::sinks::{Null, ParquetFiles};
+use fullbore_load::sink::{Encoder, Sink};
+use fullbore_load::sink::{Null, ParquetFiles};
 use fullbore_parse::Lane;
 use fullbore_pgwire::{ConnectionOptions, Environment};
 use fullbore_postgres::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
@@ -54,7 +54,7 @@ impl Destinations {
         }
     }
 
-    pub fn as_destination(&self) -> &dyn Destination {
+    pub fn as_sink(&self) -> &dyn Sink {
         match self {
             Self::Postgres(postgres) => postgres.as_ref(),
             Self::Null(null) => null,

@@ -229,7 +229,7 @@ pub fn load(job: &Job, options: &LoadOptions) -> Result<Ended> {
     let live = options.live.as_deref().map(|at| watch::open(at, &plan.run_dir)).transpose()?;
     last_words(&plan, to.postgres().is_some());
     listen_for_signals();
-    let result = fullbore_load::run::run(&plan, to.as_destination(), &recorder, &INTERRUPTED);
+    let result = fullbore_load::run::run(&plan, to.as_sink(), &recorder, &INTERRUPTED);
     live.into_iter().for_each(Live::finish);
     Ok(match result {
         Ok(outcome) => finished(options, &plan, &outcome, Shown::of(&to, &plan)?),

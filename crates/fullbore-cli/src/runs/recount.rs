@@ -38,13 +38,13 @@ pub fn recount(opened: &Opened, run: &LedgerRun, files: &[String]) -> Result<Ane
     plan.plan.tables.iter_mut().for_each(leave_lineage_out);
     opened.postgres.adopt(plan.targets);
     let plan = Arc::new(plan.plan);
-    let destination = Recount::new(&opened.postgres);
+    let sink = Recount::new(&opened.postgres);
     let result =
-        fullbore_load::run::run(&plan, &destination, &Recorder::nowhere(), &AtomicBool::new(false));
+        fullbore_load::run::run(&plan, &sink, &Recorder::nowhere(), &AtomicBool::new(false));
     let _ = std::fs::remove_dir_all(&plan.run_dir);
     let outcome = result.map_err(|failure| failure.error)?;
     let (mut proofs, mut tables) = (BTreeMap::new(), BTreeMap::new());
-    for (piece, (table, proof)) in destination.into_proofs() {
+    for (piece, (table, proof)) in sink.into_proofs() {
         proofs.insert(piece, proof);
         tables.insert(piece, table);
     }

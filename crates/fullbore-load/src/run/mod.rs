@@ -1,14 +1,16 @@
 //! Run: carries out a plan and decides nothing any more.
 //!
-//! Two kinds of threads. *Parsers* take a block from the feed of an active piece, parse it and
+//! The [`driver`] prepares, publishes and verifies; between that a [`worker`] loads the pieces. Where
+//! the destination keeps a ledger, the driver goes through this in rounds: one, unless connections are
+//! lost.
+//!
+//! A worker has two kinds of threads. *Parsers* take a block from the feed of an active piece, parse it and
 //! encode it. *Streams* each own a session: they claim a piece, send what parsers encoded for it
 //! in the order of the source, let the destination judge the odd rows, and commit. Between the two
 //! stand bounded queues ([`schedule`]), so that a slow destination holds back the parsers and
 //! memory stays bounded.
-//!
-//! Where the destination keeps a ledger, a run is made of [`rounds`]: one, unless connections are
-//! lost.
 
+mod driver;
 mod key_check;
 mod late_rejects;
 mod lines;
@@ -22,7 +24,6 @@ mod reject_record;
 pub mod rejects;
 mod reread;
 mod retry;
-mod rounds;
 mod schedule;
 mod source_row;
 mod spool;
@@ -31,23 +32,22 @@ mod threads;
 mod told;
 mod verdict;
 pub mod verify;
+mod violations;
+mod worker;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::ceilings::Achieved;
 use fullbore_record::diagnose::Verdict;
 use fullbore_record::observe::{Clocks, Seen};
-use fullbore_record::{Event, Phase, Recorder, TableTotals, ToldRejects, Verified, watch_run};
+use fullbore_record::{Event, Phase, Recorder, TableTotals, ToldRejects, Verified};
 
-use crate::destination::Destination;
 use crate::plan::Plan;
-use rejects::Rejects;
-use rounds::Rounds;
-use schedule::{Hold, Schedule};
-use threads::Threads;
+use crate::sink::Sink;
+use driver::Driver;
 
 /// What a run came to.
 #[derive(Debug, Default)]
@@ -106,13 +106,10 @@ pub struct Failure {
     pub rows_kept: u64,
 }
 
-/// How often progress is sampled.
-const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
-
 /// Runs a plan to its end. `interrupted` is looked at between blocks.
 pub fn run(
     plan: &Arc<Plan>,
-    destination: &dyn Destination,
+    sink: &dyn Sink,
     recorder: &Recorder,
     interrupted: &AtomicBool,
 ) -> Result<Outcome, Box<Failure>> {
@@ -132,8 +129,8 @@ pub fn run(
         "run started"
     );
     let clocks = Clocks::new(plan.streams, plan.parsers);
-    let rounds = Rounds { plan, destination, recorder, interrupted, clocks: &clocks };
-    let result = rounds.carry_out(&mut outcome);
+    let driver = Driver { plan, sink, recorder, interrupted, clocks: &clocks };
+    let result = driver.carry_out(&mut outcome);
     outcome.seconds = began.elapsed().as_secs_f64();
     if !outcome.reject_files.is_empty() {
         recorder.record(Event::Rejected { rejects: ToldRejects::of(&outcome.reject_files) });
@@ -151,9 +148,9 @@ pub fn run(
             Ok(outcome)
         }
         Err(error) => {
-            let error = destination.explain(error);
+            let error = sink.explain(error);
             tracing::error!(run = plan.run_id, "run failed: {error}");
-            let Ending { is_kept, left_behind } = end_failed(plan, destination, &error, &outcome);
+            let Ending { is_kept, left_behind } = end_failed(plan, sink, &error, &outcome);
             for name in &left_behind {
                 tracing::warn!("not dropped: {name}");
             }
@@ -166,25 +163,25 @@ pub fn run(
                 rows_kept,
                 left_behind: left_behind.clone(),
             });
-            let is_published = if is_kept { destination.is_published() } else { Some(false) };
+            let is_published = match sink.resumable() {
+                Some(ledger) if is_kept => ledger.is_published(),
+                _ => Some(false),
+            };
             let failure = Failure { error, outcome, is_kept, is_published, left_behind, rows_kept };
             Err(Box::new(failure))
         }
     }
 }
 
-/// What became of a run that failed: taken back, or left to be gone on with.
-fn end_failed(
-    plan: &Plan,
-    destination: &dyn Destination,
-    error: &Error,
-    outcome: &Outcome,
-) -> Ending {
+/// What became of a run that failed: taken back, or left to be resumed.
+fn end_failed(plan: &Plan, sink: &dyn Sink, error: &Error, outcome: &Outcome) -> Ending {
     if keeps(plan, error, outcome) {
-        destination.leave(plan);
+        if let Some(ledger) = sink.resumable() {
+            ledger.leave(plan);
+        }
         return Ending { is_kept: true, left_behind: Vec::new() };
     }
-    let left_behind = destination.abort(plan);
+    let left_behind = sink.abort(plan);
     // What can't be taken away now is still known to the ledger.
     let is_kept = plan.continuity.is_resumable && !left_behind.is_empty();
     Ending { is_kept, left_behind }
@@ -234,101 +231,4 @@ fn keeps(plan: &Plan, error: &Error, outcome: &Outcome) -> bool {
         Error::Destination { kind: Constraint | Data, .. } => plan.continuity.keeps,
         _ => true,
     }
-}
-
-/// What the threads of a round share.
-struct Scene<'a> {
-    plan: &'a Arc<Plan>,
-    destination: &'a dyn Destination,
-    recorder: &'a Recorder,
-    schedule: &'a Schedule<'a>,
-    rejects: &'a Rejects,
-    clocks: &'a Clocks,
-}
-
-/// The phase in which data moves: all threads live and end in here.
-fn load(scene: &Scene<'_>, seen: &mut Seen, paused: &mut f64) -> Result<()> {
-    let Scene { plan, destination, recorder, schedule, rejects, clocks } = *scene;
-    let finished = AtomicBool::new(false);
-    let has_ended = || finished.load(Ordering::Relaxed);
-    // Nothing is sent before it was looked for the first time.
-    if plan.continuity.pause_when.is_some() {
-        schedule.hold(Hold::Everywhere);
-    }
-    std::thread::scope(|scope| {
-        let threads = Threads { scope, schedule };
-        for (number, clock) in clocks.parsers.iter().enumerate() {
-            threads.start(format!("parser-{number}"), move || {
-                clock.time(|| {
-                    schedule.guard(|| parser::parse_until_done(plan, destination, schedule));
-                });
-            });
-        }
-        let streams: Vec<_> = clocks
-            .streams
-            .iter()
-            .enumerate()
-            .filter_map(|(number, clock)| {
-                let load = move || {
-                    stream::load_until_done(
-                        plan,
-                        destination,
-                        recorder,
-                        schedule,
-                        rejects,
-                        clocks,
-                        number,
-                    )
-                };
-                threads.start(format!("stream-{number}"), move || {
-                    clock.time(|| schedule.guard(load));
-                })
-            })
-            .collect();
-        // Signals are noticed here, and pauses end below: a panic in one of them must not leave streams
-        // waiting for it.
-        let sampler = threads.start("sampler".into(), || {
-            clocks.count_as_observing();
-            let mut since = None;
-            schedule.guard(|| {
-                while !has_ended() {
-                    recorder.record(schedule.sample());
-                    std::thread::park_timeout(SAMPLE_INTERVAL);
-                    if let Some(notice) = schedule.notice_interrupt(&mut since) {
-                        recorder.record(Event::Notice { notice });
-                    }
-                }
-                Ok(())
-            });
-        });
-        // Apart from the sampler: a server that doesn't answer must not hold up the progress shown.
-        let observer = threads.start("observer".into(), || {
-            watch_run(clocks, destination.observed(), recorder, seen, &has_ended);
-        });
-        let watch = plan.continuity.pause_when.is_some().then(|| {
-            threads.start("pause".into(), || {
-                let mut total = Duration::ZERO;
-                schedule.guard(|| {
-                    total = pause::watch(plan, destination, recorder, schedule, &finished);
-                    Ok(())
-                });
-                total
-            })
-        });
-        for stream in streams {
-            // A panic was turned into a failure by the guard.
-            let _ = stream.join();
-        }
-        schedule.close();
-        finished.store(true, Ordering::Relaxed);
-        for thread in [sampler, observer].iter().flatten() {
-            thread.thread().unpark();
-        }
-        if let Some(watch) = watch.flatten() {
-            watch.thread().unpark();
-            *paused += watch.join().unwrap_or_default().as_secs_f64();
-        }
-    });
-    recorder.record(schedule.sample());
-    schedule.take_failure().map_or(Ok(()), Err)
 }

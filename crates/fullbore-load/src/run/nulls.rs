@@ -8,8 +8,8 @@ use fullbore_read::error::{Error, Result};
 
 use super::reject_record::Reject;
 use super::source_row::SourceRow;
-use crate::destination::Destination;
 use crate::plan::{Plan, TablePlan};
+use crate::sink::Sink;
 
 /// The SQLSTATE of a NULL that may not be.
 const NOT_NULL_VIOLATION: &str = "23502";
@@ -71,7 +71,7 @@ pub fn without(
 /// Rows of a source without raw records as lines of COPY text.
 pub fn as_lines(
     plan: &Plan,
-    destination: &dyn Destination,
+    sink: &dyn Sink,
     table: usize,
     batch: &RecordBatch,
     broken: &[(usize, usize)],
@@ -99,6 +99,6 @@ pub fn as_lines(
     let as_text = as_text
         .map_err(|error| Error::usage(format!("rows could not be written as text: {error}")))?;
     let mut lines = Vec::new();
-    destination.encoder(plan, table, Lane::Text)?.encode(&as_text, &mut lines)?;
+    sink.encoder(plan, table, Lane::Text)?.encode(&as_text, &mut lines)?;
     Ok(lines.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect())
 }

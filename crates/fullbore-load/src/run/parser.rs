@@ -17,9 +17,9 @@ use super::nulls;
 use super::reject_record::Reject;
 use super::schedule::{Job, Origin, Schedule, Unit};
 use super::source_row::{Records, SourceRow};
-use crate::destination::{Destination, Encoder, Summer};
 use crate::plan::lineage::Places;
 use crate::plan::{Format, KeyLimits, Plan};
+use crate::sink::{Encoder, Sink, Summer};
 
 /// What a parser keeps for one table in one lane.
 struct Tools {
@@ -30,11 +30,7 @@ struct Tools {
     summer: Option<Box<dyn Summer>>,
 }
 
-pub fn parse_until_done(
-    plan: &Arc<Plan>,
-    destination: &dyn Destination,
-    schedule: &Schedule<'_>,
-) -> Result<()> {
+pub fn parse_until_done(plan: &Arc<Plan>, sink: &dyn Sink, schedule: &Schedule<'_>) -> Result<()> {
     let mut tools: HashMap<(usize, bool), Tools> = HashMap::new();
     let mut checks = Vec::new();
     let mut block = Block::default();
@@ -68,12 +64,12 @@ pub fn parse_until_done(
         let tools = match tools.entry((job.table, is_text)) {
             std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::hash_map::Entry::Vacant(entry) => {
-                entry.insert(new_tools(plan, destination, job.table, job.lane)?)
+                entry.insert(new_tools(plan, sink, job.table, job.lane)?)
             }
         };
         let mut unit = Unit { encoded: schedule.buffer(), is_text, ..Unit::default() };
         match fed {
-            Fed::Rows(rows) => take_rows(plan, destination, &job, tools, rows, &mut unit)?,
+            Fed::Rows(rows) => take_rows(plan, sink, &job, tools, rows, &mut unit)?,
             _ => {
                 let check = match &job.limits {
                     Some(limits) => {
@@ -101,7 +97,7 @@ pub fn parse_until_done(
 /// Takes rows that came as a batch.
 fn take_rows(
     plan: &Plan,
-    destination: &dyn Destination,
+    sink: &dyn Sink,
     job: &Job,
     tools: &mut Tools,
     rows: Rows,
@@ -114,7 +110,7 @@ fn take_rows(
     unit.faults = faults.into_iter().map(|fault| Reject::unfit(file, fault)).collect();
     let broken = if unit.is_text { Vec::new() } else { nulls::broken(found, &batch) };
     if !broken.is_empty() {
-        let raw = nulls::as_lines(plan, destination, job.table, &batch, &broken)?;
+        let raw = nulls::as_lines(plan, sink, job.table, &batch, &broken)?;
         let mut raw = raw.into_iter();
         unit.faults.extend(nulls::rejects(found, &broken, |row| SourceRow {
             file,
@@ -134,15 +130,13 @@ fn take_rows(
     tools.encoder.encode(&batch, &mut unit.encoded)
 }
 
-fn new_tools(
-    plan: &Arc<Plan>,
-    destination: &dyn Destination,
-    table: usize,
-    lane: Lane,
-) -> Result<Tools> {
-    let encoder = destination.encoder(plan, table, lane)?;
+fn new_tools(plan: &Arc<Plan>, sink: &dyn Sink, table: usize, lane: Lane) -> Result<Tools> {
+    let encoder = sink.encoder(plan, table, lane)?;
     let summer = match lane {
-        Lane::Binary => destination.summer(plan, table)?,
+        Lane::Binary => match sink.verifying() {
+            Some(verifying) => verifying.summer(plan, table)?,
+            None => None,
+        },
         // What becomes of a text is for the destination to say.
         Lane::Text => None,
     };

@@ -1,4 +1,4 @@
-//! Holding still while a limit of `--pause-when` is passed.
+//! Pauses the load while a limit of `--pause-when` is exceeded.
 //!
 //! A thread of its own asks the destination how things are, once in a while. While something is past
 //! its limit no stream gets a piece, or the next block of the piece that it has: transactions stay
@@ -14,13 +14,13 @@ use fullbore_record::{Event, Recorder};
 use super::retry::given_up;
 use super::schedule::{Hold, Schedule};
 use crate::constants::PAUSE_LOOK_MS;
-use crate::destination::{Destination, Strain};
 use crate::plan::Plan;
+use crate::sink::{Overload, Throttled};
 
 /// Watches until the load has ended; the time that it stood still.
 pub fn watch(
     plan: &Plan,
-    destination: &dyn Destination,
+    sink: &dyn Throttled,
     recorder: &Recorder,
     schedule: &Schedule<'_>,
     finished: &AtomicBool,
@@ -30,8 +30,8 @@ pub fn watch(
     let mut hold = Hold::No;
     let mut unheard: Option<Instant> = None;
     while !finished.load(Ordering::Relaxed) {
-        match destination.strain(plan) {
-            Ok(Strain { reasons, needs_commits }) => {
+        match sink.overload(plan) {
+            Ok(Overload { reasons, needs_commits }) => {
                 unheard = None;
                 let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
                 hold = match (&reason, needs_commits) {

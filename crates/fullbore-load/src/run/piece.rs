@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fullbore_parse::Lane;
 use fullbore_read::error::{Error, Result};
 use fullbore_read::{FileRange, checksum};
+use fullbore_record::observe::clock::{self, Activity};
 
 use super::lines::Lines;
 use super::parser::parser_for;
@@ -16,8 +17,8 @@ use super::spool::Spool;
 use crate::constants::{
     JUDGED_ROWS_MAX, ODD_BYTES_IN_MEMORY, ODD_ROWS_JUDGED_AFTER, ODD_ROWS_PERCENT_MAX,
 };
-use crate::destination::{Committed, Portion, Refusal, TextRows, Writer};
 use crate::plan::{Format, PieceInput, Plan, PlannedPiece};
+use crate::sink::{Committed, Portion, Refusal, TextRows, Writer};
 
 /// Bytes of text rows sent before the destination's judgement is waited for.
 const TEXT_CHUNK_BYTES: usize = 4 << 20;
@@ -102,6 +103,7 @@ impl<'a> PieceWork<'a> {
         self.judge_odd()?;
         self.complete_portion();
         self.rejects.save(self.plan, self.piece, &mut self.piece_rejects)?;
+        clock::enter(Activity::Answering);
         let rows = self.writer.commit(&self.portion)?.rows;
         self.schedule.note_rounded(self.piece.table, self.rounded);
         self.rejects.commit(std::mem::take(&mut self.piece_rejects))?;
@@ -118,9 +120,10 @@ impl<'a> PieceWork<'a> {
 
     fn begin(&mut self) -> Result<()> {
         if !self.begun {
-            match &self.careful {
-                Some(because) => self.writer.begin_carefully(self.piece, because)?,
-                None => self.writer.begin(self.piece)?,
+            clock::enter(Activity::Answering);
+            match (&self.careful, self.writer.judging()) {
+                (Some(because), Some(judging)) => judging.begin_row_by_row(self.piece, because)?,
+                _ => self.writer.begin(self.piece)?,
             }
             self.begun = true;
         }
@@ -162,12 +165,13 @@ impl<'a> PieceWork<'a> {
         self.rows_typed += unit.rows;
         self.portion.rows_sent += unit.rows;
         if unit.rows > 0 {
+            clock::enter(Activity::Sending);
             self.writer.write(&unit.encoded)?;
         }
         self.schedule.recycle(unit);
         let judged = self.rows_typed + self.rows_odd;
         let are_many = self.rows_odd * 100 > judged * ODD_ROWS_PERCENT_MAX;
-        if judged > ODD_ROWS_JUDGED_AFTER && are_many && self.writer.can_judge() {
+        if judged > ODD_ROWS_JUDGED_AFTER && are_many && self.writer.judging().is_some() {
             self.schedule.go_as_text(self.piece);
         }
         Ok(())
@@ -215,6 +219,24 @@ impl<'a> PieceWork<'a> {
         }
     }
 
+    /// Which rows the destination refuses: all of them where it can't judge, since what is set aside
+    /// is not canonical.
+    fn judge(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>> {
+        clock::enter(Activity::Sending);
+        if let Some(judging) = self.writer.judging() {
+            return judging.judge(rows);
+        }
+        let refusal = |row| Refusal {
+            row,
+            column: None,
+            value: None,
+            constraint: None,
+            code: "22000".into(),
+            reason: "a value is not in the canonical form of its type".into(),
+        };
+        Ok((0..rows.rows).map(refusal).collect())
+    }
+
     /// Sends the text units at hand and rejects what the destination refuses.
     fn judge_chunk(&mut self) -> Result<()> {
         if self.chunk.is_empty() {
@@ -226,7 +248,7 @@ impl<'a> PieceWork<'a> {
         let parts: Vec<&[u8]> = chunk.iter().map(|unit| unit.encoded.as_slice()).collect();
         let rows = chunk.iter().map(|unit| unit.rows).sum();
         if rows > 0 {
-            let refusals = self.writer.judge(TextRows { parts: &parts, rows })?;
+            let refusals = self.judge(TextRows { parts: &parts, rows })?;
             self.portion.rows_sent += rows - refusals.len() as u64;
             for (row, refusal) in self.located(&chunk, refusals) {
                 self.reject(Reject::refused(row, refusal))?;
@@ -293,8 +315,7 @@ impl<'a> PieceWork<'a> {
                 return Ok(());
             }
             let parts = [lines.as_slice()];
-            let refusals =
-                self.writer.judge(TextRows { parts: &parts, rows: rows.len() as u64 })?;
+            let refusals = self.judge(TextRows { parts: &parts, rows: rows.len() as u64 })?;
             self.portion.rows_sent += (rows.len() - refusals.len()) as u64;
             for refusal in refusals {
                 let row = std::mem::take(&mut rows[refusal.row as usize]);
@@ -318,6 +339,7 @@ impl<'a> PieceWork<'a> {
         }
         self.schedule.taken_back(self.piece.table, self.rows_shown, self.portion.bytes);
         if self.begun {
+            clock::enter(Activity::Answering);
             // The connection may be gone; then there is nothing to take back.
             if let Err(error) = self.writer.rollback() {
                 tracing::debug!(%error, "rollback after an error");

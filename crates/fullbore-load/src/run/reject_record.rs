@@ -9,8 +9,8 @@ use fullbore_record::Reason;
 use serde::{Deserialize, Serialize};
 
 use super::source_row::SourceRow;
-use crate::destination::Refusal;
 use crate::plan::{Format, TablePlan};
+use crate::sink::Refusal;
 
 /// What to do about rejects, behind an option that would load them.
 macro_rules! advice {

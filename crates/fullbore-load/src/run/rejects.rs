@@ -21,10 +21,10 @@ use super::reject_record::{HINT, Kept, Place, Reject};
 use super::schedule::Schedule;
 use super::source_row::SourceRow;
 use super::spool::Spool;
-use crate::destination::{Committed, Standing};
 use crate::job::RejectLimit;
 use crate::plan::infer::{null_options, type_option};
 use crate::plan::{Format, PieceInput, Plan, PlannedPiece};
+use crate::sink::{Committed, LoadState};
 
 /// Bytes of one piece's rejects kept in memory.
 pub const MEMORY_PER_PIECE: usize = 256 * 1024;
@@ -68,11 +68,11 @@ impl Rejects {
     }
 
     /// The rejects of pieces that are committed already, from the run's folder.
-    pub fn restore(&self, plan: &Plan, standing: &Standing) -> Result<()> {
-        let with_rejects = || standing.committed.iter().filter(|piece| piece.portion.rejected > 0);
+    pub fn restore(&self, plan: &Plan, state: &LoadState) -> Result<()> {
+        let with_rejects = || state.committed.iter().filter(|piece| piece.portion.rejected > 0);
         let is_saved =
             |piece: &Committed| saved_path(plan, piece.piece, piece.portion.rejected).is_file();
-        if standing.is_published && !with_rejects().all(is_saved) {
+        if state.is_published && !with_rejects().all(is_saved) {
             // Their files were written before the rows were shown, and stay as they are.
             let count = with_rejects().map(|piece| piece.portion.rejected).sum();
             self.count.fetch_add(count, Ordering::Relaxed);

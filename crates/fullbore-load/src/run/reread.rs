@@ -2,7 +2,7 @@
 //!
 //! What breaks a unique or a foreign key is found when all rows are there, in one statement; but a
 //! row in a table does not know its file and line. So the sources are read once more, and those
-//! records are kept that may be one of the rows: the destination knows their values, and says which
+//! records are kept that may be one of the rows: the sink knows their values, and says which
 //! they are. On the way in nothing has to be carried along, nor kept.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -23,17 +23,17 @@ use super::rejects::Rejects;
 use super::source_row::{Records, SourceRow};
 use super::spool::{Spool, SpoolReader};
 use crate::constants::{JUDGED_ROWS_MAX, ODD_BYTES_IN_MEMORY};
-use crate::destination::{Committed, Destination, Encoder, Refusal, Reread, TextRows};
 use crate::plan::lineage::{Lineage, Places};
 use crate::plan::{Format, PieceInput, Plan};
+use crate::sink::{Committed, Encoder, Refusal, Reread, Sink, TextRows};
 
 /// Bytes of rows that are handed on at a time.
 const CHUNK_BYTES: usize = 4 << 20;
 
 /// The sources of a run, read once more.
-pub struct Retraced<'a> {
+pub struct SourcesAgain<'a> {
     pub plan: &'a Plan,
-    pub destination: &'a dyn Destination,
+    pub sink: &'a dyn Sink,
     pub rejects: &'a Rejects,
     pub committed: &'a [Committed],
     /// Where the rows stood that were given last.
@@ -49,15 +49,15 @@ pub fn is_possible(plan: &Plan) -> bool {
     plan.tables.iter().flat_map(|table| &table.files).all(|file| file.is_regular)
 }
 
-impl<'a> Retraced<'a> {
+impl<'a> SourcesAgain<'a> {
     pub fn new(
         plan: &'a Plan,
-        destination: &'a dyn Destination,
+        sink: &'a dyn Sink,
         rejects: &'a Rejects,
         committed: &'a [Committed],
     ) -> Self {
         let refused = BTreeMap::new();
-        Self { plan, destination, rejects, committed, given: None, refused, records: Vec::new() }
+        Self { plan, sink, rejects, committed, given: None, refused, records: Vec::new() }
     }
 
     /// The piece that a record belongs to. Of a file that is read on, several pieces took what came;
@@ -82,7 +82,7 @@ impl<'a> Retraced<'a> {
     }
 }
 
-impl Reread for Retraced<'_> {
+impl Reread for SourcesAgain<'_> {
     fn rows(
         &mut self,
         table: usize,
@@ -90,7 +90,7 @@ impl Reread for Retraced<'_> {
         take: &mut dyn FnMut(TextRows<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut out = Out {
-            encoder: self.destination.encoder(self.plan, table, Lane::Text)?,
+            encoder: self.sink.encoder(self.plan, table, Lane::Text)?,
             places: Spool::new(&self.plan.run_dir, ODD_BYTES_IN_MEMORY),
             lines: Vec::new(),
             rows: 0,
@@ -148,7 +148,7 @@ impl Reread for Retraced<'_> {
         for (piece, records) in &pieces {
             let its = self.committed.iter().find(|committed| committed.piece == *piece);
             let before = its.map_or(0, |committed| committed.portion.rejected);
-            // Those of an earlier table of this sifting are in none of its files.
+            // Those of a table before it are in none of its files.
             let records = records.iter().map(|record| &self.records[*record]);
             self.rejects.save_more(self.plan, *piece, before, records)?;
         }
@@ -156,7 +156,7 @@ impl Reread for Retraced<'_> {
     }
 }
 
-impl Retraced<'_> {
+impl SourcesAgain<'_> {
     fn text_rows(
         &self,
         table: usize,

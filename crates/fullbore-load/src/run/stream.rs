@@ -15,12 +15,12 @@ use super::rejects::Rejects;
 use super::retry::{LOOK_MS, Patience, given_up};
 use super::schedule::{Claim, Schedule};
 use crate::constants::{RETRY_PAUSE_FIRST_MS, RETRY_PAUSE_MAX_MS};
-use crate::destination::{Destination, Portion, Receipt, Refusal, TextRows, Writer};
 use crate::plan::{PieceInput, Plan, PlannedPiece};
+use crate::sink::{Sink, Writer};
 
 pub fn load_until_done(
     plan: &Arc<Plan>,
-    destination: &dyn Destination,
+    sink: &dyn Sink,
     recorder: &Recorder,
     schedule: &Schedule<'_>,
     rejects: &Rejects,
@@ -33,7 +33,7 @@ pub fn load_until_done(
         let session = match &mut writer {
             Some(writer) => writer,
             // Opened with the first piece: a run of one piece needs one session.
-            None => match open(plan, destination, schedule, number, &piece) {
+            None => match open(plan, sink, schedule, number, &piece) {
                 Err(error) if error.is_crowded() && schedule.give_back(&piece) => {
                     crowd.wait(plan, recorder, schedule, error)?;
                     continue;
@@ -179,7 +179,7 @@ fn first_file(piece: &PlannedPiece) -> Option<usize> {
 /// connections, only if the piece can't be given back to others.
 fn open<'a>(
     plan: &Arc<Plan>,
-    destination: &'a dyn Destination,
+    sink: &'a dyn Sink,
     schedule: &Schedule<'_>,
     number: usize,
     piece: &PlannedPiece,
@@ -187,9 +187,9 @@ fn open<'a>(
     let is_given_back = !schedule.is_read_on(piece);
     let open = || {
         clock::enter(Activity::Answering);
-        destination.open(plan, number)
+        sink.open(plan, number)
     };
-    let writer = match plan.continuity.is_resumable {
+    match plan.continuity.is_resumable {
         false => open(),
         true => {
             let has_ended = || schedule.has_ended();
@@ -199,45 +199,5 @@ fn open<'a>(
                 false => patience.insist(open),
             }
         }
-    };
-    Ok(Box::new(Timed(writer?)))
-}
-
-/// A writer whose time counts: as sending what takes rows along, as waiting for an answer the rest.
-struct Timed<'a>(Box<dyn Writer + 'a>);
-
-impl Writer for Timed<'_> {
-    fn begin(&mut self, piece: &PlannedPiece) -> Result<()> {
-        clock::enter(Activity::Answering);
-        self.0.begin(piece)
-    }
-
-    fn begin_carefully(&mut self, piece: &PlannedPiece, because: &str) -> Result<()> {
-        clock::enter(Activity::Answering);
-        self.0.begin_carefully(piece, because)
-    }
-
-    fn write(&mut self, encoded: &[u8]) -> Result<()> {
-        clock::enter(Activity::Sending);
-        self.0.write(encoded)
-    }
-
-    fn judge(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>> {
-        clock::enter(Activity::Sending);
-        self.0.judge(rows)
-    }
-
-    fn can_judge(&self) -> bool {
-        self.0.can_judge()
-    }
-
-    fn commit(&mut self, portion: &Portion) -> Result<Receipt> {
-        clock::enter(Activity::Answering);
-        self.0.commit(portion)
-    }
-
-    fn rollback(&mut self) -> Result<()> {
-        clock::enter(Activity::Answering);
-        self.0.rollback()
     }
 }

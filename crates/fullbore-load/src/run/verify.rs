@@ -12,8 +12,8 @@ use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::Verified;
 use fullbore_record::terms::Verify;
 
-use crate::destination::{Committed, Proven};
 use crate::plan::{Format, PieceInput, Plan, PlannedPiece};
+use crate::sink::{Committed, Proven};
 
 /// What is proved of the pieces that are committed.
 pub fn verified(committed: &[Committed], proven: Proven) -> Verified {
@@ -23,7 +23,7 @@ pub fn verified(committed: &[Committed], proven: Proven) -> Verified {
         pieces: committed.len() as u64,
         columns: proven.columns,
         rows_kept_out: proven.rows_kept_out,
-        rows_sifted: proven.rows_sifted,
+        violations: proven.violations,
         not_covered: proven.not_covered,
         rows_counted: proven.rows_counted,
         rows_unchanged: proven.rows_unchanged,

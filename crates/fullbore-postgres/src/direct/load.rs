@@ -1,8 +1,8 @@
 //! One table's direct COPYs, within the transaction that made the table.
 
-use fullbore_load::destination::{Refusal, TextRows};
 use fullbore_load::job::DirectIo;
 use fullbore_load::plan::KeyBounds;
+use fullbore_load::sink::{Refusal, TextRows};
 use fullbore_pgwire::{ConnectionError, QualifiedName, ServerMessage, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::Codec;
@@ -11,11 +11,11 @@ use super::known::Direct;
 use super::probe::descriptor;
 use crate::encode_direct::{Kind, header};
 use crate::error::failed;
-use crate::publish::bounds::RANGE_CHECK;
-use crate::server_check::{
+use crate::fallback::server_check::{
     JudgeTarget, SKIPS_BAD_ROWS, column_of, copy_context, first_number, judge_at_any_price,
     refusals_told, runs_of,
 };
+use crate::publish::bounds::RANGE_CHECK;
 
 /// The hint of the NOTICE that tells of a skipped row, and of no other.
 const SKIPPED: &str = "fullbore: row skipped";

@@ -15,7 +15,7 @@ use crate::cursor::{self, Place};
 use column::Column;
 
 pub(crate) use column::{EPOCH_DAYS, EPOCH_MICROSECONDS};
-use fullbore_load::destination::Encoder;
+use fullbore_load::sink::Encoder;
 use fullbore_parse::types::FieldType;
 use fullbore_read::error::Result;
 pub use text::TextEncoder;

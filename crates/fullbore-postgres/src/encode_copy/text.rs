@@ -2,7 +2,7 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch, StringArray};
-use fullbore_load::destination::Encoder;
+use fullbore_load::sink::Encoder;
 use fullbore_parse::text::escape_in_copy_text;
 use fullbore_read::error::Result;
 

@@ -17,7 +17,7 @@ mod tests;
 
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
-use fullbore_load::destination::Encoder;
+use fullbore_load::sink::Encoder;
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Codec;
 

@@ -32,7 +32,7 @@ impl Postgres {
     /// Whether an earlier attempt may have done some of what is left.
     pub(crate) fn is_later_attempt(&self) -> bool {
         self.ledger().is_some_and(|ledger| ledger.attempt() > 1 || ledger.has_parts)
-            || self.sifted.load(Ordering::Relaxed)
+            || self.removed.load(Ordering::Relaxed)
     }
 
     /// The control session, opened again where it was lost.

@@ -6,10 +6,10 @@
 //! begin at once come to the same one. A part that has loaded all of its pieces says so, with what
 //! they came to; whoever finds that all have said so shows all rows (`publish/parts.rs`).
 
-use fullbore_load::destination::Committed;
 use fullbore_load::job::PartSpec;
 use fullbore_load::plan::Part;
 use fullbore_load::run_id::RunId;
+use fullbore_load::sink::Committed;
 use fullbore_pgwire::{Session, quote_literal};
 use fullbore_read::error::Result;
 use sha2::{Digest, Sha256};

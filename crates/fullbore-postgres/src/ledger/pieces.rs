@@ -1,6 +1,6 @@
 //! A piece's row: inserted first in its transaction, completed last.
 
-use fullbore_load::destination::{Committed, Portion};
+use fullbore_load::sink::{Committed, Portion};
 use fullbore_pgwire::{Session, quote_literal};
 use fullbore_read::error::{Error, Result};
 

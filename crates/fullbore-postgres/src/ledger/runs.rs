@@ -1,9 +1,9 @@
 //! A run's row: begun, attempted again, published, taken away.
 
-use fullbore_load::destination::Standing;
 use fullbore_load::plan::Plan;
 use fullbore_load::plan::recorded::RecordedTable;
 use fullbore_load::run_id::RunId;
+use fullbore_load::sink::LoadState;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_literal};
 use fullbore_read::error::Result;
 use serde::Serialize;
@@ -335,7 +335,7 @@ fn next_attempt(
 
 /// Begins another attempt; refused where somebody else has gone on with the run since our last one, to
 /// whatever end, or has taken it back.
-pub fn attempt(session: &mut Session, ledger: &Ledger) -> Result<Standing> {
+pub fn attempt(session: &mut Session, ledger: &Ledger) -> Result<LoadState> {
     let last = (ledger.begun() == Begun::Yes).then(|| ledger.attempt());
     let found =
         next_attempt(session, &ledger.schema, &ledger.run_id, last, "").map_err(|error| {
@@ -355,7 +355,7 @@ pub fn attempt(session: &mut Session, ledger: &Ledger) -> Result<Standing> {
     let is_published = state.is_shown();
     ledger.set_published(is_published);
     let committed = pieces::committed(session, &ledger.schema, &ledger.run_id)?;
-    Ok(Standing { committed, is_published })
+    Ok(LoadState { committed, is_published })
 }
 
 /// Within the transaction that shows the rows: the run is still this attempt's, and its pieces are

@@ -23,8 +23,8 @@ pub mod unchanged;
 
 use std::time::Instant;
 
-use fullbore_load::destination::{Committed, Standing};
 use fullbore_load::plan::Plan;
+use fullbore_load::sink::{Committed, LoadState};
 use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::Phase;
@@ -114,12 +114,12 @@ pub fn check_staged(
     session: &mut Session,
     plan: &Plan,
     targets: &[Target],
-    standing: &Standing,
+    state: &LoadState,
 ) -> Result<()> {
-    if standing.is_published {
+    if state.is_published {
         return Ok(());
     }
-    for piece in &standing.committed {
+    for piece in &state.committed {
         let target = targets.get(piece.table).ok_or_else(|| not_of_this_plan(piece))?;
         let name = match target.publish {
             Publish::Append if !target.atomic => continue,

@@ -3,8 +3,8 @@
 
 use std::time::Instant;
 
-use fullbore_load::destination::Committed;
 use fullbore_load::plan::{Part, Plan};
+use fullbore_load::sink::Committed;
 use fullbore_pgwire::{Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::Phase;

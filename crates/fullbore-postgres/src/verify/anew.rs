@@ -65,9 +65,9 @@ pub fn with_transactions(
     proofs
 }
 
-/// Takes the rows that were sifted out of sums that were made of the files anew; what there is to say of
+/// Takes the rows that violated constraints out of sums that were made of the files anew; what there is to say of
 /// it. Rows that broke other constraints are rows like any other to the files.
-pub fn sift_anew(
+pub fn without_removed_rows(
     run: &LedgerRun,
     number: usize,
     proofs: &mut BTreeMap<usize, PieceProof>,
@@ -80,13 +80,13 @@ pub fn sift_anew(
     let mut rejected = anew.rejected.get(number).copied().unwrap_or(0);
     let mut rows = 0;
     for (piece, proof) in known.iter().filter(|(piece, _)| is_its(piece)) {
-        let Some(sifted) = &proof.sifted else { continue };
+        let Some(removed) = &proof.removed else { continue };
         let first = || proofs.keys().find(|piece| anew.tables.get(piece) == Some(&number)).copied();
         let to = if anew.is_cut_anew { first() } else { Some(*piece) };
         let Some(made) = to.and_then(|piece| proofs.get_mut(&piece)) else { continue };
         if (made.hash, &made.columns) == (proof.hash, &proof.columns) {
-            made.sifted.get_or_insert_default().merge(sifted);
-            rows += sifted.rows;
+            made.removed.get_or_insert_default().merge(removed);
+            rows += removed.rows;
         }
     }
     rejected += rows;

@@ -1,8 +1,8 @@
 //! Rows that go as text, taken once more into a temporary table: what the server makes of them there
 //! is what it makes of them in the target, and their sums can be asked for.
 
-use fullbore_load::destination::{Refusal, TextRows};
 use fullbore_load::plan::Plan;
+use fullbore_load::sink::{Refusal, TextRows};
 use fullbore_load::sums::Sums;
 use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
@@ -10,8 +10,8 @@ use fullbore_read::error::{DestinationFailure, Error, Result};
 use super::sql::Detail;
 use super::sql::Formula;
 use crate::error::{failed, failed_while};
+use crate::fallback::server_check::{self, JudgeTarget};
 use crate::postgres::Postgres;
-use crate::server_check::{self, JudgeTarget};
 
 /// The server's word for a right that is missing.
 const NOT_ALLOWED: &str = "42501";

@@ -12,8 +12,8 @@
 
 use std::sync::Mutex;
 
-use fullbore_load::destination::Committed;
 use fullbore_load::plan::Plan;
+use fullbore_load::sink::Committed;
 use fullbore_pgwire::{QualifiedName, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::{Publish, Verify};

@@ -51,16 +51,16 @@ impl Part {
     pub fn expected(&self) -> Sums {
         let mut expected = Sums::default();
         self.pieces.iter().for_each(|(_, proof)| expected.merge(&proof.sums));
-        for sifted in self.pieces.iter().filter_map(|(_, proof)| proof.sifted.as_ref()) {
-            expected.take_out(sifted);
+        for removed in self.pieces.iter().filter_map(|(_, proof)| proof.removed.as_ref()) {
+            expected.take_out(removed);
         }
         expected
     }
 
-    /// The same, as if no row had been sifted.
-    pub fn with_sifted(&self) -> Self {
+    /// The same, as if no row had been taken out.
+    pub fn with_removed(&self) -> Self {
         let mut part = self.clone();
-        part.pieces.iter_mut().for_each(|(_, proof)| proof.sifted = None);
+        part.pieces.iter_mut().for_each(|(_, proof)| proof.removed = None);
         part
     }
 

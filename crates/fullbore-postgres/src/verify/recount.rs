@@ -1,4 +1,4 @@
-//! A destination that keeps nothing: files are parsed as they were for a load, typed rows are summed
+//! A sink that keeps nothing: files are parsed as they were for a load, typed rows are summed
 //! here, and rows that go as text by the server, in temporary tables that are gone with their
 //! transaction.
 
@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
-use fullbore_load::destination::{
-    Committed, Destination, Encoder, Portion, Receipt, Refusal, Summer, TextRows, Writer,
-};
 use fullbore_load::plan::{Plan, PlannedPiece};
+use fullbore_load::sink::{
+    Committed, Encoder, Judging, Portion, Proven, Receipt, Refusal, Sink, Summer, TextRows,
+    Verifying, Writer,
+};
 use fullbore_parse::Lane;
 use fullbore_pgwire::Session;
 use fullbore_read::error::Result;
@@ -49,7 +50,7 @@ impl Encoder for Nothing {
     }
 }
 
-impl Destination for Recount<'_> {
+impl Sink for Recount<'_> {
     fn prepare(&self, plan: &Plan) -> Result<()> {
         let mut session = self.postgres.usable_control()?;
         self.postgres.check_verifiable(&mut session, plan)
@@ -60,10 +61,6 @@ impl Destination for Recount<'_> {
             Lane::Text => Box::new(TextEncoder::default()),
             Lane::Binary => Box::new(Nothing),
         })
-    }
-
-    fn summer(&self, plan: &Plan, table: usize) -> Result<Option<Box<dyn Summer>>> {
-        self.postgres.batch_summer(plan, table)
     }
 
     fn open<'a>(&'a self, plan: &Arc<Plan>, _: usize) -> Result<Box<dyn Writer + 'a>> {
@@ -78,6 +75,21 @@ impl Destination for Recount<'_> {
 
     fn abort(&self, _: &Plan) -> Vec<String> {
         Vec::new()
+    }
+
+    fn verifying(&self) -> Option<&dyn Verifying> {
+        Some(self)
+    }
+}
+
+impl Verifying for Recount<'_> {
+    fn summer(&self, plan: &Plan, table: usize) -> Result<Option<Box<dyn Summer>>> {
+        self.postgres.batch_summer(plan, table)
+    }
+
+    /// The sums themselves are what is wanted of it.
+    fn verified(&self) -> Proven {
+        Proven::default()
     }
 }
 
@@ -99,6 +111,37 @@ impl Writer for Counter<'_> {
         Ok(())
     }
 
+    fn judging(&mut self) -> Option<&mut dyn Judging> {
+        Some(self)
+    }
+
+    fn commit(&mut self, portion: &Portion) -> Result<Receipt> {
+        self.session.execute("ROLLBACK").map_err(failed)?;
+        let (piece, beside) = self.work.take().expect("a piece was begun");
+        let mut sums = portion.sums.clone().unwrap_or_default();
+        if let Some(beside) = &beside {
+            sums.merge(beside.sums());
+        }
+        let proof = PieceProof {
+            hash: self.recount.postgres.hash_kind(),
+            columns: sent_columns(&self.plan, piece.table),
+            xids: Vec::new(),
+            sums,
+            removed: None,
+        };
+        let mut proofs = self.recount.proofs.lock().unwrap_or_else(|p| p.into_inner());
+        proofs.insert(piece.number, (piece.table, proof));
+        Ok(Receipt { rows: portion.rows_sent, bytes_sent: 0 })
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        self.work = None;
+        self.session.execute("ROLLBACK").map_err(failed)?;
+        Ok(())
+    }
+}
+
+impl Judging for Counter<'_> {
     fn judge(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>> {
         let postgres = self.recount.postgres;
         let (piece, beside) = self.work.as_mut().expect("a piece was begun");
@@ -120,30 +163,5 @@ impl Writer for Counter<'_> {
             }
         };
         beside.judge(&mut self.session, &self.plan, piece.table, &columns, rows).map_err(failed)
-    }
-
-    fn commit(&mut self, portion: &Portion) -> Result<Receipt> {
-        self.session.execute("ROLLBACK").map_err(failed)?;
-        let (piece, beside) = self.work.take().expect("a piece was begun");
-        let mut sums = portion.sums.clone().unwrap_or_default();
-        if let Some(beside) = &beside {
-            sums.merge(beside.sums());
-        }
-        let proof = PieceProof {
-            hash: self.recount.postgres.hash_kind(),
-            columns: sent_columns(&self.plan, piece.table),
-            xids: Vec::new(),
-            sums,
-            sifted: None,
-        };
-        let mut proofs = self.recount.proofs.lock().unwrap_or_else(|p| p.into_inner());
-        proofs.insert(piece.number, (piece.table, proof));
-        Ok(Receipt { rows: portion.rows_sent, bytes_sent: 0 })
-    }
-
-    fn rollback(&mut self) -> Result<()> {
-        self.work = None;
-        self.session.execute("ROLLBACK").map_err(failed)?;
-        Ok(())
     }
 }

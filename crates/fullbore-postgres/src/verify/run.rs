@@ -8,10 +8,10 @@ use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 use serde::Serialize;
 
-use super::anew::{Anew, Kept, sift_anew, with_transactions};
+use super::anew::{Anew, Kept, with_transactions, without_removed_rows};
 use super::compare::{Finding, compare};
 use super::parts::{Part, Rows};
-use super::sifted::is_sifted;
+use super::removed::has_removed_rows;
 use super::state::PieceProof;
 use super::store;
 use crate::error::{failed, refuse};
@@ -92,7 +92,14 @@ impl Postgres {
             Some(anew) => {
                 let mut proofs = with_transactions(anew, known, kept);
                 for number in 0..run.tables.len() {
-                    not_covered.extend(sift_anew(run, number, &mut proofs, anew, known, kept)?);
+                    not_covered.extend(without_removed_rows(
+                        run,
+                        number,
+                        &mut proofs,
+                        anew,
+                        known,
+                        kept,
+                    )?);
                 }
                 proofs
             }
@@ -122,8 +129,8 @@ impl Postgres {
         }
         let is_other = anew.as_ref().is_some_and(|anew| anew.is_of_other_files);
         let mut findings = Vec::new();
-        // Files that are named may have been mended: whether the sifted rows are in them is not known.
-        let mended = parts.iter().map(Part::with_sifted).collect::<Vec<_>>();
+        // Files that are named may have been mended: whether the rows taken out are in them is not known.
+        let mended = parts.iter().map(Part::with_removed).collect::<Vec<_>>();
         if !is_other || mended == parts || !compare(self, sessions, &mended)?.is_empty() {
             findings = compare(self, sessions, &parts)?;
         } else {
@@ -203,7 +210,10 @@ impl Postgres {
             table: number,
             holder: target.clone(),
             rows,
-            tells_pieces: tells && !told.is_cut_anew && pieces.len() > 1 && !is_sifted(&pieces),
+            tells_pieces: tells
+                && !told.is_cut_anew
+                && pieces.len() > 1
+                && !has_removed_rows(&pieces),
             pieces: pieces.clone(),
         };
         Ok(match table.publish {

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use fullbore_load::destination::Committed;
 use fullbore_load::plan::Plan;
+use fullbore_load::sink::Committed;
 use fullbore_pgwire::{ConnectionError, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::{Publish, Verify};
@@ -15,7 +15,7 @@ use fullbore_record::terms::{Publish, Verify};
 use super::column::sent_columns;
 use super::compare::{Finding, compare, compare_within};
 use super::parts::{Part, Rows};
-use super::sifted::is_sifted;
+use super::removed::has_removed_rows;
 use super::state::{Compared, PieceProof};
 use super::store;
 use crate::error::{failed, refuse};
@@ -41,9 +41,9 @@ pub fn verify(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Resu
         return Err(differs(&findings));
     }
     let mut compared = Compared::default();
-    let sifted =
-        parts.iter().flat_map(|part| &part.pieces).filter_map(|(_, its)| its.sifted.as_ref());
-    compared.rows_sifted = sifted.map(|sums| sums.rows).sum();
+    let removed =
+        parts.iter().flat_map(|part| &part.pieces).filter_map(|(_, its)| its.removed.as_ref());
+    compared.violations = removed.map(|sums| sums.rows).sum();
     for (table, target) in postgres.targets().iter().enumerate() {
         let sent = sent_columns(plan, table);
         let left: Vec<&str> = target
@@ -161,7 +161,7 @@ fn parts_of(
         table,
         holder,
         rows,
-        tells_pieces: pieces.len() > 1 && !is_sifted(&pieces),
+        tells_pieces: pieces.len() > 1 && !has_removed_rows(&pieces),
         pieces,
     };
     Ok(match target.publish {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fullbore_load::destination::Proven;
+use fullbore_load::sink::Proven;
 use fullbore_load::sums::Sums;
 use fullbore_pgwire::QualifiedName;
 use serde::{Deserialize, Serialize};
@@ -34,8 +34,8 @@ pub struct PieceProof {
     pub sums: Sums,
     /// Of rows of this piece, or of others in the same table, that broke a key and were taken out when
     /// all rows were there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sifted: Option<Sums>,
+    #[serde(default, alias = "sifted", skip_serializing_if = "Option::is_none")]
+    pub removed: Option<Sums>,
 }
 
 /// What a run has proved so far.
@@ -52,11 +52,11 @@ pub struct State {
     files: Mutex<BTreeMap<QualifiedName, u32>>,
 }
 
-/// What the last comparison covered. After a sifting there is another one.
+/// What the last comparison covered. After rows were taken out there is another one.
 #[derive(Debug, Clone, Default)]
 pub struct Compared {
     pub columns: u64,
-    pub rows_sifted: u64,
+    pub violations: u64,
     pub not_covered: Vec<String>,
 }
 
@@ -108,10 +108,10 @@ impl State {
     }
 
     /// Notes what was taken out of the table of a piece, where no ledger does.
-    pub fn add_sifted(&self, piece: usize, sifted: &Sums) {
+    pub fn add_removed(&self, piece: usize, removed: &Sums) {
         let mut proofs = self.proofs.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(proof) = proofs.get_mut(&piece) {
-            proof.sifted.get_or_insert_default().merge(sifted);
+            proof.removed.get_or_insert_default().merge(removed);
         }
     }
 
@@ -124,7 +124,7 @@ impl State {
             not_counted: counted.not_counted.clone(),
             columns: compared.columns,
             rows_kept_out: self.rows_kept_out.load(Ordering::Relaxed),
-            rows_sifted: compared.rows_sifted,
+            violations: compared.violations,
             not_covered: compared.not_covered.clone(),
         }
     }

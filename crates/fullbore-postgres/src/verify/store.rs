@@ -73,11 +73,11 @@ pub fn statement(ledger: &Ledger, piece: usize, proof: &PieceProof) -> Result<St
 }
 
 /// Keeps what was taken out of the table of a piece, in the transaction that takes it out.
-pub fn add_sifted(
+pub fn add_removed(
     session: &mut Session,
     ledger: &Ledger,
     piece: usize,
-    sifted: &Sums,
+    removed: &Sums,
 ) -> Result<()> {
     let Some(mut proof) = read(session, &ledger.schema, &ledger.run_id)?.remove(&piece) else {
         return Err(refuse(
@@ -85,7 +85,7 @@ pub fn add_sifted(
             "somebody changed the ledger",
         ));
     };
-    proof.sifted.get_or_insert_default().merge(sifted);
+    proof.removed.get_or_insert_default().merge(removed);
     session.execute(&statement(ledger, piece, &proof)?).map(drop).map_err(failed)
 }
 

@@ -4,7 +4,7 @@
 //! are loops over whole columns, which the compiler turns into wide instructions.
 
 use arrow_array::{Array, RecordBatch};
-use fullbore_load::destination::Summer;
+use fullbore_load::sink::Summer;
 use fullbore_load::sums::{ColumnSums, Sums};
 
 use super::column::{SummedColumn, hashes};

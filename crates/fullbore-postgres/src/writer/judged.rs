@@ -1,13 +1,13 @@
 //! Rows that go as text, judged in one of several ways, and what is known of those that passed.
 
-use fullbore_load::destination::{Portion, Refusal, TextRows};
+use fullbore_load::sink::{Portion, Refusal, TextRows};
 use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_read::error::Result;
 use fullbore_record::terms::Verify;
 
 use super::PostgresWriter;
 use crate::error::failed;
-use crate::server_check;
+use crate::fallback::server_check;
 use crate::verify::beside::Beside;
 use crate::verify::state::PieceProof;
 use crate::verify::{self, store};
@@ -141,7 +141,7 @@ impl PostgresWriter<'_> {
             columns: columns.iter().map(|column| column.name.clone()).collect(),
             xids: vec![store::transaction(&mut self.session).map_err(failed)?],
             sums,
-            sifted: None,
+            removed: None,
         }))
     }
 

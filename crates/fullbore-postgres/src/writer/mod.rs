@@ -5,8 +5,8 @@ mod judged;
 use std::sync::Arc;
 
 use fullbore_load::constants::JUDGED_ROWS_MAX;
-use fullbore_load::destination::{Portion, Receipt, Refusal, TextRows, Writer};
 use fullbore_load::plan::{Plan, PlannedPiece};
+use fullbore_load::sink::{Judging, Portion, Receipt, Refusal, TextRows, Writer};
 use fullbore_pgwire::session::path;
 use fullbore_pgwire::{ConnectionError, PausedCopy, QualifiedName, Session, quote_literal};
 use fullbore_read::error::{Error, Result};
@@ -15,12 +15,12 @@ use fullbore_record::terms::Publish;
 use crate::direct::load::{DirectLoad, range_options};
 use crate::encode_copy::{BINARY_HEADER, BINARY_TRAILER};
 use crate::error::{failed, failed_while};
+use crate::fallback::row_by_row::Careful;
+use crate::fallback::server_check;
 use crate::ledger::pieces;
 use crate::postgres::Postgres;
 use crate::publish::unchanged::Planned;
 use crate::publish::{bounds, partitions};
-use crate::row_by_row::Careful;
-use crate::server_check;
 use crate::target::Target;
 use crate::verify::beside::Beside;
 use crate::verify::store;
@@ -224,10 +224,6 @@ impl Writer for PostgresWriter<'_> {
         self.begin_piece(piece, None)
     }
 
-    fn begin_carefully(&mut self, piece: &PlannedPiece, because: &str) -> Result<()> {
-        self.begin_piece(piece, Some(because))
-    }
-
     fn write(&mut self, encoded: &[u8]) -> Result<()> {
         let work = self.work.as_mut().expect("a piece was begun");
         work.bytes += encoded.len() as u64;
@@ -263,18 +259,8 @@ impl Writer for PostgresWriter<'_> {
         }
     }
 
-    fn judge(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>> {
-        self.end_copy()?;
-        let work = self.work.as_mut().expect("a piece was begun");
-        work.bytes += rows.parts.iter().map(|part| part.len() as u64).sum::<u64>();
-        let mut refusals = Vec::new();
-        for (first, parts) in server_check::runs_of(rows, JUDGED_ROWS_MAX) {
-            let lines = |part: &&[u8]| memchr::memchr_iter(b'\n', part).count() as u64;
-            let rows = TextRows { parts: &parts, rows: parts.iter().map(lines).sum() };
-            let refused = self.judge_run(rows)?.into_iter();
-            refusals.extend(refused.map(|refusal| Refusal { row: refusal.row + first, ..refusal }));
-        }
-        Ok(refusals)
+    fn judging(&mut self) -> Option<&mut dyn Judging> {
+        Some(self)
     }
 
     fn commit(&mut self, portion: &Portion) -> Result<Receipt> {
@@ -323,5 +309,25 @@ impl Writer for PostgresWriter<'_> {
         }
         self.session.execute("ROLLBACK").map_err(failed)?;
         Ok(())
+    }
+}
+
+impl Judging for PostgresWriter<'_> {
+    fn begin_row_by_row(&mut self, piece: &PlannedPiece, because: &str) -> Result<()> {
+        self.begin_piece(piece, Some(because))
+    }
+
+    fn judge(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>> {
+        self.end_copy()?;
+        let work = self.work.as_mut().expect("a piece was begun");
+        work.bytes += rows.parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        let mut refusals = Vec::new();
+        for (first, parts) in server_check::runs_of(rows, JUDGED_ROWS_MAX) {
+            let lines = |part: &&[u8]| memchr::memchr_iter(b'\n', part).count() as u64;
+            let rows = TextRows { parts: &parts, rows: parts.iter().map(lines).sum() };
+            let refused = self.judge_run(rows)?.into_iter();
+            refusals.extend(refused.map(|refusal| Refusal { row: refusal.row + first, ..refusal }));
+        }
+        Ok(refusals)
     }
 }

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use fullbore_load::destination::{
-    Committed, Destination, Encoder, Portion, Receipt, Refusal, TextRows, Writer,
-};
 use fullbore_load::plan::{Plan, PlannedPiece};
-use fullbore_load::sinks::Counting;
+use fullbore_load::sink::{
+    Committed, Counting, Encoder, Judging, Portion, Receipt, Refusal, Sink, TextRows, Writer,
+};
 use fullbore_parse::Lane;
 use fullbore_read::error::Result;
 use fullbore_record::Phase;
@@ -57,7 +56,7 @@ pub struct Room {
 
 /// A destination's encoders without the destination.
 pub struct Encoded<'a> {
-    of: &'a dyn Destination,
+    of: &'a dyn Sink,
     /// What is kept, and how much may be; `None` throws all away.
     keep: Option<(Room, Mutex<Kept>)>,
     /// Set once there is no room left.
@@ -71,11 +70,11 @@ struct Kept {
 }
 
 impl<'a> Encoded<'a> {
-    pub fn thrown_away(of: &'a dyn Destination) -> Self {
+    pub fn thrown_away(of: &'a dyn Sink) -> Self {
         Self { of, keep: None, full: Arc::default() }
     }
 
-    pub fn kept(of: &'a dyn Destination, room: Room, full: &Arc<AtomicBool>) -> Self {
+    pub fn kept(of: &'a dyn Sink, room: Room, full: &Arc<AtomicBool>) -> Self {
         Self { of, keep: Some((room, Mutex::default())), full: full.clone() }
     }
 
@@ -105,7 +104,7 @@ impl<'a> Encoded<'a> {
     }
 }
 
-impl Destination for Encoded<'_> {
+impl Sink for Encoded<'_> {
     fn prepare(&self, _: &Plan) -> Result<()> {
         Ok(())
     }
@@ -161,11 +160,8 @@ impl Writer for Taking<'_> {
         Ok(())
     }
 
-    /// Nobody judges here: all are taken.
-    fn judge(&mut self, text: TextRows<'_>) -> Result<Vec<Refusal>> {
-        let bytes = text.parts.iter().map(|part| part.len()).sum();
-        self.take(text.rows, bytes, || Rows::Text { lines: text.parts.concat(), rows: text.rows });
-        Ok(Vec::new())
+    fn judging(&mut self) -> Option<&mut dyn Judging> {
+        Some(self)
     }
 
     fn commit(&mut self, _: &Portion) -> Result<Receipt> {
@@ -176,5 +172,14 @@ impl Writer for Taking<'_> {
     fn rollback(&mut self) -> Result<()> {
         self.piece = None;
         Ok(())
+    }
+}
+
+impl Judging for Taking<'_> {
+    /// Nobody judges here: all are taken.
+    fn judge(&mut self, text: TextRows<'_>) -> Result<Vec<Refusal>> {
+        let bytes = text.parts.iter().map(|part| part.len()).sum();
+        self.take(text.rows, bytes, || Rows::Text { lines: text.parts.concat(), rows: text.rows });
+        Ok(Vec::new())
     }
 }

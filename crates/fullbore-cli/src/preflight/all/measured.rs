@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use fullbore_load::destination::Destination;
 use fullbore_load::plan::Plan;
+use fullbore_load::sink::Sink;
 use fullbore_preflight::cpu::process_seconds;
 use fullbore_preflight::db::cpu::ServerCpu;
 use fullbore_read::error::Error;
@@ -43,11 +43,11 @@ struct Seen {
     tables: Vec<TableTotals>,
 }
 
-/// Runs a plan into a destination. It is stopped at a bound, and has then left nothing that its
+/// Runs a plan into a sink. It is stopped at a bound, and has then left nothing that its
 /// `abort` does not take away. `stop` may be set by others.
 pub fn run(
     plan: &Arc<Plan>,
-    destination: &dyn Destination,
+    sink: &dyn Sink,
     bounds: Bounds,
     server: Option<&ServerCpu>,
     stop: &Arc<AtomicBool>,
@@ -87,7 +87,7 @@ pub fn run(
             }
         }))
     };
-    let result = fullbore_load::run::run(plan, destination, &recorder, stop);
+    let result = fullbore_load::run::run(plan, sink, &recorder, stop);
     match result {
         Ok(_) => {}
         Err(failure) if matches!(failure.error, Error::Interrupted) => {

@@ -20,10 +20,10 @@ mod total;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fullbore_load::destination::Destination;
 use fullbore_load::job::Job;
 use fullbore_load::plan::Plan;
 use fullbore_load::plan::assemble::Assembled;
+use fullbore_load::sink::Sink;
 use fullbore_read::discover::discover;
 use fullbore_read::error::{Error, Result};
 use fullbore_record::ceilings::{Ceilings, MeasuredTable, Stage};
@@ -145,7 +145,7 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
     let encode = match measured {
         Some(encode) => encode,
         None => {
-            let encode = encode(&plan, to.as_destination(), bounds)?;
+            let encode = encode(&plan, to.as_sink(), bounds)?;
             say("encode", &encode.stage);
             report.ceilings.encode = Some(encode.stage.clone());
             encode
@@ -232,7 +232,7 @@ fn methods_of(plan: &Plan) -> Vec<MeasuredTable> {
 }
 
 /// Reading, parsing and encoding, the encoded rows thrown away.
-fn encode(plan: &Arc<Plan>, destination: &dyn Destination, bounds: Bounds) -> Result<Measured> {
+fn encode(plan: &Arc<Plan>, sink: &dyn Sink, bounds: Bounds) -> Result<Measured> {
     let stop: Arc<AtomicBool> = Arc::default();
-    measured::run(plan, &Encoded::thrown_away(destination), bounds, None, &stop)
+    measured::run(plan, &Encoded::thrown_away(sink), bounds, None, &stop)
 }

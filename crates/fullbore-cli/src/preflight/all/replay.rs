@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use fullbore_load::destination::{Destination, Portion, TextRows, Writer};
 use fullbore_load::plan::Plan;
+use fullbore_load::sink::{Portion, Sink, TextRows, Writer};
 use fullbore_preflight::cpu::process_seconds;
 use fullbore_preflight::db::cpu::ServerCpu;
 use fullbore_read::error::{Error, Result};
@@ -19,7 +19,7 @@ use crate::load::signals::INTERRUPTED;
 /// How the rows that were kept are sent.
 pub struct Replay<'a> {
     pub plan: &'a Arc<Plan>,
-    pub destination: &'a dyn Destination,
+    pub sink: &'a dyn Sink,
     pub kept: &'a [KeptPiece],
     /// Source bytes behind a row of each table.
     pub bytes_per_row: &'a [f64],
@@ -46,11 +46,11 @@ impl Replay<'_> {
         let (mut rated, mut there) = (0.0, 0);
         let started = Instant::now();
         let is_late = || started.elapsed().as_secs_f64() >= 2.0 * self.bounds.seconds;
-        self.destination.prepare(self.plan)?;
+        self.sink.prepare(self.plan)?;
         // Sessions are opened beforehand: that is no part of what is measured.
         let mut writers = Vec::new();
         for stream in 0..sessions {
-            writers.push(self.destination.open(self.plan, stream)?);
+            writers.push(self.sink.open(self.plan, stream)?);
         }
         loop {
             let (began, cpu) = (Instant::now(), process_seconds());
@@ -80,7 +80,7 @@ impl Replay<'_> {
             if let Some(empty) = self.empty {
                 empty()?;
                 there = 0;
-                self.destination.prepare(self.plan)?;
+                self.sink.prepare(self.plan)?;
             }
         }
         let gigabytes = (sum.bytes as f64 / 1e9).max(1e-9);
@@ -141,7 +141,9 @@ fn send(writer: &mut (dyn Writer + '_), rows: &Rows) -> Result<u64> {
         Rows::Typed { encoded, .. } => writer.write(encoded).map(|()| 0),
         Rows::Text { lines, rows } => {
             let parts = [lines.as_slice()];
-            Ok(writer.judge(TextRows { parts: &parts, rows: *rows })?.len() as u64)
+            let text = TextRows { parts: &parts, rows: *rows };
+            let refusals = writer.judging().map(|judging| judging.judge(text)).transpose()?;
+            Ok(refusals.map_or(*rows, |refusals| refusals.len() as u64))
         }
     }
 }

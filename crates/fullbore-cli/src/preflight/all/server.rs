@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fullbore_load::destination::Destination;
 use fullbore_load::job::{Job, TableJob};
 use fullbore_load::plan::assemble::Assembled;
 use fullbore_load::plan::{PieceInput, Plan};
+use fullbore_load::sink::Sink;
 use fullbore_pgwire::Session;
 use fullbore_postgres::{Postgres, Settings, Target};
 use fullbore_preflight::db::cpu::ServerCpu;
@@ -197,7 +197,7 @@ impl Rest<'_> {
         let empty = || self.empty();
         let replay = Replay {
             plan,
-            destination: postgres,
+            sink: postgres,
             kept: &kept,
             bytes_per_row: &bytes_per_row,
             bounds,

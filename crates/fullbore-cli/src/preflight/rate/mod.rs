@@ -239,8 +239,7 @@ fn measure(
                 std::thread::sleep(Duration::from_millis(20));
             }
         });
-        let result =
-            fullbore_load::run::run(&plan, to.as_destination(), &Recorder::nowhere(), &stop);
+        let result = fullbore_load::run::run(&plan, to.as_sink(), &Recorder::nowhere(), &stop);
         ended.store(true, Ordering::Relaxed);
         result
     });

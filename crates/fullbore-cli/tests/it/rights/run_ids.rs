@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fullbore_load::destination::Destination;
 use fullbore_load::job::RejectLimit;
 use fullbore_load::plan::{Continuity, Format, PieceInput, Plan, PlannedPiece, TablePlan};
+use fullbore_load::sink::{Resumable, Sink};
 use fullbore_load::target::{TableRequest, Target};
 use fullbore_parse::Lane;
 use fullbore_parse::dialect::Dialect;

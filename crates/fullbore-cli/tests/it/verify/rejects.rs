@@ -62,7 +62,7 @@ fn assert_verified(output: &Output, lines: &[Line], sifted: u64) {
     let verified = &said["verified"];
     assert_eq!(verified["level"], "full", "{said}");
     assert_eq!(verified["rows"], good, "{said}");
-    assert_eq!(verified["rows_sifted"], sifted, "{said}");
+    assert_eq!(verified["violations"], sifted, "{said}");
     assert_eq!(said["rejected"], lines.len() as u64 - good, "{said}");
 }
 
@@ -286,7 +286,7 @@ fn rows_that_say_where_they_came_from() {
             let output = files.load(&database, &file, "ours", &args);
             assert_eq!(output.code, REJECTS, "{}", output.stderr);
             let said: Value = serde_json::from_str(&output.stdout).expect("one object");
-            assert_eq!(said["verified"]["rows_sifted"], 30, "{said}");
+            assert_eq!(said["verified"]["violations"], 30, "{said}");
             assert_equal(&files, &[]);
             // What was sifted was summed with its lineage.
             let (code, _, error) = verify(&files, &["--against"]);
@@ -322,7 +322,11 @@ fn a_run_that_was_gone_on_with_is_sifted() {
             files.kill_load_at(&database, Moment::PieceBegins(2), &file, "ours", &args);
             let resumed = files.fullbore(&["runs", "resume", "last"]);
             assert_eq!(resumed.code, REJECTS, "{}", resumed.stderr);
-            assert!(resumed.stderr.contains("without 240 sifted rows"), "{}", resumed.stderr);
+            assert!(
+                resumed.stderr.contains("without 240 rows that violated constraints"),
+                "{}",
+                resumed.stderr
+            );
             assert_eq!(database.psql("SELECT count(*) FROM ours"), "23760");
             assert_eq!(database.psql("SELECT count(DISTINCT at) FROM ours"), "2");
             assert_equal(&files, &[]);

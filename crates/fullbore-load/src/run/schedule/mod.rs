@@ -22,8 +22,8 @@ use fullbore_read::remaining;
 use fullbore_record::{Event, TableTotals};
 
 use super::lines::Lines;
-use crate::destination::Committed;
 use crate::plan::{PieceInput, Plan};
+use crate::sink::Committed;
 pub use handed::{Claim, Job, Origin, Unit};
 pub use state::Refused;
 use state::{SharedStream, State};

@@ -13,9 +13,9 @@ use fullbore_record::TableTotals;
 
 use super::Hold;
 use super::handed::Unit;
-use crate::destination::Committed;
 use crate::plan::{KeyLimits, PlannedPiece};
 use crate::run::lines::Lines;
+use crate::sink::Committed;
 
 /// A piece that a stream works on.
 pub(super) struct Active {

@@ -17,9 +17,9 @@ use fullbore_record::observe::clock::{self, Activity};
 use super::state::{Active, Again, State};
 use super::{Claim, Hold, Schedule, Unit};
 use crate::constants::{BUFFER_BYTES_KEPT, CAREFUL_AFTER_PIECES, QUEUE_BLOCKS_PER_STREAM};
-use crate::destination::Committed;
 use crate::plan::{Format, PieceInput, PlannedPiece};
 use crate::run::lines::Lines;
+use crate::sink::Committed;
 
 impl Schedule<'_> {
     /// Gives a stream its next piece, or `None` when there is none left.

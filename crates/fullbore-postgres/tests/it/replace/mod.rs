@@ -8,9 +8,9 @@ mod under_way;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fullbore_load::destination::{Destination, Portion, TextRows};
 use fullbore_load::job::RejectLimit;
 use fullbore_load::plan::{Continuity, Format, PieceInput, Plan, PlannedPiece, TablePlan};
+use fullbore_load::sink::{Portion, Sink, TextRows};
 use fullbore_load::target::{TableRequest, Target};
 use fullbore_parse::Lane;
 use fullbore_parse::dialect::Dialect;
@@ -94,7 +94,7 @@ impl<'a> Replacement<'a> {
         writer.begin(&plan.pieces[0])?;
         let parts = [self.rows.as_bytes()];
         let rows = TextRows { parts: &parts, rows: self.rows.lines().count() as u64 };
-        let refused = writer.judge(rows)?;
+        let refused = writer.judging().expect("PostgreSQL judges").judge(rows)?;
         assert!(refused.is_empty(), "{refused:?}");
         writer.commit(&Portion { rows_sent: rows.rows, ..Portion::default() })?;
         Ok(())

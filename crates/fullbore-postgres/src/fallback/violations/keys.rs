@@ -4,7 +4,7 @@
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::Result;
 
-use super::{REMOVED, SHARED_KEY, Sifted};
+use super::{Checked, REMOVED, SHARED_KEY};
 use crate::error::failed;
 use crate::naming::derived;
 
@@ -28,11 +28,11 @@ pub struct UniqueKey {
 }
 
 /// The unique indexes of the target, and those of its exclusion constraints.
-pub fn unique(session: &mut Session, table: &Sifted<'_>) -> Result<Vec<UniqueKey>> {
+pub fn unique(session: &mut Session, table: &Checked<'_>) -> Result<Vec<UniqueKey>> {
     read(session, table).map_err(failed)
 }
 
-fn read(session: &mut Session, table: &Sifted<'_>) -> Result<Vec<UniqueKey>, ConnectionError> {
+fn read(session: &mut Session, table: &Checked<'_>) -> Result<Vec<UniqueKey>, ConnectionError> {
     let name = quote_literal(&table.target.name().to_string())?;
     let found = session.query(&format!(
         "SELECT i.indexrelid AS oid, i.indrelid AS relation, pg_get_expr(i.indpred, i.indrelid) AS predicate,
@@ -212,7 +212,7 @@ impl UniqueKey {
 }
 
 /// Takes out all rows that share a key with another one; how many.
-pub fn take_out(session: &mut Session, table: &Sifted<'_>, unique: &[UniqueKey]) -> Result<u64> {
+pub fn take_out(session: &mut Session, table: &Checked<'_>, unique: &[UniqueKey]) -> Result<u64> {
     let mut removed = 0;
     let mut helpers: Vec<QualifiedName> = Vec::new();
     for (number, heap) in table.heaps.iter().enumerate() {
@@ -227,7 +227,7 @@ pub fn take_out(session: &mut Session, table: &Sifted<'_>, unique: &[UniqueKey])
         }
         // Who excludes whom can be asked of every pair only with an index.
         for (place, key) in unique.iter().enumerate().filter(|(_, key)| key.exclusion.is_some()) {
-            let index = derived(heap, "sift", &place.to_string()).map_err(failed)?;
+            let index = derived(heap, "keys", &place.to_string()).map_err(failed)?;
             let name = quote_identifier(index.name()).map_err(failed)?;
             let sql = format!("CREATE INDEX {name} ON {heap} {}", key.tail);
             session.execute(&sql).map_err(failed)?;

@@ -6,21 +6,21 @@
 //! or belong to no partition ([`conditions`]), and one INSERT takes the others into the table in their
 //! order. What SQL can't be asked beforehand, such as triggers, unique and foreign keys and exclusions,
 //! makes that INSERT fail; then they enter one by one in a loop on the server
-//! ([`crate::row_loop`]). So each row passes the server a fixed number of times, however many are bad.
+//! ([`crate::fallback::row_loop`]). So each row passes the server a fixed number of times, however many are bad.
 
 mod conditions;
 
-use fullbore_load::destination::{Refusal, TextRows};
 use fullbore_load::plan::TablePlan;
+use fullbore_load::sink::{Refusal, TextRows};
 use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use crate::catalog;
 use crate::error::{failed, is_corruption};
+use crate::fallback::row_loop::RowLoop;
+use crate::fallback::server_check::{self, JudgeTarget};
 use crate::publish::bounds::RANGE_CHECK;
-use crate::row_loop::RowLoop;
-use crate::server_check::{self, JudgeTarget};
 use conditions::Conditions;
 
 /// The temporary table's name.
@@ -201,7 +201,7 @@ impl Careful {
         }
         .run(session)?;
         session.execute("RELEASE SAVEPOINT fullbore_taken")?;
-        let refusal = |row: crate::row_loop::RefusedRow| {
+        let refusal = |row: crate::fallback::row_loop::RefusedRow| {
             let detail = row.detail.map(|detail| format!(" ({detail})")).unwrap_or_default();
             // The table may be one of ours, whose name says nothing to anybody.
             let message = row

@@ -1,14 +1,14 @@
 //! Of rows that share a key, the first in the order of the files stays.
 
-use fullbore_load::destination::Refusal;
+use fullbore_load::sink::Refusal;
 use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{ConnectionError, Session, quote_identifier};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::keys::UniqueKey;
-use super::{MATCHED, Reason, SHARED_KEY, Sifted, refusal};
+use super::{Checked, MATCHED, Reason, SHARED_KEY, refusal};
 use crate::error::failed;
-use crate::verify::sifted::SiftedSums;
+use crate::verify::removed::RemovedSums;
 
 /// The rows that stay.
 const KEPT: &str = "pg_temp.fullbore_kept";
@@ -16,9 +16,9 @@ const KEPT: &str = "pg_temp.fullbore_kept";
 /// Puts the rows back that may stay; the others are refused, of which `most` are told for each key.
 pub fn decide(
     session: &mut Session,
-    table: &Sifted<'_>,
+    table: &Checked<'_>,
     unique: &[UniqueKey],
-    sums: Option<&mut SiftedSums>,
+    sums: Option<&mut RemovedSums>,
     most: u64,
 ) -> Result<Vec<Refusal>> {
     let mut refused = Vec::new();
@@ -74,7 +74,7 @@ pub fn decide(
 /// other.
 fn make_kept(
     session: &mut Session,
-    table: &Sifted<'_>,
+    table: &Checked<'_>,
     unique: &[UniqueKey],
 ) -> Result<(), ConnectionError> {
     session.execute(&format!(
@@ -93,7 +93,7 @@ fn make_kept(
     Ok(())
 }
 
-fn reason(table: &Sifted<'_>, key: &UniqueKey, what: &str) -> Reason {
+fn reason(table: &Checked<'_>, key: &UniqueKey, what: &str) -> Reason {
     let (code, words) = key.words();
     let single = table.names.iter().find(|name| {
         let bare = name.trim_matches('"');
@@ -111,7 +111,7 @@ fn reason(table: &Sifted<'_>, key: &UniqueKey, what: &str) -> Reason {
 /// Refuses rows whose key the target holds, which were there first.
 fn shared_with_target(
     session: &mut Session,
-    table: &Sifted<'_>,
+    table: &Checked<'_>,
     key: &UniqueKey,
     most: u64,
 ) -> Result<Vec<Refusal>, ConnectionError> {
@@ -122,7 +122,7 @@ fn shared_with_target(
 /// Refuses rows whose key one of the rows holds that stay.
 fn shared_with_kept(
     session: &mut Session,
-    table: &Sifted<'_>,
+    table: &Checked<'_>,
     key: &UniqueKey,
     most: u64,
 ) -> Result<Vec<Refusal>, ConnectionError> {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use fullbore_load::destination::{Refusal, TextRows};
+use fullbore_load::sink::{Refusal, TextRows};
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::text::{Decoded, decode};
 use fullbore_pgwire::{ConnectionError, Session, quote_literal};

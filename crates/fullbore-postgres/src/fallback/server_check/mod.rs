@@ -11,8 +11,8 @@ mod one_by_one;
 mod reasons;
 mod skipping;
 
-use fullbore_load::destination::{Refusal, TextRows};
 use fullbore_load::plan::TablePlan;
+use fullbore_load::sink::{Refusal, TextRows};
 use fullbore_pgwire::{ConnectionError, ServerMessage, Session};
 
 use one_by_one::one_by_one;

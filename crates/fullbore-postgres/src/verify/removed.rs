@@ -1,7 +1,7 @@
-//! Rows that are sifted leave the sums of their table, too.
+//! Rows that violate constraints leave the sums of their table, too.
 //!
 //! A row that breaks a unique or a foreign key is found when the sums of its piece are long made. Sums
-//! can be subtracted, and the sift reads the files once more for the records behind the rows it takes
+//! can be subtracted, and `violations` reads the files once more for the records behind the rows it takes
 //! out: the server sums those of them that it rejects, which is what it takes out less what it puts
 //! back. So what is expected of the table still comes from the files alone, and what became of the
 //! table itself can still differ from it. Only where rows are marked with the moment of their load,
@@ -22,17 +22,17 @@ use super::store;
 use crate::error::{failed, failed_while};
 use crate::postgres::Postgres;
 
-/// The column that tells the heap of a row, in every table of a sift.
+/// The column that tells the heap of a row, in every table of `violations`.
 const HEAP: &str = "fullbore_heap";
 
-/// The sums of what a sift takes out of a table, by the number of the heap.
-pub struct SiftedSums {
+/// The sums of what is taken out of a table, by the number of the heap.
+pub struct RemovedSums {
     formula: Formula,
     columns: usize,
     taken: BTreeMap<usize, Sums>,
 }
 
-impl SiftedSums {
+impl RemovedSums {
     /// None where nothing is summed.
     pub fn of(
         postgres: &Postgres,
@@ -72,11 +72,11 @@ impl SiftedSums {
         let found = self
             .formula
             .ask(session, rows, Some(HEAP), Detail::Everything)
-            .map_err(|error| failed_while(error, "summing the rows that are sifted"))?;
+            .map_err(|error| failed_while(error, "summing the rows that violate constraints"))?;
         let read = |(heap, sums): (String, Sums)| {
             let heap = heap.parse().map_err(|_| {
                 failed(fullbore_pgwire::ConnectionError::protocol(
-                    "a sifted row does not tell where it was",
+                    "a row that was taken out does not say where it was",
                 ))
             })?;
             Ok((heap, sums))
@@ -93,25 +93,25 @@ impl SiftedSums {
 
 /// Whether rows were taken out of the table of these pieces. Those that were put back were written by
 /// the sift, and no longer tell their piece.
-pub fn is_sifted(pieces: &[(usize, PieceProof)]) -> bool {
-    pieces.iter().any(|(_, proof)| proof.sifted.is_some())
+pub fn has_removed_rows(pieces: &[(usize, PieceProof)]) -> bool {
+    pieces.iter().any(|(_, proof)| proof.removed.is_some())
 }
 
 impl Postgres {
     /// Keeps sums in the ledger, in the transaction that is open: by piece, of which each heap has one
     /// to stand for it.
-    pub(crate) fn keep_sifted(
+    pub(crate) fn keep_removed(
         &self,
         session: &mut Session,
-        sums: Option<SiftedSums>,
+        sums: Option<RemovedSums>,
         pieces: &[usize],
     ) -> Result<BTreeMap<usize, Sums>> {
-        let of_heaps = sums.map(SiftedSums::into_sums).unwrap_or_default();
+        let of_heaps = sums.map(RemovedSums::into_sums).unwrap_or_default();
         let of_piece = |(heap, sums): (usize, Sums)| Some((*pieces.get(heap)?, sums));
         let of_pieces: BTreeMap<usize, Sums> = of_heaps.into_iter().filter_map(of_piece).collect();
         if let Some(ledger) = self.ledger() {
             for (piece, sums) in &of_pieces {
-                store::add_sifted(session, ledger, *piece, sums)?;
+                store::add_removed(session, ledger, *piece, sums)?;
             }
         }
         Ok(of_pieces)

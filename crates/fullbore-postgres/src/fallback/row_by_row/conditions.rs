@@ -1,6 +1,6 @@
 //! What a table asks of each row by itself, as conditions that one statement can ask of many rows.
 
-use fullbore_load::destination::Refusal;
+use fullbore_load::sink::Refusal;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 
 use crate::publish::bounds::RANGE_CHECK;

@@ -1,11 +1,12 @@
-//! The PostgreSQL destination: what the data path calls.
+//! PostgreSQL as a sink, with every capability that there is: what the data path calls.
 
 use std::sync::Arc;
 
-use fullbore_load::destination::{
-    Committed, Destination, Encoder, Proven, Reread, Standing, Strain, Summer, Writer,
-};
 use fullbore_load::plan::Plan;
+use fullbore_load::sink::{
+    Committed, Encoder, LoadState, Overload, Proven, RejectsViolations, Resumable, Sink, Summer,
+    Throttled, Verifying, Writer,
+};
 use fullbore_parse::Lane;
 use fullbore_pgwire::Session;
 use fullbore_read::error::{Error, Result};
@@ -69,7 +70,7 @@ impl Observed for Postgres {
     }
 }
 
-impl Destination for Postgres {
+impl Sink for Postgres {
     fn prepare(&self, plan: &Plan) -> Result<()> {
         let mut session = self.control();
         self.hold_targets(&mut session)?;
@@ -90,23 +91,6 @@ impl Destination for Postgres {
         };
         drop(session);
         begun.map_err(|error| publish::not_begun(self, error))
-    }
-
-    fn attempt(&self, plan: &Plan) -> Result<Standing> {
-        let Some(ledger) = self.ledger() else { return Ok(Standing::default()) };
-        let mut session = self.locked_control(ledger)?;
-        self.hold_targets(&mut session)?;
-        if ledger.control().is_none() {
-            let backend = locks::settle(&mut session, None).map_err(failed)?;
-            ledger.set_control(backend);
-        }
-        let standing = runs::attempt(&mut session, ledger)?;
-        if !standing.is_published {
-            self.lock_writers_out(plan, false)?;
-        }
-        publish::check_staged(&mut session, plan, self.targets(), &standing)?;
-        self.check_verifiable(&mut session, plan)?;
-        Ok(standing)
     }
 
     fn encoder(&self, plan: &Plan, table: usize, lane: Lane) -> Result<Box<dyn Encoder>> {
@@ -131,10 +115,6 @@ impl Destination for Postgres {
         })
     }
 
-    fn summer(&self, plan: &Plan, table: usize) -> Result<Option<Box<dyn Summer>>> {
-        self.batch_summer(plan, table)
-    }
-
     fn open<'a>(&'a self, plan: &Arc<Plan>, stream: usize) -> Result<Box<dyn Writer + 'a>> {
         let mut session = self.marked_session_now()?;
         let backend = watch::backend_of(&mut session).map_err(failed)?;
@@ -142,41 +122,61 @@ impl Destination for Postgres {
         Ok(Box::new(PostgresWriter::new(self, plan.clone(), session, stream)))
     }
 
-    fn observed(&self) -> Option<&dyn Observed> {
-        Some(self)
-    }
-
     fn publish(&self, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {
         publish::publish(self, plan, committed)
-    }
-
-    fn sift(&self, plan: &Plan, committed: &[Committed], retrace: &mut dyn Reread) -> Result<bool> {
-        self.sift_tables(plan, committed, retrace)
-    }
-
-    fn verified(&self) -> Proven {
-        self.verification.proven()
     }
 
     fn explain(&self, error: Error) -> Error {
         publish::explained(self, error)
     }
 
+    fn abort(&self, plan: &Plan) -> Vec<String> {
+        publish::abort(self, plan)
+    }
+
+    fn resumable(&self) -> Option<&dyn Resumable> {
+        self.ledger().is_some().then_some(self as &dyn Resumable)
+    }
+
+    fn verifying(&self) -> Option<&dyn Verifying> {
+        Some(self)
+    }
+
+    fn rejects_violations(&self) -> Option<&dyn RejectsViolations> {
+        Some(self)
+    }
+
+    fn throttled(&self) -> Option<&dyn Throttled> {
+        Some(self)
+    }
+
+    fn observed(&self) -> Option<&dyn Observed> {
+        Some(self)
+    }
+}
+
+impl Resumable for Postgres {
+    fn attempt(&self, plan: &Plan) -> Result<LoadState> {
+        let Some(ledger) = self.ledger() else { return Ok(LoadState::default()) };
+        let mut session = self.locked_control(ledger)?;
+        self.hold_targets(&mut session)?;
+        if ledger.control().is_none() {
+            let backend = locks::settle(&mut session, None).map_err(failed)?;
+            ledger.set_control(backend);
+        }
+        let state = runs::attempt(&mut session, ledger)?;
+        if !state.is_published {
+            self.lock_writers_out(plan, false)?;
+        }
+        publish::check_staged(&mut session, plan, self.targets(), &state)?;
+        self.check_verifiable(&mut session, plan)?;
+        Ok(state)
+    }
+
     fn is_published(&self) -> Option<bool> {
         let Some(ledger) = self.ledger() else { return Some(false) };
         let is_known = ledger.is_published() == ledger.may_be_published();
         is_known.then(|| ledger.is_published())
-    }
-
-    fn strain(&self, plan: &Plan) -> Result<Strain> {
-        match &plan.continuity.pause_when {
-            Some(limits) => self.look_for_strain(plan, limits),
-            None => Ok(Strain::default()),
-        }
-    }
-
-    fn abort(&self, plan: &Plan) -> Vec<String> {
-        publish::abort(self, plan)
     }
 
     fn leave(&self, _: &Plan) {
@@ -187,6 +187,25 @@ impl Destination for Postgres {
             self.locked_control(ledger).and_then(|mut session| runs::left(&mut session, ledger));
         if let Err(error) = left {
             tracing::warn!("the stop could not be recorded in the ledger: {error}");
+        }
+    }
+}
+
+impl Verifying for Postgres {
+    fn summer(&self, plan: &Plan, table: usize) -> Result<Option<Box<dyn Summer>>> {
+        self.batch_summer(plan, table)
+    }
+
+    fn verified(&self) -> Proven {
+        self.verification.proven()
+    }
+}
+
+impl Throttled for Postgres {
+    fn overload(&self, plan: &Plan) -> Result<Overload> {
+        match &plan.continuity.pause_when {
+            Some(limits) => self.look_for_overload(plan, limits),
+            None => Ok(Overload::default()),
         }
     }
 }

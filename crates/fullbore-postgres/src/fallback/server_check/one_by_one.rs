@@ -1,13 +1,13 @@
 //! Lines judged by servers that don't skip bad ones: a COPY up to the first failure, and another one
 //! after it.
 
-use fullbore_load::destination::{Refusal, TextRows};
+use fullbore_load::sink::{Refusal, TextRows};
 use fullbore_pgwire::{ConnectionError, Session};
 
 use super::in_a_loop::in_a_loop;
 use super::{JudgeTarget, column_of, copy_context, first_number};
 use crate::error::is_corruption;
-use crate::row_loop::OF_VALUES;
+use crate::fallback::row_loop::OF_VALUES;
 
 /// Failures of one run of lines after which the others are taken one by one by the server itself.
 const FAILURES_MAX: usize = 20;

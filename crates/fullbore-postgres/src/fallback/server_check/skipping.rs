@@ -1,7 +1,7 @@
 //! Lines judged by servers that skip bad ones by themselves, from 17 on: which these are is said in
 //! notices, and the reason is asked for afterwards.
 
-use fullbore_load::destination::{Refusal, TextRows};
+use fullbore_load::sink::{Refusal, TextRows};
 use fullbore_pgwire::{ConnectionError, ServerMessage, Session};
 
 use super::reasons::explain;

@@ -4,7 +4,7 @@ use fullbore_pgwire::{ConnectionError, Row, Session, quote_literal};
 use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 
-use super::{REMOVED, Reason, Sifted};
+use super::{Checked, REMOVED, Reason};
 use crate::error::failed;
 
 /// A foreign key of the target.
@@ -26,7 +26,7 @@ const SEPARATOR: char = '\u{1}';
 
 fn foreign_keys(
     session: &mut Session,
-    table: &Sifted<'_>,
+    table: &Checked<'_>,
 ) -> Result<Vec<ForeignKey>, ConnectionError> {
     // A key that is only promised (NOT VALID) is asked of rows that join the target, not of those that
     // replace it. Since 18 a key may not be enforced at all, or be about periods.
@@ -77,7 +77,7 @@ fn foreign_key(row: &Row) -> ForeignKey {
 
 impl ForeignKey {
     /// Where the rows are that the table's own may refer to.
-    fn parents(&self, table: &Sifted<'_>) -> Vec<String> {
+    fn parents(&self, table: &Checked<'_>) -> Vec<String> {
         let own = table.heaps.iter().map(ToString::to_string);
         match &self.parent {
             // The run may be about to show rows of the other table, too.
@@ -93,7 +93,7 @@ impl ForeignKey {
     }
 
     /// What is true of a row `h` that refers to nothing.
-    fn broken(&self, table: &Sifted<'_>) -> String {
+    fn broken(&self, table: &Checked<'_>) -> String {
         let is = |what: &str, joined: &str| {
             let each: Vec<String> =
                 self.columns.iter().map(|column| format!("h.{column} {what}")).collect();
@@ -124,7 +124,7 @@ impl ForeignKey {
         }
     }
 
-    fn reason(&self, table: &Sifted<'_>) -> Reason {
+    fn reason(&self, table: &Checked<'_>) -> Reason {
         let key: Vec<String> = self.columns.iter().map(|column| format!("m.{column}")).collect();
         let sent = self
             .columns
@@ -158,7 +158,7 @@ fn unquoted(name: &str) -> String {
 /// Takes rows out whose counterpart is missing; how many.
 pub fn take_out(
     session: &mut Session,
-    table: &Sifted<'_>,
+    table: &Checked<'_>,
     reasons: &mut Vec<Reason>,
 ) -> Result<u64> {
     let keys = foreign_keys(session, table).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Sifting: rows that break a unique or a foreign key are taken out of what was loaded.
+//! Rows that violate a unique or a foreign key are taken out of what was loaded, and rejected.
 //!
 //! These keys are about all rows at once, so they are asked when all are there: one statement a key
 //! finds the rows that have no counterpart ([`references`]), one the rows that others share a key with
@@ -22,21 +22,21 @@ mod trial;
 
 use std::collections::BTreeMap;
 
-use fullbore_load::destination::{Committed, Refusal, Reread, TextRows};
 use fullbore_load::plan::lineage::Says;
 use fullbore_load::plan::{Plan, TablePlan};
+use fullbore_load::sink::{Committed, Refusal, RejectsViolations, Reread, TextRows};
 use fullbore_load::sums::Sums;
 use fullbore_pgwire::{QualifiedName, Row, Session, quote_identifier};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::Publish;
 
 use crate::error::{failed, failed_while};
+use crate::fallback::server_check::{self, JudgeTarget};
 use crate::ledger::runs;
 use crate::postgres::Postgres;
 use crate::publish::partitions;
-use crate::server_check::{self, JudgeTarget};
 use crate::target::Target;
-use crate::verify::sifted::SiftedSums;
+use crate::verify::removed::RemovedSums;
 
 /// Rows that were taken out, each with why and of which heap.
 const REMOVED: &str = "pg_temp.fullbore_removed";
@@ -68,8 +68,8 @@ enum Pass {
     OneByOne,
 }
 
-/// One table that is sifted.
-struct Sifted<'a> {
+/// One table whose rows are checked.
+struct Checked<'a> {
     plan: &'a Plan,
     number: usize,
     target: &'a Target,
@@ -83,7 +83,7 @@ struct Sifted<'a> {
     others: &'a [Waiting<'a>],
 }
 
-impl Sifted<'_> {
+impl Checked<'_> {
     fn columns(&self) -> &TablePlan {
         &self.plan.tables[self.number]
     }
@@ -131,37 +131,38 @@ struct Reason {
     words: String,
 }
 
-impl Postgres {
-    /// Sifts the tables of a run; whether any row was taken out.
-    pub(crate) fn sift_tables(
+impl RejectsViolations for Postgres {
+    fn reject_violations(
         &self,
         plan: &Plan,
         committed: &[Committed],
-        retrace: &mut dyn Reread,
+        sources: &mut dyn Reread,
     ) -> Result<bool> {
-        self.sifted.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.removed.store(true, std::sync::atomic::Ordering::Relaxed);
         let mut session = self.usable_control()?;
         session.execute("BEGIN").map_err(failed)?;
         let mut sums = BTreeMap::new();
-        let sifted = self.sift_all(&mut session, plan, committed, retrace, &mut sums);
+        let rejected = self.reject_in_all(&mut session, plan, committed, sources, &mut sums);
         // The first error is the one to tell.
-        let has_removed = matches!(sifted, Ok(true));
+        let has_removed = matches!(rejected, Ok(true));
         let ended = session.execute(if has_removed { "COMMIT" } else { "ROLLBACK" });
-        let sifted = sifted?;
+        let rejected = rejected?;
         ended.map_err(failed)?;
         for (piece, sums) in &sums {
-            self.verification.add_sifted(*piece, sums);
+            self.verification.add_removed(*piece, sums);
         }
-        Ok(sifted)
+        Ok(rejected)
     }
+}
 
+impl Postgres {
     /// `sums` are those of what was taken out, by a piece of the table it was taken out of.
-    fn sift_all(
+    fn reject_in_all(
         &self,
         session: &mut Session,
         plan: &Plan,
         committed: &[Committed],
-        retrace: &mut dyn Reread,
+        sources: &mut dyn Reread,
         sums: &mut BTreeMap<usize, Sums>,
     ) -> Result<bool> {
         if let Some(ledger) = self.ledger() {
@@ -192,19 +193,19 @@ impl Postgres {
             waiting.push(Waiting { number, target, heaps, names, pieces });
         }
         for pass in [Pass::Together, Pass::OneByOne] {
-            if self.sift_once(session, plan, retrace, sums, pass, &waiting)? {
+            if self.reject_in_a_pass(session, plan, sources, sums, pass, &waiting)? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Sifts each table in one way; whether any row was taken out.
-    fn sift_once(
+    /// Looks through each table in one way; whether any row was taken out.
+    fn reject_in_a_pass(
         &self,
         session: &mut Session,
         plan: &Plan,
-        retrace: &mut dyn Reread,
+        sources: &mut dyn Reread,
         sums: &mut BTreeMap<usize, Sums>,
         pass: Pass,
         waiting: &[Waiting<'_>],
@@ -212,31 +213,35 @@ impl Postgres {
         let mut has_removed = false;
         for Waiting { number, target, heaps, names, pieces } in waiting {
             let number = *number;
-            let mut its_sums = SiftedSums::of(self, session, plan, number, heaps.first())?;
+            let mut its_sums = RemovedSums::of(self, session, plan, number, heaps.first())?;
             let found = &plan.tables[number];
             let columns = found.shape.columns.iter().zip(names);
             let lasting = columns
                 .filter(|(column, _)| found.lineage_of(column) != Some(Says::LoadedAt))
                 .map(|(_, name)| name.clone())
                 .collect();
-            let table = Sifted { plan, number, target, heaps, names, lasting, others: waiting };
-            let refused = sift(session, &table, retrace, its_sums.as_mut(), pass).map_err(
-                |error| match error {
-                    Error::Destination { message, hint, kind } => Error::Destination {
-                        message: format!("sifting the rows of {}: {message}", target.name()),
-                        hint,
-                        kind,
-                    },
-                    other => other,
-                },
-            )?;
+            let table = Checked { plan, number, target, heaps, names, lasting, others: waiting };
+            let refused =
+                reject(session, &table, sources, its_sums.as_mut(), pass).map_err(|error| {
+                    match error {
+                        Error::Destination { message, hint, kind } => Error::Destination {
+                            message: format!(
+                                "looking for rows of {} that violate constraints: {message}",
+                                target.name()
+                            ),
+                            hint,
+                            kind,
+                        },
+                        other => other,
+                    }
+                })?;
             let Some(refused) = refused else { continue };
             has_removed = true;
-            let by_piece = retrace.refuse(number, refused)?;
+            let by_piece = sources.refuse(number, refused)?;
             if let Some(ledger) = self.ledger() {
                 crate::ledger::pieces::refuse(session, ledger, &by_piece)?;
             }
-            sums.extend(self.keep_sifted(session, its_sums, pieces)?);
+            sums.extend(self.keep_removed(session, its_sums, pieces)?);
             for name in [REMOVED, CANDIDATES, MATCHED] {
                 session.execute(&format!("DROP TABLE {name}")).map_err(failed)?;
             }
@@ -245,13 +250,13 @@ impl Postgres {
     }
 }
 
-/// Sifts one table; what is rejected by its number among the candidates, none where nothing was to be
+/// Looks through one table; what is rejected by its number among the candidates, none where nothing was to be
 /// taken out.
-fn sift(
+fn reject(
     session: &mut Session,
-    table: &Sifted<'_>,
-    retrace: &mut dyn Reread,
-    mut sums: Option<&mut SiftedSums>,
+    table: &Checked<'_>,
+    sources: &mut dyn Reread,
+    mut sums: Option<&mut RemovedSums>,
     pass: Pass,
 ) -> Result<Option<Vec<Refusal>>> {
     let Some(first) = table.heaps.first() else { return Ok(None) };
@@ -287,7 +292,7 @@ fn sift(
     make_candidates(session, table)?;
     let list = format!("fullbore_place, {}", table.list(""));
     let mut given = 0u64;
-    retrace.rows(table.number, &mut |batch| picker.is_wanted(batch), &mut |rows| {
+    sources.rows(table.number, &mut |batch| picker.is_wanted(batch), &mut |rows| {
         copy_candidates(session, table, &list, rows, given)?;
         given += rows.rows;
         Ok(())
@@ -299,13 +304,13 @@ fn sift(
         sums.taken_out(session, if is_lasting { MATCHED } else { REMOVED })?;
     }
     // Where they are too many, all is taken back: none but the first that is too many must be known.
-    let most = retrace.room().saturating_add(1);
+    let most = sources.room().saturating_add(1);
     let mut refused = known_reasons(session, &reasons, most)?;
     refused.extend(order::decide(session, table, &unique, sums, most)?);
     Ok(Some(refused))
 }
 
-fn make_candidates(session: &mut Session, table: &Sifted<'_>) -> Result<()> {
+fn make_candidates(session: &mut Session, table: &Checked<'_>) -> Result<()> {
     let made = format!(
         "CREATE TEMP TABLE fullbore_candidates ON COMMIT DROP AS
          SELECT 0::bigint AS fullbore_place, {} FROM {} WITH NO DATA",
@@ -318,12 +323,12 @@ fn make_candidates(session: &mut Session, table: &Sifted<'_>) -> Result<()> {
 /// Takes candidates in, from number `first` on. What is no row of the table was rejected before.
 fn copy_candidates(
     session: &mut Session,
-    table: &Sifted<'_>,
+    table: &Checked<'_>,
     list: &str,
     rows: TextRows<'_>,
     first: u64,
 ) -> Result<()> {
-    let numbered = crate::row_by_row::numbered_from(rows, first);
+    let numbered = crate::fallback::row_by_row::numbered_from(rows, first);
     let target = JudgeTarget {
         table: CANDIDATES,
         bare_name: "fullbore_candidates",
@@ -339,7 +344,7 @@ fn copy_candidates(
 
 /// Finds the records of the rows that were taken out: those that are the same in every column. Where
 /// only some of several same rows were taken out, these are the last ones.
-fn match_up(session: &mut Session, table: &Sifted<'_>, removed: u64) -> Result<()> {
+fn match_up(session: &mut Session, table: &Checked<'_>, removed: u64) -> Result<()> {
     session
         .execute(&format!(
             "ANALYZE {REMOVED}, {CANDIDATES};

@@ -9,12 +9,12 @@ use std::hash::{DefaultHasher, Hasher};
 
 use arrow_array::RecordBatch;
 use fullbore_load::TargetColumn;
-use fullbore_load::destination::Encoder;
+use fullbore_load::sink::Encoder;
 use fullbore_parse::types::FieldType;
 use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_read::error::{Error, Result};
 
-use super::{REMOVED, Sifted};
+use super::{Checked, REMOVED};
 use crate::encode_copy::{BINARY_HEADER, BinaryEncoder, SentColumn};
 use crate::error::failed;
 
@@ -50,7 +50,7 @@ fn is_comparable(column: &TargetColumn) -> bool {
 
 impl Picker {
     /// Reads what was taken out.
-    pub fn of(session: &mut Session, table: &Sifted<'_>) -> Result<Self> {
+    pub fn of(session: &mut Session, table: &Checked<'_>) -> Result<Self> {
         let plan = table.columns();
         let mut columns = Vec::new();
         let mut sent = Vec::new();

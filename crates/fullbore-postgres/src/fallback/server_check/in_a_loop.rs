@@ -1,10 +1,10 @@
 //! Lines judged by a loop on the server: for servers that don't skip bad ones, where many fail.
 
-use fullbore_load::destination::Refusal;
+use fullbore_load::sink::Refusal;
 use fullbore_pgwire::{ConnectionError, Session, quote_literal};
 
 use super::JudgeTarget;
-use crate::row_loop::RowLoop;
+use crate::fallback::row_loop::RowLoop;
 use crate::types;
 
 /// Takes lines one by one; how many were taken, and those that were refused, counted from `start`.

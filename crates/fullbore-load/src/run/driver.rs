@@ -1,4 +1,4 @@
-//! The rounds of a run: load what is not committed, then publish.
+//! The driver of a run: prepares, has the pieces that are not committed loaded, publishes, verifies.
 //!
 //! One round is all there is, unless connections are lost. Then the streams that are left load what
 //! they can; once all have ended, the destination is asked what is committed, and what is not is
@@ -13,35 +13,35 @@ use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::observe::Clocks;
 use fullbore_record::{Event, Phase, Recorder, now_unix_ms};
 
+use super::Outcome;
 use super::lines_before;
-use super::rejects::{self, Rejects, remove_saved};
-use super::reread::{self, Retraced};
+use super::rejects::{Rejects, remove_saved};
 use super::retry::{LOOK_MS, Patience};
 use super::schedule::{Refused, Schedule};
-use super::verify;
-use super::{Outcome, Scene, load};
-use crate::constants::{ROUNDS_WITHOUT_PROGRESS_MAX, SIFTS_MAX};
-use crate::destination::{Committed, Destination, Standing};
+use super::worker::Worker;
+use super::{verify, violations};
+use crate::constants::{ROUNDS_WITHOUT_PROGRESS_MAX, VIOLATION_PASSES_MAX};
 use crate::plan::Plan;
+use crate::sink::{Committed, LoadState, Sink, Verifying};
 
-pub struct Rounds<'a> {
+pub struct Driver<'a> {
     pub plan: &'a Arc<Plan>,
-    pub destination: &'a dyn Destination,
+    pub sink: &'a dyn Sink,
     pub recorder: &'a Recorder,
     pub interrupted: &'a AtomicBool,
     pub clocks: &'a Clocks,
 }
 
-impl Rounds<'_> {
+impl Driver<'_> {
     pub fn carry_out(&self, outcome: &mut Outcome) -> Result<()> {
         let began = Instant::now();
-        let mut standing = self.begin()?;
-        outcome.rows_before = standing.committed.iter().map(|piece| piece.rows).sum();
-        outcome.bytes_before = standing.committed.iter().map(|piece| piece.portion.bytes).sum();
+        let mut state = self.begin()?;
+        outcome.rows_before = state.committed.iter().map(|piece| piece.rows).sum();
+        outcome.bytes_before = state.committed.iter().map(|piece| piece.portion.bytes).sum();
         push_phase(outcome, "prepare", began);
-        let mut progress = Progress { committed: standing.committed.len(), rounds_without: 0 };
+        let mut progress = Progress { committed: state.committed.len(), rounds_without: 0 };
         let mut refused = Refused::default();
-        while let Some(lost) = self.round(standing, &mut refused, outcome)? {
+        while let Some(lost) = self.round(state, &mut refused, outcome)? {
             if self.is_interrupted() {
                 return Err(Error::Interrupted);
             }
@@ -56,45 +56,45 @@ impl Rounds<'_> {
             let began = Instant::now();
             self.clocks.streams.iter().for_each(|clock| clock.set_aside());
             self.rest(progress.pause(self.plan.continuity.patience))?;
-            standing = self.attempt().map_err(|error| caused_by(Some(&lost), error))?;
+            state = self.attempt().map_err(|error| caused_by(Some(&lost), error))?;
             push_phase(outcome, "reconnect", began);
         }
         Ok(())
     }
 
-    fn begin(&self) -> Result<Standing> {
+    fn begin(&self) -> Result<LoadState> {
         if !self.plan.continuity.resumes {
             self.prepare()?;
-            return Ok(Standing::default());
+            return Ok(LoadState::default());
         }
-        let standing = self.attempt()?;
+        let state = self.attempt()?;
         self.recorder.record(Event::RunResumed {
             started_unix_ms: now_unix_ms(),
-            pieces_committed: standing.committed.len() as u64,
-            rows_committed: standing.committed.iter().map(|piece| piece.rows).sum(),
+            pieces_committed: state.committed.len() as u64,
+            rows_committed: state.committed.iter().map(|piece| piece.rows).sum(),
             fullbore: Some(env!("CARGO_PKG_VERSION").into()),
             streams: Some(self.plan.streams),
             parsers: Some(self.plan.parsers),
         });
-        Ok(standing)
+        Ok(state)
     }
 
     /// Makes what the run needs. Where the server is lost over it, what is there of it is taken back by
     /// the ledger's knowledge, and all is made again.
     fn prepare(&self) -> Result<()> {
         if !self.plan.continuity.is_resumable {
-            return self.destination.prepare(self.plan);
+            return self.sink.prepare(self.plan);
         }
         let has_ended = || self.is_interrupted();
         let mut was_lost = false;
         let prepared = Patience::new(self.plan.continuity.patience, &has_ended).insist(|| {
             if was_lost {
-                let left = self.destination.abort(self.plan);
+                let left = self.sink.abort(self.plan);
                 if !left.is_empty() {
                     return Err(not_taken_back(&left));
                 }
             }
-            let prepared = self.destination.prepare(self.plan);
+            let prepared = self.sink.prepare(self.plan);
             if let Some(lost) = prepared.as_ref().err().filter(|error| error.is_lost()) {
                 was_lost = true;
                 let reason = lost.to_string();
@@ -106,11 +106,12 @@ impl Rounds<'_> {
     }
 
     /// Asks where the run stands; a server that is gone is waited for.
-    fn attempt(&self) -> Result<Standing> {
+    fn attempt(&self) -> Result<LoadState> {
+        let Some(ledger) = self.sink.resumable() else { return Ok(LoadState::default()) };
         let has_ended = || self.is_interrupted();
         let patience = Patience::new(self.plan.continuity.patience, &has_ended);
-        let standing = patience.insist(|| self.destination.attempt(self.plan));
-        standing.map_err(|error| self.or_interrupted(error))
+        let state = patience.insist(|| ledger.attempt(self.plan));
+        state.map_err(|error| self.or_interrupted(error))
     }
 
     fn rest(&self, pause: Duration) -> Result<()> {
@@ -136,16 +137,16 @@ impl Rounds<'_> {
     /// Loads what is not committed and publishes; the loss that makes another round needed, if any.
     fn round(
         &self,
-        standing: Standing,
+        state: LoadState,
         refused: &mut Refused,
         outcome: &mut Outcome,
     ) -> Result<Option<Error>> {
         let began = Instant::now();
         let rejects = Rejects::new(self.plan);
-        rejects.restore(self.plan, &standing)?;
+        rejects.restore(self.plan, &state)?;
         let before = std::mem::take(refused);
-        let is_published = standing.is_published;
-        let schedule = Schedule::new(self.plan, self.interrupted, standing.committed, before)
+        let is_published = state.is_published;
+        let schedule = Schedule::new(self.plan, self.interrupted, state.committed, before)
             .with_lines(lines_before::count(self.plan)?);
         let loaded = match is_published {
             true => Ok(()),
@@ -190,7 +191,8 @@ impl Rounds<'_> {
             }
             published => published?,
         }
-        outcome.verified = Some(verify::verified(&committed, self.destination.verified()));
+        let proven = self.sink.verifying().map(Verifying::verified).unwrap_or_default();
+        outcome.verified = Some(verify::verified(&committed, proven));
         // A part that waits for others may be gone on with, and its rejects are asked for then.
         if self.plan.continuity.part.is_none() {
             remove_saved(self.plan, &committed);
@@ -204,33 +206,36 @@ impl Rounds<'_> {
         rejects: &Rejects,
         outcome: &mut Outcome,
     ) -> Result<()> {
-        let Self { plan, destination, recorder, clocks, .. } = *self;
-        let scene = Scene { plan, destination, recorder, schedule, rejects, clocks };
-        load(&scene, &mut outcome.seen, &mut outcome.paused_seconds)
+        let Self { plan, sink, recorder, clocks, .. } = *self;
+        let worker = Worker { plan, sink, recorder, schedule, rejects, clocks };
+        worker.load(&mut outcome.seen, &mut outcome.paused_seconds)
     }
 
-    /// Shows the rows. Where a constraint keeps them from it and rows may be rejected, the ones that
-    /// break it are taken out first.
+    /// Publishes the rows. Where a constraint prevents that and rows may be rejected, the ones that
+    /// violate it are taken out first.
     fn publish(
         &self,
         committed: &mut [Committed],
         rejects: &Rejects,
         outcome: &mut Outcome,
     ) -> Result<()> {
-        let mut sifted = 0;
+        let mut passes = 0;
         let phases = loop {
-            match self.destination.publish(self.plan, committed) {
-                Err(error) if sifted < SIFTS_MAX && self.may_sift(&error) => {
-                    tracing::info!("rows are sifted: {error}");
+            match self.sink.publish(self.plan, committed) {
+                Err(error)
+                    if passes < VIOLATION_PASSES_MAX
+                        && violations::may_reject(self.plan, &error) =>
+                {
+                    tracing::info!("rows that violate constraints are rejected: {error}");
                     let began = Instant::now();
-                    let removed = self
-                        .sift(committed, rejects, outcome)
-                        .map_err(|sifting| beside(&error, sifting))?;
-                    push_phase(outcome, "sift", began);
+                    let removed = violations::reject(
+                        self.plan, self.sink, &error, committed, rejects, outcome,
+                    )?;
+                    push_phase(outcome, "reject violations", began);
                     if !removed {
                         return Err(error);
                     }
-                    sifted += 1;
+                    passes += 1;
                 }
                 published => break published?,
             }
@@ -241,64 +246,6 @@ impl Rounds<'_> {
             outcome.phases.push(phase);
         }
         Ok(())
-    }
-
-    /// Whether it is rows that keep the others from being shown, and they may be rejected.
-    fn may_sift(&self, error: &Error) -> bool {
-        use DestinationFailure::{Constraint, Data};
-        let is_rows = matches!(error, Error::Destination { kind: Constraint | Data, .. });
-        // Of rows in parts, other hosts have the files.
-        let is_whole = self.plan.continuity.part.is_none();
-        is_rows && is_whole && self.plan.max_rejects.allows_any() && reread::is_possible(self.plan)
-    }
-
-    /// Takes rows out that break what the table asks of all its rows; whether there were any.
-    fn sift(
-        &self,
-        committed: &mut [Committed],
-        rejects: &Rejects,
-        outcome: &mut Outcome,
-    ) -> Result<bool> {
-        let (plan, destination) = (self.plan.as_ref(), self.destination);
-        let mut retraced = Retraced::new(plan, destination, rejects, committed);
-        let sifted = destination.sift(plan, committed, &mut retraced);
-        let Retraced { refused, records, .. } = retraced;
-        let count = refused.values().sum();
-        if let Err(error) = sifted {
-            if matches!(error, Error::TooManyRejects { .. }) {
-                // Those that ended the run are what the user wants to see.
-                note_files(outcome, rejects.append(plan, &records)?);
-                outcome.rejected = rejects.count();
-            } else {
-                rejects.forget_late(count);
-            }
-            return Err(error);
-        }
-        for piece in committed.iter_mut() {
-            let Some(count) = refused.get(&piece.piece) else { continue };
-            rejects::remove_saved(plan, std::slice::from_ref(piece));
-            piece.rows -= count;
-            piece.portion.rejected += count;
-            outcome.tables[piece.table].rows -= count;
-            outcome.tables[piece.table].rejected += count;
-        }
-        outcome.rows -= count;
-        outcome.rejected = rejects.count();
-        note_files(outcome, rejects.append(plan, &records)?);
-        Ok(count > 0)
-    }
-}
-
-/// Where rows can't be sifted, why that was tried is what one wants to know first.
-fn beside(first: &Error, sifting: Error) -> Error {
-    match sifting {
-        lost if lost.is_lost() => lost,
-        Error::Destination { message, hint, kind } => Error::Destination {
-            message: format!("{first}; then: {message}"),
-            hint: hint.or_else(|| first.hint().map(str::to_owned)),
-            kind,
-        },
-        other => other,
     }
 }
 
@@ -323,14 +270,6 @@ fn not_taken_back(left: &[String]) -> Error {
         message: format!("the connection was lost; what may still be there: {}", left.join(", ")),
         hint: None,
         kind: DestinationFailure::Lost,
-    }
-}
-
-fn note_files(outcome: &mut Outcome, files: Vec<std::path::PathBuf>) {
-    for file in files {
-        if !outcome.reject_files.contains(&file) {
-            outcome.reject_files.push(file);
-        }
     }
 }
 

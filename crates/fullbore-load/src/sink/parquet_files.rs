@@ -1,5 +1,4 @@
-//! Two small destinations: [`Null`] measures what the way to a destination can carry, and
-//! [`ParquetFiles`] writes a file per piece.
+//! Parquet files in a folder, one for each piece; a file is published by renaming it.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -14,94 +13,10 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use crate::destination::{
-    Committed, Destination, Encoder, Portion, Receipt, Refusal, TextRows, Writer,
-};
+use super::{Committed, Encoder, Portion, Receipt, Sink, Writer};
 use crate::plan::{Plan, PlannedPiece};
 
-/// Makes the encoder of a table.
-pub type EncoderOf = dyn Fn(&Plan, usize, Lane) -> Box<dyn Encoder> + Send + Sync;
-
-/// Encodes rows and throws them away.
-pub struct Null {
-    pub encoder_of: Box<EncoderOf>,
-}
-
-impl Destination for Null {
-    fn prepare(&self, _: &Plan) -> Result<()> {
-        Ok(())
-    }
-
-    fn encoder(&self, plan: &Plan, table: usize, lane: Lane) -> Result<Box<dyn Encoder>> {
-        Ok(Box::new(Counting((self.encoder_of)(plan, table, lane))))
-    }
-
-    fn open<'a>(&'a self, _: &Arc<Plan>, _: usize) -> Result<Box<dyn Writer + 'a>> {
-        Ok(Box::new(NullWriter::default()))
-    }
-
-    fn publish(&self, _: &Plan, _: &[Committed]) -> Result<Vec<Phase>> {
-        Ok(Vec::new())
-    }
-
-    fn abort(&self, _: &Plan) -> Vec<String> {
-        Vec::new()
-    }
-}
-
-/// Puts the number of rows before each encoded batch, for a writer that can't count them.
-pub struct Counting(pub Box<dyn Encoder>);
-
-impl Counting {
-    /// The number of rows and the rows themselves, of what such an encoder wrote; `None` where it wrote
-    /// nothing.
-    pub fn apart(encoded: &[u8]) -> Option<(u64, &[u8])> {
-        let (count, rows) = encoded.split_first_chunk::<8>()?;
-        Some((u64::from_le_bytes(*count), rows))
-    }
-}
-
-impl Encoder for Counting {
-    fn encode(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
-        out.extend_from_slice(&(batch.num_rows() as u64).to_le_bytes());
-        self.0.encode(batch, out)
-    }
-}
-
-#[derive(Default)]
-struct NullWriter {
-    receipt: Receipt,
-}
-
-impl Writer for NullWriter {
-    fn begin(&mut self, _: &PlannedPiece) -> Result<()> {
-        self.receipt = Receipt::default();
-        Ok(())
-    }
-
-    fn write(&mut self, encoded: &[u8]) -> Result<()> {
-        if let Some((rows, _)) = Counting::apart(encoded) {
-            self.receipt.rows += rows;
-        }
-        self.receipt.bytes_sent += encoded.len() as u64;
-        Ok(())
-    }
-
-    fn judge(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>> {
-        self.receipt.rows += rows.rows;
-        Ok(Vec::new())
-    }
-
-    fn commit(&mut self, _: &Portion) -> Result<Receipt> {
-        Ok(self.receipt)
-    }
-
-    fn rollback(&mut self) -> Result<()> {
-        Ok(())
-    }
-}
-
-/// Writes Parquet files into a folder, one for each piece, shown by being renamed.
+/// Writes Parquet files into a folder.
 pub struct ParquetFiles {
     pub folder: PathBuf,
 }
@@ -134,7 +49,7 @@ impl ParquetFiles {
     }
 }
 
-impl Destination for ParquetFiles {
+impl Sink for ParquetFiles {
     fn prepare(&self, plan: &Plan) -> Result<()> {
         if let Some(table) = plan.tables.iter().find(|table| table.lane == Lane::Text) {
             let why = table.lane_reason.as_deref().unwrap_or("asked for");
@@ -161,8 +76,8 @@ impl Destination for ParquetFiles {
     fn publish(&self, plan: &Plan, _: &[Committed]) -> Result<Vec<Phase>> {
         for path in self.unfinished(plan) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let shown = name.trim_start_matches('.').trim_end_matches(".tmp");
-            std::fs::rename(&path, self.folder.join(shown))
+            let published = name.trim_start_matches('.').trim_end_matches(".tmp");
+            std::fs::rename(&path, self.folder.join(published))
                 .map_err(|source| Error::Write { path: path.clone(), source })?;
         }
         File::open(&self.folder)
@@ -236,24 +151,6 @@ impl Writer for ParquetWriter<'_> {
             }
         }
         Ok(())
-    }
-
-    fn can_judge(&self) -> bool {
-        false
-    }
-
-    /// Nobody can judge here: what is not canonical is refused.
-    fn judge(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>> {
-        Ok((0..rows.rows)
-            .map(|row| Refusal {
-                row,
-                column: None,
-                value: None,
-                constraint: None,
-                code: "22000".into(),
-                reason: "a value is not in the canonical form of its type".into(),
-            })
-            .collect())
     }
 
     fn commit(&mut self, _: &Portion) -> Result<Receipt> {

@@ -8,10 +8,10 @@ use fullbore_pgwire::{ConnectionError, Session, quote_literal};
 use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 
-use super::{REMOVED, Reason, Sifted, Waiting};
+use super::{Checked, REMOVED, Reason, Waiting};
 use crate::error::failed;
-use crate::row_by_row;
-use crate::row_loop::{RefusedRow, RowLoop};
+use crate::fallback::row_by_row;
+use crate::fallback::row_loop::{RefusedRow, RowLoop};
 
 /// The rows that are tried, each with where it stands.
 const TRIED: &str = "pg_temp.fullbore_tried";
@@ -22,7 +22,7 @@ const ROWS_PER_STATEMENT: usize = 1000;
 /// Takes rows out that the target does not take; how many.
 pub fn take_out(
     session: &mut Session,
-    table: &Sifted<'_>,
+    table: &Checked<'_>,
     reasons: &mut Vec<Reason>,
 ) -> Result<u64> {
     if !is_possible(session, table)? {
@@ -50,7 +50,7 @@ pub fn take_out(
 }
 
 /// Whether rows can be tried one by one.
-pub fn is_possible(session: &mut Session, table: &Sifted<'_>) -> Result<bool> {
+pub fn is_possible(session: &mut Session, table: &Checked<'_>) -> Result<bool> {
     if let Some(obstacle) = row_by_row::obstacle(session, table.target.name()).map_err(failed)? {
         tracing::debug!("rows can't be tried one by one: {obstacle}");
         return Ok(false);
@@ -64,7 +64,7 @@ pub fn is_possible(session: &mut Session, table: &Sifted<'_>) -> Result<bool> {
 
 /// Whether a trigger of the table's own may look at all rows together, when the transaction ends: alone,
 /// a row that is good among the others may not be.
-fn waits_for_the_end(session: &mut Session, table: &Sifted<'_>) -> Result<bool, ConnectionError> {
+fn waits_for_the_end(session: &mut Session, table: &Checked<'_>) -> Result<bool, ConnectionError> {
     let found = session.query(&format!(
         "SELECT FROM pg_trigger WHERE tgrelid = to_regclass({}) AND NOT tgisinternal AND tgdeferrable
             AND tgtype & 4 <> 0 AND tgenabled IN ('O', 'A') LIMIT 1",
@@ -75,7 +75,7 @@ fn waits_for_the_end(session: &mut Session, table: &Sifted<'_>) -> Result<bool, 
 
 /// Puts the rows of other tables of the run where they will be shown, for those that refer to them; whether
 /// all are there that the table's rows may refer to.
-fn show_others(session: &mut Session, table: &Sifted<'_>) -> Result<bool, ConnectionError> {
+fn show_others(session: &mut Session, table: &Checked<'_>) -> Result<bool, ConnectionError> {
     let found = session.query(&format!(
         "SELECT DISTINCT confrelid AS oid FROM pg_constraint
           WHERE conrelid = to_regclass({}) AND contype = 'f'",
@@ -123,7 +123,7 @@ fn show(session: &mut Session, other: &Waiting<'_>) -> Result<bool, ConnectionEr
 /// The rows that the target refuses; none where they can't be tried.
 fn try_all(
     session: &mut Session,
-    table: &Sifted<'_>,
+    table: &Checked<'_>,
 ) -> Result<Option<Vec<RefusedRow>>, ConnectionError> {
     session.execute("SAVEPOINT fullbore_trial; SET CONSTRAINTS ALL IMMEDIATE")?;
     let refused = match show_others(session, table)? {
@@ -151,7 +151,7 @@ fn try_all(
 
 fn remove(
     session: &mut Session,
-    table: &Sifted<'_>,
+    table: &Checked<'_>,
     heap: &str,
     refused: &[RefusedRow],
     reasons: &mut Vec<Reason>,

@@ -1,0 +1,114 @@
+//! A worker: the threads that load the pieces of a plan which are not committed yet.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fullbore_read::error::Result;
+use fullbore_record::observe::{Clocks, Seen};
+use fullbore_record::{Event, Recorder, watch_run};
+
+use super::rejects::Rejects;
+use super::schedule::{Hold, Schedule};
+use super::threads::Threads;
+use super::{parser, pause, stream};
+use crate::plan::Plan;
+use crate::sink::Sink;
+
+/// How often progress is sampled.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
+
+/// What the threads of a worker share.
+pub struct Worker<'a> {
+    pub plan: &'a Arc<Plan>,
+    pub sink: &'a dyn Sink,
+    pub recorder: &'a Recorder,
+    pub schedule: &'a Schedule<'a>,
+    pub rejects: &'a Rejects,
+    pub clocks: &'a Clocks,
+}
+
+impl Worker<'_> {
+    /// Loads until the schedule has no piece left: all threads live and end in here. Adds the seconds of
+    /// pauses to `paused`.
+    pub fn load(&self, seen: &mut Seen, paused: &mut f64) -> Result<()> {
+        let Self { plan, sink, recorder, schedule, rejects, clocks } = *self;
+        let finished = AtomicBool::new(false);
+        let throttled = sink.throttled().filter(|_| plan.continuity.pause_when.is_some());
+        let has_ended = || finished.load(Ordering::Relaxed);
+        // Nothing is sent before it was looked for the first time.
+        if throttled.is_some() {
+            schedule.hold(Hold::Everywhere);
+        }
+        std::thread::scope(|scope| {
+            let threads = Threads { scope, schedule };
+            for (number, clock) in clocks.parsers.iter().enumerate() {
+                threads.start(format!("parser-{number}"), move || {
+                    clock.time(|| {
+                        schedule.guard(|| parser::parse_until_done(plan, sink, schedule));
+                    });
+                });
+            }
+            let streams: Vec<_> = clocks
+                .streams
+                .iter()
+                .enumerate()
+                .filter_map(|(number, clock)| {
+                    let load = move || {
+                        stream::load_until_done(
+                            plan, sink, recorder, schedule, rejects, clocks, number,
+                        )
+                    };
+                    threads.start(format!("stream-{number}"), move || {
+                        clock.time(|| schedule.guard(load));
+                    })
+                })
+                .collect();
+            // Signals are noticed here, and pauses end below: a panic in one of them must not leave streams
+            // waiting for it.
+            let sampler = threads.start("sampler".into(), || {
+                clocks.count_as_observing();
+                let mut since = None;
+                schedule.guard(|| {
+                    while !has_ended() {
+                        recorder.record(schedule.sample());
+                        std::thread::park_timeout(SAMPLE_INTERVAL);
+                        if let Some(notice) = schedule.notice_interrupt(&mut since) {
+                            recorder.record(Event::Notice { notice });
+                        }
+                    }
+                    Ok(())
+                });
+            });
+            // Apart from the sampler: a server that doesn't answer must not hold up the progress shown.
+            let observer = threads.start("observer".into(), || {
+                watch_run(clocks, sink.observed(), recorder, seen, &has_ended);
+            });
+            let watch = throttled.map(|sink| {
+                threads.start("pause".into(), || {
+                    let mut total = Duration::ZERO;
+                    schedule.guard(|| {
+                        total = pause::watch(plan, sink, recorder, schedule, &finished);
+                        Ok(())
+                    });
+                    total
+                })
+            });
+            for stream in streams {
+                // A panic was turned into a failure by the guard.
+                let _ = stream.join();
+            }
+            schedule.close();
+            finished.store(true, Ordering::Relaxed);
+            for thread in [sampler, observer].iter().flatten() {
+                thread.thread().unpark();
+            }
+            if let Some(watch) = watch.flatten() {
+                watch.thread().unpark();
+                *paused += watch.join().unwrap_or_default().as_secs_f64();
+            }
+        });
+        recorder.record(schedule.sample());
+        schedule.take_failure().map_or(Ok(()), Err)
+    }
+}
