@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use fullbore_load::job::Job;
-use fullbore_load::plan::assemble::{self, Assembled, Earlier, Folders};
+use fullbore_load::plan::Draft;
+use fullbore_load::plan::assemble::{self, Earlier, Folders};
 use fullbore_postgres::ledger::runs::{LedgerRun, State};
 use fullbore_postgres::{Postgres, Target};
 use fullbore_read::error::Result;
@@ -16,7 +17,7 @@ pub fn assemble(
     postgres: Option<&Postgres>,
     reject_dir: PathBuf,
     earlier: Option<&LedgerRun>,
-) -> Result<Assembled<Target>> {
+) -> Result<Draft<Target>> {
     // Once its rows are published the target may be a new table.
     let loading = earlier.filter(|run| run.state != State::Published);
     let target_change =

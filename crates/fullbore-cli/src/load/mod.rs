@@ -16,8 +16,7 @@ mod unfinished;
 use std::sync::Arc;
 
 use fullbore_load::job::Job;
-use fullbore_load::plan::Plan;
-use fullbore_load::plan::assemble::Assembled;
+use fullbore_load::plan::{Completion, Continuity, Plan, Planned};
 use fullbore_load::run::{Failure, Outcome};
 use fullbore_postgres::ledger::Ledger;
 use fullbore_postgres::ledger::runs::{LedgerRun, State};
@@ -61,9 +60,9 @@ pub fn plan(args: &LoadArgs) -> Ended {
         if let Decision::Finished(_, words) = decision {
             return Ok((words, Vec::new()));
         }
-        let assembled = planned(&job, &to, &options, &mut state, &decision)?;
-        let text = plan_view::render(&assembled.plan, &assembled.statements);
-        Ok((text, assembled.statements))
+        let planned = planned(&job, &to, &options, &mut state, &decision)?;
+        let text = plan_view::render(&planned.plan, &planned.statements);
+        Ok((text, planned.statements))
     });
     match planned {
         Ok((text, statements)) => {
@@ -104,27 +103,37 @@ fn planned(
     options: &LoadOptions,
     state: &mut LedgerState,
     decision: &Decision,
-) -> Result<Assembled<Target>> {
-    let (recorded, notes) = match (decision, to.postgres()) {
+) -> Result<Planned<Target>> {
+    let (recorded, mut notes) = match (decision, to.postgres()) {
         // Before columns are looked at: what they are read as may depend on it.
         (Decision::Resume(run), Some(postgres)) => (Some(run.as_ref()), postgres.read_as(run)?),
         (Decision::Resume(run), None) => (Some(run.as_ref()), Vec::new()),
         (Decision::Begin { notes }, _) => (None, notes.clone()),
         (Decision::Finished(..), _) => (None, Vec::new()),
     };
-    let mut assembled = assemble(job, to.postgres(), options.reject_dir.clone(), recorded)?;
-    if let Some((table, reason)) = assembled.not_resumable.take() {
+    let draft = assemble(job, to.postgres(), options.reject_dir.clone(), recorded)?;
+    if let Some((table, reason)) = draft.not_resumable() {
         let hint = Some("leave --resume away, or load into ordinary tables".to_owned());
         state.refuse(&format!("{table}: {reason}"), hint, options.resume || job.part.is_some())?;
     }
-    let mut continuity = state.continuity.clone();
-    continuity.resumes = recorded.is_some();
-    continuity.part = parts::part_of(job, to.postgres(), state, recorded, &assembled.targets)?;
-    assembled.plan.continuity = continuity;
-    if let Some(table) = assembled.plan.tables.first_mut() {
-        table.notes.extend(notes);
+    let part = parts::part_of(job, to.postgres(), state, recorded, draft.targets())?;
+    if let Some(postgres) = to.postgres().filter(|_| recorded.is_none()) {
+        // A role that may not read the ledger is told nothing.
+        let left = postgres.left_by_unknown(&state.schema, draft.targets()).unwrap_or_default();
+        notes.extend(left.iter().map(|name| {
+            format!(
+                "{name} was made by a load that the ledger does not know: if none is at work, one was \
+                 killed and left it; DROP TABLE {name} removes it"
+            )
+        }));
     }
-    Ok(assembled)
+    let ceilings = ceilings::of(job, to.postgres(), draft.plan(), options.ceilings.as_deref())?;
+    Ok(draft.finish(Completion {
+        continuity: Continuity { resumes: recorded.is_some(), part, ..state.continuity.clone() },
+        ceilings,
+        destination: destinations::words(job, to.postgres()),
+        notes,
+    }))
 }
 
 /// Loads a job, from the beginning or from where a run of it stopped.
@@ -175,24 +184,10 @@ pub fn load(job: &Job, options: &LoadOptions) -> Result<Ended> {
     if let Decision::Finished(run, words) = &decision {
         return Ok(finished_already(options, run, words.trim()));
     }
-    let Assembled { mut plan, targets, statements, .. } =
+    let Planned { plan, targets, statements } =
         planned(settled, &to, options, &mut state, &decision)?;
-    plan.destination = destinations::words(job, to.postgres());
-    plan.ceilings = ceilings::of(job, to.postgres(), &plan, options.ceilings.as_deref())?;
     if let Destinations::Postgres(postgres) = &to {
         postgres.adopt(targets);
-        if !plan.continuity.resumes {
-            // A role that may not read the ledger is told nothing.
-            let left = postgres.left_by_unknown(&state.schema).unwrap_or_default();
-            if let Some(table) = plan.tables.first_mut() {
-                table.notes.extend(left.iter().map(|name| {
-                    format!(
-                        "{name} was made by a load that the ledger does not know: if none is at work, one \
-                         was killed and left it; DROP TABLE {name} removes it"
-                    )
-                }));
-            }
-        }
         if plan.continuity.is_resumable {
             let ledger = Ledger::new(&state.schema, &state.job, &plan.run_id);
             postgres.keep_ledger(ledger.of_a_part(plan.continuity.part.is_some()));

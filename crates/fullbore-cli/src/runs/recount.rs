@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use fullbore_load::job::{Job, RejectLimit, TableJob};
 use fullbore_load::plan::recorded::RecordedTable;
-use fullbore_load::plan::{PieceInput, Plan, TablePlan};
+use fullbore_load::plan::{Completion, PieceInput, Plan, Planned, PlannedPiece, TablePlan};
 use fullbore_postgres::ledger::runs::LedgerRun;
 use fullbore_postgres::verify::anew::Anew;
 use fullbore_postgres::verify::recount::Recount;
@@ -31,13 +31,18 @@ pub fn recount(opened: &Opened, run: &LedgerRun, files: &[String]) -> Result<Ane
     // The server reads text as it did for the run.
     opened.postgres.read_as(run)?;
     let job = read_only(saved.job, run, files)?;
-    let mut plan = assemble(&job, Some(&opened.postgres), "".into(), None)?;
-    // Nothing of it is to stay: neither spools nor rejects, which the run has written already.
-    plan.plan.reject_dir = plan.plan.run_dir.join("rejects");
-    let is_cut_anew = !takes_cuts(&mut plan.plan, run, files.is_empty())?;
-    plan.plan.tables.iter_mut().for_each(leave_lineage_out);
-    opened.postgres.adopt(plan.targets);
-    let plan = Arc::new(plan.plan);
+    let draft = assemble(&job, Some(&opened.postgres), "".into(), None)?;
+    let Planned { plan, targets, .. } = draft.finish(Completion::default());
+    let same_cuts = cuts_of(&plan, run, files.is_empty())?;
+    let is_cut_anew = same_cuts.is_none();
+    let plan = Arc::new(Plan {
+        // Nothing of it is to stay: neither spools nor rejects, which the run has written already.
+        reject_dir: plan.run_dir.join("rejects"),
+        pieces: same_cuts.unwrap_or(plan.pieces),
+        tables: plan.tables.into_iter().map(without_lineage).collect(),
+        ..plan
+    });
+    opened.postgres.adopt(targets);
     let sink = Recount::new(&opened.postgres);
     let result =
         fullbore_load::run::run(&plan, &sink, &Recorder::nowhere(), &AtomicBool::new(false));
@@ -53,12 +58,13 @@ pub fn recount(opened: &Opened, run: &LedgerRun, files: &[String]) -> Result<Ane
 }
 
 /// What marks rows with their origin is in no file, and may be other with every load.
-fn leave_lineage_out(table: &mut TablePlan) {
+fn without_lineage(mut table: TablePlan) -> TablePlan {
     for shape in [&mut table.shape, &mut table.text_shape] {
         let shape = Arc::make_mut(shape);
         shape.columns.truncate(shape.columns.len() - table.lineage.columns.len());
     }
     table.lineage.columns.clear();
+    table
 }
 
 /// The run's job, as one that only reads: its tables are there, and nothing is refused for their sake.
@@ -106,9 +112,9 @@ fn read_only(job: Job, run: &LedgerRun, files: &[String]) -> Result<Job> {
     })
 }
 
-/// Cuts the files as the run had them cut, so that pieces can be compared; false where they are other
-/// files, or were cut as they were read.
-fn takes_cuts(plan: &mut Plan, run: &LedgerRun, must_be_same: bool) -> Result<bool> {
+/// The pieces of the run, so that they can be compared one by one; none where these are other files, or
+/// were cut as they were read.
+fn cuts_of(plan: &Plan, run: &LedgerRun, must_be_same: bool) -> Result<Option<Vec<PlannedPiece>>> {
     let recorded = run.recorded();
     for (number, table) in plan.tables.iter().enumerate() {
         let now = RecordedTable::of(table);
@@ -119,16 +125,13 @@ fn takes_cuts(plan: &mut Plan, run: &LedgerRun, must_be_same: bool) -> Result<bo
                     "name the files to compare with: --against FILES",
                 ));
             }
-            return Ok(false);
+            return Ok(None);
         }
         if recorded.check(number, table).is_err() {
-            return Ok(false);
+            return Ok(None);
         }
     }
     let is_cut_beforehand =
         run.pieces.iter().all(|piece| !matches!(piece.input, PieceInput::Stream { .. }));
-    if is_cut_beforehand {
-        plan.pieces.clone_from(&run.pieces);
-    }
-    Ok(is_cut_beforehand)
+    Ok(is_cut_beforehand.then(|| run.pieces.clone()))
 }

@@ -16,6 +16,7 @@ use super::recorded::Recorded;
 use super::schema::{Schema, creation, guesses, inferred_columns};
 use crate::job::{Count, Job, TableJob};
 use crate::plan::columns::{Shapes, match_columns};
+use crate::plan::draft::Draft;
 use crate::plan::header::settle;
 use crate::plan::lineage::Lineage;
 use crate::plan::look::{Sources, look};
@@ -23,16 +24,6 @@ use crate::plan::pieces::{STREAM_PIECE_BYTES, arrange, cut as cut_sources, joine
 use crate::plan::{Continuity, Plan, PlannedPiece, TablePlan};
 use crate::run_id::RunId;
 use crate::target::{Choice, TableRequest, Target, TargetTable, Wanted};
-
-/// A plan and what it was made from.
-pub struct Assembled<T> {
-    pub plan: Plan,
-    pub targets: Vec<T>,
-    /// The statements that make tables, where they are to be made.
-    pub statements: Vec<Option<String>>,
-    /// A table whose pieces a ledger can't be kept of, and why.
-    pub not_resumable: Option<(String, String)>,
-}
 
 /// Where a run keeps what it writes on this machine.
 #[derive(Debug, Clone)]
@@ -103,14 +94,14 @@ fn streams_of<T: Target>(job: &Job, target: Option<&T>) -> Result<(usize, Option
     })
 }
 
-/// Makes the plan; nothing is touched. Without a server the columns are inferred. Of a run that goes
+/// Drafts the plan; nothing is touched. Without a server the columns are inferred. Of a run that goes
 /// on, the cuts are taken as they were, and all else must come out as it was.
 pub fn assemble<T: Target>(
     job: &Job,
     target: Option<&T>,
     folders: Folders,
     earlier: Option<Earlier<'_, T::Table>>,
-) -> Result<Assembled<T::Table>> {
+) -> Result<Draft<T::Table>> {
     let (streams, crowded) = streams_of(job, target)?;
     let parsers = match job.parsers {
         Count::Fixed(parsers) => parsers,
@@ -185,7 +176,7 @@ pub fn assemble<T: Target>(
         ceilings: None,
         destination: String::new(),
     };
-    Ok(Assembled { plan, targets, statements, not_resumable })
+    Ok(Draft { plan, targets, statements, not_resumable })
 }
 
 /// A replacement that several hosts fill can't be filled directly.

@@ -1,12 +1,15 @@
 //! The plan: everything that running decides, decided beforehand, and printable.
 //!
-//! [`look`] opens the sources far enough to know how they are written; [`header`] decides what their
-//! first line is; [`columns`] decides what each field becomes; [`pieces`] cuts the work; [`keys`] reads keys and [`partitions`] makes of them
-//! the pieces that become partitions; [`lineage`] says of rows where they came from; [`infer`] proposes a schema; [`recorded`] is what of a plan is
-//! kept so that its run can be resumed.
+//! [`assemble`] goes through the steps and returns a [`Draft`]; with what the ledger says it becomes
+//! the finished [`Plan`], which nothing changes. The steps: [`look`] opens the sources far enough to know
+//! how they are written; [`header`] decides what their first line is; [`columns`] decides what each field
+//! becomes; [`pieces`] cuts the work; [`keys`] reads keys and [`partitions`] makes of them the pieces that
+//! become partitions; [`lineage`] says of rows where they came from; [`infer`] proposes a schema;
+//! [`recorded`] is what of a plan is kept so that its run can be resumed.
 
 pub mod assemble;
 pub mod columns;
+mod draft;
 mod format;
 pub mod header;
 pub mod infer;
@@ -36,6 +39,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::TargetColumn;
 use crate::job::{OtherWriters, PartSpec, PauseWhen, RejectLimit};
+pub use draft::{Completion, Draft, Planned};
 pub use format::Format;
 pub use key_end::KeyEnd;
 

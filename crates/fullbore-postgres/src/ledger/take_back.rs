@@ -14,6 +14,7 @@ use crate::error::{failed, refuse};
 use crate::naming::{is_derived, maker};
 use crate::postgres::Postgres;
 use crate::publish::made::{drop_if_empty, drop_table};
+use crate::target::Target;
 
 /// What became of a run that was taken back.
 #[derive(Debug, Default)]
@@ -36,16 +37,16 @@ impl Postgres {
         acting_as(&mut self.control(), run, |session| delete_appended(session, schema, run))
     }
 
-    /// Tables beside the targets that a run has made which no ledger knows: one that could not be resumed
-    /// was killed, or is still at work.
-    pub fn left_by_unknown(&self, schema: &str) -> Result<Vec<QualifiedName>> {
+    /// Tables next to the targets that were made by a run which no ledger knows: one that could not be
+    /// resumed was killed, or is still at work.
+    pub fn left_by_unknown(&self, schema: &str, targets: &[Target]) -> Result<Vec<QualifiedName>> {
         let mut session = self.control();
         let has_parts = runs::is_there(&mut session, schema, "parts").map_err(failed)?;
         let mut left = Vec::new();
         for name in catalog::tables_with(&mut session, "_fb_").map_err(failed)? {
             let Some(id) = maker(&name) else { continue };
             let mut is_its = false;
-            for target in self.targets() {
+            for target in targets {
                 is_its |= is_derived(&name, target.name(), &id).map_err(failed)?;
             }
             let is_known = is_its

@@ -17,12 +17,12 @@ mod server;
 mod space;
 mod total;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fullbore_load::job::Job;
-use fullbore_load::plan::Plan;
-use fullbore_load::plan::assemble::Assembled;
+use fullbore_load::job::{Job, RejectLimit};
+use fullbore_load::plan::{Completion, Plan, Planned};
 use fullbore_load::sink::Sink;
 use fullbore_read::discover::discover;
 use fullbore_read::error::{Error, Result};
@@ -77,8 +77,8 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
         postgres.check_writable()?;
     }
     let reject_dir = folder.path().to_path_buf();
-    let Assembled { mut plan, targets, .. } =
-        assemble(&job, to.postgres(), reject_dir.clone(), None)?;
+    let draft = assemble(&job, to.postgres(), reject_dir.clone(), None)?;
+    let Planned { plan, targets, .. } = draft.finish(Completion::default());
     if plan.tables.iter().all(|table| table.bytes == Some(0)) {
         return Err(Error::usage_with_hint(
             "the files hold no rows: there is nothing to measure",
@@ -91,7 +91,7 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
                 .into(),
         );
     }
-    ready(&mut plan, &reject_dir);
+    let plan = to_measure(plan, &reject_dir);
     report.describe(&job, &plan, to.postgres());
     report.scan = data::scan(&plan)?;
     report.findings.append(&mut report.scan.findings);
@@ -107,8 +107,7 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
     let read = read::run(&plan, bounds)?;
     say("read", &read.stage);
     // Bad rows that are allowed must not end a measurement.
-    plan.max_rejects = fullbore_load::job::RejectLimit::Percent(100.0);
-    let plan = Arc::new(plan);
+    let plan = Arc::new(Plan { max_rejects: RejectLimit::Percent(100.0), ..plan });
     let parse = measured::run(&plan, &parsed_only(), bounds, None, &Arc::default())?;
     say("parse", &parse.stage);
     report.ceilings = Ceilings {
@@ -204,13 +203,14 @@ fn check_sources(job: &Job) -> Result<()> {
 }
 
 /// A plan of which any beginning is like the whole: the pieces of all tables side by side.
-fn ready(plan: &mut Plan, folder: &std::path::Path) {
+fn to_measure(plan: Plan, folder: &Path) -> Plan {
     let mut done = vec![0_u64; plan.tables.len()];
     let mut whole = vec![0_u64; plan.tables.len()];
     for piece in &plan.pieces {
         whole[piece.table] += piece.bytes.max(1);
     }
-    let mut placed: Vec<_> = std::mem::take(&mut plan.pieces)
+    let mut placed: Vec<_> = plan
+        .pieces
         .into_iter()
         .map(|piece| {
             let size = piece.bytes.max(1);
@@ -220,10 +220,13 @@ fn ready(plan: &mut Plan, folder: &std::path::Path) {
         })
         .collect();
     placed.sort_by(|a, b| a.0.total_cmp(&b.0));
-    plan.pieces = placed.into_iter().map(|(_, piece)| piece).collect();
-    plan.tables_at_once = true;
-    plan.run_dir = folder.to_path_buf();
-    plan.reject_dir = folder.to_path_buf();
+    Plan {
+        pieces: placed.into_iter().map(|(_, piece)| piece).collect(),
+        tables_at_once: true,
+        run_dir: folder.to_path_buf(),
+        reject_dir: folder.to_path_buf(),
+        ..plan
+    }
 }
 
 fn methods_of(plan: &Plan) -> Vec<MeasuredTable> {

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fullbore_load::job::{Job, TableJob};
-use fullbore_load::plan::assemble::Assembled;
-use fullbore_load::plan::{PieceInput, Plan};
+use fullbore_load::plan::{Completion, PieceInput, Plan, Planned};
 use fullbore_load::sink::Sink;
 use fullbore_pgwire::Session;
 use fullbore_postgres::{Postgres, Settings, Target};
@@ -25,7 +24,7 @@ use super::replay::Replay;
 use super::report::Report;
 use super::space::Space;
 use super::total::per_row;
-use super::{copies, ready, send};
+use super::{copies, send, to_measure};
 use crate::assemble::assemble;
 use crate::preflight::rate::scratch::{LOG_WAS_NEW, Scratch};
 use crate::words::counted;
@@ -85,9 +84,9 @@ impl Scene<'_> {
         };
         let postgres = Postgres::connect(options.clone(), settings)?;
         let job = self.job_into(&scratch);
-        let Assembled { mut plan, targets, .. } =
-            assemble(&job, Some(&postgres), self.reject_dir.to_path_buf(), None)?;
-        ready(&mut plan, self.reject_dir);
+        let draft = assemble(&job, Some(&postgres), self.reject_dir.to_path_buf(), None)?;
+        let Planned { plan, targets, .. } = draft.finish(Completion::default());
+        let plan = to_measure(plan, self.reject_dir);
         postgres.adopt(targets);
         let plan = Arc::new(plan);
         let encode = super::encode(&plan, &postgres, self.bounds)?;

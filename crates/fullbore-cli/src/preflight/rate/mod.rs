@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fullbore_load::job::{Count, Job, TableJob};
-use fullbore_load::plan::assemble::Assembled;
+use fullbore_load::plan::{Completion, Plan, Planned};
 use fullbore_parse::dialect::FormatName;
 use fullbore_pgwire::{ConnectionOptions, Session};
 use fullbore_preflight::Error;
@@ -214,12 +214,12 @@ fn measure(
     // A run of nobody's: it leaves no record, and no rejects either.
     let folder = tempfile::TempDir::new()
         .map_err(|source| Error::System { what: "make a folder for a run", source })?;
-    let assembled = match assemble(&job, to.postgres(), folder.path().to_path_buf(), None) {
-        Ok(assembled) => assembled,
+    let draft = match assemble(&job, to.postgres(), folder.path().to_path_buf(), None) {
+        Ok(draft) => draft,
         Err(error) => return Ok(Err(error.to_string())),
     };
-    let Assembled { mut plan, targets, .. } = assembled;
-    plan.run_dir = folder.path().to_path_buf();
+    let Planned { plan, targets, .. } = draft.finish(Completion::default());
+    let plan = Plan { run_dir: folder.path().to_path_buf(), ..plan };
     if let Some(postgres) = to.postgres() {
         postgres.adopt(targets);
     }
