@@ -17,9 +17,12 @@ mod load;
 mod log_file;
 mod manual;
 mod orphans;
+mod plan_json;
 mod plan_view;
 mod preflight;
 mod progress;
+#[cfg(test)]
+mod reference;
 mod runs;
 mod server;
 mod state;

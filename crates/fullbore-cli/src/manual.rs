@@ -65,58 +65,7 @@ fn write_pages(folder: &Path, command: &Command) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::fmt::Write;
-
     use super::*;
-
-    const REFERENCE: &str =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/commands.md");
-
-    /// A text as a cell of a table.
-    fn cell(text: &str) -> String {
-        text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
-    }
-
-    fn describe(command: &Command, page: &mut String) {
-        let name = command.get_display_name().unwrap_or("fullbore").replace('-', " ");
-        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-        let usage = command.clone().render_usage().to_string();
-        let usage = usage.trim_start_matches("Usage: ").replace(&name.replace(' ', "-"), &name);
-        let _ = write!(page, "\n## {name}\n\n{about}.\n\n    {usage}\n");
-        let mut heading = None;
-        for argument in command.get_arguments().filter(|argument| argument.get_id() != "help") {
-            let its = argument.get_help_heading().unwrap_or("Arguments and options");
-            if heading != Some(its) {
-                let _ = write!(page, "\n| {its} | |\n|---|---|\n");
-                heading = Some(its);
-            }
-            let help = argument.get_long_help().or_else(|| argument.get_help());
-            let help = help.map(ToString::to_string).unwrap_or_default().replace("\n\n", ". ");
-            let _ = writeln!(page, "| `{}` | {} |", cell(&argument.to_string()), cell(&help));
-        }
-        command
-            .get_subcommands()
-            .filter(|command| command.get_name() != "help")
-            .for_each(|command| describe(command, page));
-    }
-
-    /// `FULLBORE_DOCS_UPDATE=1` writes the page anew.
-    #[test]
-    fn the_reference_is_that_of_the_command() {
-        let mut command = CommandLine::command();
-        command.build();
-        let mut page =
-            "# Commands and options\n\nGenerated from the command's own definition.\n".to_owned();
-        command
-            .get_subcommands()
-            .filter(|command| command.get_name() != "help")
-            .for_each(|command| describe(command, &mut page));
-        if std::env::var("FULLBORE_DOCS_UPDATE").is_ok_and(|value| value == "1") {
-            fs::write(REFERENCE, &page).expect("written");
-        }
-        let kept = fs::read_to_string(REFERENCE).unwrap_or_default();
-        assert!(kept == page, "docs/reference/commands.md has drifted: FULLBORE_DOCS_UPDATE=1");
-    }
 
     #[test]
     fn the_short_help_of_load_fits_a_screen() {

@@ -8,55 +8,62 @@ use fullbore_record::Verified;
 use fullbore_record::ceilings::Achieved;
 use fullbore_record::diagnose::{Limit, Verdict};
 use fullbore_record::terms::Verify;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::plan_view;
 use crate::words::{achieved, bytes, counted, details, grouped, print_json, seconds, sentence};
 
-/// The object that `--json` prints.
-#[derive(Debug, Serialize)]
+/// The outcome of a load.
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct JsonSummary<'a> {
     run_id: &'a str,
-    /// How much of the ceiling it achieved while rows moved; none where no ceiling is known.
+    /// Rate achieved as a share of the ceiling; null without a ceiling.
     achieved_over_ceiling: Option<f64>,
-    /// The ceiling, and the rate compared with it.
+    /// The ceiling and the rate compared with it.
     achieved: Option<Achieved>,
+    /// Rows loaded.
     rows: u64,
+    /// Rows rejected.
     rejected: u64,
-    /// What was passed over, padded or cut by this process.
+    /// Lines skipped and rows padded or cut, by this process.
     counts: Counts,
+    /// Bytes of source, after decompression.
     bytes: u64,
     seconds: f64,
     bytes_per_second: f64,
-    /// Rows that were committed before a run was gone on with.
+    /// Rows committed before this process resumed the run.
     rows_before: u64,
+    /// `copy`, `direct`, or `mixed` where tables differ.
     method: &'static str,
     streams: usize,
     parsers: usize,
+    /// Pieces committed.
     pieces: u64,
     phases: &'a [fullbore_record::Phase],
-    /// What was proved of the rows; none where the run did not end well.
+    /// What was verified; null where the run failed.
     verified: Option<&'a Verified>,
-    /// Tables that were replaced and kept.
+    /// Replaced tables that were kept.
     pub kept: Vec<String>,
     tables: &'a [fullbore_record::TableTotals],
     reject_files: &'a [std::path::PathBuf],
-    /// What held it back.
+    /// The bottleneck.
     verdict: Option<&'a Verdict>,
     advice: &'a [String],
     error: Option<String>,
-    /// Where rows go.
+    /// Destination, without a password.
     destination: &'a str,
-    /// It stopped, and can be resumed.
+    /// The run stopped and can be resumed.
     pub resumable: bool,
-    /// Why no ledger was kept, where none was.
+    /// Why no ledger was kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     no_ledger: Option<&'a str>,
-    /// How long it held still, where `--pause-when` made it.
+    /// Time paused by `--pause-when`.
     paused_seconds: f64,
-    /// Which part of a load of several hosts it is, and the parts that it waits for.
+    /// Share of this host when several hosts load together.
     #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<String>,
+    /// Parts that are not loaded yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<String>,
 }

@@ -3,10 +3,11 @@
 //! The rules are PostgreSQL's COPY's own, in its two families: `csv` (quotes) and `text`
 //! (backslashes); a third, `plain`, knows neither and is what TPC-H's `.tbl` files are.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The formats that can be named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FormatName {
     Csv,
@@ -20,7 +21,7 @@ pub enum FormatName {
 }
 
 /// The family of rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
     /// Quotes protect delimiters and line ends; as COPY's `FORMAT csv`.
@@ -34,7 +35,7 @@ pub enum Family {
 }
 
 /// What ends a record.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LineEnd {
     #[default]
@@ -103,7 +104,7 @@ impl LineEnd {
 }
 
 /// Where a quote opens a field.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Quotes {
     /// Anywhere: each quote opens or closes. COPY's own rule.
@@ -123,7 +124,7 @@ impl Quotes {
 }
 
 /// What becomes of a record with fewer or more fields than it should have.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Ragged {
     /// It is rejected.
@@ -140,7 +141,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 /// What the first record is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Header {
     /// Data: there is no header.

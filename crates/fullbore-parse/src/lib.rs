@@ -33,6 +33,7 @@ use std::sync::Arc;
 use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{Field, Schema, SchemaRef};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use block::Block;
@@ -45,7 +46,7 @@ use rows::{Fault, FaultReason, Rows};
 use types::ParseShape;
 
 /// How a table's rows travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Lane {
     /// Typed columns in the destination's own binary form.
@@ -64,14 +65,16 @@ pub struct OddRow {
 }
 
 /// What was not taken as it stood, without being a fault.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Counts {
-    /// Blank lines and comments that were passed over.
+    /// Blank lines skipped.
     pub blank: u64,
+    /// Comment lines skipped.
     pub comments: u64,
-    /// Rows whose missing fields are NULL, and rows whose further fields were dropped.
+    /// Rows with missing fields, which were filled with NULL.
     pub padded: u64,
+    /// Rows with extra fields, which were dropped.
     pub cut: u64,
 }
 

@@ -5,6 +5,7 @@
 //! gigabyte takes in all of them. Of the rest the smallest counts. All rates are of source bytes, after
 //! decompression.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::diagnose::Limit;
@@ -13,7 +14,7 @@ use crate::terms::{Codec, Method};
 const GIGABYTE: f64 = 1e9;
 
 /// One part of the way, measured alone.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {
     /// Of source.
     pub bytes_per_second: f64,
@@ -31,14 +32,14 @@ pub struct Stage {
 }
 
 /// How a table's rows were sent when it was measured.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasuredTable {
     pub name: String,
     pub method: Method,
 }
 
 /// What can hold a load back, as far as it was measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Resource {
     /// Reading the sources.
@@ -86,14 +87,14 @@ pub fn size_words(bytes: u64) -> String {
 }
 
 /// A resource and the rate that it allows.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ceiling {
     pub resource: Resource,
     pub bytes_per_second: f64,
 }
 
 /// Settings that ceilings depend on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Used {
     pub streams: usize,
     pub parsers: usize,
@@ -101,7 +102,7 @@ pub struct Used {
 }
 
 /// All ceilings of a job.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ceilings {
     pub measured_unix_ms: u64,
     pub fullbore: String,
@@ -215,7 +216,7 @@ impl Ceilings {
 }
 
 /// The rate of a run beside its ceiling.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Achieved {
     /// Source bytes while rows moved.
     pub bytes_per_second: f64,

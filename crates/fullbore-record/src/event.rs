@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fullbore_parse::Counts;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ceilings::{Achieved, Ceilings};
@@ -18,138 +19,126 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// What one table has come to.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Totals of one table.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TableTotals {
     pub name: String,
-    /// Rows of committed pieces, as the destination confirmed them.
+    /// Rows of committed pieces, as confirmed by the destination.
     pub rows: u64,
-    /// Rows of committed pieces that were rejected.
+    /// Rejected rows of committed pieces.
     #[serde(default)]
     pub rejected: u64,
-    /// What was passed over, padded or cut in pieces that this process committed.
+    /// Lines skipped and rows padded or cut, in pieces committed by this process.
     #[serde(default, skip_serializing_if = "Counts::is_empty")]
     pub counts: Counts,
     /// Source bytes of committed pieces, after decompression.
     pub bytes: u64,
+    /// Committed pieces.
     pub pieces: u64,
-    /// Values of committed pieces whose nanoseconds were rounded to microseconds, since the run was begun
-    /// or gone on with.
+    /// Values rounded from nanoseconds to microseconds, in pieces committed by this process.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rounded: u64,
-    /// Rows and bytes handed to sessions so far, committed or not.
+    /// Rows sent so far, committed or not.
     pub rows_sent: u64,
+    /// Source bytes of rows sent so far, committed or not.
     pub bytes_sent: u64,
-    /// Source bytes there are, where that is known.
+    /// Source bytes in total, if known.
     pub bytes_expected: Option<u64>,
     #[serde(skip)]
     pub kept_on_failure: bool,
 }
 
-/// A phase of publishing that took time, for the summary.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// A phase of a run and its duration.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Phase {
     pub name: String,
     pub seconds: f64,
 }
 
-/// What was proved of a run that has loaded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What was verified of a finished run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verified {
+    /// Level of verification.
     pub level: Verify,
     pub rows: u64,
     pub pieces: u64,
-    /// Columns of which every value was compared.
+    /// Columns of which every value was compared; 0 if only rows were counted.
     pub columns: u64,
-    /// Rows that the target itself kept out, by its triggers.
+    /// Rows that triggers of the target kept out.
     pub rows_kept_out: u64,
-    /// Rows that broke a key and were taken out: their own sums were made by the destination, and
-    /// taken out of those of the whole.
+    /// Rows that violated a constraint of the whole table, and were taken out before publishing.
     #[serde(default, alias = "rows_sifted")]
     pub violations: u64,
-    /// What was not covered, and why.
+    /// What was not compared, and why.
     pub not_covered: Vec<String>,
-    /// Rows that the destination counted in their tables, beyond what it counted as they came.
+    /// Rows counted in their tables after loading.
     #[serde(default)]
     pub rows_counted: u64,
-    /// Rows in tables from which, as the destination's own statistics have it, nothing was taken.
+    /// Rows of tables from which no row was deleted, by the server's statistics.
     #[serde(default)]
     pub rows_unchanged: u64,
-    /// What was not counted there, and why.
+    /// What was not counted, and why.
     #[serde(default)]
     pub not_counted: Vec<String>,
 }
 
-/// How a table's rows enter the destination, and why that way.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The method of a table, and the reason for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableMethod {
     pub method: Method,
     pub reason: String,
 }
 
 /// Something that happened in a run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
+    /// A new run began.
     RunStarted {
+        /// Version of the record's format.
         version: u32,
         run_id: String,
+        /// Version of Fullbore.
         fullbore: String,
         started_unix_ms: u64,
         streams: usize,
         parsers: usize,
         pieces: usize,
         tables: Vec<String>,
-        /// How each table's rows enter the destination.
+        /// Method of each table.
         #[serde(default)]
         methods: Vec<TableMethod>,
     },
-    /// What is told of the plan.
-    Planned {
-        plan: Box<ToldPlan>,
-    },
-    Sample {
-        tables: Vec<TableTotals>,
-        streams_active: usize,
-    },
-    /// The settings of the server, as far as they matter to advice.
-    ServerSettings {
-        settings: Settings,
-    },
+    /// The plan in short.
+    Planned { plan: Box<ToldPlan> },
+    /// Progress, several times a second.
+    Sample { tables: Vec<TableTotals>, streams_active: usize },
+    /// Server settings that advice depends on.
+    ServerSettings { settings: Settings },
     /// All counters, about once a second.
-    Observed {
-        observation: Box<Observation>,
-    },
-    /// What held the run back while rows moved.
-    Verdict {
-        verdict: Verdict,
-        advice: Vec<String>,
-    },
-    /// What the run's way can do, as it was measured before.
-    Ceilings {
-        ceilings: Box<Ceilings>,
-    },
-    /// How much of its ceiling the run achieved.
-    Achieved {
-        achieved: Achieved,
-    },
+    Observed { observation: Box<Observation> },
+    /// The bottleneck of the load phase.
+    Verdict { verdict: Verdict, advice: Vec<String> },
+    /// Ceilings measured before the run.
+    Ceilings { ceilings: Box<Ceilings> },
+    /// The achieved rate as a share of the ceiling.
+    Achieved { achieved: Achieved },
+    /// A piece was committed.
     PieceCommitted {
         piece: usize,
         table: usize,
         stream: usize,
         rows: u64,
         bytes: u64,
-        /// From its claim to its commit; none in records of earlier versions.
+        /// From claim to commit; 0 in records of earlier versions.
         #[serde(default)]
         seconds: f64,
     },
-    PhaseFinished {
-        phase: Phase,
-    },
-    /// Rows were refused; where they are, and of which kinds.
-    Rejected {
-        rejects: ToldRejects,
-    },
+    /// A phase of publishing finished.
+    PhaseFinished { phase: Phase },
+    /// Rejected rows: their files, and the most frequent reasons.
+    Rejected { rejects: ToldRejects },
+    /// The run succeeded.
     RunFinished {
         rows: u64,
         rejected: u64,
@@ -157,16 +146,16 @@ pub enum Event {
         seconds: f64,
         phases: Vec<Phase>,
         tables: Vec<TableTotals>,
-        /// What was proved of it; none in records of earlier versions.
+        /// What was verified; absent in records of earlier versions.
         #[serde(default)]
         verified: Option<Verified>,
     },
-    /// A run that was begun before goes on; moments are counted from here.
+    /// A run was resumed; `at` counts from here.
     RunResumed {
         started_unix_ms: u64,
         pieces_committed: u64,
         rows_committed: u64,
-        /// Of the process that goes on; none in records of earlier versions.
+        /// Version of Fullbore that resumed it; absent in records of earlier versions.
         #[serde(default)]
         fullbore: Option<String>,
         #[serde(default)]
@@ -174,35 +163,32 @@ pub enum Event {
         #[serde(default)]
         parsers: Option<usize>,
     },
-    /// Connections were lost: what is not committed is begun anew.
-    RoundStarted {
-        reason: String,
-        pieces_committed: u64,
-    },
-    /// A limit of `--pause-when` is passed: nothing is sent until it is no longer.
-    RunPaused {
-        reason: String,
-    },
-    /// Something that whoever looks on should know: whom the run waits for, say.
-    Notice {
-        notice: String,
-    },
-    /// A pause has ended.
+    /// Connections were lost: pieces that are not committed are loaded again.
+    RoundStarted { reason: String, pieces_committed: u64 },
+    /// A limit of `--pause-when` is exceeded: the load pauses.
+    RunPaused { reason: String },
+    /// A message for whoever watches the run.
+    Notice { notice: String },
+    /// A pause ended.
     RunContinued {
+        /// Length of the pause.
         seconds: f64,
     },
-    /// A run that had stopped, or finished, was taken back.
+    /// A run was aborted or undone.
     RunTakenBack {
-        /// Rows of plain appends, which stay.
+        /// Rows of plain appends, which stay in the table.
         #[serde(default)]
         rows_kept: u64,
     },
+    /// The run failed or was interrupted.
     RunFailed {
         error: String,
-        /// It can be resumed.
+        /// The run can be resumed.
         #[serde(default)]
         is_kept: bool,
+        /// Rows of plain appends, which stay in the table.
         rows_kept: u64,
+        /// What could not be cleaned up.
         left_behind: Vec<String>,
     },
 }
@@ -212,7 +198,7 @@ pub fn now_unix_ms() -> u64 {
 }
 
 /// An event with its moment.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Entry {
     /// Seconds since the run began.
     pub at: f64,

@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use fullbore_read::error::{Error, Result};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::event::{Entry, Event, TableTotals};
 use super::latest;
 
 /// A run as `runs list` shows it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct RunSummary {
     pub run_id: String,
     pub started_unix_ms: u64,

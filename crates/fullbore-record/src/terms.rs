@@ -1,9 +1,10 @@
 //! The terms of a job that its record repeats.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How rows enter the database.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
     /// Directly where server and table allow it, else by COPY.
@@ -25,8 +26,8 @@ impl Method {
     }
 }
 
-/// How data is packed on its way to the server.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Compression of rows in transit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Codec {
     #[default]
@@ -46,8 +47,8 @@ impl Codec {
     }
 }
 
-/// How rows are shown.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// How rows are published.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Publish {
     #[default]
@@ -67,8 +68,8 @@ impl Publish {
     }
 }
 
-/// How much of what was loaded is compared with what was read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// How much of the loaded data is compared with its source.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verify {
     /// Counts that both sides have anyway.

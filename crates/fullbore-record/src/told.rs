@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::terms::{Publish, Verify};
@@ -21,38 +22,39 @@ const REJECTS_READ_MAX: u64 = 100_000;
 /// Bytes of one reject's line that are read: its value may be as long as a field.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
-/// What is told of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A plan in short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToldPlan {
     pub tables: Vec<ToldTable>,
     pub verify: Verify,
-    /// `--max-rejects`, as it was meant.
+    /// Limit of rejected rows.
     pub max_rejects: String,
     pub is_resumable: bool,
-    /// Processors of the machine that loads.
+    /// Processors of the client.
     pub cores: usize,
-    /// Where rows go; nothing in records of earlier versions.
+    /// Destination, without a password; absent in records of earlier versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub destination: String,
 }
 
-/// What is told of one table's plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// One table of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToldTable {
+    /// Number of source files.
     pub files: usize,
     pub first_file: String,
-    /// Of the sources, where that is known.
+    /// Size of the sources, if known.
     pub bytes: Option<u64>,
     pub format: String,
     pub publish: Publish,
     pub is_atomic: bool,
-    /// Why its rows go as text, where they do.
+    /// Why rows are sent as text.
     pub lane_reason: Option<String>,
     pub notes: Vec<String>,
 }
 
 /// One line of the reason file.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Reason {
     pub table: String,
     pub file: String,
@@ -73,7 +75,7 @@ pub struct Reason {
 }
 
 /// What is told of the rejects of a run.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToldRejects {
     /// Where the rows are; the reasons stand beside them.
     pub files: Vec<PathBuf>,
@@ -84,7 +86,7 @@ pub struct ToldRejects {
 }
 
 /// Rejects that have everything in common but their rows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RejectKind {
     pub table: String,
     pub column: Option<String>,

@@ -162,7 +162,7 @@ mod tests {
         };
         assert_eq!(
             sentence(&verdict),
-            "bottleneck: the server's data disk (57% of load time; too few streams 43%). Without it: up \
+            "bottleneck: server data disk (57% of load time; too few streams 43%). Without it: up \
              to 2.3x faster"
         );
         verdict.at_most_times = Some(1.01);
@@ -170,7 +170,7 @@ mod tests {
         verdict.shares.truncate(1);
         assert_eq!(
             sentence(&verdict),
-            "bottleneck: the server's data disk (57% of load time; uncertain)"
+            "bottleneck: server data disk (57% of load time; uncertain)"
         );
     }
 
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(
             details(&verdict, &["a", "b"]),
             [
-                "table b: the disk of the source (source_disk 60%)",
+                "table b: source storage (source_disk 60%)",
                 "straggler: piece 7 of slow.csv (48.0 MB) took 12.00 s: 4.1 times as long per byte as \
                  the others, the last 3.50 s of it alone",
             ]

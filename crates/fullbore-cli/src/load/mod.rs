@@ -27,6 +27,7 @@ use fullbore_report::live::Live;
 
 use crate::assemble::assemble;
 use crate::exit::Ended;
+use crate::plan_json::JsonPlan;
 use crate::words::{complain, counted, grouped, print_json};
 use crate::{ceilings, log_file, plan_view, progress, summary, watch};
 pub use args::LoadArgs;
@@ -58,17 +59,17 @@ pub fn plan(args: &LoadArgs) -> Ended {
         let job = state.settle(&job, to.postgres(), ask)?;
         let decision = state.decide(&job, args.resume)?;
         if let Decision::Finished(_, words) = decision {
-            return Ok((words, Vec::new()));
+            return Ok(JsonPlan::nothing_to_do(words));
         }
         let planned = planned(&job, &to, &options, &mut state, &decision)?;
         let text = plan_view::render(&planned.plan, &planned.statements);
-        Ok((text, planned.statements))
+        Ok(JsonPlan::of(&planned.plan, text, &planned.statements))
     });
     match planned {
-        Ok((text, statements)) => {
+        Ok(plan) => {
             match options.json {
-                true => print_json(&serde_json::json!({ "plan": text, "statements": statements })),
-                false => answer!("{}", text.trim_end()),
+                true => print_json(&plan),
+                false => answer!("{}", plan.text().trim_end()),
             }
             Ended::Loaded
         }

@@ -9,6 +9,7 @@ mod pause;
 
 use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
 use fullbore_record::terms::{Codec, Method, Publish, Verify};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use file::read_job_file;
@@ -17,55 +18,68 @@ pub use locks::{LockTimeout, OtherWriters};
 pub use part::PartSpec;
 pub use pause::PauseWhen;
 
-/// What to load.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+/// A load: its sources, its destination, and how rows get there.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Job {
-    /// The destination's URL; the embedded server's where there is none.
+    /// Destination URL. Default: the embedded server.
     pub to: Option<String>,
+    /// Number of sessions, or `auto`.
+    #[schemars(with = "TextOrNumber")]
     pub streams: Count,
+    /// Number of parser threads, or `auto`.
+    #[schemars(with = "TextOrNumber")]
     pub parsers: Count,
+    /// How rows enter the server.
     pub method: Method,
-    /// Packs rows on their way, under method direct: for networks slower than a core.
+    /// Compress rows in transit, under method direct. For networks slower than one core.
     pub compress: Codec,
-    /// How the server writes what is loaded directly.
+    /// How the server writes pages under method direct.
     pub direct_io: DirectIo,
+    /// How many rows may be rejected: a number, or a share such as `0.5%`.
+    #[schemars(with = "TextOrNumber")]
     pub max_rejects: RejectLimit,
+    /// Longest field accepted, in bytes.
     pub max_field_bytes: Option<usize>,
-    /// All tables side by side rather than in order.
+    /// Load all tables at the same time instead of one after the other.
     pub tables_at_once: bool,
-    /// Loads although a publication of the server covers all tables.
+    /// Load although a publication covers all tables.
     pub allow_publication: bool,
-    /// Loads directly although changes may be decoded, by which these rows are not seen.
+    /// Load directly although `wal_level` is `logical`: logical decoding does not see these rows.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub skip_logical_decoding: bool,
-    /// Leaves gathering statistics to the database.
+    /// Do not run ANALYZE after loading.
     pub no_analyze: bool,
+    /// Tablespaces for new tables, used in turn.
     pub tablespaces: Vec<String>,
-    /// The schema of the ledger, where it is not the default one.
+    /// Schema of the ledger. Default: `fullbore_ledger`.
     pub ledger_schema: Option<String>,
-    /// Keeps no ledger: the run can't be resumed.
+    /// Keep no ledger; the run cannot be resumed.
     pub no_ledger: bool,
-    /// How much of what was loaded is compared with what was read.
+    /// How much of the loaded data is compared with its source.
     pub verify: Verify,
-    /// Seconds for which a server that is gone is waited for.
+    /// Seconds to retry when the server is unavailable.
     pub retry_for: Option<u64>,
-    /// Which share of the load this host has, where several load together.
+    /// The share of this host when several hosts load together: `2/5`.
+    #[schemars(with = "Option<String>")]
     pub part: Option<PartSpec>,
-    /// Limits at which the load holds still.
+    /// Pause while a limit is exceeded: `replica-lag=10s,free-disk=50GB`.
+    #[schemars(with = "Option<String>")]
     pub pause_when: Option<PauseWhen>,
-    /// How long one attempt waits for a lock that others hold.
+    /// How long one attempt waits for a lock: `2s`, `500ms`, or `0` for no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub lock_timeout: Option<LockTimeout>,
-    /// Replaces a table although others have written to it since the run began.
+    /// Replace a table although others wrote to it during the run; their rows are lost.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub replace_anyway: bool,
-    /// Keeps writers out of a table for as long as its replacement is loaded.
+    /// Block writers of a table while its replacement is loaded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub lock_writers: bool,
-    /// What is done about files that were loaded into the same table before.
+    /// What to do with files that are already loaded into the same table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub if_loaded: Option<IfLoaded>,
+    /// One `[[table]]` section for each table.
     #[serde(rename = "table")]
     pub tables: Vec<TableJob>,
 }
@@ -82,57 +96,93 @@ impl Job {
 }
 
 /// What to load into one table.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TableJob {
-    /// The target, `table` or `schema.table`, quoted as SQL quotes it.
+    /// Target table, `table` or `schema.table`, quoted as in SQL. Default: from the first file's name.
     pub name: Option<String>,
+    /// Files, globs, directories, or `-` for standard input.
     pub sources: Vec<String>,
+    /// Format of the sources. Default: detected.
     pub format: Option<FormatName>,
+    /// Field delimiter; `tab` for a tab.
     pub delimiter: Option<String>,
+    /// Quote character.
     pub quote: Option<String>,
+    /// Character that escapes a quote.
     pub escape: Option<String>,
+    /// Where a quote opens a field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quotes: Option<Quotes>,
-    /// Strings that are NULL; none where the format's own is.
+    /// String, or list of strings, read as NULL. Default: that of the format.
     #[serde(with = "one_or_more")]
+    #[schemars(with = "Option<OneOrMore>")]
     pub null: Vec<String>,
+    /// Whether the first line is a header.
     pub header: Option<Header>,
+    /// What ends a record. Default: detected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line_end: Option<LineEnd>,
+    /// What to do with records of another number of fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ragged: Option<Ragged>,
+    /// Character that begins a comment line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// Lines to skip at the beginning of each file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skip_lines: Option<u64>,
+    /// Lines to skip at the end of each file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skip_footer: Option<u64>,
+    /// Encoding of the sources. Default: UTF-8.
     pub encoding: Option<String>,
-    /// The file's fields in order; `-` skips one.
+    /// Target columns in the order of the fields; `-` skips a field.
     pub columns: Option<Vec<String>>,
+    /// How rows are published.
     pub publish: Publish,
-    /// Keep the table that is replaced. (Left out where it is not asked for: it makes another job.)
+    /// Keep the replaced table.
+    // Left out where it is not asked for: it makes another job.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub keep_old: bool,
     /// Append in one transaction.
     pub atomic: bool,
+    /// Create the table if it does not exist.
     pub create: bool,
-    /// A file with the CREATE TABLE statement to use with `create`.
+    /// File with the CREATE TABLE statement for `create`.
     pub schema_file: Option<String>,
-    /// `column=type` given by hand for an inferred schema.
+    /// Types that override inferred ones: `column=type`.
     pub types: Vec<String>,
+    /// Column to partition the new table by.
     pub partition_by: Option<String>,
-    /// Bounds of the partitions to be made, ascending: n + 1 of them for n partitions.
+    /// Bounds of the new partitions, ascending: n + 1 bounds for n partitions.
     #[serde(deserialize_with = "texts_or_numbers")]
+    #[schemars(with = "Vec<TextOrNumber>")]
     pub partition_bounds: Vec<String>,
-    /// Read all keys beforehand rather than those at the cuts.
+    /// Read all keys before loading instead of those at the cuts.
     pub scan_keys: bool,
-    /// `value=column`: columns that say of each row which run loaded it, when, and from where.
+    /// Columns that record the origin of a row: `run=column`, `loaded_at=column`, `file=column`, `line=column`.
     pub lineage: Vec<String>,
-    /// Send rows as COPY text although they have a binary form: fewer bytes on a slow network, more
-    /// work for the server.
+    /// Send rows as COPY text even where a binary form exists.
     pub as_text: bool,
+}
+
+/// For the schema: what may be written as either.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only its schema is used")]
+enum TextOrNumber {
+    Text(String),
+    Number(u64),
+}
+
+/// For the schema: what may be written as either.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only its schema is used")]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
 }
 
 /// A list whose whole numbers may be written without quotes.
@@ -191,7 +241,7 @@ pub enum Count {
 }
 
 /// How the server writes pages that are loaded directly.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DirectIo {
     /// Past its page cache where the load is long enough and the file system can, else through it.

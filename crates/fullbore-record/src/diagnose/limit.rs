@@ -1,43 +1,47 @@
 //! The identifiers of what can limit a run, as records and `--json` spell them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What limits a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// The medium that the source lies on.
+    /// The storage of the sources.
     SourceDisk,
-    /// Too few reads under way at a medium that could do more.
+    /// Too few concurrent reads for storage that could deliver more.
     ReadDepth,
-    /// Parsing, encoding and sending here.
+    /// Parsing, encoding and sending on this machine.
     ClientCpu,
-    /// Processors are free, here or at the server, and nobody is there to use them.
+    /// Client and server have idle processors: more streams would use them.
     TooFewStreams,
     /// The sender's socket buffer.
     SendWindow,
-    /// The receiver's window, although it reads at once.
+    /// The server's receive window, although the server reads without delay.
     ReceiveCap,
-    /// The network is full.
+    /// The network is saturated.
     Congestion,
-    /// One connection gets no more of the network, more would.
+    /// The network limits each connection; more connections would get more.
     FlowCap,
+    /// The server's processors.
     DatabaseCpu,
     /// The write-ahead log.
     Wal,
-    /// The data files of the server.
+    /// The server's data files.
     DatabaseDisk,
-    /// Sessions that make the same table longer, one after the other.
+    /// Sessions take turns to extend the same table.
     ExtensionLock,
-    /// Locks that others hold.
+    /// Locks held by others.
     LockWait,
-    /// Some streams still work when the others have nothing left.
+    /// Some streams are still loading when the others have finished.
     LongTail,
-    /// Processors are taken by others.
+    /// Other programs use the processors.
     Neighbour,
-    /// No one of them leads.
+    /// No single cause dominates.
     Mixed,
-    /// Too little was seen to say.
+    /// Too little was observed to say.
     None,
 }
 
@@ -68,23 +72,23 @@ impl Limit {
     /// In words, to follow "bottleneck:".
     pub fn words(self) -> &'static str {
         match self {
-            Self::SourceDisk => "the disk of the source",
-            Self::ReadDepth => "too few reads under way",
-            Self::ClientCpu => "this machine's processors",
+            Self::SourceDisk => "source storage",
+            Self::ReadDepth => "too few concurrent reads",
+            Self::ClientCpu => "client CPU",
             Self::TooFewStreams => "too few streams",
-            Self::SendWindow => "the send window",
-            Self::ReceiveCap => "the receive window of the server",
-            Self::Congestion => "a full network",
-            Self::FlowCap => "the network's share for one connection",
-            Self::DatabaseCpu => "the server's processors",
-            Self::Wal => "the server's write-ahead log",
-            Self::DatabaseDisk => "the server's data disk",
-            Self::ExtensionLock => "the lock to extend a table",
-            Self::LockWait => "locks of others",
-            Self::LongTail => "a long tail",
+            Self::SendWindow => "send window",
+            Self::ReceiveCap => "receive window of the server",
+            Self::Congestion => "network saturated",
+            Self::FlowCap => "network limit per connection",
+            Self::DatabaseCpu => "server CPU",
+            Self::Wal => "server write-ahead log",
+            Self::DatabaseDisk => "server data disk",
+            Self::ExtensionLock => "table extension lock",
+            Self::LockWait => "locks held by others",
+            Self::LongTail => "long tail",
             Self::Neighbour => "other programs on this machine",
-            Self::Mixed => "several things at once",
-            Self::None => "nothing that could be seen",
+            Self::Mixed => "several causes",
+            Self::None => "unknown",
         }
     }
 }

@@ -9,6 +9,7 @@ mod stragglers;
 #[cfg(test)]
 mod tests;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::observe::clock::Activity;
@@ -34,7 +35,7 @@ pub struct Circumstances {
 }
 
 /// How sure a verdict is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Sureness {
     Low,
@@ -42,33 +43,35 @@ pub enum Sureness {
     High,
 }
 
-/// A limit and the share of stream time that was lost to it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// A cause and the share of stream time attributed to it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
     pub limit: Limit,
     pub share: f64,
 }
 
-/// What limited a run, or a part of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// What limited a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
+    /// The bottleneck.
     pub limit: Limit,
-    /// Its share; of the largest one where several are `mixed`.
+    /// Its share of stream time, from 0 to 1; with `mixed`, that of the largest cause.
     pub share: f64,
+    /// The second largest cause.
     pub runner_up: Option<Limit>,
+    /// How certain the verdict is.
     pub sure: Sureness,
-    /// All of them, the largest first.
+    /// All causes, the largest first.
     pub shares: Vec<Share>,
-    /// Without the largest the run would be so many times as fast, at most: what comes next may hold
-    /// it back sooner.
+    /// The most that removing the bottleneck could bring: 2.3 means 2.3 times as fast.
     pub at_most_times: Option<f64>,
-    /// Each stream's own largest; `None` where it had no work.
+    /// The largest cause of each stream; null for a stream without work.
     #[serde(default)]
     pub streams: Vec<Option<Share>>,
-    /// The same of each table.
+    /// The largest cause of each table.
     #[serde(default)]
     pub tables: Vec<Option<Share>>,
-    /// Pieces that the run waited for.
+    /// Pieces that took far longer than their peers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stragglers: Vec<Straggler>,
 }

@@ -1,6 +1,7 @@
 //! Pieces that took much longer than the others, and those that were still under way when all others
 //! had ended. Pure: times in, pieces out.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::observe::pieces::PieceTime;
@@ -19,19 +20,19 @@ const PIECES_MIN: usize = 3;
 const NAMED_MAX: usize = 5;
 
 /// A piece that the run waited for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Straggler {
     pub table: usize,
     pub piece: usize,
     pub stream: usize,
-    /// The file, or the first of the files, that it is from.
+    /// Its first source file.
     pub file: String,
     pub bytes: u64,
     pub seconds: f64,
-    /// So many times as long per byte as the table's median piece, where that is much.
+    /// Time per byte as a multiple of the median piece of its table, if large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times_slower: Option<f64>,
-    /// For so long no other piece was under way, but of the source that it is read on from.
+    /// Seconds in which no other piece was loading.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone_seconds: Option<f64>,
 }

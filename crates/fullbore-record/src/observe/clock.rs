@@ -13,10 +13,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a thread does, or waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
     /// There is nothing left for it.
@@ -70,7 +73,7 @@ pub fn work_for(table: usize) {
 const KINDS: usize = Activity::ALL.len();
 
 /// Time spent on one activity, in milliseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spent {
     pub ms: u64,
     /// Of it, on a processor.
@@ -78,7 +81,7 @@ pub struct Spent {
 }
 
 /// The times of one thread, by activity.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Times(pub BTreeMap<Activity, Spent>);
 
 impl Times {

@@ -5,12 +5,13 @@
 use std::fs;
 
 use rustix::time::{ClockId, clock_gettime};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::quota;
 
 /// Counters of the machine since it was started, and of this process.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostTimes {
     /// CPU time of this process, all its threads.
     pub own_cpu_ms: u64,

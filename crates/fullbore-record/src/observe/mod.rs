@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use clock::{Activity, Clock, Times};
@@ -88,7 +89,7 @@ impl Clocks {
 }
 
 /// What a stream and its backend did, so many of the moments looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Moment {
     pub table: usize,
     pub activity: Activity,
@@ -109,13 +110,14 @@ impl Moment {
 }
 
 /// One thread until now.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadTimes {
     pub times: Times,
     /// Time in which it could have run, and had no processor.
     pub run_queue_ms: u64,
     /// Of a stream.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "moments")]
+    #[schemars(with = "moments::Nested")]
     pub moments: Vec<Moment>,
     /// CPU time of its backend, where the server is on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,7 +177,7 @@ impl Seen {
 }
 
 /// Everything that was seen until now.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Observation {
     pub streams: Vec<ThreadTimes>,
     pub parsers: Vec<ThreadTimes>,

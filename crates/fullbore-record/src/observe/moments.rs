@@ -16,7 +16,7 @@ use super::{Moment, WaitClass};
 /// Stands for a moment at which the server could not be asked.
 const UNASKED: &str = "unasked";
 
-type Nested = BTreeMap<String, BTreeMap<Activity, BTreeMap<String, u64>>>;
+pub type Nested = BTreeMap<String, BTreeMap<Activity, BTreeMap<String, u64>>>;
 
 #[derive(Deserialize)]
 #[serde(untagged)]

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use fullbore_read::error::Result;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::socket::SocketNow;
 
 /// What a backend waits for, in the words of the verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitClass {
     /// For nothing: it works.
@@ -37,7 +40,7 @@ pub struct Wait {
 }
 
 /// Counters of the whole server.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ServerTimes {
     /// Bytes of write-ahead log made.
     pub wal_bytes: u64,
@@ -75,7 +78,7 @@ impl ServerTimes {
 }
 
 /// Settings of the server that matter to advice, by name, as the server shows them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Settings {
     pub values: BTreeMap<String, String>,
     /// The server runs on this machine and shares its processors.

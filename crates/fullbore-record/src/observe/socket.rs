@@ -5,6 +5,7 @@
 //! window, pacing, recovery. It doesn't count all of the time for which a full buffer was in the way,
 //! since a writer is woken long before the buffer is empty; so it is also looked at what waits in it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A socket at one moment. Times and bytes are counted since it was opened.
@@ -26,7 +27,9 @@ pub struct SocketNow {
 }
 
 /// What holds the bytes of a socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Hold {
     /// Nothing is under way.
@@ -40,7 +43,7 @@ pub enum Hold {
 }
 
 /// A socket's counters as they are recorded: sums over all sockets that a stream has had.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SocketTimes {
     pub busy_ms: u64,
     pub receive_window_ms: u64,

@@ -317,5 +317,17 @@ fn a_plan_is_an_object_where_one_is_asked_for() {
     let output = files.fullbore(&args);
     assert_eq!(output.code, 0, "{}", output.stderr);
     let said: serde_json::Value = serde_json::from_str(&output.stdout).expect("one JSON object");
-    assert!(said["plan"].as_str().expect("text").contains("t.csv"), "{said}");
+    assert!(said["text"].as_str().expect("text").contains("t.csv"), "{said}");
+    assert_eq!(said["version"], 1);
+    let table = &said["tables"][0];
+    assert_eq!((&table["name"], &table["publish"]), (&"t".into(), &"append".into()), "{said}");
+    assert_eq!(table["files"][0], file.as_str());
+    assert_eq!(table["dialect"]["delimiter"], ",");
+    assert_eq!(
+        (&table["columns"][0]["type"], &table["columns"][0]["field"]),
+        (&"bigint".into(), &1.into())
+    );
+    let piece = &said["pieces"][0];
+    assert_eq!((&piece["table"], &piece["unit"]), (&0.into(), &"bytes".into()), "{said}");
+    assert_eq!((&piece["ranges"][0]["file"], &piece["ranges"][0]["start"]), (&0.into(), &0.into()));
 }

@@ -46,11 +46,11 @@ fn a_lock_that_others_hold_is_named_with_its_holder() {
         let summary = json(&output);
         assert_eq!(summary["verdict"]["limit"], "lock_wait", "{summary:#}");
         assert!(share(&summary, "lock_wait") > 0.5, "{summary:#}");
-        assert!(output.stderr.contains("bottleneck: locks of others"), "{}", output.stderr);
+        assert!(output.stderr.contains("bottleneck: locks held by others"), "{}", output.stderr);
         let advice = summary["advice"][0].as_str().expect("advice");
         assert!(advice.contains("the holder"), "{advice}");
         let shown = files.fullbore(&["runs", "show", "last"]).stdout;
-        assert!(shown.contains("bottleneck: locks of others"), "{shown}");
+        assert!(shown.contains("bottleneck: locks held by others"), "{shown}");
         database.psql("DROP TABLE held");
     }
 }

@@ -1,0 +1,218 @@
+//! The generated pages of docs/reference: each is made from the code, and a test fails where the page in
+//! the tree has drifted. `FULLBORE_DOCS_UPDATE=1 cargo test -p fullbore-cli --bin fullbore reference`
+//! writes them.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+use fullbore_load::job::{Job, TableJob};
+use fullbore_record::Event;
+use fullbore_record::diagnose::Limit;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use crate::args::CommandLine;
+use crate::plan_json::JsonPlan;
+use crate::summary::JsonSummary;
+
+/// Compares a page with the one in the tree, or writes it.
+fn assert_kept(name: &str, page: &str) {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference"));
+    let path = folder.join(name);
+    if std::env::var("FULLBORE_DOCS_UPDATE").is_ok_and(|value| value == "1") {
+        std::fs::write(&path, page).expect("written");
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == page, "docs/reference/{name} has drifted: run it with FULLBORE_DOCS_UPDATE=1");
+}
+
+/// A text as a cell of a table.
+fn cell(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
+}
+
+fn describe(command: &Command, page: &mut String) {
+    let name = command.get_display_name().unwrap_or("fullbore").replace('-', " ");
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ").replace(&name.replace(' ', "-"), &name);
+    let _ = write!(page, "\n## {name}\n\n{about}.\n\n    {usage}\n");
+    let mut heading = None;
+    for argument in command.get_arguments().filter(|argument| argument.get_id() != "help") {
+        let its = argument.get_help_heading().unwrap_or("Arguments and options");
+        if heading != Some(its) {
+            let _ = write!(page, "\n| {its} | |\n|---|---|\n");
+            heading = Some(its);
+        }
+        let help = argument.get_long_help().or_else(|| argument.get_help());
+        let help = help.map(ToString::to_string).unwrap_or_default().replace("\n\n", ". ");
+        let _ = writeln!(page, "| `{}` | {} |", cell(&argument.to_string()), cell(&help));
+    }
+    command
+        .get_subcommands()
+        .filter(|command| command.get_name() != "help")
+        .for_each(|command| describe(command, page));
+}
+
+#[test]
+fn commands_and_options() {
+    let mut command = CommandLine::command();
+    command.build();
+    let mut page =
+        "# Commands and options\n\nGenerated from the command's own definition.\n".to_owned();
+    command
+        .get_subcommands()
+        .filter(|command| command.get_name() != "help")
+        .for_each(|command| describe(command, &mut page));
+    assert_kept("commands.md", &page);
+}
+
+/// The JSON Schema of a type, without references.
+fn schema<T: JsonSchema>(is_read: bool) -> Value {
+    let settings =
+        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let settings = if is_read { settings } else { settings.for_serialize() };
+    settings.into_generator().into_root_schema_for::<T>().to_value()
+}
+
+/// What a value can be, in words.
+fn type_words(schema: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    if let Some(only) = schema.get("const") {
+        return format!("`{}`", text(only));
+    }
+    if let Some(names) = schema.get("enum").and_then(Value::as_array) {
+        let names =
+            names.iter().filter(|name| !name.is_null()).map(|name| format!("`{}`", text(name)));
+        return names.collect::<Vec<_>>().join(", ");
+    }
+    for key in ["oneOf", "anyOf"] {
+        if let Some(choices) = schema.get(key).and_then(Value::as_array) {
+            let mut words: Vec<String> = choices.iter().map(type_words).collect();
+            words.retain(|words| words != "null");
+            words.dedup();
+            return words.join(", ");
+        }
+    }
+    match schema.get("type") {
+        Some(Value::Array(names)) => {
+            let names = names.iter().map(text).filter(|name| name != "null");
+            names.map(|name| type_name(&name, schema)).collect::<Vec<_>>().join(" or ")
+        }
+        Some(name) => type_name(&text(name), schema),
+        None => "any".into(),
+    }
+}
+
+fn type_name(name: &str, schema: &Value) -> String {
+    match (name, schema.get("items")) {
+        ("array", Some(items)) => format!("list of {}", type_words(items)),
+        (name, _) => name.to_owned(),
+    }
+}
+
+/// The object behind a schema: itself, what it may be, or the elements of a list.
+fn object_of(schema: &Value) -> Option<(&Value, &'static str)> {
+    if schema.get("properties").is_some() {
+        return Some((schema, ""));
+    }
+    if let Some(items) = schema.get("items") {
+        return object_of(items).map(|(object, _)| (object, "[]"));
+    }
+    let choices = schema.get("anyOf")?.as_array()?;
+    choices.iter().find_map(object_of)
+}
+
+/// A row for each key of an object, and of the objects in it where these are wanted.
+fn rows(schema: &Value, prefix: &str, is_deep: bool, page: &mut String) {
+    let Some(keys) = schema.get("properties").and_then(Value::as_object) else { return };
+    for (key, value) in keys {
+        let about = value.get("description").and_then(Value::as_str).unwrap_or_default();
+        let _ =
+            writeln!(page, "| `{prefix}{key}` | {} | {} |", cell(&type_words(value)), cell(about));
+        if let Some((object, list)) = object_of(value).filter(|_| is_deep) {
+            rows(object, &format!("{prefix}{key}{list}."), true, page);
+        }
+    }
+}
+
+const HEAD: &str = "\n| key | type | meaning |\n|---|---|---|\n";
+
+fn keys<T: JsonSchema>(is_read: bool) -> String {
+    let schema = schema::<T>(is_read);
+    let mut page = HEAD.to_owned();
+    rows(&schema, "", true, &mut page);
+    // Keys of a flattened part stand in a list of alternatives.
+    let parts = ["anyOf", "oneOf", "allOf"].iter().filter_map(|key| schema.get(*key)?.as_array());
+    parts.flatten().for_each(|part| rows(part, "", true, &mut page));
+    page
+}
+
+#[test]
+fn job_file() {
+    let mut page = "# Keys of a job file\n\nGenerated from the code. How to use a job file: \
+                    [guide](../guides/job-file.md). Editors that check TOML against a JSON Schema can \
+                    use [job.schema.json](job.schema.json).\n\n## The whole job\n"
+        .to_owned();
+    let job = schema::<Job>(true);
+    let mut all = HEAD.to_owned();
+    rows(&job, "", false, &mut all);
+    page.extend(
+        all.lines().filter(|line| !line.starts_with("| `table`")).map(|line| format!("{line}\n")),
+    );
+    page.push_str("\n## `[[table]]`\n");
+    page.push_str(&keys::<TableJob>(true));
+    assert_kept("job-file.md", &page);
+    let text = serde_json::to_string_pretty(&job).expect("plain data becomes JSON");
+    assert_kept("job.schema.json", &format!("{text}\n"));
+}
+
+#[test]
+fn json() {
+    let mut page =
+        "# JSON output\n\nGenerated from the code. Times are in seconds, sizes in bytes. A \
+                    key that may be absent or null says so by its meaning.\n"
+            .to_owned();
+    page.push_str("\n## `fullbore plan --json`\n");
+    page.push_str(&keys::<JsonPlan>(false));
+    page.push_str("\n## `fullbore load --json`\n");
+    page.push_str(&keys::<JsonSummary<'_>>(false));
+    page.push_str(
+        "\n## Run record\n\nOne event a line; `event` names it, `at` is its time since the run began. `fullbore runs show ID \
+         --json` prints the record.\n",
+    );
+    let events = schema::<Event>(false);
+    for event in events["oneOf"].as_array().expect("events are alternatives") {
+        let name = event["properties"]["event"]["const"].as_str().expect("each has a name");
+        let about = event.get("description").and_then(Value::as_str).unwrap_or_default();
+        let _ = write!(page, "\n### `{name}`\n\n{}\n", cell(about));
+        let mut table = HEAD.to_owned();
+        rows(event, "", false, &mut table);
+        page.extend(
+            table
+                .lines()
+                .filter(|line| !line.starts_with("| `event` "))
+                .map(|line| format!("{line}\n")),
+        );
+    }
+    assert_kept("json.md", &page);
+}
+
+#[test]
+fn verdicts() {
+    let mut page =
+        "# Verdict identifiers\n\nGenerated from the code. `verdict.limit` in JSON is one of \
+                    these; what to do about each is in the [guide](../guides/verdict.md).\n\n\
+                    | identifier | in words | meaning |\n|---|---|---|\n"
+            .to_owned();
+    let schema = schema::<Limit>(false);
+    for choice in schema["oneOf"].as_array().expect("limits are alternatives") {
+        let name = choice["const"].as_str().expect("each has a name");
+        let limit: Limit = serde_json::from_value(choice["const"].clone()).expect("it is one");
+        let about = choice.get("description").and_then(Value::as_str).unwrap_or_default();
+        let _ = writeln!(page, "| `{name}` | {} | {} |", limit.words(), cell(about));
+    }
+    assert_kept("verdicts.md", &page);
+}
