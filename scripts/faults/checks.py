@@ -1,4 +1,4 @@
-"""What must hold once a load has been gone on with until it finished, or was taken back."""
+"""What must hold once a load has been gone on with until it finished, or was rolled back."""
 
 from __future__ import annotations
 

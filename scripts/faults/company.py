@@ -179,7 +179,7 @@ class Company(Fault):
         self.finish(trial, told)
 
     def others_stayed_unreplaced(self, trial: Trial) -> None:
-        """After a run that was taken back also a table that was to be replaced is as it was."""
+        """After a run that was rolled back also a table that was to be replaced is as it was."""
         found = {word for _, _, word in promises.others(trial.setting.server)}
         checks.require("before" in found, "rows that had been there before are gone")
 

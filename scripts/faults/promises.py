@@ -28,7 +28,7 @@ STAY = re.compile(
 )
 RESUME = re.compile(rf"fullbore runs resume ({ID})")
 ABORT = re.compile(rf"fullbore runs abort ({ID})")
-# The words of a client that does not know whether it has taken its run back.
+# The words of a client that does not know whether it has rolled its run back.
 UNHEARD = "what may still be there"
 # The words of an abort that removes nothing.
 COMMITTED = re.compile(r"it had committed ([\d,]+) rows")
@@ -36,13 +36,13 @@ COMMITTED = re.compile(r"it had committed ([\d,]+) rows")
 CONDITION = re.compile(r"\b(?:once|after|first|if|undo|undone|where|replace-anyway)\b")
 # What says that the table is not what the run's pieces made of it.
 CHANGED = re.compile(
-    r"no longer the table|changed|dropped|truncated|emptied|moved|renamed|gone|missing|lacks|gained"
+    r"no longer (?:the table|exists)|changed|dropped|truncated|emptied|moved|renamed|gone|missing|lacks|gained"
     r"|does not hold|fewer|deleted"
 )
 LEFT = re.compile(r"left behind|could not (?:clean|be dropped)|drop (?:it )?(?:by hand|manually)")
 # The words of a run that somebody else has now.
 TAKEN = re.compile(
-    r"taken over|taken back|was begun meanwhile|resumed (?:by|elsewhere)|somebody else"
+    r"taken over|rolled back|was begun meanwhile|resumed (?:by|elsewhere)|somebody else"
 )
 
 VALUES = "k::bigint, n::int, day::date, amount::numeric(12,2), word::text, note::text"

@@ -60,7 +60,7 @@ class Watched(Command):
 
 
 def one(trial: Trial, rng: random.Random) -> dict[str, object]:
-    """A load that is left alone, or stopped and gone on with, or stopped and taken back."""
+    """A load that is left alone, or stopped and gone on with, or stopped and rolled back."""
     setting = trial.setting
     what = rng.choice(("load", "load", "resume", "abort"))
     load = Watched(setting.home, trial.arguments(resume=False), setting.prefix)

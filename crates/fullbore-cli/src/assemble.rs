@@ -6,7 +6,7 @@ use fullbore_load::job::Job;
 use fullbore_load::plan::Draft;
 use fullbore_load::plan::assemble::{self, Earlier, Folders};
 use fullbore_postgres::ledger::runs::{LedgerRun, State};
-use fullbore_postgres::{Postgres, Target};
+use fullbore_postgres::{Server, Target};
 use fullbore_read::error::Result;
 
 use crate::state::runs_dir;
@@ -14,7 +14,7 @@ use crate::state::runs_dir;
 /// The plan of a job, of a new run or of one that goes on.
 pub fn assemble(
     job: &Job,
-    postgres: Option<&Postgres>,
+    server: Option<&Server>,
     reject_dir: PathBuf,
     earlier: Option<&LedgerRun>,
 ) -> Result<Draft<Target>> {
@@ -28,5 +28,5 @@ pub fn assemble(
         target_change: &target_change,
     });
     let folders = Folders { runs: runs_dir()?, rejects: reject_dir };
-    assemble::assemble(job, postgres, folders, earlier)
+    assemble::assemble(job, server, folders, earlier)
 }

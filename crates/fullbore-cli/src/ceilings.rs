@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 
 use fullbore_load::job::Job;
 use fullbore_load::plan::Plan;
-use fullbore_postgres::Postgres;
+use fullbore_postgres::Server;
 use fullbore_read::error::{Error, Result};
 use fullbore_record::ceilings::{Ceilings, Used};
 
 use crate::state::runs_dir;
 
 /// The way to the server without a password, or the other destination.
-pub fn target_of(job: &Job, postgres: Option<&Postgres>) -> String {
-    match postgres {
-        Some(postgres) => postgres.options().redacted(),
+pub fn target_of(job: &Job, server: Option<&Server>) -> String {
+    match server {
+        Some(server) => server.options().redacted(),
         None => job.to.clone().unwrap_or_default(),
     }
 }
@@ -63,7 +63,7 @@ pub fn keep(measured: &Ceilings) -> Result<PathBuf> {
 /// job, server and machine. They hold only for the methods and settings that they were measured with.
 pub fn of(
     job: &Job,
-    postgres: Option<&Postgres>,
+    server: Option<&Server>,
     plan: &Plan,
     named: Option<&Path>,
 ) -> Result<Option<Ceilings>> {
@@ -80,7 +80,7 @@ pub fn of(
     let Ok(text) = std::fs::read(path_of(&job.identity()?)?) else { return Ok(None) };
     let all: Vec<Ceilings> = serde_json::from_slice(&text).unwrap_or_default();
     let here =
-        Ceilings { target: target_of(job, postgres), machine: machine(), ..Ceilings::default() };
+        Ceilings { target: target_of(job, server), machine: machine(), ..Ceilings::default() };
     let found = all.into_iter().find(|known| is_same_place(known, &here));
     Ok(found.filter(|known| known.cores == cores() && difference(known, plan).is_none()))
 }

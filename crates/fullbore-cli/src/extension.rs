@@ -27,15 +27,15 @@ pub struct ExtensionArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum ExtensionAction {
-    /// Build it for a server of this machine, and install it there
+    /// Build and install it for a server on this machine
     Install {
-        /// The server's pg_config
+        /// pg_config of the server
         #[arg(long, value_name = "PATH")]
         pg_config: PathBuf,
     },
-    /// Say what a database lacks for direct loads
+    /// Check what a database lacks for direct loads
     Check {
-        /// The database, and the role that is to load
+        /// Database and role
         url: String,
     },
 }

@@ -51,7 +51,7 @@ fn render_table(
 ) {
     let _ = writeln!(text, "\ntable {}", table.name);
     if let Some(statement) = statement {
-        let _ = writeln!(text, "  made by:");
+        let _ = writeln!(text, "  created by:");
         // Whoever reads it knows the server's own types without their schema.
         for line in statement.replace("\" pg_catalog.", "\" ").lines() {
             let _ = writeln!(text, "    {line}");
@@ -85,11 +85,14 @@ fn render_table(
                 }
                 _ => "as COPY binary",
             };
-            let _ = writeln!(text, "  rows go {form}; odd ones as text, for the server to judge");
+            let _ = writeln!(
+                text,
+                "  rows are sent {form}; non-canonical ones as text, for the server to check"
+            );
         }
         (Lane::Text, reason) => {
             let reason = reason.as_deref().unwrap_or("");
-            let _ = writeln!(text, "  rows go as COPY text: {reason}");
+            let _ = writeln!(text, "  rows are sent as COPY text: {reason}");
         }
     }
     let _ = writeln!(text, "  columns:");
@@ -184,8 +187,8 @@ fn continuity(plan: &Plan) -> String {
         return format!("not resumable: {}", continuity.reason);
     }
     let mut words = match continuity.resumes {
-        true => format!("goes on with run {}: what is committed is not repeated", plan.run_id),
-        false => "resumable: pieces that are committed are not repeated".to_owned(),
+        true => format!("resumes run {}: committed pieces are not loaded again", plan.run_id),
+        false => "resumable: committed pieces are not loaded again".to_owned(),
     };
     if let Some(part) = &continuity.part {
         let _ = write!(
@@ -199,7 +202,7 @@ fn continuity(plan: &Plan) -> String {
     for table in plan.tables.iter().filter(repeated) {
         let _ = write!(
             words,
-            "; {} is one piece (replace by direct), and begins anew unless it was loaded whole",
+            "; {} is one piece (replace by direct), and starts over unless it was loaded completely",
             table.name
         );
     }

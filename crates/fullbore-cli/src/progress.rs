@@ -141,7 +141,7 @@ fn of_pause(event: &Event) -> Option<String> {
         Event::Notice { notice } => Some(notice.clone()),
         Event::RunPaused { reason } => Some(format!("paused: {reason}")),
         Event::RunContinued { seconds: paused } => {
-            Some(format!("goes on after a pause of {}", seconds(*paused)))
+            Some(format!("resumed after a pause of {}", seconds(*paused)))
         }
         _ => None,
     }

@@ -33,14 +33,24 @@ fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
-fn describe(command: &Command, page: &mut String) {
+/// `load` is a command whose options others share.
+fn describe(command: &Command, load: &Command, page: &mut String) {
     let name = command.get_display_name().unwrap_or("fullbore").replace('-', " ");
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ").replace(&name.replace(' ', "-"), &name);
     let _ = write!(page, "\n## {name}\n\n{about}.\n\n    {usage}\n");
+    let is_own = |argument: &&clap::Arg| match name.as_str() {
+        "fullbore plan" | "fullbore preflight all" => {
+            !load.get_arguments().any(|other| other.get_id() == argument.get_id())
+        }
+        _ => argument.get_id() != "help",
+    };
+    if matches!(name.as_str(), "fullbore plan" | "fullbore preflight all") {
+        page.push_str("\nTakes the arguments and options of `fullbore load`.\n");
+    }
     let mut heading = None;
-    for argument in command.get_arguments().filter(|argument| argument.get_id() != "help") {
+    for argument in command.get_arguments().filter(is_own) {
         let its = argument.get_help_heading().unwrap_or("Arguments and options");
         if heading != Some(its) {
             let _ = write!(page, "\n| {its} | |\n|---|---|\n");
@@ -53,19 +63,20 @@ fn describe(command: &Command, page: &mut String) {
     command
         .get_subcommands()
         .filter(|command| command.get_name() != "help")
-        .for_each(|command| describe(command, page));
+        .for_each(|command| describe(command, load, page));
 }
 
 #[test]
 fn commands_and_options() {
     let mut command = CommandLine::command();
     command.build();
+    let load = command.find_subcommand("load").expect("it is there");
     let mut page =
         "# Commands and options\n\nGenerated from the command's own definition.\n".to_owned();
     command
         .get_subcommands()
         .filter(|command| command.get_name() != "help")
-        .for_each(|command| describe(command, &mut page));
+        .for_each(|command| describe(command, load, &mut page));
     assert_kept("commands.md", &page);
 }
 

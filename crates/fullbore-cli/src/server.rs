@@ -19,18 +19,17 @@ pub struct ServerArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum ServerAction {
-    /// Start it, if it does not run
+    /// Start the server
     Start,
-    /// Stop it
+    /// Stop the server
     Stop,
-    /// Say whether it runs, and where its data is
+    /// Show whether it runs, and its data directory
     Status,
-    /// Print its URL
+    /// Print the URL
     Url,
-    /// Name files that no catalog knows, as a crash in the middle of a load leaves them; nothing is
-    /// removed
+    /// List orphaned files of any server, as crashes leave them; removes nothing
     Orphans {
-        /// The database to look at, of any server
+        /// Database of the server
         url: String,
         #[command(flatten)]
         answer: AnswerArgs,
@@ -39,7 +38,7 @@ pub enum ServerAction {
 
 #[derive(Debug, Args)]
 pub struct PsqlArgs {
-    /// A database [default: postgres], and arguments for psql
+    /// Database [default: postgres], and arguments for psql
     #[arg(value_name = "DATABASE|ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
     pub args: Vec<String>,
 }

@@ -15,10 +15,10 @@ use crate::words::complain;
 
 #[derive(Debug, Args)]
 pub struct WatchArgs {
-    /// The run's id [default: the newest run]
+    /// Run id [default: the newest run]
     #[arg(default_value = "last", hide_default_value = true)]
     run: String,
-    /// Where to serve the page: an address of this machine, with a port or a free one
+    /// Address of the page: ADDRESS[:PORT]
     #[arg(long, value_name = "ADDRESS[:PORT]", default_value = HERE)]
     listen: String,
 }

@@ -55,7 +55,7 @@ pub const INFER_ODD_VALUES_FROM: u64 = 1000;
 pub const SAMPLED_VALUE_SHOWN_BYTES: usize = 40;
 
 /// How long pieces that are under way at the first signal may take to be committed, in seconds;
-/// then they are taken back.
+/// then they are rolled back.
 pub const INTERRUPT_GRACE_S: u64 = 10;
 
 /// How long a server that is gone is waited for, in seconds, unless `--retry-for` says otherwise.

@@ -10,7 +10,7 @@ use super::rows::QueryResult;
 use super::session::{Session, path};
 use super::wire::Answer;
 
-/// A COPY under way. Dropping it without [`CopyIn::finish`] takes it back.
+/// A COPY under way. Dropping it without [`CopyIn::finish`] rolls it back.
 #[derive(Debug)]
 pub struct CopyIn<'session> {
     session: &'session mut Session,
@@ -174,7 +174,7 @@ impl CopyIn<'_> {
             // The server repeats our reason as its error.
             Err(ConnectionError::Server(message)) if !message.is_fatal() => Ok(()),
             Err(error) => Err(error),
-            Ok(_) => Err(self.violate("it took a COPY that was taken back")),
+            Ok(_) => Err(self.violate("it took a COPY that was rolled back")),
         }
     }
 
@@ -224,7 +224,7 @@ impl CopyIn<'_> {
             bytes_sent: self.bytes_sent,
             bytes_since_look: self.bytes_since_look,
         };
-        // Nothing is to be taken back when this half is dropped.
+        // Nothing is to be rolled back when this half is dropped.
         self.ended = true;
         paused
     }

@@ -140,7 +140,7 @@ fn connect_to(
             }
         }
     }
-    Err(last_error.unwrap_or_else(|| ConnectionError::usage("there is no way to connect")))
+    Err(last_error.unwrap_or_else(|| ConnectionError::usage("no address to connect to")))
 }
 
 /// Whether the other of "encrypted" and "in clear" may do better. Unlike libpq we don't count a

@@ -24,6 +24,7 @@ pub mod publish;
 mod resumed_settings;
 mod room;
 mod schema;
+mod server;
 mod session_settings;
 pub mod sink;
 mod small_decimals;
@@ -36,5 +37,6 @@ pub mod verify;
 mod watch;
 mod writer;
 
-pub use postgres::{Postgres, Settings};
+pub use postgres::{Attended, Postgres};
+pub use server::{Server, Settings};
 pub use target::Target;

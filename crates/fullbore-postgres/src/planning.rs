@@ -15,10 +15,10 @@ use crate::direct::choice::choose;
 use crate::direct::probe;
 use crate::error::{failed, refuse, refused};
 use crate::naming;
-use crate::postgres::Postgres;
 use crate::publish;
 use crate::publish::existing;
 use crate::schema;
+use crate::server::Server;
 use crate::target::Target;
 
 impl TargetTable for Target {
@@ -63,7 +63,7 @@ impl TargetTable for Target {
     }
 }
 
-impl target::Target for Postgres {
+impl target::Target for Server {
     type Table = Target;
 
     fn room(&self) -> Result<Option<Room>> {
@@ -211,7 +211,7 @@ impl target::Target for Postgres {
     }
 }
 
-impl Postgres {
+impl Server {
     /// Whether a type is meant by what somebody wrote; a limit in parentheses counts as it is written.
     pub(crate) fn is_type(&self, type_name: &str, written: &str) -> bool {
         let limit = |name: &str| -> String {
@@ -319,7 +319,7 @@ impl Postgres {
     }
 }
 
-impl Postgres {
+impl Server {
     /// Refuses tablespaces in which the role can't make tables.
     fn check_tablespaces(&self, session: &mut Session) -> Result<()> {
         for name in &self.settings.tablespaces {

@@ -6,10 +6,10 @@ use fullbore_read::error::{Error, Result};
 
 use crate::error::{failed, refuse};
 use crate::ledger::runs::LedgerRun;
-use crate::postgres::Postgres;
+use crate::server::Server;
 use crate::session_settings::SessionSettings;
 
-impl Postgres {
+impl Server {
     pub(crate) fn reading(&self) -> SessionSettings {
         self.reading.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -29,14 +29,14 @@ impl Postgres {
                     run.run_id
                 ),
                 format!(
-                    "take the run back with `fullbore runs abort {}` and load again",
+                    "roll the run back with `fullbore runs abort {}` and load again",
                     run.run_id
                 ),
             ),
             other => other,
         })?;
         let notes = then.differences(&now).into_iter().map(|(name, now, then)| {
-            format!("{name} is {now} by now; the run goes on with {then}, as it was begun")
+            format!("{name} is now {now}; the run is resumed with {then}, as it began")
         });
         let notes = notes.collect();
         *self.reading.lock().unwrap_or_else(PoisonError::into_inner) = then;

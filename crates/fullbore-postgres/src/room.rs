@@ -5,7 +5,7 @@ use fullbore_pgwire::Row;
 use fullbore_read::error::Result;
 
 use crate::error::{refuse, refused};
-use crate::postgres::Postgres;
+use crate::server::Server;
 
 const WRITABLE: &str = "
     SELECT pg_catalog.current_setting('transaction_read_only') AS read_only,
@@ -48,7 +48,7 @@ fn room_of(row: &Row) -> Option<Room> {
     Some(Room { left: most.saturating_sub(used), words: format!("{words}, {used} in use") })
 }
 
-impl Postgres {
+impl Server {
     /// Refuses a server that takes no writes. Nothing is touched.
     pub fn check_writable(&self) -> Result<()> {
         let rows = self.control().query(WRITABLE).map_err(refused)?;

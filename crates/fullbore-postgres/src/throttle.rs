@@ -18,6 +18,7 @@ use fullbore_server::tuning::free_bytes;
 use crate::error::{failed_while, refuse};
 use crate::ledger::locks;
 use crate::postgres::Postgres;
+use crate::server::Server;
 use crate::throttle_seen::Watch;
 
 /// Places of the log that are remembered, a second apart at first. When they are so many every other
@@ -48,7 +49,7 @@ const FOLDERS: &str = "
     UNION ALL
     SELECT pg_tablespace_location(oid) FROM pg_tablespace WHERE pg_tablespace_location(oid) <> ''";
 
-impl Postgres {
+impl Server {
     /// Refuses limits that this role could not see passed. Nothing is touched.
     pub fn check_limits(&self, limits: &PauseWhen) -> Result<()> {
         let sees_all = limits.replica_lag.is_some() || limits.archive_backlog.is_some();
@@ -78,8 +79,10 @@ impl Postgres {
         }
         Ok(())
     }
+}
 
-    /// The limits that are passed.
+impl Postgres {
+    /// The limits that are exceeded.
     pub(crate) fn look_for_overload(&self, plan: &Plan, limits: &PauseWhen) -> Result<Overload> {
         let mut watch = self.watch.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let looked = watch.look(self, plan, limits);

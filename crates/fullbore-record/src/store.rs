@@ -20,7 +20,7 @@ pub struct RunSummary {
     pub first_file: String,
     pub destination: String,
     /// `loaded`, `failed`, `stopped` where it can be resumed, or `unfinished` where the record just
-    /// ends; `taken back`.
+    /// ends; `rolled back`.
     pub state: &'static str,
     /// Those of committed pieces, as long as it is not loaded.
     pub rows: u64,
@@ -112,7 +112,7 @@ fn summarise(entries: &[Entry]) -> Option<RunSummary> {
             }
             // It was done at another time, which the record does not count.
             Event::RunTakenBack { rows_kept } => {
-                summary.state = "taken back";
+                summary.state = "rolled back";
                 summary.keep(*rows_kept);
                 continue;
             }

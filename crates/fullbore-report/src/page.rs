@@ -35,7 +35,7 @@ impl State {
             Self::Loaded => "loaded",
             Self::Stopped => "stopped",
             Self::Failed => "failed",
-            Self::TakenBack => "taken back",
+            Self::TakenBack => "rolled back",
             Self::Unfinished => "unfinished",
         }
     }
@@ -204,7 +204,7 @@ impl Page {
             Event::Notice { notice } => self.note(at, notice.clone()),
             Event::RunPaused { reason } => {
                 self.paused = Some(reason.clone());
-                self.note(at, format!("held still: {reason}"));
+                self.note(at, format!("paused: {reason}"));
             }
             Event::RunContinued { seconds } => {
                 self.paused = None;
@@ -216,7 +216,7 @@ impl Page {
                 self.state = State::TakenBack;
                 // It was done at another time, which the record does not count.
                 self.seconds = last;
-                self.note(last, "taken back".into());
+                self.note(last, "rolled back".into());
             }
             Event::RunFailed { error, is_kept, left_behind, .. } => {
                 self.state = if *is_kept { State::Stopped } else { State::Failed };

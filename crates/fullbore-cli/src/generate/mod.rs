@@ -41,7 +41,7 @@ pub struct GenArgs {
 /// The data sets known.
 #[derive(Debug, Clone, clap::Subcommand)]
 pub enum Dataset {
-    /// The eight tables of TPC-H, as dbgen writes them
+    /// Generate the eight tables of TPC-H, as dbgen writes them
     Tpch(TpchArgs),
 }
 
@@ -56,15 +56,15 @@ pub struct TpchArgs {
     #[arg(long, default_value = "1", value_name = "N")]
     pub streams: NonZeroU32,
 
-    /// Make only this one of the streams, from 1 (nation and region belong to stream 1)
+    /// Generate only this stream, from 1 (nation and region belong to stream 1)
     #[arg(long, value_name = "I")]
     pub stream: Option<NonZeroU32>,
 
-    /// Make only these tables
+    /// Generate only these tables
     #[arg(long, value_enum, value_delimiter = ',', value_name = "TABLE,...")]
     pub tables: Vec<Table>,
 
-    /// The folder for the files, or - to write one table to stdout
+    /// Directory for the files; `-` writes one table to stdout
     #[arg(long, short, value_name = "DIR|-")]
     pub out: PathBuf,
 }

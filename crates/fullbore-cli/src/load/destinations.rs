@@ -1,5 +1,7 @@
 //! Where rows can go: a server, nowhere, Parquet files.
 
+use std::sync::Arc;
+
 use arrow_array::RecordBatch;
 use fullbore_load::job::{IfLoaded, Job};
 use fullbore_load::plan::Plan;
@@ -8,7 +10,8 @@ use fullbore_load::sink::{Null, ParquetFiles};
 use fullbore_parse::Lane;
 use fullbore_pgwire::{ConnectionOptions, Environment};
 use fullbore_postgres::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
-use fullbore_postgres::{Postgres, Settings};
+use fullbore_postgres::ledger::Ledger;
+use fullbore_postgres::{Attended, Postgres, Server, Settings, Target};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_server::Embedded;
 
@@ -16,6 +19,13 @@ use crate::words::complain;
 
 /// Where rows can go.
 pub enum Destinations {
+    Postgres(Arc<Server>),
+    Null(Null),
+    Parquet(ParquetFiles),
+}
+
+/// The same for one run, once its plan is finished.
+pub enum RunSink {
     Postgres(Box<Postgres>),
     Null(Null),
     Parquet(ParquetFiles),
@@ -42,11 +52,36 @@ impl Destinations {
                     analyze: !job.no_analyze,
                     loads_again: job.if_loaded == Some(IfLoaded::Again),
                 };
-                Ok(Self::Postgres(Box::new(Postgres::connect(options, settings)?)))
+                Ok(Self::Postgres(Arc::new(Server::connect(options, settings)?)))
             }
         }
     }
 
+    pub fn server(&self) -> Option<&Server> {
+        match self {
+            Self::Postgres(server) => Some(server),
+            Self::Null(_) | Self::Parquet(_) => None,
+        }
+    }
+
+    /// What a run loads into; of a server, these targets, which are the plan's tables.
+    pub fn into_sink(
+        self,
+        targets: Vec<Target>,
+        ledger: Option<Ledger>,
+        attended: Option<Attended>,
+    ) -> RunSink {
+        match self {
+            Self::Postgres(server) => {
+                RunSink::Postgres(Box::new(Postgres::new(server, targets, ledger, attended)))
+            }
+            Self::Null(null) => RunSink::Null(null),
+            Self::Parquet(files) => RunSink::Parquet(files),
+        }
+    }
+}
+
+impl RunSink {
     pub fn postgres(&self) -> Option<&Postgres> {
         match self {
             Self::Postgres(postgres) => Some(postgres),
@@ -94,13 +129,13 @@ pub fn is_server(to: Option<&str>) -> bool {
 }
 
 /// Where rows go, as people call it and without a password.
-pub fn words(job: &Job, postgres: Option<&Postgres>) -> String {
+pub fn words(job: &Job, server: Option<&Server>) -> String {
     let to = job.to.clone().or_else(of_environment);
-    match postgres {
+    match server {
         Some(_) if to.is_none() && !is_named(&Environment::of_process()) => {
             "the embedded server (`fullbore psql` opens it)".to_owned()
         }
-        Some(postgres) => postgres.options().redacted(),
+        Some(server) => server.options().redacted(),
         None => to.unwrap_or_default(),
     }
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use fullbore_load::plan::Plan;
 use fullbore_load::plan::recorded::RecordedFile;
 use fullbore_load::run_id::RunId;
-use fullbore_postgres::Postgres;
 use fullbore_postgres::ledger::runs::Which;
+use fullbore_postgres::{Server, Target};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::{Event, make_private, read_events, summary_of};
 use serde::{Deserialize, Serialize};
@@ -40,8 +40,8 @@ fn canonical(file: &RecordedFile) -> String {
 }
 
 /// Notes what a run is about to append.
-pub fn note(plan: &Plan, postgres: &Postgres) -> Result<()> {
-    let tables = plan.tables.iter().zip(postgres.targets());
+pub fn note(plan: &Plan, server: &Server, targets: &[Target]) -> Result<()> {
+    let tables = plan.tables.iter().zip(targets);
     let tables: Vec<_> = tables
         .filter(|(table, _)| table.is_piecewise())
         .map(|(table, target)| AppendedTable {
@@ -58,7 +58,7 @@ pub fn note(plan: &Plan, postgres: &Postgres) -> Result<()> {
     if tables.iter().all(|table| table.files.is_empty()) {
         return Ok(());
     }
-    let appended = Appended { database: postgres.database().to_owned(), tables };
+    let appended = Appended { database: server.database().to_owned(), tables };
     let text = serde_json::to_vec(&appended).expect("plain data becomes JSON");
     let path = path(&plan.run_dir);
     make_private(&plan.run_dir)
@@ -77,7 +77,7 @@ fn has_loaded(run_dir: &Path) -> bool {
 /// Refuses to begin anew with `--resume` what a run of this machine has appended that the ledger does not
 /// know: nothing tells then what of it is in the table.
 pub fn check<'a>(
-    postgres: &Postgres,
+    server: &Server,
     schema: &str,
     oid: u32,
     name: &str,
@@ -88,7 +88,7 @@ pub fn check<'a>(
     for entry in entries.flatten() {
         let Ok(text) = std::fs::read(path(&entry.path())) else { continue };
         let Ok(appended) = serde_json::from_slice::<Appended>(&text) else { continue };
-        if appended.database != postgres.database() {
+        if appended.database != server.database() {
             continue;
         }
         let is_it = |table: &&AppendedTable| match table.oid {
@@ -106,11 +106,11 @@ pub fn check<'a>(
         let known_id = RunId::parse(&run.run_id);
         // What a run has committed that was killed, its record need not have heard of.
         let may_have_rows = run.rows > 0 || run.state == "unfinished" && has_loaded(&entry.path());
-        if !may_have_rows || run.state == "taken back" || known_id.is_none() {
+        if !may_have_rows || run.state == "rolled back" || known_id.is_none() {
             continue;
         }
-        let is_known = !postgres.ledger_runs(schema, &Which::Run(&run.run_id))?.is_empty();
-        if is_known || postgres.has_no_rows(oid)? {
+        let is_known = !server.ledger_runs(schema, &Which::Run(&run.run_id))?.is_empty();
+        if is_known || server.has_no_rows(oid)? {
             continue;
         }
         return Err(Error::usage_with_hint(

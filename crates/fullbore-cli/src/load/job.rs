@@ -79,7 +79,7 @@ fn check_sources(job: &Job) -> Result<()> {
     match sources.clone().any(is_database) {
         false => sources.try_for_each(|source| refuse_remote(source)),
         true => Err(Error::usage_with_hint(
-            "a source looks like the way to a database",
+            "a source looks like the URL of a database",
             "name the database with --to URL, and files as sources",
         )),
     }

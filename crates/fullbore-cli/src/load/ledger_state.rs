@@ -8,7 +8,7 @@ use fullbore_load::job::{IfLoaded, Job};
 use fullbore_load::plan::Continuity;
 use fullbore_load::plan::recorded::RecordedFile;
 use fullbore_pgwire::quote_identifier;
-use fullbore_postgres::Postgres;
+use fullbore_postgres::Server;
 use fullbore_postgres::ledger::SCHEMA_DEFAULT;
 use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, State, Which};
 use fullbore_postgres::ledger::schema::Availability;
@@ -53,10 +53,10 @@ pub enum Decision {
 
 impl LedgerState {
     /// Asks files and server; nothing is touched. `resume`: it is asked for.
-    pub fn ask(job: &Job, postgres: Option<&Postgres>, resume: bool) -> Result<Self> {
+    pub fn ask(job: &Job, server: Option<&Server>, resume: bool) -> Result<Self> {
         let named = job.ledger_schema.as_deref();
-        let bare = match postgres {
-            Some(postgres) => postgres.ledger_schema(named)?,
+        let bare = match server {
+            Some(server) => server.ledger_schema(named)?,
             None => named.unwrap_or(SCHEMA_DEFAULT).to_owned(),
         };
         let schema = quote_identifier(&bare)
@@ -84,8 +84,8 @@ impl LedgerState {
             unkept: None,
         };
         if let Some(limits) = &job.pause_when {
-            match postgres {
-                Some(postgres) => postgres.check_limits(limits)?,
+            match server {
+                Some(server) => server.check_limits(limits)?,
                 None => {
                     return Err(Error::usage_with_hint(
                         "--pause-when needs a PostgreSQL server to ask",
@@ -94,13 +94,13 @@ impl LedgerState {
                 }
             }
         }
-        let Some(postgres) = postgres else {
+        let Some(server) = server else {
             state.refuse("the destination keeps no ledger", None, resume)?;
             return Ok(state);
         };
         // Not even the ledger can be read on a standby: its tables may be unlogged.
-        postgres.check_writable()?;
-        if let Some((reason, hint, is_servers)) = obstacle(job, postgres, &bare)? {
+        server.check_writable()?;
+        if let Some((reason, hint, is_servers)) = obstacle(job, server, &bare)? {
             if let Some(IfLoaded::Fail | IfLoaded::Skip) = job.if_loaded {
                 return Err(Error::Usage {
                     message: format!("--if-loaded asks the ledger, and there is none: {reason}"),
@@ -128,34 +128,34 @@ impl LedgerState {
 
     /// Looks for the run that was begun last into these tables, or the one that is named, and what has
     /// become of them.
-    pub fn look(&mut self, postgres: &Postgres, ask: Ask<'_>) -> Result<()> {
+    pub fn look(&mut self, server: &Server, ask: Ask<'_>) -> Result<()> {
         if self.continuity.is_resumable {
-            let runs = postgres.ledger_runs(&self.schema, &Which::OfJob(&self.job))?;
-            self.earlier = postgres.last_into(runs)?;
+            let runs = server.ledger_runs(&self.schema, &Which::OfJob(&self.job))?;
+            self.earlier = server.last_into(runs)?;
             let is_other = |run: &&str| self.earlier.as_ref().is_none_or(|e| *e.run_id != **run);
             if let Some(named) = ask.run.filter(is_other) {
                 // Its job may be spelled otherwise than the one that is kept of it.
-                let found = postgres.ledger_runs(&self.schema, &Which::Run(named))?;
-                if let Some(run) = postgres.last_into(found)?.filter(|run| run.job != self.job) {
-                    self.adopt(&run, postgres, ask.loads)?;
+                let found = server.ledger_runs(&self.schema, &Which::Run(named))?;
+                if let Some(run) = server.last_into(found)?.filter(|run| run.job != self.job) {
+                    self.adopt(&run, server, ask.loads)?;
                 }
             }
         }
         if let Some(run) = self.earlier.as_ref().filter(|run| run.state.is_shown()) {
-            self.became = postgres.became_of(run)?;
+            self.became = server.became_of(run)?;
         }
         Ok(())
     }
 
     /// Ends an earlier run whose rows were shown in a table that is gone since: nothing is left to do for
     /// it. What is to be said where it is the run that was named.
-    pub fn end_gone(&mut self, postgres: &Postgres, ask: Ask<'_>) -> Result<Option<String>> {
+    pub fn end_gone(&mut self, server: &Server, ask: Ask<'_>) -> Result<Option<String>> {
         let (Now::Gone(table) | Now::Anew(table)) = &self.became else { return Ok(None) };
         let Some(run) = &mut self.earlier else { return Ok(None) };
-        if run.state != State::Published || postgres.check_own(run).is_err() {
+        if run.state != State::Published || server.check_own(run).is_err() {
             return Ok(None);
         }
-        postgres.end_published(&self.schema, run)?;
+        server.end_published(&self.schema, run)?;
         run.state = State::Finished;
         let named = ask.run.filter(|named| *run.run_id == **named);
         Ok(named.map(|_| {
@@ -168,9 +168,9 @@ impl LedgerState {
     }
 
     /// Refuses to go on with a run of another role.
-    pub fn check_own(&self, postgres: Option<&Postgres>, resume: bool) -> Result<()> {
-        match (postgres, &self.earlier) {
-            (Some(postgres), Some(earlier)) if resume => postgres.check_own(earlier),
+    pub fn check_own(&self, server: Option<&Server>, resume: bool) -> Result<()> {
+        match (server, &self.earlier) {
+            (Some(server), Some(earlier)) if resume => server.check_own(earlier),
             _ => Ok(()),
         }
     }
@@ -197,7 +197,7 @@ impl LedgerState {
             (State::Preparing | State::Undone, _) => begin(),
             (State::Aborting, _) => {
                 return Err(Error::usage_with_hint(
-                    format!("run {run} of this job is being taken back"),
+                    format!("run {run} of this job is being rolled back"),
                     format!("end that first: fullbore runs abort {run}"),
                 ));
             }
@@ -258,7 +258,7 @@ fn unfinished_note(earlier: &LedgerRun) -> Option<String> {
     (earlier.state.is_unfinished()).then(|| {
         format!(
             "run {run} of this job has not finished, {} pieces of it are committed; this is a new one \
-             (--resume goes on with {run}, `fullbore runs abort {run}` takes it back)",
+             (--resume goes on with {run}, `fullbore runs abort {run}` rolls it back)",
             earlier.pieces_committed
         )
     })
@@ -283,11 +283,7 @@ pub(super) fn source_change(job: &Job, earlier: &LedgerRun) -> Option<String> {
 }
 
 /// Why no ledger is kept, what to do about it, and whether it is the server that keeps none.
-fn obstacle(
-    job: &Job,
-    postgres: &Postgres,
-    schema: &str,
-) -> Result<Option<(String, String, bool)>> {
+fn obstacle(job: &Job, server: &Server, schema: &str) -> Result<Option<(String, String, bool)>> {
     if job.no_ledger {
         let reason = "--no-ledger leaves the ledger out".to_owned();
         return Ok(Some((reason, "leave --no-ledger away".into(), false)));
@@ -304,7 +300,7 @@ fn obstacle(
             }
         }
     }
-    Ok(match postgres.ledger_availability(schema)? {
+    Ok(match server.ledger_availability(schema)? {
         Availability::Present | Availability::Absent => None,
         Availability::Refused { reason, hint } => Some((reason, hint, true)),
     })

@@ -1,7 +1,7 @@
 //! Files of a job that finished runs have loaded: left out, loaded again, or refused.
 
 use fullbore_load::job::{IfLoaded, Job};
-use fullbore_postgres::Postgres;
+use fullbore_postgres::Server;
 use fullbore_postgres::ledger::loaded::{LoadedBy, Named};
 use fullbore_postgres::ledger::runs::{LedgerRun, Which};
 use fullbore_read::content::Same;
@@ -17,7 +17,7 @@ impl LedgerState {
         &self,
         job: &Job,
         tables: &mut [Table],
-        postgres: &Postgres,
+        server: &Server,
         run: &LedgerRun,
     ) -> Result<()> {
         for (asked, table) in job.tables.iter().zip(tables) {
@@ -25,7 +25,7 @@ impl LedgerState {
             if asked.publish != Publish::Append {
                 continue;
             }
-            let loaded = postgres.loaded_into(&self.schema, target.oid)?;
+            let loaded = server.loaded_into(&self.schema, target.oid)?;
             let name = target.name.clone();
             for file in &mut table.files {
                 if let Some((by, _)) = known(file, &loaded)? {
@@ -55,7 +55,7 @@ impl LedgerState {
         &mut self,
         job: &mut Job,
         tables: &mut Vec<Table>,
-        postgres: &Postgres,
+        server: &Server,
         resume: bool,
     ) -> Result<bool> {
         let default = if resume { IfLoaded::Skip } else { IfLoaded::Fail };
@@ -70,7 +70,7 @@ impl LedgerState {
             else {
                 continue;
             };
-            let loaded = postgres.loaded_into(&self.schema, target.oid)?;
+            let loaded = server.loaded_into(&self.schema, target.oid)?;
             let (mut left, mut out) = (Vec::new(), Vec::new());
             for mut file in std::mem::take(&mut table.files) {
                 match known(&mut file, &loaded)? {
@@ -124,7 +124,7 @@ impl LedgerState {
         }
         let Some(last) = last else { return Ok(false) };
         if tables.iter().all(|table| table.files.is_empty()) {
-            let found = postgres.ledger_runs(&self.schema, &Which::Run(&last))?;
+            let found = server.ledger_runs(&self.schema, &Which::Run(&last))?;
             self.done = found.into_iter().next();
         }
         job.tables.retain(|table| !table.sources.is_empty());

@@ -20,7 +20,7 @@ use fullbore_load::plan::{Completion, Continuity, Plan, Planned};
 use fullbore_load::run::{Failure, Outcome};
 use fullbore_postgres::ledger::Ledger;
 use fullbore_postgres::ledger::runs::{LedgerRun, State};
-use fullbore_postgres::{Postgres, Target};
+use fullbore_postgres::{Attended, Postgres, Target};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::{Recorder, claim};
 use fullbore_report::live::Live;
@@ -31,7 +31,7 @@ use crate::plan_json::JsonPlan;
 use crate::words::{complain, counted, grouped, print_json};
 use crate::{ceilings, log_file, plan_view, progress, summary, watch};
 pub use args::LoadArgs;
-use destinations::Destinations;
+use destinations::{Destinations, RunSink};
 use job::{job_of, refuse_given};
 use ledger_state::{Decision, LedgerState};
 use options::LoadOptions;
@@ -51,12 +51,12 @@ pub fn plan(args: &LoadArgs) -> Ended {
     let planned = check_planned(args).and_then(|()| job_of(args)).and_then(|job| {
         let to = Destinations::open(&job)?;
         let ask = Ask { resume: args.resume, run: None, loads: false };
-        let mut state = LedgerState::ask(&job, to.postgres(), args.resume)?;
-        if let Some(postgres) = to.postgres() {
-            state.look(postgres, ask)?;
+        let mut state = LedgerState::ask(&job, to.server(), args.resume)?;
+        if let Some(server) = to.server() {
+            state.look(server, ask)?;
         }
-        state.check_own(to.postgres(), args.resume)?;
-        let job = state.settle(&job, to.postgres(), ask)?;
+        state.check_own(to.server(), args.resume)?;
+        let job = state.settle(&job, to.server(), ask)?;
         let decision = state.decide(&job, args.resume)?;
         if let Decision::Finished(_, words) = decision {
             return Ok(JsonPlan::nothing_to_do(words));
@@ -105,22 +105,22 @@ fn planned(
     state: &mut LedgerState,
     decision: &Decision,
 ) -> Result<Planned<Target>> {
-    let (recorded, mut notes) = match (decision, to.postgres()) {
+    let (recorded, mut notes) = match (decision, to.server()) {
         // Before columns are looked at: what they are read as may depend on it.
-        (Decision::Resume(run), Some(postgres)) => (Some(run.as_ref()), postgres.read_as(run)?),
+        (Decision::Resume(run), Some(server)) => (Some(run.as_ref()), server.read_as(run)?),
         (Decision::Resume(run), None) => (Some(run.as_ref()), Vec::new()),
         (Decision::Begin { notes }, _) => (None, notes.clone()),
         (Decision::Finished(..), _) => (None, Vec::new()),
     };
-    let draft = assemble(job, to.postgres(), options.reject_dir.clone(), recorded)?;
+    let draft = assemble(job, to.server(), options.reject_dir.clone(), recorded)?;
     if let Some((table, reason)) = draft.not_resumable() {
         let hint = Some("leave --resume away, or load into ordinary tables".to_owned());
         state.refuse(&format!("{table}: {reason}"), hint, options.resume || job.part.is_some())?;
     }
-    let part = parts::part_of(job, to.postgres(), state, recorded, draft.targets())?;
-    if let Some(postgres) = to.postgres().filter(|_| recorded.is_none()) {
+    let part = parts::part_of(job, to.server(), state, recorded, draft.targets())?;
+    if let Some(server) = to.server().filter(|_| recorded.is_none()) {
         // A role that may not read the ledger is told nothing.
-        let left = postgres.left_by_unknown(&state.schema, draft.targets()).unwrap_or_default();
+        let left = server.left_by_unknown(&state.schema, draft.targets()).unwrap_or_default();
         notes.extend(left.iter().map(|name| {
             format!(
                 "{name} was made by a load that the ledger does not know: if none is at work, one was \
@@ -128,11 +128,11 @@ fn planned(
             )
         }));
     }
-    let ceilings = ceilings::of(job, to.postgres(), draft.plan(), options.ceilings.as_deref())?;
+    let ceilings = ceilings::of(job, to.server(), draft.plan(), options.ceilings.as_deref())?;
     Ok(draft.finish(Completion {
         continuity: Continuity { resumes: recorded.is_some(), part, ..state.continuity.clone() },
         ceilings,
-        destination: destinations::words(job, to.postgres()),
+        destination: destinations::words(job, to.server()),
         notes,
     }))
 }
@@ -144,28 +144,28 @@ pub fn load(job: &Job, options: &LoadOptions) -> Result<Ended> {
     }
     let to = Destinations::open(job)?;
     let uses_default = !job.no_ledger && job.ledger_schema.is_none();
-    if let Some(postgres) = to.postgres().filter(|_| uses_default)
-        && let Some(said) = postgres.move_old_ledger()?
+    if let Some(server) = to.server().filter(|_| uses_default)
+        && let Some(said) = server.move_old_ledger()?
         && !options.quiet
     {
         tell!("note: {said}");
     }
     let ask = Ask { resume: options.resume, run: options.run.as_deref(), loads: true };
-    let mut state = LedgerState::ask(job, to.postgres(), options.resume)?;
+    let mut state = LedgerState::ask(job, to.server(), options.resume)?;
     let mut cleared = None;
-    if let Some(postgres) = to.postgres().filter(|_| state.continuity.is_resumable) {
+    if let Some(server) = to.server().filter(|_| state.continuity.is_resumable) {
         // Before looking: what is found stays so while we have the lock.
-        postgres.lock_job(&state.job)?;
-        state.look(postgres, ask)?;
-        state.check_own(Some(postgres), options.resume)?;
-        if let (Some(said), Some(run)) = (state.end_gone(postgres, ask)?, &state.earlier) {
+        server.lock_job(&state.job)?;
+        state.look(server, ask)?;
+        state.check_own(Some(server), options.resume)?;
+        if let (Some(said), Some(run)) = (state.end_gone(server, ask)?, &state.earlier) {
             return Ok(finished_already(options, run, &said));
         }
-        let is_ours = |run: &LedgerRun| postgres.check_own(run).is_ok();
+        let is_ours = |run: &LedgerRun| server.check_own(run).is_ok();
         let is_left = |run: &mut LedgerRun| run.state == State::Preparing && is_ours(run);
         if let Some(run) = state.earlier.take_if(is_left) {
             // It ended before its first row.
-            postgres.take_back(&state.schema, &run)?;
+            server.take_back(&state.schema, &run)?;
             cleared = Some(run);
         }
     }
@@ -180,20 +180,13 @@ pub fn load(job: &Job, options: &LoadOptions) -> Result<Ended> {
     if let Some(wanted) = &options.run {
         check_named(wanted, state.earlier.as_ref().or(cleared.as_ref()))?;
     }
-    let settled = &state.settle(job, to.postgres(), ask)?;
+    let settled = &state.settle(job, to.server(), ask)?;
     let decision = state.decide(settled, options.resume)?;
     if let Decision::Finished(run, words) = &decision {
         return Ok(finished_already(options, run, words.trim()));
     }
     let Planned { plan, targets, statements } =
         planned(settled, &to, options, &mut state, &decision)?;
-    if let Destinations::Postgres(postgres) = &to {
-        postgres.adopt(targets);
-        if plan.continuity.is_resumable {
-            let ledger = Ledger::new(&state.schema, &state.job, &plan.run_id);
-            postgres.keep_ledger(ledger.of_a_part(plan.continuity.part.is_some()));
-        }
-    }
     if !options.quiet {
         for note in plan.tables.iter().flat_map(|table| &table.notes) {
             tell!("note: {note}");
@@ -203,10 +196,10 @@ pub fn load(job: &Job, options: &LoadOptions) -> Result<Ended> {
         claim(&plan.run_dir)?;
     }
     if plan.continuity.is_resumable && !plan.continuity.resumes {
-        saved::save(&plan, settled, to.postgres(), options)?;
+        saved::save(&plan, settled, to.server(), options)?;
     }
-    if let Some(postgres) = to.postgres().filter(|_| !plan.continuity.resumes) {
-        here::note(&plan, postgres)?;
+    if let Some(server) = to.server().filter(|_| !plan.continuity.resumes) {
+        here::note(&plan, server, &targets)?;
     }
     let expected: Vec<_> =
         plan.tables.iter().map(|table| (table.name.clone(), table.bytes)).collect();
@@ -219,16 +212,23 @@ pub fn load(job: &Job, options: &LoadOptions) -> Result<Ended> {
         tracing::debug!("plan: {line}");
     }
     let (plan, recorder) = (Arc::new(plan), Arc::new(recorder));
-    if let Some(postgres) = to.postgres() {
-        postgres.attend(recorder.clone(), &INTERRUPTED, plan.continuity.patience);
-    }
+    let ledger = plan.continuity.is_resumable.then(|| {
+        let ledger = Ledger::new(&state.schema, &state.job, &plan.run_id);
+        ledger.of_a_part(plan.continuity.part.is_some())
+    });
+    let attended = Attended {
+        recorder: recorder.clone(),
+        interrupted: &INTERRUPTED,
+        patience: plan.continuity.patience,
+    };
+    let sink = to.into_sink(targets, ledger, Some(attended));
     let live = options.live.as_deref().map(|at| watch::open(at, &plan.run_dir)).transpose()?;
-    last_words(&plan, to.postgres().is_some());
+    last_words(&plan, sink.postgres().is_some());
     listen_for_signals();
-    let result = fullbore_load::run::run(&plan, to.as_sink(), &recorder, &INTERRUPTED);
+    let result = fullbore_load::run::run(&plan, sink.as_sink(), &recorder, &INTERRUPTED);
     live.into_iter().for_each(Live::finish);
     Ok(match result {
-        Ok(outcome) => finished(options, &plan, &outcome, Shown::of(&to, &plan)?),
+        Ok(outcome) => finished(options, &plan, &outcome, Shown::of(&sink, &plan)?),
         Err(failure) => failed(options, &plan, &failure),
     })
 }
@@ -238,14 +238,14 @@ fn last_words(plan: &Plan, is_server: bool) {
     let run = &plan.run_id;
     let words = match (plan.continuity.is_resumable, is_server) {
         (true, _) => format!(
-            "the server takes back the pieces under way, committed ones are kept: `fullbore runs resume \
-             {run}` goes on, `fullbore runs abort {run}` closes the run"
+            "the server rolls back the pieces under way, committed ones are kept: `fullbore runs resume \
+             {run}` continues, `fullbore runs abort {run}` closes the run"
         ),
         (false, true) => format!(
-            "the server takes back what is under way; run {run} can't be resumed, so look what is in \
+            "the server rolls back what is under way; run {run} can't be resumed, so look what is in \
              the table before you load again, and for tables named ..._fb_{run}_..."
         ),
-        (false, false) => format!("run {run} has not ended, and what it has written is not whole"),
+        (false, false) => format!("run {run} has not finished, and its output is incomplete"),
     };
     say_at_once(&words);
 }
@@ -260,7 +260,7 @@ fn check_named(wanted: &str, last: Option<&LedgerRun>) -> Result<()> {
         )),
         None => Err(Error::usage_with_hint(
             format!("the database's ledger knows no run {wanted}"),
-            "it was taken back, is in another database (--to), or went into tables that are not what \
+            "it was rolled back, is in another database (--to), or went into tables that are not what \
              its names stand for now (search_path): load again",
         )),
     }
@@ -275,12 +275,12 @@ struct Shown {
 }
 
 impl Shown {
-    fn of(to: &Destinations, plan: &Plan) -> Result<Self> {
-        let targets = to.postgres().map_or(&[][..], Postgres::targets);
+    fn of(sink: &RunSink, plan: &Plan) -> Result<Self> {
+        let targets = sink.postgres().map_or(&[][..], Postgres::targets);
         let kept = targets.iter().filter_map(|target| target.kept(&plan.run_id).transpose());
         Ok(Self {
             kept: kept.map(|name| name.map(|name| name.to_string())).collect::<Result<_>>()?,
-            waits_for: to.postgres().map(Postgres::waits_for).unwrap_or_default(),
+            waits_for: sink.postgres().map(Postgres::waits_for).unwrap_or_default(),
         })
     }
 }
@@ -361,10 +361,10 @@ fn failed(options: &LoadOptions, plan: &Plan, failure: &Failure) -> Ended {
             true => format!(
                 "`fullbore runs abort {run}` closes it (and --delete-rows deletes its rows)"
             ),
-            false => format!("`fullbore runs abort {run}` takes it back"),
+            false => format!("`fullbore runs abort {run}` rolls it back"),
         };
         match error {
-            _ if ends_it(error) => tell!("  {kept}: the run can't go on; {closes}"),
+            _ if ends_it(error) => tell!("  {kept}: the run can't be resumed; {closes}"),
             // The hint has said how it goes on.
             _ if error.hint().is_some_and(|hint| hint.contains("runs resume")) => {
                 tell!("  {kept}; {closes}");
@@ -377,7 +377,7 @@ fn failed(options: &LoadOptions, plan: &Plan, failure: &Failure) -> Ended {
                 "  {kept}; whether they are published is not known: `fullbore runs resume {run}` finds out and \
                  continues"
             ),
-            _ => tell!("  {kept}: `fullbore runs resume {run}` goes on, {closes}"),
+            _ => tell!("  {kept}: `fullbore runs resume {run}` continues it, {closes}"),
         }
     } else {
         for name in left_behind {

@@ -3,7 +3,7 @@
 use fullbore_load::job::Job;
 use fullbore_load::plan::{Part, Plan};
 use fullbore_postgres::ledger::runs::LedgerRun;
-use fullbore_postgres::{Postgres, Target};
+use fullbore_postgres::{Server, Target};
 use fullbore_read::error::{Error, Result};
 
 use super::ledger_state::LedgerState;
@@ -11,23 +11,23 @@ use super::ledger_state::LedgerState;
 /// The part that this run is: the one that it was, or one that joins its load.
 pub fn part_of(
     job: &Job,
-    postgres: Option<&Postgres>,
+    server: Option<&Server>,
     state: &LedgerState,
     earlier: Option<&LedgerRun>,
     targets: &[Target],
 ) -> Result<Option<Part>> {
-    let (Some(spec), Some(postgres)) = (job.part, postgres) else { return Ok(None) };
+    let (Some(spec), Some(server)) = (job.part, server) else { return Ok(None) };
     let schema = &state.schema;
     let Some(earlier) = earlier else {
         let names: Vec<String> = targets.iter().map(|target| target.name().to_string()).collect();
         // Which tables the names stand for is the server's word: that of the search path.
         let identity = format!("{} into {}", job.shared_identity(), names.join(", "));
-        return postgres.join_parts(schema, &identity, spec, &names).map(Some);
+        return server.join_parts(schema, &identity, spec, &names).map(Some);
     };
-    let known = postgres.part_of(schema, &earlier.run_id)?.ok_or_else(|| {
+    let known = server.part_of(schema, &earlier.run_id)?.ok_or_else(|| {
         Error::usage_with_hint(
             format!("the ledger does not know what run {} is a part of", earlier.run_id),
-            "somebody changed the ledger; take the run back with `fullbore runs abort`",
+            "somebody changed the ledger; roll the run back with `fullbore runs abort`",
         )
     })?;
     Ok(Some(Part { spec, whole: known.whole.into(), identity: known.identity }))
@@ -38,7 +38,7 @@ pub fn tell(plan: &Plan, waits_for: &[String]) {
     let Some(part) = plan.continuity.part.as_ref().filter(|_| !waits_for.is_empty()) else {
         return;
     };
-    tell!("part {} is loaded; the last part to be loaded shows the rows of all:", part.spec);
+    tell!("part {} is loaded; the last part to finish publishes the rows of all:", part.spec);
     for words in waits_for {
         tell!("  {words}");
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fullbore_load::job::Job;
 use fullbore_load::plan::Plan;
-use fullbore_postgres::Postgres;
+use fullbore_postgres::Server;
 use fullbore_read::error::{Error, Result};
 use fullbore_record::make_private;
 use serde::{Deserialize, Serialize};
@@ -27,15 +27,10 @@ fn path(run_dir: &Path) -> PathBuf {
 }
 
 /// Saves a job with absolute paths, and the way to its server without what may be a secret.
-pub fn save(
-    plan: &Plan,
-    job: &Job,
-    postgres: Option<&Postgres>,
-    options: &LoadOptions,
-) -> Result<()> {
+pub fn save(plan: &Plan, job: &Job, server: Option<&Server>, options: &LoadOptions) -> Result<()> {
     let mut job = job.clone().with_absolute_paths()?;
     // Another environment may name another server.
-    let kept = postgres.map(Postgres::kept);
+    let kept = server.map(Server::kept);
     job.to = kept.map(|kept| kept.url.clone());
     let left_out = kept.map_or_else(Vec::new, |kept| kept.left_out.clone());
     let reject_dir = std::path::absolute(&options.reject_dir)

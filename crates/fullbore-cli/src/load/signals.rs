@@ -20,7 +20,7 @@ pub fn say_at_once(words: &str) {
 }
 
 /// The first signal asks the run to stop, after the pieces that are under way; a second one ends the
-/// process at once, and the server takes them back.
+/// process at once, and the server rolls them back.
 pub fn listen_for_signals() {
     extern "C" fn stop(_: libc::c_int) {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {

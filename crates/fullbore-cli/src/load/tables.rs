@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use fullbore_load::job::Job;
 use fullbore_load::plan::assemble::name_of;
 use fullbore_load::plan::recorded::RecordedFile;
-use fullbore_postgres::Postgres;
+use fullbore_postgres::Server;
 use fullbore_postgres::ledger::loaded::Named;
 use fullbore_postgres::ledger::runs::LedgerTable;
 use fullbore_read::SourceFile;
@@ -59,7 +59,7 @@ impl File {
 
 impl Table {
     /// The tables of a job; `None` where its files are not found, which is told when they are opened.
-    pub fn all(job: &Job, postgres: &Postgres) -> Result<Option<Vec<Self>>> {
+    pub fn all(job: &Job, server: &Server) -> Result<Option<Vec<Self>>> {
         let mut tables = Vec::new();
         for table in &job.tables {
             let mut files = Vec::new();
@@ -75,7 +75,7 @@ impl Table {
                 Some(name) => name.clone(),
                 None => name_of(&first.source.path)?,
             };
-            tables.push(Self { target: postgres.named(&name)?, name, files });
+            tables.push(Self { target: server.named(&name)?, name, files });
         }
         Ok(Some(tables))
     }

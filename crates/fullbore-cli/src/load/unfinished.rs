@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fullbore_load::job::{IfLoaded, Job};
-use fullbore_postgres::Postgres;
+use fullbore_postgres::Server;
 use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, State, Which};
 use fullbore_postgres::ledger::shown::Now;
 use fullbore_read::content::Same;
@@ -151,35 +151,35 @@ fn ways_out(run: &LedgerRun, compared: &Compared) -> String {
 impl LedgerState {
     /// Finds the run that the job means, and leaves out of the job what is loaded already; refuses where
     /// rows could be loaded twice.
-    pub fn settle(&mut self, job: &Job, postgres: Option<&Postgres>, ask: Ask<'_>) -> Result<Job> {
+    pub fn settle(&mut self, job: &Job, server: Option<&Server>, ask: Ask<'_>) -> Result<Job> {
         let is_known = self.continuity.is_resumable && job.part.is_none();
-        let Some(postgres) = postgres.filter(|_| is_known) else { return Ok(job.clone()) };
+        let Some(server) = server.filter(|_| is_known) else { return Ok(job.clone()) };
         let may_be_done = matches!(job.if_loaded, None | Some(IfLoaded::Skip));
         if ask.resume && may_be_done && self.is_done(job) {
             return Ok(job.clone());
         }
-        let Some(mut tables) = Table::all(job, postgres)? else { return Ok(job.clone()) };
-        let runs = self.unfinished(postgres, &tables, ask)?;
+        let Some(mut tables) = Table::all(job, server)? else { return Ok(job.clone()) };
+        let runs = self.unfinished(server, &tables, ask)?;
         if ask.resume
-            && let Some(job) = self.take_up(job, postgres, &mut tables, &runs, ask)?
+            && let Some(job) = self.take_up(job, server, &mut tables, &runs, ask)?
         {
             return Ok(job);
         }
         let mut settled = job.clone();
-        let is_less = self.leave_out(&mut settled, &mut tables, postgres, ask.resume)?;
-        self.note_unended(postgres, &runs)?;
+        let is_less = self.leave_out(&mut settled, &mut tables, server, ask.resume)?;
+        self.note_unended(server, &runs)?;
         if self.done.is_some() {
             return Ok(settled);
         }
         if ask.resume
             && is_less
-            && let Some(job) = self.take_up(&settled, postgres, &mut tables, &runs, ask)?
+            && let Some(job) = self.take_up(&settled, server, &mut tables, &runs, ask)?
         {
             return Ok(job);
         }
         for run in &runs {
             let compared = compare(&settled, &mut tables, run, false)?;
-            self.heed(&settled, postgres, run, &compared, ask.resume)?;
+            self.heed(&settled, server, run, &compared, ask.resume)?;
         }
         if ask.resume && settled.if_loaded != Some(IfLoaded::Again) {
             for (asked, table) in settled.tables.iter().zip(&tables) {
@@ -189,7 +189,7 @@ impl LedgerState {
                     continue;
                 };
                 let files = table.files.iter().map(|file| &file.recorded);
-                here::check(postgres, &self.schema, target.oid, &target.name.to_string(), files)?;
+                here::check(server, &self.schema, target.oid, &target.name.to_string(), files)?;
             }
         }
         Ok(settled)
@@ -204,7 +204,7 @@ impl LedgerState {
     /// Runs that have something left to do in the job's tables, the latest first.
     fn unfinished(
         &self,
-        postgres: &Postgres,
+        server: &Server,
         tables: &[Table],
         ask: Ask<'_>,
     ) -> Result<Vec<LedgerRun>> {
@@ -216,7 +216,7 @@ impl LedgerState {
                 .cloned()
                 .collect());
         }
-        let mut runs = postgres.ledger_runs(&self.schema, &Which::Unfinished)?;
+        let mut runs = server.ledger_runs(&self.schema, &Which::Unfinished)?;
         runs.retain(|run| {
             let is_ours = |then: &LedgerTable| tables.iter().any(|table| table.is_of(then));
             run.tables.iter().any(is_ours)
@@ -224,19 +224,19 @@ impl LedgerState {
         let is_begun = |run: &LedgerRun| run.state != State::Preparing;
         if ask.loads {
             for run in runs.iter().filter(|run| !is_begun(run)) {
-                self.clear(postgres, run)?;
+                self.clear(server, run)?;
             }
         }
         runs.retain(is_begun);
         // Parts of a load are found by their numbers.
-        runs.retain(|run| !matches!(postgres.part_of(&self.schema, &run.run_id), Ok(Some(_))));
+        runs.retain(|run| !matches!(server.part_of(&self.schema, &run.run_id), Ok(Some(_))));
         Ok(runs)
     }
 
     /// Says which runs have loaded all their rows and still have something left to do.
-    fn note_unended(&mut self, postgres: &Postgres, runs: &[LedgerRun]) -> Result<()> {
+    fn note_unended(&mut self, server: &Server, runs: &[LedgerRun]) -> Result<()> {
         for run in runs.iter().filter(|run| run.state == State::Published) {
-            if run.job != self.job && !postgres.is_job_locked(&run.job)? {
+            if run.job != self.job && !server.is_job_locked(&run.job)? {
                 let id = &run.run_id;
                 self.notes.push(format!(
                     "run {id} has loaded its rows and has something left to do: `fullbore runs resume \
@@ -248,15 +248,15 @@ impl LedgerState {
     }
 
     /// Takes back a run that ended before its first row, unless a load is at work on it.
-    fn clear(&self, postgres: &Postgres, run: &LedgerRun) -> Result<()> {
-        if postgres.check_own(run).is_err() || postgres.is_job_locked(&run.job)? {
+    fn clear(&self, server: &Server, run: &LedgerRun) -> Result<()> {
+        if server.check_own(run).is_err() || server.is_job_locked(&run.job)? {
             return Ok(());
         }
-        postgres.lock_job(&run.job)?;
+        server.lock_job(&run.job)?;
         // It may have gone on before we had its lock.
-        let now = postgres.ledger_runs(&self.schema, &Which::Run(&run.run_id))?;
+        let now = server.ledger_runs(&self.schema, &Which::Run(&run.run_id))?;
         if let Some(run) = now.first().filter(|now| now.state == State::Preparing) {
-            postgres.take_back(&self.schema, run)?;
+            server.take_back(&self.schema, run)?;
         }
         Ok(())
     }
@@ -265,7 +265,7 @@ impl LedgerState {
     fn take_up(
         &mut self,
         job: &Job,
-        postgres: &Postgres,
+        server: &Server,
         tables: &mut [Table],
         runs: &[LedgerRun],
         ask: Ask<'_>,
@@ -276,10 +276,10 @@ impl LedgerState {
             if !compared.differences.is_empty() {
                 continue;
             }
-            postgres.check_own(run)?;
-            self.adopt(run, postgres, ask.loads)?;
+            server.check_own(run)?;
+            self.adopt(run, server, ask.loads)?;
             if run.state == State::Loading && job.if_loaded != Some(IfLoaded::Again) {
-                self.refuse_loaded_meanwhile(job, tables, postgres, run)?;
+                self.refuse_loaded_meanwhile(job, tables, server, run)?;
             }
             let mut job = job.clone();
             for (number, order) in compared.orders.iter().enumerate() {
@@ -296,12 +296,12 @@ impl LedgerState {
     }
 
     /// Makes a run that is known by another spelling of its job the one that is gone on with.
-    pub(super) fn adopt(&mut self, run: &LedgerRun, postgres: &Postgres, lock: bool) -> Result<()> {
+    pub(super) fn adopt(&mut self, run: &LedgerRun, server: &Server, lock: bool) -> Result<()> {
         let mut found = Some(run.clone());
         if run.job != self.job && lock {
-            postgres.lock_job(&run.job)?;
+            server.lock_job(&run.job)?;
             // It may have ended before we had its lock.
-            let now = postgres.ledger_runs(&self.schema, &Which::Run(&run.run_id))?;
+            let now = server.ledger_runs(&self.schema, &Which::Run(&run.run_id))?;
             found = now.into_iter().next().filter(|now| now.state == run.state);
         }
         let Some(run) = found else {
@@ -311,7 +311,7 @@ impl LedgerState {
             ));
         };
         if run.state == State::Published {
-            self.became = postgres.became_of(&run)?;
+            self.became = server.became_of(&run)?;
         }
         self.job = run.job.clone();
         self.earlier = Some(run);
@@ -322,7 +322,7 @@ impl LedgerState {
     fn heed(
         &mut self,
         job: &Job,
-        postgres: &Postgres,
+        server: &Server,
         run: &LedgerRun,
         compared: &Compared,
         resume: bool,
@@ -345,7 +345,7 @@ impl LedgerState {
             }
             return Ok(());
         }
-        let is_running = !is_same_job && postgres.is_job_locked(&run.job)?;
+        let is_running = !is_same_job && server.is_job_locked(&run.job)?;
         let targets: Vec<String> = run.tables.iter().map(|t| t.target.to_string()).collect();
         let targets = targets.join(", ");
         let is_piecewise =
@@ -361,10 +361,10 @@ impl LedgerState {
             return Ok(());
         }
         if is_asked_for {
-            postgres.check_own(run)?;
+            server.check_own(run)?;
             if run.state == State::Aborting {
                 return Err(Error::usage_with_hint(
-                    format!("run {id} into {targets} is being taken back"),
+                    format!("run {id} into {targets} is being rolled back"),
                     format!("end that first: fullbore runs abort {id}"),
                 ));
             }
@@ -378,12 +378,7 @@ impl LedgerState {
             ));
         }
         let rows = run.rows_committed;
-        if shares
-            && appends
-            && is_piecewise
-            && rows > 0
-            && !again
-            && postgres.check_own(run).is_ok()
+        if shares && appends && is_piecewise && rows > 0 && !again && server.check_own(run).is_ok()
         {
             return Err(Error::usage_with_hint(
                 format!(

@@ -18,7 +18,7 @@ pub fn publish(args: &PublishArgs) -> Result<Ended> {
         let known = known.ok_or_else(|| {
             Error::usage_with_hint(
                 format!("run {id} is no part of a load that several hosts make"),
-                format!("`fullbore runs resume {id}` goes on with it and publishes it"),
+                format!("`fullbore runs resume {id}` resumes and publishes it"),
             )
         })?;
         let spec = format!("{}/{}", known.number, known.of).parse().map_err(Error::usage)?;

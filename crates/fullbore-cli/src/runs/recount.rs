@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use fullbore_load::job::{Job, RejectLimit, TableJob};
 use fullbore_load::plan::recorded::RecordedTable;
 use fullbore_load::plan::{Completion, PieceInput, Plan, Planned, PlannedPiece, TablePlan};
+use fullbore_postgres::Postgres;
 use fullbore_postgres::ledger::runs::LedgerRun;
 use fullbore_postgres::verify::anew::Anew;
 use fullbore_postgres::verify::recount::Recount;
@@ -31,7 +32,7 @@ pub fn recount(opened: &Opened, run: &LedgerRun, files: &[String]) -> Result<Ane
     // The server reads text as it did for the run.
     opened.postgres.read_as(run)?;
     let job = read_only(saved.job, run, files)?;
-    let draft = assemble(&job, Some(&opened.postgres), "".into(), None)?;
+    let draft = assemble(&job, Some(opened.postgres.server()), "".into(), None)?;
     let Planned { plan, targets, .. } = draft.finish(Completion::default());
     let same_cuts = cuts_of(&plan, run, files.is_empty())?;
     let is_cut_anew = same_cuts.is_none();
@@ -42,8 +43,8 @@ pub fn recount(opened: &Opened, run: &LedgerRun, files: &[String]) -> Result<Ane
         tables: plan.tables.into_iter().map(without_lineage).collect(),
         ..plan
     });
-    opened.postgres.adopt(targets);
-    let sink = Recount::new(&opened.postgres);
+    let postgres = Postgres::new(opened.postgres.server().clone(), targets, None, None);
+    let sink = Recount::new(&postgres);
     let result =
         fullbore_load::run::run(&plan, &sink, &Recorder::nowhere(), &AtomicBool::new(false));
     let _ = std::fs::remove_dir_all(&plan.run_dir);

@@ -111,9 +111,9 @@ fn show_record(run: &str, json: bool) -> Result<()> {
             Event::RunContinued { seconds: paused } => {
                 say(format_args!("{at} went on after a pause of {}", seconds(paused)));
             }
-            Event::RunTakenBack { rows_kept: 0 } => say(format_args!("{at} taken back")),
+            Event::RunTakenBack { rows_kept: 0 } => say(format_args!("{at} rolled back")),
             Event::RunTakenBack { rows_kept } => {
-                say(format_args!("{at} taken back, but for {} rows", grouped(rows_kept)));
+                say(format_args!("{at} rolled back, but for {} rows", grouped(rows_kept)));
             }
             Event::RunFailed { error, is_kept: true, .. } => {
                 say(format_args!("{at} stopped, can be resumed: {error}"));

@@ -1,4 +1,4 @@
-//! `fullbore runs abort` takes back a run that stopped, `fullbore runs undo` one that has finished.
+//! `fullbore runs abort` rolls back a run that stopped, `fullbore runs undo` one that has finished.
 
 use fullbore_load::job::Job;
 use fullbore_pgwire::quote_identifier;
@@ -18,7 +18,7 @@ use crate::words::{complain, grouped};
 
 /// A database and the schema of its ledger.
 pub struct Opened {
-    pub postgres: Box<Postgres>,
+    pub postgres: Postgres,
     /// Quoted.
     pub schema: String,
 }
@@ -34,11 +34,11 @@ impl Opened {
         job.to = ledger.to.clone().or(job.to.map(|to| reopened(&to)));
         let schema = ledger.ledger_schema.clone().or(job.ledger_schema.clone());
         match Destinations::open(&job)? {
-            Destinations::Postgres(postgres) => {
-                let schema = postgres.ledger_schema(schema.as_deref())?;
+            Destinations::Postgres(server) => {
+                let schema = server.ledger_schema(schema.as_deref())?;
                 let schema = quote_identifier(&schema)
                     .map_err(|error| Error::usage(format!("--ledger-schema: {error}")))?;
-                Ok(Self { postgres, schema })
+                Ok(Self { postgres: Postgres::of_past_runs(server), schema })
             }
             _ => Err(Error::usage("only PostgreSQL servers keep a ledger")),
         }
@@ -95,8 +95,8 @@ pub fn abort(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended>
         return Ok(Ended::Stopped);
     }
     match deleted {
-        0 => tell!("run {id} is taken back"),
-        rows => tell!("run {id} is taken back: {} rows were deleted", grouped(rows)),
+        0 => tell!("run {id} is rolled back"),
+        rows => tell!("run {id} is rolled back: {} rows were deleted", grouped(rows)),
     }
     Ok(Ended::Loaded)
 }

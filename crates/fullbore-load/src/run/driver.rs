@@ -3,7 +3,7 @@
 //! One round is all there is, unless connections are lost. Then the streams that are left load what
 //! they can; once all have ended, the destination is asked what is committed, and what is not is
 //! loaded in the next round. A piece whose commit was not heard of is so neither lost nor doubled, and
-//! pieces that a crash of the server took back, since nobody had waited for the log, are found too.
+//! pieces that a crash of the server rolled back, since nobody had waited for the log, are found too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,7 +79,7 @@ impl Driver<'_> {
         Ok(state)
     }
 
-    /// Makes what the run needs. Where the server is lost over it, what is there of it is taken back by
+    /// Makes what the run needs. Where the server is lost over it, what is there of it is rolled back by
     /// the ledger's knowledge, and all is made again.
     fn prepare(&self) -> Result<()> {
         if !self.plan.continuity.is_resumable {

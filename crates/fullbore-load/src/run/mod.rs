@@ -173,7 +173,7 @@ pub fn run(
     }
 }
 
-/// What became of a run that failed: taken back, or left to be resumed.
+/// What became of a run that failed: rolled back, or left to be resumed.
 fn end_failed(plan: &Plan, sink: &dyn Sink, error: &Error, outcome: &Outcome) -> Ending {
     if keeps(plan, error, outcome) {
         if let Some(ledger) = sink.resumable() {
@@ -202,14 +202,14 @@ fn keeps(plan: &Plan, error: &Error, outcome: &Outcome) -> bool {
         let mut tables = outcome.tables.iter();
         tables.any(|table| table.kept_on_failure && (table.rows > 0 || outcome.is_unsure))
     };
-    // What is wrong is not gone on with; what is in the table already can't be taken back.
+    // What is wrong is not gone on with; what is in the table already can't be rolled back.
     if matches!(error, Error::Destination { kind: Differs, .. }) {
         return is_shown();
     }
     if matches!(error, Error::Destination { kind: TakenOver, .. }) || plan.continuity.resumes {
         return true;
     }
-    // What was not heard of the ledger knows: whoever goes on, or takes the run back, asks it.
+    // What was not heard of the ledger knows: whoever goes on, or rolls the run back, asks it.
     if !outcome.has_committed && !outcome.is_unsure {
         return false;
     }

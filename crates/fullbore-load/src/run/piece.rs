@@ -1,4 +1,4 @@
-//! One piece in work: sent, its odd rows judged, committed or taken back.
+//! One piece in work: sent, its odd rows judged, committed or rolled back.
 
 use std::sync::Arc;
 
@@ -340,7 +340,7 @@ impl<'a> PieceWork<'a> {
         self.schedule.taken_back(self.piece.table, self.rows_shown, self.portion.bytes);
         if self.begun {
             clock::enter(Activity::Answering);
-            // The connection may be gone; then there is nothing to take back.
+            // The connection may be gone; then there is nothing to roll back.
             if let Err(error) = self.writer.rollback() {
                 tracing::debug!(%error, "rollback after an error");
             }

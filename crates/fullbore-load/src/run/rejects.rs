@@ -211,7 +211,7 @@ impl Rejects {
         Ok(())
     }
 
-    /// The piece was taken back: its rejects don't count.
+    /// The piece was rolled back: its rejects don't count.
     pub fn forget(&self, rejects: PieceRejects) {
         self.count.fetch_sub(rejects.count, Ordering::Relaxed);
     }

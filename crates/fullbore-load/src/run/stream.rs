@@ -83,7 +83,7 @@ pub fn load_until_done(
             }
             Err(error) => error,
         };
-        tracing::debug!(table, piece = piece.number, "piece taken back: {error}");
+        tracing::debug!(table, piece = piece.number, "piece rolled back: {error}");
         work.abandon(&error)?;
         // The binary form lets only whole pieces fail; as text, single rows are judged.
         let is_data = matches!(error, Error::Destination { kind: DestinationFailure::Data, .. });

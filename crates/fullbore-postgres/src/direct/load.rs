@@ -56,7 +56,8 @@ impl DirectLoad {
         }
         if found.hash != direct.descriptor.hash {
             let hint = Some(
-                "nothing of this piece was kept; undo the change, and the run can go on".to_owned(),
+                "nothing of this piece was kept; undo the change, and the run can be resumed"
+                    .to_owned(),
             );
             return Err(changed(
                 table,

@@ -1,7 +1,7 @@
 //! Asks, before a row moves, whether a target's new tables can be loaded directly.
 //!
 //! What is loaded directly is a table that is not there yet: a partition-to-be, or the one that
-//! will replace the target. One just like it is made, described, and taken back.
+//! will replace the target. One just like it is made, described, and rolled back.
 
 use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_literal};

@@ -14,21 +14,10 @@ use crate::catalog;
 use crate::error::{failed, refused};
 use crate::postgres::Postgres;
 use crate::publish::exclusion;
+use crate::server::Server;
 use crate::target::Target;
 
 impl Postgres {
-    /// Says in which ledger the run is kept.
-    ///
-    /// # Panics
-    /// If called twice.
-    pub fn keep_ledger(&self, ledger: Ledger) {
-        assert!(self.ledger.set(ledger).is_ok(), "a run has one ledger");
-    }
-
-    pub(crate) fn ledger(&self) -> Option<&Ledger> {
-        self.ledger.get()
-    }
-
     /// Whether an earlier attempt may have done some of what is left.
     pub(crate) fn is_later_attempt(&self) -> bool {
         self.ledger().is_some_and(|ledger| ledger.attempt() > 1 || ledger.has_parts)
@@ -75,7 +64,9 @@ impl Postgres {
         }
         Ok(())
     }
+}
 
+impl Server {
     /// Whether a ledger can be kept in a schema, by its bare name.
     pub fn ledger_availability(&self, schema: &str) -> Result<Availability> {
         let mut session = self.control();
@@ -142,7 +133,7 @@ impl Postgres {
     }
 }
 
-/// Whether a session is still there, and may write; a transaction that it has open is taken back. One that
+/// Whether a session is still there, and may write; a transaction that it has open is rolled back. One that
 /// was opened while the server or the role only read would only read for ever.
 fn is_usable(session: &mut Session) -> bool {
     let is_idle = session.transaction_status() == TransactionStatus::Idle;

@@ -11,7 +11,7 @@ use super::roles::current;
 use super::runs::{self, LedgerTable};
 use crate::catalog;
 use crate::error::{failed, refused};
-use crate::postgres::Postgres;
+use crate::server::Server;
 
 /// A table as a job names it.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ fn has_no_rows(session: &mut Session, oid: u32) -> Result<bool> {
     rows.first().map_or(Ok(false), |row| Ok(row.number::<u64>("bytes")? == 0))
 }
 
-impl Postgres {
+impl Server {
     /// The table that a name stands for in this session.
     pub fn named(&self, name: &str) -> Result<Option<Named>> {
         let parsed = QualifiedName::parse(name).map_err(refused)?;

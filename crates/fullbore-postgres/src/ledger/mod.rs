@@ -171,7 +171,10 @@ impl Ledger {
     /// Somebody else has begun an attempt, or took the run away.
     pub(crate) fn taken_over(&self) -> Error {
         Error::Destination {
-            message: format!("run {} was taken over, or taken back, by somebody else", self.run_id),
+            message: format!(
+                "run {} was taken over, or rolled back, by somebody else",
+                self.run_id
+            ),
             hint: Some("`fullbore runs list` with the same --to shows where it stands".into()),
             kind: DestinationFailure::TakenOver,
         }
@@ -181,7 +184,7 @@ impl Ledger {
     pub(crate) fn taken_back(&self) -> Error {
         Error::Destination {
             message: format!(
-                "run {} was taken back by somebody else, or lost to a standby that took the \
+                "run {} was rolled back by somebody else, or lost to a standby that took the \
                  server's place: the ledger no longer has it as one to resume",
                 self.run_id
             ),

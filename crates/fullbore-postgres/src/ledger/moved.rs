@@ -8,7 +8,7 @@ use fullbore_read::error::Result;
 use super::read::rows;
 use super::{SCHEMA_DEFAULT, SCHEMA_OLD, locks, schema, trust};
 use crate::error::failed;
-use crate::postgres::Postgres;
+use crate::server::Server;
 
 /// How long those who read or write the old ledger are waited for.
 const WAIT_MS: u32 = 3000;
@@ -47,7 +47,7 @@ const GRANTS: &str = "
         END LOOP;
     END $$";
 
-impl Postgres {
+impl Server {
     /// The bare name of the ledger's schema; `named` is the one that the job names.
     pub fn ledger_schema(&self, named: Option<&str>) -> Result<String> {
         match named {

@@ -196,7 +196,7 @@ pub fn join(
     if let Some(other) = under_way.iter().find(|part| part.state == State::Aborting) {
         return Err(refuse(
             format!(
-                "--part {spec}: the load that it would join is being taken back: {}",
+                "--part {spec}: the load that it would join is being rolled back: {}",
                 other.words()
             ),
             format!(

@@ -1,4 +1,4 @@
-//! Whose run it is: the role that began it goes on with it and publishes it. Who takes back a run of
+//! Whose run it is: the role that began it goes on with it and publishes it. Who rolls back a run of
 //! another role does so with that role's rights, so that nothing can be dropped which was not that role's
 //! to drop.
 
@@ -8,7 +8,7 @@ use fullbore_read::error::{Error, Result};
 use super::read::{Role, rows};
 use super::runs::LedgerRun;
 use crate::error::{failed, failed_while, refuse};
-use crate::postgres::Postgres;
+use crate::server::Server;
 
 /// The role whose rights the session has.
 pub fn current(session: &mut Session) -> Result<Role> {
@@ -19,7 +19,7 @@ pub fn current(session: &mut Session) -> Result<Role> {
     row.role("role")
 }
 
-impl Postgres {
+impl Server {
     /// Refuses to go on with a run that another role has begun.
     pub fn check_own(&self, run: &LedgerRun) -> Result<()> {
         let role = current(&mut self.control())?;
@@ -58,7 +58,7 @@ pub fn acting_as<T>(
     session.execute(&format!("SET ROLE {role}")).map_err(|error| {
         refuse(
             format!(
-                "run {} was begun by role {}, whose rights are needed to take it back: {error}",
+                "run {} was begun by role {}, whose rights are needed to roll it back: {error}",
                 run.run_id,
                 run.role.for_people()
             ),

@@ -229,7 +229,7 @@ pub fn noted(
 
 /// What the run needs is made: pieces may be loaded.
 ///
-/// The log is waited for. A run that is not in the ledger any more was taken back then, and nothing
+/// The log is waited for. A run that is not in the ledger any more was rolled back then, and nothing
 /// else: who goes on with it must not take it for one whose beginning a crash of the server took.
 pub fn prepared(session: &mut Session, ledger: &Ledger) -> Result<()> {
     match set(session, ledger, "state = 'loading'", "state = 'preparing'", DURABLE)? {
@@ -334,7 +334,7 @@ fn next_attempt(
 }
 
 /// Begins another attempt; refused where somebody else has gone on with the run since our last one, to
-/// whatever end, or has taken it back.
+/// whatever end, or has rolled it back.
 pub fn attempt(session: &mut Session, ledger: &Ledger) -> Result<LoadState> {
     let last = (ledger.begun() == Begun::Yes).then(|| ledger.attempt());
     let found =

@@ -13,7 +13,7 @@ use super::runs::{self, LedgerRun, LedgerTable, Which};
 use super::state::Shown;
 use crate::catalog::{self, Relation};
 use crate::error::{failed, failed_while};
-use crate::postgres::Postgres;
+use crate::server::Server;
 
 /// What has become of a table since.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Names {
     }
 }
 
-impl Postgres {
+impl Server {
     /// Of runs of one job, the newest first, the first one into the tables that the job's names stand
     /// for in this session. What went elsewhere is no earlier load of these.
     pub fn last_into(&self, runs: Vec<LedgerRun>) -> Result<Option<LedgerRun>> {

@@ -26,7 +26,7 @@ pub struct Shown {
     pub ended_before: u64,
 }
 
-/// What the ledger keeps of a table: enough to publish it and to take it back without its job.
+/// What the ledger keeps of a table: enough to publish it and to roll it back without its job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerTable {
     #[serde(with = "table_name")]
@@ -177,9 +177,9 @@ pub enum State {
     /// Its rows are shown; statistics are still to be gathered.
     Published,
     Finished,
-    /// It is being taken back.
+    /// It is being rolled back.
     Aborting,
-    /// It had finished, and was taken back.
+    /// It had finished, and was rolled back.
     Undone,
 }
 

@@ -12,11 +12,11 @@ use super::{locks, parts, pieces};
 use crate::catalog;
 use crate::error::{failed, refuse};
 use crate::naming::{is_derived, maker};
-use crate::postgres::Postgres;
 use crate::publish::made::{drop_if_empty, drop_table};
+use crate::server::Server;
 use crate::target::Target;
 
-/// What became of a run that was taken back.
+/// What became of a run that was rolled back.
 #[derive(Debug, Default)]
 pub struct TakenBack {
     /// Tables that can't be dropped, and why.
@@ -25,7 +25,7 @@ pub struct TakenBack {
     pub rows_kept: u64,
 }
 
-impl Postgres {
+impl Server {
     /// Takes a run back: its tables, and what the ledger knows of it.
     pub fn take_back(&self, schema: &str, run: &LedgerRun) -> Result<TakenBack> {
         acting_as(&mut self.control(), run, |session| take_back(session, schema, run))

@@ -115,7 +115,7 @@ fn undo(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<u64> {
         .map_err(failed)?;
     if moved == 0 {
         let hint =
-            format!("a run that stopped is taken back by `fullbore runs abort {}`", run.run_id);
+            format!("a run that stopped is rolled back by `fullbore runs abort {}`", run.run_id);
         let what = if run.state == State::Undone { "undone already" } else { "not finished" };
         return Err(refuse(format!("run {} is {what}", run.run_id), hint));
     }

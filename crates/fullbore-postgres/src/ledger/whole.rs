@@ -1,5 +1,5 @@
 //! Loads in parts as the command uses them: what a run is a part of, what is missing, and all of it
-//! taken back.
+//! rolled back.
 
 use fullbore_load::job::PartSpec;
 use fullbore_load::plan::Part;
@@ -12,9 +12,9 @@ use super::roles::acting_as;
 use super::runs::{self, LedgerRun};
 use super::take_back::{self, TakenBack};
 use super::{locks, parts};
-use crate::postgres::Postgres;
+use crate::server::Server;
 
-impl Postgres {
+impl Server {
     /// What a run is a part of, if it is one.
     pub fn part_of(&self, schema: &str, run_id: &str) -> Result<Option<KnownPart>> {
         let mut session = self.control();

@@ -74,7 +74,7 @@ fn jobs_of(postgres: &Postgres, plan: &Plan, table: usize, target: &Target) -> R
     if target.publish == Publish::Replace && !is_tuned(session, name)? {
         return Ok(Vec::new());
     }
-    if target.publish != Publish::Partitions || postgres.server_version() < ANALYZES_ONLY {
+    if target.publish != Publish::Partitions || postgres.version() < ANALYZES_ONLY {
         return Ok(vec![job("ANALYZE", name, true)]);
     }
     let shown = partitions::shown(session, plan, table, target)?;

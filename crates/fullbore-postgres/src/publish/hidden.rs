@@ -1,6 +1,6 @@
 //! Rows that wait to be published are nobody's but the owner's: default privileges (`ALTER DEFAULT PRIVILEGES
 //! ... GRANT SELECT`) would let roles read them that may not read the target. What they give of a new table is
-//! taken back in the transaction that makes it, before it has a row.
+//! rolled back in the transaction that makes it, before it has a row.
 
 use fullbore_pgwire::{ConnectionError, Session, quote_literal};
 

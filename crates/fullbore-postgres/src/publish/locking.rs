@@ -7,7 +7,7 @@
 //! one attempt without bound.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fullbore_load::constants::{
@@ -17,7 +17,7 @@ use fullbore_load::plan::Plan;
 use fullbore_pgwire::session::path;
 use fullbore_pgwire::{ConnectionError, Row, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
-use fullbore_record::{Event, Recorder};
+use fullbore_record::Event;
 
 use crate::error::failed;
 use crate::postgres::{Attended, Postgres};
@@ -26,28 +26,15 @@ use crate::postgres::{Attended, Postgres};
 const REST_LOOK: Duration = Duration::from_millis(20);
 
 impl Postgres {
-    /// Says who is told of what goes on, what stops the run, and how long a server that is gone is waited
-    /// for.
-    pub fn attend(
-        &self,
-        recorder: Arc<Recorder>,
-        interrupted: &'static AtomicBool,
-        patience: Duration,
-    ) {
-        // A second one would be of the same run.
-        let _ = self.attended.set(Attended { recorder, interrupted, patience });
-    }
-
     pub(crate) fn report(&self, event: Event) {
-        match self.attended.get() {
+        match &self.attended {
             Some(Attended { recorder, .. }) => recorder.record(event),
             None => tracing::warn!("{event:?}"),
         }
     }
 
     pub(crate) fn is_interrupted(&self) -> bool {
-        let attended = self.attended.get();
-        attended.is_some_and(|attended| attended.interrupted.load(Ordering::Relaxed))
+        self.attended.as_ref().is_some_and(|attended| attended.interrupted.load(Ordering::Relaxed))
     }
 
     /// Says for which processes the run waits without being in the server's queue, by their ids.
@@ -195,7 +182,10 @@ pub fn insist<T>(
         }
         let has_bound = !wait.timeout.is_zero();
         if has_bound && began.elapsed() + pause > wait.limit {
-            return Err(blockers.given_up(error, began.elapsed()));
+            // Of a single short attempt there may not have been time to see who was in its way.
+            if attempt > 0 || blockers.is_known() {
+                return Err(blockers.given_up(error, began.elapsed()));
+            }
         }
         tracing::info!(attempt, pause_s = pause.as_secs_f64(), "{what}: {error}");
         postgres.rest(pause)?;
@@ -226,6 +216,10 @@ struct Blockers<'a> {
 }
 
 impl Blockers<'_> {
+    fn is_known(&self) -> bool {
+        !self.last.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Does something while another thread asks who is in its way.
     fn watched<T>(&self, is_first: bool, work: impl FnOnce() -> T) -> T {
         let done = AtomicBool::new(false);

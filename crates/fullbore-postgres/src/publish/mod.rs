@@ -130,7 +130,7 @@ pub fn check_staged(
             return Err(refuse(
                 format!("{name} is gone, which holds rows of piece {}", piece.piece),
                 format!(
-                    "take the run back with `fullbore runs abort {}` and load again",
+                    "roll the run back with `fullbore runs abort {}` and load again",
                     plan.run_id
                 ),
             ));
@@ -350,7 +350,7 @@ pub fn abort(postgres: &Postgres, plan: &Plan) -> Vec<String> {
             Ok(true) => {}
             Ok(false) => return Vec::new(),
             Err(error) => {
-                tracing::warn!("the run can't be taken back: {error}");
+                tracing::warn!("the run can't be rolled back: {error}");
                 return left_alone(postgres, plan);
             }
         }
@@ -393,7 +393,7 @@ fn left_alone(postgres: &Postgres, plan: &Plan) -> Vec<String> {
     left
 }
 
-/// Whether the run may be taken back by us: nobody else has gone on with it, and its rows are not
+/// Whether the run may be rolled back by us: nobody else has gone on with it, and its rows are not
 /// shown.
 fn is_ours(session: &mut Session, ledger: &Ledger) -> Result<bool> {
     let (schema, run_id) = (&ledger.schema, &ledger.run_id);
@@ -410,7 +410,7 @@ fn is_ours(session: &mut Session, ledger: &Ledger) -> Result<bool> {
     let before = runs::begin_abort(session, schema, run_id, Some(ledger.attempt()))?;
     Ok(match before {
         Some(state) => !state.is_shown() && state != State::Undone,
-        // Not begun, as far as we know; else it is another attempt's, or was taken back by somebody.
+        // Not begun, as far as we know; else it is another attempt's, or was rolled back by somebody.
         None => known.is_empty() && ledger.begun() == Begun::Unsure,
     })
 }

@@ -167,7 +167,7 @@ pub fn take_away(
         Ok(super::take_away(postgres, session, plan, is_last))
     });
     taken.unwrap_or_else(|error| {
-        tracing::warn!("the part can't be taken back: {error}");
+        tracing::warn!("the part can't be rolled back: {error}");
         super::left_alone(postgres, plan)
     })
 }
@@ -317,7 +317,7 @@ fn show(
     match parts::move_all(session, schema, whole, change, "loading")? {
         moved if moved == u64::from(part.spec.of) => Ok(()),
         _ => Err(refuse(
-            "a part of the load is being taken back",
+            "a part of the load is being rolled back",
             "see `fullbore runs list` with the same --to",
         )),
     }

@@ -13,7 +13,7 @@ use crate::postgres::Postgres;
 use crate::target::Target;
 
 /// Lets the server judge the planned ranges before a row moves: each is attached, empty, in a
-/// transaction that is taken back.
+/// transaction that is rolled back.
 pub fn prepare(
     postgres: &Postgres,
     session: &mut Session,

@@ -130,14 +130,14 @@ impl Planned {
     fn what_changed(&self, session: &mut Session) -> Result<(String, String), ConnectionError> {
         let now = catalog::relation(session, &self.0.name)?;
         if let Some(now) = now.as_ref().filter(|now| now.oid == self.0.oid) {
-            let undo = "undo the change, and the run can go on";
+            let undo = "undo the change, and the run can be resumed";
             return Ok((self.difference(now), undo.to_owned()));
         }
         let taken = if now.is_some() { ", and another table has its name" } else { "" };
         Ok(match name_of(session, self.0.oid)? {
             Some(name) => (
                 format!("that table is {name} now{taken}"),
-                format!("give {name} its name back, and the run can go on"),
+                format!("give {name} its name back, and the run can be resumed"),
             ),
             None => (
                 format!("that table was dropped{taken}"),

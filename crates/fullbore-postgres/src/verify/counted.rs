@@ -123,7 +123,10 @@ fn count_heaps(
             .map_err(failed)?;
         let pages = found.first().and_then(|row| row.get("pages")).and_then(|n| n.parse().ok());
         let pages: u64 = pages.ok_or_else(|| {
-            refuse(format!("{name} is gone, which held rows of the run"), "somebody dropped it")
+            refuse(
+                format!("{name} no longer exists; it held rows of the run"),
+                "somebody dropped it",
+            )
         })?;
         pages_all += pages;
         let each = (pages / (2 * sessions as u64).max(1) + 1).max(PAGES_MIN);

@@ -43,15 +43,18 @@ use fullbore_record::terms::Verify;
 
 use crate::error::{failed, refuse};
 use crate::postgres::Postgres;
+use crate::server::Server;
 use column::{SummedColumn, sent_columns};
 use hash::HashKind;
 use summer::BatchSummer;
 
-impl Postgres {
+impl Server {
     pub(crate) fn hash_kind(&self) -> HashKind {
-        HashKind::of_server(self.server_version())
+        HashKind::of_server(self.version())
     }
+}
 
+impl Postgres {
     /// The columns of a table of the plan as they are summed.
     pub(crate) fn summed_columns(&self, plan: &Plan, table: usize) -> Result<Vec<SummedColumn>> {
         sql::summed_columns(&self.targets()[table].relation, &sent_columns(plan, table))

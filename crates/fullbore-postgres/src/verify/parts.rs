@@ -78,7 +78,10 @@ impl Part {
     pub fn asked(&self, session: &mut Session, chunks: u64) -> Result<Asked> {
         let holder = &self.holder;
         let relation = catalog::relation(session, holder).map_err(failed)?.ok_or_else(|| {
-            refuse(format!("{holder} is gone, which held rows of the run"), "somebody dropped it")
+            refuse(
+                format!("{holder} no longer exists; it held rows of the run"),
+                "somebody dropped it",
+            )
         })?;
         let (kind, names) = self.made_by()?;
         let columns = summed_columns(&relation, &names)?;

@@ -250,8 +250,7 @@ impl Postgres {
                 // Of a piece without checksums only the first transaction is known, not those of its
                 // savepoints.
                 let is_lacking = |(piece, kept): (&usize, &Kept)| {
-                    let has_savepoints =
-                        self.server_version() < SKIPS_BAD_ROWS || kept.rejected > 0;
+                    let has_savepoints = self.version() < SKIPS_BAD_ROWS || kept.rejected > 0;
                     has_savepoints && !told.proofs.contains_key(piece)
                 };
                 if its().any(is_lacking) {

@@ -175,7 +175,7 @@ impl Watch for PostgresWatch<'_> {
     }
 
     fn counters(&mut self) -> Result<ServerTimes> {
-        let version = self.postgres.server_version();
+        let version = self.postgres.version();
         let checkpoints = match version {
             170_000.. => {
                 "SELECT num_timed AS timed, num_requested AS requested, buffers_written FROM pg_stat_checkpointer"

@@ -68,7 +68,7 @@ impl PostgresWriter<'_> {
         }
     }
 
-    /// As [`Self::judge_carefully`], and it is taken back: rows that enter under savepoints have
+    /// As [`Self::judge_carefully`], and it is rolled back: rows that enter under savepoints have
     /// transactions of their own, and those that pass are sent once more without.
     fn try_carefully(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>> {
         let counted = self.work.as_ref().map_or(0, |work| work.rows);

@@ -305,7 +305,7 @@ impl Writer for PostgresWriter<'_> {
     fn rollback(&mut self) -> Result<()> {
         let Some(work) = self.work.take() else { return Ok(()) };
         if let Some(paused) = work.copy {
-            paused.resume(&mut self.session).abort("the piece is taken back").map_err(failed)?;
+            paused.resume(&mut self.session).abort("the piece is rolled back").map_err(failed)?;
         }
         self.session.execute("ROLLBACK").map_err(failed)?;
         Ok(())

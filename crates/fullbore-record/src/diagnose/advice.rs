@@ -110,7 +110,7 @@ fn congestion(used: &InUse) -> Vec<String> {
     let mut lines = Vec::new();
     match used.method {
         Method::Direct if used.codec == Codec::None => lines.push(
-            "the way to the server is full: --compress zstd packs the rows, lz4 with less work"
+            "the network is saturated: --compress zstd compresses the rows, lz4 does so with less CPU"
                 .into(),
         ),
         Method::Direct => {}

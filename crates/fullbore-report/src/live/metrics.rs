@@ -40,7 +40,7 @@ pub fn of(page: &Page) -> String {
     text.0
 }
 
-/// Gauges all: what was sent of a piece that is taken back, or committed and lost with a crash of the
+/// Gauges all: what was sent of a piece that is rolled back, or committed and lost with a crash of the
 /// server, is sent again, and counted again.
 fn by_table(text: &mut Figures, page: &Page) {
     type Count = fn(&TableTotals) -> u64;

@@ -73,11 +73,11 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
         .map_err(|source| Error::Write { path: std::env::temp_dir(), source })?;
     let bounds = Bounds { seconds: args.time, bytes: args.bytes };
     let to = Destinations::open(&job)?;
-    if let Some(postgres) = to.postgres() {
-        postgres.check_writable()?;
+    if let Some(server) = to.server() {
+        server.check_writable()?;
     }
     let reject_dir = folder.path().to_path_buf();
-    let draft = assemble(&job, to.postgres(), reject_dir.clone(), None)?;
+    let draft = assemble(&job, to.server(), reject_dir.clone(), None)?;
     let Planned { plan, targets, .. } = draft.finish(Completion::default());
     if plan.tables.iter().all(|table| table.bytes == Some(0)) {
         return Err(Error::usage_with_hint(
@@ -92,7 +92,7 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
         );
     }
     let plan = to_measure(plan, &reject_dir);
-    report.describe(&job, &plan, to.postgres());
+    report.describe(&job, &plan, to.server());
     report.scan = data::scan(&plan)?;
     report.findings.append(&mut report.scan.findings);
     report.findings.extend(space::of_client()?);
@@ -114,7 +114,7 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
         measured_unix_ms: now_unix_ms(),
         fullbore: env!("CARGO_PKG_VERSION").into(),
         job: job.identity()?,
-        target: ceilings::target_of(&job, to.postgres()),
+        target: ceilings::target_of(&job, to.server()),
         machine: ceilings::machine(),
         server: None,
         tables: methods_of(&plan),
@@ -125,12 +125,11 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
         parse: Some(parse.stage),
         ..Ceilings::default()
     };
-    let measured = match to.postgres() {
-        Some(postgres) => {
-            let scene = server::Scene { job: &job, postgres, bounds, reject_dir: &reject_dir };
-            let measured = scene.measure(&targets, &say, report)?;
-            postgres.adopt(targets);
-            measured
+    let is_server = to.server().is_some();
+    let measured = match to.server() {
+        Some(server) => {
+            let scene = server::Scene { job: &job, server, bounds, reject_dir: &reject_dir };
+            scene.measure(&targets, &say, report)?
         }
         None => {
             report.about.insert(
@@ -144,13 +143,14 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
     let encode = match measured {
         Some(encode) => encode,
         None => {
-            let encode = encode(&plan, to.as_sink(), bounds)?;
+            let sink = to.into_sink(targets, None, None);
+            let encode = encode(&plan, sink.as_sink(), bounds)?;
             say("encode", &encode.stage);
             report.ceilings.encode = Some(encode.stage.clone());
             encode
         }
     };
-    if to.postgres().is_some() && report.ceilings.database.is_none() && !report.stops() {
+    if is_server && report.ceilings.database.is_none() && !report.stops() {
         let reason = report.server_notes.pop().unwrap_or_else(|| "no rate was found".into());
         report.unmeasured = Some(reason);
     }

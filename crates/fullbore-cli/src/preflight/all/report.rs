@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use fullbore_load::job::Job;
 use fullbore_load::plan::Plan;
-use fullbore_postgres::Postgres;
+use fullbore_postgres::Server;
 use fullbore_record::ceilings::{Ceiling, Ceilings, Stage};
 use serde_json::json;
 
@@ -49,8 +49,8 @@ impl Report {
     }
 
     /// Says what the plan is.
-    pub fn describe(&mut self, job: &Job, plan: &Plan, postgres: Option<&Postgres>) {
-        let target = target_of(job, postgres);
+    pub fn describe(&mut self, job: &Job, plan: &Plan, server: Option<&Server>) {
+        let target = target_of(job, server);
         self.about = plan
             .tables
             .iter()
@@ -130,7 +130,7 @@ impl Report {
         if self.scan.places > 0 {
             writeln!(
                 out,
-                "looked at {} of {}: {} in {}, {} that the server must judge",
+                "looked at {} of {}: {} in {}, {} that the server must check",
                 counted(self.scan.places, "place"),
                 counted(self.scan.files, "file"),
                 counted(self.scan.rows, "row"),

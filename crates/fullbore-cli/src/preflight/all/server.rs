@@ -9,7 +9,7 @@ use fullbore_load::job::{Job, TableJob};
 use fullbore_load::plan::{Completion, PieceInput, Plan, Planned};
 use fullbore_load::sink::Sink;
 use fullbore_pgwire::Session;
-use fullbore_postgres::{Postgres, Settings, Target};
+use fullbore_postgres::{Postgres, Server, Settings, Target};
 use fullbore_preflight::db::cpu::ServerCpu;
 use fullbore_preflight::db::place::place;
 use fullbore_read::error::{DestinationFailure, Error, Result};
@@ -38,7 +38,7 @@ const PIECES_PER_SESSION: usize = 8;
 /// The job, and where it goes.
 pub struct Scene<'a> {
     pub job: &'a Job,
-    pub postgres: &'a Postgres,
+    pub server: &'a Server,
     pub bounds: Bounds,
     pub reject_dir: &'a Path,
 }
@@ -52,7 +52,7 @@ impl Scene<'_> {
         say: &dyn Fn(&str, &Stage),
         report: &mut Report,
     ) -> Result<Option<Measured>> {
-        let options = self.postgres.options();
+        let options = self.server.options();
         let connect = || Session::connect(options).map(Session::pinned).map_err(of_connection);
         let mut session = connect()?;
         let server = ServerCpu::find(&mut session).map_err(of_connection)?;
@@ -82,12 +82,12 @@ impl Scene<'_> {
             analyze: false,
             loads_again: true,
         };
-        let postgres = Postgres::connect(options.clone(), settings)?;
+        let loads = Arc::new(Server::connect(options.clone(), settings)?);
         let job = self.job_into(&scratch);
-        let draft = assemble(&job, Some(&postgres), self.reject_dir.to_path_buf(), None)?;
+        let draft = assemble(&job, Some(&loads), self.reject_dir.to_path_buf(), None)?;
         let Planned { plan, targets, .. } = draft.finish(Completion::default());
         let plan = to_measure(plan, self.reject_dir);
-        postgres.adopt(targets);
+        let postgres = Postgres::new(loads, targets, None, None);
         let plan = Arc::new(plan);
         let encode = super::encode(&plan, &postgres, self.bounds)?;
         say("encode", &encode.stage);
@@ -181,7 +181,7 @@ impl Rest<'_> {
             if !is_network {
                 break;
             }
-            let options = scene.postgres.options();
+            let options = scene.server.options();
             let sent = match send::run(options, sessions, on_the_way, bounds, server) {
                 Ok(sent) => sent,
                 Err(error) => {

@@ -214,15 +214,13 @@ fn measure(
     // A run of nobody's: it leaves no record, and no rejects either.
     let folder = tempfile::TempDir::new()
         .map_err(|source| Error::System { what: "make a folder for a run", source })?;
-    let draft = match assemble(&job, to.postgres(), folder.path().to_path_buf(), None) {
+    let draft = match assemble(&job, to.server(), folder.path().to_path_buf(), None) {
         Ok(draft) => draft,
         Err(error) => return Ok(Err(error.to_string())),
     };
     let Planned { plan, targets, .. } = draft.finish(Completion::default());
     let plan = Plan { run_dir: folder.path().to_path_buf(), ..plan };
-    if let Some(postgres) = to.postgres() {
-        postgres.adopt(targets);
-    }
+    let sink = to.into_sink(targets, None, None);
     let plan = Arc::new(plan);
     let ended = AtomicBool::new(false);
     let stop = AtomicBool::new(false);
@@ -239,7 +237,7 @@ fn measure(
                 std::thread::sleep(Duration::from_millis(20));
             }
         });
-        let result = fullbore_load::run::run(&plan, to.as_sink(), &Recorder::nowhere(), &stop);
+        let result = fullbore_load::run::run(&plan, sink.as_sink(), &Recorder::nowhere(), &stop);
         ended.store(true, Ordering::Relaxed);
         result
     });

@@ -227,7 +227,7 @@ fn exclusions_are_held_in_the_order_of_the_files() {
     }
 }
 
-/// What no statement can be asked is tried row by row, and the trial taken back.
+/// What no statement can be asked is tried row by row, and the trial rolled back.
 #[test]
 fn what_a_trigger_refuses_when_rows_are_shown() {
     for server in wanted(SERVERS) {

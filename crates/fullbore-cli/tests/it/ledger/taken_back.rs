@@ -1,4 +1,4 @@
-//! Runs that are taken back: they stay so, and what belongs to others stays too.
+//! Runs that are rolled back: they stay so, and what belongs to others stays too.
 
 use std::process::Child;
 
@@ -34,7 +34,7 @@ fn an_aborted_run_does_not_come_back_to_life() {
         gate.open(&database);
         let output = end_of(child);
         assert_eq!(output.code, STOPPED, "{}", output.stderr);
-        assert!(output.stderr.contains("taken back"), "{}", output.stderr);
+        assert!(output.stderr.contains("rolled back"), "{}", output.stderr);
         let rows = database.psql("SELECT count(*) > 0, count(*) = count(DISTINCT k) FROM t");
         assert_eq!(rows, if kept { "t|t" } else { "f|t" });
         assert_eq!(
@@ -122,7 +122,7 @@ fn a_table_that_somebody_else_made_meanwhile_is_not_dropped() {
         let file = files.write("x.csv", "k,v\n1,a\n2,b\n");
         let mut making = match ledger {
             true => Making::hold_ledger(&database),
-            // The first one is the planner's, which takes it back.
+            // The first one is the planner's, which rolls it back.
             false => Making::hold(&database, r#"CREATE TABLE "?t"? "#, 2),
         };
         let more: &[&str] = if ledger { &["--atomic"] } else { &["--atomic", "--no-ledger"] };

@@ -57,7 +57,7 @@ fn without_the_option_nothing_is_removed_and_it_says_so() {
     for words in ["is closed", "it had committed", "nothing was removed", "--delete-rows"] {
         assert!(aborted.stderr.contains(words), "{} lacks {words}", aborted.stderr);
     }
-    assert!(!aborted.stderr.contains("taken back"), "{}", aborted.stderr);
+    assert!(!aborted.stderr.contains("rolled back"), "{}", aborted.stderr);
     assert_eq!(database.psql("SELECT count(*) FROM append"), rows);
 }
 

@@ -123,7 +123,7 @@ fn crashes_of_the_server_are_survived() {
             println!("{} meets a crash at {at:?}", way.name);
             way.make(&database);
             let mut gate = Gate::at(&database, at);
-            // Nobody waited for the log of the last pieces: a crash takes them back.
+            // Nobody waited for the log of the last pieces: a crash rolls them back.
             let child = files.start_load(database.url(), &file, way.name, &way.args());
             gate.wait();
             cluster.crash_and_restart();

@@ -77,7 +77,7 @@ fn a_run_that_was_aborted_while_it_prepared_does_not_begin_anew() {
         wire.mend();
         let output = end_of(child);
         assert_eq!(output.code, STOPPED, "{}", output.stderr);
-        assert!(output.stderr.contains("was taken back"), "{}", output.stderr);
+        assert!(output.stderr.contains("was rolled back"), "{}", output.stderr);
         assert!(!output.stderr.contains("runs resume"), "{}", output.stderr);
         assert_eq!(database.psql(&format!("SELECT count(*) FROM {}", way.name)), "0");
         assert_eq!(database.psql(RUNS), "");

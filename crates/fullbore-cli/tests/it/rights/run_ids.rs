@@ -13,7 +13,7 @@ use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_pgwire::{ConnectionOptions, Environment};
 use fullbore_postgres::ledger::Ledger;
-use fullbore_postgres::{Postgres, Settings};
+use fullbore_postgres::{Postgres, Server, Settings};
 use fullbore_record::terms::{Codec, Method, Publish, Verify};
 use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
 
@@ -89,7 +89,7 @@ fn second_host(database: &TestDatabase<'_>, schema: &str, plan: &Plan) -> Postgr
         analyze: true,
         loads_again: false,
     };
-    let postgres = Postgres::connect(options, settings).expect("connected");
+    let server = Server::connect(options, settings).expect("connected");
     let request = TableRequest {
         name: plan.tables[0].name.clone(),
         publish: Publish::Append,
@@ -97,10 +97,9 @@ fn second_host(database: &TestDatabase<'_>, schema: &str, plan: &Plan) -> Postgr
         method: Method::Copy,
         ..TableRequest::default()
     };
-    let target = postgres.describe(&request).expect("described");
-    postgres.adopt(vec![target]);
-    postgres.keep_ledger(Ledger::new(schema, "another job", &plan.run_id));
-    postgres
+    let target = server.describe(&request).expect("described");
+    let ledger = Ledger::new(schema, "another job", &plan.run_id);
+    Postgres::new(Arc::new(server), vec![target], Some(ledger), None)
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn neighbour(database: &TestDatabase<'_>) -> String {
     role
 }
 
-/// What a neighbour may have done to a ledger while it was his, each with what takes it back.
+/// What a neighbour may have done to a ledger while it was his, each with what rolls it back.
 const SABOTAGES: [(&str, &str, &str); 11] = [
     ("owned by role", "ALTER SCHEMA {s} OWNER TO {r}", "ALTER SCHEMA {s} OWNER TO postgres"),
     (

@@ -65,7 +65,7 @@ impl Schedule<'_> {
     fn waits_for(&self) -> String {
         let pieces = match self.lock().active.len() {
             _ if !self.plan.continuity.is_resumable => {
-                return "stopping: what is not committed is taken back".to_owned();
+                return "stopping: what is not committed is rolled back".to_owned();
             }
             0 => return "stopping; ^C again aborts".to_owned(),
             1 => "1 piece".to_owned(),

@@ -168,7 +168,7 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// What was on its way is taken back, and will come once more.
+    /// What was on its way is rolled back, and will come once more.
     pub fn taken_back(&self, table: usize, rows: u64, bytes: u64) {
         let mut state = self.lock();
         let totals = &mut state.totals[table];

@@ -9,7 +9,7 @@
 //! don't let in is rejected, the others go back ([`order`]). So the server's own indexes decide, one row
 //! after the other, as if it had been loaded in that order. What no statement can be asked for is tried
 //! ([`trial`]), where no statement found anything in any table: by inserting row by row, in a transaction
-//! that is taken back.
+//! that is rolled back.
 //!
 //! All of it is one transaction, which tells the ledger as well. Rows that were taken out but whose
 //! records are not found again end it: nothing is lost unseen.
@@ -303,7 +303,7 @@ fn reject(
         let is_lasting = table.lasting.len() == table.names.len();
         sums.taken_out(session, if is_lasting { MATCHED } else { REMOVED })?;
     }
-    // Where they are too many, all is taken back: none but the first that is too many must be known.
+    // Where they are too many, all is rolled back: none but the first that is too many must be known.
     let most = sources.room().saturating_add(1);
     let mut refused = known_reasons(session, &reasons, most)?;
     refused.extend(order::decide(session, table, &unique, sums, most)?);

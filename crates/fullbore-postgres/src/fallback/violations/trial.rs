@@ -1,5 +1,5 @@
 //! What no statement can be asked for, such as what a trigger raises or a partition has of its own:
-//! every row is tried, and the trial taken back.
+//! every row is tried, and the trial rolled back.
 
 use std::collections::HashMap;
 

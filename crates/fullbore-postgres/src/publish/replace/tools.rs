@@ -35,12 +35,12 @@ pub fn known(session: &mut Session, name: &QualifiedName) -> Result<Relation> {
 pub fn changed(name: &QualifiedName, how: &str) -> Error {
     Error::Destination {
         message: format!("{name} was changed by somebody during the load: {how}"),
-        hint: Some("nothing was replaced; undo the change, and the run can go on".into()),
+        hint: Some("nothing was replaced; undo the change, and the run can be resumed".into()),
         kind: DestinationFailure::Changed,
     }
 }
 
-/// Runs `work` in a transaction that is taken back if it fails.
+/// Runs `work` in a transaction that is rolled back if it fails.
 pub fn in_transaction<T>(
     session: &mut Session,
     work: impl FnOnce(&mut Session) -> Result<T>,

@@ -17,7 +17,7 @@ use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_pgwire::{ConnectionOptions, Environment, Session};
 use fullbore_postgres::publish::{indexes, replace};
-use fullbore_postgres::{Postgres, Settings};
+use fullbore_postgres::{Postgres, Server, Settings};
 use fullbore_read::error::Result;
 use fullbore_record::terms::{Codec, Method, Publish, Verify};
 
@@ -38,7 +38,7 @@ impl<'a> Replacement<'a> {
         Self { url, table, columns, rows, create: None, tablespaces: &[] }
     }
 
-    /// Loads as the data path does, and takes back what fails. `meanwhile` comes between the
+    /// Loads as the data path does, and rolls back what fails. `meanwhile` comes between the
     /// load and the publish.
     pub fn run(&self, meanwhile: impl FnOnce()) -> Result<()> {
         self.carry_out(|postgres, plan| {
@@ -70,8 +70,8 @@ impl<'a> Replacement<'a> {
             analyze: true,
             loads_again: false,
         };
-        let postgres = Postgres::connect(options, settings)?;
-        let target = postgres.describe(&TableRequest {
+        let server = Server::connect(options, settings)?;
+        let target = server.describe(&TableRequest {
             name: self.table.to_owned(),
             publish: Publish::Replace,
             atomic: false,
@@ -79,7 +79,7 @@ impl<'a> Replacement<'a> {
             method: Method::Copy,
             keep_old: false,
         })?;
-        postgres.adopt(vec![target]);
+        let postgres = Postgres::new(Arc::new(server), vec![target], None, None);
         let plan = Arc::new(plan(self.table, self.columns));
         let result = self.load(&postgres, &plan).and_then(|()| publish(&postgres, &plan));
         if result.is_err() {

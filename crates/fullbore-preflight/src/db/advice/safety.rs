@@ -9,7 +9,7 @@ impl Lines<'_> {
             "the last commit of a load waits for the standbys that are named in \
              synchronous_standby_names; all before it do not wait"
         } else {
-            "good as it is: pieces don't wait for it, the commit that shows the rows does"
+            "good as it is: pieces don't wait for it, the commit that publishes the rows does"
         };
         self.keep("synchronous_commit", why);
         self.keep(
