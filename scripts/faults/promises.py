@@ -36,8 +36,8 @@ COMMITTED = re.compile(r"it had committed ([\d,]+) rows")
 CONDITION = re.compile(r"\b(?:once|after|first|if|undo|undone|where|replace-anyway)\b")
 # What says that the table is not what the run's pieces made of it.
 CHANGED = re.compile(
-    r"no longer (?:the table|exists)|changed|dropped|truncated|emptied|moved|renamed|gone|missing|lacks|gained"
-    r"|does not hold|fewer|deleted"
+    r"no longer (?:the table|exists)|changed|dropped|truncated|emptied|moved|renamed|gone|missing"
+    r"|lacks|gained|does not hold|fewer|deleted"
 )
 LEFT = re.compile(r"left behind|could not (?:clean|be dropped)|drop (?:it )?(?:by hand|manually)")
 # The words of a run that somebody else has now.
