@@ -56,7 +56,7 @@ pub use cancel::CancelHandle;
 pub use copy_in::{CopyIn, PausedCopy};
 pub use environment::Environment;
 pub use error::ConnectionError;
-pub use options::{ConnectionOptions, Host, HostOptions, Kept};
+pub use options::{ConnectionOptions, Host, HostOptions, StoredConnection};
 pub use quoting::{QualifiedName, quote_identifier, quote_literal};
 pub use rows::{ColumnIndex, QueryResult, Row};
 pub use secret::Secret;

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use fullbore_pgwire::{ConnectionOptions, Kept, Session, quote_identifier};
+use fullbore_pgwire::{ConnectionOptions, Session, StoredConnection, quote_identifier};
 use fullbore_read::error::Result;
 
 use crate::error::{failed, refused};
@@ -40,7 +40,7 @@ pub struct Server {
     /// How its sessions read text.
     pub(crate) reading: Mutex<SessionSettings>,
     /// The connection as it may be kept on disk.
-    kept: Kept,
+    kept: StoredConnection,
 }
 
 impl Server {
@@ -81,7 +81,7 @@ impl Server {
     }
 
     /// The connection as it may be kept on disk.
-    pub fn kept(&self) -> &Kept {
+    pub fn kept(&self) -> &StoredConnection {
         &self.kept
     }
 

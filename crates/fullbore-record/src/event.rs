@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::ceilings::{Achieved, Ceilings};
 use crate::diagnose::Verdict;
 use crate::observe::{Observation, Settings};
+use crate::summaries::{PlanSummary, RejectSummary};
 use crate::terms::{Method, Verify};
-use crate::told::{ToldPlan, ToldRejects};
 
 /// The version of the record's format.
 pub const RECORD_VERSION: u32 = 1;
@@ -110,7 +110,7 @@ pub enum Event {
         methods: Vec<TableMethod>,
     },
     /// The plan in short.
-    Planned { plan: Box<ToldPlan> },
+    Planned { plan: Box<PlanSummary> },
     /// Progress, several times a second.
     Sample { tables: Vec<TableTotals>, streams_active: usize },
     /// Server settings that advice depends on.
@@ -137,7 +137,7 @@ pub enum Event {
     /// A phase of publishing finished.
     PhaseFinished { phase: Phase },
     /// Rejected rows: their files, and the most frequent reasons.
-    Rejected { rejects: ToldRejects },
+    Rejected { rejects: RejectSummary },
     /// The run succeeded.
     RunFinished {
         rows: u64,

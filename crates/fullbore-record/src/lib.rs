@@ -13,9 +13,9 @@ mod latest;
 pub mod observe;
 mod recorder;
 mod store;
+mod summaries;
 pub mod terms;
 mod thin;
-mod told;
 mod watcher;
 
 pub use event::{
@@ -25,5 +25,5 @@ pub use folder::{claim, make_private};
 pub use follow::Follower;
 pub use recorder::{Listener, Recorder};
 pub use store::{RunSummary, list_runs, read_events, summary_of};
-pub use told::{Reason, RejectKind, ToldPlan, ToldRejects, ToldTable};
+pub use summaries::{PlanSummary, Reason, RejectKind, RejectSummary, TableSummary};
 pub use watcher::watch_run;

@@ -21,7 +21,7 @@ pub fn ceilings(page: &Page) -> Markup {
         html! {
             li {
                 span .name { (name) }
-                (crate::parts::bar(rate / most))
+                (crate::sections::bar(rate / most))
                 span .number { (bytes(rate as u64)) "/s" }
             }
         }

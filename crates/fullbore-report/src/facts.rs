@@ -1,6 +1,6 @@
 //! What a page tells beside charts: plan, rejects, settings, versions, events.
 
-use fullbore_record::ToldTable;
+use fullbore_record::TableSummary;
 use maud::{Markup, html};
 
 use crate::page::Page;
@@ -31,7 +31,7 @@ pub fn plan(page: &Page) -> Markup {
     }
 }
 
-fn of_table(page: &Page, at: usize, table: &ToldTable) -> Markup {
+fn of_table(page: &Page, at: usize, table: &TableSummary) -> Markup {
     let publish = match table.is_atomic {
         true => format!("{}, in one transaction", table.publish.name()),
         false => table.publish.name().to_owned(),

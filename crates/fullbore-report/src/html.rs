@@ -6,7 +6,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
 use crate::page::Page;
-use crate::parts::{self, Part};
+use crate::sections::{self, Section};
 
 const CHARTS: &str = include_str!("../assets/uPlot.iife.min.js");
 const CHARTS_STYLE: &str = include_str!("../assets/uPlot.min.css");
@@ -69,9 +69,9 @@ fn hash(text: &str) -> String {
 fn document(page: &Page, last: &Markup, more: &Markup, scripts: &[&str]) -> String {
     let title = format!("fullbore run {}", page.run_id);
     let is_live = scripts.contains(&LIVE);
-    let (parts, curves, charts) = (parts::all(page), page.curves(), parts::charts(page));
+    let (parts, curves, charts) = (sections::all(page), page.curves(), sections::charts(page));
     let part = |name: &str| {
-        let part: Option<&Part> = parts.iter().find(|part| part.name == name);
+        let part: Option<&Section> = parts.iter().find(|part| part.name == name);
         html! { div id=(name) { @if let Some(part) = part { (part.markup) } } }
     };
     let markup = html! {

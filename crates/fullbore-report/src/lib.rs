@@ -2,7 +2,7 @@
 //!
 //! [`render`] reads a record and nothing else; [`live`] serves the same picture of a run that goes on,
 //! from its record as it is written. What a page shows is worked out here ([`page`]), and everything
-//! but the curves is drawn here too ([`parts`]), so that the page can be read, and printed, without a
+//! but the curves is drawn here too ([`sections`]), so that the page can be read, and printed, without a
 //! script. Names and messages of a record may come from anywhere: they reach the page as text only.
 
 mod ceilings;
@@ -12,7 +12,7 @@ mod facts;
 mod html;
 pub mod live;
 pub mod page;
-mod parts;
+mod sections;
 mod strips;
 pub mod words;
 

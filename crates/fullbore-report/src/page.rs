@@ -6,7 +6,7 @@
 use fullbore_record::ceilings::{Achieved, Ceilings};
 use fullbore_record::diagnose::{Circumstances, Limit, Verdict, verdict};
 use fullbore_record::observe::{Observation, Settings};
-use fullbore_record::{Entry, Event, Phase, TableMethod, TableTotals, ToldPlan, ToldRejects};
+use fullbore_record::{Entry, Event, Phase, PlanSummary, RejectSummary, TableMethod, TableTotals};
 
 use crate::curves::Curves;
 use crate::entries::{attempts, keep, recent};
@@ -53,10 +53,10 @@ pub struct Page {
     pub streams: usize,
     pub parsers: usize,
     pub pieces: usize,
-    pub plan: Option<ToldPlan>,
+    pub plan: Option<PlanSummary>,
     pub methods: Vec<TableMethod>,
     pub tables: Vec<TableTotals>,
-    pub rejects: Option<ToldRejects>,
+    pub rejects: Option<RejectSummary>,
     pub streams_active: usize,
     pub rows: u64,
     pub rejected: u64,

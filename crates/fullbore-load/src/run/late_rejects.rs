@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use fullbore_read::error::{Error, Result};
 
 use super::reject_files::AllRejectFiles;
-use super::reject_record::{HINT, Kept, Reject};
+use super::reject_record::{HINT, Reject, SavedReject};
 use super::rejects::{MEMORY_PER_PIECE, Rejects, saved_path};
 use super::spool::Spool;
 use crate::job::RejectLimit;
@@ -36,7 +36,7 @@ impl Rejects {
         };
         let first = format!("{path}, {place}: {}", reject.reason);
         tracing::debug!(table = found.name, "reject: {first}");
-        let (raw, kept) = Kept::of(table, None, reject);
+        let (raw, kept) = SavedReject::of(table, None, reject);
         let json = serde_json::to_vec(&kept).expect("plain data becomes JSON");
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let limit = self.limit.to_string();
@@ -82,7 +82,7 @@ impl Rejects {
         let mut files = AllRejectFiles::new(plan, true);
         let mut places = self.places.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         for (raw, json) in records {
-            let kept = Kept::read(json);
+            let kept = SavedReject::read(json);
             places.entry(kept.table).or_default().insert((kept.file, kept.offset));
             let line = (kept.line > 0).then_some(kept.line);
             let table = &plan.tables[kept.table];

@@ -28,8 +28,8 @@ mod schedule;
 mod source_row;
 mod spool;
 mod stream;
+mod summaries;
 mod threads;
-mod told;
 mod verdict;
 pub mod verify;
 mod violations;
@@ -43,7 +43,7 @@ use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::ceilings::Achieved;
 use fullbore_record::diagnose::Verdict;
 use fullbore_record::observe::{Clocks, Seen};
-use fullbore_record::{Event, Phase, Recorder, TableTotals, ToldRejects, Verified};
+use fullbore_record::{Event, Phase, Recorder, RejectSummary, TableTotals, Verified};
 
 use crate::plan::Plan;
 use crate::sink::Sink;
@@ -116,9 +116,9 @@ pub fn run(
     let began = Instant::now();
     let mut outcome = Outcome::default();
     if !plan.continuity.resumes {
-        recorder.record(told::run_started(plan));
+        recorder.record(summaries::run_started(plan));
     }
-    recorder.record(Event::Planned { plan: Box::new(told::plan_told(plan)) });
+    recorder.record(Event::Planned { plan: Box::new(summaries::plan_summary(plan)) });
     if let Some(ceilings) = &plan.ceilings {
         recorder.record(Event::Ceilings { ceilings: Box::new(ceilings.clone()) });
     }
@@ -133,7 +133,7 @@ pub fn run(
     let result = driver.carry_out(&mut outcome);
     outcome.seconds = began.elapsed().as_secs_f64();
     if !outcome.reject_files.is_empty() {
-        recorder.record(Event::Rejected { rejects: ToldRejects::of(&outcome.reject_files) });
+        recorder.record(Event::Rejected { rejects: RejectSummary::of(&outcome.reject_files) });
     }
     match result {
         Ok(()) => {
@@ -142,7 +142,7 @@ pub fn run(
             if let Some(achieved) = outcome.achieved {
                 recorder.record(Event::Achieved { achieved });
             }
-            recorder.record(told::run_finished(&outcome));
+            recorder.record(summaries::run_finished(&outcome));
             let Outcome { rows, rejected, seconds, .. } = outcome;
             tracing::info!(run = plan.run_id, rows, rejected, seconds, "run finished");
             Ok(outcome)

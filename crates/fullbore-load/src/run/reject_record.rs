@@ -126,7 +126,7 @@ impl Reject {
 
 /// What is spooled until line numbers are known.
 #[derive(Serialize, Deserialize)]
-pub struct Kept {
+pub struct SavedReject {
     pub table: usize,
     pub file: usize,
     pub offset: u64,
@@ -156,7 +156,7 @@ impl Place {
     }
 }
 
-impl Kept {
+impl SavedReject {
     /// What is kept of a reject, and the record itself.
     pub fn of(table: usize, range_start: Option<u64>, reject: Reject) -> (Vec<u8>, Self) {
         let Reject { row, column, value, constraint, code, reason, lines, .. } = reject;

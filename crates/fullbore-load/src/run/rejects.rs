@@ -17,7 +17,7 @@ use fullbore_read::lines::line_at;
 use fullbore_read::sniff::kind::is_null_word;
 
 use super::reject_files::AllRejectFiles;
-use super::reject_record::{HINT, Kept, Place, Reject};
+use super::reject_record::{HINT, Place, Reject, SavedReject};
 use super::schedule::Schedule;
 use super::source_row::SourceRow;
 use super::spool::Spool;
@@ -47,7 +47,7 @@ pub struct Rejects {
     pub(super) limit: RejectLimit,
     pub(super) count: AtomicU64,
     committed: Mutex<Option<Spool>>,
-    /// Where the committed ones stand, by table: file and place. Kept where rows may be rejected after
+    /// Where the committed ones stand, by table: file and place. SavedReject where rows may be rejected after
     /// they were loaded, which must not find these again.
     pub(super) places: Mutex<HashMap<usize, HashSet<(usize, u64)>>>,
 }
@@ -183,7 +183,7 @@ impl Rejects {
             }
             _ => None,
         };
-        let (raw, kept) = Kept::of(piece.table, range_start, reject);
+        let (raw, kept) = SavedReject::of(piece.table, range_start, reject);
         let json = serde_json::to_vec(&kept).expect("plain data becomes JSON");
         if let Some(spool) = &mut rejects.spool {
             spool.push(&[&raw, &json])?;
@@ -252,7 +252,7 @@ impl Rejects {
         let mut reader = spool.into_reader(2)?;
         let mut files = AllRejectFiles::new(plan, false);
         while let Some(record) = reader.next()? {
-            let kept = Kept::read(&record[1]);
+            let kept = SavedReject::read(&record[1]);
             let table = &plan.tables[kept.table];
             let line = match kept.range_start {
                 Some(start) => lines

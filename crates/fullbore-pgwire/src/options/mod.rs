@@ -20,10 +20,10 @@
 mod build;
 mod choices;
 mod conninfo;
-mod kept;
 mod passfile;
 mod service;
 mod settings;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod url;
@@ -40,8 +40,8 @@ pub use choices::{
     AuthenticationMethod, ChannelBindingMode, RequiredAuthentication, SslMode, SslNegotiation,
     TargetSession,
 };
-pub use kept::Kept;
 use settings::Settings;
+pub use stored::StoredConnection;
 
 /// All that is needed to open a session.
 #[derive(Debug, Clone)]

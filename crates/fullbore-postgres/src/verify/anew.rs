@@ -23,7 +23,7 @@ pub struct Anew {
 }
 
 /// What the ledger knows of a committed piece.
-pub struct Kept {
+pub struct LedgerPiece {
     pub table: usize,
     pub rows: u64,
     pub rejected: u64,
@@ -34,7 +34,7 @@ pub struct Kept {
 pub fn with_transactions(
     anew: &Anew,
     known: &BTreeMap<usize, PieceProof>,
-    kept: &BTreeMap<usize, Kept>,
+    kept: &BTreeMap<usize, LedgerPiece>,
 ) -> BTreeMap<usize, PieceProof> {
     let mut proofs = BTreeMap::new();
     for (piece, proof) in &anew.proofs {
@@ -73,7 +73,7 @@ pub fn without_removed_rows(
     proofs: &mut BTreeMap<usize, PieceProof>,
     anew: &Anew,
     known: &BTreeMap<usize, PieceProof>,
-    kept: &BTreeMap<usize, Kept>,
+    kept: &BTreeMap<usize, LedgerPiece>,
 ) -> Result<Option<String>> {
     let is_its = |piece: &usize| kept.get(piece).is_some_and(|kept| kept.table == number);
     let then: u64 = kept.values().filter(|k| k.table == number).map(|kept| kept.rejected).sum();

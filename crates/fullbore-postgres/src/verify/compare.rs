@@ -5,8 +5,8 @@ use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_read::error::Result;
 use serde::Serialize;
 
+use super::comparison::{self, Asked, Comparison, Found};
 use super::extent::{self, Measure};
-use super::parts::{self, Asked, Found, Part};
 use super::sql::Detail;
 use crate::error::failed;
 use crate::postgres::Postgres;
@@ -50,8 +50,8 @@ fn same(expected: &Sums, found: &Sums) -> bool {
 }
 
 /// Compares parts with what the server holds of them; what differs.
-pub fn compare(postgres: &Postgres, sessions: usize, parts: &[Part]) -> Result<Vec<Finding>> {
-    let all = parts::ask(postgres, sessions, parts, Detail::Proof)?;
+pub fn compare(postgres: &Postgres, sessions: usize, parts: &[Comparison]) -> Result<Vec<Finding>> {
+    let all = comparison::ask(postgres, sessions, parts, Detail::Proof)?;
     let mut differing = Vec::new();
     for (part, (_, found)) in parts.iter().zip(&all) {
         let mut total = Sums::default();
@@ -64,7 +64,7 @@ pub fn compare(postgres: &Postgres, sessions: usize, parts: &[Part]) -> Result<V
         return Ok(Vec::new());
     }
     let mut findings = Vec::new();
-    let again = parts::ask(postgres, sessions, &differing, Detail::Everything)?;
+    let again = comparison::ask(postgres, sessions, &differing, Detail::Everything)?;
     for (part, (asked, found)) in differing.iter().zip(&again) {
         findings.extend(explain(&mut postgres.control(), part, asked, found).map_err(failed)?);
     }
@@ -72,8 +72,8 @@ pub fn compare(postgres: &Postgres, sessions: usize, parts: &[Part]) -> Result<V
 }
 
 /// Compares a part whose rows only this session's transaction sees; what differs.
-pub fn compare_within(session: &mut Session, part: &Part) -> Result<Vec<Finding>> {
-    let (asked, found) = parts::ask_within(session, part)?;
+pub fn compare_within(session: &mut Session, part: &Comparison) -> Result<Vec<Finding>> {
+    let (asked, found) = comparison::ask_within(session, part)?;
     let mut total = Sums::default();
     found.values().for_each(|sums| total.merge(sums));
     match same(&part.expected(), &total) {
@@ -85,7 +85,7 @@ pub fn compare_within(session: &mut Session, part: &Part) -> Result<Vec<Finding>
 /// How the rows of a part differ.
 fn explain(
     session: &mut Session,
-    part: &Part,
+    part: &Comparison,
     asked: &Asked,
     found: &Found,
 ) -> Result<Vec<Finding>, ConnectionError> {
@@ -133,7 +133,7 @@ fn explain(
             format!("{difference} {verb} {how}, {then} in the files, {now} in the table"),
         );
     }
-    if part.rows != super::parts::Rows::All && then > now {
+    if part.rows != super::comparison::Rows::All && then > now {
         what.push("(a row that was changed since looks like one that is missing)".into());
     }
     Ok(vec![Finding {

@@ -8,9 +8,9 @@ use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 use serde::Serialize;
 
-use super::anew::{Anew, Kept, with_transactions, without_removed_rows};
+use super::anew::{Anew, LedgerPiece, with_transactions, without_removed_rows};
 use super::compare::{Finding, compare};
-use super::parts::{Part, Rows};
+use super::comparison::{Comparison, Rows};
 use super::removed::has_removed_rows;
 use super::state::PieceProof;
 use super::store;
@@ -33,7 +33,7 @@ pub struct Report {
 
 /// What the ledger tells of a run's rows.
 struct Told {
-    kept: BTreeMap<usize, Kept>,
+    kept: BTreeMap<usize, LedgerPiece>,
     /// Of pieces that were loaded with checksums.
     proofs: BTreeMap<usize, PieceProof>,
     /// The pieces that are compared are not those of the run.
@@ -130,7 +130,7 @@ impl Postgres {
         let is_other = anew.as_ref().is_some_and(|anew| anew.is_of_other_files);
         let mut findings = Vec::new();
         // Files that are named may have been mended: whether the rows taken out are in them is not known.
-        let mended = parts.iter().map(Part::with_removed).collect::<Vec<_>>();
+        let mended = parts.iter().map(Comparison::with_removed).collect::<Vec<_>>();
         if !is_other || mended == parts || !compare(self, sessions, &mended)?.is_empty() {
             findings = compare(self, sessions, &parts)?;
         } else {
@@ -175,13 +175,13 @@ impl Postgres {
         }
     }
 
-    fn kept_pieces(&self, schema: &str, run: &LedgerRun) -> Result<BTreeMap<usize, Kept>> {
+    fn kept_pieces(&self, schema: &str, run: &LedgerRun) -> Result<BTreeMap<usize, LedgerPiece>> {
         let sql = format!(
             "SELECT run, piece, target, rows, rejected, xid_from FROM {schema}.pieces WHERE run = {}",
             quote_literal(&run.run_id).map_err(failed)?
         );
         let read = |row: &LedgerRow| {
-            let kept = Kept {
+            let kept = LedgerPiece {
                 table: row.number("target")?,
                 rows: row.number("rows")?,
                 rejected: row.number("rejected")?,
@@ -200,13 +200,13 @@ impl Postgres {
         number: usize,
         pieces: Vec<(usize, PieceProof)>,
         told: &Told,
-    ) -> Result<Vec<Part>> {
+    ) -> Result<Vec<Comparison>> {
         let table = &run.tables[number];
         let target = table.target.clone();
         if pieces.is_empty() {
             return Ok(Vec::new());
         }
-        let whole = |rows, tells: bool| Part {
+        let whole = |rows, tells: bool| Comparison {
             table: number,
             holder: target.clone(),
             rows,
@@ -230,7 +230,7 @@ impl Postgres {
                 let mut parts = Vec::new();
                 for (piece, proof) in pieces {
                     let Some(holder) = shown.get(&piece) else { continue };
-                    parts.push(Part {
+                    parts.push(Comparison {
                         table: number,
                         holder: holder.clone(),
                         rows: Rows::All,
@@ -249,7 +249,7 @@ impl Postgres {
                 let its = || told.kept.iter().filter(|(_, k)| k.table == number && k.rows > 0);
                 // Of a piece without checksums only the first transaction is known, not those of its
                 // savepoints.
-                let is_lacking = |(piece, kept): (&usize, &Kept)| {
+                let is_lacking = |(piece, kept): (&usize, &LedgerPiece)| {
                     let has_savepoints = self.version() < SKIPS_BAD_ROWS || kept.rejected > 0;
                     has_savepoints && !told.proofs.contains_key(piece)
                 };

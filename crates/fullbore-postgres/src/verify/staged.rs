@@ -14,7 +14,7 @@ use fullbore_record::terms::{Publish, Verify};
 
 use super::column::sent_columns;
 use super::compare::{Finding, compare, compare_within};
-use super::parts::{Part, Rows};
+use super::comparison::{Comparison, Rows};
 use super::removed::has_removed_rows;
 use super::state::{Compared, PieceProof};
 use super::store;
@@ -80,7 +80,8 @@ pub fn verify_shown(
         return Ok(());
     }
     let rows = Rows::OfTransactions(vec![store::transaction(session).map_err(failed)?]);
-    let part = Part { table, holder: target.name().clone(), rows, tells_pieces: false, pieces };
+    let part =
+        Comparison { table, holder: target.name().clone(), rows, tells_pieces: false, pieces };
     match compare_within(session, &part)?.as_slice() {
         [] => Ok(()),
         findings => Err(differs(findings)),
@@ -153,11 +154,11 @@ fn parts_of(
     table: usize,
     target: &Target,
     pieces: Vec<(usize, PieceProof)>,
-) -> Result<Vec<Part>> {
+) -> Result<Vec<Comparison>> {
     if pieces.is_empty() {
         return Ok(Vec::new());
     }
-    let whole = |holder, rows, pieces: Vec<(usize, PieceProof)>| Part {
+    let whole = |holder, rows, pieces: Vec<(usize, PieceProof)>| Comparison {
         table,
         holder,
         rows,

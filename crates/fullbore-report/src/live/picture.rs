@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::curves::Curves;
 use crate::html;
 use crate::page::Page;
-use crate::parts;
+use crate::sections;
 
 /// Samples and observations that are kept of a run that goes on: a picture of it is made each second,
 /// and must stay small.
@@ -26,13 +26,13 @@ pub fn of(page: &Page) -> String {
     let picture = Picture {
         state: page.state.name(),
         is_over: page.is_over(),
-        parts: parts::all(page)
+        parts: sections::all(page)
             .into_iter()
             .map(|part| (part.name, part.markup.into_string()))
             .collect(),
         curves: page.curves(),
         names: page.names(),
-        labels: parts::charts(page),
+        labels: sections::charts(page),
     };
     html::json(&picture)
 }

@@ -7,7 +7,7 @@
 
 mod copies;
 mod data;
-mod kept;
+mod encoded;
 mod measured;
 mod read;
 mod replay;
@@ -39,7 +39,7 @@ use crate::load::job::{job_of, refuse_given};
 use crate::load::signals::listen_for_signals;
 use crate::words::{bytes, complain};
 use data::Finding;
-use kept::Encoded;
+use encoded::Encoded;
 use measured::{Bounds, Measured};
 use report::Report;
 

@@ -12,7 +12,7 @@ use fullbore_preflight::db::cpu::ServerCpu;
 use fullbore_read::error::{Error, Result};
 use fullbore_record::ceilings::Stage;
 
-use super::kept::{KeptPiece, Rows};
+use super::encoded::{KeptPiece, Rows};
 use super::measured::Bounds;
 use crate::load::signals::INTERRUPTED;
 

@@ -18,7 +18,7 @@ use fullbore_record::ceilings::Stage;
 use fullbore_record::terms::{Publish, Verify};
 
 use super::data::Finding;
-use super::kept::{Encoded, KeptPiece, Room, Rows};
+use super::encoded::{Encoded, KeptPiece, Room, Rows};
 use super::measured::{self, Bounds, Measured};
 use super::replay::Replay;
 use super::report::Report;

@@ -28,7 +28,7 @@ pub enum Rows {
 
 /// Some pieces and the table that holds their rows.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Part {
+pub struct Comparison {
     /// The table of the run, by its number.
     pub table: usize,
     pub holder: QualifiedName,
@@ -46,7 +46,7 @@ pub struct Asked {
     part: Option<&'static str>,
 }
 
-impl Part {
+impl Comparison {
     /// The sums that its rows must have.
     pub fn expected(&self) -> Sums {
         let mut expected = Sums::default();
@@ -165,7 +165,7 @@ fn session_for_sums(postgres: &Postgres) -> Result<Session> {
 pub type Found = BTreeMap<String, Sums>;
 
 /// Asks for the sums of a part in a session whose transaction alone sees its rows.
-pub fn ask_within(session: &mut Session, part: &Part) -> Result<(Asked, Found)> {
+pub fn ask_within(session: &mut Session, part: &Comparison) -> Result<(Asked, Found)> {
     let asked = part.asked(session, 1)?;
     let mut found = Found::new();
     for from in &asked.froms {
@@ -184,7 +184,7 @@ pub fn ask_within(session: &mut Session, part: &Part) -> Result<(Asked, Found)> 
 pub fn ask(
     postgres: &Postgres,
     sessions: usize,
-    parts: &[Part],
+    parts: &[Comparison],
     detail: Detail,
 ) -> Result<Vec<(Asked, Found)>> {
     let mut asked = Vec::new();

@@ -1,7 +1,7 @@
 //! What the record says of a plan and of what became of it.
 
 use fullbore_parse::dialect::Family;
-use fullbore_record::{Event, RECORD_VERSION, TableMethod, ToldPlan, ToldTable, now_unix_ms};
+use fullbore_record::{Event, PlanSummary, RECORD_VERSION, TableMethod, TableSummary, now_unix_ms};
 
 use super::Outcome;
 use crate::plan::{Format, Plan, TablePlan};
@@ -40,9 +40,9 @@ pub fn run_finished(outcome: &Outcome) -> Event {
 }
 
 /// What is told of a plan.
-pub fn plan_told(plan: &Plan) -> ToldPlan {
-    ToldPlan {
-        tables: plan.tables.iter().map(table_told).collect(),
+pub fn plan_summary(plan: &Plan) -> PlanSummary {
+    PlanSummary {
+        tables: plan.tables.iter().map(table_summary).collect(),
         verify: plan.verify,
         max_rejects: plan.max_rejects.to_string(),
         is_resumable: plan.continuity.is_resumable,
@@ -51,7 +51,7 @@ pub fn plan_told(plan: &Plan) -> ToldPlan {
     }
 }
 
-fn table_told(table: &TablePlan) -> ToldTable {
+fn table_summary(table: &TablePlan) -> TableSummary {
     let packed = table.files.iter().find(|file| !file.is_seekable() && file.is_regular);
     let format = match (&table.format, packed) {
         (Format::Parquet, _) => "Parquet".to_owned(),
@@ -65,7 +65,7 @@ fn table_told(table: &TablePlan) -> ToldTable {
             if packed.is_some() { ", compressed" } else { "" }
         ),
     };
-    ToldTable {
+    TableSummary {
         files: table.files.len(),
         first_file: table
             .files

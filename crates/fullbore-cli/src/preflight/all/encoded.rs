@@ -58,13 +58,13 @@ pub struct Room {
 pub struct Encoded<'a> {
     of: &'a dyn Sink,
     /// What is kept, and how much may be; `None` throws all away.
-    keep: Option<(Room, Mutex<Kept>)>,
+    keep: Option<(Room, Mutex<Memory>)>,
     /// Set once there is no room left.
     full: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct Memory {
     pieces: BTreeMap<usize, KeptPiece>,
     bytes: usize,
 }

@@ -44,7 +44,7 @@ const HARMLESS: &[&str] = &[
 
 /// A connection without its secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredConnection {
     /// The URL, which opens the same connection where the password is known from elsewhere.
     pub url: String,
     /// The settings of `options` that are left out, by name: they may hold a secret.
@@ -53,7 +53,7 @@ pub struct Kept {
 
 impl ConnectionOptions {
     /// The connection as it may be kept on disk.
-    pub fn kept(&self) -> Kept {
+    pub fn kept(&self) -> StoredConnection {
         let mut parameters: Vec<(&str, String)> = Vec::new();
         self.add_tls(&mut parameters);
         let address = |host: &super::HostOptions| match &host.host {
@@ -88,7 +88,7 @@ impl ConnectionOptions {
             let joint = if url.contains('?') { '&' } else { '?' };
             url.push_str(&format!("{joint}{name}={}", url::encode(&value)));
         }
-        Kept { url, left_out }
+        StoredConnection { url, left_out }
     }
 
     fn add_tls(&self, parameters: &mut Vec<(&str, String)>) {

@@ -1,4 +1,4 @@
-//! The parts of a page. Each is drawn whole, so that a live page can exchange one for a newer one.
+//! The sections of a page. Each is drawn whole, so that a live page can exchange one for a newer one.
 
 use fullbore_record::diagnose::Verdict;
 use maud::{Markup, html};
@@ -12,23 +12,23 @@ use crate::words::{achieved, bytes, counted, details, grouped, seconds, sentence
 /// Waits of backends that are listed.
 const WAITS_SHOWN: usize = 8;
 
-/// A part and the place where it stands.
-pub struct Part {
+/// A section and the place where it stands.
+pub struct Section {
     pub name: &'static str,
     pub markup: Markup,
 }
 
-/// All parts but the charts, which the page's script draws.
-pub fn all(page: &Page) -> Vec<Part> {
+/// All sections but the charts, which the page's script draws.
+pub fn all(page: &Page) -> Vec<Section> {
     vec![
-        Part { name: "summary", markup: summary(page) },
-        Part { name: "ceilings", markup: ceilings::ceilings(page) },
-        Part { name: "tables", markup: tables(page) },
-        Part { name: "waits", markup: waits(page) },
-        Part { name: "rejects", markup: facts::rejects(page) },
-        Part { name: "advice", markup: advice(page) },
-        Part { name: "plan", markup: facts::plan(page) },
-        Part { name: "facts", markup: facts::facts(page) },
+        Section { name: "summary", markup: summary(page) },
+        Section { name: "ceilings", markup: ceilings::ceilings(page) },
+        Section { name: "tables", markup: tables(page) },
+        Section { name: "waits", markup: waits(page) },
+        Section { name: "rejects", markup: facts::rejects(page) },
+        Section { name: "advice", markup: advice(page) },
+        Section { name: "plan", markup: facts::plan(page) },
+        Section { name: "facts", markup: facts::facts(page) },
     ]
 }
 

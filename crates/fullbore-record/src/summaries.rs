@@ -1,7 +1,7 @@
-//! What is told of a plan and of rejects to those who look back on a run.
+//! A plan and its rejects in short, for those who look back on a run.
 //!
 //! Not what a resume needs (that is in the ledger), but what people ask: which files, how they were
-//! shown, which rows were refused and why.
+//! published, which rows were refused and why.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::terms::{Publish, Verify};
 
-/// Kinds of rejects that are told, the most frequent first.
+/// Kinds of rejects that are listed, the most frequent first.
 const KINDS_MAX: usize = 20;
 
 /// Rejects of a table that are looked at for their kinds: a run must not wait for more.
@@ -24,8 +24,8 @@ const LINE_BYTES_MAX: u64 = 1 << 20;
 
 /// A plan in short.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ToldPlan {
-    pub tables: Vec<ToldTable>,
+pub struct PlanSummary {
+    pub tables: Vec<TableSummary>,
     pub verify: Verify,
     /// Limit of rejected rows.
     pub max_rejects: String,
@@ -39,7 +39,7 @@ pub struct ToldPlan {
 
 /// One table of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ToldTable {
+pub struct TableSummary {
     /// Number of source files.
     pub files: usize,
     pub first_file: String,
@@ -76,7 +76,7 @@ pub struct Reason {
 
 /// What is told of the rejects of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ToldRejects {
+pub struct RejectSummary {
     /// Where the rows are; the reasons stand beside them.
     pub files: Vec<PathBuf>,
     /// The most frequent kinds.
@@ -97,7 +97,7 @@ pub struct RejectKind {
     pub first: String,
 }
 
-impl ToldRejects {
+impl RejectSummary {
     /// Of the files of rejects that a run has written.
     pub fn of(files: &[PathBuf]) -> Self {
         let mut told = Self { files: files.to_vec(), ..Self::default() };
