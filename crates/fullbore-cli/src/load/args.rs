@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fullbore_load::job::{
-    Count, DirectIo, IfLoaded, LockTimeout, PartSpec, PauseWhen, RejectLimit,
+    Count, DirectIo, IfLoaded, LockTimeout, PartSpec, PauseWhen, PieceSize, RejectLimit,
 };
 use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
 use fullbore_record::terms::{Codec, Method, Publish, Verify};
@@ -156,6 +156,11 @@ pub struct LoadArgs {
     /// Parser threads [default: auto]
     #[arg(long, value_name = "N|auto", value_parser = count, help_heading = SPEED, hide_short_help = true)]
     pub parsers: Option<Count>,
+    /// Bytes of source per transaction, such as 64MB [default: auto]
+    ///
+    /// Smaller pieces repeat less after a crash; each becomes a partition under --publish partitions.
+    #[arg(long, value_name = "SIZE", help_heading = SPEED, hide_short_help = true)]
+    pub piece_size: Option<PieceSize>,
     /// auto, copy or direct [default: auto]
     ///
     /// How rows enter the database. copy: by COPY. direct: rows are laid out by the client and

@@ -32,6 +32,7 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     job.to = args.to.clone().or_else(destinations::of_environment).or(job.to);
     job.streams = args.streams.unwrap_or(job.streams);
     job.parsers = args.parsers.unwrap_or(job.parsers);
+    job.piece_size = args.piece_size.or(job.piece_size);
     job.method = args.method.unwrap_or(job.method);
     job.compress = args.compress.unwrap_or(job.compress);
     job.direct_io = args.direct_io.unwrap_or(job.direct_io);

@@ -108,6 +108,7 @@ fn read_only(job: Job, run: &LedgerRun, files: &[String]) -> Result<Job> {
         allow_publication: true,
         streams: job.streams,
         parsers: job.parsers,
+        piece_size: job.piece_size,
         max_field_bytes: job.max_field_bytes,
         ..Job::default()
     })

@@ -6,6 +6,7 @@ mod loaded;
 mod locks;
 mod part;
 mod pause;
+mod piece_size;
 
 use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
 use fullbore_record::terms::{Codec, Method, Publish, Verify};
@@ -17,6 +18,7 @@ pub use loaded::IfLoaded;
 pub use locks::{LockTimeout, OtherWriters};
 pub use part::PartSpec;
 pub use pause::PauseWhen;
+pub use piece_size::PieceSize;
 
 /// A load: its sources, its destination, and how rows get there.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -30,6 +32,11 @@ pub struct Job {
     /// Number of parser threads, or `auto`.
     #[schemars(with = "TextOrNumber")]
     pub parsers: Count,
+    /// Size of a piece, the unit of commit: bytes, or such as `64MB`. Default: by the size of the table
+    /// and the number of streams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<TextOrNumber>")]
+    pub piece_size: Option<PieceSize>,
     /// How rows enter the server.
     pub method: Method,
     /// Compress rows in transit, under method direct. For networks slower than one core.
@@ -357,6 +364,7 @@ macro_rules! as_text {
     };
 }
 
+as_text!(PieceSize, |size| size.to_string());
 as_text!(RejectLimit, |limit| limit.to_string());
 as_text!(Count, |count| match count {
     Count::Auto => "auto".into(),

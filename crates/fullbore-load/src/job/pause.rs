@@ -72,7 +72,7 @@ pub(super) fn seconds(text: &str) -> Option<Duration> {
 }
 
 /// Powers of ten, as the summary prints sizes.
-fn bytes(text: &str) -> Option<u64> {
+pub(super) fn bytes(text: &str) -> Option<u64> {
     let (number, unit) = split(text)?;
     let power = match unit {
         "B" => 0,

@@ -20,7 +20,7 @@ use crate::plan::draft::Draft;
 use crate::plan::header::settle;
 use crate::plan::lineage::Lineage;
 use crate::plan::look::{Sources, look};
-use crate::plan::pieces::{STREAM_PIECE_BYTES, arrange, cut as cut_sources, joined};
+use crate::plan::pieces::{PieceSizes, arrange, cut as cut_sources, joined};
 use crate::plan::{Continuity, Plan, PlannedPiece, TablePlan};
 use crate::run_id::RunId;
 use crate::target::{Choice, TableRequest, Target, TargetTable, Wanted};
@@ -136,7 +136,9 @@ pub fn assemble<T: Target>(
         };
         let asked = table_job.asked();
         let table_job = TableJob { atomic, ..table_job.clone() };
-        let run = Run { id: &run_id, loaded_at, verify: job.verify, streams, max_field_bytes };
+        let sizes =
+            PieceSizes { streams, record_bytes_max: max_field_bytes, wanted: job.piece_size };
+        let run = Run { id: &run_id, loaded_at, verify: job.verify, sizes };
         let cut = Cut { is_made: earlier.is_some(), is_part: job.part.is_some() };
         let mut made = assemble_table(table_job, number, wanted, target, cut, run)?;
         made.plan.asked = asked;
@@ -208,8 +210,7 @@ struct Run<'a> {
     /// Microseconds since 1970 UTC.
     loaded_at: i64,
     verify: Verify,
-    streams: usize,
-    max_field_bytes: usize,
+    sizes: PieceSizes,
 }
 
 fn assemble_table<T: Target>(
@@ -260,10 +261,10 @@ fn assemble_table<T: Target>(
         sum_by_server(&mut shapes);
     }
     let (mut pieces, piece_bytes) = match is_cut {
-        true => (Vec::new(), STREAM_PIECE_BYTES),
+        true => (Vec::new(), run.sizes.of_streams()),
         false => {
             let (files, format) = (&sources.files, &sources.format);
-            cut_sources(files, format, number, run.streams, run.max_field_bytes)?
+            cut_sources(files, format, number, run.sizes)?
         }
     };
     let choice = match (&mut target, asked) {
@@ -278,15 +279,8 @@ fn assemble_table<T: Target>(
     if let (Publish::Partitions, Some(asked), Some(target), false) =
         (job.publish, asked, &target, is_cut)
     {
-        let to = PartitionTarget {
-            asked,
-            target,
-            job: &job,
-            table: number,
-            streams: run.streams,
-            is_part,
-            record_bytes_max: run.max_field_bytes,
-        };
+        let to =
+            PartitionTarget { asked, target, job: &job, table: number, sizes: run.sizes, is_part };
         pieces = to.pieces(&sources, &shapes.typed, pieces, &mut partition_notes)?;
     }
     let mut notes = sources.notes.clone();

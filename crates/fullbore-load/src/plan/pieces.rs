@@ -10,14 +10,32 @@ use super::{Format, PieceInput, PlannedPiece};
 use crate::constants::{
     PIECE_BYTES_LEAST, PIECE_BYTES_MAX, PIECE_BYTES_MIN, PIECES_PER_STREAM_MIN, UNCUT_PIECES,
 };
+use crate::job::PieceSize;
 
-/// Bytes of one piece of a source that can only be read from its beginning.
-pub const STREAM_PIECE_BYTES: u64 = 64 << 20;
+/// Bytes of one piece of a source that can only be read from its beginning, unless the job says.
+const STREAM_PIECE_BYTES: u64 = 64 << 20;
 
-/// The size that pieces should have: small enough that all streams end together.
-pub fn piece_bytes(files: &[Arc<SourceFile>], streams: usize) -> u64 {
-    let total: u64 = files.iter().map(|file| file.size).sum();
-    bytes_of_each(total, streams as u64)
+/// How the sources of a table are cut.
+#[derive(Debug, Clone, Copy)]
+pub struct PieceSizes {
+    pub streams: usize,
+    /// The longest record.
+    pub record_bytes_max: usize,
+    /// What the job asks for.
+    pub wanted: Option<PieceSize>,
+}
+
+impl PieceSizes {
+    /// The size that pieces should have: small enough that all streams end together.
+    pub fn of_files(self, files: &[Arc<SourceFile>]) -> u64 {
+        let total: u64 = files.iter().map(|file| file.size).sum();
+        self.wanted.map_or_else(|| bytes_of_each(total, self.streams as u64), PieceSize::bytes)
+    }
+
+    /// The size of pieces of a source that can only be read from its beginning.
+    pub fn of_streams(self) -> u64 {
+        self.wanted.map_or(STREAM_PIECE_BYTES, PieceSize::bytes)
+    }
 }
 
 fn bytes_of_each(total: u64, streams: u64) -> u64 {
@@ -39,10 +57,10 @@ pub fn cut(
     files: &[Arc<SourceFile>],
     format: &Format,
     table: usize,
-    streams: usize,
-    record_bytes_max: usize,
+    sizes: PieceSizes,
 ) -> Result<(Vec<PlannedPiece>, u64)> {
-    let piece_bytes = piece_bytes(files, streams);
+    let PieceSizes { streams, record_bytes_max, .. } = sizes;
+    let (piece_bytes, stream_piece_bytes) = (sizes.of_files(files), sizes.of_streams());
     let mut pieces = Vec::new();
     let mut push = |input, bytes| {
         pieces.push(PlannedPiece { number: 0, table, input, bytes, bounds: None });
@@ -71,7 +89,7 @@ pub fn cut(
     let mut gathered_bytes = 0;
     for (file, source) in files.iter().enumerate() {
         if !source.is_seekable() {
-            push(PieceInput::Stream { file }, STREAM_PIECE_BYTES);
+            push(PieceInput::Stream { file }, stream_piece_bytes);
             continue;
         }
         let bytes = source.end() - source.data_start.min(source.end());
@@ -101,7 +119,7 @@ pub fn cut(
     if !gathered.is_empty() {
         push(PieceInput::Ranges(gathered), gathered_bytes);
     }
-    Ok((pieces, STREAM_PIECE_BYTES))
+    Ok((pieces, stream_piece_bytes))
 }
 
 /// Makes one piece of all pieces of a table, in the order of its files.
@@ -175,7 +193,8 @@ mod tests {
         }
         let found = discover(folder.path().to_str().expect("UTF-8")).expect("found");
         let found: Vec<_> = found.into_iter().map(Arc::new).collect();
-        let (pieces, _) = cut(&found, &Format::Delimited(dialect), 0, 1, 64 << 20).expect("cut");
+        let sizes = PieceSizes { streams: 1, record_bytes_max: 64 << 20, wanted: None };
+        let (pieces, _) = cut(&found, &Format::Delimited(dialect), 0, sizes).expect("cut");
         pieces.len()
     }
 

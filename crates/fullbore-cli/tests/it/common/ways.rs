@@ -7,7 +7,7 @@ use super::moments::assert_loaded;
 
 /// A file of three pieces, a table with the same rows as plain COPY loads them, and a ledger.
 pub fn prepared(database: &TestDatabase<'_>, files: &Files) -> String {
-    let filler = "x".repeat(1900);
+    let filler = "x".repeat(150);
     let rows: String = (0..25_000).map(|k| format!("{k},{},{filler}\n", k % 97)).collect();
     let file = files.write("big.csv", rows);
     database.psql(&format!(
@@ -18,6 +18,9 @@ pub fn prepared(database: &TestDatabase<'_>, files: &Files) -> String {
     assert_loaded(&files.load(database, &tiny, "first", &["--header", "none"]));
     file
 }
+
+/// What cuts the file of [`prepared`] into three pieces.
+pub const PIECE_SIZE: &str = "1500kB";
 
 /// A way of publishing: its options, and the statement that makes the table.
 pub struct Way {
@@ -57,6 +60,7 @@ impl Way {
 
     pub fn args(&self) -> Vec<&'static str> {
         let mut args = vec!["--header", "none", "--streams", "1", "--no-analyze"];
+        args.extend(["--piece-size", PIECE_SIZE]);
         args.extend(self.options);
         args
     }

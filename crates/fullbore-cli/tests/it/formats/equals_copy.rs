@@ -86,7 +86,7 @@ fn rows_sent_as_text_when_asked() {
     let file = files.write("x.csv", "a,b\n1,2\n");
     let database = shared_or_skip!(TestServer::Embedded18).fresh_database();
     let plan = files.fullbore(&["plan", &file, "--to", database.url(), "--create", "--as-text"]);
-    assert!(plan.stdout.contains("rows go as COPY text: --as-text"), "{}", plan.stdout);
+    assert!(plan.stdout.contains("rows are sent as COPY text: --as-text"), "{}", plan.stdout);
 }
 
 fn text_only_on(server: TestServer) {

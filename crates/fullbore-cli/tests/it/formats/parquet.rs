@@ -83,7 +83,7 @@ fn moments_are_those_that_copy_makes_of_them() {
     let plain = parquet(&files, "plain.parquet", &[columns[0].clone(), columns[2].clone()]);
     database.psql("CREATE TABLE u (nano timestamp, there timestamptz)");
     let planned = files.load(&database, &plain, "u", &["--dry-run"]);
-    assert!(planned.stdout.contains("rows go as COPY binary"), "{}", planned.stdout);
+    assert!(planned.stdout.contains("rows are sent as COPY binary"), "{}", planned.stdout);
     let planned = files.load(&database, &all, "t", &["--dry-run", "--if-loaded", "again"]);
     assert!(planned.stdout.contains("in the file"), "{}", planned.stdout);
     assert_no_leftovers(&database);

@@ -3,6 +3,7 @@
 mod agree;
 
 use crate::common::codes::{FAILED, REFUSED, STOPPED};
+use crate::common::ways::PIECE_SIZE;
 use std::process::Child;
 
 use crate::common::held::{end_of, session};
@@ -21,7 +22,7 @@ struct Hosts {
 impl Hosts {
     fn new(database: &TestDatabase<'_>) -> Self {
         database.psql("CREATE TABLE plain (k bigint, n int, v text)");
-        let filler = "x".repeat(1900);
+        let filler = "x".repeat(150);
         let files = (0..HOSTS)
             .map(|host| {
                 let files = Files::new();
@@ -37,6 +38,7 @@ impl Hosts {
 
     fn args<'a>(&'a self, part: &'a str, publish: &[&'a str]) -> Vec<&'a str> {
         let mut args = vec!["--header", "none", "--streams", "1", "--part", part];
+        args.extend(["--piece-size", PIECE_SIZE]);
         args.extend(publish);
         args
     }

@@ -41,7 +41,7 @@ impl Paused {
 
     /// The end of a load that went on, having stood still.
     fn end(mut self) {
-        self.wait_for("goes on after a pause");
+        self.wait_for("resumed after a pause");
         let output = self.child.wait_with_output().expect("fullbore ends");
         assert!(output.status.success());
         let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -177,7 +177,7 @@ fn a_disk_without_room_holds_a_load_up_until_a_signal() {
     signal(&load.child, "-INT");
     let mut rest = String::new();
     std::io::Read::read_to_string(&mut load.said, &mut rest).expect("read");
-    assert!(!rest.contains("goes on after a pause"), "{rest}");
+    assert!(!rest.contains("resumed after a pause"), "{rest}");
     let output = load.child.wait_with_output().expect("fullbore ends");
     assert!(matches!(output.status.code(), Some(1 | 4)), "{:?}", output.status);
     let shown = files.fullbore(&["runs", "show", "last"]).stdout;

@@ -16,7 +16,7 @@ use crate::plan::keys::{Key, KeyColumn};
 use crate::plan::look::Sources;
 use crate::plan::partitions::pattern::Pattern;
 use crate::plan::partitions::{Request, Slot};
-use crate::plan::pieces::piece_bytes;
+use crate::plan::pieces::PieceSizes;
 use crate::plan::{KeyBounds, KeyEnd, KeyLimits, PieceInput, PlannedPiece};
 use crate::target::{ExistingPartition, Target, TargetTable};
 
@@ -42,11 +42,9 @@ pub struct PartitionTarget<'a, T: Target> {
     pub target: &'a T::Table,
     pub job: &'a TableJob,
     pub table: usize,
-    pub streams: usize,
+    pub sizes: PieceSizes,
     /// Other hosts may have keys between those of our files.
     pub is_part: bool,
-    /// Longer records are refused.
-    pub record_bytes_max: usize,
 }
 
 /// What the plan says of empty partitions that give their place to loaded ones.
@@ -88,13 +86,13 @@ impl<T: Target> PartitionTarget<'_, T> {
                 files: &sources.files,
                 format: &sources.format,
                 key: &key,
-                record_bytes_max: self.record_bytes_max,
+                record_bytes_max: self.sizes.record_bytes_max,
             },
             slots: &slots,
             slots_only: from_job,
             scan: self.job.scan_keys,
-            threads: self.streams,
-            piece_bytes: piece_bytes(&sources.files, self.streams),
+            threads: self.sizes.streams,
+            piece_bytes: self.sizes.of_files(&sources.files),
             is_part: self.is_part,
         };
         let mut regions = request.regions(stretches.clone())?;
