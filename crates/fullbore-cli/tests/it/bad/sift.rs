@@ -72,7 +72,7 @@ fn keys_are_held_however_rows_are_loaded() {
 /// Duplicates far apart: in other pieces, other files, other streams.
 #[test]
 fn the_first_in_the_order_of_the_files_stays() {
-    let filler = "x".repeat(1500);
+    let filler = "x".repeat(150);
     for server in wanted(SERVERS) {
         let cluster = extended_or_skip!(server);
         for options in
@@ -117,6 +117,7 @@ fn the_first_in_the_order_of_the_files_stays() {
                 "CREATE TABLE plain (k bigint, u text, v text); COPY plain FROM '{good}' (FORMAT csv)"
             ));
             let mut args = vec!["--header", "none", "--max-rejects", "10%", "--streams", "3"];
+            args.extend(["--piece-size", "500kB"]);
             args.extend(options);
             let output = files.load(&database, "part.*.csv", "ours", &args);
             assert_eq!(output.code, REJECTS, "{options:?}: {}", output.stderr);

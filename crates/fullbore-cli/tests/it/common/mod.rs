@@ -19,19 +19,22 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::OnceLock;
 
 use fullbore_testing::{Output, TestDatabase, fullbore_command, output_of};
 
 /// A folder for input files, readable by the server too, so that it can COPY them itself.
 pub struct Files {
     folder: tempfile::TempDir,
+    /// What loads from it cut their files into, unless they say.
+    piece_size: OnceLock<&'static str>,
 }
 
 impl Files {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
-        Self { folder }
+        Self { folder, piece_size: OnceLock::new() }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -92,9 +95,27 @@ impl Files {
 
     /// The same into a server that is named by its URL.
     pub fn load_at(&self, url: &str, file: &str, table: &str, more: &[&str]) -> Output {
+        self.fullbore(&self.load_args(url, file, table, more))
+    }
+
+    /// Makes a small file one of several pieces.
+    pub fn cut_into(&self, piece_size: &'static str) {
+        self.piece_size.set(piece_size).expect("once");
+    }
+
+    pub fn load_args<'a>(
+        &self,
+        url: &'a str,
+        file: &'a str,
+        table: &'a str,
+        more: &[&'a str],
+    ) -> Vec<&'a str> {
         let mut args = vec!["load", file, "--to", url, "--table", table];
         args.extend(more);
-        self.fullbore(&args)
+        if let Some(size) = self.piece_size.get().filter(|_| !more.contains(&"--piece-size")) {
+            args.extend(["--piece-size", size]);
+        }
+        args
     }
 
     /// The reasons of all rejects, parsed.

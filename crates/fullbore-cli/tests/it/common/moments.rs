@@ -156,10 +156,8 @@ fn drop_triggers(database: &TestDatabase<'_>) {
 impl Files {
     /// Starts a load and leaves it running.
     pub fn start_load(&self, url: &str, file: &str, table: &str, more: &[&str]) -> Child {
-        let mut args = vec!["load", file, "--to", url, "--table", table];
-        args.extend(more);
         let mut command = fullbore_command();
-        command.args(args).current_dir(self.folder());
+        command.args(self.load_args(url, file, table, more)).current_dir(self.folder());
         command.env("FULLBORE_HOME", self.path("state")).env_remove("DATABASE_URL");
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().expect("fullbore starts")

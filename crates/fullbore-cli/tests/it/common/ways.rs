@@ -10,6 +10,7 @@ pub fn prepared(database: &TestDatabase<'_>, files: &Files) -> String {
     let filler = "x".repeat(150);
     let rows: String = (0..25_000).map(|k| format!("{k},{},{filler}\n", k % 97)).collect();
     let file = files.write("big.csv", rows);
+    files.cut_into(PIECE_SIZE);
     database.psql(&format!(
         "CREATE TABLE plain (k bigint, n int, v text); COPY plain FROM '{file}' (FORMAT csv);
          CREATE TABLE first (a int)"
@@ -60,7 +61,6 @@ impl Way {
 
     pub fn args(&self) -> Vec<&'static str> {
         let mut args = vec!["--header", "none", "--streams", "1", "--no-analyze"];
-        args.extend(["--piece-size", PIECE_SIZE]);
         args.extend(self.options);
         args
     }

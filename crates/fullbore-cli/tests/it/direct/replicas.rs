@@ -175,6 +175,7 @@ fn a_standby_and_a_backup_equal_the_primary_of_16() {
 }
 
 #[test]
+#[ignore = "make test-all: every version"]
 fn a_standby_and_a_backup_equal_the_primary_of_15() {
     replicas(TestServer::Debian15);
 }

@@ -29,6 +29,7 @@ impl Hosts {
                 let keys = host * 25_000..(host + 1) * 25_000;
                 let rows: String = keys.map(|k| format!("{k},{},{filler}\n", k % 97)).collect();
                 let file = files.write("rows.csv", rows);
+                files.cut_into(PIECE_SIZE);
                 database.psql(&format!("COPY plain FROM '{file}' (FORMAT csv)"));
                 (files, file)
             })
@@ -38,7 +39,6 @@ impl Hosts {
 
     fn args<'a>(&'a self, part: &'a str, publish: &[&'a str]) -> Vec<&'a str> {
         let mut args = vec!["--header", "none", "--streams", "1", "--part", part];
-        args.extend(["--piece-size", PIECE_SIZE]);
         args.extend(publish);
         args
     }

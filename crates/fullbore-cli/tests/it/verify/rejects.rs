@@ -147,7 +147,7 @@ fn many_pieces_and_packed_files() {
         for way in &WAYS[..3] {
             let database = fresh(cluster);
             let files = Files::new();
-            let filler = "x".repeat(1500);
+            let filler = "x".repeat(150);
             let lines: Vec<Line> =
                 rows(24_000, true).into_iter().map(|(row, bad)| (row + &filler, bad)).collect();
             make_plain(&database, &files, COLUMNS, &lines);
@@ -161,6 +161,7 @@ fn many_pieces_and_packed_files() {
                 make(&database, way, KEYS);
                 let mut options = vec!["--format", "csv", "--header", "none", "--verify", "full"];
                 options.extend(["--json", "--max-rejects", "10%", "--streams", "2"]);
+                options.extend(["--piece-size", "1MB"]);
                 options.extend(way.options);
                 let output = files.load(&database, source, "ours", &options);
                 assert_eq!(output.code, REJECTS, "{source}: {}", output.stderr);
@@ -301,7 +302,7 @@ fn rows_that_say_where_they_came_from() {
 /// The rows of each attempt have its own moment.
 #[test]
 fn a_run_that_was_gone_on_with_is_sifted() {
-    let filler = "x".repeat(1500);
+    let filler = "x".repeat(150);
     let twice = |line: usize| if line.is_multiple_of(100) { line / 2 + 1 } else { line };
     let rows: String =
         (1..=24_000).map(|line| format!("{},row {line} {filler}\n", twice(line))).collect();
@@ -309,6 +310,7 @@ fn a_run_that_was_gone_on_with_is_sifted() {
         let cluster = shared_or_skip!(server);
         let database = cluster.fresh_database();
         let files = Files::new();
+        files.cut_into("1500kB");
         let small = files.write("small.csv", "1,one\n");
         database.psql("CREATE TABLE first (k int, v text)");
         let made = files.load(&database, &small, "first", &["--header", "none"]);
