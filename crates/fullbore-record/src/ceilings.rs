@@ -215,7 +215,7 @@ impl Ceilings {
     }
 }
 
-/// The rate of a run beside its ceiling.
+/// The rate of a run, compared with its ceiling.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Achieved {
     /// Source bytes while rows moved.

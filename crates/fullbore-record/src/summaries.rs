@@ -74,7 +74,7 @@ pub struct Reason {
     pub lines: Option<u64>,
 }
 
-/// What is told of the rejects of a run.
+/// The rejects of a run in short.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RejectSummary {
     /// Where the rows are; the reasons stand beside them.
