@@ -45,7 +45,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
     DATA.mkdir(parents=True, exist_ok=True)
-    out = _folder(args.name)
+    out = folder(args.name)
     server = Server()
     server.start()
     summary = [f"# {out.name}\n", *report.about(server, args.scale, args.repeats), *report.HEAD]
@@ -114,7 +114,7 @@ def _in_turn(
                 continue
             server.clear()
             # Before every way: what the last one wrote may have taken the files' place in memory.
-            _warm(case.files)
+            warm(case.files)
             try:
                 result = way.load()
                 if piped := result.notes.get("bytes"):
@@ -137,7 +137,7 @@ def _in_turn(
     return measured, errors
 
 
-def _warm(files: list[Path]) -> None:
+def warm(files: list[Path]) -> None:
     """Reads files once, in parts: what this process keeps is counted as its children's peak."""
     for path in files:
         with path.open("rb", buffering=0) as source:
@@ -145,7 +145,7 @@ def _warm(files: list[Path]) -> None:
                 pass
 
 
-def _folder(name: str) -> Path:
+def folder(name: str) -> Path:
     """A new folder for this run: raw figures of another are never written over."""
     wanted = HERE / "runs" / f"{time.strftime('%Y-%m-%d')}-{name}"
     for number in range(2, 1000):

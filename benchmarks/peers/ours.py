@@ -10,6 +10,9 @@ from lab import FULLBORE, Measured
 from measure import run_measured, said
 from server import Server
 
+# Another build stands here while two are compared.
+COMMAND = FULLBORE
+
 
 def load(
     server: Server, data: DataSet, *options: str, method: str = "copy", to: str = ""
@@ -49,4 +52,4 @@ def piped(server: Server, data: DataSet, feed: list[str], *options: str) -> Meas
 
 
 def _command(*options: str) -> list[str]:
-    return [str(FULLBORE), "load", "--no-analyze", "--quiet", *options]
+    return [str(COMMAND), "load", "--no-analyze", "--quiet", *options]
