@@ -85,7 +85,7 @@ screenshots: build browser
 SHM := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 8000000 { print "/dev/shm" }')
 export FULLBORE_TEST_DIR ?= $(or $(SHM),/tmp)
 # Tests wait more than they work.
-TEST_THREADS ?= $(shell expr 2 \* $$(nproc))
+TEST_THREADS ?= $(shell expr 3 \* $$(nproc))
 # A few loads through one server: does it all still stand?
 SMOKE := formats::equals_copy direct::every_type verify::every_type_and_way_on_18 resume::indexes command::calls
 
@@ -96,28 +96,38 @@ check: lint
 # Networks that are cut wait for minutes until servers notice: `make faults` has them.
 FAULTS_SHORT := kill,terminate,restart,interrupt,source,disk,late
 PYTEST := $(BIN)/python -m pytest --quiet -rs
-# The extension's tests know nothing of the rest: once they have passed, they pass.
+# Tests that know nothing of the rest: once they have passed, they pass until their own sources change.
 EXTENSION_TESTS := $(shell find extension/test -type f -not -path '*/results/*' -not -path '*/__pycache__/*')
 .cache/passed/extension: $(EXTENSION_SOURCES) $(EXTENSION_TESTS) requirements-dev.txt
 	FULLBORE_TEST_VERSIONS=15,18 $(PYTEST) -n 2 --dist worksteal extension/test
 	@mkdir -p $(@D) && touch $@
 
+PARSER := $(shell find crates/fullbore-parse -type f) Cargo.lock
+.cache/passed/neon: $(PARSER) scripts/test_neon.sh
+	scripts/test_neon.sh $@
+
+# What a hostile role can reach: all that speaks to a server.
+TO_SERVER := $(shell find crates/fullbore-postgres/src crates/fullbore-pgwire/src crates/fullbore-load/src \
+	crates/fullbore-cli/src scripts/neighbour -name '*.rs' -o -name '*.py' -o -name '*.sql')
+.cache/passed/neighbour: $(TO_SERVER) $(EXTENSION_SOURCES)
+	$(BIN)/python scripts/neighbour/run.py 18 --short
+	@mkdir -p $(@D) && touch $@
+
 test: tested servers browser
 	cargo test --workspace --quiet --no-fail-fast -- --test-threads=$(TEST_THREADS)
-	@$(MAKE) --no-print-directory test-rest .cache/passed/extension
-	$(BIN)/python scripts/neighbour/run.py 18 --short
+	@$(MAKE) --no-print-directory test-rest .cache/passed/neon .cache/passed/extension .cache/passed/neighbour
 
 # Every version, and what is long.
 test-all: tested servers browser
 	FULLBORE_TEST_ALL=1 cargo test --workspace --quiet --no-fail-fast -- --test-threads=$(TEST_THREADS) \
 		--include-ignored
 	@$(MAKE) --no-print-directory test-rest
+	scripts/test_neon.sh
 	$(PYTEST) -n 2 --dist worksteal extension/test
 	$(BIN)/python scripts/neighbour/run.py
 
 # What both have, and needs the command as it was built for tests.
 test-rest:
-	scripts/test_neon.sh
 	$(PYTEST) python/tests
 	$(BIN)/python scripts/faults/run.py --short --seed 1 --only $(FAULTS_SHORT)
 	$(BIN)/python scripts/faults/hosts.py

@@ -72,7 +72,7 @@ pub fn of(
         if let Some(difference) = difference(&ceilings, plan) {
             return Err(Error::usage_with_hint(
                 format!("--ceilings {}: {difference}", file.display()),
-                "measure this job with `fullbore preflight all`, or leave --ceilings out",
+                "measure this job with `fullbore preflight all`, or omit --ceilings",
             ));
         }
         return Ok(Some(ceilings));

@@ -71,7 +71,7 @@ fn render_table(
     let _ = writeln!(text, "  publish: {}{limited}", publish_row(table));
     locks(text, plan, table);
     if table.keeps_old {
-        let _ = writeln!(text, "  the table that is replaced is kept, in a schema of its own");
+        let _ = writeln!(text, "  the replaced table is kept, in a schema of its own");
     }
     if let (Verify::Quick | Verify::Count, Some(to_read)) = (plan.verify, table.count_bytes) {
         let _ = writeln!(text, "  verify: {}", counting(plan, table, to_read));
@@ -130,11 +130,11 @@ fn locks(text: &mut String, plan: &Plan, table: &TablePlan) {
         (Publish::Append, true) => "ROW EXCLUSIVE",
         (Publish::Replace, _) => "ACCESS EXCLUSIVE for the swap",
         (Publish::Partitions, _) => {
-            "SHARE UPDATE EXCLUSIVE, ACCESS EXCLUSIVE where empty partitions give their place"
+            "SHARE UPDATE EXCLUSIVE, ACCESS EXCLUSIVE where empty partitions are replaced"
         }
     };
     let bound = match continuity.lock_timeout.is_zero() {
-        true => "waited for without bound (--lock-timeout 0)".to_owned(),
+        true => "waited for without limit (--lock-timeout 0)".to_owned(),
         false => format!(
             "an attempt waits at most {:?} (--lock-timeout), then others pass; given up after {:?} \
              (--retry-for)",

@@ -96,7 +96,7 @@ impl target::Target for Server {
                 format!(
                     "--type {given} would do nothing: table {name} exists already, and {it_has}"
                 ),
-                "drop the table so that --create makes it anew, alter its column, or leave --type out",
+                "drop the table so that --create makes it anew, alter its column, or omit --type",
             ));
         }
         Ok(())
@@ -385,6 +385,6 @@ fn may_keep(session: &mut Session, relation: &Relation) -> Result<()> {
             "{} can't be kept: role {role} may not make a schema in database {database}",
             relation.name
         ),
-        format!("GRANT CREATE ON DATABASE {database} TO {role}, or leave --keep-old out"),
+        format!("GRANT CREATE ON DATABASE {database} TO {role}, or omit --keep-old"),
     ))
 }

@@ -6,13 +6,12 @@
 //! - [`disk`]: block size x I/Os in flight, read and write, past the page cache;
 //! - [`net`]: streams x window x message size x congestion control between two hosts;
 //! - [`db`]: a server's settings that matter to a load, with advice;
-//! - [`histogram`], [`knee`], [`cpu`], [`steady`]: what they need to say what they saw.
+//! - [`knee`], [`cpu`], [`steady`]: what they need to say what they saw.
 
 pub mod cpu;
 pub mod db;
 pub mod disk;
 pub mod error;
-pub mod histogram;
 pub mod knee;
 pub mod limits;
 pub mod net;

@@ -81,7 +81,7 @@ pub fn unpack(
             return Err(Error::Source {
                 path: file.path.clone(),
                 message: "is a Parquet file, not text".into(),
-                hint: Some("leave --format away, or name parquet".into()),
+                hint: Some("omit --format, or name parquet".into()),
             });
         }
     };

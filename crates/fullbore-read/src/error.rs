@@ -114,7 +114,7 @@ fn rejected(rejects: u64, limit: &str) -> String {
 fn hint_for_writing(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-            "make room there, or name folders on another disk: FULLBORE_HOME for the state of runs, \
+            "free space there, or name folders on another disk: FULLBORE_HOME for the state of runs, \
              --reject-dir for rejected rows"
         }
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {

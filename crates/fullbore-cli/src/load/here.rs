@@ -120,7 +120,7 @@ pub fn check<'a>(
                 run.run_id,
                 grouped(run.rows)
             ),
-            "look what is in the table; --if-loaded again loads all of the files all the same",
+            "check the table; --if-loaded again loads all of the files all the same",
         ));
     }
     Ok(())

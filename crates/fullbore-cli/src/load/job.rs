@@ -129,11 +129,11 @@ fn check_created(job: &Job) -> Result<()> {
             _ if table.partition_by.is_some() && !is_made => ("--partition-by", "add --create"),
             _ if table.types.is_empty() => continue,
             _ if table.schema_file.is_some() => ("--type", "write the type into the --schema file"),
-            _ if to_server && !is_made => ("--type", "add --create, or leave --type out"),
+            _ if to_server && !is_made => ("--type", "add --create, or omit --type"),
             _ => continue,
         };
         return Err(Error::usage_with_hint(
-            format!("{option} is for a table that is made by this load, and would do nothing here"),
+            format!("{option} is for a table that this load creates, and would do nothing here"),
             hint,
         ));
     }
@@ -160,8 +160,8 @@ fn check_kept(job: &Job) -> Result<()> {
     match other {
         None => Ok(()),
         Some(_) => Err(Error::usage_with_hint(
-            "--keep-old is for tables that are replaced",
-            "leave --keep-old out, or load with --publish replace",
+            "--keep-old is for --publish replace",
+            "omit --keep-old, or load with --publish replace",
         )),
     }
 }
@@ -194,7 +194,11 @@ pub fn check_locks(job: &Job) -> Result<()> {
         ));
     }
     let locks = [(job.lock_timeout.is_some() && !publishes, "--lock-timeout")];
-    refuse_given(&locks, "is for rows that are published at once, and plain append does not", "")
+    refuse_given(
+        &locks,
+        "is for rows that are published at once; plain append publishes piece by piece",
+        "",
+    )
 }
 
 /// `--if-loaded` is refused where nothing is appended, and where no ledger knows what was.
@@ -221,8 +225,8 @@ fn check_part(job: &Job) -> Result<()> {
         }
         if table.create {
             return Err(Error::usage_with_hint(
-                format!("--part {part}: hosts that begin at once can't all make the table"),
-                "make it before; `fullbore plan` with --create and without --part prints how",
+                format!("--part {part}: hosts that begin at once cannot all create the table"),
+                "create it first; `fullbore plan` with --create and without --part prints how",
             ));
         }
         if table.publish == Publish::Replace && job.method == Method::Direct {
@@ -235,7 +239,7 @@ fn check_part(job: &Job) -> Result<()> {
     if job.lock_writers {
         return Err(Error::usage_with_hint(
             format!("--part {part}: the lock of --lock-writers would end with its host's part"),
-            "leave --lock-writers away: rows that others write are looked for before the swap",
+            "omit --lock-writers: rows that others write are looked for before the swap",
         ));
     }
     if job.tables.iter().any(|table| table.keep_old) {
@@ -243,19 +247,19 @@ fn check_part(job: &Job) -> Result<()> {
             format!(
                 "--part {part}: --keep-old is for loads of one host, whose run can put it back"
             ),
-            "leave --keep-old away",
+            "omit --keep-old",
         ));
     }
     if job.verify == Verify::Full {
         return Err(Error::usage_with_hint(
             format!("--part {part}: --verify full is for loads of one host"),
-            "leave --verify full away: rows are counted on both sides all the same",
+            "omit --verify full: rows are counted on both sides all the same",
         ));
     }
     if job.no_ledger {
         return Err(Error::usage_with_hint(
             format!("--part {part}: the ledger is what joins the parts"),
-            "leave --no-ledger away",
+            "omit --no-ledger",
         ));
     }
     Ok(())

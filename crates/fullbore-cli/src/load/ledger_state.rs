@@ -247,7 +247,7 @@ fn not_there(run: &str, became: &Now) -> Result<Decision> {
                 "{table} was dropped and created again since run {run} of this job loaded the same \
                  files into it: whether it has their rows is not known"
             ),
-            "leave --resume away to load them into it",
+            "omit --resume to load them into it",
         )),
         Now::Same | Now::Other => Ok(Decision::Begin { notes: Vec::new() }),
     }
@@ -258,7 +258,7 @@ fn unfinished_note(earlier: &LedgerRun) -> Option<String> {
     (earlier.state.is_unfinished()).then(|| {
         format!(
             "run {run} of this job has not finished, {} pieces of it are committed; this is a new one \
-             (--resume goes on with {run}, `fullbore runs abort {run}` rolls it back)",
+             (--resume resumes {run}, `fullbore runs abort {run}` rolls it back)",
             earlier.pieces_committed
         )
     })
@@ -286,7 +286,7 @@ pub(super) fn source_change(job: &Job, earlier: &LedgerRun) -> Option<String> {
 fn obstacle(job: &Job, server: &Server, schema: &str) -> Result<Option<(String, String, bool)>> {
     if job.no_ledger {
         let reason = "--no-ledger leaves the ledger out".to_owned();
-        return Ok(Some((reason, "leave --no-ledger away".into(), false)));
+        return Ok(Some((reason, "omit --no-ledger".into(), false)));
     }
     for source in job.tables.iter().flat_map(|table| &table.sources) {
         // What is not there is told by those who want it: a run to go on with, or a new one.
@@ -311,7 +311,7 @@ fn finished_before(run: &LedgerRun) -> String {
     let is_append = |table: &LedgerTable| table.publish == Publish::Append;
     let again = match run.tables.iter().any(is_append) {
         true => "--if-loaded again loads them once more",
-        false => "leave --resume away to load them again",
+        false => "omit --resume to load them again",
     };
     format!(
         "run {} of this job has loaded the same files ({} rows, begun {}): there is nothing to do; \

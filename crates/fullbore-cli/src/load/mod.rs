@@ -114,7 +114,7 @@ fn planned(
     };
     let draft = assemble(job, to.server(), options.reject_dir.clone(), recorded)?;
     if let Some((table, reason)) = draft.not_resumable() {
-        let hint = Some("leave --resume away, or load into ordinary tables".to_owned());
+        let hint = Some("omit --resume, or load into ordinary tables".to_owned());
         state.refuse(&format!("{table}: {reason}"), hint, options.resume || job.part.is_some())?;
     }
     let part = parts::part_of(job, to.server(), state, recorded, draft.targets())?;
@@ -256,7 +256,7 @@ fn check_named(wanted: &str, last: Option<&LedgerRun>) -> Result<()> {
         Some(last) if *last.run_id == *wanted => Ok(()),
         Some(last) => Err(Error::usage_with_hint(
             format!("run {wanted} is not the last one of its job: that is {}", last.run_id),
-            format!("resume that one, or take {wanted} back with `fullbore runs abort {wanted}`"),
+            format!("resume that one, or roll {wanted} back with `fullbore runs abort {wanted}`"),
         )),
         None => Err(Error::usage_with_hint(
             format!("the database's ledger knows no run {wanted}"),
@@ -387,7 +387,7 @@ fn failed(options: &LoadOptions, plan: &Plan, failure: &Failure) -> Ended {
         if is_unsure && !plan.continuity.is_resumable {
             tell!(
                 "  a connection was lost: the rows of its piece may be in the table, and without a \
-                 ledger nobody knows; look before you load again"
+                 ledger nobody knows; check it before you load again"
             );
         } else if matches!(error, Error::Interrupted) && *rows_kept == 0 {
             tell!("  nothing had been committed, and nothing is kept: load again");

@@ -143,7 +143,7 @@ fn ways_out(run: &LedgerRun, compared: &Compared) -> String {
         return format!("`fullbore runs abort {run}` closes it; then load what is left");
     }
     format!(
-        "`fullbore runs resume {run}` resumes it as it was begun, `fullbore runs abort {run}` closes it; \
+        "`fullbore runs resume {run}` resumes it as it began, `fullbore runs abort {run}` closes it; \
          then load what is left"
     )
 }

@@ -82,5 +82,9 @@ fn print_rates(rates: &Rates, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{note}")?;
     }
     let written: u64 = rates.cells.iter().map(|cell| cell.bytes).sum();
-    writeln!(out, "{} of text were loaded into the scratch schema, which is gone", bytes(written))
+    writeln!(
+        out,
+        "{} of text were loaded into the scratch schema, which was dropped",
+        bytes(written)
+    )
 }

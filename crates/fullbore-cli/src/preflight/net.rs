@@ -75,7 +75,7 @@ fn listen(args: &NetArgs, address: &str, token: Option<Token>) -> Result<(), Err
 fn send(args: &NetArgs, peer: &str, token: Option<Token>) -> Result<(), Error> {
     let token = token.ok_or_else(|| {
         Error::refused(
-            "there is no token to prove with who we are",
+            "no token was given",
             format!("give the one that the listener printed, with --token, --token-file or in {TOKEN_VARIABLE}"),
         )
     })?;

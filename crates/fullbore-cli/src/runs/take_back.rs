@@ -66,13 +66,13 @@ pub fn abort(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended>
         true if !run.tables.iter().any(is_append) => {
             return Err(Error::usage_with_hint(
                 format!("--delete-rows is for rows of plain append, and run {id} has none"),
-                "leave --delete-rows out: what the run has staged is dropped",
+                "omit --delete-rows: what the run has staged is dropped",
             ));
         }
         true if opened.postgres.part_of(&opened.schema, &id)?.is_some() => {
             return Err(Error::usage_with_hint(
                 format!("--delete-rows is for loads of one host, and run {id} is a part of one"),
-                "leave --delete-rows out, and delete the rows by something that tells them",
+                "omit --delete-rows, and delete the rows by something that tells them",
             ));
         }
         true => opened.postgres.delete_appended(&opened.schema, &run)?,
@@ -115,7 +115,7 @@ pub fn undo(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended> 
     if delete_rows && !run.tables.iter().any(is_append) {
         return Err(Error::usage_with_hint(
             format!("--delete-rows is for rows that were appended, and run {id} has none"),
-            "leave --delete-rows out",
+            "omit --delete-rows",
         ));
     }
     let rows = opened.postgres.undo(&opened.schema, &run, delete_rows)?;

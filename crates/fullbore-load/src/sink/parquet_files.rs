@@ -58,7 +58,7 @@ impl Sink for ParquetFiles {
                     "{}: rows would go as text ({why}), and parquet: has no server",
                     table.name
                 ),
-                "leave --as-text away, or give the columns other types with --type",
+                "omit --as-text, or give the columns other types with --type",
             ));
         }
         std::fs::create_dir_all(&self.folder)

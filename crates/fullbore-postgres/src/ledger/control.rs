@@ -72,7 +72,7 @@ impl Server {
         let mut session = self.control();
         if self.is_pooled {
             return Ok(Availability::Refused {
-                reason: "a pooler is in between, behind which locks don't stay with their sessions"
+                reason: "the connection goes through a pooler, where locks do not stay with their session"
                     .into(),
                 hint: "connect to the server itself".into(),
             });

@@ -264,7 +264,7 @@ impl Blockers<'_> {
             return;
         }
         let bound = match self.wait.timeout.is_zero() {
-            true => "without bound (--lock-timeout 0)".to_owned(),
+            true => "without limit (--lock-timeout 0)".to_owned(),
             false => format!(
                 "at most {:?} an attempt and {:?} in all (--lock-timeout, --retry-for)",
                 self.wait.timeout, self.wait.limit

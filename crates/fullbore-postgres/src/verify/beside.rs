@@ -80,9 +80,7 @@ fn not_made(error: ConnectionError) -> Error {
     match error.sqlstate() {
         Some(NOT_ALLOWED) => Error::Destination {
             message: format!("{message}: {error}"),
-            hint: Some(
-                "GRANT TEMPORARY ON DATABASE to the role, or leave --verify full away".into(),
-            ),
+            hint: Some("GRANT TEMPORARY ON DATABASE to the role, or omit --verify full".into()),
             kind: DestinationFailure::Other,
         },
         _ => failed_while(error, message),

@@ -84,7 +84,7 @@ impl Postgres {
         if plan.continuity.part.is_some() {
             return Err(refuse(
                 "--verify full is for loads of one host, and this is a part of one of several",
-                "leave --verify full away: rows are counted on both sides all the same",
+                "omit --verify full: rows are counted on both sides all the same",
             ));
         }
         if let Some(target) = self.targets().iter().find(|target| target.relation.kind == 'f') {
@@ -93,13 +93,13 @@ impl Postgres {
                     "rows of the foreign table {} can't be identified by their transaction",
                     target.name()
                 ),
-                "leave --verify full away",
+                "omit --verify full",
             ));
         }
         if !sql::agrees(session, self.hash_kind()).map_err(failed)? {
             return Err(refuse(
                 "this server makes other hashes than this machine does",
-                "leave --verify full away: its processor orders bytes the other way round",
+                "omit --verify full: its processor orders bytes the other way round",
             ));
         }
         if let Some(ledger) = self.ledger() {

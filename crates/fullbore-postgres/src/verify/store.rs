@@ -47,7 +47,7 @@ pub fn make(session: &mut Session, schema: &str) -> Result<()> {
             message: format!("the ledger in schema {schema} has no room for checksums: {error}"),
             hint: Some(
                 "load once with --verify full as the owner of the ledger, and grant SELECT, INSERT, \
-                 UPDATE, DELETE on its table checksums; or leave --verify full away"
+                 UPDATE, DELETE on its table checksums; or omit --verify full"
                     .into(),
             ),
             kind: DestinationFailure::Refused,

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::Operation;
 use super::buffers::Buffers;
-use super::engine::{Done, EngineName, Stop, Work};
+use super::engine::{Done, EngineName, Stop, Work, latencies};
 use super::target::Target;
 use crate::cpu::process_seconds;
 use crate::error::{Error, Result};
-use crate::histogram::Histogram;
 use crate::limits::{FILL_BLOCK_BYTES, FILL_DEPTH};
 
 #[derive(Debug, Clone, Copy)]
@@ -56,12 +56,12 @@ pub struct Latency {
 }
 
 impl Latency {
-    fn of(nanoseconds: &Histogram) -> Self {
+    fn of(nanoseconds: &Histogram<u64>) -> Self {
         let us = |value: u64| value as f64 / 1e3;
         Self {
-            p50: us(nanoseconds.percentile(50.0)),
-            p95: us(nanoseconds.percentile(95.0)),
-            p99: us(nanoseconds.percentile(99.0)),
+            p50: us(nanoseconds.value_at_quantile(0.50)),
+            p95: us(nanoseconds.value_at_quantile(0.95)),
+            p99: us(nanoseconds.value_at_quantile(0.99)),
             max: us(nanoseconds.max()),
         }
     }
@@ -95,8 +95,8 @@ pub fn measure(
         Operation::Read => None,
         Operation::Write => Some(sync(targets)?),
     };
-    let mut latency = Histogram::default();
-    done.iter().for_each(|done| latency.add(&done.latency));
+    let mut latency = latencies();
+    done.iter().for_each(|done| latency += &done.latency);
     let bytes: u64 = done.iter().map(|done| done.bytes).sum();
     let seconds = done.iter().map(|done| done.time.as_secs_f64()).fold(0.0, f64::max);
     let rates: Vec<f64> =

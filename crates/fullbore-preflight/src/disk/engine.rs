@@ -4,12 +4,12 @@ use std::io;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::buffers::Buffers;
 use super::{EngineChoice, Operation, threads, uring};
 use crate::error::{Error, Result};
-use crate::histogram::Histogram;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -49,12 +49,23 @@ impl Stop {
 }
 
 /// What an engine has done, all I/Os ended.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Done {
     pub bytes: u64,
     pub time: Duration,
     /// Nanoseconds from the beginning to the end of each I/O.
-    pub latency: Histogram,
+    pub latency: Histogram<u64>,
+}
+
+impl Default for Done {
+    fn default() -> Self {
+        Self { bytes: 0, time: Duration::ZERO, latency: latencies() }
+    }
+}
+
+/// A histogram of nanoseconds, exact to 1%.
+pub fn latencies() -> Histogram<u64> {
+    Histogram::new(2).expect("two digits are few enough")
 }
 
 impl EngineName {

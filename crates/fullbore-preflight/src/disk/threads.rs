@@ -35,7 +35,7 @@ pub fn run(work: &Work, buffers: &Buffers) -> io::Result<Done> {
     for result in results {
         let part = result?;
         done.bytes += part.bytes;
-        done.latency.add(&part.latency);
+        done.latency += &part.latency;
     }
     Ok(done)
 }
@@ -80,7 +80,7 @@ fn one(
         }
         let ended = Instant::now();
         let time = ended.duration_since(now);
-        done.latency.record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        done.latency.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         done.bytes += work.block_bytes as u64;
         now = ended;
     }

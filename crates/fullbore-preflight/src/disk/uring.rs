@@ -78,7 +78,8 @@ fn go_round(
                     Ok(moved) if moved == work.block_bytes => {
                         done.bytes += moved as u64;
                         let time = now.duration_since(flight.begun[*slot]);
-                        done.latency.record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+                        done.latency
+                            .saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
                     }
                     Ok(moved) => failure = Some(short(work.operation, moved, work.block_bytes)),
                     Err(_) => failure = Some(io::Error::from_raw_os_error(-result)),

@@ -55,7 +55,7 @@ fn copy(
     if let Some(create) = &target.create {
         if create.trim_end().trim_end_matches(';').contains(';') {
             return Err(ConnectionError::Usage {
-                reason: "the schema file makes more than a table, all of which would stay".into(),
+                reason: "the schema file creates more than a table, all of which would stay".into(),
                 hint: Some("make what it makes, and measure then"),
             });
         }

@@ -86,10 +86,9 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
         ));
     }
     if job.verify == Verify::Full {
-        report.notes.push(
-            "measured without --verify full, which takes more of the processors on both sides"
-                .into(),
-        );
+        report
+            .notes
+            .push("measured without --verify full, which needs more CPU on both sides".into());
     }
     let plan = to_measure(plan, &reject_dir);
     report.describe(&job, &plan, to.server());
@@ -132,11 +131,9 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
             scene.measure(&targets, &say, report)?
         }
         None => {
-            report.about.insert(
-                0,
-                "no server is measured: the destination is none, and a load into one may be slower"
-                    .into(),
-            );
+            report
+                .about
+                .insert(0, "the destination is not a server: a load into one may be slower".into());
             None
         }
     };

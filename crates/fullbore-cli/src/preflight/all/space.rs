@@ -61,7 +61,7 @@ impl Space {
                 bytes(self.free_bytes)
             ),
             hint: Some(
-                "make room there, or lay new tables on other disks with --tablespaces A,B".into(),
+                "free space there, or lay new tables on other disks with --tablespaces A,B".into(),
             ),
         })
     }
@@ -78,7 +78,7 @@ pub fn of_client() -> Result<Option<Finding>> {
         line: None,
         byte: None,
         message: format!("the folder for the state of runs has only {} free", bytes(free)),
-        hint: Some("make room there, or name another folder with FULLBORE_HOME".into()),
+        hint: Some("free space there, or name another folder with FULLBORE_HOME".into()),
     }))
 }
 

@@ -84,13 +84,13 @@ pub fn run(
     if facts.is_standby {
         return Err(Error::refused(
             "the server is a standby: it takes no rows",
-            "give the URL of its primary, or leave --table out",
+            "give the URL of its primary, or omit --table",
         ));
     }
     if facts.is_pooled {
         return Err(Error::refused(
-            "a pooler is in between, behind which nothing is measured but the pooler",
-            "give the URL of the server itself, or leave --table out",
+            "the connection goes through a pooler: only the pooler would be measured",
+            "give the URL of the server itself, or omit --table",
         ));
     }
     let mut session = Session::connect(options).map_err(scratch::failed)?.pinned();

@@ -57,7 +57,7 @@ impl Scratch {
                 hint: error
                     .hint()
                     .map(str::to_owned)
-                    .or(Some("grant the role CREATE on the database, or leave --table out".into())),
+                    .or(Some("grant the role CREATE on the database, or omit --table".into())),
                 message: format!("there can be no scratch schema: {error}"),
             })?;
         Ok(Self { session: RefCell::new(session), schema, notes })

@@ -167,5 +167,5 @@ fn a_destination_that_cannot_judge_keeps_what_is_canonical() {
     assert_eq!(files.reasons().len(), 1250);
     let refused = files.fullbore(&[&args[..], &["--columns", "column1", "--as-text"]].concat());
     assert_eq!(refused.code, 2, "{}", refused.stderr);
-    assert!(refused.stderr.contains("leave --as-text away"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("omit --as-text"), "{}", refused.stderr);
 }

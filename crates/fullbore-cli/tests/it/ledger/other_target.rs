@@ -65,7 +65,7 @@ fn a_table_that_was_made_anew_is_not_taken_for_the_one_that_was_loaded() {
         database.psql(&format!("DROP TABLE t; {make}"));
         let refused = files.load(&database, &file, "t", &args);
         assert_eq!(refused.code, REFUSED, "{publish}: {}", refused.stderr);
-        for words in ["was dropped and created again", "hint:", "leave --resume away"] {
+        for words in ["was dropped and created again", "hint:", "omit --resume"] {
             assert!(refused.stderr.contains(words), "{} lacks {words}", refused.stderr);
         }
         assert_eq!(count(&database, "t"), "0");

@@ -141,11 +141,7 @@ fn what_can_not_be_kept_is_refused() {
     let file = files.write("t.csv", rows());
     let output = files.load(&database, &file, "t", &["--header", "none", "--keep-old"]);
     assert_eq!(output.code, REFUSED, "{}", output.stderr);
-    assert!(
-        output.stderr.contains("--keep-old is for tables that are replaced"),
-        "{}",
-        output.stderr
-    );
+    assert!(output.stderr.contains("--keep-old is for --publish replace"), "{}", output.stderr);
     // Without it the old table is gone, and said to be.
     let args = ["--header", "none", "--publish", "replace"];
     assert_eq!(files.load(&database, &file, "t", &args).code, 0);

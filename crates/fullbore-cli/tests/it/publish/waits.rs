@@ -101,7 +101,7 @@ fn without_a_bound_a_swap_waits_until_it_is_its_turn() {
     let limits = ["--lock-timeout", "0", "--retry-for", "0"];
     let mut load = Load::begin(&database, &files, &file, &REPLACE, &limits);
     let line = load.wait_for("waits for a lock");
-    assert!(line.contains("without bound (--lock-timeout 0)"), "{line}");
+    assert!(line.contains("without limit (--lock-timeout 0)"), "{line}");
     reader.release();
     let (code, said) = load.end();
     assert_eq!(code, 0, "{said}");
