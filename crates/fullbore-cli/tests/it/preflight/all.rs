@@ -258,7 +258,7 @@ fn packed_files_several_tables_and_no_server_at_all() {
     let text = files.fullbore(
         &[&["preflight", "all", &plain, "--to", "null:", "--header", "none"], &SHORT[..]].concat(),
     );
-    assert!(text.stdout.starts_with("no server is measured"), "{}", text.stdout);
+    assert!(text.stdout.starts_with("the destination is not a server"), "{}", text.stdout);
     for word in ["encode", "ceiling: ", "predicted: ", "looked at 1 place"] {
         assert!(text.stdout.contains(word), "{word}: {}", text.stdout);
     }
