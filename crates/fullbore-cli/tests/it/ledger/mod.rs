@@ -119,7 +119,11 @@ fn behind_a_pooler_there_is_none() {
         };
         let url = pooler.url(database.name());
         let planned = files.fullbore(&["plan", &file, "--to", &url, "--table", "t"]);
-        assert!(planned.stdout.contains("not resumable: the connection goes through a pooler"), "{}", planned.stdout);
+        assert!(
+            planned.stdout.contains("not resumable: the connection goes through a pooler"),
+            "{}",
+            planned.stdout
+        );
         // Nothing stays locked for those who come next.
         for _ in 0..3 {
             assert_loaded(&files.load_at(&url, &file, "t", &NO_HEADER));
