@@ -78,7 +78,7 @@ fn judge(row: &LedgerRow, schema: &str) -> Availability {
         }
         return refused(
             format!(
-                "there is no schema {schema} for the ledger, and role {role} may not make one in \
+                "there is no schema {schema} for the ledger, and role {role} lacks CREATE privilege on \
                  database {}",
                 text("database")
             ),

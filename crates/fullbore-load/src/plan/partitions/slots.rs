@@ -49,7 +49,7 @@ pub struct PartitionTarget<'a, T: Target> {
 
 /// What the plan says of empty partitions that give their place to loaded ones.
 const REPLACES: &str = "empty partitions in the way are dropped, and the loaded ones attached \
-                        under their names, in the transaction that shows the rows";
+                        under their names, in the transaction that publishes the rows";
 
 /// A range that is fixed beforehand, as it is written.
 struct WrittenSlot {
