@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import report
 from cases import CASES
 from cases.setting import STANDARD_SCALE, Setting
-from lab import DATA, HERE, Case, Failed, Measured, Missing
+from lab import DATA, Case, Failed, Measured, Missing, run_folder
 from server import Server
 
 
@@ -45,7 +45,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
     DATA.mkdir(parents=True, exist_ok=True)
-    out = folder(args.name)
+    out = run_folder(args.name)
     server = Server()
     server.start()
     summary = [f"# {out.name}\n", *report.about(server, args.scale, args.repeats), *report.HEAD]
@@ -143,18 +143,6 @@ def warm(files: list[Path]) -> None:
         with path.open("rb", buffering=0) as source:
             while source.read(1 << 20):
                 pass
-
-
-def folder(name: str) -> Path:
-    """A new folder for this run: raw figures of another are never written over."""
-    wanted = HERE / "runs" / f"{time.strftime('%Y-%m-%d')}-{name}"
-    for number in range(2, 1000):
-        try:
-            wanted.mkdir(parents=True)
-            return wanted
-        except FileExistsError:
-            wanted = wanted.with_name(f"{time.strftime('%Y-%m-%d')}-{name}-{number}")
-    raise Failed(f"too many runs of this name: {wanted}")
 
 
 def _loud(text: str) -> None:

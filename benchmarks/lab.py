@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,6 +77,18 @@ class Case:
             self.ways.append(Way(name, make()))
         except Missing as reason:
             self.missing[name] = str(reason)
+
+
+def run_folder(name: str) -> Path:
+    """A new folder for this run: raw figures of another are never written over."""
+    wanted = HERE / "runs" / f"{time.strftime('%Y-%m-%d')}-{name}"
+    for number in range(2, 1000):
+        try:
+            wanted.mkdir(parents=True)
+            return wanted
+        except FileExistsError:
+            wanted = wanted.with_name(f"{time.strftime('%Y-%m-%d')}-{name}-{number}")
+    raise Failed(f"too many runs of this name: {wanted}")
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import bench
 from cases import CASES
 from cases.setting import STANDARD_SCALE, Setting
-from lab import DATA, FULLBORE, Case, Measured, Way
+from lab import DATA, FULLBORE, Case, Measured, Way, run_folder
 from peers import ours
 from server import Server
 
@@ -46,7 +46,7 @@ def main() -> int:
     builds = {"before": args.before.resolve(), "after": args.after.resolve()}
 
     DATA.mkdir(parents=True, exist_ok=True)
-    out = bench.folder(args.name)
+    out = run_folder(args.name)
     server = Server()
     server.start()
     lines = [f"# {out.name}\n", "Ratios above 1: slower, or more, after.\n", *HEAD]

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import preflight_all
 import preflight_net
-from lab import DATA, FULLBORE, HERE, Failed, Missing, run_text
+from lab import DATA, FULLBORE, Failed, Missing, run_folder, run_text
 
 MEGABYTE = 1e6
 # Before each measurement of a disk: many give more for a moment to who has rested.
@@ -52,7 +52,7 @@ def main() -> int:
     # So that whatever was set up is taken down again on a polite kill too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
-    args.folder = folder = args.into or new_folder(args.name)
+    args.folder = folder = args.into or run_folder(args.name)
     lines = [f"# {folder.name}\n", *about()]
     whole = True
     with (folder / "raw.jsonl").open("a") as raw:
@@ -73,17 +73,6 @@ def main() -> int:
             (folder / "summary.md").write_text("\n".join(lines) + "\n")
     print((folder / "summary.md").read_text())
     return 0 if whole else 1
-
-
-def new_folder(name: str) -> Path:
-    """A new folder for this run: raw figures of another are never written over."""
-    wanted = first = HERE / "runs" / f"{time.strftime('%Y-%m-%d')}-{name}"
-    number = 1
-    while wanted.exists():
-        number += 1
-        wanted = first.with_name(f"{first.name}-{number}")
-    wanted.mkdir(parents=True)
-    return wanted
 
 
 def about() -> list[str]:

@@ -40,13 +40,12 @@ fn describe(command: &Command, load: &Command, page: &mut String) {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ").replace(&name.replace(' ', "-"), &name);
     let _ = write!(page, "\n## {name}\n\n{about}.\n\n    {usage}\n");
-    let is_own = |argument: &&clap::Arg| match name.as_str() {
-        "fullbore plan" | "fullbore preflight all" => {
-            !load.get_arguments().any(|other| other.get_id() == argument.get_id())
-        }
-        _ => argument.get_id() != "help",
+    let takes_those_of_load = matches!(name.as_str(), "fullbore plan" | "fullbore preflight all");
+    let is_own = |argument: &&clap::Arg| {
+        let is_loads = || load.get_arguments().any(|other| other.get_id() == argument.get_id());
+        argument.get_id() != "help" && !(takes_those_of_load && is_loads())
     };
-    if matches!(name.as_str(), "fullbore plan" | "fullbore preflight all") {
+    if takes_those_of_load {
         page.push_str("\nTakes the arguments and options of `fullbore load`.\n");
     }
     let mut heading = None;

@@ -35,6 +35,7 @@ mod timeouts;
 pub mod types;
 pub mod verify;
 mod watch;
+mod workers;
 mod writer;
 
 pub use postgres::{Attended, Postgres};

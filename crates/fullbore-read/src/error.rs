@@ -71,6 +71,13 @@ impl Error {
         matches!(self, Self::Destination { kind: DestinationFailure::Crowded, .. })
     }
 
+    /// Whether it is rows that the destination does not take: what the table asks of them, or a type of
+    /// their values.
+    pub fn is_of_rows(&self) -> bool {
+        use DestinationFailure::{Constraint, Data};
+        matches!(self, Self::Destination { kind: Constraint | Data, .. })
+    }
+
     pub fn usage(message: impl Into<String>) -> Self {
         Self::Usage { message: message.into(), hint: None }
     }

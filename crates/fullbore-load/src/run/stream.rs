@@ -89,7 +89,7 @@ pub fn load_until_done(
         let is_data = matches!(error, Error::Destination { kind: DestinationFailure::Data, .. });
         if is_data && lane == Lane::Binary && schedule.repeat_as_text(&piece) {
             tracing::info!(piece = piece.number, %error, "piece is repeated as text");
-        } else if !is_careful && is_broken_rule(&error) {
+        } else if !is_careful && error.is_of_rows() {
             if schedule.repeat_carefully(&piece, &error) {
                 tracing::info!(piece = piece.number, %error, "piece is repeated row by row");
             } else if is_in_a_file(plan, &piece) && plan.continuity.is_resumable {
@@ -151,12 +151,6 @@ impl Crowd {
         self.pause = (self.pause * 2).min(Duration::from_millis(RETRY_PAUSE_MAX_MS));
         Ok(())
     }
-}
-
-/// Whether a row broke what the table asks of its rows, or a type of its values.
-fn is_broken_rule(error: &Error) -> bool {
-    use DestinationFailure::{Constraint, Data};
-    matches!(error, Error::Destination { kind: Constraint | Data, .. })
 }
 
 /// Whether a piece's source can be read through once more.

@@ -1,7 +1,7 @@
 //! Rows that violate constraints, found while publishing: rejected, so that the others can be
 //! published.
 
-use fullbore_read::error::{DestinationFailure, Error, Result};
+use fullbore_read::error::{Error, Result};
 
 use super::Outcome;
 use super::rejects::{self, Rejects};
@@ -11,11 +11,9 @@ use crate::sink::{Committed, Sink};
 
 /// Whether it is rows that keep the others from being published, and they may be rejected.
 pub fn may_reject(plan: &Plan, error: &Error) -> bool {
-    use DestinationFailure::{Constraint, Data};
-    let is_rows = matches!(error, Error::Destination { kind: Constraint | Data, .. });
     // Of rows in parts, other hosts have the files.
     let is_whole = plan.continuity.part.is_none();
-    is_rows && is_whole && plan.max_rejects.allows_any() && reread::is_possible(plan)
+    error.is_of_rows() && is_whole && plan.max_rejects.allows_any() && reread::is_possible(plan)
 }
 
 /// Takes out rows that violate what the table asks of all its rows, after `first` was what

@@ -11,6 +11,7 @@ use crate::catalog::IndexDefinition;
 use crate::error::{failed, failed_while};
 use crate::postgres::Postgres;
 use crate::publish::locking::{Frame, LockWait, insist};
+use crate::workers::side_by_side;
 
 /// Statements that must run one after the other, on one session.
 pub struct Job {
@@ -30,27 +31,17 @@ const IS_GONE: [&str; 2] = ["42P01", "3F000"];
 pub fn build(postgres: &Postgres, plan: &Plan, jobs: Vec<Job>) -> Result<()> {
     let workers = plan.streams.min(jobs.len());
     let jobs = Mutex::new(jobs.into_iter());
-    let failure = Mutex::new(None);
-    std::thread::scope(|scope| {
-        for number in 0..workers {
-            let (jobs, failure) = (&jobs, &failure);
-            scope.spawn(move || {
-                // One of them does all the work where there are connections for no more.
-                let is_needed = number == 0;
-                if let Err(error) = work(postgres, plan, jobs, failure, is_needed) {
-                    failure.lock().unwrap_or_else(|p| p.into_inner()).get_or_insert(error);
-                }
-            });
-        }
-    });
-    failure.into_inner().unwrap_or_else(|p| p.into_inner()).map_or(Ok(()), Err)
+    side_by_side(workers, |number, has_failed| {
+        // One of them does all the work where there are connections for no more.
+        work(postgres, plan, &jobs, has_failed, number == 0)
+    })
 }
 
-fn work<T>(
+fn work(
     postgres: &Postgres,
     plan: &Plan,
     jobs: &Mutex<std::vec::IntoIter<Job>>,
-    failure: &Mutex<Option<T>>,
+    has_failed: &dyn Fn() -> bool,
     is_needed: bool,
 ) -> Result<()> {
     let mut session = match is_needed {
@@ -62,7 +53,7 @@ fn work<T>(
     };
     let session = &mut session;
     loop {
-        if failure.lock().unwrap_or_else(|p| p.into_inner()).is_some() {
+        if has_failed() {
             return Ok(());
         }
         let Some(job) = jobs.lock().unwrap_or_else(|p| p.into_inner()).next() else {

@@ -14,6 +14,7 @@ use crate::catalog;
 use crate::error::{failed, failed_while, refuse};
 use crate::ledger::locks;
 use crate::postgres::Postgres;
+use crate::workers::side_by_side;
 
 /// Pages that are worth a query of their own.
 const PAGES_MIN: u64 = 4096;
@@ -202,13 +203,12 @@ pub fn ask(
     let workers = sessions.min(queries.len());
     let queries = Mutex::new(queries.into_iter());
     let found = Mutex::new(vec![Found::new(); parts.len()]);
-    let failure = Mutex::new(None);
-    let work = || -> Result<()> {
+    side_by_side(workers, |_, has_failed| {
         let mut session = None;
         loop {
             let next = queries.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next();
             let Some((at, from)) = next else { return Ok(()) };
-            if failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).is_some() {
+            if has_failed() {
                 return Ok(());
             }
             let session = match &mut session {
@@ -224,22 +224,7 @@ pub fn ask(
                 found[at].entry(transaction).or_default().merge(&sums);
             }
         }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                if let Err(error) = work() {
-                    let mut failure = failure.lock().unwrap_or_else(|p| p.into_inner());
-                    failure.get_or_insert(error);
-                }
-            });
-        }
-    });
-    match failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
-        Some(error) => Err(error),
-        None => {
-            let found = found.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-            Ok(asked.into_iter().zip(found).collect())
-        }
-    }
+    })?;
+    let found = found.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    Ok(asked.into_iter().zip(found).collect())
 }

@@ -27,6 +27,7 @@ use crate::ledger::read::numbers;
 use crate::ledger::{locks, pieces, runs};
 use crate::postgres::Postgres;
 use crate::publish::target_lock;
+use crate::workers::side_by_side;
 
 /// Pages that are worth a query of their own.
 const PAGES_MIN: u64 = 8192;
@@ -160,8 +161,7 @@ fn count_heaps(
     drop(control);
     let next = Mutex::new(queries.iter());
     let counts = Mutex::new(counts);
-    let failure = Mutex::new(None);
-    let work = || -> Result<()> {
+    side_by_side(workers, |_, _| {
         let mut session = postgres.session()?;
         if !postgres.is_pooled {
             locks::settle(&mut session, None).map_err(failed)?;
@@ -172,21 +172,8 @@ fn count_heaps(
             let (heap, found) = ask(&mut session, query)?;
             counts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())[heap] += found;
         }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                if let Err(error) = work() {
-                    let mut failure = failure.lock().unwrap_or_else(|p| p.into_inner());
-                    failure.get_or_insert(error);
-                }
-            });
-        }
-    });
-    match failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
-        Some(error) => Err(error),
-        None => Ok(counts.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())),
-    }
+    })?;
+    Ok(counts.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()))
 }
 
 /// What is known of the rows that a run appended to a table.

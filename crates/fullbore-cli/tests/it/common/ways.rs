@@ -7,9 +7,7 @@ use super::moments::assert_loaded;
 
 /// A file of three pieces, a table with the same rows as plain COPY loads them, and a ledger.
 pub fn prepared(database: &TestDatabase<'_>, files: &Files) -> String {
-    let filler = "x".repeat(150);
-    let rows: String = (0..25_000).map(|k| format!("{k},{},{filler}\n", k % 97)).collect();
-    let file = files.write("big.csv", rows);
+    let file = files.write("big.csv", rows(0..25_000));
     files.cut_into(PIECE_SIZE);
     database.psql(&format!(
         "CREATE TABLE plain (k bigint, n int, v text); COPY plain FROM '{file}' (FORMAT csv);
@@ -18,6 +16,12 @@ pub fn prepared(database: &TestDatabase<'_>, files: &Files) -> String {
     let tiny = files.write("tiny.csv", "1\n");
     assert_loaded(&files.load(database, &tiny, "first", &["--header", "none"]));
     file
+}
+
+/// Rows of `k, n, v`, of which 25,000 are three pieces of [`PIECE_SIZE`].
+pub fn rows(keys: std::ops::Range<u32>) -> String {
+    let filler = "x".repeat(150);
+    keys.map(|k| format!("{k},{},{filler}\n", k % 97)).collect()
 }
 
 /// What cuts the file of [`prepared`] into three pieces.

@@ -3,7 +3,7 @@
 mod agree;
 
 use crate::common::codes::{FAILED, REFUSED, STOPPED};
-use crate::common::ways::PIECE_SIZE;
+use crate::common::ways::{PIECE_SIZE, rows};
 use std::process::Child;
 
 use crate::common::held::{end_of, session};
@@ -22,13 +22,11 @@ struct Hosts {
 impl Hosts {
     fn new(database: &TestDatabase<'_>) -> Self {
         database.psql("CREATE TABLE plain (k bigint, n int, v text)");
-        let filler = "x".repeat(150);
         let files = (0..HOSTS)
             .map(|host| {
                 let files = Files::new();
-                let keys = host * 25_000..(host + 1) * 25_000;
-                let rows: String = keys.map(|k| format!("{k},{},{filler}\n", k % 97)).collect();
-                let file = files.write("rows.csv", rows);
+                let first = host as u32 * 25_000;
+                let file = files.write("rows.csv", rows(first..first + 25_000));
                 files.cut_into(PIECE_SIZE);
                 database.psql(&format!("COPY plain FROM '{file}' (FORMAT csv)"));
                 (files, file)
