@@ -11,7 +11,7 @@ RUST_SOURCES := $(shell find crates -path 'crates/*/tests' -prune -o -type f -pr
 	$(shell find extension -name '*.[ch]' -o -name '*.sql' -o -name '*.control') extension/Makefile
 PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*.pyi python/fullbore/py.typed)
 
-.PHONY: help build tested wheel demo check test test-all test-rest lint docs bench fuzz faults neighbour soak pipe clean \
+.PHONY: help build tested wheel demo check test test-all test-rust test-rust-all test-rest lint docs bench fuzz faults neighbour soak pipe clean \
 	servers browser screenshots
 
 help:
@@ -113,20 +113,27 @@ TO_SERVER := $(shell find crates/fullbore-postgres/src crates/fullbore-pgwire/sr
 	$(BIN)/python scripts/neighbour/run.py 18 --short
 	@mkdir -p $(@D) && touch $@
 
+# Two chains side by side: each waits more than it works.
+SIDE_BY_SIDE := $(MAKE) --no-print-directory --jobs=2 --output-sync=target --keep-going
 test: tested servers browser
-	cargo test --workspace --quiet --no-fail-fast -- --test-threads=$(TEST_THREADS)
-	@$(MAKE) --no-print-directory test-rest .cache/passed/neon .cache/passed/extension .cache/passed/neighbour
+	@$(SIDE_BY_SIDE) test-rust test-rest .cache/passed/neon
+	@$(MAKE) --no-print-directory .cache/passed/extension .cache/passed/neighbour
 
 # Every version, and what is long.
 test-all: tested servers browser
-	FULLBORE_TEST_ALL=1 cargo test --workspace --quiet --no-fail-fast -- --test-threads=$(TEST_THREADS) \
-		--include-ignored
-	@$(MAKE) --no-print-directory test-rest
+	@$(SIDE_BY_SIDE) test-rust-all test-rest
 	scripts/test_neon.sh
 	$(PYTEST) -n 2 --dist worksteal extension/test
 	$(BIN)/python scripts/neighbour/run.py
 
-# What both have, and needs the command as it was built for tests.
+test-rust:
+	env -u MAKEFLAGS cargo test --workspace --quiet --no-fail-fast -- --test-threads=$(TEST_THREADS)
+
+test-rust-all:
+	env -u MAKEFLAGS FULLBORE_TEST_ALL=1 cargo test --workspace --quiet --no-fail-fast -- --test-threads=$(TEST_THREADS) \
+		--include-ignored
+
+# What needs the command as it was built for tests.
 test-rest:
 	$(PYTEST) python/tests
 	$(BIN)/python scripts/faults/run.py --short --seed 1 --only $(FAULTS_SHORT)
