@@ -1,6 +1,6 @@
-# The only front door. Everything is built into ./target and ./.venv, data for tests and
-# benchmarks into ./.cache and ./benchmarks/data; nothing else is touched, but that `make test` as
-# root on Debian installs packages (scripts/test_servers.sh, scripts/test_browser.sh).
+# Entry point for all tasks. Builds go to ./target and ./.venv, data for tests and benchmarks to
+# ./.cache and ./benchmarks/data. Nothing else is changed, except that `make test` as root on
+# Debian installs packages (scripts/test_servers.sh, scripts/test_browser.sh).
 
 PYTHON ?= python3
 VENV := .venv
@@ -15,20 +15,20 @@ PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*.pyi python/f
 	servers browser screenshots
 
 help:
-	@echo "make demo    build, load TPC-H into the embedded PostgreSQL, prove it equal to COPY"
+	@echo "make demo    build, load TPC-H into the embedded PostgreSQL, compare with COPY"
 	@echo "make check   formats, lints, unit tests and a few loads into one server: for every edit"
 	@echo "make test    what CI runs: the tests, against real servers of two versions or more"
 	@echo "make test-all  every version, form and length: before a release (see CONTRIBUTING.md)"
 	@echo "make build   the release command at $(FULLBORE)"
-	@echo "make wheel   a wheel into dist, the extension for direct loads in it"
+	@echo "make wheel   a wheel in dist/, with the server extension"
 	@echo "make lint    formatting and lints"
 	@echo "make docs    the documentation site, into site/"
-	@echo "make bench   every peer beside us, raw figures under benchmarks/runs"
+	@echo "make bench   benchmarks with all peers; results under benchmarks/runs"
 	@echo "make fuzz    the fuzz targets, SECONDS=60 each"
-	@echo "make faults  loads struck at random moments and gone on with: kept under benchmarks/runs"
-	@echo "make neighbour  a hostile role with the documented grants, against a superuser, on 14 to 18"
-	@echo "make soak    loads, resumes and aborts for MINUTES=90, and whether anything grows"
-	@echo "make pipe    GIGABYTES=40 through one run, and whether its memory stays flat"
+	@echo "make faults  loads interrupted at random moments and resumed; results under benchmarks/runs"
+	@echo "make neighbour  attacks by a role with the documented grants on a superuser, on 14 to 18"
+	@echo "make soak    loads, resumes and aborts for MINUTES=90; checks that nothing leaks"
+	@echo "make pipe    GIGABYTES=40 through one run; checks that memory stays constant"
 
 $(VENV)/.tools: pyproject.toml requirements-dev.txt
 	@$(BIN)/python -m pip --version > /dev/null 2>&1 || scripts/venv.sh $(PYTHON) $(VENV)
@@ -77,7 +77,7 @@ servers: $(VENV)/.tools
 browser: $(VENV)/.tools
 	@scripts/test_browser.sh
 
-# The pictures of the guides, of a real load: looked at, and kept.
+# Screenshots of a real load, for the guides. Check them before committing.
 screenshots: build browser
 	$(BIN)/python scripts/screenshots.py docs/images
 
@@ -86,14 +86,14 @@ SHM := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 8000000 { pri
 export FULLBORE_TEST_DIR ?= $(or $(SHM),/tmp)
 # Tests wait more than they work.
 TEST_THREADS ?= $(shell expr 3 \* $$(nproc))
-# A few loads through one server: does it all still stand?
+# Smoke test: a few loads into one server.
 SMOKE := formats::equals_copy direct::every_type verify::every_type_and_way_on_18 resume::indexes command::calls
 
 check: lint
 	cargo test --workspace --quiet --lib --bins
 	cargo test --workspace --quiet --test it -- --test-threads=$(TEST_THREADS) $(SMOKE)
 
-# Networks that are cut wait for minutes until servers notice: `make faults` has them.
+# Servers take minutes to notice a cut network, so only `make faults` tests that.
 FAULTS_SHORT := kill,terminate,restart,interrupt,source,disk,late
 PYTEST := $(BIN)/python -m pytest --quiet -rs
 # Tests that know nothing of the rest: once they have passed, they pass until their own sources change.
@@ -116,8 +116,7 @@ TO_SERVER := $(shell find crates/fullbore-postgres/src crates/fullbore-pgwire/sr
 # Two chains side by side: each waits more than it works.
 SIDE_BY_SIDE := $(MAKE) --no-print-directory --jobs=2 --output-sync=target --keep-going
 test: tested servers browser
-	@$(SIDE_BY_SIDE) test-rust test-rest .cache/passed/neon
-	@$(MAKE) --no-print-directory .cache/passed/extension .cache/passed/neighbour
+	@$(SIDE_BY_SIDE) test-rust test-rest .cache/passed/neon .cache/passed/extension .cache/passed/neighbour
 
 # Every version, and what is long.
 test-all: tested servers browser
@@ -133,7 +132,7 @@ test-rust-all:
 	env -u MAKEFLAGS FULLBORE_TEST_ALL=1 cargo test --workspace --quiet --no-fail-fast -- --test-threads=$(TEST_THREADS) \
 		--include-ignored
 
-# What needs the command as it was built for tests.
+# Steps that need the command built for tests.
 test-rest:
 	$(PYTEST) python/tests
 	$(BIN)/python scripts/faults/run.py --short --seed 1 --only $(FAULTS_SHORT)
@@ -156,7 +155,7 @@ fuzz:
 	scripts/fuzz.sh $(SECONDS)
 	$(MAKE) -C extension/fuzz run SECONDS=$(SECONDS) PYTHON=$(PYTHON)
 
-# Goes on where it was stopped; FAULTS="--minutes 8" for a part of it, "--only kill --count 5" to
+# Resumes where it stopped; FAULTS="--minutes 8" for a part of it, "--only kill --count 5" to
 # look into something.
 FAULTS ?=
 faults: build

@@ -10,7 +10,7 @@ CREATE FUNCTION fullbore.descriptor(regclass) RETURNS text
 COMMENT ON FUNCTION fullbore.descriptor(regclass) IS
     'layout of a table''s rows for COPY ... (FORMAT fullbore); EXECUTE on it is the right to load directly';
 
--- Who may load is for a DBA to say:
+-- The DBA grants direct loads:
 --   GRANT USAGE ON SCHEMA fullbore TO loader;
 --   GRANT EXECUTE ON FUNCTION fullbore.descriptor(regclass) TO loader;
 REVOKE ALL ON FUNCTION fullbore.descriptor(regclass) FROM PUBLIC;

@@ -60,8 +60,8 @@ bad_frame(const FbFrames *frames, const char *detail)
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
 			 errmsg("frame " UINT64_FORMAT " of the direct load is not valid", frames->number),
 			 errdetail_internal("%s", detail),
-			 errhint("The client is at fault, or the data was changed on its way: load again by "
-					 "COPY (--method copy) and report it.")));
+			 errhint("This is a bug in the client, or the data was corrupted in transit: load "
+					 "by COPY (--method copy) and report it.")));
 }
 
 static void
@@ -114,11 +114,11 @@ check_header(const FbFrames *frames, const Header *header)
 								   header->raw_bytes, limit));
 	if (header->codec == CODEC_NONE ? header->wire_bytes != header->raw_bytes
 		: header->wire_bytes > Min(WIRE_BYTES_MAX(header->raw_bytes), MaxAllocSize))
-		bad_frame(frames, psprintf("Its payload of %u bytes can't come as %u.",
+		bad_frame(frames, psprintf("Its payload of %u bytes cannot be sent as %u bytes.",
 								   header->raw_bytes, header->wire_bytes));
 	/* A row has two bytes at least, its length; of text, its line feed. */
 	if (header->rows > header->raw_bytes / (header->kind == 'T' ? 1 : 2))
-		bad_frame(frames, psprintf("It can't hold %u rows in %u bytes.",
+		bad_frame(frames, psprintf("It cannot contain %u rows in %u bytes.",
 								   header->rows, header->raw_bytes));
 }
 
@@ -134,7 +134,7 @@ read_payload(FbFrames *frames, const Header *header)
 
 		make_room(frames, &frames->wire, done + step);
 		if (fb_wire_read(frames->wire.data + done, step) != step)
-			bad_frame(frames, "The stream ended inside of it.");
+			bad_frame(frames, "The stream ended inside its payload.");
 		done += step;
 	}
 	INIT_CRC32C(crc);
@@ -169,8 +169,8 @@ decode(const Header *header, const char *wire, char *raw)
 		default:
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("this server can't decode codec %u of a frame", header->codec),
-					 errhint("\"codecs\" of fullbore.descriptor() says which ones it can.")));
+					 errmsg("this server does not support codec %u", header->codec),
+					 errhint("\"codecs\" of fullbore.descriptor() lists the supported codecs.")));
 	}
 }
 
@@ -186,7 +186,7 @@ fb_next_frame(FbFrames *frames, FbFrame *frame)
 	open_all(&frames->wire);
 	open_all(&frames->raw);
 	if (got != sizeof header)
-		bad_frame(frames, "The stream ended inside of its header.");
+		bad_frame(frames, "The stream ended inside its header.");
 	check_header(frames, &header);
 	read_payload(frames, &header);
 	close_behind(&frames->wire, header.wire_bytes);
@@ -200,7 +200,7 @@ fb_next_frame(FbFrames *frames, FbFrame *frame)
 		make_room(frames, &frames->raw, header.raw_bytes);
 		close_behind(&frames->raw, header.raw_bytes);
 		if (decode(&header, frames->wire.data, frames->raw.data) != (int64) header.raw_bytes)
-			bad_frame(frames, "Its payload can't be decoded to the length it announces.");
+			bad_frame(frames, "Its payload cannot be decoded to the announced length.");
 		frame->payload = frames->raw.data;
 	}
 	return true;

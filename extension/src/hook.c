@@ -45,13 +45,13 @@ check_may_load(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("extension \"fullbore\" is not installed in this database"),
-				 errhint("Ask a superuser for CREATE EXTENSION fullbore.")));
+				 errhint("Ask a superuser to run CREATE EXTENSION fullbore.")));
 	may = FbFunctionAclcheck(function);
 	if (may != ACLCHECK_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied to load directly"),
-				 errhint("Ask for GRANT EXECUTE ON FUNCTION fullbore.descriptor(regclass).")));
+				 errmsg("permission denied for direct loads"),
+				 errhint("Ask a superuser to grant EXECUTE on fullbore.descriptor(regclass).")));
 }
 
 static void
@@ -61,17 +61,17 @@ check_statement(const CopyStmt *statement, ProcessUtilityContext context)
 		|| statement->relation == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("COPY format \"fullbore\" is for COPY table FROM STDIN alone")));
+				 errmsg("COPY format \"fullbore\" supports only COPY table FROM STDIN")));
 	if (statement->whereClause != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("COPY format \"fullbore\" knows no WHERE"),
-				 errhint("Leave rows out before they are sent.")));
+				 errmsg("COPY format \"fullbore\" does not support WHERE"),
+				 errhint("Filter rows before they are sent.")));
 	if (context != PROCESS_UTILITY_TOPLEVEL || whereToSendOutput != DestRemote)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("COPY format \"fullbore\" can't be used in a function"),
-				 errhint("Send it as a statement of its own.")));
+				 errmsg("COPY format \"fullbore\" cannot be used in a function"),
+				 errhint("Send it as a top-level statement.")));
 	PreventCommandIfReadOnly("COPY FROM");
 	PreventCommandIfParallelMode("COPY FROM");
 	PreventCommandDuringRecovery("COPY FROM");

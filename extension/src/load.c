@@ -77,14 +77,14 @@ check_storage(Relation rel, const FbOptions *options)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("table \"%s\" was not created or truncated in this subtransaction",
 						RelationGetRelationName(rel)),
-				 errdetail("Only storage that nobody else can see is loaded directly."),
+				 errdetail("Direct loads need storage that no other session can see."),
 				 errhint("Create the table in the transaction that loads it, or TRUNCATE it "
 						 "there first; or load it by COPY (--method copy).")));
 	blocks = RelationGetNumberOfBlocks(rel);
 	if (blocks != 0 && blocks != fb_state_blocks(rel))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("table \"%s\" holds rows that were not loaded directly",
+				 errmsg("table \"%s\" contains rows that were not loaded directly",
 						RelationGetRelationName(rel)),
 				 errdetail("It has %u blocks, of which direct loads of this transaction wrote %u.",
 						   blocks, fb_state_blocks(rel)),
@@ -92,9 +92,9 @@ check_storage(Relation rel, const FbOptions *options)
 	if (blocks != 0 && options->range_constraint != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("table \"%s\" holds rows that this load's range was not tested on",
+				 errmsg("table \"%s\" contains rows not checked against this load's range",
 						RelationGetRelationName(rel)),
-				 errhint("Give the COPY option \"range_constraint\" to the first load.")));
+				 errhint("Set the COPY option \"range_constraint\" on the first load.")));
 	return blocks;
 }
 
@@ -107,7 +107,7 @@ check_freeze(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
 				 errmsg("cannot freeze because of prior transaction activity"),
-				 errhint("Close cursors before, or leave the COPY option \"freeze\" out.")));
+				 errhint("Close open cursors first, or omit the COPY option \"freeze\".")));
 }
 
 static void
@@ -118,11 +118,11 @@ check_descriptor(Relation rel, const FbOptions *options)
 	if (strcmp(hash, options->descriptor) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("rows were laid out for another shape of table \"%s\"",
+				 errmsg("rows do not match the current layout of table \"%s\"",
 						RelationGetRelationName(rel)),
 				 errdetail("Its descriptor's hash is \"%s\", the client's is \"%s\".",
 						   hash, options->descriptor),
-				 errhint("Take fullbore.descriptor() after the last change of the table.")));
+				 errhint("Call fullbore.descriptor() after the last change to the table.")));
 }
 
 static void
@@ -162,7 +162,7 @@ refuse_body(Load *load, const FbVerdict *verdict)
 					 errmsg("a row of the direct load is not valid"),
 					 column == NULL ? errdetail("The row: %s.", verdict->reason)
 					 : errdetail("Column \"%s\": %s.", column, verdict->reason),
-					 errhint("The client is at fault: load again by COPY (--method copy) and "
+					 errhint("This is a bug in the client: load by COPY (--method copy) and "
 							 "report it.")));
 	}
 }
@@ -174,7 +174,7 @@ bad_count(const char *detail)
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
 			 errmsg("a frame of the direct load is not valid"),
 			 errdetail_internal("%s", detail),
-			 errhint("The client is at fault: load again by COPY (--method copy) and report it.")));
+			 errhint("This is a bug in the client: load by COPY (--method copy) and report it.")));
 }
 
 static void

@@ -34,8 +34,8 @@ read_io(DefElem *option)
 		return FB_IO_DIRECT;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("COPY option \"io\" can't be \"%s\"", name),
-			 errhint("It is one of auto, buffered and direct.")));
+			 errmsg("invalid value for COPY option \"io\": \"%s\"", name),
+			 errhint("Valid values are auto, buffered and direct.")));
 }
 
 FbOptions
@@ -53,7 +53,7 @@ fb_read_options(const CopyStmt *statement)
 		if (list_member(seen, makeString(option->defname)))
 			ereport(ERROR,
 					(errcode(ERRCODE_SYNTAX_ERROR),
-					 errmsg("COPY option \"%s\" is given twice", name)));
+					 errmsg("COPY option \"%s\" specified more than once", name)));
 		seen = lappend(seen, makeString(option->defname));
 
 		if (strcmp(name, "format") == 0)
@@ -84,8 +84,8 @@ fb_read_options(const CopyStmt *statement)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYNTAX_ERROR),
 				 errmsg("COPY format \"fullbore\" needs the option \"descriptor\""),
-				 errdetail("It names the layout that rows are laid out by."),
-				 errhint("Take \"hash\" from fullbore.descriptor(table).")));
+				 errdetail("It identifies the layout of the rows."),
+				 errhint("Use \"hash\" from fullbore.descriptor(table).")));
 	if (options.range_column == NULL
 		&& (options.range_from != NULL || options.range_to != NULL
 			|| options.range_constraint != NULL))

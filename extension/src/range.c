@@ -122,16 +122,16 @@ fb_range_begin(FbChecks *checks, const FbOptions *options, FbLayout *layout)
 		&& find_inheritance_children(RelationGetRelid(checks->rel), NoLock) != NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot make a constraint of the range of table \"%s\", which others "
-						"inherit from", RelationGetRelationName(checks->rel)),
-				 errhint("Leave the COPY option \"range_constraint\" out.")));
+				 errmsg("cannot create a range constraint on table \"%s\" because other tables "
+						"inherit from it", RelationGetRelationName(checks->rel)),
+				 errhint("Omit the COPY option \"range_constraint\".")));
 	number = get_attnum(RelationGetRelid(checks->rel), options->range_column);
 	if (number <= 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("column \"%s\" of table \"%s\" does not exist", options->range_column,
 						RelationGetRelationName(checks->rel)),
-				 errhint("The COPY option \"range_column\" names one of its columns.")));
+				 errhint("Set the COPY option \"range_column\" to one of its columns.")));
 	attribute = TupleDescAttr(RelationGetDescr(checks->rel), number - 1);
 	checks->range_column = options->range_column;
 	checks->range_constraint = options->range_constraint;
@@ -157,7 +157,7 @@ fb_range_violated(const FbChecks *checks, bool is_null)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_CHECK_VIOLATION),
-			 errmsg("new row for relation \"%s\" is outside of the range of this load",
+			 errmsg("new row for relation \"%s\" is outside the range of this load",
 					RelationGetRelationName(checks->rel)),
 			 is_null ? errdetail("Column \"%s\" is NULL.", checks->range_column)
 			 : errdetail("Column \"%s\" is NULL, or not within the COPY options \"range_from\" "

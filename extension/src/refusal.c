@@ -47,7 +47,7 @@ refuse_kind(Relation rel, FbRefusal *refusal)
 	if (!FB_LITTLE_ENDIAN)
 		return refuse(refusal, ERRCODE_FEATURE_NOT_SUPPORTED,
 					  "direct loads need a little-endian server",
-					  "Rows travel as this kind of processor lays them out.", USE_COPY);
+					  "Direct loads send rows in little-endian byte order.", USE_COPY);
 	if (rel->rd_rel->relkind != RELKIND_RELATION)
 		return refuse(refusal, ERRCODE_WRONG_OBJECT_TYPE,
 					  psprintf("\"%s\" is not an ordinary table", RelationGetRelationName(rel)),
@@ -72,7 +72,7 @@ static bool
 refuse_family(Relation rel, FbRefusal *refusal)
 {
 	if (rel->rd_rel->relispartition)
-		return refuse_feature(refusal, rel, "It is a partition, attached already.",
+		return refuse_feature(refusal, rel, "It is already attached as a partition.",
 							  "Load a table of its own and attach that one "
 							  "(--publish partitions).");
 	if (has_superclass(RelationGetRelid(rel)))
@@ -109,7 +109,7 @@ refuse_columns(Relation rel, FbRefusal *refusal)
 
 		if (attribute->attisdropped)
 			return refuse_feature(refusal, rel, "It has a dropped column.",
-								  "Make it anew: CREATE TABLE ... (LIKE ...).");
+								  "Recreate it: CREATE TABLE ... (LIKE ...).");
 		if (attribute->attgenerated != '\0')
 			return refuse_feature(refusal, rel,
 								  psprintf("Its column \"%s\" is generated.",
@@ -119,7 +119,7 @@ refuse_columns(Relation rel, FbRefusal *refusal)
 								  psprintf("Its column \"%s\" was added with a default that "
 										   "older rows take from the catalog.",
 										   NameStr(attribute->attname)),
-								  "Make it anew: CREATE TABLE ... (LIKE ... INCLUDING DEFAULTS).");
+								  "Recreate it: CREATE TABLE ... (LIKE ... INCLUDING DEFAULTS).");
 	}
 	return false;
 }
@@ -144,7 +144,7 @@ refuse_decoding(Relation rel, FbRefusal *refusal)
 		return refuse(refusal, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 					  psprintf("table \"%s\" is published, so it can't be loaded directly",
 							   RelationGetRelationName(rel)),
-					  psprintf("Publication \"%s\" covers it, and pages that are logged whole are "
+					  psprintf("Publication \"%s\" covers it, and full page images are "
 							   "not sent to subscribers.",
 							   get_publication_name(linitial_oid(publications), false)),
 					  USE_COPY);
@@ -153,8 +153,8 @@ refuse_decoding(Relation rel, FbRefusal *refusal)
 		return refuse(refusal, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 					  psprintf("table \"%s\" can't be loaded directly while changes are decoded",
 							   RelationGetRelationName(rel)),
-					  psprintf("This database has %d logical replication slots, and pages that "
-							   "are logged whole are not decoded.", slots),
+					  psprintf("This database has %d logical replication slots, and full page "
+							   "images are not decoded.", slots),
 					  USE_COPY);
 	return false;
 }

@@ -181,9 +181,9 @@ check_count(const FbFrame *frame, uint64 count)
 	if (count != frame->rows || source.data_left > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
-				 errmsg("a frame of the direct load announces %u rows but holds another number",
+				 errmsg("a frame of the direct load announces %u rows but contains another number",
 						frame->rows),
-				 errdetail("Its reader found " UINT64_FORMAT " and left %zu bytes.",
+				 errdetail("The reader found " UINT64_FORMAT " rows and left %zu bytes unread.",
 						   count, source.data_left)));
 }
 

@@ -98,11 +98,11 @@ check_end(const FbStore *store)
 	if (blocks != store->run_block)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("table \"%s\" was written to while it was loaded",
+				 errmsg("table \"%s\" was written to while it was being loaded",
 						RelationGetRelationName(store->rel)),
 				 errdetail("It has %u blocks, of which direct loads of this transaction wrote %u.",
 						   blocks, store->run_block),
-				 errhint("A default or a check may do it: load by COPY (--method copy).")));
+				 errhint("A default or a check may have written to it: load by COPY (--method copy).")));
 }
 
 static void

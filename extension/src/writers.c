@@ -39,7 +39,7 @@ refuse(List *wanted)
 	if (OidIsValid(loaded) && writes_to_it(wanted))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("table \"%s\" can't be written to while it is loaded directly",
+				 errmsg("table \"%s\" cannot be written to while it is being loaded directly",
 						get_rel_name(loaded)),
 				 errdetail("A default or a check of the table writes to the table itself."),
 				 errhint("Load by COPY (--method copy).")));

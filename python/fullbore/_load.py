@@ -1,4 +1,4 @@
-"""Runs the command and reads the one object that it prints."""
+"""Run the command and parse its JSON output."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ LOADED_WITH_REJECTS = 3
 
 
 class LoadError(RuntimeError):
-    """A load that did not end well.
+    """A load that failed or was stopped.
 
-    ``exit_code`` is the command's: 1 failed and nothing kept, 2 wrong usage and nothing touched,
-    4 stopped with committed pieces kept. ``run_id`` names the run for ``fullbore runs``, None where
-    none was begun; ``raw`` is the object that ``--json`` prints, empty where there is none.
+    ``exit_code`` is the command's: 1 failed, nothing kept; 2 wrong usage, nothing changed;
+    4 stopped, committed rows kept. ``run_id`` names the run for ``fullbore runs``, or is None if
+    none began. ``raw`` is the object that ``--json`` prints, or empty if none was printed.
     """
 
     def __init__(
@@ -40,13 +40,13 @@ class LoadError(RuntimeError):
 
     @property
     def resumable(self) -> bool:
-        """Whether ``fullbore runs resume`` goes on with it."""
+        """Whether ``fullbore runs resume`` can resume the run."""
         return bool(self.raw.get("resumable"))
 
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What a load came to; ``raw`` is the whole object that ``--json`` prints."""
+    """The result of a load; ``raw`` is the whole object that ``--json`` prints."""
 
     run_id: str
     rows: int
@@ -62,14 +62,14 @@ class LoadResult:
 
     @property
     def achieved_over_ceiling(self) -> float | None:
-        """The rate while rows moved, as a share of the ceiling; None where none is known."""
+        """The load rate as a share of the ceiling, or None if the ceiling is unknown."""
         return self.raw.get("achieved_over_ceiling")
 
 
 def find_command() -> Path:
-    """The installed ``fullbore`` command.
+    """The path of the installed ``fullbore`` command.
 
-    Raises FileNotFoundError where it can't be found.
+    Raises FileNotFoundError if it cannot be found.
     """
     name = "fullbore" + (sysconfig.get_config_var("EXE") or "")
     beside = [Path(sysconfig.get_path("scripts")), Path(sys.executable).parent]
@@ -91,9 +91,9 @@ def load(
 ) -> LoadResult:
     """Load files into a table.
 
-    ``options`` are the command's own, with underscores: ``max_rejects="1%"``, ``create=True``,
+    ``options`` are those of the command, with underscores: ``max_rejects="1%"``, ``create=True``,
     ``columns=["a", "-", "b"]``, ``type=["id=bigint", "total=numeric(10,2)"]``,
-    ``null=["NA", "-"]``. Raises LoadError where the load did not end well.
+    ``null=["NA", "-"]``. Raises LoadError if the load fails or is stopped.
     """
     if options.get("dry_run"):
         raise ValueError("a dry run loads nothing: see `fullbore plan`")
@@ -125,7 +125,7 @@ def load(
 
 
 def _object(said: str) -> dict[str, Any]:
-    """The object that was printed; an empty one where the command ended before that."""
+    """The printed object, or an empty one if the command printed none."""
     try:
         value = json.loads(said)
     except ValueError:
@@ -134,13 +134,13 @@ def _object(said: str) -> dict[str, Any]:
 
 
 def _run(command: list[str], environment: dict[str, str]) -> tuple[int, str, str]:
-    """Runs to the end: the exit code and what was printed.
+    """Run the command to its end; return the exit code, stdout and stderr.
 
-    Whatever ends the wait early (an interrupt, an exception out of a signal's handler) interrupts
-    the command and waits on, so that pieces under way end and what is there can be resumed; the
-    second time it is ended at once. Nothing is raised while it goes on.
+    An exception during the wait (an interrupt, or one from a signal handler) interrupts the
+    command and waits for it to stop, so that the run can be resumed. A second one kills the
+    command. The exception is raised only after the command has ended.
     """
-    # In a session of its own: a terminal would interrupt it too, and two interrupts end it at once.
+    # Own session: otherwise a terminal interrupts it too, and a second interrupt ends it at once.
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -167,7 +167,7 @@ def _run(command: list[str], environment: dict[str, str]) -> tuple[int, str, str
         return process.returncode, said, text
 
 
-# Whose values may hold a comma, as numeric(10,2) does: each has an option of its own.
+# Values that can contain a comma, such as numeric(10,2): one option per value.
 _ONE_EACH = {"type", "set", "null"}
 
 

@@ -1,4 +1,4 @@
-"""What users read is plain English: words that it once had, and has no more."""
+"""User-facing text contains no forbidden words."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ BANNED = {
     r"\bwho may\b": "a user who can",
     r"\bthat is to be\b": "to be",
     r"\bshown\b": "published, printed",
+    r"\banew\b": "again, from the beginning",
+    r"\bgoes on\b": "continues",
+    r"\b[Ww]hoever\b": "the user who, the process that",
 }
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 
@@ -40,11 +43,13 @@ def texts() -> Iterator[tuple[Path, str]]:
         if "args" in path.parts or path.name == "args.rs":
             # The help of the command.
             text += "\n".join(re.findall(r"///(.*)", rust))
+        # What a module is for.
+        text += "\n".join(re.findall(r"(?m)^//!(.*)", re.sub(r"`[^`\n]*`", "", rust)))
         yield path, text
     for path in sorted(ROOT.glob("extension/src/*.c")):
         without = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
         yield path, "\n".join(LITERAL.findall(without))
-    for pattern in ("*.md", "docs/**/*.md", "extension/*.md"):
+    for pattern in ("*.md", "Makefile", "docs/**/*.md", "extension/**/*.md", "benchmarks/*.md"):
         for path in sorted(ROOT.glob(pattern)):
             if path.name not in ("CHANGELOG.md", "glossary.md"):
                 # A picture's or a function's name is no word.

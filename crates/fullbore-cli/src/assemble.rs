@@ -1,4 +1,4 @@
-//! Plans with what this machine and the ledger keep.
+//! Plans a load with local state and the ledger.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use fullbore_load::job::Job;
 use fullbore_load::plan::Draft;
 use fullbore_load::plan::assemble::{self, Earlier, Folders};
 use fullbore_postgres::ledger::runs::{LedgerRun, State};
-use fullbore_postgres::{Server, Target};
+use fullbore_postgres::{PostgresTable, Server};
 use fullbore_read::error::Result;
 
 use crate::state::runs_dir;
@@ -17,11 +17,11 @@ pub fn assemble(
     server: Option<&Server>,
     reject_dir: PathBuf,
     earlier: Option<&LedgerRun>,
-) -> Result<Draft<Target>> {
+) -> Result<Draft<PostgresTable>> {
     // Once its rows are published the target may be a new table.
     let loading = earlier.filter(|run| run.state != State::Published);
     let target_change =
-        |number: usize, target: &Target| loading?.tables.get(number)?.target_change(target);
+        |number: usize, target: &PostgresTable| loading?.tables.get(number)?.target_change(target);
     let earlier = earlier.map(|run| Earlier {
         recorded: run.recorded(),
         atomic: run.tables.iter().map(|table| table.atomic).collect(),

@@ -1,4 +1,4 @@
-//! What limits a load now: a few words while it goes on.
+//! What limits a load now: a few words during the load.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! `--log-file`: what a run does, line by line with its time, for those who look afterwards.
+//! `--log-file`: a log of a run, one timestamped line per event.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;

@@ -1,4 +1,4 @@
-//! Progress while a run goes on: one bar a table and one for all, drawn from the record's samples.
+//! Progress during a run: one bar a table and one for all, drawn from the record's samples.
 
 use std::io::IsTerminal;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! What a run came to: a table for people, or one JSON object.
+//! The result of a run: a table for people, or one JSON object.
 
 use fullbore_load::plan::{Continuity, Plan};
 use fullbore_load::run::Outcome;

@@ -47,7 +47,7 @@ pub fn open(listen: &str, run_dir: &Path) -> Result<Live> {
     tell!("live: {}", live.url());
     if live.is_open() {
         tell!(
-            "  whoever has this URL sees names, settings and messages of the run; they travel in the clear"
+            "  anyone with this URL sees names, settings and messages of the run; they are sent unencrypted"
         );
     }
     Ok(live)

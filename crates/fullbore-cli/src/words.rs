@@ -1,4 +1,4 @@
-//! How numbers and errors are put to people.
+//! Formats numbers and errors for people.
 
 pub use fullbore_report::words::{achieved, bytes, counted, details, grouped, seconds, sentence};
 

@@ -1,5 +1,5 @@
-//! Every queue, buffer and retry limit, in one place, with the relations between them asserted; those of
-//! parsing and reading are in [`fullbore_parse::constants`] and [`fullbore_read::constants`].
+//! The queues, buffers and retries that are limited, and the relations between these limits; those of parsing
+//! and reading are in [`fullbore_parse::constants`] and [`fullbore_read::constants`].
 
 /// Encoded blocks that may wait for one stream's session.
 pub const QUEUE_BLOCKS_PER_STREAM: usize = 4;
@@ -29,9 +29,6 @@ pub const ODD_ROWS_JUDGED_AFTER: u64 = 10_000;
 /// Odd rows kept in memory per piece before they are spooled to disk.
 pub const ODD_BYTES_IN_MEMORY: usize = 1 << 20;
 
-/// Odd rows of one piece, in bytes, above which the piece is repeated wholly as COPY text.
-pub const ODD_BYTES_MAX: u64 = 256 << 20;
-
 /// Rows sent as text before the destination's judgement is waited for: each may come back with a
 /// notice, and these are kept until the end.
 pub const JUDGED_ROWS_MAX: usize = 16_384;
@@ -44,8 +41,8 @@ pub const CAREFUL_AFTER_PIECES: usize = 2;
 /// what another one refers to.
 pub const VIOLATION_PASSES_MAX: u32 = 8;
 
-/// A column has a type although some sampled values are not of it, where they are at most this
-/// share, in percent, ...
+/// A text column's plan names a type that nearly fits if at most this share of the sampled values, in
+/// percent, does not fit it, ...
 pub const INFER_ODD_PERCENT_MAX: u64 = 1;
 
 /// ... of at least so many values.

@@ -1,12 +1,10 @@
-//! Sums over rows: what is known of the rows of a piece whatever their order, and what of it is the
-//! same on both sides.
+//! Checksums of a piece's rows that do not depend on their order; client and server compute the same.
 //!
-//! Each value has a hash of 32 bits; [`Sums`] adds them up column by column. That finds every value
-//! that changed, but not two that changed places. So each row has a mark as well, a weighted sum of
-//! the hashes of its values, and the *squares* of the marks are added: a value that moves to another
-//! row changes two marks by opposite amounts, but not so their squares. The same with one column
-//! left out, for each column, tells which one it was: the sum without the column that was mixed up
-//! stays as it was.
+//! Each value has a 32-bit hash, and [`Sums`] adds these up per column. This finds every changed value,
+//! but not two values that swapped rows. So each row also has a mark, a weighted sum of its hashes, and
+//! the *squares* of the marks are added: a value that moves to another row changes two marks by opposite
+//! amounts, but their squares differently. For each column the same sum without it is kept: the one that
+//! is still right names the column with swapped values.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! A destination while a load is planned: it is asked, and nothing of it is touched.
+//! A destination during planning: it is queried, never changed.
 //!
 //! A destination that has no tables of its own (`null:`, `parquet:`) is planned for without one.
 

@@ -1,8 +1,8 @@
 //! One-dimensional arrays in PostgreSQL's own notation: `{1,2,NULL,"a,b"}`.
 //!
 //! Elements are gathered as one more column of text and parsed by the same column passes, so that
-//! an array's elements know every type that a column knows. Nested arrays, bounds (`[2:3]=...`)
-//! and spaces between elements are odd: the server judges them.
+//! an array's elements can have every type of a column. Nested arrays, bounds (`[2:3]=...`) and
+//! spaces between elements are non-canonical: the server checks them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Where records end: what cutting a file safely comes down to.
+//! Finds the ends of records, so that files can be cut safely.
 //!
 //! A line feed ends a record unless it is quoted or escaped. Whether it is quoted depends on every
 //! quote before it, so the state at a place is computed, never guessed: with doubled quotes it is

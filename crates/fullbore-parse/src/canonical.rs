@@ -1,9 +1,8 @@
-//! Messy text, field by field, as text that the columns' parsers take: the second way of a block.
+//! Rewrites messy text in a form that the column parsers accept.
 //!
-//! Records are walked, and their values written one after the other, decoded. What separates them is
-//! known by its place alone, and NULL is written as a byte that no text holds, so that nothing in a
-//! value means anything. Where each row stood in the block is kept: whatever is told of a row is told of
-//! the text as it was read.
+//! Records are walked, and their decoded values are written one after the other. Separators are known only
+//! by position, and NULL is a byte that no text contains, so no byte of a value has a special meaning. The
+//! position of each row in the block is kept, so that messages quote the text as it was read.
 
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
 //! Floating-point numbers, correctly rounded.
 //!
-//! As with other numbers, `None` is not an error: the row is odd, and the server judges it.
+//! As with other numbers, `None` is not an error: the row is non-canonical, and the server checks it.
 
 use std::str::FromStr;
 

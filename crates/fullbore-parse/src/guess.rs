@@ -1,8 +1,7 @@
-//! What a type that was guessed may take: only values that it gives back as they were written.
+//! A guessed type accepts only values that it preserves.
 //!
-//! A column whose type the user or the target gives takes whatever the server takes for it: `00501` is
-//! 501 then. A guess must not: of a column that was found to hold whole numbers it would make digits that
-//! were a code into a number, and nobody would see it.
+//! A type given by the user or the target accepts what the server accepts: `00501` becomes 501. A guessed
+//! integer type must refuse `00501`, or it would silently turn codes into numbers.
 
 use super::types::FieldType;
 use super::{floats, numbers, temporal, text};

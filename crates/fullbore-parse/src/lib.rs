@@ -1,11 +1,9 @@
 //! Parse: from a block of delimited text to a batch of typed columns.
 //!
-//! The way of a block: [`index`] finds where fields end, [`rows`] makes sure that every record has
-//! the fields it should have, [`columns`] turns each field's column into an array. Messy text, which the
-//! index is not made for, is walked by [`walk`] and written anew by [`canonical`] instead. Three things
-//! can become of a record: a row of the batch; a *fault*, a record that no row can be made of; or
-//! an *odd row*, one with a field that is not written in the canonical way, which goes to the
-//! destination as text for its own judgement.
+//! [`index`] finds where fields end, [`rows`] checks the number of fields of each record, and [`columns`]
+//! turns each column into an array. [`walk`] and [`canonical`] handle messy text, which the index does not
+//! support. A record becomes a row of the batch, a *fault* (it has no valid form), or a *non-canonical
+//! row*, which the destination checks as text.
 
 mod array;
 pub mod block;

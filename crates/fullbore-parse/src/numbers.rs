@@ -1,8 +1,8 @@
 //! Numbers, eight digits at a time.
 //!
-//! Each function knows the canonical way of writing a value and answers `None` to anything else:
-//! a sign of plus, spaces, exponents, digits that would have to be rounded, values out of range.
-//! `None` is not an error: such a row is odd, and the server judges it.
+//! Each function parses the canonical spelling of a value and returns `None` for anything else: a plus
+//! sign, spaces, exponents, digits that need rounding, values out of range. `None` is not an error:
+//! the row is non-canonical, and the server checks it.
 //!
 //! Eight digits become a number with three multiplications (Daniel Lemire, "Quickly parsing eight
 //! digits", 2018; the method goes back to Wojciech Muła).

@@ -1,8 +1,8 @@
 //! The reference parser: slow and obvious, byte by byte, one `String` per field.
 //!
 //! It is the oracle of the fast parser's tests and fuzzing, and shares no code with it: records
-//! and fields as COPY splits them, values by the standard library. Kept beside the fast one so
-//! that the two are never out of step.
+//! and fields as COPY splits them, values by the standard library. It is in the
+//! same crate as the fast one so that both change together.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
 //! Dates and times in ISO form. Anything else (other orders, names, `infinity`, leap seconds,
-//! 24:00, years before 1 or after 9999) is `None`: odd, for the server to judge.
+//! 24:00, years before 1 or after 9999) is `None`: non-canonical, so the server checks it.
 
 const MICROSECONDS_PER_SECOND: i64 = 1_000_000;
 const MICROSECONDS_PER_DAY: i64 = 86_400 * MICROSECONDS_PER_SECOND;

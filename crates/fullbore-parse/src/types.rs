@@ -1,4 +1,4 @@
-//! What a field is parsed into: the typed columns that travel between parser and encoder.
+//! The types of the columns that pass from parser to encoder.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

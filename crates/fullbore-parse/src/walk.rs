@@ -1,9 +1,8 @@
 //! Walks records byte by byte: the exact way for text that the index is not made for.
 //!
-//! The index knows a record's end by the parity of quotes and by one byte. It is not made for records
-//! that end with CR or in several ways, for delimiters of several bytes, for comments, and for quotes
-//! that stand where the strict rule has none. Such text is walked, both where blocks are cut and where
-//! they are parsed; what a walk makes of a text does not depend on where it was cut between records.
+//! The index finds record ends by quote parity and one byte. It does not support CR or mixed line ends,
+//! delimiters of several bytes, comments, or quotes in unexpected places. Such text is walked, both to cut
+//! and to parse it; the result does not depend on the cuts.
 
 use std::ops::Range;
 

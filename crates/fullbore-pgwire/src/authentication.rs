@@ -99,7 +99,7 @@ impl Login<'_> {
             reason if reason.contains("iteration count exceeds") => self.refuse(
                 "the password was stored with more SCRAM iterations than the 100,000 that are done here",
                 Some(
-                    "set scram_iterations to 100000 or less at the server and the role's password anew, \
+                    "set scram_iterations to 100000 or less at the server and the role's password again, \
                      or use a certificate or another way to log in",
                 ),
             ),

@@ -1,5 +1,5 @@
-//! Every limit of this client. Whatever comes from the network is held against one of them
-//! before memory is set aside for it.
+//! All limits of this client. Every length from the network is checked against one of them before memory
+//! is allocated.
 
 /// The longest message before the server has proved who it is.
 pub(super) const UNAUTHENTICATED_BYTES_MAX: usize = 64 * 1024;

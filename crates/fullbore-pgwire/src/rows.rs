@@ -1,5 +1,6 @@
 //! What a query returns, as text.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use fallible_iterator::FallibleIterator;
@@ -64,6 +65,21 @@ impl Row {
     /// A value by the column's index or name; `None` for NULL, and for a column that is not there.
     pub fn get<I: ColumnIndex>(&self, index: I) -> Option<&str> {
         self.values.get(index.of(&self.columns)?)?.as_deref()
+    }
+
+    /// Whether a value is true; NULL is not.
+    pub fn flag<I: ColumnIndex>(&self, index: I) -> bool {
+        self.get(index) == Some("t")
+    }
+
+    /// A value as a number, where it is one.
+    pub fn number<T: FromStr>(&self, index: impl ColumnIndex) -> Option<T> {
+        self.get(index)?.parse().ok()
+    }
+
+    /// A value of its own; empty for NULL.
+    pub fn text<I: ColumnIndex>(&self, index: I) -> String {
+        self.get(index).unwrap_or_default().to_owned()
     }
 
     /// The columns' names.

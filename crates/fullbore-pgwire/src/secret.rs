@@ -1,4 +1,4 @@
-//! Passwords that can't be printed by accident.
+//! Passwords that cannot be printed by accident.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Bytes to and from the server, encrypted or not, without ever blocking but in [`Transport::wait`].
 //!
-//! A server that is sent a COPY may itself have much to say: notices of triggers, an error. If
-//! both sides only wrote, both would wait for ever; so whoever waits here waits for either way.
+//! During a COPY the server may send much data too: notices of triggers, an error. If both sides only
+//! wrote, they would deadlock, so every wait here is for reading or writing.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};

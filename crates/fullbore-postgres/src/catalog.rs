@@ -58,18 +58,6 @@ pub const SIGNATURE: &str = "hashtextextended(concat_ws(' ', c.relkind, c.relper
                        ',' ORDER BY s.attnum)
        FROM pg_attribute s WHERE s.attrelid = c.oid AND s.attnum > 0 AND NOT s.attisdropped)), 0)";
 
-fn text(row: &Row, name: &str) -> String {
-    row.get(name).unwrap_or_default().to_owned()
-}
-
-fn number<T: std::str::FromStr + Default>(row: &Row, name: &str) -> T {
-    row.get(name).and_then(|value| value.parse().ok()).unwrap_or_default()
-}
-
-fn flag(row: &Row, name: &str) -> bool {
-    row.get(name) == Some("t")
-}
-
 /// Which table a name without a schema is, by the role's own search path.
 fn resolved(session: &mut Session, name: &QualifiedName) -> Result<String, ConnectionError> {
     let literal = quote_literal(&name.to_string())?;
@@ -115,27 +103,27 @@ pub fn relation(
           WHERE c.oid = {oid}"
     ))?;
     let Some(row) = found.first() else { return Ok(None) };
-    let oid: u32 = number(row, "oid");
+    let oid: u32 = row.number("oid").unwrap_or_default();
     let partition_key = row.get("partstrat").and_then(|s| s.chars().next()).map(|strategy| {
-        let columns = text(row, "partition_columns");
+        let columns = row.text("partition_columns");
         (strategy, columns.split('\u{1}').map(str::to_owned).collect())
     });
     Ok(Some(Relation {
         oid,
-        name: QualifiedName::new(row.get("nspname"), &text(row, "relname"))?,
-        owner: number(row, "relowner"),
-        is_mine: flag(row, "is_mine"),
-        kind: text(row, "relkind").chars().next().unwrap_or('?'),
+        name: QualifiedName::new(row.get("nspname"), &row.text("relname"))?,
+        owner: row.number("relowner").unwrap_or_default(),
+        is_mine: row.flag("is_mine"),
+        kind: row.text("relkind").chars().next().unwrap_or('?'),
         columns: columns(session, oid)?,
         partition_key,
         partition_constraint: row.get("partition_constraint").map(str::to_owned),
-        row_security: flag(row, "relrowsecurity"),
-        is_changed_before: flag(row, "before"),
-        has_checks: flag(row, "checks"),
-        is_unlogged: flag(row, "is_unlogged"),
+        row_security: row.flag("relrowsecurity"),
+        is_changed_before: row.flag("before"),
+        has_checks: row.flag("checks"),
+        is_unlogged: row.flag("is_unlogged"),
         tablespace: row.get("tablespace").map(str::to_owned),
-        rows_estimated: number(row, "reltuples"),
-        signature: text(row, "signature"),
+        rows_estimated: row.number("reltuples").unwrap_or_default(),
+        signature: row.text("signature"),
     }))
 }
 
@@ -171,9 +159,9 @@ fn column(row: &Row) -> Column {
         .unwrap_or_default();
     let element = row.get("element_oid").map(|oid| {
         let element = CatalogType {
-            schema: text(row, "element_schema"),
-            name: text(row, "element_name"),
-            kind: text(row, "element_kind"),
+            schema: row.text("element_schema"),
+            name: row.text("element_name"),
+            kind: row.text("element_kind"),
             modifier: -1,
             labels: labels.clone(),
             element: None,
@@ -181,20 +169,20 @@ fn column(row: &Row) -> Column {
         (Box::new(element), oid.parse().unwrap_or(0))
     });
     Column {
-        name: text(row, "attname"),
-        type_name: text(row, "type_name"),
+        name: row.text("attname"),
+        type_name: row.text("type_name"),
         catalog_type: CatalogType {
-            schema: text(row, "type_schema"),
-            name: text(row, "typname"),
-            kind: text(row, "typtype"),
-            modifier: number(row, "atttypmod"),
+            schema: row.text("type_schema"),
+            name: row.text("typname"),
+            kind: row.text("typtype"),
+            modifier: row.number("atttypmod").unwrap_or_default(),
             labels,
             element,
         },
-        is_not_null: flag(row, "attnotnull"),
-        is_generated: flag(row, "is_generated"),
-        is_identity: flag(row, "is_identity"),
-        has_default: flag(row, "has_default"),
+        is_not_null: row.flag("attnotnull"),
+        is_generated: row.flag("is_generated"),
+        is_identity: row.flag("is_identity"),
+        has_default: row.flag("has_default"),
         sequence: row.get("sequence").map(str::to_owned),
     }
 }
@@ -221,7 +209,7 @@ pub const PUBLISHES_SCHEMAS: u32 = 150_000;
 /// The names of publications that cover all tables: they would publish staging tables too.
 pub fn publications_for_all_tables(session: &mut Session) -> Result<Vec<String>, ConnectionError> {
     let found = session.query("SELECT pubname FROM pg_publication WHERE puballtables")?;
-    Ok(found.iter().map(|row| text(row, "pubname")).collect())
+    Ok(found.iter().map(|row| row.text("pubname")).collect())
 }
 
 /// The logical slots of this database that show tables whether they are published or not, by name and
@@ -236,7 +224,7 @@ pub fn logical_slots_of_all_tables(
                  OR EXISTS (SELECT FROM pg_catalog.pg_publication WHERE puballtables))
           ORDER BY s.slot_name",
     )?;
-    Ok(found.iter().map(|row| (text(row, "slot_name"), text(row, "plugin"))).collect())
+    Ok(found.iter().map(|row| (row.text("slot_name"), row.text("plugin"))).collect())
 }
 
 /// The options of a column that are its user's, as SQL: a server may keep its own beside them, as Debian's
@@ -303,17 +291,17 @@ pub fn indexes(session: &mut Session, oid: u32) -> Result<Vec<IndexDefinition>, 
     Ok(found
         .iter()
         .map(|row| IndexDefinition {
-            oid: number(row, "oid"),
-            name: text(row, "name"),
-            tail: text(row, "tail"),
-            is_unique: flag(row, "indisunique"),
-            tablespace: text(row, "tablespace"),
-            options: text(row, "options"),
+            oid: row.number("oid").unwrap_or_default(),
+            name: row.text("name"),
+            tail: row.text("tail"),
+            is_unique: row.flag("indisunique"),
+            tablespace: row.text("tablespace"),
+            options: row.text("options"),
             constraint: row.get("conname").map(|name| IndexConstraint {
                 name: name.to_owned(),
-                definition: text(row, "constraint_definition"),
+                definition: row.text("constraint_definition"),
                 attaches: row.get("attaches").map(str::to_owned),
-                timing: text(row, "timing"),
+                timing: row.text("timing"),
             }),
         })
         .collect())

@@ -40,4 +40,4 @@ mod writer;
 
 pub use postgres::{Attended, Postgres};
 pub use server::{Server, Settings};
-pub use target::Target;
+pub use target::PostgresTable;

@@ -9,7 +9,7 @@ pub fn backend_here(session: &mut Session) -> Result<Option<i32>, ConnectionErro
              OR inet_server_addr() <<= '127.0.0.0/8' OR inet_server_addr() = '::1'
              OR inet_server_addr() = inet_client_addr() AS is_near",
     )?;
-    let near = rows.first().filter(|row| row.get("is_near") == Some("t"));
+    let near = rows.first().filter(|row| row.flag("is_near"));
     let pid = near.and_then(|row| row.get("pid")?.parse().ok());
     Ok(pid.filter(|pid| is_backend(*pid)))
 }

@@ -19,9 +19,9 @@ use crate::publish;
 use crate::publish::existing;
 use crate::schema;
 use crate::server::Server;
-use crate::target::Target;
+use crate::target::PostgresTable;
 
-impl TargetTable for Target {
+impl TargetTable for PostgresTable {
     fn name(&self) -> String {
         self.relation.name.to_string()
     }
@@ -64,7 +64,7 @@ impl TargetTable for Target {
 }
 
 impl target::Target for Server {
-    type Table = Target;
+    type Table = PostgresTable;
 
     fn room(&self) -> Result<Option<Room>> {
         self.room_left()
@@ -96,7 +96,7 @@ impl target::Target for Server {
                 format!(
                     "--type {given} would do nothing: table {name} exists already, and {it_has}"
                 ),
-                "drop the table so that --create makes it anew, alter its column, or omit --type",
+                "drop the table so that --create creates it again, alter its column, or omit --type",
             ));
         }
         Ok(())
@@ -144,11 +144,11 @@ impl target::Target for Server {
         self.target(&mut session, relation, request, Some(create.clone()))
     }
 
-    fn choose(&self, table: &mut Target, wanted: Wanted, shapes: &Shapes) -> Result<Choice> {
+    fn choose(&self, table: &mut PostgresTable, wanted: Wanted, shapes: &Shapes) -> Result<Choice> {
         choose(table, wanted, shapes)
     }
 
-    fn not_resumable(&self, table: &Target) -> Result<Option<String>> {
+    fn not_resumable(&self, table: &PostgresTable) -> Result<Option<String>> {
         self.ledger_obstacle(table)
     }
 
@@ -226,8 +226,7 @@ impl Server {
         let asked =
             format!("SELECT pg_catalog.to_regtype({one}) = pg_catalog.to_regtype({other}) AS same");
         let answer = self.control().query(&asked);
-        let is_same =
-            answer.is_ok_and(|rows| rows.first().is_some_and(|r| r.get("same") == Some("t")));
+        let is_same = answer.is_ok_and(|rows| rows.first().is_some_and(|r| r.flag("same")));
         is_same && limit(type_name) == limit(written)
     }
 
@@ -251,7 +250,7 @@ impl Server {
         relation: Relation,
         request: &TableRequest,
         create: Option<String>,
-    ) -> Result<Target> {
+    ) -> Result<PostgresTable> {
         let name = &relation.name;
         self.check_tablespaces(session)?;
         match relation.kind {
@@ -295,7 +294,7 @@ impl Server {
         if request.keep_old && is_there {
             may_keep(session, &relation)?;
         }
-        let mut target = Target {
+        let mut target = PostgresTable {
             relation,
             create,
             columns,
@@ -351,7 +350,7 @@ impl Server {
 }
 
 /// What logical slots show of a table that is replaced.
-fn decoded(target: &Target, slots: &[(String, String)]) -> Option<String> {
+fn decoded(target: &PostgresTable, slots: &[(String, String)]) -> Option<String> {
     let named = |(slot, plugin): &(String, String)| format!("{slot:?} ({plugin})");
     let names = slots.iter().map(named).collect::<Vec<_>>().join(", ");
     let (slots, show) = match slots {
@@ -361,7 +360,7 @@ fn decoded(target: &Target, slots: &[(String, String)]) -> Option<String> {
     };
     Some(format!(
         "logical {slots} {names} {show} this load as INSERTs into a staging table, whose name contains \
-         {:?}, and no TRUNCATE of {}: consumers have to copy the table anew",
+         {:?}, and no TRUNCATE of {}: consumers have to copy the table again",
         naming::MARK,
         target.name()
     ))

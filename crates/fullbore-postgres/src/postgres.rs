@@ -16,7 +16,7 @@ use crate::ledger::Ledger;
 use crate::ledger::locks;
 use crate::publish::replace::kept::{Baseline, Guard};
 use crate::server::Server;
-use crate::target::Target;
+use crate::target::PostgresTable;
 use crate::throttle_seen::Watch;
 use crate::verify::state::State;
 use crate::watch::sockets::Sockets;
@@ -35,7 +35,7 @@ pub struct Attended {
 pub struct Postgres {
     server: Arc<Server>,
     /// The targets of the plan's tables, in the plan's order.
-    targets: Vec<Target>,
+    targets: Vec<PostgresTable>,
     ledger: Option<Ledger>,
     pub(crate) attended: Option<Attended>,
     /// The targets that the run made itself, by number of table.
@@ -72,7 +72,7 @@ impl Postgres {
     /// Without a ledger it can't be resumed; without `attended` nobody is told what it waits for.
     pub fn new(
         server: Arc<Server>,
-        targets: Vec<Target>,
+        targets: Vec<PostgresTable>,
         ledger: Option<Ledger>,
         attended: Option<Attended>,
     ) -> Self {
@@ -104,7 +104,7 @@ impl Postgres {
         &self.server
     }
 
-    pub fn targets(&self) -> &[Target] {
+    pub fn targets(&self) -> &[PostgresTable] {
         &self.targets
     }
 

@@ -1,4 +1,4 @@
-//! What a server has for a load before it begins: whether it takes writes, and how many connections are left.
+//! Checks before a load that the server accepts writes and has enough free connections.
 
 use fullbore_load::target::Room;
 use fullbore_pgwire::Row;

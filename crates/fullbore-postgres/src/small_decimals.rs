@@ -1,7 +1,7 @@
-//! Small decimals, written beforehand: a batch whose quantities, percentages or prices are all small
-//! copies each of them from a table, which takes a fifth of the time that making its digits takes.
+//! A table of encoded small decimals. If a batch's quantities, percentages or prices are all small, each
+//! is copied from the table, in a fifth of the time of encoding its digits.
 //!
-//! Few of the entries are ever read in a load, so that they stay in the processor's first cache.
+//! A load reads few of the entries, so they stay in the L1 cache.
 
 use std::sync::OnceLock;
 

@@ -12,7 +12,7 @@ use crate::error::{failed, refuse, refused};
 
 /// A target as the destination will load it.
 #[derive(Debug, Clone)]
-pub struct Target {
+pub struct PostgresTable {
     pub relation: Relation,
     /// The statement that makes it, where it is not there yet.
     pub create: Option<String>,
@@ -41,7 +41,7 @@ impl Relation {
     }
 }
 
-impl Target {
+impl PostgresTable {
     pub fn name(&self) -> &QualifiedName {
         &self.relation.name
     }

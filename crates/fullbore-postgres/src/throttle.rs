@@ -1,8 +1,8 @@
 //! What `--pause-when` asks of a server: how far replicas, slots and the archive are behind, and what is
 //! free on the disks that can be seen from here.
 //!
-//! The lag of a replica is how long ago the server stood where the replica stands now: its own view
-//! (`replay_lag`) is told only as often as the replica reports, and not at all once it is idle.
+//! A replica's lag is the time since the server's log was at the replica's position. The server's
+//! `replay_lag` is updated only when the replica reports, and not at all while it is idle.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ impl Server {
         let asked =
             session.query("SELECT pg_has_role('pg_monitor', 'USAGE') AS may, current_user AS role");
         let rows = asked.map_err(|error| failed_while(error, "--pause-when"))?;
-        let is = |name: &str| rows.first().and_then(|row| row.get(name)) == Some("t");
+        let is = |name: &str| rows.first().is_some_and(|row| row.flag(name));
         if sees_all && !is("may") {
             let role = rows.first().and_then(|row| row.get("role")).unwrap_or("?").to_owned();
             return Err(refuse(
@@ -118,7 +118,8 @@ impl Watch {
         }
         if let Some(most) = limits.archive_backlog {
             let rows = session.query(ARCHIVE).map_err(doing)?;
-            let waiting = rows.first().and_then(|row| number(row, "n")).ok_or_else(no_answer)?;
+            let waiting: u64 =
+                rows.first().and_then(|row| row.number("n")).ok_or_else(no_answer)?;
             if waiting > most {
                 passed.push(format!("{waiting} WAL segments wait for the archive (limit {most})"));
             }
@@ -137,10 +138,6 @@ impl Watch {
         passed.dedup();
         Ok(Overload { reasons: passed, needs_commits })
     }
-}
-
-fn number(row: &Row, name: &str) -> Option<u64> {
-    row.get(name)?.parse().ok()
 }
 
 fn no_answer() -> Error {
@@ -170,13 +167,13 @@ fn behind(
     limits: &PauseWhen,
 ) -> Result<(Vec<String>, bool)> {
     let kind = |row: &Row| row.get("kind").unwrap_or_default().to_owned();
-    let end = rows.iter().find(|row| kind(row) == "log").and_then(|row| number(row, "place"));
+    let end = rows.iter().find(|row| kind(row) == "log").and_then(|row| row.number("place"));
     let (end, now) = (end.ok_or_else(no_answer)?, Instant::now());
     remember(places, now, end);
     let (mut passed, mut of_decoding) = (Vec::new(), false);
     for row in rows {
         let name = row.get("name").unwrap_or_default();
-        let Some(place) = number(row, "place") else { continue };
+        let Some(place) = row.number("place") else { continue };
         match (kind(row).as_str(), limits.replica_lag, limits.slot_backlog) {
             ("replica", Some(most), _) => {
                 // The first place that it has not reached: it is behind since then.

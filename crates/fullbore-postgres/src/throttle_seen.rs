@@ -1,4 +1,4 @@
-//! What is kept of the server's log and folders between two looks at them.
+//! State of the server's log and directories, kept between two checks.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;

@@ -1,8 +1,7 @@
 //! How long a network may be silent before a connection counts as lost.
 //!
-//! Left to itself, a kernel sends to a machine that is gone for a quarter of an hour, and waits for
-//! its answer for hours. A load notices within a minute, tries again and tells; whoever needs other
-//! figures writes them into the URL.
+//! By default a kernel retransmits to a dead host for a quarter of an hour, and waits hours for an answer.
+//! A load notices within a minute, retries and reports it. Parameters of the URL override these limits.
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@
 //! - [`disk`]: block size x I/Os in flight, read and write, past the page cache;
 //! - [`net`]: streams x window x message size x congestion control between two hosts;
 //! - [`db`]: a server's settings that matter to a load, with advice;
-//! - [`knee`], [`cpu`], [`steady`]: what they need to say what they saw.
+//! - [`knee`], [`cpu`], [`steady`]: helpers to evaluate measurements.
 
 pub mod cpu;
 pub mod db;

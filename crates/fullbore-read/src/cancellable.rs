@@ -1,4 +1,4 @@
-//! Pipes that may be silent: a read waits for bytes as long as somebody waits for what comes of them.
+//! Pipes whose blocking reads can be cancelled.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! Checksums of a file's contents, by which it is known again under another name or time.
+//! Checksums of a file's contents, to recognize it under another name or time.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,8 +1,7 @@
 //! Reads a range of a file ahead of its parsers and past the page cache.
 //!
-//! A few threads read aligned chunks in turn, each into memory that a parser will parse where it
-//! lies; so that many reads are in flight, and none is copied. This is record 2's unbuffered
-//! overlapped reading with plain threads.
+//! A few threads read aligned chunks in turn, straight into the memory that is parsed. So several reads
+//! are in flight, and none is copied.
 
 use std::fs::File;
 use std::io;

@@ -50,8 +50,10 @@ pub enum DestinationFailure {
     Sources,
     /// What the destination holds is not what was sent to it.
     Differs,
-    /// The target is no longer what the plan was made for.
+    /// The target is no longer what the plan was made for; once that is undone, the run can be resumed.
     Changed,
+    /// A table that held rows of the run no longer exists: the run can only be closed.
+    Gone,
     /// A lock that others hold was not had in time, or a deadlock was ended.
     Locked,
     /// Somebody else goes on with the run.

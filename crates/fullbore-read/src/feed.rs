@@ -1,7 +1,6 @@
-//! Feeds: hand out blocks of whole records, one after the other, to whichever parser asks.
+//! Feeds: return blocks of whole records, one after the other, to any parser.
 //!
-//! A feed is the narrow place of its input: whoever holds it reads, cuts at a record's end, and
-//! lets go; parsing happens outside.
+//! One thread at a time holds a feed. It reads and cuts at a record's end; parsing happens outside.
 
 use arrow_array::RecordBatch;
 use fullbore_parse::Lane;
@@ -18,7 +17,7 @@ pub enum Feed {
     Ranges(Box<RangeFeed>),
     Stream(StreamFeed),
     /// A stream of which parts are loaded already.
-    Gaps(RemainingFeed),
+    Remaining(RemainingFeed),
     Rows(Box<RowFeed>),
 }
 
@@ -28,7 +27,7 @@ impl Feed {
         let has_block = match self {
             Self::Ranges(feed) => feed.next(block)?,
             Self::Stream(feed) => feed.next(block)?,
-            Self::Gaps(feed) => feed.next(block)?,
+            Self::Remaining(feed) => feed.next(block)?,
             Self::Rows(feed) => return feed.next(lane),
         };
         Ok(if has_block { Fed::Block } else { Fed::End })
@@ -38,7 +37,7 @@ impl Feed {
     pub fn has_ended(&self) -> bool {
         match self {
             Self::Stream(feed) => feed.has_ended(),
-            Self::Gaps(feed) => feed.has_ended(),
+            Self::Remaining(feed) => feed.has_ended(),
             Self::Ranges(_) | Self::Rows(_) => false,
         }
     }

@@ -1,5 +1,4 @@
-//! Sources that can't be loaded, recognised by their names or first bytes and refused by them: a file
-//! that was saved in another format is no table of text.
+//! Refuses files in unsupported formats, recognized by name or first bytes.
 
 use std::path::Path;
 

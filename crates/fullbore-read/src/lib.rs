@@ -1,12 +1,15 @@
 //! Source: from paths to blocks of whole records.
 //!
-//! [`discover`] finds files behind paths and globs; [`decompress`] opens what can only be read
-//! from its beginning, [`foreign`] refuses by name what can't be read at all, [`pipe`] looks at what can be read only once, [`cancellable`] gives up on a
-//! silent one that nobody waits for; [`margins`] finds what stands before the
-//! records and after them; [`fullbore_parse::boundary`] knows where records end; [`split`] cuts a file
-//! into pieces, messy text by `walked`; [`feed`] hands out blocks: of [`ranges`], be they [`page_cache`] or read `ahead` of the
-//! parsers, of a [`stream`], of its [`remaining`] that are not loaded yet; [`sniff`] proposes a dialect;
-//! [`content`] knows a file again by what it holds.
+//! - [`discover`] finds files behind paths and globs;
+//! - [`decompress`] opens sources that can be read only from the beginning, [`pipe`] those that can be
+//!   read only once, [`cancellable`] stops waiting for a silent pipe, and [`foreign`] refuses unsupported
+//!   formats;
+//! - [`margins`] finds lines before and after the records, [`fullbore_parse::boundary`] their ends;
+//! - [`split`] cuts a file into pieces, messy text by `walked`;
+//! - [`feed`] returns blocks: of [`ranges`] (from the [`page_cache`] or by direct reads), of a [`stream`],
+//!   or of its [`remaining`] ranges;
+//! - [`sniff`] proposes a dialect;
+//! - [`content`] recognizes a file by its contents.
 
 pub mod cancellable;
 pub mod cast;

@@ -1,10 +1,9 @@
-//! Unpacks lz4: all frames of a file to its very end.
+//! Decompresses lz4: all frames of a file.
 //!
-//! The library's decoder says "end" after each frame, and also where the next block's length should
-//! stand and the file is over. So several frames in a file, which the format allows and `lz4 -d`
-//! unpacks, would be cut to the first one, and a file that was cut between two blocks would be taken
-//! as whole. Here the frames are followed byte by byte as the decoder reads them
-//! (lz4_Frame_format.md, version 1.6.4), so that it is known whether an end is one.
+//! The library's decoder reports an end after each frame, and also if the file ends before a block's
+//! length. So it would read only the first of several frames, which the format allows and `lz4 -d`
+//! decompresses, and would accept a file truncated between two blocks. Here the frames are followed as the
+//! decoder reads them (lz4_Frame_format.md, version 1.6.4), which shows whether an end is a real one.
 
 use std::io::{self, BufRead, Read};
 

@@ -1,5 +1,4 @@
-//! What stands in a file before its first record and after its last one: lines that are skipped, and the
-//! header.
+//! The lines before the first record and after the last one: skipped lines and the header.
 
 use std::ops::Range;
 use std::os::unix::fs::FileExt;

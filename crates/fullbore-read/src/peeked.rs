@@ -1,4 +1,4 @@
-//! A pipe that was looked at: what was read of it comes back with it.
+//! A pipe whose first bytes were read and will be returned again.
 
 use std::io::{self, Cursor, Read};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Pipes and standard input: what can be read only once is looked at without being lost.
+//! Pipes and standard input: inspects a source that can be read only once, without losing bytes.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};

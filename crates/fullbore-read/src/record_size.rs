@@ -1,4 +1,4 @@
-//! How far is read for the end of a record.
+//! Limits the search for the end of a record.
 
 use fullbore_parse::constants::{BLOCK_BYTES, BLOCK_BYTES_LIMIT};
 

@@ -1,8 +1,8 @@
-//! A stream of which parts are loaded already: hands out what is missing.
+//! A partly loaded stream: returns the ranges that are not committed yet.
 //!
-//! The pieces of a file that can only be read from its beginning take its blocks in turn, so that
-//! what is committed of it are many short stretches. They begin and end between records; the file
-//! is read through once more, and blocks are cut where such a stretch begins or ends.
+//! The pieces of a file that can be read only from its beginning take blocks in turn, so the committed
+//! ranges are many and short. They begin and end between records. The file is read again from the start,
+//! and blocks are cut at these ranges' ends.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::source_file::FileRange;
 
 /// The stretches of a file among those of its table that are committed, in order, those that touch joined.
-pub fn of<'a>(ranges: impl Iterator<Item = &'a FileRange>, file: usize) -> Vec<Range<u64>> {
+pub fn stretches<'a>(ranges: impl Iterator<Item = &'a FileRange>, file: usize) -> Vec<Range<u64>> {
     let mut found: Vec<Range<u64>> =
         ranges.filter(|range| range.file == file).map(|range| range.start..range.end).collect();
     found.sort_by_key(|range| range.start);
@@ -138,17 +138,17 @@ mod tests {
             at = end;
         }
         committed.reverse();
-        let stretches = of(committed.iter(), 0);
+        let stretches = super::stretches(committed.iter(), 0);
         assert_eq!(stretches.len(), 67);
-        let mut gaps = RemainingFeed::new(feed(text.as_bytes()), stretches);
+        let mut remaining = RemainingFeed::new(feed(text.as_bytes()), stretches);
         let (mut block, mut found) = (Block::default(), Vec::new());
-        while gaps.next(&mut block).expect("read") {
+        while remaining.next(&mut block).expect("read") {
             let before = memchr::memchr_iter(b'\n', &text.as_bytes()[..block.offset as usize]);
             assert_eq!(block.first_line, Some(before.count() as u64 + 1));
             assert_eq!(block.line_of_file, block.first_line);
             found.extend_from_slice(block.text());
         }
-        assert!(gaps.has_ended());
+        assert!(remaining.has_ended());
         assert!(found == expected.as_bytes(), "what is handed out is not what is missing");
     }
 

@@ -1,8 +1,8 @@
 //! Cuts of text in which the parity of quotes alone does not tell where records end.
 //!
-//! Where it does, for whole stretches of a file, they were scanned side by side; the others are walked,
-//! record by record, from the last place where a record is known to begin. So cuts are exact, and what a
-//! range holds does not depend on where the others begin.
+//! Ranges in which it does were scanned in parallel. The others are walked, record by record, from the
+//! last known start of a record. So cuts are exact, and a range does not depend on the starts of the
+//! others.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

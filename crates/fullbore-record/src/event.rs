@@ -167,7 +167,7 @@ pub enum Event {
     RoundStarted { reason: String, pieces_committed: u64 },
     /// A limit of `--pause-when` is exceeded: the load pauses.
     RunPaused { reason: String },
-    /// A message for whoever watches the run.
+    /// A message for the users of the run.
     Notice { notice: String },
     /// A pause ended.
     RunContinued {

@@ -1,4 +1,4 @@
-//! Follows the record of a run that goes on: gives out what was written since it was last asked.
+//! Follows the record of a running load: returns what was written since it was last asked.
 //!
 //! It only reads, and never asks the run itself, so it costs the run nothing, and follows one of
 //! another process as well as one of its own.

@@ -1,9 +1,8 @@
-//! How a long run stands now: the samples that were left out of its record, in a small file beside it.
+//! The latest samples that the record of a long run omits, in a small file next to it.
 //!
-//! A record leaves out ever more samples, so that it stays small. Whoever watches the run wants to
-//! see each second of it. So the last of those that were left out stand in `latest.jsonl`, which is
-//! replaced as a whole, and is gone once the record has caught up. Of a run that was killed it says
-//! how it stood at the end.
+//! A record omits ever more samples to stay small, but viewers need every second. So the latest omitted
+//! samples are in `latest.jsonl`, which is always replaced as a whole, and is removed once the record has
+//! caught up. After a kill it has the final state of the run.
 
 use std::fs;
 use std::io::Write;

@@ -1,10 +1,9 @@
 //! Which samples of a long run are written down.
 //!
-//! Samples are counters that only grow, so that any of them can be left out. The first minutes are
-//! kept in full, later ever fewer, at least one in a minute: ten hours make some 3,000 entries, more
-//! than a chart has pixels. What many streams over many tables make long is written more seldom, so
-//! that a record's size is bounded by its time. Who watches a run sees each second of it all the same
-//! ([`super::latest`]).
+//! Samples are counters that only grow, so any of them can be omitted. The first minutes are kept in full,
+//! later ever fewer, at least one a minute: ten hours give about 3,000 entries, more than a chart has
+//! pixels. Long samples (many streams and tables) are written less often, so the run's duration bounds the
+//! size of the record. Viewers of a run still see every second ([`super::latest`]).
 
 use super::event::Event;
 

@@ -1,4 +1,4 @@
-//! The observer's loop, on a thread of its own. A server that can't be asked is done without.
+//! The observer's loop, on its own thread. It works without a server that can be queried.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The ceilings of a run as bars beside the rate that it achieved.
+//! The ceilings of a run as bars, compared with the achieved rate.
 
 use fullbore_record::ceilings::Ceiling;
 use maud::{Markup, html};

@@ -1,7 +1,7 @@
 //! Lists of what was seen, each entry with its moment.
 //!
-//! A run that is gone on with is seen by one process after another, and each counts anew: what two of
-//! them counted is never subtracted.
+//! A resumed run has several processes, each with counters from zero, so counters of different processes
+//! are never subtracted.
 
 /// The time that "now" looks back on, in seconds.
 const NOW_S: f64 = 10.0;

@@ -1,4 +1,4 @@
-//! What a page tells beside charts: plan, rejects, settings, versions, events.
+//! The parts of a page other than charts: plan, rejects, settings, versions, events.
 
 use fullbore_record::TableSummary;
 use maud::{Markup, html};

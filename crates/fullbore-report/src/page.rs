@@ -199,7 +199,7 @@ impl Page {
                 self.note(at, "finished".into());
             }
             Event::RoundStarted { reason, .. } => {
-                self.note(at, format!("begun anew after a lost connection: {reason}"));
+                self.note(at, format!("started again after a lost connection: {reason}"));
             }
             Event::Notice { notice } => self.note(at, notice.clone()),
             Event::RunPaused { reason } => {

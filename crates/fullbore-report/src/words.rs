@@ -1,4 +1,4 @@
-//! How numbers, times and verdicts are put to people.
+//! Formats numbers, times and verdicts for people.
 
 use fullbore_record::ceilings::Achieved;
 use fullbore_record::diagnose::{Limit, Sureness, Verdict};

@@ -1,7 +1,7 @@
-//! The extension for direct loads in the embedded server: there without anybody's doing.
+//! Installs the extension for direct loads in the embedded server automatically.
 //!
 //! A checkout's `make build` installs it into the server's folders. A wheel carries it built, in a
-//! folder of the Python package beside the server's; what it carries is copied at the first start.
+//! folder of the Python package next to the server's, and copies it at the first start.
 //! A server without it works too: rows go by COPY then, and the plan says so.
 
 use std::path::{Path, PathBuf};

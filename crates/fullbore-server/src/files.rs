@@ -1,4 +1,4 @@
-//! Small file helpers of this room: locks, private folders, copies of trees.
+//! File helpers: locks, private directories, copies of trees.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};

@@ -1,8 +1,8 @@
-//! Whom a server runs as.
+//! The operating system user of a server.
 //!
-//! PostgreSQL refuses to start as root: whoever breaks into the server would own the machine.
-//! An ordinary user runs the server himself; root, as in most containers, hands over to a
-//! system user made for it.
+//! PostgreSQL refuses to start as root, since an attacker in the server would control the machine. An
+//! ordinary user runs the server directly; root, as in most containers, runs it as a dedicated system
+//! user.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

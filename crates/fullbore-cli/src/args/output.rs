@@ -1,5 +1,5 @@
-//! What a command says, and where: options that many commands share, each flattened into theirs.
-//! `runs list` and `runs show` print more than one object, and have a `--json` of their own.
+//! Output options that many commands share, flattened into theirs. `runs list` and `runs show` print more
+//! than one object, and have their own `--json`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Values of options, out of what was written.
+//! Parses the values of options.
 
 use fullbore_load::job::{Count, DirectIo, IfLoaded};
 use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};

@@ -1,9 +1,8 @@
 //! Rows as text.
 //!
-//! Every row type of the generator can print itself, and for the small tables that will do.
-//! Lineitem is two thirds of all bytes and mostly numbers, on which the formatting machinery
-//! spends several times what making the row costs; so its rows are written by hand here, and the
-//! tests hold them against the generator's own text.
+//! The generator's row types format themselves, which is fast enough for the small tables. Lineitem is two
+//! thirds of all bytes and mostly numbers, and formatting them costs several times as much as generating
+//! them. So its rows are formatted here, and the tests compare them with the generator's own text.
 
 use std::fmt::Display;
 use std::io::Write;

@@ -10,7 +10,7 @@ use fullbore_parse::Lane;
 use fullbore_pgwire::{ConnectionOptions, Environment};
 use fullbore_postgres::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
 use fullbore_postgres::ledger::Ledger;
-use fullbore_postgres::{Attended, Postgres, Server, Settings, Target};
+use fullbore_postgres::{Attended, Postgres, PostgresTable, Server, Settings};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_server::Embedded;
 
@@ -66,7 +66,7 @@ impl Destinations {
     /// What a run loads into; of a server, these targets, which are the plan's tables.
     pub fn into_sink(
         self,
-        targets: Vec<Target>,
+        targets: Vec<PostgresTable>,
         ledger: Option<Ledger>,
         attended: Option<Attended>,
     ) -> RunSink {

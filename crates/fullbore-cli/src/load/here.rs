@@ -1,5 +1,5 @@
-//! What this machine knows of plain appends, beside their ledger: a run that had none, or whose row there
-//! was deleted, is not begun anew in silence.
+//! Local records of plain appends, in addition to the ledger: a run without a ledger row is not silently
+//! started again.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use fullbore_load::plan::Plan;
 use fullbore_load::plan::recorded::RecordedFile;
 use fullbore_load::run_id::RunId;
 use fullbore_postgres::ledger::runs::Which;
-use fullbore_postgres::{Server, Target};
+use fullbore_postgres::{PostgresTable, Server};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::{Event, make_private, read_events, summary_of};
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ fn canonical(file: &RecordedFile) -> String {
 }
 
 /// Notes what a run is about to append.
-pub fn note(plan: &Plan, server: &Server, targets: &[Target]) -> Result<()> {
+pub fn note(plan: &Plan, server: &Server, targets: &[PostgresTable]) -> Result<()> {
     let tables = plan.tables.iter().zip(targets);
     let tables: Vec<_> = tables
         .filter(|(table, _)| table.is_piecewise())

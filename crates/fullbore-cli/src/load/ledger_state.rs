@@ -1,5 +1,5 @@
-//! What the ledger says of a job before it is loaded: whether its run can be resumed at all, whether
-//! one was begun, and what is done about it.
+//! Reads the ledger before a load: whether runs of the job can be resumed, whether one exists, and what to
+//! do.
 
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ use fullbore_load::plan::{Completion, Continuity, Plan, Planned};
 use fullbore_load::run::{Failure, Outcome};
 use fullbore_postgres::ledger::Ledger;
 use fullbore_postgres::ledger::runs::{LedgerRun, State};
-use fullbore_postgres::{Attended, Postgres, Target};
+use fullbore_postgres::{Attended, Postgres, PostgresTable};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::{Recorder, claim};
 use fullbore_report::live::Live;
@@ -104,7 +104,7 @@ fn planned(
     options: &LoadOptions,
     state: &mut LedgerState,
     decision: &Decision,
-) -> Result<Planned<Target>> {
+) -> Result<Planned<PostgresTable>> {
     let (recorded, mut notes) = match (decision, to.server()) {
         // Before columns are looked at: what they are read as may depend on it.
         (Decision::Resume(run), Some(server)) => (Some(run.as_ref()), server.read_as(run)?),
@@ -314,22 +314,11 @@ fn loaded(rejected: u64) -> Ended {
     if rejected > 0 { Ended::LoadedWithRejects } else { Ended::Loaded }
 }
 
-/// Whether what a run had committed is no longer what it was.
-fn differs(error: &Error) -> bool {
-    matches!(error, Error::Destination { kind: DestinationFailure::Differs, .. })
-}
-
-/// Whether a run that is kept can only be closed: what is wrong with it stays so.
+/// Whether a run that is kept can only be closed: what it had committed is not what it was, or went with
+/// its table.
 fn ends_it(error: &Error) -> bool {
-    let hint = error.hint().unwrap_or_default();
-    differs(error) || hint.contains("runs abort") && !hint.contains("runs resume")
-}
-
-/// Whether what a run had committed can't be said to be in the table: it is not what it was, or went with
-/// the table.
-fn may_be_gone(error: &Error) -> bool {
-    let is_changed = matches!(error, Error::Destination { kind: DestinationFailure::Changed, .. });
-    differs(error) || is_changed && ends_it(error)
+    use DestinationFailure::{Differs, Gone};
+    matches!(error, Error::Destination { kind: Differs | Gone, .. })
 }
 
 fn failed(options: &LoadOptions, plan: &Plan, failure: &Failure) -> Ended {
@@ -353,11 +342,11 @@ fn failed(options: &LoadOptions, plan: &Plan, failure: &Failure) -> Ended {
                 "{} with {} {}",
                 counted(pieces, "piece"),
                 counted(outcome.rows, "row"),
-                if may_be_gone(error) { "had been committed" } else { "committed and kept" }
+                if ends_it(error) { "had been committed" } else { "committed and kept" }
             ),
         };
         let closes = match *rows_kept > 0 {
-            true if may_be_gone(error) => format!("`fullbore runs abort {run}` closes it"),
+            true if ends_it(error) => format!("`fullbore runs abort {run}` closes it"),
             true => format!(
                 "`fullbore runs abort {run}` closes it (and --delete-rows deletes its rows)"
             ),
@@ -393,7 +382,7 @@ fn failed(options: &LoadOptions, plan: &Plan, failure: &Failure) -> Ended {
             tell!("  nothing had been committed, and nothing is kept: load again");
         }
     }
-    if *rows_kept > 0 && !may_be_gone(error) {
+    if *rows_kept > 0 && !ends_it(error) {
         // Of a piece whose commit was not heard of only a ledger knows.
         let is_least = !plan.continuity.is_resumable && outcome.is_unsure;
         tell!(

@@ -1,9 +1,9 @@
-//! A load that several hosts make together: which part this host has, and what it waits for.
+//! A load shared by several hosts: this host's part, and what it waits for.
 
 use fullbore_load::job::Job;
 use fullbore_load::plan::{Part, Plan};
 use fullbore_postgres::ledger::runs::LedgerRun;
-use fullbore_postgres::{Server, Target};
+use fullbore_postgres::{PostgresTable, Server};
 use fullbore_read::error::{Error, Result};
 
 use super::ledger_state::LedgerState;
@@ -14,7 +14,7 @@ pub fn part_of(
     server: Option<&Server>,
     state: &LedgerState,
     earlier: Option<&LedgerRun>,
-    targets: &[Target],
+    targets: &[PostgresTable],
 ) -> Result<Option<Part>> {
     let (Some(spec), Some(server)) = (job.part, server) else { return Ok(None) };
     let schema = &state.schema;

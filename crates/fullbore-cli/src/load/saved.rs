@@ -1,6 +1,6 @@
 //! The job of a run, kept in the run's folder, so that `fullbore runs resume` needs only its id.
 //!
-//! Never in the database: who may write there could make a client load other files of its machine.
+//! Never in the database: a user who can write there could make a client load other local files.
 
 use std::path::{Path, PathBuf};
 

@@ -388,7 +388,7 @@ impl LedgerState {
                     counted(rows, "row")
                 ),
                 format!(
-                    "{}; --if-loaded again loads the files anew, and those rows stay",
+                    "{}; --if-loaded again loads all of the files, and those rows stay",
                     match compared.differences.is_empty() {
                         true => format!(
                             "--resume loads what is missing, `fullbore runs abort {id}` closes the run"

@@ -1,5 +1,5 @@
-//! `fullbore runs`: what was loaded, from the records and from ledgers; and what becomes of runs that
-//! stopped.
+//! `fullbore runs`: lists runs from records and ledgers, and resumes, publishes or rolls back stopped
+//! ones.
 
 mod args;
 pub mod folders;

@@ -1,4 +1,4 @@
-//! `fullbore runs publish`: shows the rows of a load in parts whose last host could not.
+//! `fullbore runs publish`: publishes a load in parts whose last host could not.
 
 use fullbore_load::plan::Part;
 use fullbore_read::error::{Error, Result};

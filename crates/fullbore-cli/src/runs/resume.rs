@@ -1,4 +1,4 @@
-//! `fullbore runs resume`: goes on with a run by its id.
+//! `fullbore runs resume`: resumes a run by its id.
 
 use fullbore_read::error::{Error, Result};
 

@@ -102,7 +102,7 @@ fn show_record(run: &str, json: bool) -> Result<()> {
             }
             Event::RoundStarted { reason, pieces_committed } => {
                 say(format_args!(
-                    "{at} begun anew after a lost connection, {pieces_committed} pieces committed: \
+                    "{at} started again after a lost connection, {pieces_committed} pieces committed: \
                      {reason}"
                 ));
             }

@@ -1,4 +1,4 @@
-//! `--if-loaded`: what is done about files whose contents are in the table already.
+//! `--if-loaded`: the handling of files whose contents are already in the table.
 
 use std::collections::BTreeMap;
 

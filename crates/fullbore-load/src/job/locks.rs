@@ -1,5 +1,4 @@
-//! How a load gets along with others that use its targets: `--lock-timeout`, `--replace-anyway`,
-//! `--lock-writers`.
+//! Options for concurrent use of the targets: `--lock-timeout`, `--replace-anyway`, `--lock-writers`.
 
 use std::fmt;
 use std::str::FromStr;

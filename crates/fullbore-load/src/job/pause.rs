@@ -1,5 +1,4 @@
-//! `--pause-when replica-lag=10s,slot-backlog=20GB`: limits of the destination's and our own disks and
-//! replicas at which a load holds still.
+//! `--pause-when replica-lag=10s,slot-backlog=20GB`: limits on disks and replicas at which a load pauses.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! A plan that lacks what only the ledger and the command know.
+//! A plan without the data of the ledger and the command.
 
 use fullbore_record::ceilings::Ceilings;
 

@@ -1,9 +1,9 @@
 //! Decides what the first line of a table's files is, and so where their records begin and what their
 //! fields are called.
 //!
-//! In this order: what the job says; whether the line names the target's columns; whether it fits their
-//! types; how its cells differ from those below. What stays undecided is refused: a header that became a
-//! row, or a row that was taken for a header, is seen by nobody.
+//! In this order: the job's setting; whether the line names the target's columns; whether it fits their
+//! types; how its cells differ from those below. An undecided case is refused, since a header loaded as a
+//! row, or a row taken for a header, would go unnoticed.
 
 use std::sync::Arc;
 

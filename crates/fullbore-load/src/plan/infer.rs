@@ -1,9 +1,9 @@
 //! Proposes a schema: for each column the narrowest type that all sampled values have, wide enough
 //! for values of the same kind that come later.
 //!
-//! A type is proposed only where it gives every sampled value back as it was written, as far as its
-//! digits matter; else the column is text, which loses nothing, and what spoilt the type is said. What
-//! comes beyond the samples and does not fit is a reject of the guess ([`gives_back`]).
+//! A type is proposed only if it preserves every sampled value's digits. Otherwise the column is text,
+//! which loses nothing, and the plan reports why. A later value that does not fit is rejected
+//! ([`gives_back`]).
 
 #[cfg(test)]
 mod tests;

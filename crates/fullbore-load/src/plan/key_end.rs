@@ -1,9 +1,8 @@
-//! One end of a partition's key range: a value as text, never SQL. Whoever needs SQL writes the literal
-//! anew, for the type that the column has then.
+//! One end of a partition's key range: a value as text, never SQL. Callers that need SQL build a new
+//! literal for the column's current type.
 //!
-//! Records hold it as `MINVALUE`, `MAXVALUE` or a quoted literal. Version 0.1 wrote the type behind the
-//! literal and took both from the record as they stood there; here the type is read past, and all else is
-//! refused.
+//! Records contain `MINVALUE`, `MAXVALUE` or a quoted literal. Version 0.1 appended the type to the
+//! literal; the type is ignored here, and anything else is refused.
 
 use std::fmt;
 

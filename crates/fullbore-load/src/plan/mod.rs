@@ -1,11 +1,10 @@
-//! The plan: everything that running decides, decided beforehand, and printable.
+//! The plan: all decisions of a run, made in advance and printable.
 //!
-//! [`assemble`] goes through the steps and returns a [`Draft`]; with what the ledger says it becomes
-//! the finished [`Plan`], which nothing changes. The steps: [`look`] opens the sources far enough to know
-//! how they are written; [`header`] decides what their first line is; [`columns`] decides what each field
-//! becomes; [`pieces`] cuts the work; [`keys`] reads keys and [`partitions`] makes of them the pieces that
-//! become partitions; [`lineage`] says of rows where they came from; [`infer`] proposes a schema;
-//! [`recorded`] is what of a plan is kept so that its run can be resumed.
+//! [`assemble`] runs the steps and returns a [`Draft`]; with the ledger's data it becomes the final
+//! [`Plan`]. The steps: [`look`] samples the sources and finds their format; [`header`] decides what the
+//! first line is; [`columns`] maps fields to columns; [`pieces`] cuts the work; [`keys`] reads keys, and
+//! [`partitions`] forms the pieces that become partitions; [`lineage`] adds the origin of rows; [`infer`]
+//! proposes a schema; [`recorded`] is the part of a plan that a resume needs.
 
 pub mod assemble;
 pub mod columns;
@@ -140,7 +139,7 @@ pub struct TablePlan {
     pub columns: Vec<TargetColumn>,
     /// Bytes of source, where known.
     pub bytes: Option<u64>,
-    /// Pieces of `pieces_bytes` are taken from the streams of this table until they end.
+    /// Pieces of `piece_bytes` are taken from the streams of this table until they end.
     pub piece_bytes: u64,
     /// The header line, where the source has one.
     pub header_line: Option<Vec<u8>>,

@@ -1,7 +1,7 @@
 //! What is kept of a plan so that its run can be resumed: how the sources were cut, and what they
 //! and their reading were.
 //!
-//! Only the cuts are taken over from a record. Everything else is planned anew from the job, and
+//! Only the cuts are taken over from a record. Everything else is planned again from the job, and
 //! must come out as it was recorded: a file of another size or time, or one that would be read
 //! otherwise, has other rows at the same places.
 

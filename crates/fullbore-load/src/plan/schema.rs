@@ -1,4 +1,4 @@
-//! Columns that no table tells: from the job's schema file or types, or inferred from samples.
+//! Columns of a table to create: from the job's schema file or types, or inferred from samples.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

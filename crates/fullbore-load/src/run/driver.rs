@@ -1,9 +1,9 @@
 //! The driver of a run: prepares, has the pieces that are not committed loaded, publishes, verifies.
 //!
-//! One round is all there is, unless connections are lost. Then the streams that are left load what
-//! they can; once all have ended, the destination is asked what is committed, and what is not is
-//! loaded in the next round. A piece whose commit was not heard of is so neither lost nor doubled, and
-//! pieces that a crash of the server rolled back, since nobody had waited for the log, are found too.
+//! There is one round, unless connections are lost. Then the remaining streams load what they can. Once
+//! all have ended, the destination reports the committed pieces, and the next round loads the others. So a
+//! piece with an unknown commit is neither lost nor doubled. Pieces that a server crash rolled back, since
+//! their log was not flushed, are found too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

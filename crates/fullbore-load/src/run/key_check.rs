@@ -1,7 +1,7 @@
-//! Holds rows on their way to the key range of the partition that their piece becomes.
+//! Checks that rows are within the key range of their piece's partition.
 //!
-//! The destination would refuse such a row too, by the CHECK of the piece's table; here its file
-//! and line are known. Rows that only the destination understands are left to it.
+//! The CHECK of the piece's table would refuse other rows as well, but would not name file and line.
+//! Non-canonical rows are checked only by the destination.
 
 use std::sync::Arc;
 

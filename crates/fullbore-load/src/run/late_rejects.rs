@@ -1,4 +1,4 @@
-//! Rejects of rows that had been loaded: found when all rows were there.
+//! Rejects of rows that were already loaded, found after the last piece.
 
 use std::collections::HashSet;
 use std::path::PathBuf;

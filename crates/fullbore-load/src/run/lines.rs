@@ -1,8 +1,7 @@
 //! Line numbers: known within a range while it is read, made absolute at the end of the run.
 //!
-//! Ranges of one file are read side by side, so that a range does not know how many lines stand
-//! before it. Every range that was read through says how many lines it had; what is missing is
-//! counted in the file.
+//! Ranges of one file are read in parallel, so a range does not know how many lines precede it. Each
+//! completed range reports its number of lines; missing numbers are counted in the file.
 
 use std::collections::BTreeMap;
 

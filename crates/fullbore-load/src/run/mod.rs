@@ -1,14 +1,13 @@
-//! Run: carries out a plan and decides nothing any more.
+//! Run: executes a plan without further decisions.
 //!
-//! The [`driver`] prepares, publishes and verifies; between that a [`worker`] loads the pieces. Where
-//! the destination keeps a ledger, the driver goes through this in rounds: one, unless connections are
-//! lost.
+//! The [`driver`] prepares, verifies and publishes; in between, a [`worker`] loads the pieces. With a
+//! ledger, the driver repeats this in rounds: one round, unless connections are lost.
 //!
 //! A worker has two kinds of threads. *Parsers* take a block from the feed of an active piece, parse it and
 //! encode it. *Streams* each own a session: they claim a piece, send what parsers encoded for it
-//! in the order of the source, let the destination judge the odd rows, and commit. Between the two
-//! stand bounded queues ([`schedule`]), so that a slow destination holds back the parsers and
-//! memory stays bounded.
+//! in the order of the source, have the destination check the non-canonical rows, and commit. Bounded
+//! queues connect the two ([`schedule`]), so a slow destination throttles the parsers and memory stays
+//! bounded.
 
 mod driver;
 mod key_check;

@@ -1,6 +1,6 @@
-//! NULLs where none may be: what a table asks most often, and what can be told before anything is sent.
+//! Rejects NULLs in NOT NULL columns before rows are sent.
 //!
-//! The destination would refuse the whole piece for one of them.
+//! One of them would make the destination refuse the whole piece.
 
 use arrow_array::{Array, BooleanArray, RecordBatch};
 use fullbore_parse::Lane;

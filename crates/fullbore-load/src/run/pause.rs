@@ -1,10 +1,9 @@
 //! Pauses the load while a limit of `--pause-when` is exceeded.
 //!
-//! A thread of its own asks the destination how things are, once in a while. While something is past
-//! its limit no stream gets a piece, or the next block of the piece that it has: transactions stay
-//! open, queues fill, and parsers wait. Where the limit is of something that an open transaction holds
-//! back, pieces under way are loaded and committed first, or the load would wait for itself. A signal lets
-//! pieces under way end all the same.
+//! A thread asks the destination for its state at intervals. While a limit is exceeded, no stream gets a
+//! piece or the next block of its piece: transactions stay open, queues fill, and parsers wait. If open
+//! transactions themselves delay recovery, the active pieces are committed first, or the load would wait
+//! for itself. After a signal, active pieces are still finished.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -85,7 +84,7 @@ fn tell(
         }
         (None, Some(began)) => {
             let seconds = began.elapsed().as_secs_f64();
-            tracing::info!(seconds, "goes on after a pause");
+            tracing::info!(seconds, "resumes after a pause");
             recorder.record(Event::RunContinued { seconds });
             *total += began.elapsed();
         }

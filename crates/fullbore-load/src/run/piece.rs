@@ -1,4 +1,4 @@
-//! One piece in work: sent, its odd rows judged, committed or rolled back.
+//! Loads one piece: sends it, has non-canonical rows checked, commits or rolls back.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ impl<'a> PieceWork<'a> {
             chunk: Vec::new(),
             chunk_bytes: 0,
             chunk_rows: 0,
-            piece_rejects: rejects.for_piece(plan, piece),
+            piece_rejects: rejects.for_piece(plan),
             lines: Lines::default(),
             lines_before: 0,
             rows_shown: 0,

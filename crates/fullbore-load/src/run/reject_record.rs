@@ -1,4 +1,4 @@
-//! One reject: as it is known to the run, as it is kept until its line is known, and as it is told.
+//! One reject: in the run, in its file until its line is known, and in its final JSON form.
 
 use fullbore_parse::constants::REJECT_VALUE_BYTES;
 use fullbore_parse::dialect::{Dialect, Family, Quotes};

@@ -1,10 +1,9 @@
-//! Rejects: rows refused, as they were written, and beside them one JSON line each with the reason.
+//! Rejects: refused rows in their original spelling, and one JSON line with the reason for each.
 //!
-//! A piece's rejects count once the piece is committed; they are written at the end of the run,
-//! when line numbers are known. Where the run can be resumed, a piece that has some is committed
-//! only after they are safe in a file of the run's folder: whoever goes on finds them there. Its name
-//! says how many they are, as the ledger does: where rows are rejected when all are loaded already, the
-//! piece gets a new file before the ledger says so.
+//! A piece's rejects count once the piece is committed. They are written at the end of the run, when line
+//! numbers are known. In a resumable run, a piece with rejects is committed only after they are safe in a
+//! file of the run's folder, where a resume finds them. The file's name contains their number, as the
+//! ledger does. If loaded rows are rejected later, the piece gets a new file before the ledger is updated.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -47,7 +46,7 @@ pub struct Rejects {
     pub(super) limit: RejectLimit,
     pub(super) count: AtomicU64,
     committed: Mutex<Option<Spool>>,
-    /// Where the committed ones stand, by table: file and place. SavedReject where rows may be rejected after
+    /// Where the committed ones stand, by table: file and place. Kept where rows may be rejected after
     /// they were loaded, which must not find these again.
     pub(super) places: Mutex<HashMap<usize, HashSet<(usize, u64)>>>,
 }
@@ -62,7 +61,7 @@ impl Rejects {
         }
     }
 
-    pub fn for_piece(&self, plan: &Plan, _: &PlannedPiece) -> PieceRejects {
+    pub fn for_piece(&self, plan: &Plan) -> PieceRejects {
         let spool = Some(Spool::new(&plan.run_dir, MEMORY_PER_PIECE));
         PieceRejects { spool, saved: None, count: 0 }
     }

@@ -1,9 +1,8 @@
-//! The way back from rows that were loaded to the records they came from.
+//! Re-reads the sources to find the records of rows that violate keys.
 //!
-//! What breaks a unique or a foreign key is found when all rows are there, in one statement; but a
-//! row in a table does not know its file and line. So the sources are read once more, and those
-//! records are kept that may be one of the rows: the sink knows their values, and says which
-//! they are. On the way in nothing has to be carried along, nor kept.
+//! Violations of unique and foreign keys are found in one statement after the last piece, but a row in a
+//! table has no file and line. So the sources are read again, and records that may match such a row are
+//! kept; the sink compares their values. The load itself carries no extra data.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

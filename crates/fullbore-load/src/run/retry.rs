@@ -1,4 +1,4 @@
-//! Patience with servers that are gone: tries again, each time after a longer pause, up to a limit.
+//! Retries lost connections with growing pauses, up to a limit.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! A spool: bytes kept in memory up to a limit, then in a file that nobody else sees.
+//! A spool: bytes kept in memory up to a limit, then in a private file.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, Write};
@@ -7,33 +7,24 @@ use std::path::{Path, PathBuf};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::make_private;
 
-/// Records of two byte strings each, written once and read back in order.
+/// Records of a few byte strings each, written once and read back in order.
 pub struct Spool {
     folder: PathBuf,
     memory: Vec<u8>,
     memory_max: usize,
     file: Option<BufWriter<File>>,
-    pub bytes: u64,
     pub records: u64,
 }
 
 impl Spool {
     pub fn new(folder: &Path, memory_max: usize) -> Self {
-        Self {
-            folder: folder.to_owned(),
-            memory: Vec::new(),
-            memory_max,
-            file: None,
-            bytes: 0,
-            records: 0,
-        }
+        Self { folder: folder.to_owned(), memory: Vec::new(), memory_max, file: None, records: 0 }
     }
 
     pub fn push(&mut self, parts: &[&[u8]]) -> Result<()> {
         for part in parts {
             self.memory.extend_from_slice(&(part.len() as u64).to_le_bytes());
             self.memory.extend_from_slice(part);
-            self.bytes += part.len() as u64;
         }
         self.records += 1;
         if self.memory.len() > self.memory_max {

@@ -1,4 +1,4 @@
-//! What the record says of a plan and of what became of it.
+//! Summaries of a plan and its outcome, for the run record.
 
 use fullbore_parse::dialect::Family;
 use fullbore_record::{Event, PlanSummary, RECORD_VERSION, TableMethod, TableSummary, now_unix_ms};

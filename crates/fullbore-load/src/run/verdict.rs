@@ -1,4 +1,4 @@
-//! What held a run back: the verdict on what was seen of it, with advice for the settings in use.
+//! The verdict: the bottleneck of a run, with advice for the settings in use.
 
 use fullbore_parse::Lane;
 use fullbore_record::diagnose::{

@@ -1,8 +1,7 @@
-//! Quick verification: the counts that both sides have anyway, held against each other.
+//! Quick verification: compares the row counts of both sides.
 //!
-//! A destination has compared, before each commit, the rows that it counted with those that were sent
-//! to it. Here the pieces that it says are committed are held against the plan: each once, and read
-//! from end to end.
+//! Before each commit the destination has compared its row count with the number of rows sent. Here the
+//! committed pieces are compared with the plan: each piece once, and read from end to end.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;

@@ -1,4 +1,4 @@
-//! What a sink may be able to do beyond loading: each capability is a trait, asked for once.
+//! Optional capabilities of a sink: each is a trait, queried once.
 
 use arrow_array::RecordBatch;
 use fullbore_read::error::Result;
@@ -31,9 +31,7 @@ pub struct LoadState {
 pub trait Judging: Writer {
     /// Begins a piece all of whose rows are judged, each by everything the table asks of its rows:
     /// sent as a whole, it or pieces before it were refused, as `because` says.
-    fn begin_row_by_row(&mut self, piece: &PlannedPiece, _because: &str) -> Result<()> {
-        self.begin(piece)
-    }
+    fn begin_row_by_row(&mut self, piece: &PlannedPiece, because: &str) -> Result<()>;
     /// Sends rows as text; those that were refused come back, the others are in.
     fn judge(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>>;
 }

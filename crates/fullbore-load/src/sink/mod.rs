@@ -1,7 +1,7 @@
 //! What every destination implements while rows are loaded.
 //!
-//! A [`Sink`] prepares, opens a [`Writer`] for each stream, publishes, and aborts. What else it may
-//! be able to do is asked for once and typed: [`Resumable`], [`Judging`], [`Verifying`],
+//! A [`Sink`] prepares, opens a [`Writer`] for each stream, publishes, and aborts. Optional capabilities
+//! are traits, queried once: [`Resumable`], [`Judging`], [`Verifying`],
 //! [`RejectsViolations`], [`Throttled`], [`Observed`]. A run works without any of them.
 //!
 //! The order of calls: [`Sink::prepare`], or [`Resumable::attempt`] where a run is resumed;

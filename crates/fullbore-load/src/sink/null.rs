@@ -1,4 +1,4 @@
-//! A sink that keeps nothing: it measures what the way to a destination can carry.
+//! A sink that discards all rows, to measure the path to a destination.
 
 use std::sync::Arc;
 
@@ -93,6 +93,11 @@ impl Writer for NullWriter {
 
 /// Accepts whatever comes: text costs no more here than it takes to write it.
 impl Judging for NullWriter {
+    /// Every row is judged by itself anyway.
+    fn begin_row_by_row(&mut self, piece: &PlannedPiece, _: &str) -> Result<()> {
+        self.begin(piece)
+    }
+
     fn judge(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>> {
         self.receipt.rows += rows.rows;
         Ok(Vec::new())

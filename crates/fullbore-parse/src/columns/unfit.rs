@@ -1,4 +1,4 @@
-//! Values that a guessed type takes and changes.
+//! Finds values that a guessed type would change.
 
 use super::{ColumnParser, Input, Raw, RowSet};
 use crate::guess::{gives_back, may_be_changed};

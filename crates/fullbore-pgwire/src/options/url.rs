@@ -1,8 +1,8 @@
 //! Connection URLs: `postgresql://user:password@host:port,host2/database?option=value`.
 //!
 //! Read as libpq reads them, but for one thing: an `@` after the host must be written `%40`.
-//! In most cases it belongs to a password with an unescaped `/`, and taking half a password
-//! for a database's name would show it to whoever reads the error.
+//! In most cases it belongs to a password with an unescaped `/`, and an error would then print half of the
+//! password as a database name.
 
 use super::super::error::ConnectionError;
 use super::settings::Settings;
@@ -65,7 +65,7 @@ fn parse_hosts(settings: &mut Settings, hosts: &str) -> Result<(), ConnectionErr
                 return Err(malformed("has an empty address in [ ]"));
             }
             let port = after.strip_prefix(':').or(after.is_empty().then_some(""));
-            (address, port.ok_or_else(|| malformed("goes on after a ]"))?)
+            (address, port.ok_or_else(|| malformed("continues after a ]"))?)
         } else {
             host.split_once(':').unwrap_or((host, ""))
         };

@@ -1,7 +1,7 @@
-//! By which search path a statement finds functions, operators, types and tables.
+//! Sets the search path of each statement.
 //!
 //! A role's path may name a schema in which others may create. Then `public.string_agg(name, text)`, or an
-//! operator that fits better than the server's own, runs with the rights of whoever asks the catalog
+//! operator that fits better than the server's own, runs with the rights of the role that asks the catalog
 //! (CVE-2018-1058). So statements see the server's own objects alone, and name all others with their
 //! schema. Statements in which a table's defaults, triggers and constraints run are the exception: these see
 //! the role's path, as they do with psql. Such a statement has no operator, function or type of ours that

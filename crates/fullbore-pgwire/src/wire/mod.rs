@@ -1,4 +1,4 @@
-//! Messages out of bytes. Whatever length the network announces is held against a limit first.
+//! Parses messages. Every announced length is checked against a limit first.
 //!
 //! Notices and reports of changed settings may come at any moment; they are put aside here, so
 //! that the callers see only answers. Sending and waiting is here; where a message begins and ends, in

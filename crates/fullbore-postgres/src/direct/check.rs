@@ -90,14 +90,14 @@ pub fn missing(session: &mut Session) -> Result<Vec<Missing>, ConnectionError> {
         });
         return Ok(missing);
     }
-    if row.get("may_use") != Some("t") {
+    if !row.flag("may_use") {
         missing.push(Missing {
             what: format!("role {} may not use the schema fullbore", text("role")),
             remedy: format!("as a superuser: GRANT USAGE ON SCHEMA fullbore TO {role}"),
             undo: format!("REVOKE USAGE ON SCHEMA fullbore FROM {role}"),
         });
     }
-    if row.get("may_call") != Some("t") {
+    if !row.flag("may_call") {
         missing.push(Missing {
             what: format!("role {} may not call fullbore.descriptor", text("role")),
             remedy: format!(

@@ -10,10 +10,10 @@ use fullbore_record::terms::{Codec, Method, Publish};
 use super::known::{Direct, Probe};
 use crate::encode_direct::Layout;
 use crate::error::refuse;
-use crate::target::Target;
+use crate::target::PostgresTable;
 
 /// Chooses; a target that is loaded directly keeps how.
-pub fn choose(target: &mut Target, wanted: Wanted, shapes: &Shapes) -> Result<Choice> {
+pub fn choose(target: &mut PostgresTable, wanted: Wanted, shapes: &Shapes) -> Result<Choice> {
     let copy = |reason: String| Ok(Choice { method: Method::Copy, reason });
     if wanted.method == Method::Copy {
         return copy("it was asked for".into());

@@ -1,4 +1,4 @@
-//! What the extension tells of a table: how its rows are laid out, or why it refuses them.
+//! The extension's descriptor of a table: its row layout, or the reason for a refusal.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! What is known of loading a table directly: before the method is chosen, and after.
+//! The state of direct loading for a table, before and after the method is chosen.
 
 use fullbore_load::job::DirectIo;
 use fullbore_record::terms::Codec;

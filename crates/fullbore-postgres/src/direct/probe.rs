@@ -1,7 +1,7 @@
 //! Asks, before a row moves, whether a target's new tables can be loaded directly.
 //!
-//! What is loaded directly is a table that is not there yet: a partition-to-be, or the one that
-//! will replace the target. One just like it is made, described, and rolled back.
+//! Direct loads fill a table that does not exist yet: a future partition, or the replacement. So a table
+//! like it is created, described, and rolled back.
 
 use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_literal};
@@ -16,7 +16,7 @@ use crate::encode_direct::MAXALIGN;
 use crate::error::{failed, refused};
 use crate::naming;
 use crate::publish::{partitions, replace};
-use crate::target::Target;
+use crate::target::PostgresTable;
 
 fn impossible(reason: impl Into<String>, hint: &str) -> Probe {
     Probe::Impossible { reason: reason.into(), hint: Some(hint.to_owned()) }
@@ -29,7 +29,7 @@ const IS_DECODED: &str =
 
 /// Probes a target; nothing is touched. Where changes may be decoded, that must be allowed by
 /// `skip_decoding`.
-pub fn probe(session: &mut Session, target: &Target, skip_decoding: bool) -> Result<Probe> {
+pub fn probe(session: &mut Session, target: &PostgresTable, skip_decoding: bool) -> Result<Probe> {
     if target.publish == Publish::Append {
         return Ok(impossible(
             "append always uses COPY",
@@ -72,13 +72,13 @@ pub fn probe(session: &mut Session, target: &Target, skip_decoding: bool) -> Res
 
 fn is_decoded(session: &mut Session) -> Result<bool> {
     let rows = session.query(IS_DECODED).map_err(refused)?;
-    Ok(rows.first().and_then(|row| row.get("is_decoded")) == Some("t"))
+    Ok(rows.first().is_some_and(|row| row.flag("is_decoded")))
 }
 
 /// Makes a table as the pieces' will be, in the transaction that is open, and describes it.
 fn describe_new(
     session: &mut Session,
-    target: &Target,
+    target: &PostgresTable,
     name: &QualifiedName,
 ) -> Result<Descriptor> {
     if let Some(create) = &target.create {

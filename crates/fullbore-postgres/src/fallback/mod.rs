@@ -1,5 +1,5 @@
-//! What becomes of rows that PostgreSQL may refuse. COPY ends with the first bad row and says nothing
-//! of the others, so each kind of bad row has a way of its own to be found and rejected:
+//! Finds and rejects rows that PostgreSQL refuses. COPY fails on the first bad row and reports no others,
+//! so each kind of bad row is found in its own way:
 //!
 //! | module | which rows | when |
 //! |---|---|---|

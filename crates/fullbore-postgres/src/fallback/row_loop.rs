@@ -1,9 +1,8 @@
 //! A loop on the server: rows of a temporary table enter another one by one, each under a
 //! subtransaction of its own, so that the server itself says of each what is wrong with it.
 //!
-//! It is the slowest way of all (some microseconds a row on top of the INSERT), and the only one that
-//! can't be wrong: types, triggers and constraints of every kind judge for themselves. It needs no
-//! round trip per row.
+//! It is the slowest method (some microseconds a row on top of the INSERT), but always exact: types,
+//! triggers and constraints of every kind are applied as usual. It needs no round trip per row.
 
 use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{ConnectionError, Session, quote_literal};

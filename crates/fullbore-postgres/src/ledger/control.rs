@@ -15,7 +15,7 @@ use crate::error::{failed, refused};
 use crate::postgres::Postgres;
 use crate::publish::exclusion;
 use crate::server::Server;
-use crate::target::Target;
+use crate::target::PostgresTable;
 
 impl Postgres {
     /// Whether an earlier attempt may have done some of what is left.
@@ -104,7 +104,7 @@ impl Server {
     }
 
     /// Why no ledger can be kept of a target's pieces, if so: its row must share the fate of the rows.
-    pub(crate) fn ledger_obstacle(&self, target: &Target) -> Result<Option<String>> {
+    pub(crate) fn ledger_obstacle(&self, target: &PostgresTable) -> Result<Option<String>> {
         if !target.is_plain_append() {
             return Ok(None);
         }

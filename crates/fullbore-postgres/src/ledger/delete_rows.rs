@@ -1,11 +1,11 @@
 //! Deletes the rows that a run appended to a table, found by the transactions that wrote them: exactly
 //! those, or none.
 //!
-//! The ledger knows how many rows each piece committed, and by which transaction. Writers are kept out;
-//! then as many rows must bear these transactions' numbers as were committed, and as many must be deleted.
-//! A row that somebody updated bears another number, one that was written under a savepoint may, and then
-//! nothing is deleted. Numbers in rows have 32 bits: where the server has counted past that, an old row
-//! may bear one by chance, so only rows in blocks that were not there before are taken then.
+//! The ledger records each piece's transaction and number of rows. Under a lock that excludes writers, the
+//! number of rows with these transaction ids, and the number of deleted rows, must equal the recorded
+//! number. Updated rows have another id, and rows written under a savepoint may have; then nothing is
+//! deleted. Ids in rows have 32 bits: after a wraparound an old row can have the same id, so then only
+//! rows in blocks added since are deleted.
 
 use fullbore_pgwire::{Session, quote_literal};
 use fullbore_read::error::{Error, Result};
@@ -80,7 +80,10 @@ pub(super) fn delete(
                 conditions.push(format!("ctid >= '({},0)'::tid", before.blocks));
             }
             _ => {
-                return Err(not_exact(run, "the server has begun its transactions' numbers anew"));
+                return Err(not_exact(
+                    run,
+                    "the server has wrapped around its transaction numbers",
+                ));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Runs that were begun while this one was planned.
 //!
 //! A plan refuses files that another run has loaded into the same table, or is loading. Between its look
-//! into the ledger and its own row there, others may begin: the same job spelled otherwise, or whoever ended
+//! into the ledger and its own row there, others may begin: the same job spelled otherwise, or the process that ended
 //! the session that held the job's lock. So each run looks once more when its row is there: of two that
 //! begin at once at least one sees the other.
 
@@ -54,7 +54,7 @@ pub fn check(
                         file.path,
                         target.name()
                     ),
-                    format!("give the command once more: it looks anew what is loaded{again}"),
+                    format!("run the command once more: it checks again what is loaded{again}"),
                 ));
             }
         }

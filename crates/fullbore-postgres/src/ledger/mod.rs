@@ -3,25 +3,22 @@
 //! A schema of three tables, `fullbore_ledger` unless `--ledger-schema` names another ([`schema`]; [`moved`]
 //! has what earlier versions did): a row for
 //! each run ([`runs`], read back as [`state`] has it) and one for each committed piece ([`pieces`]). A piece's row is inserted *first*
-//! in the piece's own transaction, under a unique key: a backend whose client is gone, but which is
-//! still committing, holds up whoever repeats the piece, instead of doubling it. As long as that
-//! transaction lives it also keeps the run's row locked in share, so that an attempt which locks the
-//! row for itself waits for all pieces of earlier attempts to end, and, by counting the attempt up,
-//! refuses those that still come. After that the ledger is the whole truth.
+//! in the piece's own transaction, under a unique key. So a backend that is still committing after its
+//! client died delays a repetition of the piece instead of doubling it. The transaction also holds a
+//! shared lock on the run's row. A new attempt locks the row exclusively, which waits for all pieces of
+//! earlier attempts, and increments the attempt number, which refuses their later commits. After that the
+//! ledger is authoritative.
 //!
-//! What is loaded into unlogged tables has its rows in an unlogged table too: a crash takes both, or
-//! none.
+//! Pieces of unlogged tables have their rows in an unlogged ledger table: a crash empties both or neither.
 //!
-//! What is read back is believed only as far as it has the shape that it was written in ([`read`]), and
-//! nothing is read or written before it is known who could have code run by it ([`trust`]).
+//! Rows of the ledger are accepted only in the expected form ([`read`]). Nothing is read or written before
+//! it is known who could run code through the ledger ([`trust`]).
 //!
-//! Once rows are shown, the run's row says in which tables ([`shown`]), so that a table of the same name is
-//! not taken for one that was loaded.
+//! After publishing, the run's row names the published tables ([`shown`]), so that another table of the
+//! same name is not mistaken for one of them. [`loaded`] finds files whose contents are already loaded.
 //!
-//! Which contents it has put where is asked before they are loaded again ([`loaded`]).
-//!
-//! Who works on a run is told by advisory locks ([`locks`]), which go with their sessions. Runs that are
-//! the parts of one load are joined by a further table ([`parts`]).
+//! Advisory locks show who works on a run ([`locks`]); they end with their sessions. A further table joins
+//! the runs that are parts of one load ([`parts`]).
 
 mod control;
 mod delete_rows;
@@ -190,7 +187,7 @@ impl Ledger {
             ),
             hint: Some(
                 "`fullbore runs list` with the same --to shows where it stands; before it is loaded \
-                 anew, see whether rows that plain append had committed are still in the table"
+                 again, see whether rows that plain append had committed are still in the table"
                     .into(),
             ),
             kind: DestinationFailure::TakenOver,

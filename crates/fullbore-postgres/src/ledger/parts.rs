@@ -4,7 +4,7 @@
 //! A part has its own files, pieces, attempts and lock; what all share is named by the id of the
 //! *whole*, which follows from the job and from how many loads of it have ended, so that hosts which
 //! begin at once come to the same one. A part that has loaded all of its pieces says so, with what
-//! they came to; whoever finds that all have said so shows all rows (`publish/parts.rs`).
+//! they contain; the host that finds all parts loaded publishes all rows (`publish/parts.rs`).
 
 use fullbore_load::job::PartSpec;
 use fullbore_load::plan::Part;
@@ -19,7 +19,7 @@ use super::state::State;
 use super::{Ledger, locks, roles, runs};
 use crate::error::{failed, failed_while, refuse};
 use crate::publish::hidden;
-use crate::target::Target;
+use crate::target::PostgresTable;
 
 /// `{s}` is the quoted schema.
 pub(super) const TABLE: &str = "
@@ -215,7 +215,7 @@ pub fn join(
         return Err(refuse(
             format!("--part {spec} is there already: {}", same.words()),
             format!(
-                "--resume goes on with it where its files are; `fullbore runs abort {}` takes all \
+                "--resume continues it where its files are; `fullbore runs abort {}` takes all \
                  parts back",
                 same.run_id
             ),
@@ -289,7 +289,7 @@ pub fn enter(
     session: &mut Session,
     ledger: &Ledger,
     part: &Part,
-    targets: &[Target],
+    targets: &[PostgresTable],
     work: impl FnOnce(&mut Session) -> Result<()>,
 ) -> Result<()> {
     make(session, &ledger.schema)?;
@@ -310,7 +310,12 @@ pub fn enter(
 /// Refuses a part whose target is another table than that of those that have begun, or that would show
 /// its rows another way. A limit of rejects makes `append` atomic, and is no option of the job that all
 /// parts have in common.
-fn check_alike(session: &mut Session, schema: &str, part: &Part, targets: &[Target]) -> Result<()> {
+fn check_alike(
+    session: &mut Session,
+    schema: &str,
+    part: &Part,
+    targets: &[PostgresTable],
+) -> Result<()> {
     for other in of_whole(session, schema, &part.whole)? {
         let runs = runs::find(session, schema, &runs::Which::Run(&other.run_id))?;
         let theirs = runs.iter().flat_map(|run| &run.tables);

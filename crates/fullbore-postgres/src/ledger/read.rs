@@ -1,10 +1,10 @@
 //! The only way from the ledger's rows to values.
 //!
-//! Whoever may load into a database may write to its ledger, in any column and any field of its JSON. So
+//! A role that can load into a database can write to its ledger, in any column and any field of its JSON. So
 //! nothing of a row is a string here that could reach a statement: ids have the shape of ids, numbers are
-//! numbers, names are parsed and quoted anew, ends of ranges are values ([`KeyEnd`]), and text that is for
+//! numbers, names are parsed and quoted again, ends of ranges are values ([`KeyEnd`]), and text that is for
 //! people alone has a type that can't be printed by accident ([`Told`]). What does not fit is refused.
-//! `tests/ledger_is_read.rs` holds the sources of this crate to it.
+//! `tests/it/ledger_is_read.rs` holds the sources of this crate to it.
 //!
 //! [`KeyEnd`]: fullbore_load::plan::KeyEnd
 
@@ -78,7 +78,7 @@ impl LedgerRow {
     }
 
     pub fn flag(&self, name: &str) -> bool {
-        self.0.get(name) == Some("t")
+        self.0.flag(name)
     }
 
     pub fn run_id(&self, name: &str) -> Result<RunId> {

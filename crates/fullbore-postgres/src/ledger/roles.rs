@@ -1,6 +1,5 @@
-//! Whose run it is: the role that began it goes on with it and publishes it. Who rolls back a run of
-//! another role does so with that role's rights, so that nothing can be dropped which was not that role's
-//! to drop.
+//! Ownership of runs: only the role that began a run resumes and publishes it. Another role can roll it
+//! back, but only with the rights of the first role, so nothing else can be dropped.
 
 use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_read::error::{Error, Result};
@@ -39,7 +38,7 @@ fn not_own(run: &LedgerRun, role: &Role) -> Error {
         ),
         format!(
             "connect as {theirs} (or with options=-c role={theirs} in the URL), or have that run taken \
-             back with `fullbore runs abort {}`; without --resume the load begins anew",
+             back with `fullbore runs abort {}`; without --resume a new load begins",
             run.run_id
         ),
     )

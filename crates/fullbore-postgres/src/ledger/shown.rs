@@ -1,5 +1,4 @@
-//! Which tables have a run's rows once they are shown, and whether they still are what the names of its
-//! job stand for.
+//! The tables with a run's published rows, and whether the job's table names still refer to them.
 
 use std::collections::BTreeMap;
 

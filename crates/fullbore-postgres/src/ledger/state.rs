@@ -14,7 +14,7 @@ use crate::error::{failed, refuse};
 use crate::naming::kept;
 use crate::publish::replace::kept::Baseline;
 use crate::session_settings::SessionSettings;
-use crate::target::Target;
+use crate::target::PostgresTable;
 use crate::verify::size::Extent;
 
 /// What is kept of a table as its rows are shown.
@@ -65,7 +65,7 @@ pub struct LedgerTable {
 
 impl LedgerTable {
     pub(super) fn of(
-        target: &Target,
+        target: &PostgresTable,
         relation: &Relation,
         run_id: &str,
         settings: SessionSettings,
@@ -106,7 +106,7 @@ impl LedgerTable {
     }
 
     /// How a target, as it is now, differs from the one that was recorded.
-    pub fn target_change(&self, now: &Target) -> Option<String> {
+    pub fn target_change(&self, now: &PostgresTable) -> Option<String> {
         // Whether a crash of the server took the rows is told from how they were written.
         let is_moved = now.create.is_none() && now.fills_unlogged() != self.is_unlogged;
         let moved = is_moved.then(|| {
@@ -117,7 +117,7 @@ impl LedgerTable {
     }
 
     /// How the table itself differs, whatever is done with it.
-    pub fn table_change(&self, now: &Target) -> Option<String> {
+    pub fn table_change(&self, now: &PostgresTable) -> Option<String> {
         if now.create.is_some() {
             return Some(format!("{} is gone", self.target));
         }

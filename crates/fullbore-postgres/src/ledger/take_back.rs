@@ -1,4 +1,4 @@
-//! Takes back a run that stopped, with nothing but what the ledger knows of it.
+//! Rolls back a stopped run, using only the ledger.
 
 use fullbore_load::run_id::RunId;
 use fullbore_pgwire::{QualifiedName, Session};
@@ -14,7 +14,7 @@ use crate::error::{failed, refuse};
 use crate::naming::{is_derived, maker};
 use crate::publish::made::{drop_if_empty, drop_table};
 use crate::server::Server;
-use crate::target::Target;
+use crate::target::PostgresTable;
 
 /// What became of a run that was rolled back.
 #[derive(Debug, Default)]
@@ -39,7 +39,11 @@ impl Server {
 
     /// Tables next to the targets that were made by a run which no ledger knows: one that could not be
     /// resumed was killed, or is still at work.
-    pub fn left_by_unknown(&self, schema: &str, targets: &[Target]) -> Result<Vec<QualifiedName>> {
+    pub fn left_by_unknown(
+        &self,
+        schema: &str,
+        targets: &[PostgresTable],
+    ) -> Result<Vec<QualifiedName>> {
         let mut session = self.control();
         let has_parts = runs::is_there(&mut session, schema, "parts").map_err(failed)?;
         let mut left = Vec::new();

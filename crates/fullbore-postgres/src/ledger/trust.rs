@@ -1,7 +1,7 @@
-//! Whose the ledger is. What stands in its tables is not believed ([`super::read`]); what its tables are made
-//! of is another matter: a view's functions, triggers, policies, defaults and expressions run with the
-//! rights of whoever reads or writes it. So they are looked for before the first row is, and the ledger
-//! belongs to roles that could run their code anyway: oneself, a superuser, the database's owner.
+//! Checks who owns the ledger and what could run code in it. Its contents are never trusted
+//! ([`super::read`]). But functions of views, triggers, policies, defaults and expressions run with the
+//! rights of the role that reads or writes the tables. So they are checked first, and the owner must be a
+//! role that could run code anyway: the role itself, a superuser, the database's owner.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,5 +1,5 @@
-//! Takes back a run that has finished, where that can be done exactly: its partitions, and tables that
-//! were replaced and kept, as long as what was loaded is there and nothing else.
+//! Undoes a finished run if this is exact: its partitions, and replaced tables kept by `--keep-old`, as
+//! long as they contain the loaded rows and no others.
 
 use std::collections::BTreeMap;
 
@@ -306,7 +306,7 @@ fn check_content(
         // None but the pieces' own.
         (from, to) if from > to => (1, 0),
         (from, to) if from & XID_BITS > to & XID_BITS => {
-            return Err(changed("transaction numbers began anew during the load"));
+            return Err(changed("transaction numbers wrapped around during the load"));
         }
         (from, to) => (from & XID_BITS, to & XID_BITS),
     };

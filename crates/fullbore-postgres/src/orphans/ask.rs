@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fullbore_pgwire::{Row, Session, quote_identifier, quote_literal};
+use fullbore_pgwire::{Session, quote_identifier, quote_literal};
 use fullbore_read::error::Result;
 
 use super::names::RelationFile;
@@ -89,14 +89,6 @@ pub struct Stat {
     pub modified_text: String,
 }
 
-fn number<T: std::str::FromStr>(row: &Row, name: &str) -> Option<T> {
-    row.get(name)?.parse().ok()
-}
-
-fn text(row: &Row, name: &str) -> String {
-    row.get(name).unwrap_or_default().to_owned()
-}
-
 /// Asks for what is needed, refuses what can't be looked at, and names the database.
 pub fn begin(session: &mut Session) -> Result<String> {
     session.execute(ONLY_THE_SERVERS).map_err(refused)?;
@@ -104,14 +96,14 @@ pub fn begin(session: &mut Session) -> Result<String> {
     let row = rows.first().ok_or_else(|| {
         refuse("the server does not know the database that it has connected us to", "try again")
     })?;
-    let database = text(row, "database");
-    if row.get("is_standby") == Some("t") {
+    let database = row.text("database");
+    if row.flag("is_standby") {
         return Err(refuse(
             "the server is a standby: what its primary loads just now would look like orphans here",
             "ask the primary",
         ));
     }
-    let role = text(row, "role");
+    let role = row.text("role");
     let quoted = quote_identifier(&role).map_err(refused)?;
     let functions: Vec<&str> = [
         ("may_list", "pg_ls_dir(text, boolean, boolean)"),
@@ -120,7 +112,7 @@ pub fn begin(session: &mut Session) -> Result<String> {
         ("may_checkpoint", "pg_control_checkpoint()"),
     ]
     .into_iter()
-    .filter(|(column, _)| row.get(*column) != Some("t"))
+    .filter(|(column, _)| !row.flag(*column))
     .map(|(_, function)| function)
     .collect();
     if !functions.is_empty() {
@@ -132,7 +124,7 @@ pub fn begin(session: &mut Session) -> Result<String> {
             ),
         ));
     }
-    if row.get("may_watch") != Some("t") {
+    if !row.flag("may_watch") {
         return Err(refuse(
             format!(
                 "role {role} does not see when transactions of others began, so that a load in \
@@ -150,10 +142,10 @@ pub fn names(session: &mut Session) -> Result<Vec<Listed>> {
     Ok(rows
         .iter()
         .filter_map(|row| {
-            let name = text(row, "name");
+            let name = row.text("name");
             let relation = RelationFile::of(&name)?;
-            let tablespace = number(row, "tablespace")?;
-            Some(Listed { tablespace, folder: text(row, "folder"), name, relation })
+            let tablespace = row.number("tablespace")?;
+            Some(Listed { tablespace, folder: row.text("folder"), name, relation })
         })
         .collect())
 }
@@ -162,8 +154,8 @@ pub fn running(session: &mut Session) -> Result<Running> {
     let rows = session.query(RUNNING).map_err(refused)?;
     let row = rows.first();
     Ok(Running {
-        since: row.and_then(|row| number(row, "since")),
-        checkpoint: row.and_then(|row| number(row, "checkpoint")).unwrap_or_default(),
+        since: row.and_then(|row| row.number("since")),
+        checkpoint: row.and_then(|row| row.number("checkpoint")).unwrap_or_default(),
     })
 }
 
@@ -172,7 +164,7 @@ pub fn known(session: &mut Session) -> Result<BTreeSet<(u32, u32)>> {
     let rows = session.query(KNOWN).map_err(refused)?;
     Ok(rows
         .iter()
-        .filter_map(|row| Some((number(row, "tablespace")?, number(row, "filenode")?)))
+        .filter_map(|row| Some((row.number("tablespace")?, row.number("filenode")?)))
         .collect())
 }
 
@@ -195,10 +187,10 @@ pub fn stat(session: &mut Session, paths: &[String]) -> Result<Vec<Stat>> {
             .map_err(refused)?;
         found.extend(rows.iter().filter_map(|row| {
             Some(Stat {
-                path: text(row, "path"),
-                bytes: number(row, "size")?,
-                modified: number(row, "modified")?,
-                modified_text: text(row, "modified_text"),
+                path: row.text("path"),
+                bytes: row.number("size")?,
+                modified: row.number("modified")?,
+                modified_text: row.text("modified_text"),
             })
         }));
     }

@@ -1,8 +1,9 @@
-//! Files of relations that no catalog knows: what a crash in the middle of a load leaves behind.
+//! Finds orphaned files: files of relations without a catalog entry, which a crash during a load can
+//! cause.
 //!
-//! The server makes a table's file when the table is made, and removes it when the transaction
-//! fails. A server that dies in between can't, and never looks for it again. Here such files are
-//! found, and only named: which ones to remove is a person's decision.
+//! The server creates a table's file with the table, and removes it if the transaction fails. A server
+//! that crashes in between never removes it. Here such files are only listed; the user decides which to
+//! remove.
 //!
 //! A file that the catalog does not show is not always an orphan. It can belong to a transaction
 //! that still runs; to one that dropped the table, whose empty first file goes with the next

@@ -1,5 +1,5 @@
 //! Statistics of what was loaded: of new tables before they replace the old ones, of all others once their
-//! rows are shown.
+//! rows are published.
 
 use fullbore_load::plan::Plan;
 use fullbore_pgwire::{QualifiedName, Session};
@@ -12,7 +12,7 @@ use super::partitions;
 use crate::catalog;
 use crate::error::failed;
 use crate::postgres::Postgres;
-use crate::target::Target;
+use crate::target::PostgresTable;
 
 /// The first version that can gather a partitioned table's own statistics without its partitions'.
 const ANALYZES_ONLY: u32 = 180_000;
@@ -49,7 +49,7 @@ fn is_tuned(session: &mut Session, name: &QualifiedName) -> Result<bool> {
         .replace("{options}", catalog::COLUMN_OPTIONS)
         .replace("{oid}", &table.oid.to_string());
     let rows = session.query(&sql).map_err(failed)?;
-    Ok(rows.first().and_then(|row| row.get("is_tuned")) == Some("t"))
+    Ok(rows.first().is_some_and(|row| row.flag("is_tuned")))
 }
 
 /// Statistics of what was loaded, the partitions of a table side by side.
@@ -68,7 +68,12 @@ pub fn jobs(postgres: &Postgres, plan: &Plan) -> Result<Vec<Job>> {
     Ok(jobs)
 }
 
-fn jobs_of(postgres: &Postgres, plan: &Plan, table: usize, target: &Target) -> Result<Vec<Job>> {
+fn jobs_of(
+    postgres: &Postgres,
+    plan: &Plan,
+    table: usize,
+    target: &PostgresTable,
+) -> Result<Vec<Job>> {
     let session = &mut postgres.control();
     let name = target.name();
     if target.publish == Publish::Replace && !is_tuned(session, name)? {

@@ -14,10 +14,15 @@ use crate::catalog::Column;
 use crate::error::{failed, failed_while};
 use crate::postgres::Postgres;
 use crate::publish::locking::LockWait;
-use crate::target::Target;
+use crate::target::PostgresTable;
 use crate::verify;
 
-pub fn prepare(session: &mut Session, plan: &Plan, table: usize, target: &Target) -> Result<()> {
+pub fn prepare(
+    session: &mut Session,
+    plan: &Plan,
+    table: usize,
+    target: &PostgresTable,
+) -> Result<()> {
     let staging = target.staging(plan)?;
     // A row that breaks a CHECK is found as it comes, not when all are there; but not before a
     // trigger of the target had its chance to mend it.

@@ -1,11 +1,11 @@
 //! Loads that can't go into one target side by side: a `replace` and an `append`, or two of `replace`.
 //!
-//! A replacement holds what its target will be, so rows that are appended meanwhile would go with the old
-//! table. Both are told beforehand: the control session holds an advisory lock of its kind on the
-//! target's name for as long as the run works. Appends share theirs, as do the parts of a replacement by
-//! several hosts. Whoever takes one first sees to it, one run at a time, that nobody holds the other kind.
+//! Rows appended during a `replace` would be lost with the old table. So both runs are refused early: each
+//! control session holds an advisory lock of its kind on the target's name during the run. Appends share
+//! theirs, as do the parts of a `replace` on several hosts. Before taking a lock, a run checks, one run at
+//! a time, that nobody holds the other kind.
 //!
-//! The locks are for the message, not for the rows: pieces check their target by themselves
+//! The locks provide an early error, not safety: pieces check their target themselves
 //! ([`super::unchanged`]), and a swap looks for rows that others wrote.
 
 use std::time::Duration;

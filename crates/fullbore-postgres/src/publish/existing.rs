@@ -1,10 +1,10 @@
 //! Partitions that the target has already: their bounds, and whether a loaded one can take the
 //! place of an empty one.
 //!
-//! Rows can be shown all at once only by ATTACH, and a range that is taken can't be attached. So
-//! an empty partition gives its place to the loaded one, under its name, in the transaction that
-//! shows the rows; one that holds rows, or has properties of its own that the new one would lack,
-//! is refused by name before a row moves.
+//! Rows can be published all at once only by ATTACH, and a range that is taken cannot be attached. So
+//! the loaded partition replaces an empty one, under its name, in the transaction that publishes the
+//! rows; one that holds rows, or has properties of its own that the new one would lack, is refused by
+//! name before the load.
 
 use fullbore_load::plan::{KeyBounds, KeyEnd, PlannedPiece};
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
@@ -13,7 +13,7 @@ use fullbore_read::error::{DestinationFailure, Error, Result};
 use super::bounds::end_sql;
 use crate::catalog::{self, Relation};
 use crate::error::{failed, failed_while, refuse, refused};
-use crate::target::Target;
+use crate::target::PostgresTable;
 
 /// A partition of the target, its bounds as the server writes them.
 #[derive(Debug, Clone)]
@@ -106,7 +106,7 @@ fn is_same(session: &mut Session, parent: &Relation, one: &KeyEnd, other: &KeyEn
     }
     let (one, other) = (end_sql(parent, one)?, end_sql(parent, other)?);
     let rows = session.query(&format!("SELECT {one} = {other} AS same")).map_err(refused)?;
-    Ok(rows.first().and_then(|row| row.get("same")) == Some("t"))
+    Ok(rows.first().is_some_and(|row| row.flag("same")))
 }
 
 /// The partition whose place a piece takes, if it takes one; refused where the target has it no more.
@@ -268,7 +268,7 @@ pub struct Vacated {
 }
 
 /// Locks the target for whoever takes partitions away: before these, as everybody else locks them.
-pub fn lock_parent(session: &mut Session, target: &Target) -> Result<()> {
+pub fn lock_parent(session: &mut Session, target: &PostgresTable) -> Result<()> {
     session
         .execute(&format!("LOCK TABLE ONLY {} IN ACCESS EXCLUSIVE MODE", target.name()))
         .map(drop)
@@ -278,7 +278,11 @@ pub fn lock_parent(session: &mut Session, target: &Target) -> Result<()> {
 /// Takes an empty partition away, in the transaction that is open and has locked its parent. It is
 /// locked and detached before it is looked at: then nobody can add a row any more, or give it something
 /// of its own.
-pub fn vacate(session: &mut Session, target: &Target, partition: QualifiedName) -> Result<Vacated> {
+pub fn vacate(
+    session: &mut Session,
+    target: &PostgresTable,
+    partition: QualifiedName,
+) -> Result<Vacated> {
     let partition = &partition;
     let parent = target.name();
     session

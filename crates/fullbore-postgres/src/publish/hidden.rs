@@ -1,6 +1,6 @@
-//! Rows that wait to be published are nobody's but the owner's: default privileges (`ALTER DEFAULT PRIVILEGES
-//! ... GRANT SELECT`) would let roles read them that may not read the target. What they give of a new table is
-//! rolled back in the transaction that makes it, before it has a row.
+//! Only the owner can read unpublished rows. Default privileges
+//! (`ALTER DEFAULT PRIVILEGES ... GRANT SELECT`) would let other roles read them, so these grants are
+//! revoked in the transaction that creates the table, before its first row.
 
 use fullbore_pgwire::{ConnectionError, Session, quote_literal};
 

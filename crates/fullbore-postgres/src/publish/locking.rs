@@ -1,10 +1,8 @@
-//! Locks that others may hold for long: waited for a short while, then released, so that whoever queued up
-//! behind us passes; and asked for again.
+//! Acquires locks that others may hold for long, in short attempts that let queued sessions pass.
 //!
-//! A session that waits for ACCESS EXCLUSIVE keeps every later reader waiting as well. So each attempt is
-//! bounded by `lock_timeout`, and what it had locked is released between attempts, whose pauses grow.
-//! Meanwhile another session asks who is in the way, and that is reported. `--lock-timeout 0` waits in
-//! one attempt without bound.
+//! A session that waits for ACCESS EXCLUSIVE blocks every later reader. So each attempt is bounded by
+//! `lock_timeout`, all locks are released between attempts, and the pauses grow. Meanwhile another session
+//! finds the blocking sessions, which are reported. `--lock-timeout 0` waits in one attempt without limit.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};

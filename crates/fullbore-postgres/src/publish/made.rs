@@ -1,8 +1,8 @@
-//! Targets that a run makes itself, and takes away again where it comes to nothing.
+//! Targets that a run creates, and drops again if it fails.
 //!
-//! A table is the run's own only if its very CREATE succeeded, and then only by its object id: a table
-//! of that name may be somebody else's, who made it meanwhile. The id is noted in the transaction of the
-//! CREATE, so that there is no moment at which a table is there that nobody knows to be the run's.
+//! A table is the run's own only if its CREATE succeeded, and only by object id: another session may have
+//! created a table of that name meanwhile. The id is recorded in the transaction of the CREATE, so the
+//! run's tables are always known.
 
 use fullbore_load::plan::Plan;
 use fullbore_pgwire::session::path::OF_ROLE;
@@ -13,7 +13,7 @@ use crate::catalog;
 use crate::error::{failed, failed_while, refuse};
 use crate::ledger::runs;
 use crate::postgres::Postgres;
-use crate::target::Target;
+use crate::target::PostgresTable;
 
 /// The server's words for a table of that name, for its type of that name, and for the same seen too
 /// late to be told as such.
@@ -56,7 +56,7 @@ pub fn make(
     })
 }
 
-fn not_made(error: ConnectionError, target: &Target) -> Error {
+fn not_made(error: ConnectionError, target: &PostgresTable) -> Error {
     let name = target.name();
     match error.sqlstate() {
         Some(code) if IS_THERE.contains(&code) => refuse(

@@ -1,4 +1,4 @@
-//! Publish: how rows that were loaded are shown, for each way a module.
+//! Publish: makes loaded rows visible; one module per mode.
 //!
 //! All tables of a run are published in one transaction; indexes are built before it, side by side.
 
@@ -35,7 +35,7 @@ use crate::error::{failed, refuse, refused};
 use crate::ledger::runs::{self, State};
 use crate::ledger::{Begun, Ledger};
 use crate::postgres::Postgres;
-use crate::target::Target;
+use crate::target::PostgresTable;
 use crate::verify::{counted, staged};
 use last::{BEGIN, LOG, commit};
 use locking::{Frame, LockWait};
@@ -60,7 +60,7 @@ pub fn check(
         Publish::Replace | Publish::Partitions => format!("{owner}{}", relation.oid),
     };
     let allowed = session.query(&may).map_err(refused)?;
-    if allowed.first().and_then(|row| row.get("may")) != Some("t") {
+    if !allowed.first().is_some_and(|row| row.flag("may")) {
         let (what, hint) = match publish {
             Publish::Append => ("insert into", "grant INSERT on the table to the role"),
             _ => ("replace or attach to", "load as the table's owner, or with --publish append"),
@@ -86,7 +86,7 @@ pub fn prepare(
     session: &mut Session,
     plan: &Plan,
     table: usize,
-    target: &Target,
+    target: &PostgresTable,
 ) -> Result<()> {
     match &plan.continuity.part {
         Some(part) => parts::prepare(postgres, session, plan, table, target, part),
@@ -99,7 +99,7 @@ fn prepare_alone(
     session: &mut Session,
     plan: &Plan,
     table: usize,
-    target: &Target,
+    target: &PostgresTable,
 ) -> Result<()> {
     match target.publish {
         Publish::Append if target.atomic => append::prepare(session, plan, table, target),
@@ -113,7 +113,7 @@ fn prepare_alone(
 pub fn check_staged(
     session: &mut Session,
     plan: &Plan,
-    targets: &[Target],
+    targets: &[PostgresTable],
     state: &LoadState,
 ) -> Result<()> {
     if state.is_published {
@@ -127,13 +127,14 @@ pub fn check_staged(
             Publish::Partitions => target.piece(plan, piece.piece)?,
         };
         if ours(session, &name, &target.relation)?.is_none() {
-            return Err(refuse(
-                format!("{name} is gone, which holds rows of piece {}", piece.piece),
-                format!(
-                    "roll the run back with `fullbore runs abort {}` and load again",
+            return Err(Error::Destination {
+                message: format!("{name} no longer exists; it held rows of piece {}", piece.piece),
+                hint: Some(format!(
+                    "close the run with `fullbore runs abort {}`, then load again",
                     plan.run_id
-                ),
-            ));
+                )),
+                kind: DestinationFailure::Gone,
+            });
         }
     }
     Ok(())
@@ -169,7 +170,8 @@ pub fn explained(postgres: &Postgres, error: Error) -> Error {
     let changed = (0..postgres.targets().len())
         .filter_map(|table| postgres.planned(table).check(&mut session).err())
         .find(|error| {
-            matches!(error, Error::Destination { kind: DestinationFailure::Changed, .. })
+            use DestinationFailure::{Changed, Gone};
+            matches!(error, Error::Destination { kind: Changed | Gone, .. })
         });
     changed.unwrap_or(error)
 }

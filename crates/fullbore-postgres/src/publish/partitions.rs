@@ -15,7 +15,7 @@ use super::{existing, hidden, ranges};
 use crate::catalog::{self, IndexDefinition, Relation};
 use crate::error::{failed, failed_while, refuse};
 use crate::postgres::Postgres;
-use crate::target::Target;
+use crate::target::PostgresTable;
 
 /// The name of the CHECK that holds a piece to what its future parent is held to itself.
 const PARENTS_CHECK: &str = "fullbore_parents_range";
@@ -43,7 +43,7 @@ pub fn check(relation: &Relation) -> Result<()> {
 pub fn create_piece(
     postgres: &Postgres,
     plan: &Plan,
-    target: &Target,
+    target: &PostgresTable,
     piece: &PlannedPiece,
     name: &QualifiedName,
 ) -> Result<String> {
@@ -95,7 +95,7 @@ pub fn like(parent: &QualifiedName, name: &QualifiedName, check: &str, tablespac
 }
 
 /// The CHECK that holds a piece to its range.
-pub fn range_check(target: &Target, piece: &PlannedPiece) -> Result<String> {
+pub fn range_check(target: &PostgresTable, piece: &PlannedPiece) -> Result<String> {
     let relation = &target.relation;
     let key = quote_identifier(key(relation)?).map_err(failed)?;
     let KeyBounds { lower, upper, .. } = bounds(piece);
@@ -142,7 +142,7 @@ pub fn index_jobs(
     postgres: &Postgres,
     plan: &Plan,
     table: usize,
-    target: &Target,
+    target: &PostgresTable,
 ) -> Result<Vec<Job>> {
     let mut session = postgres.control();
     let oid = current(&mut session, target)?.oid;
@@ -185,7 +185,7 @@ fn is_alike(wanted: &IndexDefinition, built: &IndexDefinition) -> bool {
 }
 
 /// The target as it is now: a table made by this run was described before it was made.
-fn current(session: &mut Session, target: &Target) -> Result<Relation> {
+fn current(session: &mut Session, target: &PostgresTable) -> Result<Relation> {
     let relation = catalog::relation(session, target.name()).map_err(failed)?;
     relation.ok_or_else(|| Error::Destination {
         message: format!("{} is gone", target.name()),
@@ -199,7 +199,7 @@ pub fn loaded_pieces<'a>(
     session: &mut Session,
     plan: &'a Plan,
     table: usize,
-    target: &Target,
+    target: &PostgresTable,
 ) -> Result<Vec<(&'a PlannedPiece, QualifiedName)>> {
     let mut loaded = Vec::new();
     for piece in plan.pieces.iter().filter(|piece| piece.table == table) {
@@ -285,7 +285,7 @@ pub fn shown(
     session: &mut Session,
     plan: &Plan,
     table: usize,
-    target: &Target,
+    target: &PostgresTable,
 ) -> Result<Vec<QualifiedName>> {
     let loaded = loaded_pieces(session, plan, table, target)?;
     let mut names: Vec<QualifiedName> = loaded.into_iter().map(|(_, name)| name).collect();

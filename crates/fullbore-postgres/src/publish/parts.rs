@@ -1,4 +1,4 @@
-//! Publishing a load of several hosts: each says when its part is loaded, and whoever finds all parts
+//! Publishing a load of several hosts: each says when its part is loaded, and the host that finds all parts
 //! loaded shows the rows of all in one transaction.
 
 use std::time::Instant;
@@ -19,7 +19,7 @@ use crate::ledger::parts::{self, KnownPart};
 use crate::ledger::read::numbers;
 use crate::ledger::{Ledger, locks, runs, shown};
 use crate::postgres::Postgres;
-use crate::target::Target;
+use crate::target::PostgresTable;
 
 /// Makes what all parts share, where an earlier part has not; and looks whether its ranges and those
 /// of the others can be attached together.
@@ -28,7 +28,7 @@ pub fn prepare(
     session: &mut Session,
     plan: &Plan,
     table: usize,
-    target: &Target,
+    target: &PostgresTable,
     part: &Part,
 ) -> Result<()> {
     let Some(ledger) = postgres.ledger() else { return Ok(()) };
@@ -51,7 +51,7 @@ fn is_to_be_made(
     session: &mut Session,
     ledger: &Ledger,
     plan: &Plan,
-    target: &Target,
+    target: &PostgresTable,
     part: &Part,
 ) -> Result<bool> {
     let staging = target.staging(plan)?;
@@ -62,7 +62,7 @@ fn is_to_be_made(
     if known.iter().any(|known| *known.run_id != plan.run_id && known.may_have_rows()) {
         return Ok(false);
     }
-    tracing::warn!("{staging} is made anew: no part of this load has filled it");
+    tracing::warn!("{staging} is created again: no part of this load has filled it");
     session.execute(&format!("DROP TABLE {staging}")).map_err(|error| {
         failed_while(error, &format!("dropping {staging}, a leftover of an earlier load"))
     })?;

@@ -1,4 +1,4 @@
-//! What of a parent its loaded partitions would pass by: they are filled before they are attached.
+//! Properties of a parent that rows would bypass, since partitions are filled before they are attached.
 
 use fullbore_pgwire::Session;
 use fullbore_read::error::Result;

@@ -10,7 +10,7 @@ use super::locking::{Frame, LockWait, insist};
 use crate::error::{failed, failed_while};
 use crate::naming::derived;
 use crate::postgres::Postgres;
-use crate::target::Target;
+use crate::target::PostgresTable;
 
 /// Lets the server judge the planned ranges before a row moves: each is attached, empty, in a
 /// transaction that is rolled back.
@@ -38,7 +38,12 @@ pub fn try_ranges(
     })
 }
 
-fn try_each(session: &mut Session, plans: &[&Plan], table: usize, target: &Target) -> Result<()> {
+fn try_each(
+    session: &mut Session,
+    plans: &[&Plan],
+    table: usize,
+    target: &PostgresTable,
+) -> Result<()> {
     lock_if_replaced(session, plans, table, target)?;
     for plan in plans {
         for piece in plan.pieces.iter().filter(|piece| piece.table == table) {
@@ -54,7 +59,7 @@ pub fn lock_if_replaced(
     session: &mut Session,
     plans: &[&Plan],
     table: usize,
-    target: &Target,
+    target: &PostgresTable,
 ) -> Result<()> {
     let mut pieces = plans.iter().flat_map(|plan| &plan.pieces);
     match pieces.any(|piece| piece.table == table && bounds(piece).replaces.is_some()) {
@@ -66,7 +71,7 @@ pub fn lock_if_replaced(
 fn try_range(
     session: &mut Session,
     plan: &Plan,
-    target: &Target,
+    target: &PostgresTable,
     piece: &PlannedPiece,
 ) -> Result<()> {
     let relation = &target.relation;

@@ -21,7 +21,7 @@ pub fn lock(session: &mut Session, name: &QualifiedName, partitions: Partitions)
            FROM pg_class WHERE oid = to_regclass({literal})"
     );
     let rows = session.query(&may).map_err(failed)?;
-    if rows.first().and_then(|row| row.get("may")) == Some("t") {
+    if rows.first().is_some_and(|row| row.flag("may")) {
         let only = if partitions == Partitions::Too { "" } else { "ONLY " };
         session
             .execute(&format!("LOCK TABLE {only}{name} IN ROW EXCLUSIVE MODE"))

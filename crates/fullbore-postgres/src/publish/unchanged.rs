@@ -75,7 +75,7 @@ impl Planned {
     fn holds(&self, session: &mut Session) -> Result<bool> {
         let asked = format!("SELECT {} AS same", self.condition()?);
         let rows = session.query(&asked).map_err(failed)?;
-        Ok(rows.first().and_then(|row| row.get("same")) == Some("t"))
+        Ok(rows.first().is_some_and(|row| row.flag("same")))
     }
 
     /// Refuses to go on where the table is another one, or has changed.
@@ -88,7 +88,7 @@ impl Planned {
         if self.holds(session)? {
             return Ok(());
         }
-        let (what, _) = self.what_changed(session).map_err(failed)?;
+        let (what, ..) = self.what_changed(session).map_err(failed)?;
         Err(refuse(
             format!("{} changed while the load was planned: {what}", self.0.name),
             "give the command once more",
@@ -112,7 +112,7 @@ impl Planned {
     }
 
     fn changed(&self, session: &mut Session) -> Error {
-        let (what, hint) = match self.what_changed(session) {
+        let (what, hint, kind) = match self.what_changed(session) {
             Ok(found) => found,
             Err(error) => return failed(error),
         };
@@ -122,26 +122,32 @@ impl Planned {
                 self.0.name
             ),
             hint: Some(hint),
-            kind: DestinationFailure::Changed,
+            kind,
         }
     }
 
-    /// What became of the table, and what to do.
-    fn what_changed(&self, session: &mut Session) -> Result<(String, String), ConnectionError> {
+    /// What became of the table, what to do, and what that means for the run.
+    fn what_changed(
+        &self,
+        session: &mut Session,
+    ) -> Result<(String, String, DestinationFailure), ConnectionError> {
+        use DestinationFailure::{Changed, Gone};
         let now = catalog::relation(session, &self.0.name)?;
         if let Some(now) = now.as_ref().filter(|now| now.oid == self.0.oid) {
             let undo = "undo the change, and the run can be resumed";
-            return Ok((self.difference(now), undo.to_owned()));
+            return Ok((self.difference(now), undo.to_owned(), Changed));
         }
         let taken = if now.is_some() { ", and another table has its name" } else { "" };
         Ok(match name_of(session, self.0.oid)? {
             Some(name) => (
                 format!("that table is {name} now{taken}"),
                 format!("give {name} its name back, and the run can be resumed"),
+                Changed,
             ),
             None => (
                 format!("that table was dropped{taken}"),
                 "close the run with `fullbore runs abort`, then load again".to_owned(),
+                Gone,
             ),
         })
     }

@@ -1,4 +1,4 @@
-//! Sums that were made of files once more, put in the place of a run's own.
+//! Sums of files that were read again, which replace a run's own.
 
 use std::collections::BTreeMap;
 

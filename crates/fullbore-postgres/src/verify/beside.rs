@@ -1,5 +1,5 @@
-//! Rows that go as text, taken once more into a temporary table: what the server makes of them there
-//! is what it makes of them in the target, and their sums can be asked for.
+//! Loads rows sent as text a second time, into a temporary table, to get their sums: the server stores the
+//! same values there as in the target.
 
 use fullbore_load::plan::Plan;
 use fullbore_load::sink::{Refusal, TextRows};

@@ -1,13 +1,13 @@
-//! Quick verification on the server's side: rows are counted where they are, before they are shown.
+//! Quick verification on the server's side: rows are counted where they are, before they are published.
 //!
 //! The ledger's counts were right when they were committed. A table that was truncated since, or rows of
 //! it deleted, is found only by looking. Staged and new tables hold nothing but the run's rows: all of
-//! them are counted. Of a table that was appended to, the run's rows are told by the transactions that
+//! them are counted. Of a table that was appended to, the run's rows are identified by the transactions that
 //! wrote them, and looked for in the blocks that the table gained since the run began; only what is not
 //! there is looked for in older ones, where these are not many.
 //!
-//! To read all of what was just written takes a quarter of the time that writing it took. So
-//! `--verify quick` counts only where the server's statistics can't say that nothing was taken away
+//! Reading all of what was just written takes a quarter of the time that writing took. So
+//! `--verify quick` counts only if the server's statistics cannot prove that no row was removed
 //! ([`statistics`]), and `--verify count` always.
 
 use std::sync::Mutex;
@@ -318,7 +318,7 @@ pub fn hold(
         return Ok(());
     }
     if let Gained::NotKnown(why) = gained(postgres, session, plan, table, rows, false)? {
-        let why = format!("{}: it was written anew as it was verified, and {why}", planned.name());
+        let why = format!("{}: it was rewritten during verification, and {why}", planned.name());
         postgres.verification.add_not_counted(why);
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! The server's count of rows against ours. A table may keep rows out that are copied into it, without
-//! a word: then the server counts fewer than were sent, and nothing is wrong.
+//! Compares the server's row count with ours. A table can silently skip copied rows (by a trigger, for
+//! example): then the server counts fewer rows than were sent, which is not an error.
 
 use fullbore_pgwire::{ConnectionError, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
@@ -35,5 +35,5 @@ pub fn check_count(session: &mut Session, table: &str, sent: u64, counted: u64) 
 /// Asked only where a count is short.
 pub fn may_keep_rows_out(session: &mut Session, table: &str) -> Result<bool, ConnectionError> {
     let rows = session.query(&MAY.replace("{table}", &quote_literal(table)?))?;
-    Ok(rows.first().and_then(|row| row.get("may")) == Some("t"))
+    Ok(rows.first().is_some_and(|row| row.flag("may")))
 }

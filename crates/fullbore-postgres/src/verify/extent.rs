@@ -1,6 +1,6 @@
 //! The least and the greatest value of a column, as whole numbers: of numbers, dates and times
-//! themselves, of text and bytes their lengths. They prove nothing beside the sums; they help to see
-//! what happened.
+//! themselves, of text and bytes their lengths. They prove nothing that the sums do not; they help to
+//! find out what happened.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;

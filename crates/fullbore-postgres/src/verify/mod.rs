@@ -1,16 +1,15 @@
 //! Full verification: that every value of every row is in the table as it was in the files.
 //!
-//! The client makes [`fullbore_load::sums`] of what it parsed ([`summer`], [`column`], [`numeric`]),
-//! while it loads; each piece's are kept in the ledger with it ([`store`]). The server makes the same
-//! sums of what it holds, by plain SQL ([`sql`]), and the two are compared ([`parts`], [`compare`]):
-//! before the rows are shown ([`staged`]), or whenever somebody asks ([`run`]), who may have the files
-//! read once more ([`recount`]). Both take the hash of a
-//! value from the bytes that its type is sent as ([`hash`]).
+//! While loading, the client computes [`fullbore_load::sums`] of the parsed rows ([`summer`], [`column`],
+//! [`numeric`]) and stores them per piece in the ledger ([`store`]). The server computes the same sums of
+//! the stored rows in plain SQL ([`sql`]). They are compared ([`parts`], [`compare`]) before publishing
+//! ([`staged`]) or on request ([`run`]), optionally with sums of files that are read again ([`recount`]).
+//! A value's hash is that of its binary send form ([`hash`]).
 //!
-//! Quick verification counts rows where they are ([`counted`]).
+//! Quick verification counts rows in place ([`counted`]).
 //!
-//! What goes as text only the server understands. It is loaded twice then, once into a temporary
-//! table, whose sums are those of these rows ([`beside`]).
+//! Only the server can parse rows sent as text. They are loaded twice, once into a temporary table that
+//! provides their sums ([`beside`]).
 
 pub mod anew;
 pub(crate) mod beside;

@@ -142,6 +142,11 @@ impl Writer for Counter<'_> {
 }
 
 impl Judging for Counter<'_> {
+    /// Every row is judged by itself anyway.
+    fn begin_row_by_row(&mut self, piece: &PlannedPiece, _: &str) -> Result<()> {
+        self.begin(piece)
+    }
+
     fn judge(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>> {
         let postgres = self.recount.postgres;
         let (piece, beside) = self.work.as_mut().expect("a piece was begun");

@@ -1,11 +1,10 @@
-//! Rows that violate constraints leave the sums of their table, too.
+//! Subtracts rejected rows from the expected sums of their table.
 //!
-//! A row that breaks a unique or a foreign key is found when the sums of its piece are long made. Sums
-//! can be subtracted, and `violations` reads the files once more for the records behind the rows it takes
-//! out: the server sums those of them that it rejects, which is what it takes out less what it puts
-//! back. So what is expected of the table still comes from the files alone, and what became of the
-//! table itself can still differ from it. Only where rows are marked with the moment of their load,
-//! which another attempt of the run may have had otherwise, the rows are summed that are taken out.
+//! Violations of unique and foreign keys are found after a piece's sums were computed, but sums can be
+//! subtracted. `violations` re-reads the files for the records of removed rows. The server sums the
+//! rejected ones: those removed less those put back. So the expected sums still come from the files alone,
+//! and a fault in the table still shows. Only rows with their load time, which may differ between
+//! attempts, are summed from the table instead.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! A run that is finished, compared with its sums once more, or with sums that were made of its files
-//! anew.
+//! Compares a finished run with its checksums again, or with new checksums of its files.
 
 use std::collections::BTreeMap;
 

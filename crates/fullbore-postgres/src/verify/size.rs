@@ -49,7 +49,7 @@ pub fn leaves(session: &mut Session, oid: u32) -> Result<Vec<Leaf>, ConnectionEr
     let rows = session.query(&sql.replace("{oid}", &oid.to_string()))?;
     let read = |row: &Row| {
         let text = |name: &str| row.get(name).unwrap_or_default();
-        let is = |name: &str| row.get(name) == Some("t");
+        let is = |name: &str| row.flag(name);
         let number = |name: &str| text(name).parse::<u64>().unwrap_or(0);
         Ok(Leaf {
             name: QualifiedName::new(Some(text("nspname")), text("relname"))?,

@@ -1,8 +1,8 @@
-//! Full verification within a load: after the last piece is committed and before anything is shown.
+//! Full verification during a load: after the last commit and before publishing.
 //!
-//! What is looked at is where the rows are then: each partition's table, the replacement, the staging
-//! table of `append --atomic`, or for plain `append`, which has no such place, the rows of the target
-//! that the pieces' transactions wrote.
+//! It reads the tables that contain the rows at that time: each partition's table, the replacement, the
+//! staging table of `append --atomic`; for plain `append`, the rows of the target that the pieces'
+//! transactions wrote.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use super::state::{Compared, PieceProof};
 use super::store;
 use crate::error::{failed, refuse};
 use crate::postgres::Postgres;
-use crate::target::Target;
+use crate::target::PostgresTable;
 
 /// Differences that are told one by one.
 const TOLD_MAX: usize = 10;
@@ -92,7 +92,7 @@ pub fn verify_shown(
 /// the target has of its own.
 pub(super) fn may_change_rows(
     session: &mut Session,
-    target: &Target,
+    target: &PostgresTable,
 ) -> Result<bool, ConnectionError> {
     let rows = session.query(&format!(
         "SELECT EXISTS (
@@ -106,7 +106,7 @@ pub(super) fn may_change_rows(
                                AND r.ev_type <> '1' AND r.ev_enabled <> 'D')) AS may",
         oid = format_args!("{}::regclass", quote_literal(&target.name().to_string())?)
     ))?;
-    Ok(rows.first().and_then(|row| row.get("may")) == Some("t"))
+    Ok(rows.first().is_some_and(|row| row.flag("may")))
 }
 
 /// The proofs of a table's committed pieces.
@@ -152,7 +152,7 @@ fn unproven(plan: &Plan, piece: usize) -> Error {
 fn parts_of(
     plan: &Plan,
     table: usize,
-    target: &Target,
+    target: &PostgresTable,
     pieces: Vec<(usize, PieceProof)>,
 ) -> Result<Vec<Comparison>> {
     if pieces.is_empty() {

@@ -2,7 +2,7 @@
 //! more than a look at the catalog.
 //!
 //! A DELETE or an UPDATE is counted by the server (`pg_stat_all_tables`, unless `track_counts` is off), at
-//! the latest when its session ends; TRUNCATE and all that writes a table anew give it another file. What
+//! the latest when its session ends; TRUNCATE and every rewrite of a table give it another file. What
 //! a crash of the server takes with it is the statistics as a whole, so they are asked only by a run that
 //! has lost no connection.
 

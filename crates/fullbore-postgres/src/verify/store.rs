@@ -1,5 +1,5 @@
-//! Where the sums of committed pieces are kept: a table of the ledger's schema, made by the first run
-//! that is to be verified in full.
+//! Where the sums of committed pieces are kept: a table of the ledger's schema, created by the first run
+//! with `--verify full`.
 //!
 //! It is a table of its own, so that ledgers that were made before need no change. A piece's row is
 //! written in the transaction of the piece; one without its piece, as a crash leaves it of pieces in

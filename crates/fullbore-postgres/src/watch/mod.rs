@@ -10,7 +10,7 @@ pub mod sockets;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use fullbore_pgwire::{ConnectionError, Row, Session};
+use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_read::error::Result;
 use fullbore_record::observe::host::process_cpu_ms;
 use fullbore_record::observe::{ServerTimes, Settings, Wait, WaitClass, Watch};
@@ -63,7 +63,7 @@ pub struct PostgresWatch<'a> {
 /// The backend that a stream's session has: asked for, since what a pooler says is not it.
 pub fn backend_of(session: &mut Session) -> std::result::Result<i32, ConnectionError> {
     let rows = session.query("SELECT pg_backend_pid() AS pid")?;
-    Ok(rows.first().and_then(|row| number(row, "pid")).unwrap_or_default())
+    Ok(rows.first().and_then(|row| row.number("pid")).unwrap_or_default())
 }
 
 impl<'a> PostgresWatch<'a> {
@@ -110,7 +110,7 @@ impl PostgresWatch<'_> {
         let sql =
             "SELECT pid FROM pg_stat_get_activity(NULL) WHERE backend_type <> 'client backend'";
         let rows = self.session.query(sql).map_err(failed)?;
-        let pids = rows.iter().filter_map(|row| number::<i32>(row, "pid"));
+        let pids = rows.iter().filter_map(|row| row.number::<i32>("pid"));
         let now: BTreeMap<i32, u64> =
             pids.filter_map(|pid| Some((pid, process_cpu_ms(pid)?))).collect();
         for (pid, ms) in &now {
@@ -121,10 +121,6 @@ impl PostgresWatch<'_> {
         self.processes = now;
         Ok(())
     }
-}
-
-fn number<T: std::str::FromStr>(row: &Row, column: &str) -> Option<T> {
-    row.get(column)?.parse().ok()
 }
 
 impl Watch for PostgresWatch<'_> {
@@ -155,7 +151,7 @@ impl Watch for PostgresWatch<'_> {
         let by_pid: BTreeMap<i32, usize> = streams.into_iter().map(|(n, pid)| (pid, n)).collect();
         let mut waits = Vec::new();
         for row in &rows {
-            let Some(pid) = number(row, "pid") else { continue };
+            let Some(pid) = row.number("pid") else { continue };
             let Some(stream) = by_pid.get(&pid) else { continue };
             let (kind, event) = (row.get("kind"), row.get("event"));
             let class = class::of(kind, event);
@@ -209,7 +205,7 @@ impl Watch for PostgresWatch<'_> {
             self.count_cpu()?;
         }
         let rows = self.session.query(&sql).map_err(failed)?;
-        let value = |name| rows.first().and_then(|row| number(row, name)).unwrap_or_default();
+        let value = |name: &str| rows.first().and_then(|row| row.number(name)).unwrap_or_default();
         Ok(ServerTimes {
             wal_bytes: value("wal"),
             checkpoints_timed: value("timed"),

@@ -1,4 +1,4 @@
-//! The sockets of the streams, for whoever looks at what the kernel counts of them.
+//! The sockets of the streams, for reading the kernel's counters of them.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;

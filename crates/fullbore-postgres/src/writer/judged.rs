@@ -1,4 +1,4 @@
-//! Rows that go as text, judged in one of several ways, and what is known of those that passed.
+//! Sends rows as text with one of the server-side checks, and records the accepted ones.
 
 use fullbore_load::sink::{Portion, Refusal, TextRows};
 use fullbore_pgwire::{ConnectionError, Session};

@@ -21,7 +21,7 @@ use crate::ledger::pieces;
 use crate::postgres::Postgres;
 use crate::publish::unchanged::Planned;
 use crate::publish::{bounds, partitions};
-use crate::target::Target;
+use crate::target::PostgresTable;
 use crate::verify::beside::Beside;
 use crate::verify::store;
 use crate::watch::sockets::Shown;
@@ -78,7 +78,11 @@ impl<'a> PostgresWriter<'a> {
 
     /// Makes the piece's table where it has one of its own; the table, and whether its rows may be
     /// frozen.
-    fn table_of(&mut self, target: &Target, piece: &PlannedPiece) -> Result<(QualifiedName, bool)> {
+    fn table_of(
+        &mut self,
+        target: &PostgresTable,
+        piece: &PlannedPiece,
+    ) -> Result<(QualifiedName, bool)> {
         match target.publish {
             Publish::Append if !target.atomic => Ok((target.name().clone(), false)),
             Publish::Replace if target.direct.is_some() => {
@@ -109,12 +113,12 @@ impl<'a> PostgresWriter<'a> {
     }
 
     /// What the target must be, where the piece's rows go into it themselves.
-    fn planned(&self, target: &Target, table: usize) -> Option<Planned> {
+    fn planned(&self, target: &PostgresTable, table: usize) -> Option<Planned> {
         let is_target = target.is_plain_append();
         is_target.then(|| self.postgres.planned(table))
     }
 
-    fn begin_transaction(&mut self, target: &Target, piece: &PlannedPiece) -> Result<()> {
+    fn begin_transaction(&mut self, target: &PostgresTable, piece: &PlannedPiece) -> Result<()> {
         // Nobody waits for the log of one piece: the run's last commit waits for all of it.
         const BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = off";
         let (number, table) = (piece.number, piece.table);
@@ -133,7 +137,7 @@ impl<'a> PostgresWriter<'a> {
 
     fn begin_direct(
         &mut self,
-        target: &Target,
+        target: &PostgresTable,
         piece: &PlannedPiece,
         table: &QualifiedName,
         column_list: &str,

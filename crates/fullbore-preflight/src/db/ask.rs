@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fullbore_pgwire::{ConnectionError, Row, Session};
+use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_postgres::direct::check::{self, Missing};
 use serde::Serialize;
 
@@ -93,16 +93,16 @@ fn collected(session: &mut Session) -> Result<Facts, ConnectionError> {
                      THEN (SELECT count(*) FROM pg_stat_replication) END AS standbys,
                 (SELECT count(*) FROM pg_replication_slots) AS slots",
     )? {
-        facts.version = text(&row, "version");
-        facts.database = text(&row, "database");
-        facts.role = text(&row, "role");
-        facts.is_superuser = row.get("is_superuser") == Some("t");
-        facts.is_standby = row.get("is_standby") == Some("t");
+        facts.version = row.text("version");
+        facts.database = row.text("database");
+        facts.role = row.text("role");
+        facts.is_superuser = row.flag("is_superuser");
+        facts.is_standby = row.flag("is_standby");
         // A pooler tells its own number for the process that serves us.
         facts.is_pooled = row.get("pid") != Some(&backend_pid);
-        facts.sessions = number(&row, "sessions").unwrap_or(0);
-        facts.standbys = number(&row, "standbys");
-        facts.slots = number(&row, "slots");
+        facts.sessions = row.number("sessions").unwrap_or(0);
+        facts.standbys = row.number("standbys");
+        facts.slots = row.number("slots");
     }
     facts.settings = settings(session)?;
     facts.tablespaces = session
@@ -114,7 +114,7 @@ fn collected(session: &mut Session) -> Result<Facts, ConnectionError> {
                FROM pg_tablespace WHERE spcname <> 'pg_global' ORDER BY spcname",
         )?
         .iter()
-        .map(|row| Tablespace { name: text(row, "name"), bytes: number(row, "bytes") })
+        .map(|row| Tablespace { name: row.text("name"), bytes: row.number("bytes") })
         .collect();
     facts.direct_lacks = check::missing(session)?;
     facts.place = place(session)?;
@@ -131,14 +131,14 @@ fn settings(session: &mut Session) -> Result<BTreeMap<String, Setting>, Connecti
         .iter()
         .map(|row| {
             let setting = Setting {
-                value: text(row, "value"),
+                value: row.text("value"),
                 number: row.get("setting").and_then(|text| in_units(text, row.get("unit"))),
-                context: text(row, "context"),
-                source: text(row, "source"),
+                context: row.text("context"),
+                source: row.text("source"),
                 file: row.get("sourcefile").map(str::to_owned),
-                pending_restart: row.get("pending_restart") == Some("t"),
+                pending_restart: row.flag("pending_restart"),
             };
-            (text(row, "name"), setting)
+            (row.text("name"), setting)
         })
         .collect())
 }
@@ -162,14 +162,6 @@ fn in_units(setting: &str, unit: Option<&str>) -> Option<f64> {
         _ => return None,
     };
     Some(number * count * scale)
-}
-
-fn text(row: &Row, name: &str) -> String {
-    row.get(name).unwrap_or_default().to_owned()
-}
-
-fn number(row: &Row, name: &str) -> Option<u64> {
-    row.get(name)?.parse().ok()
 }
 
 #[cfg(test)]

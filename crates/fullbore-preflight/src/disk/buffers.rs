@@ -1,4 +1,4 @@
-//! Memory that devices can read from and write to: aligned, and filled with what no device can pack.
+//! Buffers for direct I/O: aligned, and filled with incompressible data.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;

@@ -1,9 +1,7 @@
-//! Who is there, before anything else: messages of a fixed size, so that a stranger decides on
-//! nothing that is allocated.
+//! The handshake: messages of a fixed size, so that an unauthenticated peer cannot control allocations.
 //!
-//! The listener sends a number that was never used before; who connects sends another one, says what
-//! the connection is for, and proves by an HMAC over all of it that it has the token. The listener's
-//! answer proves the same of the listener.
+//! The listener sends a nonce. The client sends another nonce, the purpose of the connection, and an HMAC
+//! over all of it that proves that it has the token. The listener's answer proves the same.
 
 use super::token::{PROOF_BYTES, Token};
 

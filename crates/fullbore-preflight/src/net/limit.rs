@@ -1,4 +1,4 @@
-//! What held a stream back, from what the kernels of both ends counted. Pure: figures in, a name out.
+//! The bottleneck of a stream, from the kernel counters of both ends. A pure function.
 
 use fullbore_record::observe::socket::is_full;
 use serde::Serialize;

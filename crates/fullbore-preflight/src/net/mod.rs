@@ -3,8 +3,8 @@
 //! One host listens, the other sends, as a load does. The way of a measurement, a module per step:
 //!
 //! - [`listen`], [`client`]: the two sides; `session` is the listener's view of one who measures;
-//! - [`handshake`], [`token`], `control`: who is there; nothing goes on without the token;
-//! - [`message`]: what the two tell each other, within limits;
+//! - [`handshake`], [`token`], `control`: authentication by the token;
+//! - [`message`]: the messages of both sides, within limits;
 //! - `send`, `receive`, `socket`, [`tcp_info`], `kernel`: streams and what the kernels know of them;
 //! - [`predict`], [`limit`], [`advice`], [`report`]: pure, from figures to what they mean.
 

@@ -1,4 +1,4 @@
-//! The secret that both sides share. It is never sent, and never printed but once, by who made it.
+//! The shared secret of both sides. It is never sent, and printed only once, by the side that created it.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! What rows of a page take once they are decoded, found without decoding them.
+//! Estimates the memory of a page's decoded rows without decoding them.
 //!
 //! A page of some kilobytes can stand for gigabytes: values may share their beginnings
 //! (DELTA_BYTE_ARRAY), and a run of a billion list items takes a few bytes. Values that repeat by a

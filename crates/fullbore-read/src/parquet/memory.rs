@@ -1,4 +1,4 @@
-//! What the pages of all files that are read at once take together.
+//! The memory of all pages that are read concurrently.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,8 @@
 //! Parquet: row groups as splits, batches as they are stored, cast to the target's types.
 //!
-//! [`feed`] hands out rows: batches that [`pages`] keeps small whatever a file claims, decoded as
-//! [`views`] of their pages. [`unpack`] unpacks pages, [`measure`] says what their rows take, [`memory`]
-//! what all that are read at once take. [`types`] knows which stored type goes into which column.
+//! [`feed`] returns rows in batches that [`pages`] keeps small whatever a file claims, decoded as
+//! [`views`] of their pages. [`unpack`] decompresses pages, [`measure`] estimates the memory of their
+//! rows, and [`memory`] that of all concurrent reads. [`types`] maps stored types to column types.
 
 mod feed;
 mod measure;

@@ -1,5 +1,5 @@
-//! The pages of a row group, on their way to the library's decoders: unpacked up to a limit, and refused
-//! where decoding them would take more memory than there is for it.
+//! The pages of a row group before decoding: decompressed up to a limit, and refused if decoding them
+//! would exceed the memory limit.
 //!
 //! The library hands out batches of a fixed number of rows, whatever they take. So each page is measured
 //! when it comes, and where a batch of its rows would be too large the reader is opened again for fewer

@@ -1,5 +1,5 @@
-//! Unpacks pages, up to a limit: a page's header may claim anything, and what it comes to is known only
-//! when it is unpacked. The library's own codecs believe the header, or read to the end.
+//! Decompresses pages, up to a limit: a page's header is not trusted, and the real size is known only
+//! after decompression. The library's own codecs trust the header, or read to the end.
 
 use std::io::Read;
 

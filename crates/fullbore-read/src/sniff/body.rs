@@ -1,5 +1,4 @@
-//! What the columns of a table hold, as far as the samples show: what a header, a footer and a unit
-//! differ from.
+//! The contents of a table's columns in the samples, to compare with a header, a footer or a unit.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

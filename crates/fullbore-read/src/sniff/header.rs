@@ -1,8 +1,7 @@
 //! Whether the first line of a table names its columns: by how its cells differ from those below.
 //!
-//! Each column speaks for a header, against it, or not at all. Where neither side has enough to say,
-//! the question stays open, and the user is asked: a header loaded as a row, or a row taken for a
-//! header, is a loss that nobody sees.
+//! Each column votes for a header, against it, or abstains. An undecided vote is refused, since a header
+//! loaded as a row, or a row taken for a header, would go unnoticed.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! What was found of one file: where its table begins and ends, and its first line.
+//! The findings for one file: its first line, and where its table begins and ends.
 
 use fullbore_parse::dialect::{Dialect, Header, LineEnd};
 

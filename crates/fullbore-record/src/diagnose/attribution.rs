@@ -1,9 +1,8 @@
-//! Whose time it was: the time of streams, shared out among what they waited for.
+//! Attribution: divides the streams' time among its causes.
 //!
-//! A stream's time is followed to its cause, downstream first, since whatever is slow down the way
-//! makes everything above it wait. A stream that is held up while it sends waits for what its backend
-//! waits for; if the backend waits for us, the bytes are on their way. A stream that has nothing to
-//! send waits for what the parsers do, unless its backend still works on what it was sent.
+//! Causes are searched downstream first, since a slow step makes everything before it wait. A stream
+//! blocked in send waits for what its backend waits for; if the backend waits for the client, the bytes
+//! are in transit. A stream without rows waits for the parsers, unless its backend is still busy.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Processors that are full, that nobody uses, that others use, and that a quota holds back.
+//! CPU use: saturated, idle, used by others, or limited by a quota.
 
 use super::attribution::Pie;
 use super::{Circumstances, Limit};

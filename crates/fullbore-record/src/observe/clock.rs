@@ -3,7 +3,7 @@
 //! A thread says what it begins to do; the time until it says something else belongs to that, and of
 //! it the CPU time it took. Only the thread itself writes its clock, the observer reads it whenever
 //! it likes. A change costs two reads of clocks, and there are a few a block of 256 KiB. The clock is
-//! the thread's, as a span of a log would be: whoever makes it wait says so with [`enter`], and need
+//! the thread's, as a span of a log would be: the code that makes it wait says so with [`enter`], and need
 //! not be handed it.
 
 use std::cell::RefCell;

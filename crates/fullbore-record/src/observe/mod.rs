@@ -1,4 +1,4 @@
-//! Observation: what every thread, the server and this machine do while a run goes on.
+//! Observation: what every thread, the server and this machine do during a run.
 //!
 //! All of it are counters that only grow, so that any two observations make a window, and a record
 //! can leave observations out. What a stream waits for is known by *moments*: about ten times a second

@@ -1,5 +1,4 @@
-//! Quotas on CPU, as containers have them: for how long the kernel held this process back, and how
-//! much it would let it have.
+//! CPU quotas, as in containers: how long the kernel throttled this process, and its limit.
 
 use std::fs;
 use std::path::PathBuf;

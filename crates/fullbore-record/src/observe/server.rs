@@ -1,4 +1,4 @@
-//! What a destination's server can be asked about a run that goes on.
+//! What a destination's server reports about a run in progress.
 
 use std::collections::BTreeMap;
 

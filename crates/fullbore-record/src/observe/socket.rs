@@ -1,9 +1,9 @@
 //! What stands in the way of a stream's bytes, from two looks at its TCP socket. Pure.
 //!
-//! The kernel counts for how long it had something to send, and of that time, for how long the
-//! receiver's window or its own buffer was what held it; what is left is the path's: the congestion
-//! window, pacing, recovery. It doesn't count all of the time for which a full buffer was in the way,
-//! since a writer is woken long before the buffer is empty; so it is also looked at what waits in it.
+//! The kernel counts how long it had data to send, and how long of that time the receiver's window or its
+//! own buffer was the limit; the rest is due to the path: congestion window, pacing, recovery. It
+//! undercounts full buffers, since a writer is woken long before the buffer is empty. So the bytes in the
+//! buffer are checked too.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Who may look: whoever has the token, and asks for this machine by a name of its own.
+//! Access control: a request needs the token, and one of this machine's own names.
 
 use std::sync::Arc;
 

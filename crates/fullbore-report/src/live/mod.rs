@@ -1,9 +1,8 @@
-//! The live page: the picture of a report, growing while a run goes on, and figures for Prometheus.
+//! The live page: the picture of a report, growing during a run, and figures for Prometheus.
 //!
-//! It reads the run's record as it is written, and nothing else: the threads of a load don't know that
-//! somebody watches. All of it happens on one thread, with a runtime of its own. What a page may show
-//! is guarded by a token ([`gate`]); how many may look, and how long one that does not read is waited
-//! for, is bounded ([`serve`]).
+//! It reads only the run's record as it is written, so viewers do not affect the threads of a load. It has
+//! one thread with its own runtime. A token protects the page ([`gate`]); the number of viewers, and the
+//! wait for viewers that do not read, are bounded ([`serve`]).
 //!
 //! ```no_run
 //! # fn main() -> Result<(), fullbore_report::live::Error> {

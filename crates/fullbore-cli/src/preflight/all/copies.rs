@@ -1,9 +1,9 @@
-//! Empty tables like those of the job, in the scratch schema: with their indexes, constraints and
-//! partition keys, so that rows cost there what they will cost in earnest.
+//! Empty copies of the job's tables in the scratch schema, with indexes, constraints and partition keys,
+//! so that rows cost the same as in the real load.
 
 use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{ConnectionError, Row, Session, quote_identifier};
-use fullbore_postgres::Target;
+use fullbore_postgres::PostgresTable;
 use fullbore_preflight::Error;
 use fullbore_record::terms::Publish;
 
@@ -33,7 +33,7 @@ pub struct Copies {
 }
 
 /// Makes the copies, one for each target, in their order.
-pub fn make(scratch: &Scratch, targets: &[Target]) -> Result<Copies, Error> {
+pub fn make(scratch: &Scratch, targets: &[PostgresTable]) -> Result<Copies, Error> {
     let mut session = scratch.session();
     let mut copies = Copies::default();
     session.execute("BEGIN").map_err(failed)?;
@@ -47,7 +47,7 @@ pub fn make(scratch: &Scratch, targets: &[Target]) -> Result<Copies, Error> {
 
 fn copy(
     session: &mut Session,
-    target: &Target,
+    target: &PostgresTable,
     name: &str,
     copies: &mut Copies,
 ) -> Result<(), ConnectionError> {
@@ -119,7 +119,7 @@ fn own_numbers(session: &mut Session, name: &str) -> Result<(), ConnectionError>
     for row in &rows {
         let column = quote_identifier(text(row, "column"))?;
         let sequence = format!("{name}_{}", text(row, "number"));
-        let cast = if row.get("is_number") == Some("t") { "" } else { "::text" };
+        let cast = if row.flag("is_number") { "" } else { "::text" };
         session.execute(&format!(
             "CREATE SEQUENCE {sequence}; \
              ALTER TABLE {name} ALTER COLUMN {column} SET DEFAULT nextval('{sequence}'){cast}"

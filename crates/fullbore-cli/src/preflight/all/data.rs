@@ -1,5 +1,4 @@
-//! The data before hour one: several places of each file are parsed, and what is wrong there is told
-//! with file and line.
+//! Checks data before the load: parses several places of each file and reports errors with file and line.
 
 use std::sync::Arc;
 

@@ -176,6 +176,11 @@ impl Writer for Taking<'_> {
 }
 
 impl Judging for Taking<'_> {
+    /// Every row is judged by itself anyway.
+    fn begin_row_by_row(&mut self, piece: &PlannedPiece, _: &str) -> Result<()> {
+        self.begin(piece)
+    }
+
     /// Nobody judges here: all are taken.
     fn judge(&mut self, text: TextRows<'_>) -> Result<Vec<Refusal>> {
         let bytes = text.parts.iter().map(|part| part.len()).sum();

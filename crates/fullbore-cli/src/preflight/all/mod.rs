@@ -1,9 +1,8 @@
 //! `fullbore preflight all`: what limits this very job, and how long it will take.
 //!
-//! [`data`] looks through the files; [`read`], [`kept`] (parse, encode), [`send`] and [`replay`] (the
-//! database) measure each part of the way alone; a trial by [`measured`] loads a part of the job in
-//! earnest. Everything that is written goes into a scratch schema, which holds [`copies`] of the
-//! job's tables.
+//! [`data`] checks the files; [`read`], [`kept`] (parse, encode), [`send`] and [`replay`] (the database)
+//! measure each part of the path alone; [`measured`] loads a part of the job for real. Everything is
+//! written to a scratch schema with [`copies`] of the job's tables.
 
 mod copies;
 mod data;

@@ -20,7 +20,7 @@ const TRAILER: &[u8] = &[0xff, 0xff];
 /// Whether there is a network to measure: a unix socket is none.
 pub fn is_network(session: &mut Session) -> Result<bool, ConnectionError> {
     let rows = session.query("SELECT inet_server_addr() IS NOT NULL AS is_network")?;
-    Ok(rows.first().and_then(|row| row.get("is_network")) == Some("t"))
+    Ok(rows.first().is_some_and(|row| row.flag("is_network")))
 }
 
 /// So many sessions send as fast as they can; the rate in bytes of source, each of which is

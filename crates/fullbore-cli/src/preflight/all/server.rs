@@ -9,7 +9,7 @@ use fullbore_load::job::{Job, TableJob};
 use fullbore_load::plan::{Completion, PieceInput, Plan, Planned};
 use fullbore_load::sink::Sink;
 use fullbore_pgwire::Session;
-use fullbore_postgres::{Postgres, Server, Settings, Target};
+use fullbore_postgres::{Postgres, PostgresTable, Server, Settings};
 use fullbore_preflight::db::cpu::ServerCpu;
 use fullbore_preflight::db::place::place;
 use fullbore_read::error::{DestinationFailure, Error, Result};
@@ -48,7 +48,7 @@ impl Scene<'_> {
     /// measure with, which a load need not.
     pub fn measure(
         &self,
-        targets: &[Target],
+        targets: &[PostgresTable],
         say: &dyn Fn(&str, &Stage),
         report: &mut Report,
     ) -> Result<Option<Measured>> {

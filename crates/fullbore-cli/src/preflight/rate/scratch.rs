@@ -1,7 +1,7 @@
-//! The scratch schema: made, filled anew for each measurement, and dropped on every way out.
+//! The scratch schema: created, refilled for each measurement, and dropped however the command ends.
 //!
-//! A process that is killed can't drop anything. So each schema is named after a number whose advisory
-//! lock its session holds, and whoever comes next drops those that nobody holds any more.
+//! A killed process cannot drop anything. So each schema is named after a number whose advisory lock its
+//! session holds, and the next probe drops schemas whose lock is free.
 
 use std::cell::{RefCell, RefMut};
 
@@ -130,7 +130,7 @@ fn drop_abandoned(session: &mut Session) -> Result<Vec<String>, ConnectionError>
         let locked = session
             .query(&format!("SELECT pg_catalog.pg_try_advisory_lock({key}) AS locked"))?
             .first()
-            .is_some_and(|row| row.get("locked") == Some("t"));
+            .is_some_and(|row| row.flag("locked"));
         if locked {
             session.execute(&format!(
                 "DROP SCHEMA IF EXISTS {} CASCADE; SELECT pg_catalog.pg_advisory_unlock({key})",

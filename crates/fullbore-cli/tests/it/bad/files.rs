@@ -102,7 +102,7 @@ fn packed_files_of_which_nothing_comes() {
                 args.extend(how);
                 let output = files.load(&database, &source, "t", &args);
                 assert_eq!(output.code, 0, "{source} {how:?}: {}", output.stderr);
-                assert!(!output.stderr.contains("begun anew"), "{source}: {}", output.stderr);
+                assert!(!output.stderr.contains("started again"), "{source}: {}", output.stderr);
                 assert_eq!(database.psql("SELECT count(*) FROM t"), count, "{source} {how:?}");
                 assert_no_leftovers(&database);
             }

@@ -1,7 +1,7 @@
 //! Reads only the keys at the cuts of text that is believed to be in the order of its key.
 //!
-//! Cuts are moved on to a change of key, so that equal keys stay together. Every row is held to
-//! its range while it is loaded, so that a file that is not sorted after all is refused then.
+//! Cuts move to the next change of key, so that equal keys stay together. Every row is checked against
+//! its range during the load, so an unsorted file is refused then.
 
 use std::fs::File;
 use std::sync::Arc;

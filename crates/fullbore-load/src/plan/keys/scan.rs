@@ -1,5 +1,4 @@
-//! Reads all keys of a stretch of a source, whatever its kind, and tells which of them belong
-//! together.
+//! Reads all keys of a range of any source, and groups those that belong together.
 
 use std::fs::File;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What can't become partitions, in words: both ranges named, and what to do.
+//! Error messages for pieces that cannot become partitions: both ranges and a hint.
 
 use fullbore_read::FileRange;
 use fullbore_read::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! How a round ends, or holds still: failures, signals, and limits that are passed.
+//! Ends or pauses a round: failures, signals, exceeded limits.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::MutexGuard;

@@ -1,8 +1,8 @@
 //! The schedule: which piece each stream has, and which block each parser takes next.
 //!
-//! One lock over small state; it is taken a few times per block of 256 KiB, never per row. What
-//! stands behind it is in `state`, and what is handed over in `handed`; what streams ask of it is in
-//! `streams`, what parsers ask in `parsers`, and how all of it ends in `ending`.
+//! One lock over small state, taken a few times per block of 256 KiB, never per row. `state` is the locked
+//! state and `handed` the values passed on. `streams` has the calls of streams, `parsers` those of
+//! parsers, and `ending` ends a round.
 
 mod ending;
 mod handed;
@@ -76,14 +76,15 @@ impl<'a> Schedule<'a> {
                 PieceInput::Stream { file } => {
                     let source = &plan.tables[piece.table].files[*file];
                     let its = committed.iter().filter(|done| done.table == piece.table);
-                    let gaps = remaining::of(its.flat_map(|done| &done.portion.ranges), *file);
-                    if !remaining::cover(&gaps, source.data_start) {
+                    let committed =
+                        remaining::stretches(its.flat_map(|done| &done.portion.ranges), *file);
+                    if !remaining::cover(&committed, source.data_start) {
                         state.streams.push(SharedStream {
                             table: piece.table,
                             file: *file,
                             feed: None,
                             ended: false,
-                            gaps,
+                            committed,
                             opening: false,
                             users: 0,
                         });

@@ -59,7 +59,7 @@ pub(super) struct SharedStream {
     pub(super) feed: Option<Arc<Mutex<Feed>>>,
     pub(super) ended: bool,
     /// What is committed of it already.
-    pub(super) gaps: Vec<Range<u64>>,
+    pub(super) committed: Vec<Range<u64>>,
     /// Somebody opens it right now; a pipe must not be opened twice.
     pub(super) opening: bool,
     pub(super) users: usize,

@@ -59,16 +59,16 @@ impl Schedule<'_> {
                 None => {
                     // Opening may block (a pipe nobody writes to yet), so not under the lock.
                     state.streams[stream].opening = true;
-                    let gaps = std::mem::take(&mut state.streams[stream].gaps);
+                    let committed = std::mem::take(&mut state.streams[stream].committed);
                     drop(state);
                     clock::enter(Activity::Starved);
                     let opened = self.open_stream(table, file)?;
                     state = self.lock();
                     state.streams[stream].opening = false;
                     self.ready.notify_all();
-                    let feed = match gaps.is_empty() {
+                    let feed = match committed.is_empty() {
                         true => Feed::Stream(opened),
-                        false => Feed::Gaps(RemainingFeed::new(opened, gaps)),
+                        false => Feed::Remaining(RemainingFeed::new(opened, committed)),
                     };
                     let feed = Arc::new(Mutex::new(feed));
                     state.streams[stream].feed.get_or_insert(feed).clone()
@@ -305,7 +305,7 @@ impl Schedule<'_> {
         }
     }
 
-    /// Whether the table goes as text from now on.
+    /// How the table's rows are sent from now on.
     pub fn lane(&self, table: usize) -> Lane {
         match self.table_is_text[table].load(Ordering::Relaxed) {
             true => Lane::Text,

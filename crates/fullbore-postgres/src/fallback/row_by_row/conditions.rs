@@ -1,4 +1,4 @@
-//! What a table asks of each row by itself, as conditions that one statement can ask of many rows.
+//! A table's per-row constraints as conditions that one statement checks for many rows.
 
 use fullbore_load::sink::Refusal;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};

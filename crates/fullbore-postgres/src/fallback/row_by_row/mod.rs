@@ -1,12 +1,12 @@
-//! The careful lane: a piece that was refused as a whole, judged row by row.
+//! Row-by-row loading of a piece that was refused as a whole.
 //!
-//! Its rows go as text, a chunk at a time, into a temporary table that has the target's columns and asks
-//! nothing of them; each comes with its place in the chunk. Values that are none are told there, as
-//! always ([`server_check`]). Then one statement finds and takes out the rows that break a NOT NULL or a CHECK
-//! or belong to no partition ([`conditions`]), and one INSERT takes the others into the table in their
-//! order. What SQL can't be asked beforehand, such as triggers, unique and foreign keys and exclusions,
-//! makes that INSERT fail; then they enter one by one in a loop on the server
-//! ([`crate::fallback::row_loop`]). So each row passes the server a fixed number of times, however many are bad.
+//! Its rows are copied as text, a chunk at a time, into a temporary table with the target's columns but no
+//! constraints; each row has its position in the chunk. Invalid values are rejected there
+//! ([`server_check`]). Then one statement removes rows that violate NOT NULL or CHECK or match no
+//! partition ([`conditions`]), and one INSERT moves the others into the table, in order. Triggers, unique
+//! and foreign keys and exclusions cannot be tested in advance: they make the INSERT fail. Then rows are
+//! inserted one by one in a loop on the server ([`crate::fallback::row_loop`]). So each row passes the
+//! server a fixed number of times, however many are bad.
 
 mod conditions;
 
@@ -269,14 +269,14 @@ fn ask(session: &mut Session, table: &QualifiedName) -> Result<Known, Connection
                 EXISTS (SELECT FROM pg_constraint
                          WHERE conrelid = {oid} AND confrelid = {oid} AND contype = 'f') AS itself"
     ))?;
-    let is = |name: &str| rows.first().and_then(|row| row.get(name)) == Some("t");
+    let is = |name: &str| rows.first().is_some_and(|row| row.flag(name));
     let names = |wanted: &dyn Fn(&fullbore_pgwire::Row) -> bool| -> Vec<String> {
         let found = columns.iter().filter(|row| wanted(row));
         found.filter_map(|row| row.get("attname").map(str::to_owned)).collect()
     };
     Ok(Known {
         columns: names(&|_| true),
-        not_null: names(&|row| row.get("attnotnull") == Some("t")),
+        not_null: names(&|row| row.flag("attnotnull")),
         is_changed_before: relation.is_some_and(|relation| relation.is_changed_before),
         obstacle: match (is("rules"), is("itself")) {
             (true, _) => Some("the table has rules for INSERT, which COPY does not follow"),

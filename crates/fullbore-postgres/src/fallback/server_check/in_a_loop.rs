@@ -1,4 +1,4 @@
-//! Lines judged by a loop on the server: for servers that don't skip bad ones, where many fail.
+//! Checks lines in a loop on the server: for many bad lines, on servers that cannot skip them.
 
 use fullbore_load::sink::Refusal;
 use fullbore_pgwire::{ConnectionError, Session, quote_literal};
@@ -139,7 +139,7 @@ fn types_of(
             (_, Some("t")) => Read::AsInterval(text("modifier").parse().unwrap_or(-1)),
             _ => Read::ByAssignment(type_of("base_name")),
         };
-        let is_domain = row.get("is_domain") == Some("t");
+        let is_domain = row.flag("is_domain");
         Ok(Column { type_name: type_of("type_name"), is_domain, read })
     });
     found.collect()

@@ -1,10 +1,9 @@
-//! The server is the judge of the odd row: rows as COPY text, the refused ones told one by one.
+//! Server-side check of non-canonical rows: sent as COPY text, each refused row reported.
 //!
-//! PostgreSQL 17 and later skip bad rows by themselves (`ON_ERROR ignore`) and name their lines in
-//! notices; `pg_input_error_info` then gives the reason ([`skipping`]). Before that a failing row takes
-//! its COPY with it: each COPY stands under a savepoint, and the error's context names the line to go
-//! on after ([`one_by_one`]). Where many fail, a loop on the server takes the lines one by one
-//! ([`in_a_loop`]).
+//! PostgreSQL 17 and later skip bad rows themselves (`ON_ERROR ignore`) and name their lines in notices;
+//! `pg_input_error_info` then returns the reason ([`skipping`]). Before 17, a bad row fails its COPY: each
+//! COPY runs under a savepoint, and the next one starts after the line named in the error's context
+//! ([`one_by_one`]). If many rows fail, a loop on the server inserts the lines one by one ([`in_a_loop`]).
 
 mod in_a_loop;
 mod one_by_one;

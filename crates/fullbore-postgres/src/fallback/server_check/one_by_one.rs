@@ -1,4 +1,4 @@
-//! Lines judged by servers that don't skip bad ones: a COPY up to the first failure, and another one
+//! Checks lines on servers that cannot skip bad ones: a COPY up to the first failure, and another one
 //! after it.
 
 use fullbore_load::sink::{Refusal, TextRows};

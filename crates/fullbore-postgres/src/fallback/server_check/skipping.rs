@@ -1,5 +1,5 @@
-//! Lines judged by servers that skip bad ones by themselves, from 17 on: which these are is said in
-//! notices, and the reason is asked for afterwards.
+//! Checks lines on servers that skip bad ones (17 and later): notices name the lines, and a query
+//! returns the reasons.
 
 use fullbore_load::sink::{Refusal, TextRows};
 use fullbore_pgwire::{ConnectionError, ServerMessage, Session};

@@ -1,8 +1,8 @@
-//! Which records of the sources may be rows that were taken out: those that look the same.
+//! Selects the source records that may be removed rows.
 //!
-//! The server sends the rows that were taken out in COPY's binary form, and the encoder writes that
-//! of each record; both are compared by a hash. Only columns take part whose stored form is the one
-//! that is sent. A record too many does no harm, the server looks again.
+//! The server sends the removed rows in binary COPY form, the encoder writes the same form of each record,
+//! and their hashes are compared. Only columns whose stored form equals their sent form are included. A
+//! false match is harmless: the server compares again.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hasher};

@@ -1,5 +1,5 @@
-//! Rows that share a unique key, with one another or with rows that were there before; or that exclude
-//! each other, which is the same with other operators.
+//! Finds rows that share a unique key with each other or with existing rows, or that violate an exclusion
+//! constraint.
 
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::Result;
@@ -91,7 +91,7 @@ fn read(session: &mut Session, table: &Checked<'_>) -> Result<Vec<UniqueKey>, Co
             Some(row.get(name)?.split('\u{1}').map(str::to_owned).collect())
         };
         let expressions = list("expressions")?;
-        let exclusion = index.constraint.as_ref().filter(|_| row.get("excludes") == Some("t"));
+        let exclusion = index.constraint.as_ref().filter(|_| row.flag("excludes"));
         let operators = match &exclusion {
             Some(_) => list("operators")?,
             None => list("equals")?,
@@ -102,7 +102,7 @@ fn read(session: &mut Session, table: &Checked<'_>) -> Result<Vec<UniqueKey>, Co
             operators,
             written: row.get("written").unwrap_or_default().to_owned(),
             predicate: row.get("predicate").map(str::to_owned),
-            nulls_are_same: row.get("nulls_are_same") == Some("t"),
+            nulls_are_same: row.flag("nulls_are_same"),
             tail: index.tail.clone(),
             exclusion: exclusion.map(|constraint| {
                 let definition = &constraint.definition;

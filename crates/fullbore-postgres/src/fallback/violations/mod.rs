@@ -1,15 +1,13 @@
-//! Rows that violate a unique or a foreign key are taken out of what was loaded, and rejected.
+//! Removes and rejects loaded rows that violate a unique or a foreign key.
 //!
-//! These keys are about all rows at once, so they are asked when all are there: one statement a key
-//! finds the rows that have no counterpart ([`references`]), one the rows that others share a key with
-//! ([`keys`]). All of the latter are taken out, also the one that may stay: which one that is, the
-//! order of the files says, and the table does not know it. The sources are read once more for the
-//! records that these rows came from ([`image`] picks them, `Reread` reads), and their rows enter a
-//! temporary table with the same unique indexes in the order of their files and lines; what the indexes
-//! don't let in is rejected, the others go back ([`order`]). So the server's own indexes decide, one row
-//! after the other, as if it had been loaded in that order. What no statement can be asked for is tried
-//! ([`trial`]), where no statement found anything in any table: by inserting row by row, in a transaction
-//! that is rolled back.
+//! These keys involve all rows, so they are checked after the last piece. Per key, one statement finds
+//! rows without a referenced row ([`references`]) or rows that share a key ([`keys`]). All rows that share
+//! a key are removed, even the one that will stay, because only the order of the files decides which one
+//! that is. The sources are read again for the records of these rows (`Reread` reads them, [`image`]
+//! selects them). Their rows enter a temporary table with the same unique indexes, in the order of files
+//! and lines. Rows that the indexes refuse are rejected; the others are put back ([`order`]). So the
+//! server's own indexes decide, as if rows had been loaded in that order. If no statement finds a
+//! violation in any table, every row is inserted in a transaction that is rolled back ([`trial`]).
 //!
 //! All of it is one transaction, which tells the ledger as well. Rows that were taken out but whose
 //! records are not found again end it: nothing is lost unseen.
@@ -35,7 +33,7 @@ use crate::fallback::server_check::{self, JudgeTarget};
 use crate::ledger::runs;
 use crate::postgres::Postgres;
 use crate::publish::partitions;
-use crate::target::Target;
+use crate::target::PostgresTable;
 use crate::verify::removed::RemovedSums;
 
 /// Rows that were taken out, each with why and of which heap.
@@ -51,7 +49,7 @@ const SHARED_KEY: i32 = -1;
 /// A table of the run whose rows wait to be shown.
 struct Waiting<'a> {
     number: usize,
-    target: &'a Target,
+    target: &'a PostgresTable,
     heaps: Vec<QualifiedName>,
     /// The quoted names of the columns that are sent.
     names: Vec<String>,
@@ -72,7 +70,7 @@ enum Pass {
 struct Checked<'a> {
     plan: &'a Plan,
     number: usize,
-    target: &'a Target,
+    target: &'a PostgresTable,
     /// Where its rows are now.
     heaps: &'a [QualifiedName],
     /// The quoted names of the columns that are sent.

@@ -1,4 +1,4 @@
-//! Rows that refer to rows which aren't there.
+//! Finds rows whose referenced row is missing.
 
 use fullbore_pgwire::{ConnectionError, Row, Session, quote_literal};
 use fullbore_read::error::Result;
@@ -65,13 +65,13 @@ fn foreign_key(row: &Row) -> ForeignKey {
     let list = |name: &str| text(name).split(SEPARATOR).map(str::to_owned).collect();
     ForeignKey {
         name: text("conname"),
-        parent: (row.get("is_itself") != Some("t")).then(|| text("parent")),
+        parent: (!row.flag("is_itself")).then(|| text("parent")),
         parent_oid: text("parent_oid").parse().unwrap_or(0),
         parent_shown: text("parent_shown"),
         columns: list("columns"),
         parent_columns: list("parent_columns"),
         operators: list("operators"),
-        is_full: row.get("is_full") == Some("t"),
+        is_full: row.flag("is_full"),
     }
 }
 

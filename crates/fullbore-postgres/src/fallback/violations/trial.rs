@@ -1,5 +1,5 @@
-//! What no statement can be asked for, such as what a trigger raises or a partition has of its own:
-//! every row is tried, and the trial rolled back.
+//! Finds violations that no statement can find, such as errors of triggers or of a partition's own
+//! constraints: inserts every row and rolls back.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What the swap gives the new table beside its rows, constraints and grants.
+//! Properties that the swap moves to the new table, other than rows, constraints and grants.
 
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session};
 use fullbore_read::error::Result;
@@ -59,7 +59,7 @@ const CARRIED: &str = "
           FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
          WHERE i.indrelid = {old} AND i.indisreplident
         UNION ALL
-        -- Extended statistics are made anew: they hold nothing before the next ANALYZE anyway.
+        -- Extended statistics are recreated: they are empty before the next ANALYZE anyway.
         SELECT 3, pg_get_statisticsobjdef(oid) FROM pg_statistic_ext WHERE stxrelid = {old}
         UNION ALL
         SELECT 4, format('ALTER STATISTICS %I.%I SET STATISTICS %s', n.nspname, s.stxname, s.stxstattarget)
@@ -179,7 +179,7 @@ pub fn identities(
                 old_name: QualifiedName::new(row.get("old_schema"), text("old_name"))?,
                 new: text("new").parse().unwrap_or(0),
                 new_name: QualifiedName::new(row.get("new_schema"), text("new_name"))?,
-                is_descending: row.get("is_descending") == Some("t"),
+                is_descending: row.flag("is_descending"),
                 range: text("range").to_owned(),
             })
         })

@@ -1,4 +1,4 @@
-//! Grants: who may do what with the new table, as with the old one.
+//! Grants: the privileges of the old table, on the new one.
 
 use fullbore_pgwire::{QualifiedName, Row, Session};
 use fullbore_read::error::Result;
@@ -65,7 +65,7 @@ struct Grant {
 impl Grant {
     fn new(row: &Row) -> Self {
         let text = |name: &str| row.get(name).unwrap_or_default().to_owned();
-        let flag = |name: &str| row.get(name) == Some("t");
+        let flag = |name: &str| row.flag(name);
         Self {
             column: row.get("attname").map(str::to_owned),
             privilege: text("privilege_type"),

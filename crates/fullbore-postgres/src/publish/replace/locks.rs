@@ -1,12 +1,10 @@
-//! The locks of the swap, by which nobody waits long and nobody is ended: first writers are kept out, while
-//! readers go on, and what was written since the run began is looked for; only then readers wait, too,
-//! for the swap itself.
+//! The locks of the swap. First only writers are locked out, and rows written since the run began are
+//! searched for. Readers wait only during the swap itself.
 //!
-//! To go from one lock to the other while somebody stands in between is a deadlock, if that one has read a
-//! table in its transaction and now writes to it; and the server would end theirs, at once. So as long as
-//! somebody uses a table in a transaction that may go on, we do not queue for the second lock: we look again
-//! and again, and give way where one of them waits for us. Single queries are waited for in the queue,
-//! where those that come later stand behind us.
+//! Upgrading the lock could deadlock with a transaction that has read a table and now writes to it, and
+//! the server would cancel that transaction. So while open transactions use a table, we do not queue for
+//! the second lock: we poll, and release the first lock if one of them waits for us. For single queries we
+//! queue, and later queries wait behind us.
 
 use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

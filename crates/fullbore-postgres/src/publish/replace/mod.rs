@@ -1,11 +1,11 @@
-//! `replace`: a new table is filled beside the old one, indexed, and put in its place.
+//! `replace`: fills and indexes a new table, then swaps it with the old one.
 //!
-//! The way of a replacement, a module per step: [`obstacles`] names what can't come along and
-//! refuses it before a row moves; [`writers`] notes who writes to the old table as the run begins;
-//! [`staging`] makes the new table; `rebuild` builds indexes and foreign keys on it; [`locks`] keeps others
-//! out for the swap, and looks for what they wrote; [`show`] swaps the two in one transaction, with everything that hangs on
-//! the old table as `carry` and `grants` tell it. Nothing is ever dropped by CASCADE: what was
-//! overlooked makes the swap fail, and the old table stays as it was.
+//! One module per step: [`obstacles`] refuses tables with objects that cannot be moved, before a row is
+//! sent; [`writers`] records who writes to the old table when the run begins; [`staging`] creates the new
+//! table; `rebuild` builds its indexes and foreign keys; [`locks`] keeps others out during the swap and
+//! finds rows they wrote; [`show`] swaps the tables in one transaction, with the properties that `carry`
+//! and `grants` move. Nothing is dropped by CASCADE: an overlooked object makes the swap fail, and the old
+//! table stays unchanged.
 //!
 //! With `--keep-old` the old table is not dropped but moved into a schema of its own, with all that
 //! belongs to it under its own name, so that [`undo`] can put it back as it was.
@@ -38,7 +38,7 @@ use crate::catalog::Relation;
 use crate::error::failed_while;
 use crate::ledger::runs;
 use crate::postgres::Postgres;
-use crate::target::Target;
+use crate::target::PostgresTable;
 use kept::Baseline;
 pub use obstacles::check;
 use tools::{changed, in_transaction, quote, unchanged};
@@ -49,7 +49,7 @@ pub fn prepare(
     session: &mut Session,
     plan: &Plan,
     table: usize,
-    target: &Target,
+    target: &PostgresTable,
 ) -> Result<()> {
     let tablespace = postgres.tablespace(table)?;
     in_transaction(session, |session| {

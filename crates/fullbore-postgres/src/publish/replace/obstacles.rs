@@ -1,8 +1,7 @@
-//! What hangs on a table and would be lost with it.
+//! Finds objects that depend on a table and would be lost with it.
 //!
-//! Found the generic way: whatever the server knows to depend on the table, or on a part of it,
-//! and that is not itself a part that comes along, is in the way. What leaves no dependency
-//! behind, such as row security, is asked for by name.
+//! Every recorded dependency on the table or its parts is an obstacle, unless the object moves to the new
+//! table. Properties without a dependency, such as row security, are checked one by one.
 
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};

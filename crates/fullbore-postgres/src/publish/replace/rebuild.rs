@@ -72,8 +72,8 @@ pub fn foreign_keys(session: &mut Session, oid: u32) -> Result<Vec<ForeignKey>, 
         ForeignKey {
             name: text("conname"),
             parts: parts.unwrap_or((definition, None)),
-            is_valid: row.get("convalidated") == Some("t"),
-            to_partitions: row.get("to_partitions") == Some("t"),
+            is_valid: row.flag("convalidated"),
+            to_partitions: row.flag("to_partitions"),
             index: text("conindid").parse().unwrap_or(0),
         }
     });

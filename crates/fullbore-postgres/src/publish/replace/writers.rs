@@ -1,11 +1,10 @@
 //! Rows that others write to a table while its replacement is loaded: found before the swap, or kept out.
 //!
-//! A row shows the transaction that wrote it (`xmin`, also where it is frozen). So two things of the
-//! moment when the run begins are kept ([`Baseline`]): the next transaction's number, and the numbers
-//! of those that are at work, subtransactions included; a snapshot would not tell those. Whoever is neither
-//! had ended by then. Under a lock that keeps writers out, one scan then finds every row that was
-//! committed since. Updated rows are new ones; deleted rows leave nothing to find, unless all are gone at
-//! once (TRUNCATE), which gives the table another file.
+//! A row contains the id of the transaction that wrote it (`xmin`, even if frozen). So the run records,
+//! when it begins ([`Baseline`]), the next transaction id and the ids of active transactions, including
+//! subtransactions, which a snapshot omits. All other transactions had ended by then. Under a lock that
+//! excludes writers, one scan finds every row committed since. Updated rows count as new. Deleted rows
+//! cannot be found, except after TRUNCATE, which gives the table another file.
 //!
 //! Numbers in rows have 32 bits. Between baseline and swap fewer than 2^31 are given out; a row that is
 //! older by 2^32 than one of these looks like it. That takes a server that has counted past 2^32.
@@ -56,7 +55,7 @@ impl Baseline {
             unknown: (oldest < looked_from).then_some((oldest, looked_from)),
             running: running.filter_map(|xid| xid.parse().ok()).collect(),
             file: number("file").unwrap_or(0) as u32,
-            is_empty: row.get("is_empty") == Some("t"),
+            is_empty: row.flag("is_empty"),
         })
     }
 

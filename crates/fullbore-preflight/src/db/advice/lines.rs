@@ -1,5 +1,5 @@
-//! The lines as they are gathered, and the few kinds that there are: a note, a setting that is kept, and
-//! one that is to be changed, with the statements there and back.
+//! Collects the lines of advice: a note, a setting to keep, or a setting to change, with the statements to
+//! change it and to restore it.
 
 use super::{Line, Needs};
 use crate::db::ask::{Facts, Setting};

@@ -1,4 +1,4 @@
-//! The write-ahead log: how much of a load is logged, who reads it, and how often it begins anew.
+//! The write-ahead log: how much of a load is logged, who reads it, and how often checkpoints occur.
 
 use super::lines::Lines;
 use super::{GIB, MIB};
