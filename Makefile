@@ -126,10 +126,10 @@ test-all: tested servers browser
 	$(BIN)/python scripts/neighbour/run.py
 
 test-rust:
-	env -u MAKEFLAGS cargo test --workspace --quiet --no-fail-fast -- --test-threads=$(TEST_THREADS)
+	env -u MAKEFLAGS -u MFLAGS cargo test --workspace --quiet --no-fail-fast -- --test-threads=$(TEST_THREADS)
 
 test-rust-all:
-	env -u MAKEFLAGS FULLBORE_TEST_ALL=1 cargo test --workspace --quiet --no-fail-fast -- --test-threads=$(TEST_THREADS) \
+	env -u MAKEFLAGS -u MFLAGS FULLBORE_TEST_ALL=1 cargo test --workspace --quiet --no-fail-fast -- --test-threads=$(TEST_THREADS) \
 		--include-ignored
 
 # Steps that need the command built for tests.

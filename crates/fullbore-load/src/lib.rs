@@ -11,8 +11,7 @@ pub mod run_id;
 pub mod sink;
 pub mod sums;
 pub mod target;
-mod target_column;
 
 pub use fullbore_read::error::{Error, Result};
 
-pub use target_column::TargetColumn;
+pub use target::TargetColumn;

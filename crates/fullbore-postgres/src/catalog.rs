@@ -5,6 +5,9 @@ use fullbore_pgwire::{ConnectionError, QualifiedName, Row, Session, quote_litera
 
 use crate::types::CatalogType;
 
+/// Transaction ids in rows have 32 bits; those that count epochs have 64.
+pub const XID_BITS: u64 = 0xffff_ffff;
+
 /// A table that rows are to be loaded into.
 #[derive(Debug, Clone)]
 pub struct Relation {

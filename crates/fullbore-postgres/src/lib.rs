@@ -30,7 +30,7 @@ pub mod sink;
 mod small_decimals;
 pub mod target;
 mod throttle;
-mod throttle_seen;
+mod throttle_memory;
 mod timeouts;
 pub mod types;
 pub mod verify;

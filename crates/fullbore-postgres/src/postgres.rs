@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use fullbore_load::constants::{RETRY_PAUSE_FIRST_MS, RETRY_PAUSE_MAX_MS};
+use fullbore_load::run::retry::Backoff;
 use fullbore_pgwire::Session;
 use fullbore_read::error::Result;
 use fullbore_record::{Event, Recorder};
@@ -17,7 +17,7 @@ use crate::ledger::locks;
 use crate::publish::replace::kept::{Baseline, Guard};
 use crate::server::Server;
 use crate::target::PostgresTable;
-use crate::throttle_seen::Watch;
+use crate::throttle_memory::ThrottleMemory;
 use crate::verify::state::State;
 use crate::watch::sockets::Sockets;
 
@@ -52,7 +52,7 @@ pub struct Postgres {
     pub(crate) guard: Mutex<Option<Guard>>,
     /// Processes that a swap waits for without being in the server's queue.
     pub(crate) looked_at: Mutex<Vec<i32>>,
-    pub(crate) watch: Mutex<Watch>,
+    pub(crate) throttle_memory: Mutex<ThrottleMemory>,
     /// What the streams are connected by.
     pub(crate) sockets: Sockets,
     /// The backends of the streams, by number of stream.
@@ -89,7 +89,7 @@ impl Postgres {
             baselines: Mutex::default(),
             guard: Mutex::default(),
             looked_at: Mutex::default(),
-            watch: Mutex::default(),
+            throttle_memory: Mutex::default(),
             sockets: Sockets::default(),
             backends: Mutex::default(),
         }
@@ -121,19 +121,18 @@ impl Postgres {
     /// waited for.
     fn waited_for<T>(&self, open: impl Fn() -> Result<T>) -> Result<T> {
         let limit = self.attended.as_ref().map_or(Duration::ZERO, |attended| attended.patience);
-        let (began, mut pause) = (Instant::now(), Duration::from_millis(RETRY_PAUSE_FIRST_MS));
+        let mut backoff = Backoff::new(limit);
         loop {
             let error = match open() {
-                Err(error) if error.is_crowded() && began.elapsed() + pause <= limit => error,
+                Err(error) if error.is_crowded() && !backoff.is_over() => error,
                 result => return result,
             };
-            if pause > Duration::from_millis(RETRY_PAUSE_FIRST_MS) {
-                tracing::warn!("waits for a connection: {error}");
-            } else {
-                self.report(Event::Notice { notice: format!("waits for a connection: {error}") });
+            let notice = format!("waits for a connection: {error}");
+            match backoff.is_first() {
+                true => self.report(Event::Notice { notice }),
+                false => tracing::warn!("{notice}"),
             }
-            self.rest(pause)?;
-            pause = (pause * 2).min(Duration::from_millis(RETRY_PAUSE_MAX_MS));
+            self.pause(&mut backoff)?;
         }
     }
 

@@ -4,7 +4,7 @@ use fullbore_load::TargetColumn;
 use fullbore_load::plan::Plan;
 use fullbore_pgwire::{QualifiedName, quote_identifier, quote_literal};
 use fullbore_read::error::Result;
-use fullbore_record::terms::Publish;
+use fullbore_record::terms::{Publish, Stage};
 
 use crate::catalog::{Column, Relation};
 use crate::direct::known::{Direct, Probe};
@@ -67,9 +67,14 @@ impl PostgresTable {
         self.relation.literal(column, value)
     }
 
-    /// Whether its rows can be seen as each piece is committed.
-    pub fn is_plain_append(&self) -> bool {
-        self.publish == Publish::Append && !self.atomic
+    /// Where its rows are until they are published.
+    pub fn stage(&self) -> Stage {
+        self.publish.stage(self.atomic)
+    }
+
+    /// Whether its rows are visible as each piece is committed.
+    pub fn is_piecewise(&self) -> bool {
+        self.stage() == Stage::Target
     }
 
     /// Whether the table that its pieces fill is emptied by a crash of the server.

@@ -19,7 +19,7 @@ use crate::error::{failed_while, refuse};
 use crate::ledger::locks;
 use crate::postgres::Postgres;
 use crate::server::Server;
-use crate::throttle_seen::Watch;
+use crate::throttle_memory::ThrottleMemory;
 
 /// Places of the log that are remembered, a second apart at first. When they are so many every other
 /// one goes, so that the first one stays: a lag may be of any length.
@@ -84,7 +84,8 @@ impl Server {
 impl Postgres {
     /// The limits that are exceeded.
     pub(crate) fn look_for_overload(&self, plan: &Plan, limits: &PauseWhen) -> Result<Overload> {
-        let mut watch = self.watch.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut watch =
+            self.throttle_memory.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let looked = watch.look(self, plan, limits);
         if looked.is_err() {
             watch.session = None;
@@ -93,7 +94,7 @@ impl Postgres {
     }
 }
 
-impl Watch {
+impl ThrottleMemory {
     fn look(&mut self, postgres: &Postgres, plan: &Plan, limits: &PauseWhen) -> Result<Overload> {
         let mut passed = Vec::new();
         let mut needs_commits = false;

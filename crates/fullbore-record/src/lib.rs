@@ -24,6 +24,6 @@ pub use event::{
 pub use folder::{claim, make_private};
 pub use follow::Follower;
 pub use recorder::{Listener, Recorder};
-pub use store::{RunSummary, list_runs, read_events, summary_of};
+pub use store::{RunState, RunSummary, list_runs, read_events, summary_of};
 pub use summaries::{PlanSummary, Reason, RejectKind, RejectSummary, TableSummary};
 pub use watcher::watch_run;

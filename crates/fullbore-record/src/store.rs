@@ -9,6 +9,38 @@ use serde::Serialize;
 use super::event::{Entry, Event, TableTotals};
 use super::latest;
 
+/// What became of a run, by its record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RunState {
+    Loaded,
+    Failed,
+    /// It can be resumed.
+    Stopped,
+    #[serde(rename = "rolled back")]
+    RolledBack,
+    /// The record just ends.
+    Unfinished,
+}
+
+impl RunState {
+    /// Its name, as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Loaded => "loaded",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+            Self::RolledBack => "rolled back",
+            Self::Unfinished => "unfinished",
+        }
+    }
+
+    /// Of a run that failed, and may be kept.
+    pub fn of_failure(is_kept: bool) -> Self {
+        if is_kept { Self::Stopped } else { Self::Failed }
+    }
+}
+
 /// A run as `runs list` shows it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct RunSummary {
@@ -19,9 +51,7 @@ pub struct RunSummary {
     pub files: usize,
     pub first_file: String,
     pub destination: String,
-    /// `loaded`, `failed`, `stopped` where it can be resumed, or `unfinished` where the record just
-    /// ends; `rolled back`.
-    pub state: &'static str,
+    pub state: RunState,
     /// Those of committed pieces, as long as it is not loaded.
     pub rows: u64,
     pub rejected: u64,
@@ -82,7 +112,7 @@ fn summarise(entries: &[Entry]) -> Option<RunSummary> {
         files: 0,
         first_file: String::new(),
         destination: String::new(),
-        state: "unfinished",
+        state: RunState::Unfinished,
         rows: 0,
         rejected: 0,
         bytes: 0,
@@ -94,7 +124,7 @@ fn summarise(entries: &[Entry]) -> Option<RunSummary> {
     for entry in entries {
         match &entry.event {
             Event::RunFinished { rows, rejected, bytes, seconds, .. } => {
-                summary.state = "loaded";
+                summary.state = RunState::Loaded;
                 (summary.rows, summary.rejected) = (*rows, *rejected);
                 (summary.bytes, summary.seconds) = (*bytes, before + *seconds);
                 continue;
@@ -106,18 +136,18 @@ fn summarise(entries: &[Entry]) -> Option<RunSummary> {
                 summary.destination.clone_from(&plan.destination);
             }
             Event::RunResumed { .. } => {
-                summary.state = "unfinished";
+                summary.state = RunState::Unfinished;
                 summary.error = None;
                 before = summary.seconds;
             }
             // It was done at another time, which the record does not count.
             Event::RunTakenBack { rows_kept } => {
-                summary.state = "rolled back";
+                summary.state = RunState::RolledBack;
                 summary.keep(*rows_kept);
                 continue;
             }
             Event::RunFailed { error, rows_kept, is_kept, .. } => {
-                summary.state = if *is_kept { "stopped" } else { "failed" };
+                summary.state = RunState::of_failure(*is_kept);
                 summary.error = Some(error.clone());
                 if *is_kept {
                     summary.rows = *rows_kept;
@@ -218,7 +248,7 @@ mod tests {
         let mut entries = vec![at(0.0, started), at(2.0, sample(50)), at(3.0, failed(true, 50))];
         let stopped = summarise(&entries).expect("a run");
         let figures = |run: &RunSummary| (run.rows, run.bytes, run.rejected, run.seconds);
-        assert_eq!((stopped.state, figures(&stopped)), ("stopped", (50, 500, 10, 3.0)));
+        assert_eq!((stopped.state, figures(&stopped)), (RunState::Stopped, (50, 500, 10, 3.0)));
         let resumed = Event::RunResumed {
             started_unix_ms: 9,
             pieces_committed: 1,
@@ -229,9 +259,12 @@ mod tests {
         };
         entries.extend([at(0.0, resumed), at(1.0, sample(70))]);
         let unfinished = summarise(&entries).expect("a run");
-        assert_eq!((unfinished.state, figures(&unfinished)), ("unfinished", (70, 700, 14, 4.0)));
+        assert_eq!(
+            (unfinished.state, figures(&unfinished)),
+            (RunState::Unfinished, (70, 700, 14, 4.0))
+        );
         entries.push(at(1.5, failed(false, 0)));
         let lost = summarise(&entries).expect("a run");
-        assert_eq!((lost.state, figures(&lost)), ("failed", (0, 0, 0, 4.5)));
+        assert_eq!((lost.state, figures(&lost)), (RunState::Failed, (0, 0, 0, 4.5)));
     }
 }

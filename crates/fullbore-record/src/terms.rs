@@ -66,6 +66,26 @@ impl Publish {
             Self::Partitions => "partitions",
         }
     }
+
+    /// Where rows are until they are published.
+    pub fn stage(self, is_atomic: bool) -> Stage {
+        match self {
+            Self::Append if !is_atomic => Stage::Target,
+            Self::Append | Self::Replace => Stage::Staging,
+            Self::Partitions => Stage::Pieces,
+        }
+    }
+}
+
+/// Where the rows of a table are until they are published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// In the target: each piece is visible as it is committed.
+    Target,
+    /// In one staging table.
+    Staging,
+    /// In a table of each piece.
+    Pieces,
 }
 
 /// How much of the loaded data is compared with its source.

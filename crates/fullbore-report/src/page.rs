@@ -6,7 +6,9 @@
 use fullbore_record::ceilings::{Achieved, Ceilings};
 use fullbore_record::diagnose::{Circumstances, Limit, Verdict, verdict};
 use fullbore_record::observe::{Observation, Settings};
-use fullbore_record::{Entry, Event, Phase, PlanSummary, RejectSummary, TableMethod, TableTotals};
+use fullbore_record::{
+    Entry, Event, Phase, PlanSummary, RejectSummary, RunState, TableMethod, TableTotals,
+};
 
 use crate::curves::Curves;
 use crate::entries::{attempts, keep, recent};
@@ -17,37 +19,13 @@ const MOMENT_S: f64 = 1e-6;
 /// Events that are kept for the list of them.
 const EVENTS_MAX: usize = 200;
 
-/// What became of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    Loaded,
-    /// It stopped and can be resumed.
-    Stopped,
-    Failed,
-    TakenBack,
-    /// The record just ends.
-    Unfinished,
-}
-
-impl State {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Loaded => "loaded",
-            Self::Stopped => "stopped",
-            Self::Failed => "failed",
-            Self::TakenBack => "rolled back",
-            Self::Unfinished => "unfinished",
-        }
-    }
-}
-
 /// Everything that a page shows.
 #[derive(Debug)]
 pub struct Page {
     pub run_id: String,
     pub fullbore: String,
     pub started_unix_ms: u64,
-    pub state: State,
+    pub state: RunState,
     pub error: Option<String>,
     pub left_behind: Vec<String>,
     pub streams: usize,
@@ -106,7 +84,7 @@ impl Page {
             run_id: String::new(),
             fullbore: String::new(),
             started_unix_ms: 0,
-            state: State::Unfinished,
+            state: RunState::Unfinished,
             error: None,
             left_behind: Vec::new(),
             streams: 0,
@@ -192,7 +170,7 @@ impl Page {
             Event::RunFinished { rows, rejected, bytes, seconds, phases, tables, .. } => {
                 // The last sample may be older.
                 self.tables.clone_from(tables);
-                self.state = State::Loaded;
+                self.state = RunState::Loaded;
                 (self.rows, self.rejected, self.bytes) = (*rows, *rejected, *bytes);
                 self.seconds = self.offset() + *seconds;
                 self.phases.clone_from(phases);
@@ -213,13 +191,13 @@ impl Page {
             Event::Ceilings { ceilings } => self.ceilings = Some(ceilings.as_ref().clone()),
             Event::Achieved { achieved } => self.achieved = Some(*achieved),
             Event::RunTakenBack { .. } => {
-                self.state = State::TakenBack;
+                self.state = RunState::RolledBack;
                 // It was done at another time, which the record does not count.
                 self.seconds = last;
                 self.note(last, "rolled back".into());
             }
             Event::RunFailed { error, is_kept, left_behind, .. } => {
-                self.state = if *is_kept { State::Stopped } else { State::Failed };
+                self.state = RunState::of_failure(*is_kept);
                 (self.error, self.paused) = (Some(error.clone()), None);
                 // What is kept will be gone on with.
                 self.left_behind = if *is_kept { Vec::new() } else { left_behind.clone() };
@@ -231,7 +209,7 @@ impl Page {
 
     fn resume(&mut self, rows_committed: u64) {
         self.taken_over.push(self.seconds + MOMENT_S);
-        self.state = State::Unfinished;
+        self.state = RunState::Unfinished;
         (self.error, self.first, self.verdict, self.paused) = (None, None, None, None);
         self.advice.clear();
         self.note(self.seconds, format!("resumed, {rows_committed} rows being committed"));
@@ -266,7 +244,7 @@ impl Page {
     }
 
     pub fn is_over(&self) -> bool {
-        self.state != State::Unfinished
+        self.state != RunState::Unfinished
     }
 
     pub fn curves(&self) -> Curves {

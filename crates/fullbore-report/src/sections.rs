@@ -1,11 +1,12 @@
 //! The sections of a page. Each is drawn whole, so that a live page can exchange one for a newer one.
 
+use fullbore_record::RunState;
 use fullbore_record::diagnose::Verdict;
 use maud::{Markup, html};
 
 use crate::ceilings;
 use crate::facts;
-use crate::page::{Page, State};
+use crate::page::Page;
 use crate::strips::strips;
 use crate::words::{achieved, bytes, counted, details, grouped, seconds, sentence};
 
@@ -102,11 +103,11 @@ fn summary_of(page: &Page) -> String {
         count => format!(", {} rejected", counted(count, "row")),
     };
     match page.state {
-        State::Loaded => format!("Loaded {moved}{rejected}."),
-        State::Stopped => format!("Stopped, and can be resumed: {moved} committed{rejected}."),
-        State::Failed => format!("Failed after {}.", seconds(page.seconds)),
-        State::TakenBack => "Taken back.".into(),
-        State::Unfinished => format!("Not finished: {moved} committed{rejected}."),
+        RunState::Loaded => format!("Loaded {moved}{rejected}."),
+        RunState::Stopped => format!("Stopped, and can be resumed: {moved} committed{rejected}."),
+        RunState::Failed => format!("Failed after {}.", seconds(page.seconds)),
+        RunState::RolledBack => "Rolled back.".into(),
+        RunState::Unfinished => format!("Not finished: {moved} committed{rejected}."),
     }
 }
 

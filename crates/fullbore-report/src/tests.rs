@@ -1,8 +1,8 @@
 //! Pages of records made by hand.
 
-use fullbore_record::{Entry, Event, TableTotals};
+use fullbore_record::{Entry, Event, RunState, TableTotals};
 
-use crate::page::{Page, State};
+use crate::page::Page;
 use crate::render;
 
 fn totals(name: &str, rows: u64) -> TableTotals {
@@ -59,7 +59,7 @@ fn finished(name: &str, seconds: u32) -> Vec<Entry> {
 #[test]
 fn the_curves_are_the_rates_of_the_record() {
     let page = Page::of(&finished("lines", 30));
-    assert_eq!(page.state, State::Loaded);
+    assert_eq!(page.state, RunState::Loaded);
     assert_eq!(page.rows, 30_000);
     let curves = page.curves();
     assert_eq!(curves.at.len(), 31, "from the begin on");
@@ -111,7 +111,7 @@ fn what_two_processes_counted_is_never_subtracted() {
 #[test]
 fn a_record_that_just_ends_is_a_page_too() {
     let page = Page::of(&record("lines", 7));
-    assert_eq!((page.state, page.rows), (State::Unfinished, 7000));
+    assert_eq!((page.state, page.rows), (RunState::Unfinished, 7000));
     assert!(render(&record("lines", 7)).contains("Not finished: 7,000 rows"));
     assert!(render(&record("lines", 0)).contains("no rate to draw"));
     assert!(render(&[]).contains("Not finished"));

@@ -3,9 +3,7 @@
 //! Nothing here trades safety for speed: fsync, full_page_writes and synchronous_commit keep
 //! their defaults, so what a finished load reported survives a power cut.
 
-use std::ffi::CString;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::thread;
 
@@ -110,12 +108,8 @@ fn parse_meminfo(text: &str) -> Option<u64> {
 
 /// Bytes that an ordinary user may still write on the disk that holds a folder.
 pub fn free_bytes(folder: &Path) -> Option<u64> {
-    let path = CString::new(folder.as_os_str().as_bytes()).ok()?;
-    // SAFETY: an all-zero statvfs is a valid value of that plain C struct.
-    let mut stats: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: `path` is NUL-terminated and `stats` is writable; both live through the call.
-    let result = unsafe { libc::statvfs(path.as_ptr(), &raw mut stats) };
-    (result == 0).then(|| stats.f_bavail.saturating_mul(stats.f_frsize))
+    let space = rustix::fs::statvfs(folder).ok()?;
+    Some(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
 #[cfg(test)]

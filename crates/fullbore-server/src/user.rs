@@ -109,7 +109,7 @@ impl RunAs {
     /// The id that files of this user have.
     pub fn uid(&self) -> u32 {
         match self {
-            Self::Ourselves => effective_uid(),
+            Self::Ourselves => rustix::process::geteuid().as_raw(),
             Self::User { uid, .. } => *uid,
         }
     }
@@ -140,12 +140,7 @@ impl RunAs {
 
 /// Whether this process is root's.
 pub fn running_as_root() -> bool {
-    effective_uid() == 0
-}
-
-fn effective_uid() -> u32 {
-    // SAFETY: geteuid takes nothing, touches no memory and cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().is_root()
 }
 
 /// Reads /etc/passwd itself: the names asked for are system users, which live nowhere else.

@@ -9,7 +9,7 @@ use fullbore_load::run_id::RunId;
 use fullbore_postgres::ledger::runs::Which;
 use fullbore_postgres::{PostgresTable, Server};
 use fullbore_read::error::{Error, Result};
-use fullbore_record::{Event, make_private, read_events, summary_of};
+use fullbore_record::{Event, RunState, make_private, read_events, summary_of};
 use serde::{Deserialize, Serialize};
 
 use crate::state::runs_dir;
@@ -105,8 +105,9 @@ pub fn check<'a>(
         let Some(run) = summary_of(&entry.path()) else { continue };
         let known_id = RunId::parse(&run.run_id);
         // What a run has committed that was killed, its record need not have heard of.
-        let may_have_rows = run.rows > 0 || run.state == "unfinished" && has_loaded(&entry.path());
-        if !may_have_rows || run.state == "rolled back" || known_id.is_none() {
+        let may_have_rows =
+            run.rows > 0 || run.state == RunState::Unfinished && has_loaded(&entry.path());
+        if !may_have_rows || run.state == RunState::RolledBack || known_id.is_none() {
             continue;
         }
         let is_known = !server.ledger_runs(schema, &Which::Run(&run.run_id))?.is_empty();

@@ -348,8 +348,7 @@ impl LedgerState {
         let is_running = !is_same_job && server.is_job_locked(&run.job)?;
         let targets: Vec<String> = run.tables.iter().map(|t| t.target.to_string()).collect();
         let targets = targets.join(", ");
-        let is_piecewise =
-            run.tables.iter().any(|table| table.publish == Publish::Append && !table.atomic);
+        let is_piecewise = run.tables.iter().any(LedgerTable::is_piecewise);
         let appends = job.tables.iter().any(|table| table.publish == Publish::Append);
         if is_running {
             if shares && appends && is_piecewise && !again {

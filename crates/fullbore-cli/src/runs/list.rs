@@ -24,7 +24,7 @@ pub fn list(json: bool, ledger: &LedgerArgs) -> Result<()> {
             "{}  {}  {:<10} {:>15} rows {:>9} {:>9}  {}{}",
             run.run_id,
             utc(run.started_unix_ms),
-            run.state,
+            run.state.name(),
             grouped(run.rows),
             bytes(run.bytes),
             seconds(run.seconds),

@@ -61,9 +61,8 @@ pub fn abort(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended>
     let id = id_of(run)?;
     let opened = Opened::at(ledger, Some(&id))?;
     let run = opened.run(&id)?;
-    let is_append = |table: &LedgerTable| table.publish == Publish::Append && !table.atomic;
     let deleted = match delete_rows {
-        true if !run.tables.iter().any(is_append) => {
+        true if !run.tables.iter().any(LedgerTable::is_piecewise) => {
             return Err(Error::usage_with_hint(
                 format!("--delete-rows is for rows of plain append, and run {id} has none"),
                 "omit --delete-rows: what the run has staged is dropped",

@@ -9,7 +9,6 @@
 pub mod assemble;
 pub mod columns;
 mod draft;
-mod format;
 pub mod header;
 pub mod infer;
 pub mod key_end;
@@ -30,16 +29,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fullbore_parse::Lane;
+use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::{ParseColumn, ParseShape};
 use fullbore_read::{FileRange, SourceFile};
 use fullbore_record::ceilings::{Ceilings, Used};
-use fullbore_record::terms::{Codec, Method, Publish, Verify};
+use fullbore_record::terms::{Codec, Method, Publish, Stage, Verify};
 use serde::{Deserialize, Serialize};
 
 use crate::TargetColumn;
 use crate::job::{OtherWriters, PartSpec, PauseWhen, RejectLimit};
 pub use draft::{Completion, Draft, Planned};
-pub use format::Format;
 pub use key_end::KeyEnd;
 
 /// What a run will do.
@@ -115,6 +114,13 @@ pub struct Part {
     pub whole: String,
     /// The hash of what their jobs have in common.
     pub identity: String,
+}
+
+/// How a table's sources are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Format {
+    Delimited(Dialect),
+    Parquet,
 }
 
 /// What happens to one table.
@@ -253,6 +259,6 @@ impl TablePlan {
 
     /// Whether its pieces are visible as soon as they are committed, and stay if the run fails.
     pub fn is_piecewise(&self) -> bool {
-        self.publish == Publish::Append && !self.is_atomic
+        self.publish.stage(self.is_atomic) == Stage::Target
     }
 }

@@ -16,7 +16,7 @@ use fullbore_record::{Event, Phase, Recorder, now_unix_ms};
 use super::Outcome;
 use super::lines_before;
 use super::rejects::{Rejects, remove_saved};
-use super::retry::{LOOK_MS, Patience};
+use super::retry::{self, Patience};
 use super::schedule::{Refused, Schedule};
 use super::worker::Worker;
 use super::{verify, violations};
@@ -115,14 +115,10 @@ impl Driver<'_> {
     }
 
     fn rest(&self, pause: Duration) -> Result<()> {
-        let until = Instant::now() + pause;
-        while Instant::now() < until {
-            if self.is_interrupted() {
-                return Err(Error::Interrupted);
-            }
-            std::thread::sleep(Duration::from_millis(LOOK_MS));
+        match retry::pause(pause, || self.is_interrupted()) {
+            true => Ok(()),
+            false => Err(Error::Interrupted),
         }
-        Ok(())
     }
 
     /// Whoever stops a run that waits for its server wants to read that it stopped.

@@ -22,7 +22,7 @@ mod reject_files;
 mod reject_record;
 pub mod rejects;
 mod reread;
-mod retry;
+pub mod retry;
 mod schedule;
 mod source_row;
 mod spool;

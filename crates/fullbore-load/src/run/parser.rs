@@ -15,7 +15,7 @@ use fullbore_record::observe::clock::{self, Activity};
 use super::key_check::{KeyCheck, check_for};
 use super::nulls;
 use super::reject_record::Reject;
-use super::schedule::{Job, Origin, Schedule, Unit};
+use super::schedule::{Origin, ParseTask, Schedule, Unit};
 use super::source_row::{Records, SourceRow};
 use crate::plan::lineage::Places;
 use crate::plan::{Format, KeyLimits, Plan};
@@ -98,7 +98,7 @@ pub fn parse_until_done(plan: &Arc<Plan>, sink: &dyn Sink, schedule: &Schedule<'
 fn take_rows(
     plan: &Plan,
     sink: &dyn Sink,
-    job: &Job,
+    job: &ParseTask,
     tools: &mut Tools,
     rows: Rows,
     unit: &mut Unit,

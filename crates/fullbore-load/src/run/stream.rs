@@ -1,7 +1,6 @@
 //! A stream's loop: claim a piece, send it, commit; and get another session where one was lost.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use fullbore_parse::Lane;
 use fullbore_read::error::{DestinationFailure, Error, Result};
@@ -12,9 +11,8 @@ use fullbore_record::{Event, Recorder};
 
 use super::piece::PieceWork;
 use super::rejects::Rejects;
-use super::retry::{LOOK_MS, Patience, given_up};
+use super::retry::{Backoff, Patience, given_up};
 use super::schedule::{Claim, Schedule};
-use crate::constants::{RETRY_PAUSE_FIRST_MS, RETRY_PAUSE_MAX_MS};
 use crate::plan::{PieceInput, Plan, PlannedPiece};
 use crate::sink::{Sink, Writer};
 
@@ -113,10 +111,7 @@ pub fn load_until_done(
 
 /// A stream that gets no session since there are too many connections: others do its work meanwhile.
 #[derive(Default)]
-struct Crowd {
-    since: Option<Instant>,
-    pause: Duration,
-}
+struct Crowd(Option<Backoff>);
 
 impl Crowd {
     /// Pauses, for as long as a server that is gone would be waited for.
@@ -127,28 +122,15 @@ impl Crowd {
         schedule: &Schedule<'_>,
         error: Error,
     ) -> Result<()> {
-        let Some(since) = self.since else {
+        let backoff = self.0.get_or_insert_with(|| Backoff::new(plan.continuity.patience));
+        if backoff.is_first() {
             let notice = format!("a stream waits for a connection: {error}");
             recorder.record(Event::Notice { notice });
-            self.pause = Duration::from_millis(RETRY_PAUSE_FIRST_MS);
-            self.since = Some(Instant::now());
-            return self.rest(schedule);
-        };
-        // Without a ledger a server that is gone is not waited for; but of it all is there still.
-        let is_over = since.elapsed() + self.pause > plan.continuity.patience;
-        if is_over && schedule.is_idle() {
-            return Err(given_up(error, since.elapsed()));
+        } else if backoff.is_over() && schedule.is_idle() {
+            return Err(given_up(error, backoff.elapsed()));
         }
-        self.rest(schedule)
-    }
-
-    fn rest(&mut self, schedule: &Schedule<'_>) -> Result<()> {
         clock::enter(Activity::Held);
-        let until = Instant::now() + self.pause;
-        while Instant::now() < until && !schedule.has_ended() {
-            std::thread::sleep(Duration::from_millis(LOOK_MS));
-        }
-        self.pause = (self.pause * 2).min(Duration::from_millis(RETRY_PAUSE_MAX_MS));
+        backoff.pause(|| schedule.has_ended());
         Ok(())
     }
 }

@@ -105,7 +105,7 @@ impl Server {
 
     /// Why no ledger can be kept of a target's pieces, if so: its row must share the fate of the rows.
     pub(crate) fn ledger_obstacle(&self, target: &PostgresTable) -> Result<Option<String>> {
-        if !target.is_plain_append() {
+        if !target.is_piecewise() {
             return Ok(None);
         }
         let odd = "c.relkind = 'f' OR c.relpersistence = 'u'";

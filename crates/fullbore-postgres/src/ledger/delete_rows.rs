@@ -14,12 +14,10 @@ use fullbore_record::terms::Publish;
 use super::pieces::transactions;
 use super::read::numbers;
 use super::runs::{LedgerRun, LedgerTable};
+use crate::catalog::XID_BITS;
 use crate::error::{failed, failed_while, refuse};
 use crate::verify::size::extents;
 use crate::verify::store;
-
-/// Transaction numbers in rows have 32 bits.
-const XID_BITS: u64 = 0xffff_ffff;
 
 /// Whether a table's rows are its own ones among others.
 pub(super) fn is_appended(table: &LedgerTable) -> bool {

@@ -116,8 +116,7 @@ fn tables(session: &mut Session, plan: &Plan, postgres: &Postgres) -> Result<Str
             let recorded = RecordedTable::of(table);
             let (id, settings) = (&plan.run_id, settings.clone());
             let table = LedgerTable::of(target, relation, id, settings, recorded)?;
-            let is_piecewise = target.is_plain_append();
-            let before = match is_piecewise && relation.oid != 0 {
+            let before = match target.is_piecewise() && relation.oid != 0 {
                 true => extents(session, relation.oid)?,
                 false => None,
             };

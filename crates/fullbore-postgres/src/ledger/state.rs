@@ -5,7 +5,7 @@ use fullbore_load::plan::recorded::{Recorded, RecordedTable};
 use fullbore_load::run_id::RunId;
 use fullbore_pgwire::QualifiedName;
 use fullbore_read::error::Result;
-use fullbore_record::terms::Publish;
+use fullbore_record::terms::{Publish, Stage};
 use serde::{Deserialize, Serialize};
 
 use super::read::{LedgerRow, Role, Told, table_name};
@@ -64,6 +64,16 @@ pub struct LedgerTable {
 }
 
 impl LedgerTable {
+    /// Where its rows are until they are published.
+    pub fn stage(&self) -> Stage {
+        self.publish.stage(self.atomic)
+    }
+
+    /// Whether its rows are visible as each piece is committed.
+    pub fn is_piecewise(&self) -> bool {
+        self.stage() == Stage::Target
+    }
+
     pub(super) fn of(
         target: &PostgresTable,
         relation: &Relation,

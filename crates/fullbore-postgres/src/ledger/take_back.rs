@@ -3,11 +3,11 @@
 use fullbore_load::run_id::RunId;
 use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::Result;
-use fullbore_record::terms::Publish;
 
-use super::delete_rows::{self, is_appended};
+use super::delete_rows;
 use super::roles::acting_as;
 use super::runs::{self, LedgerRun, State};
+use super::state::LedgerTable;
 use super::{locks, parts, pieces};
 use crate::catalog;
 use crate::error::{failed, refuse};
@@ -96,7 +96,7 @@ fn delete_appended(session: &mut Session, schema: &str, run: &LedgerRun) -> Resu
     let deleted = (|| {
         let mut deleted = 0;
         for (number, table) in run.tables.iter().enumerate() {
-            if is_appended(table) && !table.atomic {
+            if table.is_piecewise() {
                 deleted += delete_rows::delete(session, schema, run, number)?;
                 pieces::forget(session, schema, &run.run_id, number)?;
             }
@@ -141,8 +141,6 @@ pub(super) fn drop_all(
 /// Rows that plain append had committed.
 fn rows_kept(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<u64> {
     let committed = super::pieces::committed(session, schema, &run.run_id)?;
-    let is_piecewise = |table: usize| {
-        run.tables.get(table).is_some_and(|t| t.publish == Publish::Append && !t.atomic)
-    };
+    let is_piecewise = |table: usize| run.tables.get(table).is_some_and(LedgerTable::is_piecewise);
     Ok(committed.iter().filter(|piece| is_piecewise(piece.table)).map(|piece| piece.rows).sum())
 }

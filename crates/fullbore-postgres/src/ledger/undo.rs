@@ -13,7 +13,7 @@ use super::locks;
 use super::read::{LedgerRow, numbers, rows};
 use super::roles::acting_as;
 use super::runs::{LedgerRun, LedgerTable, State};
-use crate::catalog::{self, Relation};
+use crate::catalog::{self, Relation, XID_BITS};
 use crate::error::{failed, failed_while, refuse};
 use crate::naming::derived;
 use crate::postgres::Postgres;
@@ -256,9 +256,6 @@ const CONTENT: &str = "
                               AND xmin::text::bigint NOT BETWEEN {from} AND {to}
                               AND xmin::text <> '2') AS others
       FROM {table}";
-
-/// Transaction numbers in rows have 32 bits.
-const XID_BITS: u64 = 0xffff_ffff;
 
 fn take_away(session: &mut Session, parent: &Relation, shown: &Shown) -> Result<()> {
     let Shown { name, bounds, .. } = shown;

@@ -71,7 +71,7 @@ pub fn show(
     // Once more: from here on the INSERT's own lock keeps the table what it is.
     planned.check(session)?;
     session.execute(&LockWait::of(plan).set_local()).map_err(failed)?;
-    verify::counts::check_count(session, &target.name().to_string(), staged, inserted).and_then(
+    verify::kept_out::check_count(session, &target.name().to_string(), staged, inserted).and_then(
         |kept_out| {
             session.execute(&format!("DROP TABLE {staging}")).map_err(failed)?;
             Ok(kept_out)

@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fullbore_load::constants::{
-    LOCK_TIMEOUT_DEFAULT_MS, RETRY_FOR_DEFAULT_S, RETRY_PAUSE_FIRST_MS, RETRY_PAUSE_MAX_MS,
-};
+use fullbore_load::constants::{LOCK_TIMEOUT_DEFAULT_MS, RETRY_FOR_DEFAULT_S};
 use fullbore_load::plan::Plan;
+use fullbore_load::run::retry::{self, Backoff};
 use fullbore_pgwire::session::path;
 use fullbore_pgwire::{ConnectionError, Row, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
@@ -19,9 +18,6 @@ use fullbore_record::Event;
 
 use crate::error::failed;
 use crate::postgres::{Attended, Postgres};
-
-/// How often a pause looks whether it is to be cut short.
-const REST_LOOK: Duration = Duration::from_millis(20);
 
 impl Postgres {
     pub(crate) fn report(&self, event: Event) {
@@ -46,16 +42,18 @@ impl Postgres {
     }
 
     /// Pauses, unless a signal comes.
-    pub(crate) fn rest(&self, pause: Duration) -> Result<()> {
-        let until = Instant::now() + pause;
-        while let Some(left) = until.checked_duration_since(Instant::now()) {
-            if self.is_interrupted() {
-                return Err(Error::Interrupted);
-            }
-            std::thread::sleep(left.min(REST_LOOK));
-        }
-        Ok(())
+    pub(crate) fn pause(&self, backoff: &mut Backoff) -> Result<()> {
+        uninterrupted(backoff.pause(|| self.is_interrupted()))
     }
+
+    /// The same, for a time.
+    pub(crate) fn rest(&self, pause: Duration) -> Result<()> {
+        uninterrupted(retry::pause(pause, || self.is_interrupted()))
+    }
+}
+
+fn uninterrupted(is_over: bool) -> Result<()> {
+    is_over.then_some(()).ok_or(Error::Interrupted)
 }
 
 /// How long locks are waited for.
@@ -155,8 +153,7 @@ pub fn insist<T>(
     what: &str,
     mut work: impl FnMut(&mut Session) -> Result<T>,
 ) -> Result<T> {
-    let began = Instant::now();
-    let mut pause = Duration::from_millis(RETRY_PAUSE_FIRST_MS);
+    let mut backoff = Backoff::new(wait.limit);
     let blockers =
         Blockers { postgres, pid: session.backend_pid(), wait, what, last: Mutex::default() };
     for attempt in 0.. {
@@ -179,15 +176,14 @@ pub fn insist<T>(
             return Err(Error::Interrupted);
         }
         let has_bound = !wait.timeout.is_zero();
-        if has_bound && began.elapsed() + pause > wait.limit {
+        if has_bound && backoff.is_over() {
             // Of a single short attempt there may not have been time to see who was in its way.
             if attempt > 0 || blockers.is_known() {
-                return Err(blockers.given_up(error, began.elapsed()));
+                return Err(blockers.given_up(error, backoff.elapsed()));
             }
         }
-        tracing::info!(attempt, pause_s = pause.as_secs_f64(), "{what}: {error}");
-        postgres.rest(pause)?;
-        pause = (pause * 2).min(Duration::from_millis(RETRY_PAUSE_MAX_MS));
+        tracing::info!(attempt, pause_s = backoff.next().as_secs_f64(), "{what}: {error}");
+        postgres.pause(&mut backoff)?;
     }
     unreachable!("attempts end by themselves")
 }

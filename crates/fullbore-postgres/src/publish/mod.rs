@@ -28,7 +28,7 @@ use fullbore_load::sink::{Committed, LoadState};
 use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::Phase;
-use fullbore_record::terms::{Publish, Verify};
+use fullbore_record::terms::{Publish, Stage, Verify};
 
 use crate::catalog::Relation;
 use crate::error::{failed, refuse, refused};
@@ -121,10 +121,10 @@ pub fn check_staged(
     }
     for piece in &state.committed {
         let target = targets.get(piece.table).ok_or_else(|| not_of_this_plan(piece))?;
-        let name = match target.publish {
-            Publish::Append if !target.atomic => continue,
-            Publish::Append | Publish::Replace => target.staging(plan)?,
-            Publish::Partitions => target.piece(plan, piece.piece)?,
+        let name = match target.stage() {
+            Stage::Target => continue,
+            Stage::Staging => target.staging(plan)?,
+            Stage::Pieces => target.piece(plan, piece.piece)?,
         };
         if ours(session, &name, &target.relation)?.is_none() {
             return Err(Error::Destination {
@@ -310,7 +310,7 @@ fn show(
         kept_out += append::show(postgres, session, plan, table, staged)?;
         staged::verify_shown(postgres, session, plan, table, committed)?;
     }
-    for (table, _) in targets().filter(|(_, target)| target.is_plain_append()) {
+    for (table, _) in targets().filter(|(_, target)| target.is_piecewise()) {
         counted::hold(postgres, session, plan, table, committed)?;
     }
     replace::locks::take(postgres, session, plan, is_sure)?;
@@ -422,11 +422,11 @@ fn is_ours(session: &mut Session, ledger: &Ledger) -> Result<bool> {
 fn leftovers(postgres: &Postgres, plan: &Plan, all: bool) -> Vec<QualifiedName> {
     let mut names: Vec<Result<QualifiedName>> = Vec::new();
     for (table, target) in postgres.targets().iter().enumerate() {
-        match target.publish {
-            Publish::Append if !target.atomic => {}
-            Publish::Append | Publish::Replace if !all => {}
-            Publish::Append | Publish::Replace => names.push(target.staging(plan)),
-            Publish::Partitions => {
+        match target.stage() {
+            Stage::Target => {}
+            Stage::Staging if !all => {}
+            Stage::Staging => names.push(target.staging(plan)),
+            Stage::Pieces => {
                 let pieces = plan.pieces.iter().filter(|piece| piece.table == table);
                 names.extend(pieces.map(|piece| target.piece(plan, piece.number)));
             }

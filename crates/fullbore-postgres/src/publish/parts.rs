@@ -8,7 +8,7 @@ use fullbore_load::sink::Committed;
 use fullbore_pgwire::{Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::Phase;
-use fullbore_record::terms::Publish;
+use fullbore_record::terms::{Publish, Stage};
 
 use super::last::{BEGIN, commit};
 use super::locking::{Frame, LockWait, insist};
@@ -32,11 +32,11 @@ pub fn prepare(
     part: &Part,
 ) -> Result<()> {
     let Some(ledger) = postgres.ledger() else { return Ok(()) };
-    let shares_a_table = target.publish == Publish::Replace || target.atomic;
-    if shares_a_table && !is_to_be_made(session, ledger, plan, target, part)? {
+    let is_shared = target.stage() == Stage::Staging;
+    if is_shared && !is_to_be_made(session, ledger, plan, target, part)? {
         return Ok(());
     }
-    if target.publish != Publish::Partitions {
+    if target.stage() != Stage::Pieces {
         return super::prepare_alone(postgres, session, plan, table, target);
     }
     let plans = plans_of_others(session, ledger, plan, part)?;

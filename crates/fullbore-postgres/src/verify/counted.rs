@@ -16,12 +16,13 @@ use fullbore_load::plan::Plan;
 use fullbore_load::sink::Committed;
 use fullbore_pgwire::{QualifiedName, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
-use fullbore_record::terms::{Publish, Verify};
+use fullbore_record::terms::{Stage, Verify};
 
 use super::size::{Extent, Leaf, extents, leaves};
 use super::staged::may_change_rows;
 use super::state::Counted;
 use super::statistics;
+use crate::catalog::XID_BITS;
 use crate::error::{failed, failed_while, refuse};
 use crate::ledger::read::numbers;
 use crate::ledger::{locks, pieces, runs};
@@ -34,9 +35,6 @@ const PAGES_MIN: u64 = 8192;
 /// Older blocks are looked through up to so many bytes, or so many times what the table gained.
 const OLD_BYTES_MAX: u64 = 256 * 1024 * 1024;
 const OLD_SHARE_MAX: u64 = 4;
-/// Transaction numbers in rows have 32 bits.
-const XID_BITS: u64 = 0xffff_ffff;
-
 /// Counts what a run has loaded, where the server's statistics don't say enough, and fails where there are
 /// fewer rows than were committed.
 pub fn count(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Result<()> {
@@ -47,9 +45,9 @@ pub fn count(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Resul
     for (table, target) in postgres.targets().iter().enumerate() {
         let its = || committed.iter().filter(|piece| piece.table == table);
         let rows = its().map(|piece| piece.rows).sum();
-        match target.publish {
+        match target.stage() {
             _ if its().next().is_none() => {}
-            Publish::Append if !target.atomic => {
+            Stage::Target => {
                 let mut session = postgres.usable_control()?;
                 match gained(postgres, &mut session, plan, table, rows, may_ask)? {
                     Gained::All => counted.rows += rows,
@@ -59,8 +57,8 @@ pub fn count(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Resul
                     }
                 }
             }
-            Publish::Append | Publish::Replace => heaps.push((target.staging(plan)?, rows)),
-            Publish::Partitions => {
+            Stage::Staging => heaps.push((target.staging(plan)?, rows)),
+            Stage::Pieces => {
                 for piece in its() {
                     heaps.push((target.piece(plan, piece.piece)?, piece.rows));
                 }
@@ -283,7 +281,7 @@ fn gained(
 /// Notes in which files the rows of tables are that were appended to, before they are verified.
 pub fn note_files(postgres: &Postgres) -> Result<()> {
     for (table, target) in postgres.targets().iter().enumerate() {
-        if !target.is_plain_append() {
+        if !target.is_piecewise() {
             continue;
         }
         let mut session = postgres.usable_control()?;

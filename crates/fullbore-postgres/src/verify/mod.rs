@@ -17,11 +17,11 @@ pub(crate) mod column;
 pub mod compare;
 mod comparison;
 pub mod counted;
-pub(crate) mod counts;
 mod extent;
 #[cfg(target_arch = "x86_64")]
 mod fast_crc;
 pub(crate) mod hash;
+pub(crate) mod kept_out;
 mod numeric;
 pub mod recount;
 pub mod removed;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fullbore_pgwire::{QualifiedName, quote_literal};
 use fullbore_read::error::Result;
-use fullbore_record::terms::Publish;
+use fullbore_record::terms::{Publish, Stage};
 use serde::Serialize;
 
 use super::anew::{Anew, LedgerPiece, with_transactions, without_removed_rows};
@@ -13,6 +13,7 @@ use super::comparison::{Comparison, Rows};
 use super::removed::has_removed_rows;
 use super::state::PieceProof;
 use super::store;
+use crate::catalog::XID_BITS;
 use crate::error::{failed, refuse};
 use crate::ledger::read::{LedgerRow, rows};
 use crate::ledger::runs::{LedgerRun, LedgerTable};
@@ -41,9 +42,6 @@ struct Told {
 
 /// Before this version each refused row costs a savepoint, which is a transaction of its own.
 const SKIPS_BAD_ROWS: u32 = 170_000;
-
-/// Transaction numbers in rows have 32 bits.
-const XID_BITS: u64 = 0xffff_ffff;
 
 impl Postgres {
     /// Compares a run's rows, as they are in its tables now.
@@ -154,11 +152,7 @@ impl Postgres {
 
     /// Refuses a part of a load of several hosts, where its rows can't be told from the others'.
     fn check_alone(&self, schema: &str, run: &LedgerRun) -> Result<()> {
-        let is_shared = |table: &LedgerTable| match table.publish {
-            Publish::Replace => true,
-            Publish::Append => table.atomic,
-            Publish::Partitions => false,
-        };
+        let is_shared = |table: &LedgerTable| table.stage() == Stage::Staging;
         let Some(table) = run.tables.iter().find(|table| is_shared(table)) else { return Ok(()) };
         match self.part_of(schema, &run.run_id)? {
             None => Ok(()),

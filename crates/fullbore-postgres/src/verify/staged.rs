@@ -10,7 +10,7 @@ use fullbore_load::plan::Plan;
 use fullbore_load::sink::Committed;
 use fullbore_pgwire::{ConnectionError, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
-use fullbore_record::terms::{Publish, Verify};
+use fullbore_record::terms::{Stage, Verify};
 
 use super::column::sent_columns;
 use super::compare::{Finding, compare, compare_within};
@@ -165,8 +165,8 @@ fn parts_of(
         tells_pieces: pieces.len() > 1 && !has_removed_rows(&pieces),
         pieces,
     };
-    Ok(match target.publish {
-        Publish::Partitions => {
+    Ok(match target.stage() {
+        Stage::Pieces => {
             let mut parts = Vec::new();
             for piece in pieces {
                 let holder = target.piece(plan, piece.0)?;
@@ -174,11 +174,11 @@ fn parts_of(
             }
             parts
         }
-        Publish::Append if !target.atomic => {
+        Stage::Target => {
             let xids = pieces.iter().flat_map(|(_, proof)| proof.xids.clone()).collect();
             vec![whole(target.name().clone(), Rows::OfTransactions(xids), pieces)]
         }
-        Publish::Append | Publish::Replace => {
+        Stage::Staging => {
             vec![whole(target.staging(plan)?, Rows::All, pieces)]
         }
     })

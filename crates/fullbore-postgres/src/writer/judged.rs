@@ -150,6 +150,6 @@ impl PostgresWriter<'_> {
     pub(super) fn check_count(&mut self, portion: &Portion) -> Result<u64> {
         let work = self.work.as_ref().expect("a piece was begun");
         let (table, counted) = (work.table.to_string(), work.rows);
-        verify::counts::check_count(&mut self.session, &table, portion.rows_sent, counted)
+        verify::kept_out::check_count(&mut self.session, &table, portion.rows_sent, counted)
     }
 }

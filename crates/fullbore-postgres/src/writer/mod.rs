@@ -10,7 +10,7 @@ use fullbore_load::sink::{Judging, Portion, Receipt, Refusal, TextRows, Writer};
 use fullbore_pgwire::session::path;
 use fullbore_pgwire::{ConnectionError, PausedCopy, QualifiedName, Session, quote_literal};
 use fullbore_read::error::{Error, Result};
-use fullbore_record::terms::Publish;
+use fullbore_record::terms::Stage;
 
 use crate::direct::load::{DirectLoad, range_options};
 use crate::encode_copy::{BINARY_HEADER, BINARY_TRAILER};
@@ -83,9 +83,9 @@ impl<'a> PostgresWriter<'a> {
         target: &PostgresTable,
         piece: &PlannedPiece,
     ) -> Result<(QualifiedName, bool)> {
-        match target.publish {
-            Publish::Append if !target.atomic => Ok((target.name().clone(), false)),
-            Publish::Replace if target.direct.is_some() => {
+        match target.stage() {
+            Stage::Target => Ok((target.name().clone(), false)),
+            Stage::Staging if target.direct.is_some() => {
                 // Truncated, it is as new in this transaction as if it were made in it.
                 let staging = target.staging(&self.plan)?;
                 let name = quote_literal(&staging.to_string()).map_err(failed)?;
@@ -98,8 +98,8 @@ impl<'a> PostgresWriter<'a> {
                 }
                 Ok((staging, true))
             }
-            Publish::Append | Publish::Replace => Ok((target.staging(&self.plan)?, false)),
-            Publish::Partitions => {
+            Stage::Staging => Ok((target.staging(&self.plan)?, false)),
+            Stage::Pieces => {
                 let name = target.piece(&self.plan, piece.number)?;
                 let ddl =
                     partitions::create_piece(self.postgres, &self.plan, target, piece, &name)?;
@@ -114,8 +114,7 @@ impl<'a> PostgresWriter<'a> {
 
     /// What the target must be, where the piece's rows go into it themselves.
     fn planned(&self, target: &PostgresTable, table: usize) -> Option<Planned> {
-        let is_target = target.is_plain_append();
-        is_target.then(|| self.postgres.planned(table))
+        target.is_piecewise().then(|| self.postgres.planned(table))
     }
 
     fn begin_transaction(&mut self, target: &PostgresTable, piece: &PlannedPiece) -> Result<()> {

@@ -17,7 +17,7 @@ use fullbore_read::split::next_record;
 use fullbore_read::{FileRange, SourceFile};
 
 use super::scan::{KeyScanner, null_key};
-use super::{Key, KeyColumn, Part};
+use super::{Key, KeyColumn, KeyStretch};
 use crate::plan::Format;
 
 /// Bytes read around a cut.
@@ -80,8 +80,8 @@ impl<'a> EdgeReader<'a> {
 
     /// The stretches with their keys, if each file is sorted: from its first key to the last one
     /// before the next stretch's first.
-    pub fn parts(&mut self, ranges: Vec<FileRange>) -> Result<Vec<Part>> {
-        let mut parts: Vec<Part> = Vec::with_capacity(ranges.len());
+    pub fn parts(&mut self, ranges: Vec<FileRange>) -> Result<Vec<KeyStretch>> {
+        let mut parts: Vec<KeyStretch> = Vec::with_capacity(ranges.len());
         for (at, range) in ranges.iter().enumerate() {
             let first = self.first_key(range)?;
             if let Some(before) = parts.last_mut().filter(|part| part.range.file == range.file) {
@@ -93,7 +93,7 @@ impl<'a> EdgeReader<'a> {
             let goes_on = ranges.get(at + 1).is_some_and(|next| next.file == range.file);
             let last = if goes_on { first } else { self.last_key(range)? };
             let bytes = range.end - range.start;
-            let part = Part { range: range.clone(), bytes, first, last, is_exact: false };
+            let part = KeyStretch { range: range.clone(), bytes, first, last, is_exact: false };
             if last < first {
                 return Err(self.out_of_order(&part, last, range));
             }
@@ -102,7 +102,7 @@ impl<'a> EdgeReader<'a> {
         Ok(parts)
     }
 
-    fn out_of_order(&self, before: &Part, found: Key, range: &FileRange) -> Error {
+    fn out_of_order(&self, before: &KeyStretch, found: Key, range: &FileRange) -> Error {
         Error::Source {
             path: self.files[range.file].path.clone(),
             message: format!(

@@ -28,7 +28,7 @@ pub type Key = i128;
 
 /// A stretch of a source and the keys in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct KeyStretch {
     /// Bytes of text (after decompression), or rows of a Parquet file.
     pub range: FileRange,
     pub bytes: u64,

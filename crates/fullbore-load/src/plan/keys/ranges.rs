@@ -5,13 +5,13 @@ use fullbore_read::error::Result;
 use fullbore_read::parquet::{GroupRange, group_ranges};
 
 use super::scan::KeyScanner;
-use super::{Key, KeyColumn, Part};
+use super::{Key, KeyColumn, KeyStretch};
 
 /// The parts of stretches whose keys statistics tell; the others are to be read.
 pub fn from_statistics(
     scanner: &KeyScanner<'_>,
     stretches: &[(FileRange, u64)],
-) -> Result<Vec<Option<Part>>> {
+) -> Result<Vec<Option<KeyStretch>>> {
     let mut known: Option<(usize, Vec<GroupRange>)> = None;
     let mut parts = Vec::with_capacity(stretches.len());
     for (range, bytes) in stretches {
@@ -22,7 +22,7 @@ pub fn from_statistics(
                 &known.insert((range.file, groups)).1
             }
         };
-        parts.push(ends(scanner.key, groups, range).map(|(first, last)| Part {
+        parts.push(ends(scanner.key, groups, range).map(|(first, last)| KeyStretch {
             range: range.clone(),
             bytes: *bytes,
             first,

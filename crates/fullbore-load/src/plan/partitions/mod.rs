@@ -17,7 +17,7 @@ use fullbore_read::error::Result;
 use super::keys::edges::EdgeReader;
 use super::keys::ranges::from_statistics;
 use super::keys::scan::{KeyScanner, Run};
-use super::keys::{Key, Part};
+use super::keys::{Key, KeyStretch};
 use super::{Format, PieceInput};
 
 /// A key range that is fixed beforehand.
@@ -65,7 +65,7 @@ struct Group {
 }
 
 /// Stretches of the sources by the slot or gap that their keys are in.
-pub struct Regions(BTreeMap<usize, Vec<Part>>);
+pub struct Regions(BTreeMap<usize, Vec<KeyStretch>>);
 
 impl Regions {
     /// The first and the last keys of stretches that are in no slot.
@@ -78,13 +78,13 @@ impl Regions {
 impl Request<'_> {
     /// The stretches of the sources, cut where slots begin and end.
     pub fn regions(&self, stretches: Vec<(FileRange, u64)>) -> Result<Regions> {
-        let mut regions: BTreeMap<usize, Vec<Part>> = BTreeMap::new();
+        let mut regions: BTreeMap<usize, Vec<KeyStretch>> = BTreeMap::new();
         let (pipes, stretches): (Vec<_>, Vec<_>) = stretches
             .into_iter()
             .partition(|(range, _)| !self.scanner.files[range.file].is_regular);
         for (range, bytes) in pipes {
             self.check_pipe(&range)?;
-            let part = Part { range, bytes, first: 0, last: 0, is_exact: false };
+            let part = KeyStretch { range, bytes, first: 0, last: 0, is_exact: false };
             regions.entry(1).or_default().push(part);
         }
         for part in self.parts(stretches)? {
@@ -127,7 +127,7 @@ impl Request<'_> {
 
     /// The stretches with their keys, none of them unknown; those that were read are already cut
     /// where slots begin and end.
-    fn parts(&self, stretches: Vec<(FileRange, u64)>) -> Result<Vec<Part>> {
+    fn parts(&self, stretches: Vec<(FileRange, u64)>) -> Result<Vec<KeyStretch>> {
         let scanner = &self.scanner;
         let Some(mut edges) = EdgeReader::new(scanner, !self.slots.is_empty()) else {
             let known = from_statistics(scanner, &stretches)?;
@@ -159,7 +159,7 @@ impl Request<'_> {
     }
 
     /// Reads all keys of stretches and cuts them where their keys leave a slot or gap.
-    fn scanned(&self, stretches: &[(FileRange, u64)]) -> Result<Vec<(usize, Part)>> {
+    fn scanned(&self, stretches: &[(FileRange, u64)]) -> Result<Vec<(usize, KeyStretch)>> {
         let ranges: Vec<FileRange> = stretches.iter().map(|(range, _)| range.clone()).collect();
         let all = self.scanner.runs_of_all(&ranges, &|key| self.region(key), self.threads)?;
         let mut parts = Vec::new();
@@ -171,7 +171,7 @@ impl Request<'_> {
     }
 
     /// The runs of a stretch as parts, each with its region.
-    fn shares(&self, range: &FileRange, bytes: u64, runs: &[Run]) -> Vec<(usize, Part)> {
+    fn shares(&self, range: &FileRange, bytes: u64, runs: &[Run]) -> Vec<(usize, KeyStretch)> {
         let length = runs.last().map_or(1, |run| run.end - range.start).max(1);
         let part = |run: &Run| {
             // Text has the bytes that were read; rows have their share of the row groups'.
@@ -184,12 +184,12 @@ impl Request<'_> {
             };
             let range = FileRange { file: range.file, start: run.start, end: run.end };
             let (first, last) = (run.first, run.last);
-            (run.region, Part { range, bytes, first, last, is_exact: true })
+            (run.region, KeyStretch { range, bytes, first, last, is_exact: true })
         };
         runs.iter().map(part).collect()
     }
 
-    fn in_slot(&self, slot: usize, mut parts: Vec<Part>) -> Partition {
+    fn in_slot(&self, slot: usize, mut parts: Vec<KeyStretch>) -> Partition {
         parts.sort_by_key(|part| (part.range.file, part.range.start));
         let bytes = parts.iter().map(|part| part.bytes).sum();
         let mut ranges: Vec<FileRange> = Vec::new();
@@ -200,7 +200,7 @@ impl Request<'_> {
     }
 
     /// Partitions one after the other, without a gap between them unless other hosts may fill it.
-    fn in_gap(&self, parts: Vec<Part>) -> Result<Vec<Partition>> {
+    fn in_gap(&self, parts: Vec<KeyStretch>) -> Result<Vec<Partition>> {
         let groups = self.without_overlap(parts)?;
         let groups = if self.is_part { groups } else { self.put_together(groups) };
         let uppers: Vec<Key> = (0..groups.len())
@@ -223,9 +223,9 @@ impl Request<'_> {
     }
 
     /// Groups whose keys don't overlap, ascending. Parts of one file that do go into one group.
-    fn without_overlap(&self, parts: Vec<Part>) -> Result<Vec<Group>> {
-        let place = |part: &Part| (part.first, part.last, part.range.file, part.range.start);
-        let mut left: BTreeMap<_, Part> =
+    fn without_overlap(&self, parts: Vec<KeyStretch>) -> Result<Vec<Group>> {
+        let place = |part: &KeyStretch| (part.first, part.last, part.range.file, part.range.start);
+        let mut left: BTreeMap<_, KeyStretch> =
             parts.into_iter().map(|part| (place(&part), part)).collect();
         let mut groups: Vec<Group> = Vec::new();
         while let Some((_, part)) = left.pop_first() {

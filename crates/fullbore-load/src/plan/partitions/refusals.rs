@@ -5,7 +5,7 @@ use fullbore_read::error::{Error, Result};
 
 use super::{Group, Request};
 use crate::plan::keys::scan::RUNS_MAX;
-use crate::plan::keys::{Key, Part};
+use crate::plan::keys::{Key, KeyStretch};
 
 impl Request<'_> {
     /// A pipe can't be read twice, so its range must be given.
@@ -26,7 +26,7 @@ impl Request<'_> {
         self.scanner.files[file].path.display().to_string()
     }
 
-    pub(super) fn overlap(&self, group: &Group, part: &Part) -> Error {
+    pub(super) fn overlap(&self, group: &Group, part: &KeyStretch) -> Error {
         let key = self.scanner.key;
         let file = group.ranges.last().map_or(0, |range| range.file);
         Error::usage_with_hint(
@@ -45,7 +45,7 @@ impl Request<'_> {
         )
     }
 
-    pub(super) fn outside(&self, part: &Part) -> Error {
+    pub(super) fn outside(&self, part: &KeyStretch) -> Error {
         let key = self.scanner.key;
         let end = |end: Option<Key>| end.map_or("without end".into(), |end| key.text(end));
         let bounds = (self.slots.first(), self.slots.last());

@@ -58,7 +58,7 @@ pub struct Claim {
 }
 
 /// What a parser is to do next.
-pub struct Job {
+pub struct ParseTask {
     pub activation: u64,
     pub table: usize,
     pub lane: Lane,

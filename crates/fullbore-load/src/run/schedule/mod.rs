@@ -24,7 +24,7 @@ use fullbore_record::{Event, TableTotals};
 use super::lines::Lines;
 use crate::plan::{PieceInput, Plan};
 use crate::sink::Committed;
-pub use handed::{Claim, Job, Origin, Unit};
+pub use handed::{Claim, Origin, ParseTask, Unit};
 pub use state::Refused;
 use state::{SharedStream, State};
 

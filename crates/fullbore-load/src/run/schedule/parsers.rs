@@ -4,13 +4,13 @@ use fullbore_parse::block::Block;
 use fullbore_record::observe::clock::{self, Activity};
 
 use super::state::Active;
-use super::{Job, Schedule, Unit};
+use super::{ParseTask, Schedule, Unit};
 use crate::constants::{QUEUE_BLOCKS_PER_STREAM, QUEUE_BYTES_PER_STREAM};
 use crate::plan::PieceInput;
 
 impl Schedule<'_> {
     /// The next block's job, from the piece that has fewest blocks waiting; `None` at the end.
-    pub fn next_job(&self) -> Option<Job> {
+    pub fn next_job(&self) -> Option<ParseTask> {
         let mut state = self.lock();
         loop {
             if state.closed {
@@ -31,7 +31,7 @@ impl Schedule<'_> {
             if let Some(active) = open.min_by_key(|a| a.in_flight + a.ready.len()) {
                 active.in_flight += 1;
                 active.waits_for_memory = false;
-                return Some(Job {
+                return Some(ParseTask {
                     activation: active.activation,
                     table: active.piece.table,
                     lane: active.lane,

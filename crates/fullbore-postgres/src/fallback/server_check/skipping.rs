@@ -68,7 +68,9 @@ fn check_told(
     let is_whole = match taken + refused {
         known if known == rows => true,
         known => {
-            known < rows && is_counted && verify::counts::may_keep_rows_out(session, target.table)?
+            known < rows
+                && is_counted
+                && verify::kept_out::may_keep_rows_out(session, target.table)?
         }
     };
     if is_whole { Ok(()) } else { Err(miscounted(rows, taken, refused)) }

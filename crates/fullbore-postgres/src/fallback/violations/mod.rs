@@ -26,7 +26,7 @@ use fullbore_load::sink::{Committed, Refusal, RejectsViolations, Reread, TextRow
 use fullbore_load::sums::Sums;
 use fullbore_pgwire::{QualifiedName, Row, Session, quote_identifier};
 use fullbore_read::error::{DestinationFailure, Error, Result};
-use fullbore_record::terms::Publish;
+use fullbore_record::terms::{Publish, Stage};
 
 use crate::error::{failed, failed_while};
 use crate::fallback::server_check::{self, JudgeTarget};
@@ -174,13 +174,13 @@ impl Postgres {
             .map_err(failed)?;
         let mut waiting = Vec::new();
         for (number, target) in self.targets().iter().enumerate() {
-            let (pieces, heaps): (Vec<usize>, Vec<QualifiedName>) = match target.publish {
-                Publish::Append if !target.atomic => continue,
-                Publish::Append | Publish::Replace => {
+            let (pieces, heaps): (Vec<usize>, Vec<QualifiedName>) = match target.stage() {
+                Stage::Target => continue,
+                Stage::Staging => {
                     let filled = committed.iter().filter(|p| p.table == number && p.rows > 0);
                     (filled.map(|piece| piece.piece).take(1).collect(), vec![target.staging(plan)?])
                 }
-                Publish::Partitions => {
+                Stage::Pieces => {
                     let loaded = partitions::loaded_pieces(session, plan, number, target)?;
                     loaded.into_iter().map(|(piece, name)| (piece.number, name)).unzip()
                 }

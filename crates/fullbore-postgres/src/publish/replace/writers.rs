@@ -16,15 +16,13 @@ use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::kept::Baseline;
+use crate::catalog::XID_BITS;
 use crate::error::failed_while;
 use crate::ledger::{parts, runs};
 use crate::postgres::Postgres;
 
 /// So many numbers are looked at for those that are at work: a few seconds' work (0.2 s a million).
 const LOOKED_AT_MAX: u64 = 20_000_000;
-
-/// Transaction numbers in rows have 32 bits.
-const XID_BITS: u64 = 0xffff_ffff;
 
 impl Baseline {
     /// The baseline as of now.

@@ -8,7 +8,7 @@ use fullbore_pgwire::Session;
 
 /// What is kept between two looks.
 #[derive(Default)]
-pub struct Watch {
+pub struct ThrottleMemory {
     pub session: Option<Session>,
     /// When the server's log had come how far.
     pub places: VecDeque<(Instant, u64)>,
