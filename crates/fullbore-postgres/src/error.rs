@@ -139,7 +139,7 @@ fn hint_for(error: &ConnectionError) -> Option<String> {
             }
             "57P01" | "57P02" | "57P03" => {
                 "somebody ended the session, or the server stops or starts: its log says which; then \
-                 give the command once more"
+                 run the command again"
             }
             "3D000" => "create the database first, or check the name in the URL",
             code if code.starts_with("23") => {

@@ -307,7 +307,7 @@ impl LedgerState {
         let Some(run) = found else {
             return Err(Error::usage_with_hint(
                 format!("run {} has ended just now, or was closed", run.run_id),
-                "give the command once more",
+                "run the command again",
             ));
         };
         if run.state == State::Published {

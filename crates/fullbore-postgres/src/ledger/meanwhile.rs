@@ -54,7 +54,7 @@ pub fn check(
                         file.path,
                         target.name()
                     ),
-                    format!("run the command once more: it checks again what is loaded{again}"),
+                    format!("run the command again: it checks again what is loaded{again}"),
                 ));
             }
         }

@@ -101,7 +101,7 @@ fn take(
     }
     Err(refuse(
         format!("another run begins or ends on {target}: {error}"),
-        "give the command once more",
+        "run the command again",
     ))
 }
 

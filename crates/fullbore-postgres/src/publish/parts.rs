@@ -282,7 +282,7 @@ fn show(
     if !missing.is_empty() {
         return Err(Error::Destination {
             message: format!("the load's parts changed meanwhile: {}", missing.join("; ")),
-            hint: Some("`fullbore runs publish` shows them once all are loaded".into()),
+            hint: Some("`fullbore runs publish` publishes them once all are loaded".into()),
             kind: DestinationFailure::Lost,
         });
     }

@@ -91,7 +91,7 @@ impl Planned {
         let (what, ..) = self.what_changed(session).map_err(failed)?;
         Err(refuse(
             format!("{} changed while the load was planned: {what}", self.0.name),
-            "give the command once more",
+            "run the command again",
         ))
     }
 

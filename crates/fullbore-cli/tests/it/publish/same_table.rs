@@ -135,7 +135,7 @@ fn two_loads_of_the_same_files_that_begin_at_once_do_not_double_rows() {
     let refused: Vec<_> = ended.iter().filter(|output| output.code == REFUSED).collect();
     assert!(loaded <= 1 && loaded + refused.len() == 2, "{} {}", ended[0].stderr, ended[1].stderr);
     for output in refused {
-        for words in ["was begun meanwhile, and loads", "run the command once more"] {
+        for words in ["was begun meanwhile, and loads", "run the command again"] {
             assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
         }
     }
