@@ -144,6 +144,8 @@ docs: $(VENV)/.tools
 lint: $(VENV)/.tools
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps \
+		--document-private-items --quiet
 	$(BIN)/ruff check --quiet python benchmarks scripts extension
 	$(BIN)/ruff format --quiet --check python benchmarks scripts extension
 

@@ -18,7 +18,7 @@ pub struct WatchArgs {
     /// Run id [default: the newest run]
     #[arg(default_value = "last", hide_default_value = true)]
     run: String,
-    /// Address of the page: ADDRESS[:PORT]
+    /// Address of the page, and its port if it should not be any free one
     #[arg(long, value_name = "ADDRESS[:PORT]", default_value = HERE)]
     listen: String,
 }

@@ -1,8 +1,8 @@
 //! Full verification: that every value of every row is in the table as it was in the files.
 //!
-//! While loading, the client computes [`fullbore_load::sums`] of the parsed rows ([`summer`], [`column`],
+//! While loading, the client computes [`fullbore_load::sums`] of the parsed rows ([`summer`], [`mod@column`],
 //! [`numeric`]) and stores them per piece in the ledger ([`store`]). The server computes the same sums of
-//! the stored rows in plain SQL ([`sql`]). They are compared ([`parts`], [`compare`]) before publishing
+//! the stored rows in plain SQL ([`sql`]). They are compared ([`comparison`], [`compare`]) before publishing
 //! ([`staged`]) or on request ([`run`]), optionally with sums of files that are read again ([`recount`]).
 //! A value's hash is that of its binary send form ([`hash`]).
 //!

@@ -5,7 +5,7 @@
 //! - [`listen`], [`client`]: the two sides; `session` is the listener's view of one who measures;
 //! - [`handshake`], [`token`], `control`: authentication by the token;
 //! - [`message`]: the messages of both sides, within limits;
-//! - `send`, `receive`, `socket`, [`tcp_info`], `kernel`: streams and what the kernels know of them;
+//! - `send`, `receive`, `socket`, `fullbore_pgwire::tcp_info`, `kernel`: streams and what the kernels know of them;
 //! - [`predict`], [`limit`], [`advice`], [`report`]: pure, from figures to what they mean.
 
 pub mod advice;

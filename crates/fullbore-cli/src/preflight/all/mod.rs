@@ -1,6 +1,6 @@
 //! `fullbore preflight all`: what limits this very job, and how long it will take.
 //!
-//! [`data`] checks the files; [`read`], [`kept`] (parse, encode), [`send`] and [`replay`] (the database)
+//! [`data`] checks the files; [`read`], [`encoded`] (parse, encode), [`send`] and [`replay`] (the database)
 //! measure each part of the path alone; [`measured`] loads a part of the job for real. Everything is
 //! written to a scratch schema with [`copies`] of the job's tables.
 

@@ -1,9 +1,9 @@
 //! Server-side check of non-canonical rows: sent as COPY text, each refused row reported.
 //!
 //! PostgreSQL 17 and later skip bad rows themselves (`ON_ERROR ignore`) and name their lines in notices;
-//! `pg_input_error_info` then returns the reason ([`skipping`]). Before 17, a bad row fails its COPY: each
+//! `pg_input_error_info` then returns the reason ([`mod@skipping`]). Before 17, a bad row fails its COPY: each
 //! COPY runs under a savepoint, and the next one starts after the line named in the error's context
-//! ([`one_by_one`]). If many rows fail, a loop on the server inserts the lines one by one ([`in_a_loop`]).
+//! ([`mod@one_by_one`]). If many rows fail, a loop on the server inserts the lines one by one ([`in_a_loop`]).
 
 mod in_a_loop;
 mod one_by_one;
@@ -64,7 +64,7 @@ pub fn runs_of<'a>(rows: TextRows<'a>, rows_max: usize) -> Vec<(u64, Vec<&'a [u8
     runs
 }
 
-/// The same as [`server_check`], also where a row fails by more than its values: an expression of the table
+/// The same as [`judge`], also where a row fails by more than its values: an expression of the table
 /// can raise an error of its own, which no COPY skips.
 pub fn judge_at_any_price(
     session: &mut Session,
