@@ -11,7 +11,8 @@ pub mod run_id;
 pub mod sink;
 pub mod sums;
 pub mod target;
+mod target_column;
 
 pub use fullbore_read::error::{Error, Result};
 
-pub use target::TargetColumn;
+pub use target_column::TargetColumn;

@@ -2,30 +2,13 @@
 //!
 //! A destination that has no tables of its own (`null:`, `parquet:`) is planned for without one.
 
-use fullbore_parse::types::FieldType;
 use fullbore_read::error::Result;
 use fullbore_record::terms::{Codec, Method, Publish};
 
+use crate::TargetColumn;
 use crate::job::DirectIo;
 use crate::plan::KeyEnd;
 use crate::plan::columns::Shapes;
-
-/// A column of the target.
-#[derive(Debug, Clone)]
-pub struct TargetColumn {
-    pub name: String,
-    /// The destination's own name of the type, as shown in the plan.
-    pub type_name: String,
-    /// What fields are parsed into; `None` where the destination has no encoder for the type and
-    /// takes it as text.
-    pub field_type: Option<FieldType>,
-    pub is_nullable: bool,
-    /// The destination fills it by itself; it can't be loaded.
-    pub is_generated: bool,
-    /// Where it is not loaded, the destination has a value for it: a default, or the next of its
-    /// sequence.
-    pub fills_itself: bool,
-}
 
 /// What is asked of the destination for one table.
 #[derive(Debug, Clone, Default)]

@@ -16,7 +16,7 @@ use super::names::alike;
 use super::stored;
 use crate::TargetColumn;
 use crate::job::TableJob;
-use crate::plan::Format;
+use crate::plan::format::Format;
 
 /// The shapes of a table's records, typed and as text.
 pub struct Shapes {

@@ -17,7 +17,7 @@ use fullbore_read::error::{Error, Result};
 
 use crate::TargetColumn;
 use crate::job::TableJob;
-use crate::plan::Format;
+use crate::plan::format::Format;
 use crate::plan::look::Sources;
 
 /// What a column says of a row.

@@ -7,7 +7,7 @@ use arrow_schema::DataType;
 
 pub mod json;
 
-use super::Format;
+use super::format::Format;
 use crate::job::TableJob;
 use fullbore_parse::dialect::{Dialect, Family, FormatName, Header, LineEnd};
 use fullbore_read::constants::SAMPLE_BYTES;

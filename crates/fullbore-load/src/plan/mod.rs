@@ -9,6 +9,7 @@
 pub mod assemble;
 pub mod columns;
 mod draft;
+mod format;
 pub mod header;
 pub mod infer;
 pub mod key_end;
@@ -29,7 +30,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fullbore_parse::Lane;
-use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::{ParseColumn, ParseShape};
 use fullbore_read::{FileRange, SourceFile};
 use fullbore_record::ceilings::{Ceilings, Used};
@@ -39,6 +39,7 @@ use serde::{Deserialize, Serialize};
 use crate::TargetColumn;
 use crate::job::{OtherWriters, PartSpec, PauseWhen, RejectLimit};
 pub use draft::{Completion, Draft, Planned};
+pub use format::Format;
 pub use key_end::KeyEnd;
 
 /// What a run will do.
@@ -114,13 +115,6 @@ pub struct Part {
     pub whole: String,
     /// The hash of what their jobs have in common.
     pub identity: String,
-}
-
-/// How a table's sources are written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Format {
-    Delimited(Dialect),
-    Parquet,
 }
 
 /// What happens to one table.

@@ -18,7 +18,7 @@ use fullbore_read::{FileRange, SourceFile};
 
 use super::scan::{KeyScanner, null_key};
 use super::{Key, KeyColumn, KeyStretch};
-use crate::plan::Format;
+use crate::plan::format::Format;
 
 /// Bytes read around a cut.
 const LOOK_BYTES: usize = 64 * 1024;

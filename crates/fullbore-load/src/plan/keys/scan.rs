@@ -19,7 +19,7 @@ use fullbore_read::{FileRange, SourceFile};
 
 use super::edges::no_key;
 use super::{Key, KeyColumn};
-use crate::plan::Format;
+use crate::plan::format::Format;
 
 /// Runs that a stretch may fall into; a stretch with more of them is not nearly sorted.
 pub const RUNS_MAX: usize = 1000;

@@ -12,7 +12,7 @@ use fullbore_read::sniff::samples::{Samples, glance, sample};
 
 use super::{HEAD_BYTES, SAMPLED_FILES_MAX, Sources, peek, refuse_text_options};
 use crate::job::TableJob;
-use crate::plan::Format;
+use crate::plan::format::Format;
 use crate::plan::names::distinct;
 
 /// How such files are called.

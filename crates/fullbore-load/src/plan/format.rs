@@ -1,0 +1,10 @@
+//! How the files of a table are written. A file of its own, since every step knows it, and a plan all steps.
+
+use fullbore_parse::dialect::Dialect;
+
+/// How a table's sources are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Format {
+    Delimited(Dialect),
+    Parquet,
+}
