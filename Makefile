@@ -114,7 +114,7 @@ TO_SERVER := $(shell find crates/fullbore-postgres/src crates/fullbore-pgwire/sr
 	@mkdir -p $(@D) && touch $@
 
 # Two chains side by side: each waits more than it works.
-SIDE_BY_SIDE := $(MAKE) --no-print-directory --jobs=2 --output-sync=target --keep-going
+SIDE_BY_SIDE := echo "side by side; each prints when it ends" && $(MAKE) --no-print-directory --jobs=2 --output-sync=target --keep-going
 test: tested servers browser
 	@$(SIDE_BY_SIDE) test-rust test-rest .cache/passed/neon .cache/passed/extension .cache/passed/neighbour
 

@@ -65,7 +65,7 @@ CASES = {
     ),
     "client-cores": Case(
         "client_cpu",
-        "a machine with more processors",
+        "a machine with more CPUs",
         "the client gets 0.5 cores, not 0.25",
         lambda s: of.cores(s, 0.8, 0.25, *with_streams(3), *PARTITIONS, *DIRECT),
         lambda s: of.cores(s, 0.8, 0.5, *with_streams(3), *PARTITIONS, *DIRECT),
@@ -81,7 +81,7 @@ CASES = {
     ),
     "indexes-afterwards": Case(
         "database_cpu",
-        "indexes of the table are kept up row by row",
+        "indexes are updated row by row",
         "--publish replace",
         lambda s: of.indexed(s, "append"),
         lambda s: of.indexed(s, "replace"),
@@ -131,7 +131,7 @@ CASES = {
     ),
     "packed-rows": Case(
         "congestion",
-        "--compress zstd packs the rows",
+        "--compress zstd compresses the rows",
         "--compress zstd",
         lambda s: of.far(s, shaped("120mbit"), 90, [*with_streams(3), *PARTITIONS, *DIRECT]),
         lambda s: of.far(
@@ -169,14 +169,14 @@ CASES = {
     ),
     "sessions-elsewhere": Case(
         "database_cpu",
-        "more sessions, if the server has processors free: --streams 2",
+        "use more sessions, if the server has idle CPUs: --streams 2",
         "--streams 2",
         lambda s: of.far(s, shaped(None), 300, with_streams(1)),
         lambda s: of.far(s, shaped(None), 300, with_streams(2)),
     ),
     "all-parsers": Case(
         "too_few_streams",
-        "processors are free: --parsers 2",
+        "CPUs are idle: --parsers 2",
         "--parsers 2",
         lambda s: of.discarded(s, with_streams(4, "--parsers", "1")),
         lambda s: of.discarded(s, with_streams(4, "--parsers", "2")),
@@ -204,7 +204,7 @@ CASES = {
     ),
     "even-pieces": Case(
         "long_tail",
-        "cut the data more evenly",
+        "split the data more evenly",
         "partitions of one size",
         lambda s: of.bounded(s, [1, 40_000, 80_000, 120_000, 7_000_000]),
         lambda s: of.bounded(s, [1, 1_220_000, 2_440_000, 3_660_000, 7_000_000]),
@@ -213,7 +213,7 @@ CASES = {
     ),
     "without-neighbours": Case(
         "neighbour",
-        "load when they are done",
+        "load after they end",
         "the same load when they are",
         lambda s: of.plain(s, with_streams(3), busy=8),
         lambda s: of.plain(s, with_streams(3)),
@@ -229,7 +229,7 @@ CASES = {
     ),
     "unlogged-rows": Case(
         "wal",
-        "--publish partitions logs none",
+        "--publish partitions writes none",
         "wal_level=minimal, --publish partitions",
         lambda s: of.logged(s, REPLICA, with_streams(3), ("log",)),
         lambda s: of.logged(s, MINIMAL, [*with_streams(3), *PARTITIONS], ("log",)),
@@ -263,7 +263,7 @@ CASES = {
     ),
     "table-of-each-piece": Case(
         "extension_lock",
-        f"--publish partitions, for which --streams {ENOUGH} is enough",
+        f"each piece has its own table; --streams {ENOUGH} is enough",
         f"--publish partitions --streams {ENOUGH}",
         lambda s: of.long_rows(s, 14),
         lambda s: of.long_rows(s, 14, streams=ENOUGH, is_partitions=True),

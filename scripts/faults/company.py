@@ -122,7 +122,7 @@ class Company(Fault):
             else:
                 ended = self.load(trial, resume=True, more=more)
             trial.facts.setdefault("resumes", []).append(ended.code)
-            if by_id and promises.UNHEARD in told.said and "knows no run" in ended.said:
+            if by_id and promises.UNHEARD in told.said and "is not in the" in ended.said:
                 by_id = False
                 continue
             if ended.code != REFUSED or LOADED_ALREADY not in ended.said:

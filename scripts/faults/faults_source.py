@@ -86,7 +86,7 @@ class SourceChanged(Fault):
             return
         if state == "loading":
             resumed = trial.start(resume=True).end()
-            words = ("can't be resumed", "does not mean the same")
+            words = ("can't be resumed", "this command differs from it")
             says_so = any(word in resumed.said for word in words)
             is_refused = resumed.code == REFUSED and says_so
             is_named = str(trial.facts["file"]) in resumed.said and "runs abort" in resumed.said

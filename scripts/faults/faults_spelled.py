@@ -162,7 +162,7 @@ class Spelled(Company):
         what = f"{ended.said}; {self.held.words(now)}"
         for run in now.unfinished:
             # All of its rows were there: what is left of it is said, and done.
-            is_named = f"fullbore runs resume {run.run}` does it" in ended.said
+            is_named = f"fullbore runs resume {run.run}` finishes it" in ended.said
             is_right = run.state == "published" and is_named
             checks.require(is_right, lambda: f"the first run was left as it was: {what}")
             resumed = self.runs(trial, "resume", run.run)

@@ -29,7 +29,7 @@ STAY = re.compile(
 RESUME = re.compile(rf"fullbore runs resume ({ID})")
 ABORT = re.compile(rf"fullbore runs abort ({ID})")
 # The words of a client that does not know whether it has rolled its run back.
-UNHEARD = "what may still be there"
+UNHEARD = "possible leftovers"
 # The words of an abort that removes nothing.
 COMMITTED = re.compile(r"it had committed ([\d,]+) rows")
 # What makes a resume depend on something.
@@ -37,12 +37,12 @@ CONDITION = re.compile(r"\b(?:once|after|first|if|undo|undone|where|replace-anyw
 # What says that the table is not what the run's pieces made of it.
 CHANGED = re.compile(
     r"no longer (?:the table|exists)|changed|dropped|truncated|emptied|moved|renamed|gone|missing"
-    r"|lacks|gained|does not hold|fewer|deleted"
+    r"|lacks|gained|no longer matches|fewer|deleted"
 )
 LEFT = re.compile(r"left behind|could not (?:clean|be dropped)|drop (?:it )?(?:by hand|manually)")
 # The words of a run that somebody else has now.
 TAKEN = re.compile(
-    r"taken over|rolled back|was begun meanwhile|resumed (?:by|elsewhere)|somebody else"
+    r"taken over|rolled back|was begun meanwhile|resumed (?:by|elsewhere)|by another process"
 )
 
 VALUES = "k::bigint, n::int, day::date, amount::numeric(12,2), word::text, note::text"

@@ -22,7 +22,7 @@ RESUMES_MAX = 6
 # A strike that comes after the end of the load is no strike: another moment is drawn.
 MISSES_MAX = 8
 # What stands in a refusal while the server has not noticed yet that a client is gone.
-LOADED_ALREADY = "being loaded already"
+LOADED_ALREADY = "already being loaded"
 
 
 @dataclass

@@ -27,13 +27,13 @@ pub struct ExtensionArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum ExtensionAction {
-    /// Build and install it for a server on this machine
+    /// Build and install the extension for a server on this machine
     Install {
         /// pg_config of the server
         #[arg(long, value_name = "PATH")]
         pg_config: PathBuf,
     },
-    /// Check what a database lacks for direct loads
+    /// Check whether a database is ready for direct loads
     Check {
         /// Database and role
         url: String,
@@ -75,7 +75,7 @@ fn install(pg_config: &Path) -> Result<Ended> {
     let headers = asked(pg_config, "--includedir-server")?;
     if !Path::new(&headers).join("postgres.h").is_file() {
         return Err(failed(
-            format!("the headers of {version} are not in {headers}"),
+            format!("could not find the headers of {version} in {headers}"),
             "install the server's development package, such as postgresql-server-dev-18",
         ));
     }
@@ -92,12 +92,12 @@ fn install(pg_config: &Path) -> Result<Ended> {
     let installed = make(&folder.path, pg_config, &compiler, &["install"])?;
     if !installed.status.success() {
         return Err(failed(
-            format!("the extension can't be put into {libraries}:\n{}", tail(&installed)),
+            format!("could not install the extension in {libraries}:\n{}", tail(&installed)),
             "run this as a user who can write to PostgreSQL's directories",
         ));
     }
     answer!("installed for {version} in {libraries}");
-    answer!("now, in each database to load into, as a superuser: CREATE EXTENSION fullbore");
+    answer!("next, as a superuser in each database to load into: CREATE EXTENSION fullbore");
     Ok(Ended::Loaded)
 }
 
@@ -121,12 +121,12 @@ fn build(folder: &Path, pg_config: &Path, version: &str) -> Result<String> {
     }
     Err(match last {
         Some(output) => failed(
-            format!("the extension can't be built for {version} {output}"),
-            "name another compiler in the variable CC",
+            format!("could not build the extension for {version} {output}"),
+            "set the variable CC to another compiler",
         ),
         None => failed(
-            format!("there is no C compiler here (looked for {})", compilers.join(", ")),
-            "install clang or gcc, or name a compiler in the variable CC",
+            format!("no C compiler found (looked for {})", compilers.join(", ")),
+            "install clang or gcc, or set the variable CC to a compiler",
         ),
     })
 }
@@ -145,7 +145,7 @@ fn make(folder: &Path, pg_config: &Path, compiler: &str, goals: &[&str]) -> Resu
         command.env_remove(name);
     }
     command.output().map_err(|error| {
-        failed(format!("make can't be run: {error}"), "install make, and a C compiler")
+        failed(format!("could not run make: {error}"), "install make, and a C compiler")
     })
 }
 
@@ -161,7 +161,7 @@ fn asked(pg_config: &Path, option: &str) -> Result<String> {
             "name the pg_config of the server to install for with --pg-config PATH",
         )),
         Err(error) => Err(failed(
-            format!("{} can't be run: {error}", pg_config.display()),
+            format!("could not run {}: {error}", pg_config.display()),
             "name the pg_config of the server to install for with --pg-config PATH",
         )),
     }

@@ -53,10 +53,10 @@ fn print(found: &Found) -> io::Result<()> {
     for (relations, what) in [
         (
             &found.in_progress,
-            "changed since the oldest running transaction began: maybe a load in progress",
+            "changed since the oldest running transaction began, possibly by a load in progress",
         ),
-        (&found.removed_soon, "empty: the next checkpoint removes what was dropped"),
-        (&found.temporary, "temporary tables: the server removes what is left when it starts"),
+        (&found.removed_soon, "empty: the next checkpoint removes them"),
+        (&found.temporary, "temporary tables: the server removes them when it starts"),
     ] {
         if !relations.is_empty() {
             let count = counted(relations.len() as u64, "relation");
@@ -66,12 +66,16 @@ fn print(found: &Found) -> io::Result<()> {
     if !found.orphans.is_empty() {
         writeln!(
             stderr,
-            "Nothing was removed. To do so: end all loads, run CHECKPOINT and look again. Then, with \
-             the server\nstopped and a backup at hand, move what is still named out of its data \
-             folder; start it, and\ndelete the files when all is well."
+            "Nothing was removed. To remove orphans: end all loads, run CHECKPOINT and run this \
+             command again. Make a\nbackup, stop the server, and move the files that are still \
+             listed out of its data directory. Start the\nserver, and delete the files once \
+             everything works."
         )?;
     }
-    writeln!(stderr, "Other databases of the server were not looked at: give the URL of each.")
+    writeln!(
+        stderr,
+        "Other databases of the server were not checked: run this command with the URL of each."
+    )
 }
 
 fn list(relations: &[UnknownRelation]) -> io::Result<()> {

@@ -39,8 +39,8 @@ pub fn render(plan: &Plan, statements: &[Option<String>]) -> String {
 /// Bytes of rows that a server counts in a second, by and large.
 const COUNTED_PER_SECOND: u64 = 1_000_000_000;
 
-const VERIFIED: &str = "verified in full: every value is compared before rows are published; \
-                        rows that go as text are sent to the server twice, once for checksums";
+const VERIFIED: &str = "verified in full: every value is compared before rows are published; rows \
+                        in text form are sent twice, once for checksums";
 
 fn render_table(
     text: &mut String,
@@ -64,14 +64,14 @@ fn render_table(
     }
     let limited = match table.is_atomic && plan.max_rejects.allows_any() {
         true => {
-            "; a limit of rejects covers all rows, so none is published before it is known to hold"
+            "; --max-rejects applies to all rows, so no row is published before all are checked"
         }
         false => "",
     };
     let _ = writeln!(text, "  publish: {}{limited}", publish_row(table));
     locks(text, plan, table);
     if table.keeps_old {
-        let _ = writeln!(text, "  the replaced table is kept, in a schema of its own");
+        let _ = writeln!(text, "  the replaced table is kept in a separate schema");
     }
     if let (Verify::Quick | Verify::Count, Some(to_read)) = (plan.verify, table.count_bytes) {
         let _ = writeln!(text, "  verify: {}", counting(plan, table, to_read));
@@ -81,7 +81,8 @@ fn render_table(
         (Lane::Binary, _) => {
             let form = match table.method {
                 Method::Direct => {
-                    "laid out as the server stores them, as COPY binary where only it can do that"
+                    "in the server's storage format, as COPY binary where only the server can lay \
+                     them out"
                 }
                 _ => "as COPY binary",
             };
@@ -134,10 +135,10 @@ fn locks(text: &mut String, plan: &Plan, table: &TablePlan) {
         }
     };
     let bound = match continuity.lock_timeout.is_zero() {
-        true => "waited for without limit (--lock-timeout 0)".to_owned(),
+        true => "attempts wait without limit (--lock-timeout 0)".to_owned(),
         false => format!(
-            "an attempt waits at most {:?} (--lock-timeout), then others pass; given up after {:?} \
-             (--retry-for)",
+            "each attempt waits at most {:?} (--lock-timeout), then others can proceed; gives up \
+             after {:?} (--retry-for)",
             continuity.lock_timeout, continuity.patience
         ),
     };
@@ -147,15 +148,16 @@ fn locks(text: &mut String, plan: &Plan, table: &TablePlan) {
     }
     let writers = match continuity.other_writers {
         OtherWriters::Found => {
-            "one scan before the swap, during which writers wait, looks for rows that others have \
-             committed to the old table since the run began, and refuses to lose them; deleted rows are \
-             not looked for"
+            "before the swap, while writers wait, one scan checks the old table for rows that \
+             others committed since the run began; if there are any, the swap is refused; deleted \
+             rows are not detected"
         }
         OtherWriters::Ignored => {
-            "rows that others commit to the old table since the run began are lost (--replace-anyway)"
+            "rows that others commit to the old table after the run began are lost \
+             (--replace-anyway)"
         }
         OtherWriters::LockedOut => {
-            "writers of the old table wait from the beginning of the load until the swap \
+            "writers of the old table are blocked from the beginning of the load until the swap \
              (--lock-writers)"
         }
     };
@@ -165,17 +167,18 @@ fn locks(text: &mut String, plan: &Plan, table: &TablePlan) {
 /// What is counted before the run ends, and its price.
 fn counting(plan: &Plan, table: &TablePlan, to_read: u64) -> String {
     if table.is_piecewise() && !plan.continuity.is_resumable {
-        return "row counts of both sides; without a ledger new rows can't be counted in the table"
+        return "row counts of both sides are compared; without a ledger, new rows can't be counted \
+                in the table"
             .into();
     }
-    let gained = if table.is_piecewise() { "what the table gained" } else { "the table" };
+    let gained = if table.is_piecewise() { "the new part of the table" } else { "the table" };
     let seconds = to_read / COUNTED_PER_SECOND + 1;
-    let price = format!("about {} to read, {seconds} s", bytes(to_read));
+    let price = format!("reads about {}, {seconds} s", bytes(to_read));
     match plan.verify {
         Verify::Count => format!("rows are counted in {gained}: {price}"),
         _ => format!(
-            "row counts of both sides; unless the server's statistics say that no row was deleted, rows \
-             are counted in {gained}: {price}"
+            "row counts of both sides are compared; rows are also counted in {gained} ({price}) \
+             unless the server's statistics rule out deleted rows"
         ),
     }
 }
@@ -202,7 +205,8 @@ fn continuity(plan: &Plan) -> String {
     for table in plan.tables.iter().filter(repeated) {
         let _ = write!(
             words,
-            "; {} is one piece (replace by direct), and starts over unless it was loaded completely",
+            "; {} is one piece (replace by method direct) and is loaded again unless it was \
+             complete",
             table.name
         );
     }
@@ -311,11 +315,11 @@ fn quoted(delimiter: &[u8]) -> String {
 fn publish_row(table: &TablePlan) -> &'static str {
     match (table.publish, table.is_atomic) {
         (Publish::Append, false) => {
-            "append, into the table itself; pieces are visible as they are committed: not atomic"
+            "append, directly to the table; each piece is visible once committed: not atomic"
         }
         (Publish::Append, true) => {
-            "append, atomic; rows wait in an unlogged table and enter by one INSERT ... SELECT \
-             (about 8 s/GB in one backend)"
+            "append, atomic; rows are staged in an unlogged table and published by one INSERT ... \
+             SELECT (about 8 s/GB in one backend)"
         }
         (Publish::Replace, _) if table.method == Method::Direct => {
             "replace; a new table is filled by one session in one transaction (WAL skipped where \
@@ -326,8 +330,8 @@ fn publish_row(table: &TablePlan) -> &'static str {
              (no WAL skip, no FREEZE)"
         }
         (Publish::Partitions, _) => {
-            "partitions; each piece is a new table of its own transaction (WAL skipped where the \
-             server allows, rows frozen), all attached in one transaction"
+            "partitions; each piece is a new table, filled in its own transaction (WAL skipped \
+             where the server allows, rows frozen); all are attached in one transaction"
         }
     }
 }

@@ -78,7 +78,7 @@ pub fn psql(args: &PsqlArgs) -> Ended {
         psql.env("PGHOST", &cluster.socket_dir).env("PGPORT", cluster.port.to_string());
         psql.env("PGUSER", SUPERUSER).env("PGDATABASE", database);
         let error = psql.args(args).exec();
-        complain(&format!("psql can't be started: {error}"), None);
+        complain(&format!("could not start psql: {error}"), None);
         Ok(Ended::Failed)
     }))
 }
@@ -93,7 +93,7 @@ fn report(result: Result<Ended, ServerError>) -> Ended {
 fn start() -> Result<Ended, ServerError> {
     let embedded = Embedded::open()?;
     let started = embedded.ensure_started()?;
-    tell!("{}", if started { "started" } else { "runs already" });
+    tell!("{}", if started { "started" } else { "already running" });
     answer!("{}", embedded.url("postgres"));
     Ok(Ended::Loaded)
 }

@@ -166,9 +166,11 @@ fn verified_words(verified: &Verified) -> String {
         Verify::Quick | Verify::Count => {
             let is_whole = verified.rows_counted + verified.rows_unchanged == verified.rows;
             let how = match verified.rows_unchanged {
-                _ if !is_whole || !verified.not_counted.is_empty() => "as both sides counted them",
+                _ if !is_whole || !verified.not_counted.is_empty() => {
+                    "counted by client and server"
+                }
                 0 => "counted in the table",
-                _ => "and no row was deleted since, by the server's statistics",
+                _ => "and the server's statistics show no deleted rows",
             };
             format!("row counts match ({rows}, {pieces}), {how}")
         }
@@ -178,11 +180,11 @@ fn verified_words(verified: &Verified) -> String {
     };
     if verified.rows_kept_out > 0 {
         let kept_out = counted(verified.rows_kept_out, "row");
-        words.push_str(&format!("; {kept_out} more kept out by the table's own triggers"));
+        words.push_str(&format!("; {kept_out} suppressed by the table's triggers"));
     }
     if verified.violations > 0 {
         let rows = counted(verified.violations, "row");
-        words.push_str(&format!(", without {rows} that violated constraints"));
+        words.push_str(&format!(", excluding {rows} that violated constraints"));
     }
     words
 }
@@ -220,7 +222,7 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
     );
     if outcome.rows_before > 0 {
         let before = counted(outcome.rows_before, "row");
-        more(format_args!("{before} of these had been committed before the run was resumed"));
+        more(format_args!("{before} of these were committed before the run was resumed"));
     }
     if let Some((verdict, advice)) = &outcome.verdict
         && verdict.limit != Limit::None
@@ -233,7 +235,9 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
     if plan.ceilings.is_none() {
         say(
             "ceiling",
-            format_args!("unknown; `fullbore preflight all` with the same arguments measures it"),
+            format_args!(
+                "unknown; measure it with `fullbore preflight all` and the same arguments"
+            ),
         );
     }
     if let Some(verified) = &outcome.verified {
@@ -258,7 +262,7 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
         if totals.rounded > 0 {
             let values = counted(totals.rounded, "value");
             let columns = table.rounded.join(", ");
-            say("rounded", format_args!("nanoseconds of {values} of {columns}, to microseconds"));
+            say("rounded", format_args!("{values} in {columns}, from nanoseconds to microseconds"));
         }
     }
     let phases: Vec<String> = outcome
@@ -302,9 +306,9 @@ fn more(words: std::fmt::Arguments<'_>) {
 pub fn print_kept(plan: &Plan, kept: &[String]) {
     for name in kept {
         let schema = name.split_once("\".\"").map_or("", |(schema, _)| schema);
-        tell!("the table that was replaced is kept as {name}");
+        tell!("the replaced table is kept as {name}");
         tell!(
-            "  `fullbore runs undo {}` puts it back, DROP SCHEMA {schema}\" CASCADE drops it",
+            "  `fullbore runs undo {}` restores it, DROP SCHEMA {schema}\" CASCADE drops it",
             plan.run_id
         );
     }

@@ -47,7 +47,8 @@ pub fn open(listen: &str, run_dir: &Path) -> Result<Live> {
     tell!("live: {}", live.url());
     if live.is_open() {
         tell!(
-            "  anyone with this URL sees names, settings and messages of the run; they are sent unencrypted"
+            "  anyone with this URL can see names, settings and messages of the run; they are sent \
+             unencrypted"
         );
     }
     Ok(live)

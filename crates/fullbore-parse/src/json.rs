@@ -86,7 +86,7 @@ fn not_an_object(error: &serde_json::Error) -> String {
     // It counts lines, of which there is one.
     let words = error.to_string();
     let words = words.split(" at line ").next().unwrap_or_default();
-    format!("is no JSON object on one line: {words} at column {}", error.column())
+    format!("is not a JSON object on one line: {words} at column {}", error.column())
 }
 
 struct Object<'t, T> {
@@ -173,8 +173,8 @@ impl<'s> LineReader<'s> {
             None => Err(JsonFault::of_key(
                 key,
                 value,
-                "no column is loaded from this key; name the keys to load with --columns a,b,c, \
-                     and others are passed over",
+                "no column is loaded from this key; list the keys to load with --columns a,b,c to \
+                 ignore others",
             )),
         })
     }
@@ -211,7 +211,7 @@ pub fn text_of(value: &str) -> Result<std::borrow::Cow<'_, str>, String> {
     let text: String = serde_json::from_str(value)
         .map_err(|error| format!("is no text: {}", error.to_string().replace(" at line 1", "")))?;
     if text.contains('\0') {
-        return Err("holds \\u0000, which no text of the database's can".into());
+        return Err("contains \\u0000, which PostgreSQL can't store in text".into());
     }
     Ok(text.into())
 }
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(fault(r#"{"c": 7}"#).value.as_deref(), Some("7"));
         assert!(fault(r#"{"a": 1, "a": 2}"#).reason.contains("twice"));
         assert!(fault(r#"{"a": 1} {"a": 2}"#).reason.contains("trailing characters"));
-        assert!(fault(r#"{"a": 01}"#).reason.contains("no JSON object"));
+        assert!(fault(r#"{"a": 01}"#).reason.contains("not a JSON object"));
         assert!(fault("[1]").reason.contains("expected an object"));
         assert!(fault(r#"{"a": "\u0000"}"#).reason.contains("\\u0000"));
         assert!(fault(r#"{"a": "\ud800"}"#).reason.contains("no text"));

@@ -69,8 +69,8 @@ impl FaultReason {
                 "invalid byte sequence for encoding \"UTF8\" made by a backslash sequence".into()
             }
             Self::EndMark => {
-                "\\. is no value: COPY ends the data there, or refuses it; take what is behind it as \
-                 a file of its own"
+                "\\. is not a value: COPY ends the data there or rejects it; load the lines after \
+                 it as a separate file"
                     .into()
             }
         }

@@ -94,17 +94,18 @@ impl Login<'_> {
         }
         let (mechanism, binding) = self.choose(wire, &offered)?;
         let mut scram = ScramSha256::new(self.password()?.as_bytes(), binding);
-        let wrong = |error: std::io::Error| {
-            match error.to_string() {
+        let wrong = |error: std::io::Error| match error.to_string() {
             reason if reason.contains("iteration count exceeds") => self.refuse(
-                "the password was stored with more SCRAM iterations than the 100,000 that are done here",
+                "the password was stored with more than 100,000 SCRAM iterations, which Fullbore \
+                 does not support",
                 Some(
-                    "set scram_iterations to 100000 or less at the server and the role's password again, \
-                     or use a certificate or another way to log in",
+                    "set scram_iterations to 100000 or less on the server and set the role's \
+                     password again, or use a certificate or another authentication method",
                 ),
             ),
-            reason => self.refuse(format!("the server does not keep to SCRAM: {reason}"), None),
-        }
+            reason => {
+                self.refuse(format!("the server violates the SCRAM protocol: {reason}"), None)
+            }
         };
 
         let mut message = BytesMut::new();
@@ -158,7 +159,7 @@ impl Login<'_> {
         if !offered.contains(&SCRAM_SHA_256) {
             return Err(self.refuse(
                 format!("the server offers only {}", offered.join(", ")),
-                Some("Fullbore knows SCRAM-SHA-256"),
+                Some("Fullbore supports SCRAM-SHA-256"),
             ));
         }
         let binding = match hash {
@@ -184,7 +185,7 @@ impl Login<'_> {
 
     fn no_binding(&self) -> ConnectionError {
         self.refuse(
-            "channel_binding=require, but the server does not log us in with channel binding",
+            "channel_binding=require, but the server does not use channel binding",
             Some("it needs encryption and a password stored as SCRAM-SHA-256"),
         )
     }
@@ -200,7 +201,7 @@ impl Login<'_> {
                 | Message::AuthenticationScmCredential
                 | Message::AuthenticationSspi,
             ) => self.refuse(
-                "the server asks for a method of login that Fullbore does not know",
+                "the server requires an authentication method that Fullbore does not support",
                 Some("allow scram-sha-256 in the server's pg_hba.conf"),
             ),
             Answer::Message(_) => wire.violate("an answer that does not belong to a login".into()),

@@ -70,7 +70,7 @@ pub enum ConnectionError {
     },
 
     /// None of several hosts or addresses would do.
-    #[error("none of the {} addresses tried would do: {}", .attempts.len(), sentences(.attempts))]
+    #[error("none of the {} addresses could be used: {}", .attempts.len(), sentences(.attempts))]
     NoHost {
         /// The error of each, in the order tried.
         attempts: Vec<ConnectionError>,
@@ -130,7 +130,9 @@ impl ConnectionError {
                 io::ErrorKind::NotFound => {
                     "no server listens on this socket; give host=localhost to connect over TCP"
                 }
-                io::ErrorKind::PermissionDenied => "this user may not open the server's socket",
+                io::ErrorKind::PermissionDenied => {
+                    "this user lacks permission to open the server's socket"
+                }
                 _ => {
                     "check that the server runs there and listens on that address (listen_addresses)"
                 }

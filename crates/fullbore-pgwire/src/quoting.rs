@@ -67,13 +67,13 @@ impl QualifiedName {
         let mut rest = text.trim();
         loop {
             let (part, after) = next_part(rest)
-                .ok_or_else(|| ConnectionError::usage(format!("{text} is no name of a table")))?;
+                .ok_or_else(|| ConnectionError::usage(format!("{text} is not a table name")))?;
             parts.push(part);
             match after.strip_prefix('.') {
                 Some(more) => rest = more,
                 None if after.is_empty() => break,
                 None => {
-                    return Err(ConnectionError::usage(format!("{text} is no name of a table")));
+                    return Err(ConnectionError::usage(format!("{text} is not a table name")));
                 }
             }
         }

@@ -99,7 +99,8 @@ fn missing_right(message: &str) -> String {
     if let Some(schema) = denied("schema") {
         return format!(
             "the role needs USAGE and CREATE on schema {schema}: replace, partitions, --atomic and \
-             --max-rejects stage rows there, and --create makes the table; plain append needs USAGE alone"
+             --max-rejects stage rows there, and --create creates the table there; plain append \
+             needs only USAGE"
         );
     }
     if let Some(table) = denied("table") {
@@ -107,11 +108,11 @@ fn missing_right(message: &str) -> String {
     }
     if let Some(database) = denied("database") {
         return format!(
-            "the role needs CREATE on database {database}: the ledger's schema is made there; \
-             --no-ledger loads without one"
+            "the role needs CREATE on database {database}: the ledger's schema is created there; \
+             --no-ledger loads without a ledger"
         );
     }
-    "grant the role what is missing, or load as the table's owner".to_owned()
+    "grant the role the missing privilege, or load as the table's owner".to_owned()
 }
 
 fn hint_for(error: &ConnectionError) -> Option<String> {
@@ -120,12 +121,12 @@ fn hint_for(error: &ConnectionError) -> Option<String> {
         match server.code.as_str() {
             // What pgbouncer says of a setting that it does not keep track of.
             "08P01" if server.message.contains("unsupported startup parameter") => {
-                "this is a pooler's refusal: connect to the server itself, or add the parameter to \
-                 the pooler's ignore_startup_parameters"
+                "a connection pooler refused the parameter: connect to the server itself, or add \
+                 the parameter to the pooler's ignore_startup_parameters"
             }
             "42501" if server.message.contains("row-level security") => {
-                "load as a role that bypasses row-level security: rows that it hides would be taken \
-                 for missing"
+                "load as a role that bypasses row-level security: rows hidden by it would count as \
+                 missing"
             }
             "42501" => return Some(missing_right(&server.message)),
             TOO_MANY => of_connections(server),
@@ -134,12 +135,12 @@ fn hint_for(error: &ConnectionError) -> Option<String> {
                  or wait longer with --retry-for"
             }
             "53100" => {
-                "free space on the server's disk; then continue with --resume, or load again where \
+                "free space on the server's disk; then resume with --resume, or load again if \
                  nothing was kept"
             }
             "57P01" | "57P02" | "57P03" => {
-                "somebody ended the session, or the server stops or starts: its log says which; then \
-                 run the command again"
+                "the session was terminated, or the server is stopping or starting: see the server \
+                 log, then run the command again"
             }
             "3D000" => "create the database first, or check the name in the URL",
             code if code.starts_with("23") => {

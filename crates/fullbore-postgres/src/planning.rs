@@ -93,9 +93,7 @@ impl target::Target for Server {
                 None => format!("it has no column {column:?}"),
             };
             return Err(refuse(
-                format!(
-                    "--type {given} would do nothing: table {name} exists already, and {it_has}"
-                ),
+                format!("--type {given} has no effect: table {name} already exists, and {it_has}"),
                 "drop the table so that --create creates it again, alter its column, or omit --type",
             ));
         }
@@ -126,8 +124,9 @@ impl target::Target for Server {
         }
         let Some(create) = &request.create else {
             return Err(refuse(
-                format!("there is no table {name}"),
-                "create it first, or let --create make it from the files or from --schema FILE",
+                format!("table {name} does not exist"),
+                "create it first, or use --create to create it from the files or from --schema \
+                 FILE",
             ));
         };
         session.execute("BEGIN").map_err(refused)?;
@@ -137,8 +136,8 @@ impl target::Target for Server {
         session.execute("ROLLBACK").map_err(refused)?;
         let relation = described.map_err(refused)?.ok_or_else(|| {
             refuse(
-                format!("the schema does not make the table {name}"),
-                "name the table that the CREATE TABLE statement makes with --table",
+                format!("the schema file does not create table {name}"),
+                "set --table to the table of the CREATE TABLE statement",
             )
         })?;
         self.target(&mut session, relation, request, Some(create.clone()))
@@ -177,10 +176,12 @@ impl target::Target for Server {
         let log = match target.relation.is_unlogged {
             true => "WAL: none, the table is unlogged".to_owned(),
             false if is_minimal && is_new => "WAL: none for rows (wal_level = minimal)".to_owned(),
-            false => format!("WAL: about {about}, indexes not counted; slots and archives keep it"),
+            false => format!(
+                "WAL: about {about} without indexes; kept for replication slots and the archive"
+            ),
         };
         Ok(vec![
-            format!("disk: about {about}, as the rows take as text, indexes not counted{until}"),
+            format!("disk: about {about} without indexes (size of the rows as text){until}"),
             log,
         ])
     }
@@ -277,7 +278,7 @@ impl Server {
             if !publications.is_empty() {
                 return Err(refuse(
                     format!(
-                        "publication {} covers all tables: it would publish staging tables too",
+                        "publication {} covers all tables and would publish staging tables too",
                         publications.join(", ")
                     ),
                     "load with --publish append (without --atomic and --max-rejects), or allow it with \
@@ -333,13 +334,13 @@ impl Server {
                 Some("t") => {}
                 Some(_) => {
                     return Err(refuse(
-                        format!("the role may not make tables in tablespace {name}"),
-                        "GRANT CREATE ON TABLESPACE to it, or name others with --tablespaces",
+                        format!("the role lacks CREATE privilege on tablespace {name}"),
+                        "GRANT CREATE ON TABLESPACE to it, or use others with --tablespaces",
                     ));
                 }
                 None => {
                     return Err(refuse(
-                        format!("there is no tablespace {name}"),
+                        format!("tablespace {name} does not exist"),
                         "name others with --tablespaces; `\\db` in psql lists them",
                     ));
                 }
@@ -359,8 +360,8 @@ fn decoded(target: &PostgresTable, slots: &[(String, String)]) -> Option<String>
         _ => ("slots", "show"),
     };
     Some(format!(
-        "logical {slots} {names} {show} this load as INSERTs into a staging table, whose name contains \
-         {:?}, and no TRUNCATE of {}: consumers have to copy the table again",
+        "logical {slots} {names} {show} this load as INSERTs into a staging table (its name \
+         contains {:?}), without a TRUNCATE of {}: consumers must copy the table again",
         naming::MARK,
         target.name()
     ))
@@ -381,7 +382,7 @@ fn may_keep(session: &mut Session, relation: &Relation) -> Result<()> {
     let (role, database) = (text("role"), text("database"));
     Err(refuse(
         format!(
-            "{} can't be kept: role {role} may not make a schema in database {database}",
+            "{} can't be kept: role {role} lacks CREATE privilege on database {database}",
             relation.name
         ),
         format!("GRANT CREATE ON DATABASE {database} TO {role}, or omit --keep-old"),

@@ -25,7 +25,7 @@ impl Server {
         then.apply(&mut self.control()).map_err(|error| match failed(error) {
             Error::Destination { message, .. } => refuse(
                 format!(
-                    "run {} was begun with settings that can't be set any more: {message}",
+                    "run {} was started with settings that can no longer be set: {message}",
                     run.run_id
                 ),
                 format!(
@@ -36,7 +36,7 @@ impl Server {
             other => other,
         })?;
         let notes = then.differences(&now).into_iter().map(|(name, now, then)| {
-            format!("{name} is now {now}; the run is resumed with {then}, as it began")
+            format!("{name} is now {now}; the run is resumed with its original {then}")
         });
         let notes = notes.collect();
         *self.reading.lock().unwrap_or_else(PoisonError::into_inner) = then;

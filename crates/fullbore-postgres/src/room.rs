@@ -43,7 +43,7 @@ fn room_of(row: &Row) -> Option<Room> {
         "server" => {
             format!("the server has {most} connections for this role (max_connections)")
         }
-        whose => format!("{whose} {name:?} may have {most} connections (CONNECTION LIMIT)"),
+        whose => format!("{whose} {name:?} is limited to {most} connections (CONNECTION LIMIT)"),
     };
     Some(Room { left: most.saturating_sub(used), words: format!("{words}, {used} in use") })
 }
@@ -56,14 +56,14 @@ impl Server {
             |name: &str, value: &str| rows.first().and_then(|row| row.get(name)) == Some(value);
         if is("is_standby", "t") {
             return Err(refuse(
-                "the server is a standby, which takes no writes",
+                "the server is a standby, which is read-only",
                 "connect to the primary; target_session_attrs=read-write in the URL finds it among \
                  several hosts",
             ));
         }
         if is("read_only", "on") {
             return Err(refuse(
-                "the server takes no writes: default_transaction_read_only is on",
+                "the server is read-only: default_transaction_read_only is on",
                 "turn it off where it is set: for the server, the database, the role or in the URL",
             ));
         }

@@ -62,7 +62,8 @@ impl Server {
             let role = rows.first().and_then(|row| row.get("role")).unwrap_or("?").to_owned();
             return Err(refuse(
                 format!(
-                    "--pause-when: role {role} may not see how far replicas and archive are behind"
+                    "--pause-when: role {role} lacks the privileges of pg_monitor to see \
+                     replication and archive lag"
                 ),
                 format!("as a superuser: GRANT pg_monitor TO \"{role}\""),
             ));
@@ -72,7 +73,10 @@ impl Server {
             if seen.is_empty() {
                 let role = rows.first().and_then(|row| row.get("role")).unwrap_or("?").to_owned();
                 return Err(refuse(
-                    format!("--pause-when: role {role} may not see where the server's data are"),
+                    format!(
+                        "--pause-when: role {role} lacks privilege to see the server's data \
+                         directory"
+                    ),
                     format!("as a superuser: GRANT pg_read_all_settings TO \"{role}\""),
                 ));
             }
@@ -143,7 +147,7 @@ impl ThrottleMemory {
 
 fn no_answer() -> Error {
     Error::Destination {
-        message: "the server does not say how far its log is".into(),
+        message: "the server did not report its WAL position".into(),
         hint: None,
         kind: DestinationFailure::Other,
     }

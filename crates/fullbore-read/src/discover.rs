@@ -68,7 +68,7 @@ fn folder(path: &Path) -> Result<Vec<PathBuf>> {
     }
     if files.is_empty() && !folders.is_empty() && !folders.iter().any(is_key) {
         return Err(Error::usage_with_hint(
-            format!("{} has only folders in it, and no files", path.display()),
+            format!("{} contains only directories and no files", path.display()),
             format!("use a pattern, in quotes: '{}/**/*'", path.display()),
         ));
     }
@@ -102,7 +102,7 @@ fn contents(path: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
 
 fn globbed(pattern: &str) -> Result<Vec<PathBuf>> {
     let matches = glob::glob(pattern)
-        .map_err(|error| Error::usage(format!("{pattern} is no glob: {error}")))?;
+        .map_err(|error| Error::usage(format!("{pattern} is not a valid glob: {error}")))?;
     let mut files = Vec::new();
     for found in matches {
         let found = found

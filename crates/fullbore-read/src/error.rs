@@ -97,12 +97,13 @@ impl Error {
             | Self::Client { hint, .. } => hint.as_deref(),
             Self::TooManyRejects { hint, .. } => Some(hint),
             Self::Unterminated { .. } => Some(
-                "close the quote in the source, or load with --quotes strict: it costs its line alone",
+                "close the quote in the source, or load with --quotes strict, which rejects only \
+                 its line",
             ),
-            Self::SourceChanged { .. } => Some("load again when nobody writes to the file"),
+            Self::SourceChanged { .. } => Some("load again when no process writes to the file"),
             Self::Write { source, .. } => hint_for_writing(source.kind()),
             Self::Read { source, .. } if source.kind() == ErrorKind::NotFound => {
-                Some("check the path; a load needs its files where they were until it has ended")
+                Some("check the path; the files of a load must stay in place until it ends")
             }
             _ => None,
         }
@@ -123,11 +124,11 @@ fn rejected(rejects: u64, limit: &str) -> String {
 fn hint_for_writing(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-            "free space there, or name folders on another disk: FULLBORE_HOME for the state of runs, \
+            "free space there, or use directories on another disk: FULLBORE_HOME for run state, \
              --reject-dir for rejected rows"
         }
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            "let this user write there, or name other folders: FULLBORE_HOME for the state of runs, \
+            "let this user write there, or use other directories: FULLBORE_HOME for run state, \
              --reject-dir for rejected rows"
         }
         _ => return None,

@@ -100,7 +100,7 @@ fn check_header(source: &SourceFile, dialect: &Dialect, header: &[u8]) -> Result
     }
     Err(Error::Source {
         path: source.path.clone(),
-        message: format!("its header is {found:?}, that of the first file {expected:?}"),
-        hint: Some("load files of another shape on their own, or give --columns".into()),
+        message: format!("its header is {found:?}, but that of the first file is {expected:?}"),
+        hint: Some("load files with other columns separately, or use --columns".into()),
     })
 }

@@ -109,7 +109,7 @@ impl SourceFile {
         let identity =
             |file: &File| file.metadata().map(|found| (found.dev(), found.ino())).map_err(failed);
         if identity(&file)? != identity(opened)? {
-            let what = "another file is in its place".into();
+            let what = "another file has replaced it".into();
             return Err(Error::SourceChanged { path: self.path.clone(), what });
         }
         Ok(Some(file))
@@ -127,7 +127,7 @@ impl SourceFile {
         if matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof | Other) {
             return Error::Source {
                 path: self.path.clone(),
-                message: format!("is damaged or cut off: {error}"),
+                message: format!("is damaged or truncated: {error}"),
                 hint: Some(
                     "test it with gzip -t, zstd -t, lz4 -t or xz -t and fetch it again".into(),
                 ),
@@ -148,7 +148,7 @@ impl SourceFile {
             return changed(format!("{} bytes when planned, {} now", self.size, metadata.len()));
         }
         if modified_ns(&metadata) != self.modified_ns {
-            return changed("its modification time is another".into());
+            return changed("its modification time differs".into());
         }
         Ok(())
     }

@@ -69,7 +69,7 @@ pub fn rejects(page: &Page) -> Markup {
                         th scope="col" { "constraint" }
                         th scope="col" { "SQLSTATE" }
                         th scope="col" .number { "rows" }
-                        th scope="col" { "the first of them" }
+                        th scope="col" { "first row" }
                     } }
                     tbody { @for kind in &rejects.kinds { tr {
                         th scope="row" { (kind.table) }
@@ -81,7 +81,7 @@ pub fn rejects(page: &Page) -> Markup {
                     } } }
                 }
             }
-            @if rejects.is_part { p { "There are more: only so many were looked at for this table." } }
+            @if rejects.is_part { p { "This table is incomplete: only the first rows were counted." } }
             p {
                 "The rows are in "
                 @for (at, file) in rejects.files.iter().enumerate() {

@@ -37,7 +37,7 @@ pub fn live(page: &Page) -> String {
             h2 { "This page" }
             p #link-state role="status" { "Connecting ..." }
             p {
-                "It shows the run's record as it grows. " code { "fullbore runs report " (page.run_id) " -o report.html" }
+                "It displays the run record while it grows. " code { "fullbore runs report " (page.run_id) " -o report.html" }
                 " makes a file of it that stands alone."
             }
         }

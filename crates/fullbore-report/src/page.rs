@@ -177,7 +177,7 @@ impl Page {
                 self.note(at, "finished".into());
             }
             Event::RoundStarted { reason, .. } => {
-                self.note(at, format!("started again after a lost connection: {reason}"));
+                self.note(at, format!("restarted after a lost connection: {reason}"));
             }
             Event::Notice { notice } => self.note(at, notice.clone()),
             Event::RunPaused { reason } => {
@@ -186,7 +186,7 @@ impl Page {
             }
             Event::RunContinued { seconds } => {
                 self.paused = None;
-                self.note(at, format!("went on after {seconds:.1} s"));
+                self.note(at, format!("continued after {seconds:.1} s"));
             }
             Event::Ceilings { ceilings } => self.ceilings = Some(ceilings.as_ref().clone()),
             Event::Achieved { achieved } => self.achieved = Some(*achieved),
@@ -212,7 +212,7 @@ impl Page {
         self.state = RunState::Unfinished;
         (self.error, self.first, self.verdict, self.paused) = (None, None, None, None);
         self.advice.clear();
-        self.note(self.seconds, format!("resumed, {rows_committed} rows being committed"));
+        self.note(self.seconds, format!("resumed with {rows_committed} committed rows"));
     }
 
     /// When the process began that has the run now.

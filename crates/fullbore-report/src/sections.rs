@@ -115,9 +115,7 @@ fn summary_of(page: &Page) -> String {
 fn progress(page: &Page) -> Markup {
     let (sent, expected) = page.sent();
     let sent = match (&page.verdict, expected) {
-        (Some(_), _) => {
-            "All rows are sent; what follows is indexes, publishing and statistics.".to_owned()
-        }
+        (Some(_), _) => "All rows are sent; indexes, publishing and statistics follow.".to_owned(),
         (None, Some(expected)) if expected > 0 => {
             let rate = page.rate_now().filter(|rate| *rate > 0.0);
             let left = rate.map(|rate| {
@@ -145,7 +143,7 @@ fn progress(page: &Page) -> Markup {
     html! {
         p { (sent) }
         @if let (_, Some(expected)) = page.sent() {
-            progress aria-label="Bytes of source that were sent" max=(expected.max(1)) value=(page.sent().0.min(expected)) {}
+            progress aria-label="Source bytes sent" max=(expected.max(1)) value=(page.sent().0.min(expected)) {}
         }
     }
 }
@@ -219,7 +217,7 @@ fn waits(page: &Page) -> Markup {
                     (bars(verdict.shares.iter().map(|share| (share.limit.words().to_owned(), share.share))))
                 }
                 @if !waits.is_empty() {
-                    h3 { "What the server's own names for it were" }
+                    h3 { "PostgreSQL wait events" }
                     (bars(waits.into_iter().take(WAITS_SHOWN)))
                 }
             }

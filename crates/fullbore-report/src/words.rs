@@ -108,10 +108,10 @@ pub fn details(verdict: &Verdict, tables: &[&str]) -> Vec<String> {
     for straggler in &verdict.stragglers {
         let mut reasons = Vec::new();
         if let Some(times) = straggler.times_slower {
-            reasons.push(format!("{times:.1} times as long per byte as the others"));
+            reasons.push(format!("{times:.1} times the others' time per byte"));
         }
         if let Some(alone) = straggler.alone_seconds {
-            reasons.push(format!("the last {} of it alone", seconds(alone)));
+            reasons.push(format!("the last {} as the only piece", seconds(alone)));
         }
         lines.push(format!(
             "straggler: piece {} of {} ({}) took {}: {}",
@@ -202,8 +202,8 @@ mod tests {
             details(&verdict, &["a", "b"]),
             [
                 "table b: source storage (source_disk 60%)",
-                "straggler: piece 7 of slow.csv (48.0 MB) took 12.00 s: 4.1 times as long per byte as \
-                 the others, the last 3.50 s of it alone",
+                "straggler: piece 7 of slow.csv (48.0 MB) took 12.00 s: 4.1 times the others' time \
+                 per byte, the last 3.50 s as the only piece",
             ]
         );
         assert_eq!(details(&verdict, &["b"]).len(), 1, "of a single table all has been said");

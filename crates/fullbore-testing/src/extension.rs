@@ -11,7 +11,8 @@ use crate::command::run_fullbore;
 use crate::servers::{Missing, TestServer, checkout};
 
 /// What says that a machine can't build it, rather than that it can't be built.
-const NO_MEANS: [&str; 3] = ["the headers of", "there is no C compiler", "make can't be run"];
+const NO_MEANS: [&str; 3] =
+    ["could not find the headers of", "no C compiler found", "could not run make"];
 
 /// Installs the extension into a server's folders, by the command that users install it with, if
 /// the one there is not of these sources. One that can't be built fails the test: it panics.

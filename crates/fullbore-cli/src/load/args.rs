@@ -133,7 +133,7 @@ pub struct LoadArgs {
     /// run=A,file=B,line=C,loaded_at=D, or some of them. --create adds the columns.
     #[arg(long, value_delimiter = ',', value_name = "VALUE=COLUMN", help_heading = FILES, hide_short_help = true)]
     pub lineage: Vec<String>,
-    /// Longest record and field; memory per parser grows with it
+    /// Maximum size of a record or field; raises memory per parser
     #[arg(long, value_name = "BYTES", help_heading = FILES, hide_short_help = true)]
     pub max_field_bytes: Option<usize>,
 
@@ -158,7 +158,8 @@ pub struct LoadArgs {
     pub parsers: Option<Count>,
     /// Bytes of source per transaction, such as 64MB [default: auto]
     ///
-    /// Smaller pieces repeat less after a crash; each becomes a partition under --publish partitions.
+    /// With smaller pieces, less is loaded again after a crash. Each piece becomes a partition
+    /// under --publish partitions.
     #[arg(long, value_name = "SIZE", help_heading = SPEED, hide_short_help = true)]
     pub piece_size: Option<PieceSize>,
     /// auto, copy or direct [default: auto]
@@ -217,20 +218,20 @@ pub struct LoadArgs {
     /// Pause while a limit is exceeded
     ///
     /// replica-lag=10s: of the slowest replica. slot-backlog=20GB: WAL kept by a replication slot.
-    /// archive-backlog=1000: segments that wait for the archive. free-disk=50GB: on the client, and
+    /// archive-backlog=1000: WAL segments to be archived. free-disk=50GB: on the client, and
     /// on a server on this machine.
     #[arg(long, value_name = "LIMIT,...", help_heading = SAFETY)]
     pub pause_when: Option<PauseWhen>,
     /// Lock timeout per publish attempt [default: 2s]
     ///
-    /// 500ms or 5s. Between attempts readers pass; they are repeated for --retry-for. 0 waits
-    /// indefinitely.
+    /// 500ms or 5s. Readers can proceed between attempts, which are repeated for --retry-for. 0
+    /// waits indefinitely.
     #[arg(long, value_name = "TIME", help_heading = SAFETY, hide_short_help = true)]
     pub lock_timeout: Option<LockTimeout>,
     /// Replace even if others wrote to the table; their rows are lost
     #[arg(long, conflicts_with = "lock_writers", help_heading = SAFETY, hide_short_help = true)]
     pub replace_anyway: bool,
-    /// Block writers while the replacement is loaded; readers pass
+    /// Block writers, not readers, while the replacement is loaded
     #[arg(long, help_heading = SAFETY, hide_short_help = true)]
     pub lock_writers: bool,
     /// This host's part of a load by several hosts
@@ -245,10 +246,10 @@ pub struct LoadArgs {
     /// Keep no ledger: the run cannot be resumed
     #[arg(long, conflicts_with = "resume", help_heading = SAFETY, hide_short_help = true)]
     pub no_ledger: bool,
-    /// Load although a publication covers all tables
+    /// Load even if a publication covers all tables
     #[arg(long, help_heading = SAFETY, hide_short_help = true)]
     pub allow_publication: bool,
-    /// Use method direct although wal_level is logical
+    /// Use method direct even if wal_level is logical
     ///
     /// Logical slots, including a standby's, miss the rows.
     #[arg(long, help_heading = SAFETY, hide_short_help = true)]

@@ -116,12 +116,12 @@ pub fn check<'a>(
         }
         return Err(Error::usage_with_hint(
             format!(
-                "run {} of this machine has loaded from {file} into {name}, {} rows by its record, and the \
-                 ledger has no such run: --resume would load all of them again",
+                "run {} on this machine loaded rows of {file} into {name} ({} rows by its record) \
+                 but is not in the ledger: --resume would load all rows again",
                 run.run_id,
                 grouped(run.rows)
             ),
-            "check the table; --if-loaded again loads all of the files all the same",
+            "check the table; --if-loaded again loads all files anyway",
         ));
     }
     Ok(())

@@ -114,7 +114,7 @@ pub fn refuse_given(given: &[(bool, &str)], because: &str, instead: &str) -> Res
         None => Ok(()),
         Some((_, option)) => Err(Error::usage_with_hint(
             format!("{option} {because}"),
-            format!("{instead}leave {option} out"),
+            format!("{instead}omit {option}"),
         )),
     }
 }
@@ -133,7 +133,7 @@ fn check_created(job: &Job) -> Result<()> {
             _ => continue,
         };
         return Err(Error::usage_with_hint(
-            format!("{option} is for a table that this load creates, and would do nothing here"),
+            format!("{option} applies only to a table that this load creates"),
             hint,
         ));
     }
@@ -150,7 +150,7 @@ fn check_direct_options(job: &Job) -> Result<()> {
         (job.direct_io != DirectIo::Auto, "--direct-io"),
         (job.skip_logical_decoding, "--skip-logical-decoding"),
     ];
-    let because = "is for the direct method, and --method copy was asked for";
+    let because = "requires method direct, but --method copy was given";
     refuse_given(&given, because, "choose --method auto or direct, or ")
 }
 
@@ -170,7 +170,7 @@ fn check_kept(job: &Job) -> Result<()> {
 fn check_atomic(job: &Job) -> Result<()> {
     let is_idle = |table: &TableJob| table.atomic && table.publish != Publish::Append;
     let idle = [(job.tables.iter().any(is_idle), "--atomic")];
-    refuse_given(&idle, "is for rows that are appended: others are published at once anyway", "")
+    refuse_given(&idle, "applies only to --publish append: other modes are always atomic", "")
 }
 
 /// Options about locks are refused where there is nothing that they could do.
@@ -184,19 +184,19 @@ pub fn check_locks(job: &Job) -> Result<()> {
     ];
     refuse_given(
         &of_replace,
-        "is for tables that are replaced",
+        "applies only to --publish replace",
         "load with --publish replace, or ",
     )?;
     if job.replace_anyway && job.lock_writers {
         return Err(Error::usage_with_hint(
-            "--replace-anyway has nothing to pass over where --lock-writers keeps writers out",
-            "give one of them",
+            "--replace-anyway has no effect with --lock-writers, which blocks all writers",
+            "omit one of them",
         ));
     }
     let locks = [(job.lock_timeout.is_some() && !publishes, "--lock-timeout")];
     refuse_given(
         &locks,
-        "is for rows that are published at once; plain append publishes piece by piece",
+        "applies only to atomic publishing; plain append publishes piece by piece",
         "",
     )
 }
@@ -206,9 +206,9 @@ fn check_if_loaded(job: &Job) -> Result<()> {
     let appends = job.tables.iter().any(|table| table.publish == Publish::Append);
     let is_given = job.if_loaded.is_some();
     let no_append = [(is_given && !appends, "--if-loaded")];
-    refuse_given(&no_append, "is for tables that rows are appended to", "")?;
+    refuse_given(&no_append, "applies only to --publish append", "")?;
     let no_ledger = [(is_given && job.no_ledger, "--if-loaded")];
-    refuse_given(&no_ledger, "asks the ledger, which --no-ledger leaves out", "")?;
+    refuse_given(&no_ledger, "needs the ledger, which --no-ledger disables", "")?;
     let part = [(is_given && job.part.is_some(), "--if-loaded")];
     refuse_given(&part, "is for loads of one host", "")
 }
@@ -219,14 +219,17 @@ fn check_part(job: &Job) -> Result<()> {
     for table in &job.tables {
         if table.name.is_none() {
             return Err(Error::usage_with_hint(
-                format!("--part {part}: the target's name would follow from each host's files"),
-                "name it with --table",
+                format!(
+                    "--part {part}: each host would derive another table name from its own files"
+                ),
+                "name the table with --table",
             ));
         }
         if table.create {
             return Err(Error::usage_with_hint(
-                format!("--part {part}: hosts that begin at once cannot all create the table"),
-                "create it first; `fullbore plan` with --create and without --part prints how",
+                format!("--part {part}: several hosts can't create the table at the same time"),
+                "create it first; `fullbore plan` with --create and without --part prints the \
+                 statement",
             ));
         }
         if table.publish == Publish::Replace && job.method == Method::Direct {
@@ -238,14 +241,18 @@ fn check_part(job: &Job) -> Result<()> {
     }
     if job.lock_writers {
         return Err(Error::usage_with_hint(
-            format!("--part {part}: the lock of --lock-writers would end with its host's part"),
-            "omit --lock-writers: rows that others write are looked for before the swap",
+            format!(
+                "--part {part}: the lock of --lock-writers would be released when its host's part \
+                 ends"
+            ),
+            "omit --lock-writers: rows written by others are detected before the swap",
         ));
     }
     if job.tables.iter().any(|table| table.keep_old) {
         return Err(Error::usage_with_hint(
             format!(
-                "--part {part}: --keep-old is for loads of one host, whose run can put it back"
+                "--part {part}: --keep-old is for loads by one host: only their runs can restore \
+                 the old table"
             ),
             "omit --keep-old",
         ));
@@ -253,12 +260,12 @@ fn check_part(job: &Job) -> Result<()> {
     if job.verify == Verify::Full {
         return Err(Error::usage_with_hint(
             format!("--part {part}: --verify full is for loads of one host"),
-            "omit --verify full: rows are counted on both sides all the same",
+            "omit --verify full: row counts of both sides are still compared",
         ));
     }
     if job.no_ledger {
         return Err(Error::usage_with_hint(
-            format!("--part {part}: the ledger is what joins the parts"),
+            format!("--part {part}: the parts are joined through the ledger"),
             "omit --no-ledger",
         ));
     }

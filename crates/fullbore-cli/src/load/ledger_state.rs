@@ -88,8 +88,8 @@ impl LedgerState {
                 Some(server) => server.check_limits(limits)?,
                 None => {
                     return Err(Error::usage_with_hint(
-                        "--pause-when needs a PostgreSQL server to ask",
-                        "leave it out, or name a server with --to URL",
+                        "--pause-when needs a PostgreSQL server",
+                        "omit it, or set a server with --to URL",
                     ));
                 }
             }
@@ -103,7 +103,7 @@ impl LedgerState {
         if let Some((reason, hint, is_servers)) = obstacle(job, server, &bare)? {
             if let Some(IfLoaded::Fail | IfLoaded::Skip) = job.if_loaded {
                 return Err(Error::Usage {
-                    message: format!("--if-loaded asks the ledger, and there is none: {reason}"),
+                    message: format!("--if-loaded needs a ledger, but none can be kept: {reason}"),
                     hint: Some(hint),
                 });
             }
@@ -160,7 +160,8 @@ impl LedgerState {
         let named = ask.run.filter(|named| *run.run_id == **named);
         Ok(named.map(|_| {
             format!(
-                "run {} had loaded its rows ({}) into {table}, which was dropped since: the run is closed",
+                "run {} published its rows ({}) in {table}, which was dropped afterwards: the run \
+                 is closed",
                 run.run_id,
                 grouped(run.rows_committed)
             )
@@ -179,8 +180,7 @@ impl LedgerState {
     pub fn decide(&self, job: &Job, resume: bool) -> Result<Decision> {
         if let Some(run) = &self.done {
             let notes = self.notes.join("\n");
-            let words =
-                format!("{notes}\nall files are in their tables already: there is nothing to do\n");
+            let words = format!("{notes}\nall files are already loaded: there is nothing to do\n");
             return Ok(Decision::Finished(Box::new(run.clone()), words));
         }
         let begin = || Decision::Begin { notes: self.notes.clone() };
@@ -198,7 +198,7 @@ impl LedgerState {
             (State::Aborting, _) => {
                 return Err(Error::usage_with_hint(
                     format!("run {run} of this job is being rolled back"),
-                    format!("end that first: fullbore runs abort {run}"),
+                    format!("finish the rollback first: fullbore runs abort {run}"),
                 ));
             }
             (State::Finished | State::Published, None) if self.became != Now::Same => {
@@ -212,8 +212,8 @@ impl LedgerState {
             (State::Finished | State::Published, Some(_)) if !self.notes.is_empty() => begin(),
             (State::Finished | State::Published, Some(change)) => Decision::Begin {
                 notes: vec![format!(
-                    "run {run} of this job has finished with other sources ({change}); this is a new \
-                     run, of all of them"
+                    "run {run} of this job finished with different sources ({change}); this is a \
+                     new run of all sources"
                 )],
             },
             (State::Loading | State::Published, None) => {
@@ -238,16 +238,16 @@ fn not_there(run: &str, became: &Now) -> Result<Decision> {
     match became {
         Now::Gone(table) => Ok(Decision::Begin {
             notes: vec![format!(
-                "run {run} of this job has loaded the same files into {table}, which is gone; this is \
-                 a new run"
+                "run {run} of this job loaded the same files into {table}, which no longer exists; \
+                 this is a new run"
             )],
         }),
         Now::Anew(table) => Err(Error::usage_with_hint(
             format!(
                 "{table} was dropped and created again since run {run} of this job loaded the same \
-                 files into it: whether it has their rows is not known"
+                 files into it: it is unknown whether the table has their rows"
             ),
-            "omit --resume to load them into it",
+            "omit --resume to load the files into it",
         )),
         Now::Same | Now::Other => Ok(Decision::Begin { notes: Vec::new() }),
     }
@@ -257,8 +257,8 @@ fn unfinished_note(earlier: &LedgerRun) -> Option<String> {
     let run = &earlier.run_id;
     (earlier.state.is_unfinished()).then(|| {
         format!(
-            "run {run} of this job has not finished, {} pieces of it are committed; this is a new one \
-             (--resume resumes {run}, `fullbore runs abort {run}` rolls it back)",
+            "run {run} of this job has not finished, and {} of its pieces are committed; this is a \
+             new run (--resume resumes {run}, `fullbore runs abort {run}` rolls it back)",
             earlier.pieces_committed
         )
     })
@@ -285,7 +285,7 @@ pub(super) fn source_change(job: &Job, earlier: &LedgerRun) -> Option<String> {
 /// Why no ledger is kept, what to do about it, and whether it is the server that keeps none.
 fn obstacle(job: &Job, server: &Server, schema: &str) -> Result<Option<(String, String, bool)>> {
     if job.no_ledger {
-        let reason = "--no-ledger leaves the ledger out".to_owned();
+        let reason = "--no-ledger disables the ledger".to_owned();
         return Ok(Some((reason, "omit --no-ledger".into(), false)));
     }
     for source in job.tables.iter().flat_map(|table| &table.sources) {
@@ -310,12 +310,12 @@ fn obstacle(job: &Job, server: &Server, schema: &str) -> Result<Option<(String, 
 fn finished_before(run: &LedgerRun) -> String {
     let is_append = |table: &LedgerTable| table.publish == Publish::Append;
     let again = match run.tables.iter().any(is_append) {
-        true => "--if-loaded again loads them once more",
+        true => "--if-loaded again loads them again",
         false => "omit --resume to load them again",
     };
     format!(
-        "run {} of this job has loaded the same files ({} rows, begun {}): there is nothing to do; \
-         {again}\n",
+        "run {} of this job already loaded the same files ({} rows, started {}): there is nothing \
+         to do; {again}\n",
         run.run_id,
         grouped(run.rows_committed),
         run.started.for_people()

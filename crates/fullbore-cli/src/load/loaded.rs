@@ -39,7 +39,7 @@ impl LedgerState {
                             by.started.for_people()
                         ),
                         format!(
-                            "close it with `fullbore runs abort {}`, or load those rows once more with \
+                            "close it with `fullbore runs abort {}`, or load the rows again with \
                              --if-loaded again",
                             run.run_id
                         ),
@@ -88,7 +88,7 @@ impl LedgerState {
             let Some((path, by)) = out.first() else { continue };
             let more = match out.len() - 1 {
                 0 => String::new(),
-                more => format!(" (and {more} more of the files are in it)"),
+                more => format!(" (and {more} more files)"),
             };
             let (run, name, since) = (&by.run_id, &target.name, by.started.for_people());
             // Whoever may write to the ledger could have anything left out.
@@ -96,26 +96,27 @@ impl LedgerState {
             if let Some((path, by)) = others {
                 return Err(Error::usage_with_hint(
                     format!(
-                        "run {} of role {} ({}) has loaded the contents of {path} into {name}, and only \
-                         what this role has loaded is left out",
+                        "run {} of role {} ({}) loaded the contents of {path} into {name}, and \
+                         only files loaded by this role are skipped",
                         by.run_id,
                         by.role.for_people(),
                         by.started.for_people()
                     ),
-                    "--if-loaded again loads them once more",
+                    "--if-loaded again loads them again",
                 ));
             }
             if policy == IfLoaded::Fail {
                 return Err(Error::usage_with_hint(
                     format!(
-                        "run {run} ({since}) has loaded the contents of {path} into {name}{more}"
+                        "run {run} ({since}) already loaded the contents of {path}{more} into \
+                         {name}"
                     ),
-                    "--if-loaded skip leaves such files out, --if-loaded again loads them once more",
+                    "--if-loaded skip skips such files, --if-loaded again loads them again",
                 ));
             }
             self.notes.push(format!(
-                "{path} is left out{more}: run {run} ({since}) has loaded its contents into {name}; \
-                 --if-loaded again loads them once more"
+                "{path} is skipped{more}: run {run} ({since}) already loaded its contents into \
+                 {name}; --if-loaded again loads them again"
             ));
             last = Some(by.run_id.clone());
             let paths: Result<_> = table.files.iter().map(File::path).collect();
@@ -137,13 +138,13 @@ impl LedgerState {
 fn unsure(path: &str, by: &LoadedBy, target: &Named) -> Error {
     Error::usage_with_hint(
         format!(
-            "run {} ({}) has loaded a file of the size of {path} and with the same samples into {}, and \
-             it is too large for all of it to be known",
+            "run {} ({}) loaded a file with the size and samples of {path} into {}, but the file \
+             is too large to compare in full",
             by.run_id,
             by.started.for_people(),
             target.name
         ),
-        "--if-loaded skip leaves it out, --if-loaded again loads it",
+        "--if-loaded skip skips it, --if-loaded again loads it",
     )
 }
 

@@ -84,7 +84,7 @@ fn check_planned(args: &LoadArgs) -> Result<()> {
         (args.log.log_file.is_some(), "--log-file"),
         (args.ceilings.is_some(), "--ceilings"),
     ];
-    refuse_given(&given, "is for a load, and this only plans one", "")
+    refuse_given(&given, "applies to `fullbore load`, not to a plan", "")
 }
 
 /// A refusal before anything was touched.
@@ -123,8 +123,8 @@ fn planned(
         let left = server.left_by_unknown(&state.schema, draft.targets()).unwrap_or_default();
         notes.extend(left.iter().map(|name| {
             format!(
-                "{name} was made by a load that the ledger does not know: if none is at work, one was \
-                 killed and left it; DROP TABLE {name} removes it"
+                "{name} was created by a load that is not in the ledger; if no load is running, it \
+                 is a leftover: DROP TABLE {name} removes it"
             )
         }));
     }
@@ -172,8 +172,8 @@ pub fn load(job: &Job, options: &LoadOptions) -> Result<Ended> {
     if let Some(hint) = state.unkept.as_deref().filter(|_| !options.quiet) {
         let reason = &state.continuity.reason;
         let warning = format!(
-            "warning: no ledger is kept, so this load can't be resumed, and is not known to have \
-             happened if its last answer is lost: {reason}"
+            "warning: no ledger is kept, so this load can't be resumed, and its outcome is unknown \
+             if the server's last reply is lost: {reason}"
         );
         complain(&warning, Some(hint));
     }
@@ -238,14 +238,14 @@ fn last_words(plan: &Plan, is_server: bool) {
     let run = &plan.run_id;
     let words = match (plan.continuity.is_resumable, is_server) {
         (true, _) => format!(
-            "the server rolls back the pieces under way, committed ones are kept: `fullbore runs resume \
-             {run}` continues, `fullbore runs abort {run}` closes the run"
+            "the server rolls back pieces in progress and keeps committed ones: `fullbore runs \
+             resume {run}` resumes the run, `fullbore runs abort {run}` closes it"
         ),
         (false, true) => format!(
-            "the server rolls back what is under way; run {run} can't be resumed, so look what is in \
-             the table before you load again, and for tables named ..._fb_{run}_..."
+            "the server rolls back pieces in progress; run {run} can't be resumed: before you load \
+             again, check the rows in the table and look for tables named ..._fb_{run}_..."
         ),
-        (false, false) => format!("run {run} has not finished, and its output is incomplete"),
+        (false, false) => format!("run {run} did not finish; its output is incomplete"),
     };
     say_at_once(&words);
 }
@@ -255,13 +255,15 @@ fn check_named(wanted: &str, last: Option<&LedgerRun>) -> Result<()> {
     match last {
         Some(last) if *last.run_id == *wanted => Ok(()),
         Some(last) => Err(Error::usage_with_hint(
-            format!("run {wanted} is not the last one of its job: that is {}", last.run_id),
-            format!("resume that one, or roll {wanted} back with `fullbore runs abort {wanted}`"),
+            format!("run {wanted} is not the last run of its job, which is {}", last.run_id),
+            format!(
+                "resume the last run, or roll {wanted} back with `fullbore runs abort {wanted}`"
+            ),
         )),
         None => Err(Error::usage_with_hint(
-            format!("the database's ledger knows no run {wanted}"),
-            "it was rolled back, is in another database (--to), or went into tables that are not what \
-             its names stand for now (search_path): load again",
+            format!("run {wanted} is not in the database's ledger"),
+            "it was rolled back, is in another database (--to), or its table names now resolve to \
+             other tables (search_path): load again",
         )),
     }
 }
@@ -332,7 +334,7 @@ fn failed(options: &LoadOptions, plan: &Plan, failure: &Failure) -> Ended {
     let is_taken = matches!(error, Error::Destination { kind: DestinationFailure::TakenOver, .. });
     if *is_published == Some(true) && !is_taken {
         tell!(
-            "  its {} were published; `fullbore runs resume {run}` does what is left to do",
+            "  its {} were published; `fullbore runs resume {run}` completes the remaining steps",
             counted(outcome.rows, "row")
         );
     } else if *is_kept && !is_taken {
@@ -363,10 +365,10 @@ fn failed(options: &LoadOptions, plan: &Plan, failure: &Failure) -> Ended {
                  {closes}"
             ),
             _ if is_published.is_none() => tell!(
-                "  {kept}; whether they are published is not known: `fullbore runs resume {run}` finds out and \
-                 continues"
+                "  {kept}; it is unknown whether they were published: `fullbore runs resume {run}` \
+                 checks and continues"
             ),
-            _ => tell!("  {kept}: `fullbore runs resume {run}` continues it, {closes}"),
+            _ => tell!("  {kept}: `fullbore runs resume {run}` resumes it, {closes}"),
         }
     } else {
         for name in left_behind {
@@ -375,11 +377,11 @@ fn failed(options: &LoadOptions, plan: &Plan, failure: &Failure) -> Ended {
         let is_unsure = outcome.is_unsure && outcome.tables.iter().any(|t| t.kept_on_failure);
         if is_unsure && !plan.continuity.is_resumable {
             tell!(
-                "  a connection was lost: the rows of its piece may be in the table, and without a \
-                 ledger nobody knows; check it before you load again"
+                "  a connection was lost: without a ledger, it is unknown whether the rows of its \
+                 piece were committed; check the table before you load again"
             );
         } else if matches!(error, Error::Interrupted) && *rows_kept == 0 {
-            tell!("  nothing had been committed, and nothing is kept: load again");
+            tell!("  nothing was committed, and nothing is kept: load again");
         }
     }
     if *rows_kept > 0 && !ends_it(error) {
@@ -392,7 +394,8 @@ fn failed(options: &LoadOptions, plan: &Plan, failure: &Failure) -> Ended {
         );
         if !plan.continuity.is_resumable {
             tell!(
-                "  this run can't be resumed ({}): another load of the files would load those rows again",
+                "  this run can't be resumed ({}): loading the files again would duplicate these \
+                 rows",
                 plan.continuity.reason
             );
         }

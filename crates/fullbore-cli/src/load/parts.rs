@@ -26,8 +26,8 @@ pub fn part_of(
     };
     let known = server.part_of(schema, &earlier.run_id)?.ok_or_else(|| {
         Error::usage_with_hint(
-            format!("the ledger does not know what run {} is a part of", earlier.run_id),
-            "somebody changed the ledger; roll the run back with `fullbore runs abort`",
+            format!("the ledger does not record which load run {} is a part of", earlier.run_id),
+            "the ledger was changed outside Fullbore; roll the run back with `fullbore runs abort`",
         )
     })?;
     Ok(Some(Part { spec, whole: known.whole.into(), identity: known.identity }))
@@ -38,7 +38,10 @@ pub fn tell(plan: &Plan, waits_for: &[String]) {
     let Some(part) = plan.continuity.part.as_ref().filter(|_| !waits_for.is_empty()) else {
         return;
     };
-    tell!("part {} is loaded; the last part to finish publishes the rows of all:", part.spec);
+    tell!(
+        "part {} is loaded; the last part to finish publishes the rows of all parts. Waiting for:",
+        part.spec
+    );
     for words in waits_for {
         tell!("  {words}");
     }

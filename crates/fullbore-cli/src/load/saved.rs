@@ -38,8 +38,8 @@ pub fn save(plan: &Plan, job: &Job, server: Option<&Server>, options: &LoadOptio
     // What is kept is text.
     if reject_dir.to_str().is_none() {
         return Err(Error::usage_with_hint(
-            format!("the folder for rejects, {}, is not named in UTF-8", reject_dir.display()),
-            "name another one with --reject-dir",
+            format!("the name of the reject directory {} is not valid UTF-8", reject_dir.display()),
+            "set another directory with --reject-dir",
         ));
     }
     let saved = SavedJob { job, reject_dir, left_out };
@@ -57,7 +57,7 @@ pub fn read(run_dir: &Path) -> Result<SavedJob> {
     serde_json::from_slice(&text).map_err(|error| {
         Error::usage_with_hint(
             format!("{} can't be read: {error}", path.display()),
-            "resume with the command that began the run, and --resume",
+            "run the original command again with --resume",
         )
     })
 }

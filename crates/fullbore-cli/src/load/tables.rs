@@ -50,8 +50,8 @@ impl File {
         let path: &PathBuf = &self.source.path;
         path.to_str().map(str::to_owned).ok_or_else(|| {
             Error::usage_with_hint(
-                format!("{} is not named in UTF-8", path.display()),
-                "rename it: the job of a run is kept as text",
+                format!("the file name {} is not valid UTF-8", path.display()),
+                "rename the file: the job of a run is stored as text",
             )
         })
     }

@@ -140,11 +140,11 @@ fn listed(differences: &[String]) -> String {
 fn ways_out(run: &LedgerRun, compared: &Compared) -> String {
     let run = &run.run_id;
     if compared.has_changed_file {
-        return format!("`fullbore runs abort {run}` closes it; then load what is left");
+        return format!("`fullbore runs abort {run}` closes it; then load the remaining files");
     }
     format!(
-        "`fullbore runs resume {run}` resumes it as it began, `fullbore runs abort {run}` closes it; \
-         then load what is left"
+        "`fullbore runs resume {run}` resumes it with its original options, `fullbore runs abort \
+         {run}` closes it; then load the remaining files"
     )
 }
 
@@ -239,8 +239,8 @@ impl LedgerState {
             if run.job != self.job && !server.is_job_locked(&run.job)? {
                 let id = &run.run_id;
                 self.notes.push(format!(
-                    "run {id} has loaded its rows and has something left to do: `fullbore runs resume \
-                     {id}` does it"
+                    "run {id} published its rows but did not finish: `fullbore runs resume {id}` \
+                     finishes it"
                 ));
             }
         }
@@ -306,7 +306,7 @@ impl LedgerState {
         }
         let Some(run) = found else {
             return Err(Error::usage_with_hint(
-                format!("run {} has ended just now, or was closed", run.run_id),
+                format!("run {} has just ended or was closed", run.run_id),
                 "run the command again",
             ));
         };
@@ -336,11 +336,11 @@ impl LedgerState {
             if is_asked_for {
                 return Err(Error::usage_with_hint(
                     format!(
-                        "run {id} has loaded its rows and has something left to do, and this command \
-                         does not mean the same: {}",
+                        "run {id} published its rows but did not finish, and this command differs \
+                         from it: {}",
                         listed(&compared.differences)
                     ),
-                    format!("end that first: fullbore runs resume {id}"),
+                    format!("finish that run first: fullbore runs resume {id}"),
                 ));
             }
             return Ok(());
@@ -354,7 +354,7 @@ impl LedgerState {
             if shares && appends && is_piecewise && !again {
                 return Err(Error::usage_with_hint(
                     format!("run {id} is loading some of the same files into {targets}"),
-                    "wait for its end; --if-loaded again loads them a second time",
+                    "wait until it ends; --if-loaded again loads them a second time",
                 ));
             }
             return Ok(());
@@ -364,13 +364,13 @@ impl LedgerState {
             if run.state == State::Aborting {
                 return Err(Error::usage_with_hint(
                     format!("run {id} into {targets} is being rolled back"),
-                    format!("end that first: fullbore runs abort {id}"),
+                    format!("finish the rollback first: fullbore runs abort {id}"),
                 ));
             }
             return Err(Error::usage_with_hint(
                 format!(
-                    "run {id} into {targets} has not finished, and this command does not mean the \
-                     same: {}",
+                    "run {id} into {targets} has not finished, and this command differs from it: \
+                     {}",
                     listed(&compared.differences)
                 ),
                 ways_out(run, compared),
@@ -381,16 +381,17 @@ impl LedgerState {
         {
             return Err(Error::usage_with_hint(
                 format!(
-                    "run {id} ({}) has not finished, and {} of some of the same files are in {targets} \
-                     already",
+                    "run {id} ({}) has not finished, and {} of some of the same files are already \
+                     in {targets}",
                     run.started.for_people(),
                     counted(rows, "row")
                 ),
                 format!(
-                    "{}; --if-loaded again loads all of the files, and those rows stay",
+                    "{}; --if-loaded again loads all files, and the existing rows stay",
                     match compared.differences.is_empty() {
                         true => format!(
-                            "--resume loads what is missing, `fullbore runs abort {id}` closes the run"
+                            "--resume loads the missing rows, `fullbore runs abort {id}` closes \
+                             the run"
                         ),
                         false => ways_out(run, compared),
                     }
@@ -398,9 +399,9 @@ impl LedgerState {
             ));
         }
         self.notes.push(format!(
-            "run {id} into {targets} has not finished, {} of it with {} rows are committed; this is a \
-             new run (`fullbore runs resume {id}` resumes that one, `fullbore runs abort {id}` closes \
-             it)",
+            "run {id} into {targets} has not finished: {} with {} rows are committed; this is a \
+             new run (`fullbore runs resume {id}` resumes the old one, `fullbore runs abort {id}` \
+             closes it)",
             counted(run.pieces_committed, "piece"),
             grouped(rows)
         ));

@@ -35,10 +35,10 @@ fn print(report: &Report, rates: Option<&Rates>) -> io::Result<()> {
     let (changes, kept): (Vec<_>, Vec<_>) =
         report.lines.iter().partition(|line| line.advised.is_some());
     if !changes.is_empty() {
-        writeln!(out, "\nbetter otherwise, for a load")?;
+        writeln!(out, "\nrecommended changes for a load")?;
         changes.iter().try_for_each(|line| change(line, &mut out))?;
     }
-    writeln!(out, "\nas it is")?;
+    writeln!(out, "\nno change needed")?;
     for line in kept {
         writeln!(out, "  {} {}: {}", line.setting, line.value, line.why)?;
     }
@@ -47,7 +47,7 @@ fn print(report: &Report, rates: Option<&Rates>) -> io::Result<()> {
 
 fn change(line: &Line, out: &mut impl Write) -> io::Result<()> {
     let advised = line.advised.as_deref().unwrap_or_default();
-    writeln!(out, "  {} is {}, better {advised}: {}", line.setting, line.value, line.why)?;
+    writeln!(out, "  {} is {}, recommended {advised}: {}", line.setting, line.value, line.why)?;
     let when = match line.needs {
         Needs::Restart => ", at the next start",
         Needs::Reload | Needs::Nothing => "",
@@ -62,7 +62,7 @@ fn change(line: &Line, out: &mut impl Write) -> io::Result<()> {
 }
 
 fn print_rates(rates: &Rates, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "\nrows of the shape of {}, {}", rates.table, rates.rows_from)?;
+    writeln!(out, "\nrows like those of {}, {}", rates.table, rates.rows_from)?;
     let mut table = super::table::Table::new(
         &["method", "sessions", "rows/s", "MB/s of text", "seconds", "", ""],
         1,

@@ -83,7 +83,7 @@ fn print(report: &Report) -> io::Result<()> {
         matrix(&cells, knee).print(&mut out)?;
         writeln!(
             out,
-            "knee: {} x {}, {}/s of at best {}/s",
+            "knee: {} x {}, {}/s (best: {}/s)",
             short(knee.block_bytes as u64),
             knee.depth,
             bytes(knee.bytes_per_second as u64),
@@ -95,7 +95,7 @@ fn print(report: &Report) -> io::Result<()> {
             for cell in cells.iter().filter(at_knee) {
                 for (path, rate) in cell.paths.iter().zip(&cell.path_bytes_per_second) {
                     let name = report.paths[*path].path.display();
-                    writeln!(out, "  of it {name}: {}/s", bytes(*rate as u64))?;
+                    writeln!(out, "  {name}: {}/s", bytes(*rate as u64))?;
                 }
             }
         }
@@ -112,12 +112,12 @@ fn about(path: &PathReport) -> String {
     if let Some(extents) = &path.extents {
         let more = if extents.truncated { " and more" } else { "" };
         text += &format!(
-            "; in {}{more}, {} each in the mean",
+            "; in {}{more}, {} each on average",
             counted(extents.fragments as u64, "fragment"),
             bytes(extents.fragment_bytes)
         );
     } else if let (PathKind::File, Some(reason)) = (path.kind, &path.extents_reason) {
-        text += &format!("; how it lies on its device is not known: {reason}");
+        text += &format!("; its layout on the device is unknown: {reason}");
     }
     if let Some(rate) = path.first_write_bytes_per_second {
         text += &format!("; first written at {}/s", bytes(rate as u64));

@@ -57,18 +57,20 @@ fn listen(args: &NetArgs, address: &str, token: Option<Token>) -> Result<(), Err
         print_json(&serde_json::json!({ "address": found.to_string(), "token": shown }));
     } else {
         let mut out = Screen;
-        let _ = writeln!(out, "listening on {found} for {} s at the most", args.listen_for);
+        let _ = writeln!(out, "listening on {found} for at most {} s", args.listen_for);
         let _ = writeln!(out, "token {shown}");
         let _ = out.flush();
         tell!("on the other host: fullbore preflight net HOST:{} --token TOKEN", found.port());
     }
     listener.serve(&mut |event| match event {
-        Event::Began { peer } => tell!("{peer} measures"),
+        Event::Began { peer } => tell!("{peer} started a measurement"),
         Event::Ended { peer, bytes: size, trouble: None } => {
-            tell!("{peer} has measured: {} came", bytes(size));
+            tell!("{peer} finished a measurement: {} received", bytes(size));
         }
-        Event::Ended { peer, trouble: Some(trouble), .. } => tell!("{peer} is gone: {trouble}"),
-        Event::Stranger { peer } => tell!("{peer} does not know the token: refused"),
+        Event::Ended { peer, trouble: Some(trouble), .. } => {
+            tell!("{peer} disconnected: {trouble}")
+        }
+        Event::Stranger { peer } => tell!("{peer} was refused: wrong token"),
     })
 }
 
@@ -76,7 +78,7 @@ fn send(args: &NetArgs, peer: &str, token: Option<Token>) -> Result<(), Error> {
     let token = token.ok_or_else(|| {
         Error::refused(
             "no token was given",
-            format!("give the one that the listener printed, with --token, --token-file or in {TOKEN_VARIABLE}"),
+            format!("use the token that the listener printed, with --token, --token-file or {TOKEN_VARIABLE}"),
         )
     })?;
     let congestions = if args.congestion.is_empty() {
@@ -280,7 +282,7 @@ fn advice(line: &Advice, out: &mut impl Write) -> io::Result<()> {
     };
     writeln!(
         out,
-        "  {end}: {} is {}, better {}: {}",
+        "  {end}: {} is {}, recommended {}: {}",
         line.setting,
         line.value.replace('\t', " "),
         line.advised,

@@ -43,7 +43,7 @@ pub enum RunsAction {
     },
     /// Resume a stopped run
     Resume(ResumeArgs),
-    /// Publish a load in parts whose last host could not
+    /// Publish a load in parts if its last host could not
     Publish(PublishArgs),
     /// Compare every loaded value with its source
     Verify(VerifyArgs),
@@ -107,7 +107,7 @@ pub struct VerifyArgs {
 pub struct ResumeArgs {
     /// Run id, or `last`
     pub run: String,
-    /// Server, with password or options that were not kept [default: that of the run]
+    /// Server, with password or options that are not stored [default: that of the run]
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
     /// Parallel sessions [default: as in the run]
@@ -144,7 +144,7 @@ pub struct ResumeArgs {
 pub struct PublishArgs {
     /// Run id of a part that was started on this machine, or `last`
     pub run: String,
-    /// Server, with password or options that were not kept [default: that of the run]
+    /// Server, with password or options that are not stored [default: that of the run]
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
     #[command(flatten)]

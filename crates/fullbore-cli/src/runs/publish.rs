@@ -17,7 +17,7 @@ pub fn publish(args: &PublishArgs) -> Result<Ended> {
         let known = opened.postgres.part_of(&opened.schema, &opened.run(&id)?.run_id)?;
         let known = known.ok_or_else(|| {
             Error::usage_with_hint(
-                format!("run {id} is no part of a load that several hosts make"),
+                format!("run {id} is not a part of a load by several hosts"),
                 format!("`fullbore runs resume {id}` resumes and publishes it"),
             )
         })?;
@@ -27,7 +27,7 @@ pub fn publish(args: &PublishArgs) -> Result<Ended> {
         if !missing.is_empty() {
             return Err(Error::usage_with_hint(
                 format!("not all parts are loaded: {}", missing.join("; ")),
-                "load them, or resume them with `fullbore runs resume` where they were begun",
+                "load them, or resume them with `fullbore runs resume` on their hosts",
             ));
         }
     }

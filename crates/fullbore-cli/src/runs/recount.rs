@@ -24,8 +24,8 @@ use crate::state::runs_dir;
 pub fn recount(opened: &Opened, run: &LedgerRun, files: &[String]) -> Result<Anew> {
     let saved = saved::read(&runs_dir()?.join(&*run.run_id)).map_err(|_| {
         Error::usage_with_hint(
-            format!("the job of run {} is not kept on this machine", run.run_id),
-            "how its files are read is known where the load was begun; without --against the run is \
+            format!("the job of run {} is not stored on this machine", run.run_id),
+            "verify on the machine where the load was started; without --against, the run is \
              compared with the checksums in the ledger",
         )
     })?;
@@ -73,7 +73,7 @@ fn read_only(job: Job, run: &LedgerRun, files: &[String]) -> Result<Job> {
     if !files.is_empty() && job.tables.len() > 1 {
         return Err(Error::usage_with_hint(
             format!("run {} loaded {} tables", run.run_id, job.tables.len()),
-            "give --against without files: those of the job are read",
+            "use --against without file names: the files of the job are read",
         ));
     }
     let tables = job.tables.into_iter().zip(&run.tables).map(|(table, known)| TableJob {
@@ -123,7 +123,7 @@ fn cuts_of(plan: &Plan, run: &LedgerRun, must_be_same: bool) -> Result<Option<Ve
         if let Some(change) = recorded.source_change(number, &now.files) {
             if must_be_same {
                 return Err(Error::usage_with_hint(
-                    format!("the files of run {} are no longer the same: {change}", run.run_id),
+                    format!("the files of run {} have changed: {change}", run.run_id),
                     "name the files to compare with: --against FILES",
                 ));
             }

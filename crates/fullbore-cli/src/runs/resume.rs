@@ -44,17 +44,17 @@ pub fn resume(args: &ResumeArgs) -> Result<Ended> {
 fn left_out(run: &str, names: &[String]) -> Error {
     Error::usage_with_hint(
         format!(
-            "the connection of run {run} had settings that are not kept on disk, since they may hold a \
-             secret: {} (in its options)",
+            "the connection of run {run} had settings that are not stored on disk, since they may \
+             contain secrets: {} (in its options)",
             names.join(", ")
         ),
-        "give the connection once more as it was: --to URL",
+        "specify the same connection again: --to URL",
     )
 }
 
 fn not_here(run: &str) -> Error {
     Error::usage_with_hint(
-        format!("the job of run {run:?} is not kept on this machine"),
-        "give the command that began it once more, with --resume: the database knows how far it is",
+        format!("the job of run {run:?} is not stored on this machine"),
+        "run the original command again with --resume: the ledger records its progress",
     )
 }

@@ -47,7 +47,7 @@ fn show_record(run: &str, json: bool) -> Result<()> {
             Event::Rejected { rejects } => {
                 for kind in rejects.kinds {
                     say(format_args!(
-                        "{at} rejected: {}, the first {}",
+                        "{at} rejected: {}, first: {}",
                         counted(kind.count, "row"),
                         kind.first
                     ));
@@ -96,24 +96,24 @@ fn show_record(run: &str, json: bool) -> Result<()> {
             }
             Event::RunResumed { pieces_committed, rows_committed, .. } => {
                 say(format_args!(
-                    "{at} resumed: {pieces_committed} pieces with {} rows are committed already",
+                    "{at} resumed: {pieces_committed} pieces with {} rows are already committed",
                     grouped(rows_committed)
                 ));
             }
             Event::RoundStarted { reason, pieces_committed } => {
                 say(format_args!(
-                    "{at} started again after a lost connection, {pieces_committed} pieces committed: \
+                    "{at} restarted after a lost connection, {pieces_committed} pieces committed: \
                      {reason}"
                 ));
             }
             Event::Notice { notice } => say(format_args!("{at} {notice}")),
             Event::RunPaused { reason } => say(format_args!("{at} paused: {reason}")),
             Event::RunContinued { seconds: paused } => {
-                say(format_args!("{at} went on after a pause of {}", seconds(paused)));
+                say(format_args!("{at} continued after a pause of {}", seconds(paused)));
             }
             Event::RunTakenBack { rows_kept: 0 } => say(format_args!("{at} rolled back")),
             Event::RunTakenBack { rows_kept } => {
-                say(format_args!("{at} rolled back, but for {} rows", grouped(rows_kept)));
+                say(format_args!("{at} rolled back, except for {} rows", grouped(rows_kept)));
             }
             Event::RunFailed { error, is_kept: true, .. } => {
                 say(format_args!("{at} stopped, can be resumed: {error}"));

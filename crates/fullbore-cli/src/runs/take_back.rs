@@ -49,8 +49,8 @@ impl Opened {
         let found = self.postgres.ledger_runs(&self.schema, &Which::Run(id))?;
         found.into_iter().next().ok_or_else(|| {
             Error::usage_with_hint(
-                format!("the ledger in schema {} knows no run {id}", self.schema),
-                "name its database with --to, and its schema with --ledger-schema; see `fullbore \
+                format!("run {id} is not in the ledger in schema {}", self.schema),
+                "set its database with --to, and the schema with --ledger-schema; see `fullbore \
                  runs list --to URL`",
             )
         })
@@ -65,13 +65,17 @@ pub fn abort(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended>
         true if !run.tables.iter().any(LedgerTable::is_piecewise) => {
             return Err(Error::usage_with_hint(
                 format!("--delete-rows is for rows of plain append, and run {id} has none"),
-                "omit --delete-rows: what the run has staged is dropped",
+                "omit --delete-rows: the run's staged rows are dropped",
             ));
         }
         true if opened.postgres.part_of(&opened.schema, &id)?.is_some() => {
             return Err(Error::usage_with_hint(
-                format!("--delete-rows is for loads of one host, and run {id} is a part of one"),
-                "omit --delete-rows, and delete the rows by something that tells them",
+                format!(
+                    "--delete-rows is for loads by one host, and run {id} is a part of a load by \
+                     several"
+                ),
+                "omit --delete-rows, and delete the rows manually by a condition that identifies \
+                 them",
             ));
         }
         true => opened.postgres.delete_appended(&opened.schema, &run)?,
@@ -79,7 +83,10 @@ pub fn abort(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended>
     };
     let taken = opened.postgres.take_back_all(&opened.schema, &run)?;
     for why in &taken.left_behind {
-        complain(why, Some("end what blocks it, or drop it manually; then abort again"));
+        complain(
+            why,
+            Some("end the session that blocks it, or drop it manually; then abort again"),
+        );
     }
     if !taken.left_behind.is_empty() {
         return Ok(Ended::Failed);
@@ -107,7 +114,7 @@ pub fn undo(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended> 
     if let Some(part) = opened.postgres.part_of(&opened.schema, &id)? {
         return Err(Error::usage_with_hint(
             format!("run {id} is {}, and one part of a load can't be undone", part.words()),
-            "delete its rows manually, by a condition that only they meet",
+            "delete its rows manually, by a condition that matches only them",
         ));
     }
     let is_append = |table: &LedgerTable| table.publish == Publish::Append;
@@ -120,8 +127,8 @@ pub fn undo(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended> 
     let rows = opened.postgres.undo(&opened.schema, &run, delete_rows)?;
     tell_record(&id, 0);
     let is_back = run.tables.iter().any(|table| table.kept.is_some());
-    let back = if is_back { ", and what they had replaced is back" } else { "" };
-    tell!("run {id} is undone: {} rows are gone{back}", grouped(rows));
+    let back = if is_back { ", and the replaced table is restored" } else { "" };
+    tell!("run {id} is undone: {} rows were removed{back}", grouped(rows));
     Ok(Ended::Loaded)
 }
 

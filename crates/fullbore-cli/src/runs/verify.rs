@@ -43,16 +43,16 @@ fn tell(report: &Report, is_anew: bool, summed: f64) {
     for finding in &report.findings {
         say(format_args!("{finding}"));
     }
-    let with = if is_anew { "its files" } else { "what was read" };
+    let with = if is_anew { "its files" } else { "the rows that were read" };
     if report.findings.is_empty() {
         say(format_args!(
-            "run {run} holds {with}: every value of {} in {}, {}",
+            "run {run} matches {with}: every value of {} in {}, {}",
             counted(report.rows, "row"),
             counted(report.pieces, "piece"),
             counted(report.columns, "column")
         ));
     } else {
-        say(format_args!("run {run} does not hold {with} any more"));
+        say(format_args!("run {run} no longer matches {with}"));
     }
     for left in &report.not_covered {
         say(format_args!("not covered: {left}"));

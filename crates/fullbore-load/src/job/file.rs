@@ -41,7 +41,7 @@ pub fn read_job_file(path: &Path, settings: &[String]) -> Result<Job> {
     toml::Value::Table(job).try_into().map_err(|error: toml::de::Error| {
         Error::usage_with_hint(
             format!("{} with --set: {}", path.display(), error.message()),
-            "the file alone can be read: look at the values of --set",
+            "the file alone is valid: check the values of --set",
         )
     })
 }
@@ -60,8 +60,7 @@ fn apply(job: &mut toml::Table, setting: &str) -> Result<()> {
     let Some((path, value)) = setting.split_once('=') else {
         return Err(Error::usage_with_hint("--set changes a key of the job: KEY=VALUE", HINT));
     };
-    let no_such =
-        || Error::usage_with_hint(format!("--set {path}: no such place in the job"), HINT);
+    let no_such = || Error::usage_with_hint(format!("--set {path}: the job has no such key"), HINT);
     let mut keys = path.split('.').peekable();
     let mut table = job;
     while let Some(key) = keys.next() {

@@ -16,7 +16,7 @@ impl FromStr for LockTimeout {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no time such as 2s or 500ms, nor 0 for no bound");
+        let wrong = || format!("{text:?} is not a time such as 2s or 500ms, or 0 for no limit");
         if text == "0" {
             return Ok(Self(Duration::ZERO));
         }

@@ -31,7 +31,7 @@ impl FromStr for PartSpec {
                 .then_some(part)
         });
         parsed.ok_or_else(|| {
-            format!("{text:?} is no part such as 2/3, the second of three; at most {PARTS_MAX}")
+            format!("{text:?} is not a part such as 2/3, the second of three; at most {PARTS_MAX}")
         })
     }
 }

@@ -27,7 +27,7 @@ impl FromStr for PauseWhen {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut limits = Self::default();
         for entry in text.split(',').map(str::trim) {
-            let wrong = || format!("{entry:?} is no limit; known are {KNOWN}");
+            let wrong = || format!("{entry:?} is not a limit; limits are {KNOWN}");
             let (name, value) = entry.split_once('=').ok_or_else(wrong)?;
             let is_twice = match name {
                 "replica-lag" => {

@@ -25,7 +25,7 @@ impl FromStr for PieceSize {
         let bytes = text.parse().ok().or_else(|| pause::bytes(text));
         match bytes {
             Some(bytes) if bytes >= LEAST => Ok(Self(bytes)),
-            _ => Err(format!("{text:?} is no size of at least 100kB, such as 64MB or 1GB")),
+            _ => Err(format!("{text:?} is not a size of at least 100kB, such as 64MB or 1GB")),
         }
     }
 }

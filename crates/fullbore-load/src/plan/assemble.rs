@@ -86,8 +86,8 @@ fn streams_of<T: Target>(job: &Job, target: Option<&T>) -> Result<(usize, Option
         Count::Auto => (most, Some(format!("{most} of {wanted} streams: {words}"))),
         Count::Fixed(_) => {
             let note = format!(
-                "{wanted} streams were asked for, but {words}: streams without a connection leave their \
-                 work to the others"
+                "{wanted} streams were requested, but {words}: streams with a connection do the \
+                 work of the others"
             );
             (wanted, Some(note))
         }
@@ -287,7 +287,10 @@ fn assemble_table<T: Target>(
     notes.extend(target.iter().flat_map(|target| target.notes().to_vec()));
     notes.extend(schema.warnings);
     notes.extend(shapes.rounded.iter().map(|column| {
-        format!("column {column} is stored in nanoseconds; PostgreSQL keeps microseconds, to which they are rounded")
+        format!(
+            "column {column} is stored in nanoseconds, which are rounded to PostgreSQL's \
+             microseconds"
+        )
     }));
     notes.append(&mut shapes.notes);
     let known = sources.files.iter().all(|file| file.is_seekable());

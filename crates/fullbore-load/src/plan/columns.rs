@@ -69,7 +69,7 @@ pub fn match_columns(
     if let Some(found) = misfit {
         return Err(Error::usage_with_hint(
             format!(
-                "{}: records have {found} fields, but {} columns of {table} are to be loaded",
+                "{}: records have {found} fields, but {} columns of {table} would be loaded",
                 sources.files[0].path.display(),
                 fields.len()
             ),
@@ -77,7 +77,7 @@ pub fn match_columns(
         ));
     }
     if fields.iter().all(Option::is_none) {
-        return Err(Error::usage(format!("no column of {table} is to be loaded")));
+        return Err(Error::usage(format!("no column of {table} would be loaded")));
     }
     check_stored(&fields, sources)?;
     let field_names: Vec<String> = fields
@@ -185,7 +185,7 @@ fn by_list<'a>(
             if seen.contains(&name) {
                 return Err(Error::usage_with_hint(
                     format!("--columns names {name:?} twice"),
-                    "skip the field that is not wanted with a dash: --columns a,b,-,d",
+                    "skip the unwanted field with a dash: --columns a,b,-,d",
                 ));
             }
             seen.push(name);
@@ -225,8 +225,8 @@ fn by_key<'a>(
     for (key, name) in keys.iter().zip(names) {
         if job.columns.is_some() && key == "-" {
             return Err(Error::usage_with_hint(
-                "--columns has a dash, but JSON lines have keys instead of places",
-                "list the keys that are to be loaded; others are passed over",
+                "--columns has a dash, but JSON lines have keys instead of positions",
+                "list the keys to load; others are ignored",
             ));
         }
         let Some(column) = named(name, target) else {
@@ -236,7 +236,7 @@ fn by_key<'a>(
                     "{path}: {table} has no column for key {key:?}; it has {}",
                     known.join(", ")
                 ),
-                "load only some keys with --columns a,b,c; others are passed over",
+                "load only some keys with --columns a,b,c; others are ignored",
             ));
         };
         if column.is_generated {
@@ -248,7 +248,7 @@ fn by_key<'a>(
         if let Some((other, _)) = found.iter().find(|(_, taken)| taken.name == column.name) {
             return Err(Error::usage_with_hint(
                 format!("{path}: keys {other:?} and {key:?} are both column {:?}", column.name),
-                "choose the keys that are to be loaded: --columns a,b,c",
+                "choose the keys to load: --columns a,b,c",
             ));
         }
         found.push((key.clone(), column));
@@ -268,7 +268,10 @@ fn by_key<'a>(
         ));
     }
     if !missing.is_empty() {
-        notes.push(format!("no sampled line has {}: NULL where a line lacks it", listed(&missing)));
+        notes.push(format!(
+            "no sampled line has {}: lines without the key are loaded as NULL",
+            listed(&missing)
+        ));
     }
     found.extend(missing.into_iter().map(|column| (column.name.clone(), column)));
     Ok(found)
@@ -376,7 +379,8 @@ fn of_header(error: Error, name: &str, sources: &Sources) -> Error {
     Error::usage_with_hint(
         format!("{path}: the first line was read as a header; {error}"),
         format!(
-            "if it is data: --header none; else name the fields with --columns, a dash for {name:?}"
+            "if it is data: --header none; otherwise list the fields with --columns, with a dash \
+             for {name:?}"
         ),
     )
 }

@@ -79,7 +79,10 @@ fn set_ends(job: &TableJob, sources: &mut Sources, dialect: &mut Dialect) -> Res
             .is_some_and(|n| n != outline.footer_lines)
         {
             return Err(Error::usage_with_hint(
-                format!("{}: its footer has another length than those before", file.path.display()),
+                format!(
+                    "{}: its footer differs in length from those of earlier files",
+                    file.path.display()
+                ),
                 "load it on its own",
             ));
         }
@@ -134,7 +137,7 @@ fn decide(
             let line = text_of(&first.first_line);
             return Err(Error::usage_with_hint(
                 format!("{path}: the first line may be a header or data: {line}"),
-                "say which: --header true, it names the columns; --header none, it is data",
+                "specify which: --header true if it names the columns, --header none if it is data",
             ));
         }
     };
@@ -222,7 +225,7 @@ fn by_files(sources: &Sources, first: &Outline) -> Verdict {
     match (lines.len(), alike) {
         (0 | 1, _) => Verdict::Undecided,
         (files, alike) if alike == files => Verdict::Header("all files begin with it"),
-        (_, 1) => Verdict::Data("each file begins with another line"),
+        (_, 1) => Verdict::Data("each file begins with a different line"),
         _ => Verdict::Undecided,
     }
 }
@@ -311,8 +314,8 @@ fn refuse_trouble(job: &TableJob, sources: &Sources) -> Result<()> {
                 .unwrap_or((0, &None));
             let first = sources.files[first].path.display();
             return Err(Error::usage_with_hint(
-                format!("{path}: records have {found} fields, those of {first} {wanted}"),
-                "load files of another shape on their own",
+                format!("{path}: records have {found} fields, but those of {first} have {wanted}"),
+                "load files with other columns separately",
             ));
         }
     }
@@ -326,11 +329,11 @@ fn refuse(job: &TableJob, path: &str, trouble: &Trouble, outline: &Outline) -> R
                 "{path}, line {line}: another table begins here, with {width} {}",
                 if *width == 1 { "field" } else { "fields" }
             ),
-            "split the file there, or leave the other table out with --skip-lines or --skip-footer",
+            "split the file there, or skip the other table with --skip-lines or --skip-footer",
         ),
         Trouble::Tables { line: None, width } => (
             format!(
-                "{path}: records further on have {width} fields, those at the beginning {}",
+                "{path}: later records have {width} fields, but those at the beginning have {}",
                 outline.fields.unwrap_or(0)
             ),
             "split the file where they change",
@@ -342,19 +345,22 @@ fn refuse(job: &TableJob, path: &str, trouble: &Trouble, outline: &Outline) -> R
                 "{path}, line {line}: the header has {fields} fields, the records {}",
                 outline.fields.unwrap_or(0)
             ),
-            "pass over it with --header skip and name the fields with --columns a,b,c",
+            "skip it with --header skip and list the fields with --columns a,b,c",
         ),
         Trouble::Skipped { line, or } => (
             format!("{path}: the header to be skipped may be line {line} or line {or}"),
-            "say how many lines stand before it: --skip-lines N",
+            "set the number of lines before it: --skip-lines N",
         ),
         Trouble::Total { text } => (
-            format!("{path}: the last line may be a sum or a record: {}", text_of(text.as_bytes())),
-            "say which: --skip-footer 1 leaves it out, --skip-footer 0 loads it",
+            format!(
+                "{path}: the last line may be a total or a record: {}",
+                text_of(text.as_bytes())
+            ),
+            "specify which: --skip-footer 1 skips it, --skip-footer 0 loads it",
         ),
         Trouble::Again { .. } if job.header == Some(Header::None) => return Ok(()),
         Trouble::Again { line } => (
-            format!("{path}, line {line}: the header stands here again, among texts"),
+            format!("{path}, line {line}: the header is repeated here, in columns of text"),
             "remove it there, or load the lines as they are with --header none",
         ),
     };

@@ -199,7 +199,7 @@ pub fn of_folders(
         let found = target.iter().find(|column| column.name.eq_ignore_ascii_case(&key));
         let is_listed = job.columns.as_ref().is_some_and(|listed| listed.contains(&key));
         let Some(column) = found.filter(|column| !column.is_generated && !is_listed) else {
-            notes.push(format!("the folders' key {key} is no column of the table, and left out"));
+            notes.push(format!("the folder key {key} is not a column of the table and is ignored"));
             continue;
         };
         let Some(field_type) = column.field_type.clone() else {
@@ -208,7 +208,7 @@ pub fn of_folders(
                     "column {:?} is {}: folder names can't fill it",
                     column.name, column.type_name
                 ),
-                "make it text, or of a type such as bigint or date",
+                "change its type to text, or to one such as bigint or date",
             ));
         };
         for file in &sources.files {
@@ -216,17 +216,17 @@ pub fn of_folders(
             if one_value(&field_type, value.as_deref()).is_none() {
                 return Err(Error::usage_with_hint(
                     format!(
-                        "{}: {key}={} is no value of column {:?} ({})",
+                        "{}: {key}={} is not a valid value of column {:?} ({})",
                         file.path.display(),
                         value.unwrap_or_default(),
                         column.name,
                         column.type_name
                     ),
-                    "make the column text, or rename the folder",
+                    "change the column's type to text, or rename the folder",
                 ));
             }
         }
-        notes.push(format!("column {} is filled from the folders' names ({key}=...)", column.name));
+        notes.push(format!("column {} is filled from folder names ({key}=...)", column.name));
         columns.push(LineageColumn { says: Says::Folder, name: column.name.clone(), field_type });
     }
     Ok(columns)
@@ -257,9 +257,9 @@ pub fn columns(job: &TableJob, target: &[TargetColumn]) -> Result<Vec<LineageCol
             let found = target.iter().find(|column| column.name == name);
             let Some(column) = found.filter(|column| !column.is_generated) else {
                 return Err(Error::usage_with_hint(
-                    format!("{option}: {table} has no such column that could be loaded"),
+                    format!("{option}: {table} has no such column to load"),
                     format!(
-                        "ALTER TABLE {table} ADD \"{name}\" {}, or make the table with --create",
+                        "ALTER TABLE {table} ADD \"{name}\" {}, or create the table with --create",
                         says.types()
                     ),
                 ));

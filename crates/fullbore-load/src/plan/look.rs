@@ -73,7 +73,7 @@ pub fn look(job: &TableJob) -> Result<Sources> {
     if let Some(name) = &job.encoding {
         let encoding = TextEncoding::by_name(name).map_err(|_| {
             Error::usage_with_hint(
-                format!("no encoding is called {name:?}"),
+                format!("unknown encoding {name:?}"),
                 "use a name of the WHATWG list, such as latin1, windows-1252, utf-16le, shift_jis",
             )
         })?;
@@ -145,8 +145,8 @@ fn refuse_text_options(job: &TableJob, of: &str) -> Result<()> {
     match given.iter().find(|(is_given, _)| *is_given) {
         None => Ok(()),
         Some((_, option)) => Err(Error::usage_with_hint(
-            format!("{option} is for delimited text, and would do nothing for {of}"),
-            format!("leave {option} out"),
+            format!("{option} applies to delimited text, not to {of}"),
+            format!("omit {option}"),
         )),
     }
 }
@@ -161,10 +161,8 @@ fn look_at_parquet(files: Vec<SourceFile>) -> Result<Sources> {
             Some(names) if *names != found => {
                 return Err(Error::Source {
                     path: file.path.clone(),
-                    message: format!(
-                        "its columns are {found:?}, those of the first file {names:?}"
-                    ),
-                    hint: Some("load files of another shape on their own".into()),
+                    message: format!("its columns are {found:?}, but the first file has {names:?}"),
+                    hint: Some("load files with other columns separately".into()),
                 });
             }
             _ => names = Some(found),
@@ -196,7 +194,7 @@ fn delimiter_bytes(value: &str) -> Result<Vec<u8>> {
     if value.is_empty() {
         return Err(Error::usage_with_hint(
             "--delimiter is empty",
-            "give the character that stands between fields, or \\t",
+            "set it to the character between fields, or \\t",
         ));
     }
     Ok(match value {
@@ -324,7 +322,8 @@ fn said_not_utf8(file: &SourceFile, text: &[u8]) -> Option<String> {
     let (before, rest) = text.split_at(error.valid_up_to());
     let line = memchr::memchr_iter(b'\n', before).count() + 1;
     Some(format!(
-        "{} is not UTF-8 (line {line}: 0x{:02x}); --encoding NAME, such as windows-1252, says what it is",
+        "{} is not UTF-8 (line {line}: 0x{:02x}); set its encoding with --encoding NAME, such as \
+         windows-1252",
         file.path.display(),
         rest[0]
     ))
@@ -351,7 +350,7 @@ fn peek(file: &mut SourceFile) -> Result<()> {
         return Err(Error::Source {
             path: file.path.clone(),
             message: "is Parquet, which can't be read from a pipe".into(),
-            hint: Some("load it from a file: its directory of columns stands at its end".into()),
+            hint: Some("load it from a file: its metadata is at the end".into()),
         });
     }
     Ok(())

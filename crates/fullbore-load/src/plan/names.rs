@@ -46,15 +46,15 @@ pub fn take(sources: &mut Sources, skips_lines: bool) -> Result<()> {
         let Some(order) = order(wanted, &names) else {
             return Err(Error::usage_with_hint(
                 format!(
-                    "{}: its header is {names:?}, that of the first file {wanted:?}",
+                    "{}: its header is {names:?}, but that of the first file is {wanted:?}",
                     sources.files[file].path.display()
                 ),
-                "load files of another shape on their own, or give --columns",
+                "load files with other columns separately, or use --columns",
             ));
         };
         if order.iter().enumerate().any(|(field, place)| field != *place) {
             sources.notes.push(format!(
-                "{}: its columns have another order; they are matched by name",
+                "{}: its columns are in a different order; they are matched by name",
                 sources.files[file].path.display()
             ));
             let header = outline.before_records(Header::True, skips_lines);

@@ -104,7 +104,7 @@ impl RecordedFile {
         Some(if now.size != self.size {
             format!("{} had {} bytes, now {}", self.path, self.size, now.size)
         } else if now.modified_ns != self.modified_ns {
-            format!("{} was written to since (its modification time is another)", self.path)
+            format!("{} was modified since (its modification time differs)", self.path)
         } else {
             return None;
         })
@@ -198,7 +198,7 @@ impl Recorded {
             if then.is_at(now) {
                 then.difference(now)
             } else {
-                Some(format!("{} stands where {} stood", now.path, then.path))
+                Some(format!("{} takes the place of {}", now.path, then.path))
             }
         });
         let count = || {
@@ -236,8 +236,8 @@ impl Recorded {
             more => format!(" and {more} more"),
         };
         table.notes.push(format!(
-            "{first}{more}: touched or replaced since the run was begun, though size and modification \
-             time are the same; if the content may be another, compare it with what was loaded: \
+            "{first}{more}: touched or replaced since the run began, though size and modification \
+             time are the same; if the content may differ, compare it with the loaded rows: \
              `fullbore runs verify {} --against`",
             self.run_id
         ));
@@ -253,7 +253,7 @@ impl Recorded {
         if then.reading != now.reading {
             let differences = reading_differences(&then.reading, &now.reading).join("; ");
             return Err(self.refusal(&format!(
-                "the files of {} would be read otherwise than before: {differences}",
+                "the files of {} would be read differently than before: {differences}",
                 now.name
             )));
         }
@@ -298,7 +298,7 @@ impl Recorded {
     pub fn refusal(&self, why: &str) -> Error {
         let run = &self.run_id;
         let resumes =
-            format!("resume with what the run was begun with (`fullbore runs resume {run}`)");
+            format!("resume with the run's original options (`fullbore runs resume {run}`)");
         let ways = match self.is_shown {
             true => format!("undo that change, or {resumes}"),
             false => format!(

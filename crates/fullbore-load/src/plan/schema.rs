@@ -162,7 +162,7 @@ fn inferred(
         (None, _, _) => {
             return Err(Error::usage_with_hint(
                 format!("{} is empty: it has no columns to infer", sources.files[0].path.display()),
-                "make the table with --schema FILE.sql, or load into one that exists",
+                "create the table with --schema FILE.sql, or load into an existing table",
             ));
         }
     };
@@ -245,7 +245,7 @@ pub fn inferred_columns(
                 None => field_type,
                 Some(given) => sql_types::field_type(given).ok_or_else(|| {
                     Error::usage_with_hint(
-                        format!("--type {name}={given}: no such type is known without a server"),
+                        format!("--type {name}={given}: unknown type without a server"),
                         "use one of PostgreSQL's own scalar types, or text",
                     )
                 })?,

@@ -22,12 +22,12 @@ pub fn check_target(name: &str, stored: &DataType, target: &TargetColumn) -> Res
         let (target_name, type_name) = (&target.name, &target.type_name);
         Err(Error::usage_with_hint(
             format!(
-                "column {name:?} is {}, which has no SQL type that column {target_name:?} ({type_name}) \
-                 could hold",
+                "column {name:?} is {}, which can't be stored in column {target_name:?} \
+                 ({type_name})",
                 words(stored)
             ),
             format!(
-                "make that column {wanted}, or leave it out with --columns (a dash skips a field)"
+                "change that column's type to {wanted}, or skip the field with a dash in --columns"
             ),
         ))
     };
@@ -42,7 +42,7 @@ pub fn check_target(name: &str, stored: &DataType, target: &TargetColumn) -> Res
             true => refused("an array or jsonb"),
             // Text may be an array in the server's own notation.
             false if field_type(stored) == Some(FieldType::text()) => Ok(()),
-            false => refused("that of a single value"),
+            false => refused("a type of single values"),
         };
     }
     if matches!(stored, DataType::Duration(_) | DataType::Interval(_)) {
@@ -53,7 +53,7 @@ pub fn check_target(name: &str, stored: &DataType, target: &TargetColumn) -> Res
     }
     match &target.field_type {
         Some(wanted) if !is_list(stored) && !can_be(stored, wanted) => {
-            let sql = field_type(stored).map_or("text", |_| "of a type that holds such values");
+            let sql = field_type(stored).map_or("text", |_| "a type for such values");
             refused(sql)
         }
         _ => Ok(()),
@@ -88,7 +88,7 @@ mod tests {
         let refused = check_target("p", &object, &text).expect_err("no such value");
         assert_eq!(
             refused.to_string(),
-            "column \"p\" is struct<x: int64>, which has no SQL type that column \"p\" (text) could hold"
+            "column \"p\" is struct<x: int64>, which can't be stored in column \"p\" (text)"
         );
         let jsonb = target("jsonb", Some(FieldType::Jsonb));
         let array = target("integer[]", Some(integers));

@@ -263,7 +263,7 @@ fn caused_by(lost: Option<&Error>, last: Error) -> Error {
 /// What stands in the way of another beginning, as long as the server is gone.
 fn not_taken_back(left: &[String]) -> Error {
     Error::Destination {
-        message: format!("the connection was lost; what may still be there: {}", left.join(", ")),
+        message: format!("the connection was lost; possible leftovers: {}", left.join(", ")),
         hint: None,
         kind: DestinationFailure::Lost,
     }

@@ -79,8 +79,8 @@ impl KeyCheck {
                 self.key.text(key),
             ),
             hint: Some(
-                "sort the files by the key, or have all keys read beforehand with --scan-keys, or \
-                 load with --publish replace or append"
+                "sort the files by the key, read all keys first with --scan-keys, or load with \
+                 --publish replace or append"
                     .into(),
             ),
         }

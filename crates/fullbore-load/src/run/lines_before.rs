@@ -52,7 +52,9 @@ pub fn count(plan: &Plan) -> Result<HashMap<usize, Arc<LinesBefore>>> {
         total += lines.ok_or_else(|| Error::Source {
             path: source.path.clone(),
             message: "its lines can't be counted".into(),
-            hint: Some("it may have become shorter; load again when nobody writes to it".into()),
+            hint: Some(
+                "it may have been truncated; load again when no process writes to it".into(),
+            ),
         })?;
     }
     Ok(before.into_iter().map(|(table, lines)| (table, Arc::new(lines))).collect())

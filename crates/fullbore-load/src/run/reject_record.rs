@@ -30,7 +30,7 @@ pub const HINT: &str = advice!("");
 fn hint(reason: &FaultReason) -> Option<&'static str> {
     Some(match reason {
         FaultReason::MissingField(_) => advice!("--ragged pad fills missing fields with NULL; or "),
-        FaultReason::ExtraField => advice!("--ragged cut leaves further fields out; or "),
+        FaultReason::ExtraField => advice!("--ragged cut drops extra fields; or "),
         FaultReason::NotUtf8(_) => {
             advice!("--encoding NAME, such as windows-1252, reads files that are not UTF-8; or ")
         }
@@ -83,8 +83,8 @@ impl Reject {
             0 | 1 => String::new(),
             // A quote anywhere opens a field there.
             _ if is_lenient => format!(
-                " (a record of {lines} lines: a stray quote may join them; --quotes strict costs its \
-                 line alone)"
+                " (a record of {lines} lines: a stray quote may join them; with --quotes strict, \
+                 only its line is rejected)"
             ),
             _ => format!(" ({lines} lines)"),
         };

@@ -85,12 +85,12 @@ impl Rejects {
                 let number = piece.piece;
                 return Err(Error::usage_with_hint(
                     format!(
-                        "the {count} rejects of piece {number} are not on this machine: there is \
-                         no {}",
+                        "the {count} rejects of piece {number} are not on this machine: {} does \
+                         not exist",
                         path.display()
                     ),
-                    "resume where the run was begun, with the same FULLBORE_HOME, or take the run \
-                     back with `fullbore runs abort` and load again",
+                    "resume where the run was started, with the same FULLBORE_HOME, or roll the \
+                     run back with `fullbore runs abort` and load again",
                 ));
             }
             self.count.fetch_add(count, Ordering::Relaxed);

@@ -94,7 +94,7 @@ impl<'a> Patience<'a> {
                 return Err(given_up(error, backoff.elapsed()));
             }
             let pause_s = backoff.next().as_secs_f64();
-            tracing::warn!(pause_s, "tried again after a pause: {error}");
+            tracing::warn!(pause_s, "retrying after a pause: {error}");
             // No work of anybody's, and no fault of the server's work either.
             clock::enter(Activity::Held);
             if !backoff.pause(self.has_ended) {
@@ -107,7 +107,7 @@ impl<'a> Patience<'a> {
 pub fn given_up(error: Error, after: Duration) -> Error {
     match error {
         Error::Destination { message, hint, kind } if after.as_secs() > 0 => Error::Destination {
-            message: format!("{message} (tried again for {} s)", after.as_secs()),
+            message: format!("{message} (retried for {} s)", after.as_secs()),
             hint,
             kind,
         },

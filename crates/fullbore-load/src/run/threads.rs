@@ -29,7 +29,7 @@ fn not_started(error: &std::io::Error) -> Error {
     Error::Client {
         message: format!("another thread can't be started: {error}"),
         hint: Some(
-            "load with fewer --streams and --parsers, or raise the limits of processes and memory \
+            "load with fewer --streams and --parsers, or raise the process and memory limits \
              (ulimit -u, ulimit -v, the container's)"
                 .into(),
         ),

@@ -56,7 +56,7 @@ pub fn pieces(plan: &Plan, committed: &[Committed]) -> Result<()> {
             && !bytes.contains(&piece.portion.bytes)
         {
             let (read, bytes) = (piece.portion.bytes, bytes.start());
-            let how = format!("was read to {read} of its {bytes} bytes of source");
+            let how = format!("covers {read} of its {bytes} source bytes");
             return Err(differs(plan, piece, &how));
         }
     }

@@ -20,7 +20,7 @@ pub(super) fn parse(text: &str) -> Result<Settings, ConnectionError> {
             return Err(malformed(name, "has no = after it", password_seen));
         };
         if !Settings::is_keyword(name) {
-            return Err(malformed(name, "is no connection option", password_seen));
+            return Err(malformed(name, "is not a connection option", password_seen));
         }
         let (value, after) = value(after.trim_start()).ok_or_else(|| {
             ConnectionError::usage(format!(

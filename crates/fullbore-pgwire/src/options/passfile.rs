@@ -19,7 +19,7 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, String> {
     };
     if !metadata.is_file() {
         return Err(format!(
-            "the password file {} is not used: it is no plain file",
+            "the password file {} is not used: it is not a plain file",
             path.display()
         ));
     }

@@ -80,7 +80,7 @@ impl Settings {
     pub(super) fn set(&mut self, name: &str, value: String) -> Result<(), ConnectionError> {
         let Some((keyword, _, support)) = KEYWORDS.iter().find(|(keyword, ..)| *keyword == name)
         else {
-            return Err(ConnectionError::usage(format!("{name} is no connection option")));
+            return Err(ConnectionError::usage(format!("{name} is not a connection option")));
         };
         if value.contains('\0') {
             return Err(ConnectionError::usage(format!("{name} holds a NUL character")));

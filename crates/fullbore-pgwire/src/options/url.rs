@@ -75,7 +75,7 @@ fn parse_hosts(settings: &mut Settings, hosts: &str) -> Result<(), ConnectionErr
         }
         let port = decode(port)?;
         if !port.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(malformed("has a port that is no number"));
+            return Err(malformed("has a port that is not a number"));
         }
         names.push(name);
         ports.push(port);
@@ -139,7 +139,7 @@ fn decode(text: &str) -> Result<String, ConnectionError> {
         bytes.push(value);
         rest = &after[2..];
     }
-    String::from_utf8(bytes).map_err(|_| malformed("is no UTF-8 once its %.. are resolved"))
+    String::from_utf8(bytes).map_err(|_| malformed("is not UTF-8 after its %.. are decoded"))
 }
 
 /// Writes what has a meaning in a URL as `%..`.

@@ -40,7 +40,10 @@ impl TlsContext {
         let server_name = match ServerName::try_from(name.clone()) {
             Ok(name) => name,
             Err(_) if options.mode == SslMode::VerifyFull => {
-                return Err(fail(format!("{name} is no name that a certificate can be for"), None));
+                return Err(fail(
+                    format!("{name} is not a valid host name for a certificate"),
+                    None,
+                ));
             }
             // Nothing will be held against it, and nothing sent of it.
             Err(_) => ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
@@ -108,8 +111,8 @@ impl TlsContext {
                 ),
                 // The second: an authority of the same name, with another key.
                 Bad::UnknownIssuer | Bad::BadSignature => (
-                    "the server's certificate is from no authority trusted here".into(),
-                    Some("name the authority's certificate with sslrootcert"),
+                    "the server's certificate is not signed by a trusted authority".into(),
+                    Some("set sslrootcert to the authority's certificate"),
                 ),
                 Bad::Expired | Bad::ExpiredContext { .. } => {
                     ("the server's certificate has expired".into(), None)
@@ -125,7 +128,7 @@ impl TlsContext {
                 return ConnectionError::Refused { target: target.into(), source: error };
             }
             None if error.kind() == io::ErrorKind::UnexpectedEof => {
-                ("the server hung up during the handshake".into(), None)
+                ("the server closed the connection during the handshake".into(), None)
             }
             None => (error.to_string(), None),
         };
@@ -162,8 +165,8 @@ fn trust(
     let is_held_against = |list: &&PathBuf| options.mode >= SslMode::VerifyCa && list.exists();
     if let Some(list) = options.revoked.as_ref().filter(is_held_against) {
         return Err(fail(
-            format!("{} lists revoked certificates, which are not looked for here", list.display()),
-            Some("move it away to go without, or go by a program that looks at it"),
+            format!("{} lists revoked certificates, which Fullbore does not check", list.display()),
+            Some("move it away to connect without this check, or use a client that supports it"),
         ));
     }
     let check_name = options.mode == SslMode::VerifyFull;

@@ -75,8 +75,8 @@ pub fn missing(session: &mut Session) -> Result<Vec<Missing>, ConnectionError> {
         let schema = text("schema");
         missing.push(Missing {
             what: format!(
-                "schema {schema} of the extension is owned by role {owner}, which could put functions of \
-                 its own there"
+                "schema {schema} of the extension is owned by role {owner}, which could add its \
+                 own functions"
             ),
             remedy: format!("as a superuser: ALTER SCHEMA {schema} OWNER TO CURRENT_USER"),
             undo: format!("ALTER SCHEMA {schema} OWNER TO {owner}"),
@@ -92,14 +92,17 @@ pub fn missing(session: &mut Session) -> Result<Vec<Missing>, ConnectionError> {
     }
     if !row.flag("may_use") {
         missing.push(Missing {
-            what: format!("role {} may not use the schema fullbore", text("role")),
+            what: format!("role {} lacks USAGE privilege on schema fullbore", text("role")),
             remedy: format!("as a superuser: GRANT USAGE ON SCHEMA fullbore TO {role}"),
             undo: format!("REVOKE USAGE ON SCHEMA fullbore FROM {role}"),
         });
     }
     if !row.flag("may_call") {
         missing.push(Missing {
-            what: format!("role {} may not call fullbore.descriptor", text("role")),
+            what: format!(
+                "role {} lacks EXECUTE privilege on function fullbore.descriptor",
+                text("role")
+            ),
             remedy: format!(
                 "as a superuser: GRANT EXECUTE ON FUNCTION fullbore.descriptor(regclass) TO {role}"
             ),

@@ -16,7 +16,7 @@ use crate::target::PostgresTable;
 pub fn choose(target: &mut PostgresTable, wanted: Wanted, shapes: &Shapes) -> Result<Choice> {
     let copy = |reason: String| Ok(Choice { method: Method::Copy, reason });
     if wanted.method == Method::Copy {
-        return copy("it was asked for".into());
+        return copy("it was requested".into());
     }
     let must = wanted.method == Method::Direct;
     let probe = target.probe.take().expect("a target is probed unless it is to go by COPY");
@@ -44,7 +44,9 @@ pub fn choose(target: &mut PostgresTable, wanted: Wanted, shapes: &Shapes) -> Re
     };
     let (layout, reason) = match layout {
         Ok(layout) => (Some(layout), sessions(target.publish, must)),
-        Err(why) if must => (None, format!("it was asked for; all rows travel out of band: {why}")),
+        Err(why) if must => {
+            (None, format!("it was requested, but all rows travel out of band: {why}"))
+        }
         Err(why) => return copy(format!("all rows would travel out of band: {why}")),
     };
     let reason = reason + written(wanted.io);
@@ -54,7 +56,7 @@ pub fn choose(target: &mut PostgresTable, wanted: Wanted, shapes: &Shapes) -> Re
 
 /// A hint, and that there is another method.
 fn with_the_other_way(hint: Option<&str>) -> String {
-    let by_copy = "or let --method auto load it by COPY";
+    let by_copy = "or use --method auto, which falls back to COPY";
     match hint {
         None => by_copy.trim_start_matches("or ").to_owned(),
         // The server's hints are sentences.
@@ -65,7 +67,7 @@ fn with_the_other_way(hint: Option<&str>) -> String {
 /// Why it is direct, and by how many sessions.
 fn sessions(publish: Publish, asked: bool) -> String {
     let why = match asked {
-        true => "it was asked for, the server has the extension and the table allows it",
+        true => "it was requested, the server has the extension and the table allows it",
         false => "the server has the extension and the table allows it",
     };
     match publish {

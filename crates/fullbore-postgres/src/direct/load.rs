@@ -56,14 +56,9 @@ impl DirectLoad {
         }
         if found.hash != direct.descriptor.hash {
             let hint = Some(
-                "nothing of this piece was kept; undo the change, and the run can be resumed"
-                    .to_owned(),
+                "nothing of this piece was kept; undo the change, then resume the run".to_owned(),
             );
-            return Err(changed(
-                table,
-                "its shape is no longer the one that was planned for",
-                hint,
-            ));
+            return Err(changed(table, "its layout changed after the load was planned", hint));
         }
         let mut copy = format!(
             "COPY {table} ({column_list}) FROM STDIN (FORMAT fullbore, DESCRIPTOR {}, FREEZE",
@@ -225,7 +220,7 @@ fn skipped(notice: &ServerMessage, target: &JudgeTarget<'_>) -> Option<Refusal> 
 
 fn changed(table: &QualifiedName, how: &str, hint: Option<String>) -> Error {
     Error::Destination {
-        message: format!("{table} can't be loaded directly any more: {how}"),
+        message: format!("{table} can no longer be loaded directly: {how}"),
         hint: hint.or_else(|| Some("load with --method copy".into())),
         kind: DestinationFailure::Changed,
     }

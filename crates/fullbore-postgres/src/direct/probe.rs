@@ -57,14 +57,14 @@ pub fn probe(session: &mut Session, target: &PostgresTable, skip_decoding: bool)
             }
             described if skip_decoding || !is_decoded(session)? => described,
             _ => impossible(
-                "wal_level is logical, and rows that are loaded directly are not decoded: a logical slot \
-                 on a standby would miss them",
-                "if nothing decodes this database's changes, allow it with --skip-logical-decoding",
+                "wal_level is logical, and directly loaded rows are not decoded: a logical slot on \
+                 a standby would miss them",
+                "if no logical slot decodes this database, allow it with --skip-logical-decoding",
             ),
         },
         // The load itself would meet the same, and tell it then.
         Err(error) => Probe::Impossible {
-            reason: format!("a table like {} can't be described: {error}", target.name()),
+            reason: format!("could not describe a table like {}: {error}", target.name()),
             hint: error.hint().map(str::to_owned),
         },
     })
@@ -100,7 +100,7 @@ pub fn descriptor(
     table: &QualifiedName,
 ) -> Result<Descriptor, ConnectionError> {
     let function = check::descriptor_function(session)?.ok_or_else(|| {
-        ConnectionError::usage("the extension's function descriptor(regclass) is not there")
+        ConnectionError::usage("the extension's function descriptor(regclass) does not exist")
     })?;
     let rows = session.query(&format!(
         "SELECT {function}({}::pg_catalog.regclass) AS descriptor",
@@ -138,7 +138,7 @@ fn usable(descriptor: Descriptor) -> Probe {
     }
     if !descriptor.little_endian || descriptor.maxalign != MAXALIGN {
         return impossible(
-            "the server lays rows out as this machine can't",
+            "this machine can't produce the server's row layout",
             "load by COPY, with --method copy",
         );
     }

@@ -72,7 +72,8 @@ impl Server {
         let mut session = self.control();
         if self.is_pooled {
             return Ok(Availability::Refused {
-                reason: "the connection goes through a pooler, where locks do not stay with their session"
+                reason: "the connection goes through a pooler, which does not preserve \
+                         session-level locks"
                     .into(),
                 hint: "connect to the server itself".into(),
             });
@@ -87,8 +88,8 @@ impl Server {
                     reason: format!(
                         "publication {publication} covers all tables, and would replicate the ledger"
                     ),
-                    hint: "allow it with --allow-publication, and make the ledger's tables on the \
-                           subscribers"
+                    hint: "allow it with --allow-publication, and create the ledger's tables on \
+                           the subscribers"
                         .into(),
                 });
             }

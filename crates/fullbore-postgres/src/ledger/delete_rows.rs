@@ -67,7 +67,7 @@ pub(super) fn delete(
     )?;
     let first = xids.iter().copied().min().unwrap_or(next);
     if next.saturating_sub(first) > XID_BITS / 2 {
-        return Err(not_exact(run, "the server has counted too many transactions since"));
+        return Err(not_exact(run, "too many transactions have run since the load"));
     }
     let mut conditions = Vec::new();
     if next > XID_BITS {
@@ -78,10 +78,7 @@ pub(super) fn delete(
                 conditions.push(format!("ctid >= '({},0)'::tid", before.blocks));
             }
             _ => {
-                return Err(not_exact(
-                    run,
-                    "the server has wrapped around its transaction numbers",
-                ));
+                return Err(not_exact(run, "transaction IDs have wrapped around since the load"));
             }
         }
     }
@@ -111,7 +108,8 @@ pub(super) fn delete(
         return Err(not_exact(
             run,
             &format!(
-                "{target} let {deleted} of {expected} rows be deleted (triggers, rules, policies)"
+                "only {deleted} of {expected} rows of {target} were deleted (triggers, rules or \
+                 policies)"
             ),
         ));
     }
@@ -121,6 +119,6 @@ pub(super) fn delete(
 fn not_exact(run: &LedgerRun, why: &str) -> Error {
     refuse(
         format!("the rows of run {} can't be deleted exactly: {why}", run.run_id),
-        "nothing was deleted; delete them by something else that tells them from others",
+        "nothing was deleted; delete the rows manually by a condition that identifies them",
     )
 }

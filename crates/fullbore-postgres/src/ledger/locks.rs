@@ -139,7 +139,8 @@ pub fn not_had(session: &mut Session, error: ConnectionError, key: i64, what: &s
              {host} since {since}"
         ),
         format!(
-            "wait for its end and load again; as a superuser, SELECT pg_terminate_backend({pid}) ends it"
+            "wait until it ends and load again; a superuser can end it with SELECT \
+             pg_terminate_backend({pid})"
         ),
     )
 }
@@ -197,11 +198,11 @@ fn is_loaded_already(session: &mut Session, key: i64) -> Error {
     let Holder { pid, host, since, .. } = holder.unwrap_or(unknown);
     refuse(
         format!(
-            "this job is being loaded already, from {host} since {since} (server process {pid})"
+            "this job is already being loaded, from {host} since {since} (server process {pid})"
         ),
         format!(
-            "wait for its end; if that client is gone, the server notices within a minute, or at \
-             once by SELECT pg_terminate_backend({pid})"
+            "wait until it ends; if that client is dead, the server ends the session within a \
+             minute, or at once with SELECT pg_terminate_backend({pid})"
         ),
     )
 }

@@ -49,12 +49,12 @@ pub fn check(
                 };
                 return Err(refuse(
                     format!(
-                        "run {} was begun meanwhile, and loads {} into {}, too",
+                        "run {} was begun meanwhile and also loads {} into {}",
                         run.run_id,
                         file.path,
                         target.name()
                     ),
-                    format!("run the command again: it checks again what is loaded{again}"),
+                    format!("run the command again: it checks again which files are loaded{again}"),
                 ));
             }
         }

@@ -169,10 +169,10 @@ impl Ledger {
     pub(crate) fn taken_over(&self) -> Error {
         Error::Destination {
             message: format!(
-                "run {} was taken over, or rolled back, by somebody else",
+                "run {} was taken over or rolled back by another process",
                 self.run_id
             ),
-            hint: Some("`fullbore runs list` with the same --to shows where it stands".into()),
+            hint: Some("`fullbore runs list` with the same --to shows its state".into()),
             kind: DestinationFailure::TakenOver,
         }
     }
@@ -181,13 +181,13 @@ impl Ledger {
     pub(crate) fn taken_back(&self) -> Error {
         Error::Destination {
             message: format!(
-                "run {} was rolled back by somebody else, or lost to a standby that took the \
-                 server's place: the ledger no longer has it as one to resume",
+                "run {} was rolled back by another process, or lost in a failover to a standby: \
+                 the ledger no longer has it as a run to resume",
                 self.run_id
             ),
             hint: Some(
-                "`fullbore runs list` with the same --to shows where it stands; before it is loaded \
-                 again, see whether rows that plain append had committed are still in the table"
+                "`fullbore runs list` with the same --to shows its state; before loading again, \
+                 check whether rows committed by plain append are still in the table"
                     .into(),
             ),
             kind: DestinationFailure::TakenOver,
@@ -198,7 +198,7 @@ impl Ledger {
     pub(crate) fn is_anothers(&self) -> Error {
         refuse(
             format!("the ledger has another run with the id {}", self.run_id),
-            "nothing was loaded, and that run was left alone: load again, which draws another id",
+            "nothing was loaded; load again, which uses a new id",
         )
     }
 
@@ -209,7 +209,9 @@ impl Ledger {
                 "run {}: {} pieces with {} rows were committed, the server now knows of {} with {}",
                 self.run_id, seen.0, seen.1, found.0, found.1
             ),
-            hint: Some("the server crashed in between, or somebody changed the ledger".into()),
+            hint: Some(
+                "the server crashed in between, or the ledger was changed outside Fullbore".into(),
+            ),
             kind: DestinationFailure::Lost,
         }
     }

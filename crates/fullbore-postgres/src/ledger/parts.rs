@@ -182,13 +182,13 @@ pub fn join(
     if let Some(other) = under_way.iter().find(|part| part.identity != identity) {
         return Err(refuse(
             format!(
-                "another load in parts is under way into {}: {}",
+                "another load in parts into {} is in progress: {}",
                 targets.join(", "),
                 other.words()
             ),
             format!(
-                "give all hosts the same options and targets, only other files; or take that load \
-                 back with `fullbore runs abort {}`",
+                "use the same options and targets on all hosts, with different files; or roll that \
+                 load back with `fullbore runs abort {}`",
                 other.run_id
             ),
         ));
@@ -200,7 +200,8 @@ pub fn join(
                 other.words()
             ),
             format!(
-                "end that first, with `fullbore runs abort {}`: it says what is in its way",
+                "finish the rollback first with `fullbore runs abort {}`, which reports what \
+                 blocks it",
                 other.run_id
             ),
         ));
@@ -208,15 +209,15 @@ pub fn join(
     if let Some(other) = under_way.iter().find(|part| part.of != spec.of) {
         return Err(refuse(
             format!("--part {spec}: this load has {} parts: {}", other.of, other.words()),
-            format!("give --part {}/{}, or end that load first", spec.number, other.of),
+            format!("use --part {}/{}, or end that load first", spec.number, other.of),
         ));
     }
     if let Some(same) = under_way.iter().find(|part| part.number == spec.number) {
         return Err(refuse(
-            format!("--part {spec} is there already: {}", same.words()),
+            format!("--part {spec} already exists: {}", same.words()),
             format!(
-                "--resume continues it where its files are; `fullbore runs abort {}` takes all \
-                 parts back",
+                "--resume resumes it on the host with its files; `fullbore runs abort {}` rolls \
+                 back all parts",
                 same.run_id
             ),
         ));
@@ -240,12 +241,12 @@ pub fn check_roles(session: &mut Session, parts: &[KnownPart]) -> Result<()> {
     let theirs = other.role.for_people();
     Err(refuse(
         format!(
-            "{}: it was begun by role {theirs}, and this is role {}",
+            "{}: started by role {theirs}, but the current role is {}",
             other.words(),
             ours.for_people()
         ),
         format!(
-            "let all hosts of a load connect as one role; `fullbore runs abort {}` takes that part back",
+            "connect as the same role on all hosts; `fullbore runs abort {}` rolls that part back",
             other.run_id
         ),
     ))
@@ -279,8 +280,8 @@ pub fn check_whole(session: &mut Session, schema: &str, part: &KnownPart) -> Res
         return Ok(());
     }
     Err(refuse(
-        format!("the ledger says of run {} that it is a part of another load", part.run_id),
-        "somebody changed the ledger",
+        format!("the ledger records run {} as a part of another load", part.run_id),
+        "the ledger was changed outside Fullbore",
     ))
 }
 
@@ -341,14 +342,15 @@ fn check_alike(
         let how = |atomic: bool| if atomic { "at once" } else { "piece by piece" };
         return Err(refuse(
             format!(
-                "--part {} would show its rows of {} {}, and another part shows them {}: {}",
+                "--part {} would publish its rows of {} {}, but another part publishes them {}: {}",
                 part.spec,
                 target.name(),
                 how(target.atomic),
                 how(then.atomic),
                 other.words()
             ),
-            "give all parts --atomic, or none a limit of rejects: --max-rejects makes append atomic",
+            "use --atomic for all parts, or --max-rejects for none: --max-rejects makes append \
+             atomic",
         ));
     }
     Ok(())

@@ -58,9 +58,9 @@ impl LedgerRow {
         let of = |column: &str| self.0.get(column).and_then(RunId::parse);
         let run = of("run").map_or_else(String::new, |run| format!(" of run {run}"));
         refuse(
-            format!("the ledger's row{run} has something in {name} that can't be read"),
-            "it was made by another version of Fullbore, or somebody changed it; continue with that \
-             version, or name another ledger with --ledger-schema",
+            format!("the ledger's row{run} has an unreadable value in {name}"),
+            "it was written by another version of Fullbore, or changed outside Fullbore; use that \
+             version, or another ledger with --ledger-schema",
         )
     }
 

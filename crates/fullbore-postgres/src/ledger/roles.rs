@@ -33,12 +33,12 @@ fn not_own(run: &LedgerRun, role: &Role) -> Error {
     let (theirs, ours) = (run.role.for_people(), role.for_people());
     refuse(
         format!(
-            "run {} of this job was begun by role {theirs}, and this is role {ours}",
+            "run {} of this job was started by role {theirs}, but the current role is {ours}",
             run.run_id
         ),
         format!(
-            "connect as {theirs} (or with options=-c role={theirs} in the URL), or have that run taken \
-             back with `fullbore runs abort {}`; without --resume a new load begins",
+            "connect as {theirs} (or with options=-c role={theirs} in the URL), or roll that run \
+             back with `fullbore runs abort {}`; without --resume, a new load starts",
             run.run_id
         ),
     )
@@ -57,11 +57,12 @@ pub fn acting_as<T>(
     session.execute(&format!("SET ROLE {role}")).map_err(|error| {
         refuse(
             format!(
-                "run {} was begun by role {}, whose rights are needed to roll it back: {error}",
+                "run {} was started by role {}, whose privileges are needed to roll it back: \
+                 {error}",
                 run.run_id,
                 run.role.for_people()
             ),
-            "connect as that role, or as one that may SET ROLE to it",
+            "connect as that role, or as a member of it (SET ROLE)",
         )
     })?;
     let done = work(session);

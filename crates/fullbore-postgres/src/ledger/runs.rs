@@ -427,10 +427,10 @@ pub(super) fn fence(session: &mut Session, schema: &str, run_id: &str) -> Result
         Next::Begun(State::Preparing | State::Loading | State::Aborting, _) => Ok(()),
         Next::Begun(state, _) => Err(refuse(
             format!("run {run_id} is {}: its rows are published", state.name()),
-            format!("a run that has finished is undone by `fullbore runs undo {run_id}`"),
+            format!("undo a finished run with `fullbore runs undo {run_id}`"),
         )),
         Next::Anothers | Next::Unknown => {
-            Err(refuse(format!("the ledger knows no run {run_id} any more"), "it was closed"))
+            Err(refuse(format!("run {run_id} is no longer in the ledger"), "it was closed"))
         }
     }
 }

@@ -69,7 +69,7 @@ fn judge(row: &LedgerRow, schema: &str) -> Availability {
     let count = |name: &str| row.number::<u64>(name).unwrap_or(0);
     let refused = |reason: String, grant: String| Availability::Refused {
         reason,
-        hint: format!("{grant}, or name a schema of your own with --ledger-schema"),
+        hint: format!("{grant}, or use another schema with --ledger-schema"),
     };
     let role = text("role");
     if matches!(row.optional::<u32>("schema"), Ok(None)) {
@@ -78,8 +78,8 @@ fn judge(row: &LedgerRow, schema: &str) -> Availability {
         }
         return refused(
             format!(
-                "there is no schema {schema} for the ledger, and role {role} lacks CREATE privilege on \
-                 database {}",
+                "schema {schema} for the ledger does not exist, and role {role} lacks CREATE \
+                 privilege on database {}",
                 text("database")
             ),
             format!(
@@ -93,16 +93,23 @@ fn judge(row: &LedgerRow, schema: &str) -> Availability {
     match count("tables") {
         0 if is("may_create") && is("may_use") => Availability::Absent,
         0 => refused(
-            format!("role {role} may not make the ledger's tables in schema {schema}"),
+            format!(
+                "role {role} lacks USAGE or CREATE privilege on schema {schema} for the ledger"
+            ),
             grant("USAGE, CREATE"),
         ),
         3 if count("columns") == COLUMNS => {
             if !is("may_use") {
-                return refused(format!("role {role} may not use schema {schema}"), grant("USAGE"));
+                return refused(
+                    format!("role {role} lacks USAGE privilege on schema {schema}"),
+                    grant("USAGE"),
+                );
             }
             if !is("may_all") {
                 return refused(
-                    format!("role {role} may not read and write the ledger in schema {schema}"),
+                    format!(
+                        "role {role} lacks privileges on the ledger's tables in schema {schema}"
+                    ),
                     format!(
                         "as its owner: GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.runs, \
                          {schema}.pieces, {schema}.pieces_unlogged TO \"{role}\""
@@ -112,8 +119,8 @@ fn judge(row: &LedgerRow, schema: &str) -> Availability {
             Availability::Present
         }
         _ => refused(
-            format!("the tables in schema {schema} are no ledger of this Fullbore"),
-            "move them away".into(),
+            format!("the tables in schema {schema} are not a ledger of this version of Fullbore"),
+            "move them to another schema".into(),
         ),
     }
 }

@@ -108,10 +108,10 @@ impl LedgerTable {
         }
         Err(refuse(
             format!(
-                "the ledger says of run {run_id} that it keeps {} elsewhere than it does",
+                "the ledger records another place for the table {} replaced by run {run_id}",
                 self.target
             ),
-            "somebody changed the ledger",
+            "the ledger was changed outside Fullbore",
         ))
     }
 
@@ -129,7 +129,7 @@ impl LedgerTable {
     /// How the table itself differs, whatever is done with it.
     pub fn table_change(&self, now: &PostgresTable) -> Option<String> {
         if now.create.is_some() {
-            return Some(format!("{} is gone", self.target));
+            return Some(format!("{} no longer exists", self.target));
         }
         if now.relation.oid != self.oid {
             return Some(format!("{} was dropped and created again", self.target));
@@ -139,7 +139,7 @@ impl LedgerTable {
         // A signature tells persistence too, for which there is a better word.
         let is_set = is_other && now.fills_unlogged() != self.is_unlogged;
         if shape(&now.relation) != self.shape || is_other && !is_set {
-            return Some(format!("the columns of {} are no longer the same", self.target));
+            return Some(format!("the columns of {} have changed", self.target));
         }
         None
     }
@@ -324,7 +324,7 @@ mod tests {
         ];
         for (column, value) in hostile {
             let error = read(&row(column, &value)).expect_err(&value);
-            let named = format!("something in {column} that can't be read");
+            let named = format!("an unreadable value in {column}");
             assert!(error.to_string().contains(&named), "{error}");
         }
     }

@@ -76,7 +76,7 @@ const OBSTACLES: &str = "
           FROM t JOIN pg_inherits ON inhrelid = t.oid
          WHERE inhparent NOT IN (SELECT oid FROM t)
         UNION ALL
-        SELECT 10, format('%s may be given triggers or references by role %s', name,
+        SELECT 10, format('%s grants TRIGGER or REFERENCES privilege to role %s', name,
                           CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END),
                format('REVOKE TRIGGER, REFERENCES ON %s FROM %s', name,
                       CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END)
@@ -160,7 +160,8 @@ pub fn obstacle(session: &mut Session, schema: &str) -> Result<Option<Distrust>,
         };
         Distrust {
             reason: format!(
-                "the ledger can't be trusted: {}, and could run code with the rights of this role",
+                "the ledger can't be trusted: {}, which could run code with the privileges of this \
+                 role",
                 row.told("reason").for_people()
             ),
             hint: format!("{remedy}; or name another schema with --ledger-schema"),

@@ -32,12 +32,12 @@ impl Postgres {
             if let Some(why) = not_exact(table) {
                 let hint = match is_appended(table) {
                     true => {
-                        "nothing was removed; --delete-rows deletes its rows, where they can be identified \
-                             by the transactions that wrote them"
+                        "nothing was removed; --delete-rows deletes the rows, if the transactions \
+                         that wrote them identify them"
                     }
                     false => {
-                        "nothing was removed; delete its rows by something that tells them from \
-                              others"
+                        "nothing was removed; delete the rows manually by a condition that \
+                         identifies them"
                     }
                 };
                 return Err(refuse(format!("run {} can't be undone: {why}", run.run_id), hint));
@@ -69,11 +69,11 @@ fn not_exact(table: &LedgerTable) -> Option<String> {
     let target = &table.target;
     match table.publish {
         Publish::Partitions => None,
-        Publish::Append => Some(format!("{target} was appended to, and its rows are among others")),
+        Publish::Append => Some(format!("rows were appended to {target}, among other rows")),
         Publish::Replace if table.kept.is_some() => None,
-        Publish::Replace => Some(format!(
-            "{target} was replaced, and the old table is gone (--keep-old would have kept it)"
-        )),
+        Publish::Replace => {
+            Some(format!("{target} was replaced, and the old table was not kept (see --keep-old)"))
+        }
     }
 }
 
@@ -114,9 +114,8 @@ fn undo(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<u64> {
         ))
         .map_err(failed)?;
     if moved == 0 {
-        let hint =
-            format!("a run that stopped is rolled back by `fullbore runs abort {}`", run.run_id);
-        let what = if run.state == State::Undone { "undone already" } else { "not finished" };
+        let hint = format!("roll a stopped run back with `fullbore runs abort {}`", run.run_id);
+        let what = if run.state == State::Undone { "already undone" } else { "not finished" };
         return Err(refuse(format!("run {} is {what}", run.run_id), hint));
     }
     let mut rows = 0;
@@ -160,8 +159,8 @@ fn put_back(
     let xids = Xids::of(&run.tables[number], writers, published);
     if catalog::relation(session, kept).map_err(failed)?.is_none() {
         return Err(refuse(
-            format!("the run can't be undone: {kept} is gone, the table that was replaced"),
-            "somebody dropped it",
+            format!("the run can't be undone: the replaced table {kept} no longer exists"),
+            "another session dropped it",
         ));
     }
     session.execute(&format!("LOCK TABLE {kept} IN ACCESS EXCLUSIVE MODE")).map_err(|error| {
@@ -262,7 +261,7 @@ fn take_away(session: &mut Session, parent: &Relation, shown: &Shown) -> Result<
     let target = &parent.name;
     if !existing::is_there(session, parent, name, bounds)? {
         return Err(changed(&format!(
-            "{name} is no partition of {target} from {} to {} any more",
+            "{name} is no longer a partition of {target} from {} to {}",
             bounds.lower, bounds.upper
         )));
     }
@@ -280,7 +279,7 @@ fn take_away(session: &mut Session, parent: &Relation, shown: &Shown) -> Result<
         .execute(&format!(
             "CREATE TABLE {name} PARTITION OF {target} FOR VALUES FROM ({lower}) TO ({upper})"
         ))
-        .map_err(|error| failed_while(error, &format!("making the empty {name} again")))?;
+        .map_err(|error| failed_while(error, &format!("creating the empty {name} again")))?;
     for (parent, made) in existing::index_names(session, name).map_err(failed)? {
         let before = indexes.iter().find(|(known, _)| *known == parent).map(|(_, name)| name);
         if let Some(before) = before.filter(|before| **before != made) {
@@ -326,6 +325,6 @@ fn check_content(
 fn changed(what: &str) -> Error {
     refuse(
         format!("the run can't be undone exactly: {what}"),
-        "nothing was removed; detach and drop manually what should go",
+        "nothing was removed; detach and drop manually the tables to remove",
     )
 }

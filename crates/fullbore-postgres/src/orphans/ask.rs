@@ -99,8 +99,9 @@ pub fn begin(session: &mut Session) -> Result<String> {
     let database = row.text("database");
     if row.flag("is_standby") {
         return Err(refuse(
-            "the server is a standby: what its primary loads just now would look like orphans here",
-            "ask the primary",
+            "the server is a standby, where files of a load in progress on the primary look like \
+             orphans",
+            "run this command on the primary",
         ));
     }
     let role = row.text("role");
@@ -118,7 +119,7 @@ pub fn begin(session: &mut Session) -> Result<String> {
     if !functions.is_empty() {
         let functions = functions.join(", ");
         return Err(refuse(
-            format!("role {role} may not look at the server's files: it can't execute {functions}"),
+            format!("role {role} lacks EXECUTE privilege on {functions}"),
             format!(
                 "connect as a superuser, or as one: GRANT EXECUTE ON FUNCTION {functions} TO {quoted}, in database {database}"
             ),
@@ -127,8 +128,8 @@ pub fn begin(session: &mut Session) -> Result<String> {
     if !row.flag("may_watch") {
         return Err(refuse(
             format!(
-                "role {role} does not see when transactions of others began, so that a load in \
-                 progress would look like an orphan: it lacks pg_read_all_stats"
+                "role {role} lacks the privileges of pg_read_all_stats to see when other \
+                 transactions began: a load in progress would look like an orphan"
             ),
             format!("connect as a superuser, or as one: GRANT pg_read_all_stats TO {quoted}"),
         ));

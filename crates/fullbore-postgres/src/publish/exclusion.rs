@@ -100,7 +100,7 @@ fn take(
         }
     }
     Err(refuse(
-        format!("another run begins or ends on {target}: {error}"),
+        format!("another run is starting or ending on {target}: {error}"),
         "run the command again",
     ))
 }
@@ -117,13 +117,13 @@ fn is_at_work(
     let Holder { pid, host, since, .. } = holder;
     refuse(
         format!(
-            "{target} is being {}{by}, from {host} since {since} (server process {pid}); a table is \
-             replaced by one run alone",
+            "{target} is being {}{by}, from {host} since {since} (server process {pid}); only one \
+             run at a time can replace a table",
             kind.words()
         ),
         format!(
-            "wait for its end; if that client is gone, the server notices within a minute, or at \
-             once by SELECT pg_terminate_backend({pid})"
+            "wait until it ends; if that client is dead, the server ends the session within a \
+             minute, or at once with SELECT pg_terminate_backend({pid})"
         ),
     )
 }

@@ -51,11 +51,8 @@ fn partitions_where(session: &mut Session, oid: u32, condition: &str) -> Result<
         let name = name.map_err(refused)?;
         let (lower, upper) = KeyEnd::parse(ends.0).zip(KeyEnd::parse(ends.1)).ok_or_else(|| {
             refuse(
-                format!(
-                    "the partition {name} has bounds that can't be read: {} to {}",
-                    ends.0, ends.1
-                ),
-                "load with --publish append, which adds to partitions that are there",
+                format!("could not read the bounds of partition {name}: {} to {}", ends.0, ends.1),
+                "load with --publish append, which adds to existing partitions",
             )
         })?;
         found.push(Existing { name, lower, upper });
@@ -119,11 +116,12 @@ pub fn replaced(
     let Some(wanted) = &bounds.replaces else { return Ok(None) };
     let found = in_place_of(session, parent, bounds)?.ok_or_else(|| Error::Destination {
         message: format!(
-            "{wanted}, whose place piece {} is to take, is no partition of {} with the range {} to {}",
+            "{wanted}, which piece {} would replace, is not a partition of {} with the range {} to \
+             {}",
             piece.number, parent.name, bounds.lower, bounds.upper
         ),
         hint: Some(
-            "somebody dropped, detached or renamed it, or changed the ledger; nothing was published"
+            "it was dropped, detached or renamed, or the ledger was changed; nothing was published"
                 .into(),
         ),
         kind: DestinationFailure::Constraint,
@@ -204,7 +202,7 @@ pub fn check_replaceable(
     parent: u32,
     partition: &QualifiedName,
 ) -> Result<()> {
-    let append = "load with --publish append, which adds to partitions that are there";
+    let append = "load with --publish append, which adds to existing partitions";
     let own = own_properties(session, parent, partition).map_err(refused)?;
     if !own.is_empty() {
         return Err(refuse(
@@ -218,7 +216,9 @@ pub fn check_replaceable(
     }
     if !is_empty(session, partition).map_err(refused)? {
         return Err(refuse(
-            format!("the partition {partition}, whose range the files reach, holds rows already"),
+            format!(
+                "the partition {partition}, whose range overlaps the files' keys, already has rows"
+            ),
             append,
         ));
     }
@@ -292,12 +292,11 @@ pub fn vacate(
     if !own.is_empty() {
         return Err(Error::Destination {
             message: format!(
-                "the partition {partition} got {} during the load, which would be lost",
+                "the partition {partition} gained {} during the load, which would be lost",
                 own.join(", ")
             ),
             hint: Some(
-                "nothing was published; give it to the parent, or load with --publish append"
-                    .into(),
+                "nothing was published; add it to the parent, or load with --publish append".into(),
             ),
             kind: DestinationFailure::Constraint,
         });
@@ -308,7 +307,7 @@ pub fn vacate(
         .map_err(|error| failed_while(error, &format!("detaching the empty {partition}")))?;
     if !is_empty(session, partition).map_err(failed)? {
         return Err(Error::Destination {
-            message: format!("rows came into the partition {partition} during the load"),
+            message: format!("rows were inserted into the partition {partition} during the load"),
             hint: Some("nothing was published; load with --publish append".into()),
             kind: DestinationFailure::Constraint,
         });

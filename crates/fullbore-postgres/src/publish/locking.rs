@@ -154,8 +154,14 @@ pub fn insist<T>(
     mut work: impl FnMut(&mut Session) -> Result<T>,
 ) -> Result<T> {
     let mut backoff = Backoff::new(wait.limit);
-    let blockers =
-        Blockers { postgres, pid: session.backend_pid(), wait, what, last: Mutex::default() };
+    let blockers = Blockers {
+        postgres,
+        pid: session.backend_pid(),
+        wait,
+        what,
+        last: Mutex::default(),
+        asking: Mutex::default(),
+    };
     for attempt in 0.. {
         let begin = format!("{}; {}", frame.begin(), wait.set_local());
         session.execute(&begin).map_err(failed)?;
@@ -196,7 +202,7 @@ pub fn is_locked(error: &Error) -> bool {
 /// How long an attempt goes on before it is asked who is in its way.
 const UNNOTICED: Duration = Duration::from_millis(300);
 
-/// How often that is asked.
+/// How often that is asked at most; several times in an attempt that is shorter.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Who is in the way of a session.
@@ -207,6 +213,8 @@ struct Blockers<'a> {
     what: &'a str,
     /// In words, as they were seen last.
     last: Mutex<String>,
+    /// Asks who they are: one for all attempts, which may be shorter than it takes to open one.
+    asking: Mutex<Option<Session>>,
 }
 
 impl Blockers<'_> {
@@ -234,15 +242,26 @@ impl Blockers<'_> {
             }
             std::thread::park_timeout(UNNOTICED);
         }
+        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        if asking.is_none() {
+            *asking = self.postgres.session_now().ok();
+        }
         // Without it nobody is named.
-        let Ok(mut session) = self.postgres.session_now() else { return };
+        let Some(session) = asking.as_mut() else { return };
+        let look = match self.wait.timeout.is_zero() {
+            true => LOOK,
+            false => LOOK.min(self.wait.timeout / 4),
+        };
         while !done.load(Ordering::Relaxed) {
-            match blocking(&mut session, self.pid, &self.postgres.looked_at()) {
+            match blocking(session, self.pid, &self.postgres.looked_at()) {
                 Ok(found) if !found.is_empty() => self.report(found),
                 Ok(_) => {}
-                Err(_) => return,
+                Err(_) => {
+                    *asking = None;
+                    return;
+                }
             }
-            std::thread::park_timeout(LOOK);
+            std::thread::park_timeout(look);
         }
     }
 

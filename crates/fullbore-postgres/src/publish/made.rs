@@ -39,7 +39,7 @@ pub fn make(
         let found = catalog::relation(session, target.name()).map_err(failed)?;
         let relation = found.ok_or_else(|| {
             refuse(
-                format!("the statement that makes {} makes another table now", target.name()),
+                format!("the statement that creates {} now creates another table", target.name()),
                 "the search path was changed since the load was planned; load again",
             )
         })?;
@@ -60,8 +60,8 @@ fn not_made(error: ConnectionError, target: &PostgresTable) -> Error {
     let name = target.name();
     match error.sqlstate() {
         Some(code) if IS_THERE.contains(&code) => refuse(
-            format!("somebody made {name} after this load was planned to make it: {error}"),
-            "load again, into the table that is there now; or name another one with --table",
+            format!("another session created {name} after this load was planned: {error}"),
+            "load again into the existing table, or use another one with --table",
         ),
         _ => failed_while(error, &format!("making {name}")),
     }
@@ -126,7 +126,7 @@ pub fn drop_if_empty(session: &mut Session, name: &QualifiedName, oid: u32) -> R
         false => session.execute("ROLLBACK"),
     };
     if !is_empty {
-        tracing::info!("{name} stays: there is something in it that the run did not put there");
+        tracing::info!("{name} is not dropped: it has rows that the run did not load");
     }
     if let Err(error) = ended {
         tracing::warn!("{name} stays: {error}");

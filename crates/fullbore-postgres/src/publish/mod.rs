@@ -62,13 +62,12 @@ pub fn check(
     let allowed = session.query(&may).map_err(refused)?;
     if !allowed.first().is_some_and(|row| row.flag("may")) {
         let (what, hint) = match publish {
-            Publish::Append => ("insert into", "grant INSERT on the table to the role"),
-            _ => ("replace or attach to", "load as the table's owner, or with --publish append"),
+            Publish::Append => {
+                ("lacks INSERT privilege on", "grant INSERT on the table to the role")
+            }
+            _ => ("is not the owner of", "load as the table's owner, or with --publish append"),
         };
-        return Err(refuse(
-            format!("permission denied: this role may not {what} {}", relation.name),
-            hint,
-        ));
+        return Err(refuse(format!("permission denied: this role {what} {}", relation.name), hint));
     }
     match publish {
         Publish::Append => Ok(()),
@@ -143,7 +142,7 @@ pub fn check_staged(
 fn not_of_this_plan(piece: &Committed) -> Error {
     refuse(
         format!("the ledger's piece {} is of a table that the job does not have", piece.piece),
-        "somebody changed the ledger",
+        "the ledger was changed outside Fullbore",
     )
 }
 

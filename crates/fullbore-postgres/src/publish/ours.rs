@@ -18,10 +18,10 @@ pub fn ours(
         // A replacement belongs to whom the target belongs.
         Some(table) if table.kind != 'r' || !table.is_mine && table.owner != target.owner => {
             Err(Error::Destination {
-                message: format!("{name}, which this load makes, was put there by another role"),
+                message: format!("{name}, which this load creates, was created by another role"),
                 hint: Some(
-                    "nothing was published; have it dropped, and let nobody else CREATE in the \
-                     target's schema"
+                    "nothing was published; drop it, and revoke CREATE on the target's schema from \
+                     other roles"
                         .into(),
                 ),
                 kind: DestinationFailure::Other,

@@ -24,7 +24,8 @@ pub fn check(relation: &Relation) -> Result<()> {
     match &relation.partition_key {
         None => Err(refuse(
             format!("{} is not partitioned", relation.name),
-            "load with --publish replace or append, or let --create --partition-by COLUMN make it",
+            "load with --publish replace or append, or create it with --create --partition-by \
+             COLUMN",
         )),
         Some((strategy, _)) if *strategy != 'r' => Err(refuse(
             format!("{} is partitioned by list or hash", relation.name),
@@ -32,7 +33,7 @@ pub fn check(relation: &Relation) -> Result<()> {
         )),
         Some((_, columns)) if columns.len() != 1 || columns[0].is_empty() => Err(refuse(
             format!("{} is partitioned by several columns or an expression", relation.name),
-            "pieces can be cut by one plain column; load with --publish append",
+            "pieces can be split only by one plain column; load with --publish append",
         )),
         Some(_) => Ok(()),
     }
@@ -71,7 +72,7 @@ pub fn create_piece(
                     target.name(),
                     column.name
                 ),
-                "have it in the files, or load with --publish append",
+                "include it in the files, or load with --publish append",
             )
         })?;
         let column = quote_identifier(&column.name).map_err(failed)?;
@@ -123,13 +124,13 @@ pub fn overlap(plan: &Plan, piece: &PlannedPiece, error: &ConnectionError) -> Er
     Error::Destination {
         message: format!(
             "{}: the sources' key ranges overlap: a row of the piece from {lower} to {upper} has a \
-             key outside it, or NULL (its neighbours hold {}); {row}",
+             key outside this range, or NULL (neighbouring pieces: {}); {row}",
             table.name,
             neighbours.join(" and ")
         ),
         hint: Some(
-            "sort the files by the key, and write keys plainly (what only the server can read is in no \
-             range found beforehand), or have all keys read beforehand with --scan-keys, or load with \
+            "sort the files by the key and write keys in canonical form (other keys are not in the \
+             ranges found beforehand), read all keys first with --scan-keys, or load with \
              --publish replace or append"
                 .into(),
         ),
@@ -188,8 +189,8 @@ fn is_alike(wanted: &IndexDefinition, built: &IndexDefinition) -> bool {
 fn current(session: &mut Session, target: &PostgresTable) -> Result<Relation> {
     let relation = catalog::relation(session, target.name()).map_err(failed)?;
     relation.ok_or_else(|| Error::Destination {
-        message: format!("{} is gone", target.name()),
-        hint: Some("somebody dropped it during the load, or renamed it".into()),
+        message: format!("{} no longer exists", target.name()),
+        hint: Some("it was dropped or renamed during the load".into()),
         kind: DestinationFailure::Other,
     })
 }
@@ -231,7 +232,7 @@ pub fn show(
     if committed.is_some_and(|committed| committed != loaded.len()) {
         return Err(Error::Destination {
             message: format!(
-                "a table with loaded rows of {} was dropped by somebody",
+                "a table with loaded rows of {} was dropped by another session",
                 target.name()
             ),
             hint: Some("nothing was published; load again".into()),

@@ -7,20 +7,20 @@ use crate::catalog::{PUBLISHES_SCHEMAS, Relation};
 use crate::error::{refuse, refused};
 
 const SECURITY: &str = "
-    SELECT 'its row security would not look at' AS what, 'security' AS kind
+    SELECT 'its row security would not apply to' AS what, 'security' AS kind
       FROM pg_class WHERE oid = {oid} AND relrowsecurity AND row_security_active(oid)";
 
 const TRIGGERS: &str = "
-    SELECT 'its trigger ' || quote_ident(tgname) || ' would not see' AS what, 'trigger' AS kind
+    SELECT 'its trigger ' || quote_ident(tgname) || ' would not fire for' AS what, 'trigger' AS kind
       FROM pg_trigger WHERE tgrelid = {oid} AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 4 = 4";
 
 const PUBLISHED: &str = "
-    SELECT 'the publication ' || quote_ident(p.pubname) || ' would not pass on' AS what, 'publication' AS kind
+    SELECT 'the publication ' || quote_ident(p.pubname) || ' would not publish' AS what, 'publication' AS kind
       FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
      WHERE p.pubinsert AND (r.prrelid = {oid} OR r.prrelid IN (SELECT pg_partition_ancestors({oid})))";
 
 const PUBLISHED_BY_SCHEMA: &str = "
-    SELECT 'the publication ' || quote_ident(p.pubname) || ' would not pass on' AS what, 'publication' AS kind
+    SELECT 'the publication ' || quote_ident(p.pubname) || ' would not publish' AS what, 'publication' AS kind
       FROM pg_publication_namespace n JOIN pg_publication p ON p.oid = n.pnpubid
      WHERE p.pubinsert AND n.pnnspid IN (SELECT relnamespace FROM pg_class
             WHERE oid = {oid} OR oid IN (SELECT pg_partition_ancestors({oid})))";
@@ -40,17 +40,17 @@ pub fn check(session: &mut Session, relation: &Relation, allow_publication: bool
     let what = row.get("what").unwrap_or_default();
     let hint = match row.get("kind") {
         Some("security") => {
-            "load as a role that it does not hold for (BYPASSRLS, or the owner where it is not forced)"
+            "load as a role that bypasses it (BYPASSRLS, or the owner if it is not forced)"
         }
         Some("publication") => {
-            "load with --publish append, or allow it with --allow-publication and bring the rows to \
-             the subscribers yourself"
+            "load with --publish append, or allow it with --allow-publication and copy the rows to \
+             the subscribers manually"
         }
-        _ => "load with --publish append, by which triggers see every row",
+        _ => "load with --publish append, which fires triggers for every row",
     };
     Err(refuse(
         format!(
-            "{}: {what} rows of partitions that are loaded before they are attached",
+            "{}: {what} rows of partitions, which are loaded before they are attached",
             relation.name
         ),
         hint,

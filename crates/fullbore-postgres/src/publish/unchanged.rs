@@ -134,14 +134,14 @@ impl Planned {
         use DestinationFailure::{Changed, Gone};
         let now = catalog::relation(session, &self.0.name)?;
         if let Some(now) = now.as_ref().filter(|now| now.oid == self.0.oid) {
-            let undo = "undo the change, and the run can be resumed";
+            let undo = "undo the change, then resume the run";
             return Ok((self.difference(now), undo.to_owned(), Changed));
         }
         let taken = if now.is_some() { ", and another table has its name" } else { "" };
         Ok(match name_of(session, self.0.oid)? {
             Some(name) => (
                 format!("that table is {name} now{taken}"),
-                format!("give {name} its name back, and the run can be resumed"),
+                format!("rename {name} back, then resume the run"),
                 Changed,
             ),
             None => (
@@ -158,15 +158,15 @@ impl Planned {
         for column in then {
             let name = &column.name;
             let Some(found) = now_columns.iter().find(|found| found.name == *name) else {
-                return format!("it has no column {name} any more");
+                return format!("column {name} no longer exists");
             };
             if found.type_name != column.type_name {
                 let (was, is) = (&column.type_name, &found.type_name);
-                return format!("column {name} was {was}, and is {is} now");
+                return format!("column {name} was {was} and is now {is}");
             }
             if found.is_not_null != column.is_not_null {
                 let is = if found.is_not_null { "NOT NULL" } else { "nullable" };
-                return format!("column {name} is {is} now");
+                return format!("column {name} is now {is}");
             }
         }
         if let Some(new) = now_columns.iter().find(|new| !then.iter().any(|c| c.name == new.name)) {

@@ -95,20 +95,20 @@ pub fn without_removed_rows(
         let broken = then - rejected;
         return Err(refuse(
             format!(
-                "{broken} of the {then} rows that run {} rejected of {target} broke constraints, and \
-                 its files do not tell which these are",
+                "{broken} of the {then} rows that run {} rejected for {target} violated \
+                 constraints, and its files do not identify them",
                 run.run_id
             ),
-            "compare with the checksums of a load with --verify full: without --against; or name files \
-             without these rows: --against FILES",
+            "omit --against to compare with the checksums of a load with --verify full, or use \
+             files without these rows: --against FILES",
         ));
     }
     let is_unclear = anew.is_of_other_files && then + rows > rejected;
     Ok(is_unclear.then(|| {
         let broken = then + rows - rejected;
         format!(
-            "{target}: {broken} of the rows that run {} rejected broke constraints; where the files that \
-             are named still hold them, they may show up as missing",
+            "{target}: {broken} of the rows that run {} rejected violated constraints; if the \
+             given files still have them, they may be reported as missing",
             run.run_id
         )
     }))

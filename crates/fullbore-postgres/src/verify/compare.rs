@@ -106,7 +106,7 @@ fn explain(
                 pieces.push(*piece);
                 let (then, now) = (proof.sums.rows, its.rows);
                 if then != now {
-                    what.push(format!("of the {} of piece {piece} there are {now}", rows(then)));
+                    what.push(format!("piece {piece} loaded {}, and {now} were found", rows(then)));
                 }
             }
         }
@@ -134,7 +134,7 @@ fn explain(
         );
     }
     if part.rows != super::comparison::Rows::All && then > now {
-        what.push("(a row that was changed since looks like one that is missing)".into());
+        what.push("(a row that was changed since the load counts as missing)".into());
     }
     Ok(vec![Finding {
         table: part.holder.to_string(),
@@ -164,7 +164,7 @@ fn different_columns(
         if (then.sum, then.nulls) == (now.sum, now.nulls) {
             continue;
         }
-        let mut words = format!("column {name} has other values");
+        let mut words = format!("column {name} has different values");
         if then.nulls != now.nulls {
             words.push_str(&format!(", {} NULLs, not {}", now.nulls, then.nulls));
         }
@@ -194,9 +194,9 @@ fn different_columns(
     what.insert(
         0,
         match names.as_slice() {
-            [] => "values of several columns are in other rows than in the files".into(),
+            [] => "values of several columns are in different rows than in the files".into(),
             names => format!(
-                "values of column {} are in other rows than in the files",
+                "values of column {} are in different rows than in the files",
                 names.join(" or ")
             ),
         },

@@ -86,11 +86,10 @@ pub fn count(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Resul
     for ((name, expected), found) in heaps.iter().zip(found) {
         if found != *expected {
             return Err(Error::Destination {
-                message: format!(
-                    "{name} holds {found} rows, and {expected} were committed to it"
-                ),
+                message: format!("{name} has {found} rows, but {expected} were committed to it"),
                 hint: Some(
-                    "somebody deleted rows of it or truncated it; nothing was published: load again"
+                    "another session deleted rows of it or truncated it; nothing was published: \
+                     load again"
                         .into(),
                 ),
                 kind: DestinationFailure::Differs,
@@ -124,7 +123,7 @@ fn count_heaps(
         let pages: u64 = pages.ok_or_else(|| {
             refuse(
                 format!("{name} no longer exists; it held rows of the run"),
-                "somebody dropped it",
+                "another session dropped it",
             )
         })?;
         pages_all += pages;
@@ -211,10 +210,10 @@ fn gained(
         return Ok(Gained::Unchanged);
     }
     if leaves.iter().any(|leaf| !leaf.is_plain) {
-        return not_counted("its rows are kept elsewhere");
+        return not_counted("its rows are stored elsewhere");
     }
     if leaves.iter().any(|leaf| !leaf.may_read) {
-        return not_counted("this role may not read it");
+        return not_counted("this role lacks SELECT privilege on it");
     }
     if leaves.iter().any(|leaf| leaf.is_filtered) {
         return not_counted("row security hides rows of it from this role");
@@ -244,8 +243,8 @@ fn gained(
     if old * block > OLD_BYTES_MAX.max(gained * block * OLD_SHARE_MAX) {
         let found = its.exact;
         return not_counted(&format!(
-            "{found} of {expected} rows were found in the space that it gained, the others are in \
-             space that was free before"
+            "{found} of {expected} rows were found in its new pages; the others are in free space \
+             of its old pages"
         ));
     }
     for (leaf, start) in leaves.iter().zip(&starts).filter(|(_, start)| **start > 0) {
@@ -259,7 +258,7 @@ fn gained(
         its.look_within(session, leaf)?;
     }
     if its.within.is_none_or(|within| within >= expected) {
-        return not_counted("some rows were written by transactions whose numbers are not known");
+        return not_counted("some rows were written by transactions whose IDs are unknown");
     }
     if may_change_rows(session, target).map_err(failed)? {
         return not_counted("its triggers or rules may have changed rows");
@@ -271,8 +270,8 @@ fn gained(
             its.within.unwrap_or(its.exact)
         ),
         hint: Some(format!(
-            "somebody deleted or updated rows of it meanwhile, or truncated it; `fullbore runs abort \
-             {run}` closes the run, and removes nothing"
+            "another session deleted or updated rows of it, or truncated it; `fullbore runs abort \
+             {run}` closes the run and removes nothing"
         )),
         kind: DestinationFailure::Differs,
     })

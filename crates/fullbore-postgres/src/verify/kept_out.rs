@@ -26,8 +26,8 @@ pub fn check_count(session: &mut Session, table: &str, sent: u64, counted: u64) 
         return Ok(sent - counted);
     }
     Err(Error::Destination {
-        message: format!("{sent} rows were sent to {table}, the server counted {counted}"),
-        hint: Some("nothing of them is kept; report this as a defect".into()),
+        message: format!("{sent} rows were sent to {table}, but the server counted {counted}"),
+        hint: Some("none of them is kept; report this as a bug".into()),
         kind: DestinationFailure::Differs,
     })
 }

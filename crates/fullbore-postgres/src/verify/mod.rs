@@ -82,8 +82,8 @@ impl Postgres {
         }
         if plan.continuity.part.is_some() {
             return Err(refuse(
-                "--verify full is for loads of one host, and this is a part of one of several",
-                "omit --verify full: rows are counted on both sides all the same",
+                "--verify full is for loads by one host, and this is a part of a load by several",
+                "omit --verify full: row counts of both sides are still compared",
             ));
         }
         if let Some(target) = self.targets().iter().find(|target| target.relation.kind == 'f') {
@@ -97,8 +97,8 @@ impl Postgres {
         }
         if !sql::agrees(session, self.hash_kind()).map_err(failed)? {
             return Err(refuse(
-                "this server makes other hashes than this machine does",
-                "omit --verify full: its processor orders bytes the other way round",
+                "this server computes different hashes than this machine",
+                "omit --verify full: the server's CPU has the other byte order",
             ));
         }
         if let Some(ledger) = self.ledger() {

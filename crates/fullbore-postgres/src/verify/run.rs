@@ -59,7 +59,7 @@ impl Postgres {
                     run.run_id,
                     run.state.name()
                 ),
-                "only a run that has finished can be compared",
+                "only finished runs can be compared",
             ));
         }
         self.check_alone(schema, run)?;
@@ -116,10 +116,11 @@ impl Postgres {
                 let target = &run.tables[number].target;
                 return Err(refuse(
                     format!(
-                        "the files hold no row for {target}, and run {} loaded {rows} rows into it",
+                        "the files have no rows for {target}, but run {} loaded {rows} rows into \
+                         it",
                         run.run_id
                     ),
-                    "name the files that were loaded: --against FILES",
+                    "specify the files that were loaded: --against FILES",
                 ));
             }
             parts.extend(self.parts_shown(schema, run, number, pieces, &told)?);
@@ -163,7 +164,7 @@ impl Postgres {
                     table.target,
                     part.words()
                 ),
-                "a part can be compared that was loaded with --publish partitions",
+                "only parts loaded with --publish partitions can be compared",
             )),
         }
     }
@@ -213,9 +214,9 @@ impl Postgres {
             Publish::Partitions if told.is_cut_anew => {
                 return Err(refuse(
                     format!(
-                        "{target} was loaded as partitions, and the files are not cut as they were"
+                        "{target} was loaded as partitions, and the files are split differently now"
                     ),
-                    "compare with the very files that were loaded: --against without names",
+                    "compare with the files that were loaded: --against without file names",
                 ));
             }
             Publish::Partitions => {
@@ -249,7 +250,7 @@ impl Postgres {
                 if its().any(is_lacking) {
                     return Err(refuse(
                         format!("the rows that were appended to {target} can't be identified"),
-                        "load with --verify full, which notes all transactions that wrote them",
+                        "load with --verify full, which records all transactions that write rows",
                     ));
                 }
                 let xids = its()
@@ -273,8 +274,8 @@ impl Postgres {
         let xid =
             rows.first().map(|row| row.number::<u64>("xid_published")).ok_or_else(|| {
                 refuse(
-                    format!("the ledger does not say how run {} was published", run.run_id),
-                    "somebody changed the ledger",
+                    format!("the ledger does not record how run {} was published", run.run_id),
+                    "the ledger was changed outside Fullbore",
                 )
             })??;
         Ok((xid & XID_BITS) as u32)

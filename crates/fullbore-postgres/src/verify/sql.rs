@@ -52,8 +52,8 @@ pub fn summed_columns(relation: &Relation, names: &[String]) -> Result<Vec<Summe
             let column = relation.columns.iter().find(|column| column.name == *name);
             let column = column.ok_or_else(|| {
                 refuse(
-                    format!("{} has no column {name:?} any more", relation.name),
-                    "what was loaded can only be compared with the columns that it was loaded into",
+                    format!("{} no longer has column {name:?}", relation.name),
+                    "loaded rows can be compared only in the columns they were loaded into",
                 )
             })?;
             let known = &column.catalog_type;

@@ -140,10 +140,10 @@ fn unproven(plan: &Plan, piece: usize) -> Error {
     let run = &plan.run_id;
     refuse(
         format!(
-            "piece {piece} was committed without checksums, before --verify full was asked for"
+            "piece {piece} was committed without checksums, before --verify full was requested"
         ),
         format!(
-            "continue without it (fullbore runs resume {run} --verify quick), then compare with the \
+            "resume without it (fullbore runs resume {run} --verify quick), then compare with the \
              files: fullbore runs verify {run} --against"
         ),
     )
@@ -189,10 +189,10 @@ fn differs(findings: &[Finding]) -> Error {
     let more = findings.len().saturating_sub(TOLD_MAX);
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     Error::Destination {
-        message: format!("what was loaded is not what was read: {}{more}", told.join("; ")),
+        message: format!("the loaded rows differ from the rows read: {}{more}", told.join("; ")),
         hint: Some(
-            "triggers of the table may change rows on their way, which is no fault; otherwise look \
-             at the machines' memory and disks before you load again"
+            "triggers of the table may have changed rows, which is not an error; otherwise check \
+             the machines' memory and disks before you load again"
                 .into(),
         ),
         kind: DestinationFailure::Differs,

@@ -44,7 +44,7 @@ pub fn make(session: &mut Session, schema: &str) -> Result<()> {
             return trust::check(session, &bare(schema));
         }
         return Err(Error::Destination {
-            message: format!("the ledger in schema {schema} has no room for checksums: {error}"),
+            message: format!("could not create table checksums in ledger schema {schema}: {error}"),
             hint: Some(
                 "load once with --verify full as the owner of the ledger, and grant SELECT, INSERT, \
                  UPDATE, DELETE on its table checksums; or omit --verify full"
@@ -82,7 +82,7 @@ pub fn add_removed(
     let Some(mut proof) = read(session, &ledger.schema, &ledger.run_id)?.remove(&piece) else {
         return Err(refuse(
             format!("the ledger has no checksums of piece {piece}"),
-            "somebody changed the ledger",
+            "the ledger was changed outside Fullbore",
         ));
     };
     proof.removed.get_or_insert_default().merge(removed);

@@ -76,7 +76,7 @@ impl Control {
 fn lost(peer: &str, source: &io::Error) -> Error {
     let message = match source.kind() {
         io::ErrorKind::UnexpectedEof => "it ended the connection".to_owned(),
-        io::ErrorKind::TimedOut => "it fell silent".to_owned(),
+        io::ErrorKind::TimedOut => "it stopped responding".to_owned(),
         _ => format!("the connection was lost: {source}"),
     };
     Error::Peer { peer: peer.into(), message, hint: None }
@@ -95,7 +95,7 @@ pub fn introduce(
         message: message.into(),
         hint: hint.map(str::to_owned),
     };
-    let other = "is it `fullbore preflight net --listen`, of the same version, that listens there?";
+    let other = "check that `fullbore preflight net --listen` of the same version listens there";
     let mut greeting = [0; GREETING_BYTES];
     read_until(stream, &mut greeting, deadline)
         .map_err(|error| said(&format!("it does not greet us: {error}"), Some(other)))?;
@@ -118,7 +118,7 @@ pub fn introduce(
             Some("give the one that this listener printed, with --token or --token-file"),
         )),
         Verdict::Busy => Err(said(
-            "somebody measures against it already",
+            "another measurement is already running",
             Some("wait until that has ended, or start another listener"),
         )),
         Verdict::Unexpected => Err(said("it did not expect this stream", None)),

@@ -114,22 +114,22 @@ fn shape_of(list: &ArrayRef, depth: usize, shape: &mut Vec<usize>) -> Result<(),
     match shape.get(depth) {
         None => shape.push(list.len()),
         Some(length) if *length == list.len() => {}
-        Some(_) => return Err("lists of several lengths are no array"),
+        Some(_) => return Err("lists of different lengths can't form an array"),
     }
     let Some(item) = item_of(list.data_type()) else { return Ok(()) };
     if list.is_empty() && depth == 0 {
         return Ok(());
     }
     let wanted = DataType::LargeList(item.clone());
-    let lists =
-        cast_with_options(list, &wanted, &CastOptions::default()).map_err(|_| "it is no list")?;
+    let lists = cast_with_options(list, &wanted, &CastOptions::default())
+        .map_err(|_| "it is not a list")?;
     let lists = lists.as_list::<i64>();
     for row in 0..lists.len() {
         if lists.is_null(row) {
-            return Err("a list that is NULL within a list is no part of an array");
+            return Err("an array can't contain a NULL list");
         }
         if lists.value_length(row) == 0 {
-            return Err("an empty list within a list is no part of an array");
+            return Err("an array can't contain an empty list");
         }
         shape_of(&lists.value(row), depth + 1, shape)?;
     }
@@ -172,7 +172,7 @@ fn intervals(array: &ArrayRef) -> Result<StringArray, Unfit> {
         };
         if nanoseconds % 1000 != 0 {
             let shown = shown(array, row, SHOWN_BYTES);
-            return Some(Err(format!("{shown} has nanoseconds, which no interval has")));
+            return Some(Err(format!("{shown} has nanoseconds, which interval can't store")));
         }
         let sign = if nanoseconds < 0 { "-" } else { "" };
         let (seconds, rest) =

@@ -87,12 +87,12 @@ pub fn judge(first: &[First<'_>], below: &Body<'_>) -> Verdict {
             }
             // In quotes above numbers without them it is a word.
             (_, Some(_)) if cell.is_quoted && column.quoted == 0 => {
-                header.add(1, "it is quoted otherwise than what follows");
+                header.add(1, "it is quoted differently from the lines below");
             }
             (_, Some(of)) if is_of(of, &cell.value) => {
                 data.add(3, "it holds values like those below");
             }
-            (_, Some(_)) => header.add(1, "its cells are of other kinds than those below"),
+            (_, Some(_)) => header.add(1, "its cells have other types than those below"),
             (_, None) => among_texts(cell, kind, column, &mut header, &mut data),
         }
     }
@@ -146,18 +146,18 @@ fn among_texts(
         return;
     }
     if words::is_name(value) {
-        header.add(2, "its cells are words that columns are called by");
+        header.add(2, "its cells are common column names");
     } else if words::is_written_as_name(value)
         && !column.values.iter().any(|value| words::is_written_as_name(value))
     {
-        header.add(2, "its cells are written as names are");
+        header.add(2, "its cells are written like names");
     }
     if count < 4 {
         return;
     }
     if distinct.len() * 3 <= count {
         let points = if distinct.len() * 10 <= count { 3 } else { 2 };
-        header.add(points, "the values below recur, its cells do not");
+        header.add(points, "the values below repeat, its cells do not");
     }
     let shapes: HashSet<Vec<u8>> = column.values.iter().map(|value| shape(value)).collect();
     let lengths = || column.values.iter().map(|value| value.len());
@@ -166,13 +166,13 @@ fn among_texts(
     if shapes.len() == 1 && shapes.iter().all(|shape| shape.len() > 1 || least == most) {
         let is_like = shapes.contains(&shape(value)) && (least..=most).contains(&value.len());
         match is_like {
-            true => data.add(1, "its cells are made like those below"),
-            false => header.add(2, "its cells are made otherwise than those below"),
+            true => data.add(1, "its cells are written like those below"),
+            false => header.add(2, "its cells are written differently from those below"),
         }
     } else if !shapes.contains(&shape(value)) && shapes.len() * 10 <= count {
-        header.add(1, "its cells are made otherwise than those below");
+        header.add(1, "its cells are written differently from those below");
     } else if value.len() * 2 < least || value.len() > most * 2 {
-        header.add(1, "its cells are of another length than those below");
+        header.add(1, "its cells differ in length from those below");
     }
 }
 
@@ -188,7 +188,7 @@ fn quoting(first: &[First<'_>], below: &Body<'_>, header: &mut Side) {
         return;
     }
     if quoted == first.len() && of_them == 0 || quoted == 0 && of_them >= count {
-        header.add(3, "it is quoted otherwise than what follows");
+        header.add(3, "it is quoted differently from the lines below");
     }
 }
 

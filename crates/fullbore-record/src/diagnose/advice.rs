@@ -45,12 +45,12 @@ pub fn advise(limit: Limit, seen: &Observation, used: &InUse) -> Vec<String> {
         Limit::ExtensionLock => extension_lock(used),
         Limit::LockWait => lock_wait(seen),
         Limit::LongTail => vec![
-            "cut the data more evenly: one large file that can't be cut (compressed, a pipe) keeps \
-             one stream busy when the others are done"
+            "split the data more evenly: one large file that can't be split (compressed, a pipe) \
+             keeps one stream busy after the others are done"
                 .into(),
         ],
         Limit::Neighbour => vec![
-            "other processes take this machine's processors: load when they are done, or elsewhere"
+            "other processes use this machine's CPUs: load after they end, or on another machine"
                 .into(),
         ],
         Limit::Congestion => congestion(used),
@@ -62,18 +62,19 @@ pub fn advise(limit: Limit, seen: &Observation, used: &InUse) -> Vec<String> {
             "raise net.ipv4.tcp_rmem (its third value) on the server".into(),
             more_streams(used, "or use more connections"),
         ],
-        Limit::FlowCap => vec![more_streams(used, "one connection gets no more")],
+        Limit::FlowCap => vec![more_streams(used, "one connection can't go faster")],
         Limit::Mixed | Limit::None => Vec::new(),
     }
 }
 
 fn source(used: &InUse) -> Vec<String> {
     let mut lines = vec![
-        "lay the files on a faster disk, or on several: `fullbore preflight disk PATH` measures them"
+        "put the files on a faster disk or on several; `fullbore preflight disk PATH` measures \
+         disks"
             .to_owned(),
     ];
     if !used.is_read_by_one {
-        lines.push("compressed files (zstd) are fewer bytes to read".into());
+        lines.push("compressed files (zstd) have fewer bytes to read".into());
     }
     lines
 }
@@ -82,14 +83,15 @@ fn client_cpu(used: &InUse) -> Vec<String> {
     let mut lines = Vec::new();
     if used.is_read_by_one {
         lines.push(
-            "a compressed file, or a pipe, is read by one thread: several files are read side by side"
+            "a compressed file or a pipe is read by one thread: use several files, which are read \
+             in parallel"
                 .into(),
         );
     }
     if used.parsers < used.cores {
-        lines.push(format!("parse with all processors: --parsers {}", used.cores));
+        lines.push(format!("parse with all CPUs: --parsers {}", used.cores));
     } else {
-        lines.push("load from a machine with more processors".into());
+        lines.push("load from a machine with more CPUs".into());
     }
     lines
 }
@@ -117,13 +119,13 @@ fn congestion(used: &InUse) -> Vec<String> {
         _ => {
             if used.publish != Publish::Append {
                 lines.push(
-                    "the way to the server is full: --method direct --compress zstd packs the rows, \
-                     where the server has the extension"
+                    "the network is saturated: --method direct --compress zstd compresses the \
+                     rows, if the server has the extension"
                         .to_owned(),
                 );
             }
             if !used.is_text {
-                lines.push("rows as COPY text are fewer bytes: --as-text".to_owned());
+                lines.push("COPY text has fewer bytes: --as-text".to_owned());
             }
         }
     }
@@ -137,16 +139,15 @@ fn too_few_streams(seen: &Observation, used: &InUse) -> Vec<String> {
     let mut lines = Vec::new();
     if used.is_read_by_one {
         lines.push(
-            "one compressed file, or one pipe, is read by one thread: cut it into several files"
-                .into(),
+            "one compressed file or pipe is read by one thread: split it into several files".into(),
         );
     }
     if used.parsers < used.cores {
-        lines.push(format!("processors are free: --parsers {}", used.cores));
+        lines.push(format!("CPUs are idle: --parsers {}", used.cores));
     }
     // Streams that wait for rows are enough of them.
     if lines.is_empty() || !lack_rows(seen) {
-        lines.push(more_streams(used, "processors are free"));
+        lines.push(more_streams(used, "CPUs are idle"));
     }
     lines
 }
@@ -163,16 +164,20 @@ fn database_cpu(used: &InUse) -> Vec<String> {
     let mut lines = Vec::new();
     if used.method == Method::Copy {
         lines.push(
-            "--method direct costs the server far less, where its extension can be installed: \
-             `fullbore extension check URL` says"
+            "--method direct costs the server far less, if its extension can be installed: see \
+             `fullbore extension check URL`"
                 .into(),
         );
     }
     if !used.settings.is_here {
-        lines.push(more_streams(used, "more sessions, if the server has processors free"));
+        lines.push(more_streams(used, "use more sessions, if the server has idle CPUs"));
     }
     if used.publish == Publish::Append {
-        lines.push("indexes of the table are kept up row by row: --publish replace or partitions builds them afterwards".into());
+        lines.push(
+            "indexes are updated row by row: --publish replace or partitions builds them after the \
+             rows are loaded"
+                .into(),
+        );
     }
     lines
 }
@@ -184,13 +189,13 @@ fn wal(seen: &Observation, used: &InUse) -> Vec<String> {
         || (used.publish == Publish::Replace && used.method == Method::Direct);
     match (level, skips) {
         ("minimal", true) => {}
-        ("minimal", false) => lines.push(
-            "wal_level is minimal, and rows of --publish partitions then need no log".into(),
-        ),
+        ("minimal", false) => {
+            lines.push("wal_level is minimal: --publish partitions writes no WAL for rows".into())
+        }
         _ => lines.push(format!(
-            "wal_level={level} logs every row: with wal_level=minimal and max_wal_senders=0 for the \
-             first load, --publish partitions logs none (two restarts and a new base backup; not with \
-             standbys, archiving or logical slots)"
+            "wal_level={level} writes WAL for every row: with wal_level=minimal and \
+             max_wal_senders=0 for the first load, --publish partitions writes none (two restarts \
+             and a new base backup; not with standbys, archiving or logical slots)"
         )),
     }
     lines.extend(min_wal_size(seen, used));
@@ -206,8 +211,8 @@ fn min_wal_size(seen: &Observation, used: &InUse) -> Option<String> {
     // Less than a third of the log is not worth it.
     (server.new_log_bytes > 0 && server.new_log_bytes * 3 >= server.wal_bytes).then(|| {
         format!(
-            "the server made new segments of its log, each written twice: raise min_wal_size, now {}, \
-             before what is loaded next",
+            "the server created new WAL segments, each written twice: raise min_wal_size, now {}, \
+             before the next load",
             used.setting("min_wal_size")
         )
     })
@@ -218,7 +223,7 @@ fn max_wal_size(seen: &Observation, used: &InUse) -> Option<String> {
     let requested = seen.server.as_ref().map_or(0, |server| server.checkpoints_requested);
     (requested > 0).then(|| {
         format!(
-            "{requested} checkpoints were asked for by the size of the log: raise max_wal_size, now {}",
+            "{requested} checkpoints were triggered by WAL size: raise max_wal_size, now {}",
             used.setting("max_wal_size")
         )
     })
@@ -231,11 +236,11 @@ fn database_disk(seen: &Observation, used: &InUse) -> Vec<String> {
 }
 
 fn extension_lock(used: &InUse) -> Vec<String> {
-    let line = "a table for each piece needs no such lock: --publish partitions";
+    let line = "--publish partitions needs no such lock: each piece has its own table";
     let enough = used.cores * 2;
     let mut lines = vec![match used.settings.is_here && used.streams > enough {
         // What waited for the lock would then wait for a processor.
-        true => format!("{line}, for which --streams {enough} is enough here"),
+        true => format!("{line}; --streams {enough} is enough on this machine"),
         false => line.to_owned(),
     }];
     if used.version() < 160_000 {
@@ -246,7 +251,7 @@ fn extension_lock(used: &InUse) -> Vec<String> {
 
 fn lock_wait(seen: &Observation) -> Vec<String> {
     match seen.blockers.is_empty() {
-        true => vec!["pg_blocking_pids() names who holds the lock".into()],
+        true => vec!["pg_blocking_pids() identifies the session that holds the lock".into()],
         false => {
             seen.blockers.iter().map(|blocker| format!("the lock was held by {blocker}")).collect()
         }
@@ -338,7 +343,9 @@ mod tests {
             (used.streams, used.settings.is_here) = (streams, is_here);
             advise(Limit::ExtensionLock, &Observation::default(), &used).join("\n")
         };
-        assert!(says(12, true).contains("--publish partitions, for which --streams 4"));
+        assert!(says(12, true).contains(
+            "--publish partitions needs no such lock: each piece has its own table; --streams 4"
+        ));
         assert!(!says(4, true).contains("--streams") && !says(12, false).contains("--streams"));
     }
 

@@ -75,7 +75,7 @@ fn check(shared: &Shared, request: &Request) -> Result<(), (StatusCode, &'static
     // Both are looked at where both are there: which one others go by is not known here.
     let mut hosts = of_header.into_iter().chain(of_uri).peekable();
     if hosts.peek().is_none() || !hosts.all(|host| shared.place.is_own(host)) {
-        return Err((StatusCode::MISDIRECTED_REQUEST, "This is another host.\n"));
+        return Err((StatusCode::MISDIRECTED_REQUEST, "This host name is not served here.\n"));
     }
     let asked = Query::<Asked>::try_from_uri(request.uri()).ok().and_then(|Query(it)| it.token);
     let given = asked.or_else(|| bearer(request.headers()));
@@ -83,7 +83,7 @@ fn check(shared: &Shared, request: &Request) -> Result<(), (StatusCode, &'static
         true => Ok(()),
         false => Err((
             StatusCode::FORBIDDEN,
-            "The token is missing or wrong: take the URL that Fullbore printed.\n",
+            "The token is missing or wrong: use the URL that Fullbore printed.\n",
         )),
     }
 }

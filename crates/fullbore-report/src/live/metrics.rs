@@ -61,7 +61,7 @@ fn by_table(text: &mut Figures, page: &Page) {
         }
     }
     let name = "fullbore_bytes_expected";
-    text.describe(name, "gauge", "Source bytes there are, where that is known.");
+    text.describe(name, "gauge", "Total source bytes, if known.");
     for (table, sum) in by_name(page, |table| table.bytes_expected) {
         text.put(name, &[("table", table)], sum as f64);
     }
@@ -86,7 +86,7 @@ fn by_stage(text: &mut Figures, page: &Page) {
     text.describe(name, "counter", "Time of all threads of a stage, by what they did.");
     let cpu = "fullbore_stage_cpu_seconds_total";
     let mut of_cpu = Figures::default();
-    of_cpu.describe(cpu, "counter", "Of it, on a processor.");
+    of_cpu.describe(cpu, "counter", "CPU time of all threads of a stage.");
     let stages: [(&str, &[ThreadTimes]); 2] = [("parse", &seen.parsers), ("send", &seen.streams)];
     for (stage, threads) in stages {
         for activity in Activity::ALL {
@@ -107,7 +107,7 @@ fn by_stage(text: &mut Figures, page: &Page) {
 fn of_verdict(text: &mut Figures, page: &Page) {
     let Some(verdict) = page.verdict_so_far() else { return };
     let name = "fullbore_verdict_share";
-    text.describe(name, "gauge", "Shares of stream time, by what it was lost to.");
+    text.describe(name, "gauge", "Shares of stream time, by limit.");
     for share in &verdict.shares {
         text.put(name, &[("limit", share.limit.name())], share.share);
     }
@@ -119,7 +119,7 @@ fn of_server(text: &mut Figures, page: &Page) {
     // The server counts since it was started: what is told is since the run was.
     let server = server.since(before);
     let counters = [
-        ("fullbore_server_wal_bytes_total", "Write-ahead log the server made.", server.wal_bytes),
+        ("fullbore_server_wal_bytes_total", "WAL bytes that the server wrote.", server.wal_bytes),
         (
             "fullbore_server_written_bytes_total",
             "Data files the server wrote.",

@@ -55,8 +55,9 @@ fn copy(
     if let Some(create) = &target.create {
         if create.trim_end().trim_end_matches(';').contains(';') {
             return Err(ConnectionError::Usage {
-                reason: "the schema file creates more than a table, all of which would stay".into(),
-                hint: Some("make what it makes, and measure then"),
+                reason: "the schema file has several statements, and their objects would remain"
+                    .into(),
+                hint: Some("create its objects first, then measure"),
             });
         }
         // Nobody sees the table itself: it is gone again when this transaction ends.
@@ -96,7 +97,7 @@ fn copy(
     };
     lacks(is("has_triggers"), "its triggers");
     lacks(is("has_references"), "its foreign keys");
-    lacks(is("has_rows") && is("has_indexes"), "the rows that it has: its indexes are larger");
+    lacks(is("has_rows") && is("has_indexes"), "its existing rows, which make its indexes larger");
     Ok(())
 }
 

@@ -192,7 +192,7 @@ impl Looker<'_> {
                 line: None,
                 byte: None,
                 message: format!(
-                    "{}: {} more bad rows in the places that were looked at",
+                    "{}: {} more bad rows in the sampled places",
                     self.table.name, self.more
                 ),
                 hint: None,
@@ -201,5 +201,5 @@ impl Looker<'_> {
     }
 }
 
-const HINT: &str = "correct the file, say how it is written (--encoding, --delimiter, --quote, --null, \
-                    --header), or allow bad rows with --max-rejects N or P%";
+const HINT: &str = "correct the file, describe its format (--encoding, --delimiter, --quote, \
+                    --null, --header), or allow bad rows with --max-rejects N or P%";

@@ -80,8 +80,8 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
     let Planned { plan, targets, .. } = draft.finish(Completion::default());
     if plan.tables.iter().all(|table| table.bytes == Some(0)) {
         return Err(Error::usage_with_hint(
-            "the files hold no rows: there is nothing to measure",
-            "name files like those that will be loaded",
+            "the files contain no rows to measure",
+            "use files like the ones to load",
         ));
     }
     if job.verify == Verify::Full {
@@ -130,9 +130,10 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
             scene.measure(&targets, &say, report)?
         }
         None => {
-            report
-                .about
-                .insert(0, "the destination is not a server: a load into one may be slower".into());
+            report.about.insert(
+                0,
+                "the destination is not a server; a load into a server may be slower".into(),
+            );
             None
         }
     };
@@ -158,7 +159,7 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
     // Half a way would be taken for the ceiling of the whole.
     if !report.stops() && report.unmeasured.is_none() {
         report.kept_in = ceilings::keep(&report.ceilings)
-            .map_err(|error| report.notes.push(format!("the ceilings are not kept: {error}")))
+            .map_err(|error| report.notes.push(format!("could not save the ceilings: {error}")))
             .ok();
     }
     Ok(())
@@ -175,7 +176,7 @@ fn check(args: &AllArgs) -> Result<()> {
         (load.reject_dir.is_some(), "--reject-dir"),
         (load.live.is_some(), "--live"),
     ];
-    refuse_given(&refused, "is for `fullbore load`: nothing is loaded here", "")?;
+    refuse_given(&refused, "applies to `fullbore load`, not to preflight", "")?;
     if !(args.time > 0.0 && args.time <= 3600.0) {
         return Err(Error::usage_with_hint(
             "--time must be more than 0 and at most 3600",
@@ -191,7 +192,7 @@ fn check_sources(job: &Job) -> Result<()> {
         if let Some(file) = discover(source)?.iter().find(|file| !file.is_regular) {
             return Err(Error::usage_with_hint(
                 format!("{} can be read only once, and the load needs it", file.path.display()),
-                "measure with a file of the same kind, part of it for instance",
+                "measure with a regular file of the same kind, such as a part of the data",
             ));
         }
     }

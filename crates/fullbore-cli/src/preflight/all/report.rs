@@ -81,9 +81,9 @@ impl Report {
         }
         if let Some(reason) = &self.unmeasured {
             complain(
-                &format!("the server was not measured, so nothing is predicted: {reason}"),
+                &format!("no prediction, since the server was not measured: {reason}"),
                 Some(
-                    "measure with a role that may create a schema in the database, or load a part",
+                    "use a role with CREATE privilege on the database, or load a part of the data",
                 ),
             );
         }
@@ -130,7 +130,7 @@ impl Report {
         if self.scan.places > 0 {
             writeln!(
                 out,
-                "looked at {} of {}: {} in {}, {} that the server must check",
+                "sampled {} of {}: {} in {}, {} to be checked by the server",
                 counted(self.scan.places, "place"),
                 counted(self.scan.files, "file"),
                 counted(self.scan.rows, "row"),
@@ -143,7 +143,7 @@ impl Report {
         {
             writeln!(
                 out,
-                "the table will take about {}; {} has {} free",
+                "the table will need about {}; {} has {} free",
                 bytes(predicted),
                 space.folder.display(),
                 bytes(space.free_bytes)
@@ -162,7 +162,7 @@ impl Report {
             writeln!(out, "note: the server alone was not measured: {note}")?;
         }
         if let Some(path) = &self.kept_in {
-            writeln!(out, "kept for loads of this job in {}", path.display())?;
+            writeln!(out, "saved for loads of this job in {}", path.display())?;
         }
         Ok(())
     }
@@ -172,7 +172,7 @@ impl Report {
         let mut table = Table::new(&head, 1);
         let mut add = |name: &str, stage: &Stage, said: String| {
             let said = match stage.seconds {
-                ..SECONDS_MIN if said.is_empty() => "measured too shortly to be sure".into(),
+                ..SECONDS_MIN if said.is_empty() => "too short to be reliable".into(),
                 _ => said,
             };
             table.add(vec![
@@ -183,7 +183,7 @@ impl Report {
                 match (stage.sessions, stage.server_cpu) {
                     // The server has no part in it.
                     (None, _) => String::new(),
-                    (Some(_), None) => "not seen".into(),
+                    (Some(_), None) => "not measured".into(),
                     (Some(_), Some(cpu)) => format!("{cpu:.2}"),
                 },
                 said,
@@ -192,7 +192,7 @@ impl Report {
         let ceilings = &self.ceilings;
         if let Some(read) = &ceilings.read {
             let cached = self.cached.map_or_else(String::new, |share| {
-                format!("{:.0}% of it from the page cache", share * 100.0)
+                format!("{:.0}% from the page cache", share * 100.0)
             });
             add("read", read, cached);
         }
@@ -205,7 +205,7 @@ impl Report {
             stages.iter().for_each(|stage| add(name, stage, String::new()));
         }
         if let Some(trial) = &ceilings.trial {
-            add("trial", trial, "a part of the job in earnest".into());
+            add("trial", trial, "a real load of a part of the job".into());
         }
         table
     }
@@ -234,12 +234,12 @@ impl Report {
             .map(|other| format!("{} {}/s", other.resource.name(), rate(other)))
             .collect();
         if !others.is_empty() {
-            writeln!(out, "the others: {}", others.join(", "))?;
+            writeln!(out, "other ceilings: {}", others.join(", "))?;
         }
         if let Some((rate, time)) = self.predicted() {
             writeln!(
                 out,
-                "predicted: {}/s, so {} for {}; indexes of new tables and ANALYZE come after that",
+                "predicted: {}/s, {} for {}, plus indexes of new tables and ANALYZE",
                 bytes(rate as u64),
                 seconds(time),
                 bytes(self.total)

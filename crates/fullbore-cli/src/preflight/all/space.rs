@@ -55,13 +55,14 @@ impl Space {
             line: None,
             byte: None,
             message: format!(
-                "the table will take about {}, and the server's disk ({}) has {} free",
+                "the table will need about {}, but the server's disk ({}) has {} free",
                 bytes(predicted),
                 self.folder.display(),
                 bytes(self.free_bytes)
             ),
             hint: Some(
-                "free space there, or lay new tables on other disks with --tablespaces A,B".into(),
+                "free space there, or create new tables on other disks with --tablespaces A,B"
+                    .into(),
             ),
         })
     }
@@ -77,8 +78,8 @@ pub fn of_client() -> Result<Option<Finding>> {
         file: Some(runs.display().to_string()),
         line: None,
         byte: None,
-        message: format!("the folder for the state of runs has only {} free", bytes(free)),
-        hint: Some("free space there, or name another folder with FULLBORE_HOME".into()),
+        message: format!("the directory for run state has only {} free", bytes(free)),
+        hint: Some("free space there, or set FULLBORE_HOME to another directory".into()),
     }))
 }
 

@@ -83,7 +83,7 @@ pub fn run(
     }
     if facts.is_standby {
         return Err(Error::refused(
-            "the server is a standby: it takes no rows",
+            "the server is a standby, which is read-only",
             "give the URL of its primary, or omit --table",
         ));
     }
@@ -102,11 +102,12 @@ pub fn run(
     if whole > BYTES_MAX || facts.place.as_ref().is_some_and(|p| p.data.free_bytes / 3 < whole) {
         return Err(Error::refused(
             format!(
-                "{} of text in all are more than {} or a third of the server's free disk",
+                "the measurements need {} of text, more than {} or a third of the server's free \
+                 disk",
                 bytes(whole),
                 bytes(BYTES_MAX)
             ),
-            "give a smaller --bytes or --sample, or fewer --sessions",
+            "reduce --bytes, --sample or --sessions",
         ));
     }
     listen_for_signals();
@@ -173,7 +174,7 @@ fn sample(args: &DbArgs, shape: &rows::Shape) -> Result<Sample, Error> {
     let Some(file) = &args.sample else {
         let file = folder.path().join("rows");
         let rows = rows::write(shape, &file, args.bytes)?;
-        let said = format!("{} of them made up", grouped(rows));
+        let said = format!("{} generated", grouped(rows));
         return Ok(Sample { file, format: Some(FormatName::Text), said, _folder: folder });
     };
     let bytes = size_of(file)?;
@@ -257,7 +258,7 @@ fn measure(
             }))
         }
         Err(_) if is_late.load(Ordering::Relaxed) => {
-            Ok(Err(format!("it took longer than {} s: give a smaller --bytes", args.seconds)))
+            Ok(Err(format!("it took longer than {} s: reduce --bytes", args.seconds)))
         }
         Err(failure) if INTERRUPTED.load(Ordering::Relaxed) => Err(usage_of(failure.error)),
         Err(failure) => Ok(Err(failure.error.to_string())),

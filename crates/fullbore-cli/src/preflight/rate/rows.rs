@@ -34,8 +34,8 @@ pub fn shape(session: &mut Session, table: &str) -> Result<Shape, Error> {
     let name = QualifiedName::parse(table).map_err(failed)?;
     let found = catalog::relation(session, &name).map_err(failed)?.ok_or_else(|| {
         Error::refused(
-            format!("there is no table {name}"),
-            "make it first: an empty one will do; or name another with --table",
+            format!("table {name} does not exist"),
+            "create it first (it can be empty), or set another table with --table",
         )
     })?;
     let rows = session
@@ -84,10 +84,10 @@ pub fn write(shape: &Shape, file: &Path, bytes: u64) -> Result<u64, Error> {
                 None => {
                     return Err(Error::refused(
                         format!(
-                            "no values of type {} can be made up, and column {:?} must have some",
+                            "can't generate values of type {} for NOT NULL column {:?}",
                             column.type_name, column.name
                         ),
-                        "give rows of your own with --sample FILE",
+                        "provide sample rows with --sample FILE",
                     ));
                 }
             }

@@ -14,9 +14,10 @@ use crate::words::complain;
 const PREFIX: &str = "fullbore_preflight_";
 
 /// What to know of a measurement where [`Scratch::recycle_log`] could not do its work.
-pub const LOG_WAS_NEW: &str = "the role may not CHECKPOINT: the server made new segments of its log for \
-    every measurement, where a long load writes into recycled ones and may be up to twice as fast \
-    (GRANT pg_checkpoint to it, from 15 on)";
+pub const LOG_WAS_NEW: &str = "the role can't run CHECKPOINT: the server created new WAL segments \
+                               for every measurement; a long load reuses segments and can be up to \
+                               twice as fast (since PostgreSQL 15: GRANT pg_checkpoint to the \
+                               role)";
 
 pub struct Scratch {
     session: RefCell<Session>,
@@ -36,7 +37,7 @@ impl Scratch {
         let published = publications_for_all_tables(&mut session).map_err(failed)?;
         if let Some(name) = published.first() {
             return Err(Error::refused(
-                format!("publication {name} covers all tables, those of a measurement too"),
+                format!("publication {name} covers all tables, including those of a measurement"),
                 "measure in another database of the server",
             ));
         }
@@ -58,7 +59,7 @@ impl Scratch {
                     .hint()
                     .map(str::to_owned)
                     .or(Some("grant the role CREATE on the database, or omit --table".into())),
-                message: format!("there can be no scratch schema: {error}"),
+                message: format!("could not create the scratch schema: {error}"),
             })?;
         Ok(Self { session: RefCell::new(session), schema, notes })
     }
@@ -136,7 +137,7 @@ fn drop_abandoned(session: &mut Session) -> Result<Vec<String>, ConnectionError>
                 "DROP SCHEMA IF EXISTS {} CASCADE; SELECT pg_catalog.pg_advisory_unlock({key})",
                 quote_identifier(name)?
             ))?;
-            notes.push(format!("schema {name}, left by a probe that was killed, was dropped"));
+            notes.push(format!("dropped schema {name}, which a killed measurement had left"));
         }
     }
     Ok(notes)

@@ -271,7 +271,7 @@ fn a_limit_makes_append_atomic() {
     assert!(plan(&[]).contains("not atomic"));
     let limited = plan(&["--max-rejects", "1"]);
     assert!(
-        limited.contains("append, atomic") && limited.contains("limit of rejects"),
+        limited.contains("append, atomic") && limited.contains("--max-rejects applies"),
         "{limited}"
     );
 }

@@ -70,7 +70,7 @@ fn files_that_can_not_be_read() {
         let args = ["--format", "csv", "--header", "none", "--atomic"];
         let output = files.load(&database, &cut, "t", &args);
         assert_eq!(output.code, FAILED, "{packer}: {}", output.stderr);
-        assert!(output.stderr.contains("damaged or cut off"), "{}", output.stderr);
+        assert!(output.stderr.contains("damaged or truncated"), "{}", output.stderr);
         assert_eq!(database.psql("SELECT count(*) FROM t"), "0");
         assert_no_leftovers(&database);
     }
@@ -102,7 +102,7 @@ fn packed_files_of_which_nothing_comes() {
                 args.extend(how);
                 let output = files.load(&database, &source, "t", &args);
                 assert_eq!(output.code, 0, "{source} {how:?}: {}", output.stderr);
-                assert!(!output.stderr.contains("started again"), "{source}: {}", output.stderr);
+                assert!(!output.stderr.contains("restarted"), "{source}: {}", output.stderr);
                 assert_eq!(database.psql("SELECT count(*) FROM t"), count, "{source} {how:?}");
                 assert_no_leftovers(&database);
             }
@@ -158,7 +158,7 @@ fn packed_files_of_several_frames_are_read_to_their_end() {
         let file = files.write(&format!("{packer}.cut.csv"), &whole[..whole.len() - 4]);
         let output = files.load(&database, &file, "t", &[&args[..], &["--atomic"]].concat());
         assert_eq!(output.code, FAILED, "{packer}: {}", output.stderr);
-        assert!(output.stderr.contains("damaged or cut off"), "{packer}: {}", output.stderr);
+        assert!(output.stderr.contains("damaged or truncated"), "{packer}: {}", output.stderr);
         assert_eq!(database.psql("SELECT count(*) FROM t"), "80000", "{packer}");
     }
 }
@@ -187,7 +187,7 @@ fn packed_files_that_are_corrupt() {
             args.extend(publish);
             let output = files.load(&database, &file, "t", &args);
             assert_eq!(output.code, FAILED, "{name} {publish:?}: {}", output.stderr);
-            assert!(output.stderr.contains("damaged or cut off"), "{}", output.stderr);
+            assert!(output.stderr.contains("damaged or truncated"), "{}", output.stderr);
             assert!(output.stderr.contains(name), "{}", output.stderr);
             assert_eq!(database.psql("SELECT count(*) FROM t"), "0");
             assert_no_leftovers(&database);

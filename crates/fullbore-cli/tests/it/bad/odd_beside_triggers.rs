@@ -54,7 +54,7 @@ fn rows_kept_out_and_rows_refused_are_told_apart() {
             let args = [&["--header", "none"], lane].concat();
             let output = files.load(&database, &good, "t", &args);
             assert_eq!(output.code, 0, "{server:?} {lane:?}: {}", output.stderr);
-            let words = "20 rows more kept out by the table's own triggers";
+            let words = "20 rows suppressed by the table's triggers";
             assert!(output.stderr.contains(words), "{}", output.stderr);
             assert_eq!(database.psql("SELECT count(*) FROM t"), "180");
         }

@@ -15,7 +15,7 @@ fn targets_that_can_not_be_loaded() {
     let output = files.load(&database, &file, "missing", &args);
     assert_eq!(output.code, REFUSED, "{}", output.stderr);
     assert!(
-        output.stderr.contains("there is no table") && output.stderr.contains("--create"),
+        output.stderr.contains("does not exist") && output.stderr.contains("--create"),
         "{}",
         output.stderr
     );
@@ -163,8 +163,8 @@ fn permissions_that_lack() {
     let url = format!("{}&user=fb_reader", database.url());
     let url = if database.url().contains('?') { url } else { url.replacen('&', "?", 1) };
     for (table, more, words) in [
-        ("t", &[][..], "may not insert into"),
-        ("t", &["--publish", "replace"], "may not replace"),
+        ("t", &[][..], "lacks INSERT privilege on"),
+        ("t", &["--publish", "replace"], "is not the owner of"),
         ("fresh", &["--create"], "permission denied for schema public"),
     ] {
         let mut args = vec!["load", &file, "--to", &url, "--table", table];

@@ -64,7 +64,7 @@ fn a_folder_for_rejects_that_cannot_be_kept_is_refused() {
     command.args(["load", &file, "--to", database.url(), "--table", "t"]);
     let output = output_of(command);
     assert_eq!(output.code, 2, "{}", output.stderr);
-    for words in ["is not named in UTF-8", "--reject-dir"] {
+    for words in ["is not valid UTF-8", "--reject-dir"] {
         assert!(output.stderr.contains(words), "{}", output.stderr);
     }
     assert_eq!(database.psql("SELECT count(*) FROM t"), "0");

@@ -67,16 +67,16 @@ fn what_says_how_a_table_is_made_is_refused_where_none_is_made() {
         args.extend(options);
         assert_refused(&files.fullbore(&args), words);
     };
-    refused(&["--type", "a=bigint"], &["--type", "would do nothing", "--create"]);
+    refused(&["--type", "a=bigint"], &["--type", "applies only to a table", "--create"]);
     refused(
         &["--create", "--schema", "t.sql", "--type", "a=bigint"],
-        &["--type", "would do nothing", "--schema"],
+        &["--type", "applies only to a table", "--schema"],
     );
     for (key, option) in [("schema_file", "--schema"), ("partition_by", "--partition-by")] {
         let text = format!("[[table]]\nname = \"t\"\nsources = [\"x.csv\"]\n{key} = \"a\"\n");
         let job = files.write("job.toml", text);
         let output = files.fullbore(&["plan", &job, "--to", nowhere]);
-        assert_refused(&output, &[option, "would do nothing", "--create"]);
+        assert_refused(&output, &[option, "applies only to a table", "--create"]);
     }
     // Without a server a type says how the field is read.
     let output = files.fullbore(&["load", &file, "--to", "null:", "--type", "a=bigint"]);
@@ -89,10 +89,10 @@ fn what_is_for_a_load_is_refused_by_what_loads_nothing() {
     let file = files.write("x.csv", "a\n1\n");
     for option in ["--live", "--log-file=x.log", "--ceilings=x.json"] {
         let output = files.fullbore(&["plan", &file, "--to", "null:", option]);
-        assert_refused(&output, &[option.split('=').next().expect("a name"), "only plans"]);
+        assert_refused(&output, &[option.split('=').next().expect("a name"), "not to a plan"]);
     }
     let output = files.fullbore(&["preflight", "all", &file, "--to", "null:", "--live"]);
-    assert_refused(&output, &["--live", "nothing is loaded"]);
+    assert_refused(&output, &["--live", "not to preflight"]);
 }
 
 #[test]

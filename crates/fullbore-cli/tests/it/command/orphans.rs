@@ -223,10 +223,10 @@ fn a_missing_right_is_named() {
     };
     let functions = "pg_ls_dir(text, boolean, boolean), pg_stat_file(text, boolean)";
     let remedy = format!("GRANT EXECUTE ON FUNCTION {functions} TO \"Looks on\"");
-    refused("role Looks on may not look at the server's files", &remedy);
+    refused("role Looks on lacks EXECUTE privilege on", &remedy);
     database.psql(&remedy);
     let remedy = "GRANT pg_read_all_stats TO \"Looks on\"";
-    refused("it lacks pg_read_all_stats", remedy);
+    refused("lacks the privileges of pg_read_all_stats", remedy);
     database.psql(remedy);
     let (code, found) = look(&files, &url);
     assert_eq!((code, paths(&found, "orphans").len()), (0, 0), "{found}");

@@ -32,7 +32,11 @@ fn a_standby_is_refused() {
             let output = files.fullbore(&args);
             assert_eq!((output.code, output.stdout.as_str()), (2, ""), "{}", output.stderr);
             assert!(output.stderr.contains("is a standby"), "{}", output.stderr);
-            assert!(output.stderr.contains("hint: ask the primary"), "{}", output.stderr);
+            assert!(
+                output.stderr.contains("hint: run this command on the primary"),
+                "{}",
+                output.stderr
+            );
         }
         // As a server of its own it answers.
         assert_eq!(standby.psql("SELECT pg_promote()"), "t");

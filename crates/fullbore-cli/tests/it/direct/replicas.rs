@@ -253,7 +253,7 @@ fn logical_replication_is_refused() {
 
 /// `auto` loads by COPY and says why; `direct` is refused and names the option.
 fn refused_as_decoded(database: &TestDatabase<'_>, files: &Files) {
-    let why = "wal_level is logical, and rows that are loaded directly are not decoded";
+    let why = "wal_level is logical, and directly loaded rows are not decoded";
     let file = files.write("few.csv", "1,a\n2,b\n");
     let common = ["--publish", "replace", "--header", "none"];
     let output = files.load(database, &file, "t", &[&["--method", "direct"][..], &common].concat());

@@ -66,14 +66,14 @@ fn a_type_that_a_table_does_not_have_is_refused_where_none_is_made() {
         )
     };
     for (given, words) in [
-        ("v=text", "table t exists already, and its column \"v\" is numeric(10,2)"),
+        ("v=text", "table t already exists, and its column \"v\" is numeric(10,2)"),
         ("v=numeric(10,3)", "is numeric(10,2)"),
         ("v=no type", "is numeric(10,2)"),
         ("z=text", "it has no column \"z\""),
     ] {
         let output = load(&[given]);
         assert_eq!(output.code, 2, "{}", output.stderr);
-        for words in [words, "would do nothing", "hint: "] {
+        for words in [words, "has no effect", "hint: "] {
             assert!(output.stderr.contains(words), "{words} is not in {}", output.stderr);
         }
     }

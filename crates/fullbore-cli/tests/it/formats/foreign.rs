@@ -35,7 +35,7 @@ fn xz_is_read_from_files_and_pipes_stream_after_stream() {
     let cut = files.write("cut.csv.xz", &packed[..packed.len() / 2]);
     let output = files.load(&database, &cut, "t", &["--header", "none", "--atomic"]);
     assert_eq!(output.code, 1, "{}", output.stderr);
-    for words in ["damaged or cut off", "xz -t"] {
+    for words in ["damaged or truncated", "xz -t"] {
         assert!(output.stderr.contains(words), "{words} is not in {}", output.stderr);
     }
     assert_no_leftovers(&database);
@@ -104,7 +104,7 @@ fn options_of_text_are_refused_for_files_that_are_none() {
         let output =
             files.fullbore(&["load", &file, "--to", "null:", "--format", "ndjson", option, value]);
         assert_eq!(output.code, 2, "{}", output.stderr);
-        for words in [option, "would do nothing for JSON lines"] {
+        for words in [option, "applies to delimited text, not to JSON lines"] {
             assert!(output.stderr.contains(words), "{words} is not in {}", output.stderr);
         }
     }

@@ -113,7 +113,7 @@ fn what_can_not_be_a_row_is_rejected_by_line_and_key() {
     reasons.sort();
     let wanted = [
         (3, Some("v"), Some("two"), "invalid input syntax"),
-        (4, None, None, "is no JSON object on one line"),
+        (4, None, None, "is not a JSON object on one line"),
         (6, None, None, "expected an object"),
         (7, Some("id"), Some("7"), "twice"),
         (8, Some("id"), None, "null value"),

@@ -48,7 +48,7 @@ fn folder_names_fill_columns_of_parquet_files() {
     database.psql("CREATE TABLE there (year smallint, id bigint)");
     let output = files.load(&database, "pq", "there", &[]);
     assert_eq!(output.code, 0, "{}", output.stderr);
-    assert!(output.stderr.contains("key kind is no column of the table"), "{}", output.stderr);
+    assert!(output.stderr.contains("key kind is not a column of the table"), "{}", output.stderr);
     assert_eq!(database.psql("SELECT count(*), sum(year) FROM there"), "6|12142");
 }
 
@@ -66,10 +66,10 @@ fn folders_that_can_not_be_read_so_say_what_to_do() {
         }
     };
     database.psql("CREATE TABLE wrong (id bigint, kind int)");
-    refused("pq", "wrong", &["kind=a/b is no value of column \"kind\" (integer)"]);
+    refused("pq", "wrong", &["kind=a/b is not a valid value of column \"kind\" (integer)"]);
     std::fs::create_dir_all(files.path("deep/inner")).expect("made");
     files.write("deep/inner/a.csv", "1\n");
-    refused("deep", "wrong", &["deep has only folders in it", "'deep/**/*'"]);
+    refused("deep", "wrong", &["deep contains only directories", "'deep/**/*'"]);
     let ids: ArrayRef = Arc::new(Int64Array::from(vec![1]));
     parquet(&files, "pq/year=2023/loose.parquet", &[("id", ids)]);
     refused("pq", "wrong", &["its folders have keys"]);

@@ -167,7 +167,7 @@ fn a_column_without_values_is_null_and_rounded_nanoseconds_are_counted() {
     for (table, more) in [("t", &[][..]), ("made", &["--create"])] {
         let output = files.load(&database, &file, table, more);
         assert_eq!(output.code, 0, "{}", output.stderr);
-        assert!(output.stderr.contains("2 values of at"), "{}", output.stderr);
+        assert!(output.stderr.contains("2 values in at"), "{}", output.stderr);
         assert!(output.stderr.contains("microseconds"), "{}", output.stderr);
         let found = format!("SELECT count(*), count(nothing), max(at) FROM {table}");
         assert_eq!(database.psql(&found), "3|0|1970-01-01 00:00:00.000002");

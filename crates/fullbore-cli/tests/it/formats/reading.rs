@@ -93,7 +93,9 @@ fn other_settings_of_the_database_change_nothing_on_the_way() {
     let url = with_options(&database, "-c%20timezone%3DAmerica/New_York");
     let output = files.load_at(&url, &file, "t", &args);
     assert_loaded(&output);
-    for words in ["TimeZone is now America/New_York", "resumed with Asia/Tokyo", "ISO, DMY"] {
+    for words in
+        ["TimeZone is now America/New_York", "resumed with its original Asia/Tokyo", "ISO, DMY"]
+    {
         assert!(output.stderr.contains(words), "{}", output.stderr);
     }
     assert_same(&database, "t", "plain");
@@ -124,7 +126,7 @@ fn no_secret_of_the_options_is_kept_and_it_is_asked_for_again() {
     assert!(String::from_utf8_lossy(&kept.stdout).contains("job.json"));
     let refused = files.fullbore(&["runs", "resume", "last"]);
     assert_eq!(refused.code, REFUSED, "{}", refused.stderr);
-    for words in ["app.key", "not kept on disk", "hint:", "--to URL"] {
+    for words in ["app.key", "not stored on disk", "hint:", "--to URL"] {
         assert!(refused.stderr.contains(words), "{}", refused.stderr);
     }
     assert!(!refused.stderr.contains("hunter2"), "{}", refused.stderr);

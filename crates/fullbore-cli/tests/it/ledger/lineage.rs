@@ -231,7 +231,7 @@ fn columns_that_do_not_fit_are_refused() {
         .psql("CREATE TABLE ours (k bigint, n int, made bigint GENERATED ALWAYS AS (k) STORED)");
     for (given, words) in [
         ("line=missing", "no such column"),
-        ("line=made", "no such column that could be loaded"),
+        ("line=made", "no such column to load"),
         ("line=n", "\"n\" is integer"),
         ("when=n", "no such value"),
         ("run=n,run=k", "named twice"),

@@ -88,7 +88,7 @@ fn a_table_that_is_gone_is_loaded_again() {
     database.psql("DROP TABLE t");
     let again = files.load(&database, &file, "t", &create);
     assert_loaded(&again);
-    assert!(again.stderr.contains("is gone"), "{}", again.stderr);
+    assert!(again.stderr.contains("no longer exists"), "{}", again.stderr);
     assert_eq!(count(&database, "t"), "3");
     // What was published and only lacks its end is held to its target too.
     database.psql(

@@ -102,7 +102,7 @@ fn a_file_is_cut_by_the_empty_partitions_of_its_target() {
         let loaded = checksum(&database, "ours");
         let output = files.load(&database, "1.csv", "ours", &PARTITIONS);
         assert_eq!(output.code, REFUSED, "{}", output.stderr);
-        for words in ["january", "holds rows already", "--publish append"] {
+        for words in ["january", "already has rows", "--publish append"] {
             assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
         }
         assert_eq!(checksum(&database, "ours"), loaded);
@@ -140,7 +140,7 @@ fn rows_that_are_nearly_sorted_change_partitions_a_few_times() {
         months(&database);
         let output = files.load(&database, &file, "ours", &PARTITIONS);
         assert_eq!(output.code, REFUSED, "{}", output.stderr);
-        for words in ["mixed.csv", "not in the order of day", "--publish append"] {
+        for words in ["mixed.csv", "not sorted by day", "--publish append"] {
             assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
         }
     }
@@ -407,7 +407,11 @@ fn a_row_outside_the_months_gets_a_month() {
             let file = files.write("x.csv", format!("2024-03-15{time},1\n"));
             let output = files.load(&database, &file, "ours", &PARTITIONS);
             assert_eq!(output.code, 0, "{}", output.stderr);
-            assert!(output.stderr.contains("by their pattern, 1 month each"), "{}", output.stderr);
+            assert!(
+                output.stderr.contains("by the same pattern, 1 month each"),
+                "{}",
+                output.stderr
+            );
             let made = partitions_of(&database);
             assert!(made.contains(march), "{column}: {made} lacks {march}");
             // The next load has its own month free, beside the one that is full.

@@ -21,7 +21,7 @@ fn triggers_of_the_parent_are_not_passed_by() {
         let files = Files::new();
         let file = files.write("x.csv", rows(0..10));
         let output = files.load(&database, &file, "ours", &PARTITIONS);
-        let words = ["its trigger \"each; one\" would not see", "--publish append"];
+        let words = ["its trigger \"each; one\" would not fire for", "--publish append"];
         assert_refused(&database, &output, REFUSED, &words);
         database.psql("ALTER TABLE ours DISABLE TRIGGER \"each; one\"");
         let output = files.load(&database, &file, "ours", &PARTITIONS);
@@ -40,7 +40,7 @@ fn publications_of_the_parent_are_not_passed_by() {
         let files = Files::new();
         let file = files.write("x.csv", rows(0..10));
         let output = files.load(&database, &file, "ours", &PARTITIONS);
-        let words = ["the publication \"of; ours\" would not pass on", "--allow-publication"];
+        let words = ["the publication \"of; ours\" would not publish", "--allow-publication"];
         assert_refused(&database, &output, REFUSED, &words);
         let mut args = PARTITIONS.to_vec();
         args.push("--allow-publication");
@@ -57,7 +57,7 @@ fn what_an_empty_partition_got_during_the_load_is_kept() {
     for (meanwhile, words) in [
         ("ALTER TABLE low ENABLE ROW LEVEL SECURITY", "during the load"),
         ("CREATE INDEX mine ON low (v)", "the index public.mine"),
-        ("INSERT INTO ours VALUES (1, 'meanwhile')", "rows came into the partition"),
+        ("INSERT INTO ours VALUES (1, 'meanwhile')", "rows were inserted into the partition"),
     ] {
         let database = cluster.fresh_database();
         partitioned(&database);
@@ -150,7 +150,7 @@ fn row_security_of_the_parent_is_not_passed_by() {
     database.psql("TRUNCATE ours; ALTER TABLE ours FORCE ROW LEVEL SECURITY");
     let output = files.fullbore(&args);
     assert_eq!(output.code, REFUSED, "{}", output.stdout);
-    assert!(output.stderr.contains("its row security would not look at"), "{}", output.stderr);
+    assert!(output.stderr.contains("its row security would not apply to"), "{}", output.stderr);
     database.psql(&format!("DROP OWNED BY {role} CASCADE; DROP ROLE {role}"));
 }
 

@@ -45,7 +45,7 @@ fn a_range_that_ends_with_a_key_of_the_servers_is_refused_by_line() {
         let file = files.write("x.csv", text);
         let output = files.load(&database, &file, "ours", &PARTITIONS);
         assert_eq!(output.code, REFUSED, "{}", output.stdout);
-        for words in [line, "as only the server reads it", "--partition-bounds"] {
+        for words in [line, "a form that only the server can read", "--partition-bounds"] {
             assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
         }
         let mut args = PARTITIONS.to_vec();

@@ -24,7 +24,7 @@ fn a_limit_of_rejects_is_all_parts_or_none() {
         // A limit makes it atomic: the rows of the one would never be shown with those of the other.
         let refused = part(&hosts[1], &database, "2/2", second);
         assert_eq!(refused.code, 2, "{}", refused.stderr);
-        for words in ["another part shows them", "hint:", "--max-rejects"] {
+        for words in ["another part publishes them", "hint:", "--max-rejects"] {
             assert!(refused.stderr.contains(words), "{words}: {}", refused.stderr);
         }
         assert_loaded(&part(&hosts[1], &database, "2/2", first));

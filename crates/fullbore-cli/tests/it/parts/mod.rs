@@ -206,9 +206,9 @@ fn what_does_not_fit_is_refused() {
             assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
         }
     };
-    refused(1, "1/3", REPLACE, "--part 1/3 is there already");
+    refused(1, "1/3", REPLACE, "--part 1/3 already exists");
     refused(1, "2/4", REPLACE, "has 3 parts");
-    refused(1, "2/3", ATOMIC, "another load in parts is under way");
+    refused(1, "2/3", ATOMIC, "another load in parts into");
     refused(1, "2/3", &["--publish", "replace", "--method", "direct"], "only one session");
     let abort = hosts.files[0].0.fullbore(&["runs", "undo", "last"]);
     assert_eq!(abort.code, REFUSED, "{}", abort.stderr);

@@ -159,7 +159,7 @@ fn a_load_says_how_much_of_its_ceiling_it_achieved() {
     let args = ["preflight", "all", &empty, "--to", database.url(), "--table", "parts"];
     let output = files.fullbore(&[&args[..], &["--header", "none"]].concat());
     assert_eq!(output.code, 2, "{}{}", output.stdout, output.stderr);
-    assert!(output.stderr.contains("nothing to measure"), "{}", output.stderr);
+    assert!(output.stderr.contains("no rows to measure"), "{}", output.stderr);
     assert_eq!(std::fs::read_to_string(&kept).expect("there"), text);
 }
 
@@ -259,7 +259,7 @@ fn packed_files_several_tables_and_no_server_at_all() {
         &[&["preflight", "all", &plain, "--to", "null:", "--header", "none"], &SHORT[..]].concat(),
     );
     assert!(text.stdout.starts_with("the destination is not a server"), "{}", text.stdout);
-    for word in ["encode", "ceiling: ", "predicted: ", "looked at 1 place"] {
+    for word in ["encode", "ceiling: ", "predicted: ", "sampled 1 place"] {
         assert!(text.stdout.contains(word), "{word}: {}", text.stdout);
     }
 }
@@ -291,7 +291,7 @@ fn where_the_server_can_t_be_measured_nothing_is_predicted_or_kept() {
     let first = text.stdout.lines().next().expect("a line");
     assert!(first.starts_with("the server was not measured: "), "{first}");
     assert!(!text.stdout.contains("predicted"), "{}", text.stdout);
-    assert!(text.stderr.contains("so nothing is predicted"), "{}", text.stderr);
+    assert!(text.stderr.contains("no prediction"), "{}", text.stderr);
 }
 
 #[test]

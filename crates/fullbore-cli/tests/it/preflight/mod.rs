@@ -183,7 +183,7 @@ fn net_tells_of_both_ends() {
     let mut said = String::new();
     let stderr = listening.child.stderr.as_mut().expect("piped");
     stderr.read_to_string(&mut said).expect("text");
-    assert!(said.contains("has measured") && said.contains("refused"), "{said}");
+    assert!(said.contains("finished a measurement") && said.contains("refused"), "{said}");
     assert!(!said.contains(&listening.token), "{said}");
 }
 

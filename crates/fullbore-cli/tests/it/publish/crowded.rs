@@ -41,11 +41,12 @@ fn a_role_with_few_connections_loads_by_fewer_streams() {
             planned.stdout
         };
         // One is the session of the plan itself, one watches.
-        let words = format!("role {role:?} may have 3 connections (CONNECTION LIMIT), 1 in use");
+        let words =
+            format!("role {role:?} is limited to 3 connections (CONNECTION LIMIT), 1 in use");
         let said = plan(&[]);
         assert!(said.contains(&words) && said.contains("over 1 stream,"), "{said}");
         let said = plan(&["--streams", "6"]);
-        assert!(said.contains(&words) && said.contains("6 streams were asked for"), "{said}");
+        assert!(said.contains(&words) && said.contains("6 streams were requested"), "{said}");
 
         for streams in ["auto", "6"] {
             database.psql("TRUNCATE append");

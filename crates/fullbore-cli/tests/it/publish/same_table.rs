@@ -73,10 +73,13 @@ fn appended_values_do_not_follow_a_column_to_another_type() {
     let file = prepared(&database, &files);
     for (change, words) in [
         // The same eight bytes mean something else.
-        ("ALTER TABLE append ALTER k TYPE float8", "column k was bigint, and is double precision"),
-        ("ALTER TABLE append RENAME n TO m", "it has no column n any more"),
+        (
+            "ALTER TABLE append ALTER k TYPE float8",
+            "column k was bigint and is now double precision",
+        ),
+        ("ALTER TABLE append RENAME n TO m", "column n no longer exists"),
         ("ALTER TABLE append ADD more int", "it has a new column more"),
-        ("ALTER TABLE append ALTER n SET NOT NULL", "column n is NOT NULL now"),
+        ("ALTER TABLE append ALTER n SET NOT NULL", "column n is now NOT NULL"),
         ("ALTER TABLE append ALTER v TYPE text COLLATE \"C\"", "its columns were changed"),
         ("ALTER TABLE append SET UNLOGGED", "it was set UNLOGGED"),
         ("DROP TABLE append", "that table was dropped"),
@@ -135,7 +138,7 @@ fn two_loads_of_the_same_files_that_begin_at_once_do_not_double_rows() {
     let refused: Vec<_> = ended.iter().filter(|output| output.code == REFUSED).collect();
     assert!(loaded <= 1 && loaded + refused.len() == 2, "{} {}", ended[0].stderr, ended[1].stderr);
     for output in refused {
-        for words in ["was begun meanwhile, and loads", "run the command again"] {
+        for words in ["was begun meanwhile and also loads", "run the command again"] {
             assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
         }
     }
@@ -285,7 +288,7 @@ fn a_target_that_was_dropped_meanwhile_is_named_whatever_fails_over_it() {
         let output = changed_meanwhile(&database, &files, &file, way, &drop);
         assert_ne!(output.code, 0, "{}: {}", way.name, output.stderr);
         let words = match way.name {
-            "replaced" => "was changed by somebody during the load: it is gone",
+            "replaced" => "was changed by another session during the load: it no longer exists",
             _ => "is no longer the table that this load was planned for: that table was dropped",
         };
         assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);

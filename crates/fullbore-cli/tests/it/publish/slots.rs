@@ -42,7 +42,9 @@ fn slots_that_see_a_replaced_table_under_another_name_are_named() {
 
     database.psql("SELECT pg_create_logical_replication_slot('cdc', 'test_decoding')");
     let note = said(&database, &files, &file, &[]).expect("a note");
-    for words in ["slot \"cdc\" (test_decoding)", "INSERTs", "no TRUNCATE of \"public\".\"t\""] {
+    for words in
+        ["slot \"cdc\" (test_decoding)", "INSERTs", "without a TRUNCATE of \"public\".\"t\""]
+    {
         assert!(note.contains(words), "{note} lacks {words}");
     }
     // What it says is so.

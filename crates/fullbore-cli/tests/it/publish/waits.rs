@@ -208,10 +208,10 @@ fn waits_that_could_not_be_are_refused() {
     let files = Files::new();
     let file = files.write("few.csv", "1,2\n");
     for (args, words) in [
-        (&["--lock-timeout", "5s"][..], "--lock-timeout is for rows that are published at once"),
-        (&["--replace-anyway"], "--replace-anyway is for tables that are replaced"),
-        (&["--lock-writers"], "--lock-writers is for tables that are replaced"),
-        (&["--lock-timeout", "5"], "no time such as 2s or 500ms"),
+        (&["--lock-timeout", "5s"][..], "--lock-timeout applies only to atomic publishing"),
+        (&["--replace-anyway"], "--replace-anyway applies only to --publish replace"),
+        (&["--lock-writers"], "--lock-writers applies only to --publish replace"),
+        (&["--lock-timeout", "5"], "not a time such as 2s or 500ms"),
         (&["--publish", "replace", "--lock-writers", "--replace-anyway"], "cannot be used with"),
     ] {
         let all = [&["load", &file, "--to", "postgresql://nowhere/x"][..], args].concat();
@@ -226,5 +226,5 @@ fn waits_that_could_not_be_are_refused() {
     );
     let output = files.fullbore(&["load", &job, "--to", "postgresql://nowhere/x"]);
     assert_eq!(output.code, 2, "{}", output.stderr);
-    assert!(output.stderr.contains("nothing to pass over"), "{}", output.stderr);
+    assert!(output.stderr.contains("has no effect with --lock-writers"), "{}", output.stderr);
 }

@@ -48,7 +48,7 @@ fn rows_committed_to_the_old_table_meanwhile_are_not_lost() {
             ("INSERT INTO replaced VALUES (-1, 1, 'late'), (-2, 2, 'late')", "2 rows of"),
             ("UPDATE replaced SET v = 'late' WHERE k = 7", "1 row of"),
             ("BEGIN; SAVEPOINT a; INSERT INTO replaced VALUES (-3, 3, 'late'); COMMIT", "1 row of"),
-            ("TRUNCATE replaced", "was emptied by somebody"),
+            ("TRUNCATE replaced", "was emptied by another session"),
             ("TRUNCATE replaced; INSERT INTO replaced VALUES (-1, 1, 'late')", "1 row of"),
         ] {
             made(&database);
@@ -187,7 +187,7 @@ fn writers_can_be_kept_out_from_the_beginning() {
     plan.retain(|arg| *arg != "--no-analyze");
     plan.push("--lock-writers");
     let planned = files.fullbore(&plan);
-    assert!(planned.stdout.contains("writers of the old table wait"), "{}", planned.stdout);
+    assert!(planned.stdout.contains("writers of the old table are blocked"), "{}", planned.stdout);
 
     let mut gate = Gate::at(&database, Moment::PieceBegins(1));
     let load = Load::begin(&database, &files, &file, &REPLACE, &["--lock-writers"]);
@@ -233,7 +233,7 @@ fn writers_that_a_lost_lock_let_in_are_noticed() {
                 database.psql("INSERT INTO replaced VALUES (-1, 1, 'late')");
             }
         });
-        assert!(said.contains("the session that kept writers out was lost"), "{said}");
+        assert!(said.contains("the session that blocked writers was lost"), "{said}");
         assert_eq!(code, if writes { STOPPED } else { 0 }, "{said}");
         if writes {
             assert_eq!(old_rows(&database), "1001|1000");

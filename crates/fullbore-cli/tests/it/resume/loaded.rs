@@ -30,7 +30,7 @@ fn resume_with_one_more_file_loads_that_one_only() {
         files.write("day.2.csv", "10\n20\n");
         let more = load();
         assert_loaded(&more);
-        for words in ["day.1.csv is left out", "--if-loaded again"] {
+        for words in ["day.1.csv is skipped", "--if-loaded again"] {
             assert!(more.stderr.contains(words), "{} lacks {words}", more.stderr);
         }
         assert_eq!(sum(&database), "4|33");

@@ -27,7 +27,7 @@ fn terminate_at(database: &TestDatabase<'_>, files: &Files, file: &str, way: &Wa
     assert_loaded(&end_of(child));
     assert_whole(database, way);
     let shown = files.fullbore(&["runs", "show", "last"]).stdout;
-    assert!(shown.contains("started again after a lost connection"), "{shown}");
+    assert!(shown.contains("restarted after a lost connection"), "{shown}");
     database.psql(&format!("DROP TABLE {}", way.name));
 }
 

@@ -204,7 +204,7 @@ fn two_runs_of_a_job_at_once_are_refused() {
     for args in [APPEND.args(), APPEND.resume_args()] {
         let second = files.load(&database, &file, "append", &args);
         assert_eq!(second.code, REFUSED, "{}", second.stderr);
-        assert!(second.stderr.contains("being loaded already"), "{}", second.stderr);
+        assert!(second.stderr.contains("already being loaded"), "{}", second.stderr);
     }
     let listed = files.fullbore(&["runs", "list", "--to", database.url()]).stdout;
     assert!(listed.contains("running"), "{listed}");
@@ -265,14 +265,14 @@ fn a_changed_source_or_target_is_refused_with_what_changed() {
     database.psql("ALTER TABLE replaced ALTER n TYPE bigint");
     refused("the columns of");
     database.psql("ALTER TABLE replaced ALTER n TYPE int; ALTER TABLE replaced RENAME TO away");
-    refused("there is no table");
+    refused("does not exist");
     database.psql("CREATE TABLE replaced (LIKE away INCLUDING ALL)");
     refused("was dropped and created again");
     database.psql("DROP TABLE replaced; ALTER TABLE away RENAME TO replaced");
     let content = std::fs::read(&file).expect("read");
     let times = std::fs::metadata(&file).expect("there").modified().expect("known");
     std::fs::write(&file, &content).expect("written");
-    refused("was written to since");
+    refused("was modified since");
     files.write("big.csv", &content[..content.len() - 1]);
     refused("bytes, now");
     files.write("big.csv", &content);
@@ -319,7 +319,7 @@ fn an_abort_leaves_no_trace() {
         assert_no_leftovers(&database);
         let resumed = files.fullbore(&["runs", "resume", "last"]);
         assert_eq!(resumed.code, REFUSED, "{}", resumed.stderr);
-        assert!(resumed.stderr.contains("knows no run"), "{}", resumed.stderr);
+        assert!(resumed.stderr.contains("is not in the database's ledger"), "{}", resumed.stderr);
         database.psql(&format!("DROP TABLE {}", way.name));
     }
 }

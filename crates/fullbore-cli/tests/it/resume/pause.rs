@@ -73,7 +73,7 @@ fn a_replica_that_lags_holds_a_load_up() {
     load.end();
     assert_same(&database, "replaced", "plain");
     let shown = files.fullbore(&["runs", "show", "last"]).stdout;
-    assert!(shown.contains("went on after a pause"), "{shown}");
+    assert!(shown.contains("continued after a pause"), "{shown}");
     gate.open(&database);
 }
 
@@ -181,7 +181,7 @@ fn a_disk_without_room_holds_a_load_up_until_a_signal() {
     let output = load.child.wait_with_output().expect("fullbore ends");
     assert!(matches!(output.status.code(), Some(1 | 4)), "{:?}", output.status);
     let shown = files.fullbore(&["runs", "show", "last"]).stdout;
-    assert!(shown.contains("paused: ") && !shown.contains("went on after"), "{shown}");
+    assert!(shown.contains("paused: ") && !shown.contains("continued after"), "{shown}");
     assert_loaded(&files.load(&database, &file, "replaced", &REPLACE.args()));
     assert_same(&database, "replaced", "plain");
 }

@@ -62,7 +62,7 @@ fn a_command_that_is_spelled_otherwise_names_the_run_that_is_to_be_ended() {
     let ends = format!("fullbore runs resume {}", run());
     let refused = files.load(&database, &both, "replaced", &REPLACE.resume_args());
     assert_eq!(refused.code, REFUSED, "{}", refused.stderr);
-    for words in ["has loaded its rows", "big2.csv was not among the files", &ends] {
+    for words in ["published its rows", "big2.csv was not among the files", &ends] {
         assert!(refused.stderr.contains(words), "{} lacks {words}", refused.stderr);
     }
     assert_loaded(&files.fullbore(&["runs", "resume", "last"]));
@@ -72,7 +72,7 @@ fn a_command_that_is_spelled_otherwise_names_the_run_that_is_to_be_ended() {
     let ends = format!("fullbore runs resume {}", run());
     let output = files.load(&database, &both, "atomic", &ATOMIC.resume_args());
     assert_loaded(&output);
-    for words in ["big.csv is left out", &ends] {
+    for words in ["big.csv is skipped", &ends] {
         assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
     }
     // What means the same is ended.
@@ -93,7 +93,7 @@ fn a_run_whose_table_was_dropped_after_it_was_shown_is_closed() {
         database.psql(&format!("DROP TABLE atomic; {again}"));
         let output = files.fullbore(&["runs", "resume", "last"]);
         assert_loaded(&output);
-        for words in ["25,000", "dropped since", "is closed"] {
+        for words in ["25,000", "dropped afterwards", "is closed"] {
             assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
         }
         assert!(ledger(&database, "atomic").starts_with("finished|"));

@@ -133,7 +133,7 @@ fn a_job_that_differs_from_an_unfinished_run_is_refused_with_what_differs() {
     more.push("--resume");
     let output = files.load(&database, &glob, "append", &more);
     assert_loaded(&output);
-    assert!(output.stderr.contains("is left out"), "{}", output.stderr);
+    assert!(output.stderr.contains("is skipped"), "{}", output.stderr);
     assert_eq!(database.psql("SELECT count(*), count(DISTINCT k) FROM append"), "25001|25001");
 }
 

@@ -65,7 +65,7 @@ fn loads_over_tls_with_passwords_from_everywhere() {
     let other_root = format!("sslmode=verify-full&sslrootcert={other}");
     let by_address = format!("postgresql://postgres@127.0.0.1:{port}/postgres?{secure}");
     for (target, environment, words) in [
-        (url("postgres", &other_root), &password[..], "no authority trusted here"),
+        (url("postgres", &other_root), &password[..], "not signed by a trusted authority"),
         (by_address, &password, "not for 127.0.0.1"),
         (url("postgres", &secure), &[], "asks for a password"),
         (url("postgres", &secure), &wrong, "password authentication failed"),

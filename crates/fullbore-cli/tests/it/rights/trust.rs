@@ -56,7 +56,7 @@ const SABOTAGES: [(&str, &str, &str); 11] = [
         "DROP TABLE {r}.k",
     ),
     (
-        "may be given triggers",
+        "grants TRIGGER or REFERENCES",
         "GRANT TRIGGER ON {s}.runs TO {r}",
         "REVOKE TRIGGER ON {s}.runs FROM {r}",
     ),

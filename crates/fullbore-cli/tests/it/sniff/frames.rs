@@ -68,7 +68,7 @@ fn each_file_may_have_its_own_preamble() {
     let more = ["--if-loaded", "again"];
     let load = ["load", &one, &other, "--to", to, "--table", "t"];
     let output = lab.files.fullbore(&[&load[..], &more].concat());
-    super::assert_refused(&output, &["3.csv: records have 3 fields, those of", "1.csv 2"]);
+    super::assert_refused(&output, &["3.csv: records have 3 fields, but those of", "1.csv have 2"]);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_last_line_that_may_be_a_sum_is_asked_about() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
     let lab = Lab::new(cluster.fresh_database());
     let text = "shop,n\nRome,5\nOslo,6\nBonn,7\nLima,8\nTotal,26\n";
-    lab.refused("t.csv", text, &[], &["the last line may be a sum or a record: Total,26"]);
+    lab.refused("t.csv", text, &[], &["the last line may be a total or a record: Total,26"]);
     let made = lab.created("t.csv", text, &["--skip-footer", "1"]);
     made.is("shop text, n bigint", "(Rome,5)\n(Oslo,6)\n(Bonn,7)\n(Lima,8)");
     let made = lab.created("t.csv", text, &["--skip-footer", "0"]);
@@ -107,5 +107,5 @@ fn several_tables_in_a_file_are_refused_by_line() {
     lab.refused("t.csv", format!("{table}\n{table}"), &[], &["line 7: another table begins here"]);
     // A header that stands again among texts would become a row.
     let texts = "name,city\nAnn,Rome\nBob,Oslo\nname,city\nCid,Bonn\n";
-    lab.refused("t.csv", texts, &[], &["line 4: the header stands here again"]);
+    lab.refused("t.csv", texts, &[], &["line 4: the header is repeated here"]);
 }

@@ -24,7 +24,7 @@ fn files_of_one_table_may_have_their_columns_in_another_order() {
         let output = lab.files.fullbore(&args);
         assert_eq!(output.code, 3, "{publish} {more:?}: {}", output.stderr);
         assert!(
-            output.stderr.contains("2.csv: its columns have another order"),
+            output.stderr.contains("2.csv: its columns are in a different order"),
             "{}",
             output.stderr
         );

@@ -111,7 +111,7 @@ fn what_would_load_a_rejected_row_is_named() {
             &["t.csv is not UTF-8 (line 3: 0xfc)", "hint: --encoding NAME, such as windows-1252"][..],
         ),
         (b"a,b,c\n1,2,3\n4,5\n6,7,8\n", &["hint: --ragged pad fills missing fields with NULL"]),
-        (b"a,b,c\n1,2,3\n4,5,6,7\n6,7,8\n", &["hint: --ragged cut leaves further fields out"]),
+        (b"a,b,c\n1,2,3\n4,5,6,7\n6,7,8\n", &["hint: --ragged cut drops extra fields"]),
     ] {
         let output = lab.load("t.csv", text, "made", &["--create"]);
         assert_eq!(output.code, 1, "{}", output.stderr);

@@ -9,7 +9,8 @@ use crate::common::moments::{Gate, Moment, assert_loaded};
 use crate::common::ways::{APPEND, ATOMIC, PARTITIONS, REPLACE, Way, prepared};
 use crate::common::{Files, assert_no_leftovers, assert_same};
 
-const UNCHANGED: &str = "row counts match (25,000 rows, 3 pieces), and no row was deleted since, by the server's statistics";
+const UNCHANGED: &str =
+    "row counts match (25,000 rows, 3 pieces), and the server's statistics show no deleted rows";
 const COUNTED: &str = "row counts match (25,000 rows, 3 pieces), counted in the table";
 
 #[test]
@@ -119,7 +120,7 @@ fn a_staging_table_that_lacks_rows_after_a_kill_is_not_shown() {
             ));
             let output = files.fullbore(&["runs", "resume", "last"]);
             assert_eq!(output.code, FAILED, "{} {change}: {}", way.name, output.stderr);
-            for words in [" rows, and ", "were committed to it"] {
+            for words in [" rows, but ", "were committed to it"] {
                 assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
             }
             assert!(!output.stderr.contains("verified"), "{}", output.stderr);
@@ -184,7 +185,11 @@ fn rows_are_counted_where_they_are() {
             "--if-loaded",
             "again",
         ]);
-        assert!(plan.stdout.contains("are counted in what the table gained"), "{}", plan.stdout);
+        assert!(
+            plan.stdout.contains("are also counted in the new part of the table"),
+            "{}",
+            plan.stdout
+        );
     }
 }
 
@@ -197,7 +202,7 @@ fn what_can_not_be_counted_is_said() {
     database.psql("CREATE TABLE t (k bigint)");
     let output = files.load(&database, &file, "t", &["--header", "none", "--no-ledger"]);
     assert_loaded(&output);
-    for words in ["as both sides counted them", "not counted in the table", "without a ledger"] {
+    for words in ["counted by client and server", "not counted in the table", "without a ledger"] {
         assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
     }
 }

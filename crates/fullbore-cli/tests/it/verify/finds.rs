@@ -285,7 +285,8 @@ fn nothing_is_shown_of_what_differs() {
         gate.open(&database);
         let output = common::held::end_of(child);
         assert_eq!(output.code, code, "{}", output.stderr);
-        for words in ["is not what was read", "column v", "the least length 5 bytes", "hint:"] {
+        for words in ["differ from the rows read", "column v", "the least length 5 bytes", "hint:"]
+        {
             assert!(output.stderr.contains(words), "{} lacks {words}", output.stderr);
         }
         assert_eq!(database.psql(&format!("SELECT count(*) FROM {}", way.name)), "0");

@@ -96,7 +96,7 @@ fn assert_damages_are_found(database: &TestDatabase<'_>, files: &Files, way: &Wa
     let (words, column) = match is_appended {
         // A row that was changed since can't be told from one that is missing.
         true => ("missing", None),
-        false => ("other values", Some("price")),
+        false => ("different values", Some("price")),
     };
     database.psql("UPDATE ours SET price = price + 1 WHERE k = 1003");
     assert_found(files, words, column);
@@ -227,7 +227,10 @@ fn the_files_once_more() {
                 let parts =
                     [files.write("1.csv", &all[..half]), files.write("2.csv", &all[half..])];
                 let report = assert_equal(&files, &["--against", &parts[0], &parts[1]]);
-                assert!(report["not_covered"].to_string().contains("rejected broke"), "{report}");
+                assert!(
+                    report["not_covered"].to_string().contains("rejected violated"),
+                    "{report}"
+                );
             }
             let is_appended = way.options.is_empty();
             database.psql("UPDATE ours SET s = 'other' WHERE k = 1003");
@@ -244,7 +247,7 @@ fn the_files_once_more() {
             assert_equal(&files, &[]);
             let (code, _, error) = verify(&files, &against);
             assert_eq!(code, REFUSED, "{error}");
-            for words in ["broke constraints", "hint:", "--against FILES"] {
+            for words in ["violated constraints", "hint:", "--against FILES"] {
                 assert!(error.contains(words), "{error}");
             }
         }
@@ -325,7 +328,7 @@ fn a_run_that_was_gone_on_with_is_sifted() {
             let resumed = files.fullbore(&["runs", "resume", "last"]);
             assert_eq!(resumed.code, REJECTS, "{}", resumed.stderr);
             assert!(
-                resumed.stderr.contains("without 240 rows that violated constraints"),
+                resumed.stderr.contains("excluding 240 rows that violated constraints"),
                 "{}",
                 resumed.stderr
             );

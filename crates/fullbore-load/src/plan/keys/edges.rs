@@ -106,7 +106,7 @@ impl<'a> EdgeReader<'a> {
         Error::Source {
             path: self.files[range.file].path.clone(),
             message: format!(
-                "is not in the order of {}: at byte {} it has {}, after byte {} {}",
+                "is not sorted by {}: at byte {} it has {}, after byte {} {}",
                 self.key.name,
                 before.range.start,
                 self.key.text(before.first),
@@ -114,8 +114,8 @@ impl<'a> EdgeReader<'a> {
                 self.key.text(found)
             ),
             hint: Some(
-                "sort it by the key, or have all keys read beforehand with --scan-keys, or load \
-                 with --publish replace or append"
+                "sort it by the key, read all keys first with --scan-keys, or load with --publish \
+                 replace or append"
                     .into(),
             ),
         }
@@ -236,14 +236,14 @@ impl<'a> EdgeReader<'a> {
         Err(Error::Source {
             path: source.path.clone(),
             message: format!(
-                "{}: {} is written there as only the server reads it, so that the range of the \
-                 keys is not known",
+                "{}: {} has a form that only the server can read, so the range of the keys is \
+                 unknown",
                 self.words(source, found.range.start),
                 self.key.name
             ),
             hint: Some(
-                "write the key plainly, or give the ranges with --partition-bounds, or load with \
-                 --publish append or replace"
+                "write the key in canonical form, set the ranges with --partition-bounds, or load \
+                 with --publish append or replace"
                     .into(),
             ),
         })

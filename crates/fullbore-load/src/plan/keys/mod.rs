@@ -66,8 +66,7 @@ impl KeyColumn {
         if key.field >= shape.field_names.len() {
             return Err(Error::usage_with_hint(
                 format!(
-                    "the key {name:?} is filled in for each row as it is loaded (--lineage, or names of \
-                     folders)"
+                    "the key {name:?} is filled in during the load (--lineage, or folder names)"
                 ),
                 "partition by a column of the files, or load with --publish append",
             ));
@@ -84,7 +83,7 @@ impl KeyColumn {
         );
         if !ordered {
             return Err(Error::usage_with_hint(
-                format!("{name:?} is not of a type whose ranges can be found in the files"),
+                format!("{name:?} has a type whose ranges can't be found in the files"),
                 "partition by a number, date or timestamp, or load with --publish append",
             ));
         }

@@ -46,7 +46,8 @@ pub fn is_json_lines(file: &SourceFile, sampled: &Samples) -> Result<bool> {
             if begins_object && (is_named || line.trim_ascii() == b"{") {
                 return other(
                     "a JSON document over several lines",
-                    "make one object a line: jq -c . FILE | fullbore load - --table TABLE",
+                    "convert it to one object per line: jq -c . FILE | fullbore load - --table \
+                     TABLE",
                 );
             }
             Ok(is_named)
@@ -56,7 +57,8 @@ pub fn is_json_lines(file: &SourceFile, sampled: &Samples) -> Result<bool> {
             if is_named || matches!(within, Some(b'{')) && !is_one_line_of_text(text) {
                 return other(
                     "one JSON array",
-                    "make one object a line: jq -c '.[]' FILE | fullbore load - --table TABLE",
+                    "convert it to one object per line: jq -c '.[]' FILE | fullbore load - --table \
+                     TABLE",
                 );
             }
             Ok(false)

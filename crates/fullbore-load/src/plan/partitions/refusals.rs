@@ -16,8 +16,8 @@ impl Request<'_> {
         let path = self.scanner.files[range.file].path.display();
         let name = if path.to_string() == "-" { "standard input".into() } else { path.to_string() };
         Err(Error::usage_with_hint(
-            format!("{name} can be read only once, so its key range can't be found beforehand"),
-            "give the range with --partition-bounds FROM,TO (it becomes one partition), or load \
+            format!("{name} can be read only once, so its key range can't be read first"),
+            "set the range with --partition-bounds FROM,TO (it becomes one partition), or load \
              with --publish append",
         ))
     }
@@ -40,8 +40,8 @@ impl Request<'_> {
                 key.text(part.first),
                 key.text(part.last)
             ),
-            "merge the files in the order of the key, or give ranges that several files may share \
-             with --partition-bounds A,B,C, or load with --publish replace or append",
+            "merge the files in key order, set ranges that several files can share with \
+             --partition-bounds A,B,C, or load with --publish replace or append",
         )
     }
 
@@ -70,8 +70,8 @@ impl Request<'_> {
     pub(super) fn not_nearly_sorted(&self, range: &FileRange) -> Error {
         Error::usage_with_hint(
             format!(
-                "{} is not in the order of {}: its rows change between partitions more than \
-                 {RUNS_MAX} times",
+                "{} is not sorted by {}: its rows switch between partitions more than {RUNS_MAX} \
+                 times",
                 self.path(range.file),
                 self.scanner.key.name
             ),

@@ -31,7 +31,7 @@ pub fn check_partition_options(job: &TableJob) -> Result<()> {
         (true, false) => return Ok(()),
     };
     Err(Error::usage_with_hint(
-        format!("{given} says how partitions are made, but none are"),
+        format!("{given} has no effect without --publish partitions"),
         "add --publish partitions",
     ))
 }
@@ -48,8 +48,8 @@ pub struct PartitionTarget<'a, T: Target> {
 }
 
 /// What the plan says of empty partitions that give their place to loaded ones.
-const REPLACES: &str = "empty partitions in the way are dropped, and the loaded ones attached \
-                        under their names, in the transaction that publishes the rows";
+const REPLACES: &str = "empty partitions with the same ranges are dropped, and the loaded ones \
+                        attached under their names, in the publishing transaction";
 
 /// A range that is fixed beforehand, as it is written.
 struct WrittenSlot {
@@ -106,7 +106,8 @@ impl<T: Target> PartitionTarget<'_, T> {
                 request = Request { slots: &all_slots, ..request };
                 regions = request.regions(stretches)?;
                 notes.push(format!(
-                    "rows outside the partitions of {} get new ones by their pattern, {} each",
+                    "rows outside the partitions of {} get new partitions by the same pattern, {} \
+                     each",
                     self.target.name(),
                     pattern.words(&key)
                 ));
@@ -212,8 +213,8 @@ impl<T: Target> PartitionTarget<'_, T> {
         if self.is_part && !made.is_empty() {
             return Err(Error::usage_with_hint(
                 format!(
-                    "keys are outside the partitions of {}, and hosts that load together can't each make \
-                     a new one by their pattern ({} each)",
+                    "keys are outside the partitions of {}, and hosts that load together can't \
+                     each create new ones by the same pattern ({} each)",
                     self.target.name(),
                     pattern.words(&clock)
                 ),
@@ -236,8 +237,8 @@ impl<T: Target> PartitionTarget<'_, T> {
                 self.target.name(),
                 pattern.words(key)
             ),
-            "look for wrong keys in the files, or say with --partition-bounds A,B,C which partitions to \
-             make, or create them before the load",
+            "check the files for wrong keys, set the partitions with --partition-bounds A,B,C, or \
+             create them before the load",
         )
     }
 
@@ -277,8 +278,8 @@ impl<T: Target> PartitionTarget<'_, T> {
         let wrong = |what: String| {
             Error::usage_with_hint(
                 what,
-                "give ascending bounds, the lower ends and the last upper end: A,B,C makes two \
-                 partitions, A to B and B to C; MINVALUE may stand first, MAXVALUE last",
+                "specify ascending bounds, the lower ends and the last upper end: A,B,C creates \
+                 two partitions, A to B and B to C; MINVALUE can come first, MAXVALUE last",
             )
         };
         if given.len() < 2 {
@@ -437,7 +438,7 @@ fn refuse_judged(sources: &Sources, key: &KeyColumn) -> Result<()> {
     };
     Err(Error::usage_with_hint(
         format!("the key {:?} is {why}, so that only the server knows its order", key.name),
-        "set the session's TimeZone to UTC where that is what it is in, or load with --publish append or replace",
+        "set the session's TimeZone to UTC if the files are in UTC, or load with --publish append or replace",
     ))
 }
 

@@ -25,7 +25,7 @@ impl Schedule<'_> {
                     .or_else(|| panic.downcast_ref::<&str>().copied())
                     .unwrap_or("no message");
                 Error::Client {
-                    message: format!("a defect of Fullbore ended the run: {text}"),
+                    message: format!("a bug in Fullbore ended the run: {text}"),
                     hint: None,
                 }
             }
@@ -65,7 +65,7 @@ impl Schedule<'_> {
     fn waits_for(&self) -> String {
         let pieces = match self.lock().active.len() {
             _ if !self.plan.continuity.is_resumable => {
-                return "stopping: what is not committed is rolled back".to_owned();
+                return "stopping: uncommitted rows are rolled back".to_owned();
             }
             0 => return "stopping; ^C again aborts".to_owned(),
             1 => "1 piece".to_owned(),

@@ -115,7 +115,7 @@ pub fn take(
 
 fn miscounted(rows: u64, taken: u64, refused: u64) -> ConnectionError {
     ConnectionError::protocol(format!(
-        "of {rows} rows the server took {taken} and refused {refused}"
+        "of {rows} rows, the server accepted {taken} and rejected {refused}"
     ))
 }
 

@@ -365,10 +365,10 @@ fn match_up(session: &mut Session, table: &Checked<'_>, removed: u64) -> Result<
     }
     Err(Error::Destination {
         message: format!(
-            "{removed} rows break a key, but only {found} of them are found again in the files"
+            "{removed} rows violate a key, but only {found} of them were found in the files"
         ),
         hint: Some(
-            "a trigger, or somebody else, may have changed the rows; nothing was published".into(),
+            "a trigger or another session may have changed the rows; nothing was published".into(),
         ),
         kind: DestinationFailure::Other,
     })

@@ -71,8 +71,8 @@ impl Postgres {
             return Some(guard);
         }
         *guard = None;
-        let notice = "the session that kept writers out was lost; rows that others have written since are \
-                      looked for before the swap";
+        let notice = "the session that blocked writers was lost; the table is checked for rows \
+                      written by others before the swap";
         self.report(Event::Notice { notice: notice.to_owned() });
         None
     }
@@ -95,7 +95,7 @@ pub fn take(
         lock(session, &tables, "ACCESS EXCLUSIVE")?;
         let names: Vec<String> = tables.iter().map(|(name, _)| name.to_string()).collect();
         let notice = format!(
-            "rows that others wrote to {} during this run, if there were any, go with the old table \
+            "any rows that others wrote to {} during this run are lost with the old table \
              (--replace-anyway)",
             names.join(", ")
         );
@@ -121,11 +121,11 @@ pub fn take(
     loop {
         match users(postgres, session, &tables)? {
             Users::AtMostQueries => return lock(session, &tables, "ACCESS EXCLUSIVE"),
-            Users::WaitForUs => return Err(in_use("has read it and wants to write to it")),
+            Users::WaitForUs => return Err(in_use("has read the table and wants to write to it")),
             Users::Transactions => {}
         }
         if !wait.timeout.is_zero() && began.elapsed() > wait.timeout {
-            return Err(in_use("uses it"));
+            return Err(in_use("uses the table"));
         }
         postgres.rest(LOOK)?;
     }

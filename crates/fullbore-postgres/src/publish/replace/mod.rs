@@ -110,7 +110,8 @@ fn swap(
     staging: &QualifiedName,
     kept: Option<&QualifiedName>,
 ) -> Result<Vec<String>> {
-    let new = ours(session, staging, old)?.ok_or_else(|| changed(staging, "it is gone"))?;
+    let new =
+        ours(session, staging, old)?.ok_or_else(|| changed(staging, "it no longer exists"))?;
     let name = &old.name;
     definition::equal(session, old, new.oid, definition::With::ForeignKeys)?;
     let renamed_indexes = rebuild::renames(session, old, new.oid)?;

@@ -123,7 +123,7 @@ const PERMISSIONS: &str = "
        AND NOT (pg_has_role(c.relowner, '{become}')
                 AND has_schema_privilege(c.relowner, n.oid, 'CREATE'))
     UNION
-    SELECT format('make statistics %I.%I for %s again', n.nspname, s.stxname, s.stxowner::regrole)
+    SELECT format('create statistics %I.%I for %s again', n.nspname, s.stxname, s.stxowner::regrole)
       FROM me, pg_statistic_ext s JOIN pg_namespace n ON n.oid = s.stxnamespace
      WHERE s.stxrelid = {oid} AND NOT me.rolsuper
        AND NOT (has_schema_privilege(n.oid, 'CREATE')
@@ -146,14 +146,15 @@ fn sentence(name: &QualifiedName, what: &[String]) -> String {
     format!("{name} can't be replaced, the new table would lose: {}", what.join("; "))
 }
 
-const HINT: &str = "load with --publish append, or drop them first and make them again";
+const HINT: &str =
+    "load with --publish append, or drop them first and create them again afterwards";
 
 /// Refuses a table on which something hangs that can't be carried over. Nothing is touched.
 pub fn check(session: &mut Session, relation: &Relation) -> Result<()> {
     let name = &relation.name;
     if relation.kind != 'r' {
         return Err(refuse(
-            format!("{name} is no plain table and can't be replaced"),
+            format!("{name} is not a plain table and can't be replaced"),
             "load with --publish partitions or append",
         ));
     }
@@ -168,7 +169,7 @@ pub fn check(session: &mut Session, relation: &Relation) -> Result<()> {
         return Ok(());
     }
     Err(refuse(
-        format!("permission denied: to replace {name}, this role may not {}", missing.join("; ")),
+        format!("permission denied: replacing {name} needs privileges to {}", missing.join("; ")),
         "load as the table's owner, with CREATE on its schema, or with --publish append",
     ))
 }

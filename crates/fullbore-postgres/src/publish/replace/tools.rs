@@ -21,21 +21,21 @@ pub fn unchanged(postgres: &Postgres, session: &mut Session, table: usize) -> Re
             .collect()
     };
     if found.kind != planned.kind || columns(&found) != columns(planned) {
-        return Err(changed(&planned.name, "its columns are no longer the same"));
+        return Err(changed(&planned.name, "its columns have changed"));
     }
     Ok(found)
 }
 
 pub fn known(session: &mut Session, name: &QualifiedName) -> Result<Relation> {
     let relation = catalog::relation(session, name).map_err(failed)?;
-    relation.ok_or_else(|| changed(name, "it is gone"))
+    relation.ok_or_else(|| changed(name, "it no longer exists"))
 }
 
 /// Somebody changed a table under the run.
 pub fn changed(name: &QualifiedName, how: &str) -> Error {
     Error::Destination {
-        message: format!("{name} was changed by somebody during the load: {how}"),
-        hint: Some("nothing was replaced; undo the change, and the run can be resumed".into()),
+        message: format!("{name} was changed by another session during the load: {how}"),
+        hint: Some("nothing was replaced; undo the change, then resume the run".into()),
         kind: DestinationFailure::Changed,
     }
 }

@@ -44,8 +44,8 @@ fn ours_alone(session: &mut Session, schema: &str) -> Result<()> {
     let Some(owner) = rows.first().and_then(|row| row.get("owner")) else { return Ok(()) };
     Err(Error::Destination {
         message: format!(
-            "schema {schema:?}, in which the old table is to be kept, belongs to role {owner:?}, who could \
-             drop it"
+            "schema {schema:?}, in which the old table would be kept, is owned by role {owner:?}, \
+             which could drop it"
         ),
         hint: Some("nothing was replaced; drop that schema, or load without --keep-old".into()),
         kind: DestinationFailure::Other,
@@ -73,7 +73,7 @@ pub fn put_away(
 pub fn put_back(session: &mut Session, target: &QualifiedName, kept: &QualifiedName) -> Result<()> {
     let new = known(session, target)?;
     let old = catalog::relation(session, kept).map_err(failed)?.ok_or_else(|| {
-        refuse(format!("{kept} is gone, the table that was replaced"), "somebody dropped it")
+        refuse(format!("the replaced table {kept} no longer exists"), "another session dropped it")
     })?;
     unchanged(session, &old, &new)?;
     for statement in statements(session, &old, &new)? {
@@ -197,7 +197,7 @@ fn literal_text(text: &str) -> Result<String> {
 
 fn changed(name: &QualifiedName, how: &str) -> Error {
     refuse(
-        format!("the run can't be undone exactly: {name} was changed since: {how}"),
-        "nothing was changed; undo that first, or restore the old table manually",
+        format!("the run can't be undone exactly: {name} has changed since: {how}"),
+        "nothing was changed; undo that change first, or restore the old table manually",
     )
 }

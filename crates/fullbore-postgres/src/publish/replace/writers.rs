@@ -101,8 +101,9 @@ impl Baseline {
             return Err(written(
                 run,
                 &format!(
-                    "{new} {rows} of {table}, all that it holds, got into a new file of the table since this \
-                 run began, after TRUNCATE or by ALTER TABLE: replacing the table may lose {it}"
+                    "{new} {rows} of {table} may be new, since the table was truncated or \
+                     rewritten (TRUNCATE or ALTER TABLE) after this run began: replacing the table \
+                     may lose {it}"
                 ),
             ));
         }
@@ -125,7 +126,8 @@ impl Baseline {
             return Err(written(
                 run,
                 &format!(
-                    "{table} was emptied by somebody since this run began, and replacing it would fill it again"
+                    "{table} was emptied by another session since this run began, and replacing it \
+                     would fill it again"
                 ),
             ));
         }
@@ -162,8 +164,8 @@ fn written(run: &str, message: &str) -> Error {
     Error::Destination {
         message: message.to_owned(),
         hint: Some(format!(
-            "what was loaded is kept: `fullbore runs resume {run} --replace-anyway` replaces the table all \
-             the same; --lock-writers keeps writers out from the beginning"
+            "the loaded rows are kept: `fullbore runs resume {run} --replace-anyway` replaces the \
+             table anyway; --lock-writers blocks writers from the beginning"
         )),
         kind: DestinationFailure::Changed,
     }

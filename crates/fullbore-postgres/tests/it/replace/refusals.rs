@@ -103,7 +103,8 @@ fn on(cluster: &TestCluster, version: u32) {
         database.psql(obstacle);
         let (message, hint) = refusal(database.url(), "t");
         assert!(message.contains(name), "{obstacle}: {message}");
-        let wanted = "load with --publish append, or drop them first and make them again";
+        let wanted =
+            "load with --publish append, or drop them first and create them again afterwards";
         assert_eq!(hint.as_deref(), Some(wanted), "{obstacle}");
         if name == "subscription b" {
             database.psql("ALTER SUBSCRIPTION b SET (slot_name = NONE); DROP SUBSCRIPTION b");
@@ -142,7 +143,7 @@ fn only_plain_tables_are_replaced() {
         "CREATE TABLE p (a int) PARTITION BY LIST (a); CREATE TYPE y AS (a text);
          CREATE TABLE typed OF y",
     );
-    assert!(refusal(database.url(), "p").0.contains("is no plain table"));
+    assert!(refusal(database.url(), "p").0.contains("is not a plain table"));
     assert!(refusal(database.url(), "typed").0.contains("its type y"));
 }
 
@@ -186,9 +187,12 @@ fn roles_on(cluster: &TestCluster) {
     let message = refusal(&role("may_stranger"), "s.t").0;
     assert!(message.contains("permission denied"), "{message}");
     let message = refusal(&role("may_elsewhere"), "s.u").0;
-    assert!(message.contains("may not create in the schema s"), "{message}");
+    assert!(message.contains("needs privileges to create in the schema s"), "{message}");
     let message = refusal(&role("may_owner"), "s.w").0;
-    assert!(message.contains("may not make statistics s.x for may_stranger again"), "{message}");
+    assert!(
+        message.contains("needs privileges to create statistics s.x for may_stranger again"),
+        "{message}"
+    );
     for user in ["may_owner", "may_member"] {
         let url = role(user);
         Replacement::new(&url, "s.t", &["a"], "x\ny\n").run(|| {}).unwrap();

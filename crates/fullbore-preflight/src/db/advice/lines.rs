@@ -39,8 +39,8 @@ impl Lines<'_> {
             self.note(
                 "role",
                 role,
-                "is no superuser: what is to be set is for one who is, or for a managed server's own \
-                 settings (its parameter group)",
+                "is not a superuser: settings need a superuser, or the parameter group of a \
+                 managed server",
             );
         }
     }
@@ -92,7 +92,7 @@ impl Lines<'_> {
         });
         let mut why = why.into();
         if setting.source == "command line" {
-            why += "; it is set on the server's command line, where alone it can be changed";
+            why += "; it is set on the server's command line and can be changed only there";
         }
         let line = Line {
             setting: name.into(),

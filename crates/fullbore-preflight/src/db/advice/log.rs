@@ -27,19 +27,22 @@ impl Lines<'_> {
         match self.value("wal_level") {
             Some("minimal") => self.keep(
                 "wal_level",
-                "rows of tables that are new in their transaction are not logged at all",
+                "rows of tables created in the same transaction are not WAL-logged",
             ),
             Some(_) => match self.log_readers().as_slice() {
                 [] => self.change_all(
                     // Without the second the server would not start.
                     &[("wal_level", "minimal"), ("max_wal_senders", "0")],
-                    "rows of tables that are new in their transaction (replace, partitions) are not \
-                     logged then",
-                    "no standby and no online backup until it is back, and a backup made before \
-                     can't be rolled forward past the load: make a new one afterwards",
+                    "rows of tables created in the same transaction (replace, partitions) are then \
+                     not WAL-logged",
+                    "no standbys or online backups until it is reverted, and earlier backups can't \
+                     be rolled forward past the load: make a new backup afterwards",
                 ),
                 readers => {
-                    let why = format!("{} need it: the load is logged in full", readers.join(", "));
+                    let why = format!(
+                        "{} need it: all rows of the load are WAL-logged",
+                        readers.join(", ")
+                    );
                     self.keep("wal_level", &why);
                 }
             },
@@ -50,9 +53,7 @@ impl Lines<'_> {
     pub(super) fn archive(&mut self) {
         let why = match self.value("archive_mode") {
             Some("off") | None => "good as it is",
-            Some(_) => {
-                "all of the load goes to the archive: see that it has the room and is as fast"
-            }
+            Some(_) => "all WAL of the load goes to the archive: check its space and speed",
         };
         self.keep("archive_mode", why);
     }
@@ -70,16 +71,16 @@ impl Lines<'_> {
             "max_wal_size",
             (advised / 2.0).floor(),
             &text(advised),
-            "each time that so much is logged a checkpoint begins, and after it each changed page \
-             is logged whole again",
-            "so much disk under pg_wal, and a longer recovery after a crash",
+            "a checkpoint starts whenever this much WAL is written, and the next change of each \
+             page is then logged as a full page",
+            "this much disk space in pg_wal, and a longer recovery after a crash",
         );
         self.at_least(
             "min_wal_size",
             (advised / 16.0).floor(),
             &text(advised / 8.0),
-            "files of the log that are kept for use again need not be filled with zeros first",
-            "so much disk under pg_wal for good",
+            "WAL segments kept for reuse need not be filled with zeros first",
+            "this much disk space in pg_wal permanently",
         );
     }
 
@@ -88,7 +89,7 @@ impl Lines<'_> {
             "checkpoint_timeout",
             900.0,
             "30min",
-            "each checkpoint makes the next change of every page log it whole",
+            "after each checkpoint, the next change of each page is logged as a full page",
             "a longer recovery after a crash",
         );
     }

@@ -17,8 +17,8 @@ impl Lines<'_> {
             "maintenance_work_mem",
             256.0 * MIB,
             "1GB",
-            "indexes are sorted in so much at a time",
-            "so much memory for each index that is built at a time, and for each worker of autovacuum",
+            "memory for each sort when indexes are built",
+            "this much memory per concurrent index build and per autovacuum worker",
         );
         self.at_least(
             "max_locks_per_transaction",
@@ -33,7 +33,7 @@ impl Lines<'_> {
     fn price_of_more(&self, price: &str) -> String {
         match self.facts.standbys {
             Some(0) => price.into(),
-            _ => format!("{price}; standbys stop unless theirs are raised, and restarted, first"),
+            _ => format!("{price}; raise it on the standbys first and restart them, or they stop"),
         }
     }
 
@@ -66,7 +66,8 @@ impl Lines<'_> {
             self.note(
                 "free disk",
                 "not known",
-                "the server is on another machine, or the role may not see where its files are",
+                "the server is on another machine, or the role lacks privilege to see its data \
+                 directory",
             );
             return;
         };
@@ -77,8 +78,8 @@ impl Lines<'_> {
             let why = if own {
                 format!("good as it is; {} free there", size(wal.free_bytes))
             } else {
-                "a load that is logged writes everything twice to one device; `initdb --waldir` or a \
-                 link in its place puts the log elsewhere"
+                "a WAL-logged load writes all data twice to this device; `initdb --waldir` or a \
+                 symbolic link moves pg_wal to another"
                     .to_owned()
             };
             self.note("write-ahead log", value, why);

@@ -15,7 +15,9 @@ impl Lines<'_> {
         self.keep(
             "full_page_writes",
             match self.value("full_page_writes") {
-                Some("off") => "on a file system that can tear pages a crash destroys data",
+                Some("off") => {
+                    "without it, a crash can destroy data on file systems with partial page writes"
+                }
                 _ => "leave it on: without it a crash can destroy data",
             },
         );
@@ -40,7 +42,7 @@ impl Lines<'_> {
     pub(super) fn autovacuum(&mut self) {
         self.keep(
             "autovacuum",
-            "leave it on: a load gathers statistics itself, and new tables are not in its way",
+            "leave it on: it does not slow down a load, which runs ANALYZE itself",
         );
     }
 }

@@ -8,17 +8,17 @@ use super::{Line, Needs};
 impl Lines<'_> {
     pub(super) fn version(&mut self) {
         let why = match self.facts.version_num / 10_000 {
-            0..14 => "Fullbore knows 14 to 18",
+            0..14 => "Fullbore supports 14 to 18",
             14..16 => {
-                "from 16 on several sessions fill one table without waiting for each other at its \
-                 end; here load by partitions, each session into a table of its own"
+                "since 16, several sessions can extend one table without waiting for each other; \
+                 before, use partitions, with a table per session"
             }
-            16 => "from 17 on COPY skips bad rows by itself, so that files with many load faster",
+            16 => "since 17, COPY can skip bad rows, so files with many bad rows load faster",
             _ => "good as it is",
         };
         self.note("version", self.facts.version.clone(), why);
         if self.facts.is_standby {
-            self.note("standby", "yes", "nothing can be loaded into a standby: give its primary");
+            self.note("standby", "yes", "a standby is read-only: connect to its primary");
         }
     }
 
@@ -33,15 +33,15 @@ impl Lines<'_> {
 
     pub(super) fn extension(&mut self) {
         if self.facts.direct_lacks.is_empty() {
-            self.note("extension fullbore", "there", "direct loads can be done");
+            self.note("extension fullbore", "there", "direct loads are possible");
         }
         for Missing { what, remedy, undo } in &self.facts.direct_lacks.clone() {
             self.lines.push(Line {
                 setting: "extension fullbore".into(),
                 value: what.clone(),
                 advised: Some("there".into()),
-                why: "by the direct method a load costs the server a fraction of COPY's CPU".into(),
-                price: Some("a library in the server, and nothing where it is not called".into()),
+                why: "method direct needs a fraction of the server CPU that COPY needs".into(),
+                price: Some("a library in the server, without cost when unused".into()),
                 set: Some(remedy.clone()),
                 undo: Some(undo.clone()),
                 needs: Needs::Nothing,

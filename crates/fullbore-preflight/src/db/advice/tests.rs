@@ -132,6 +132,6 @@ fn standbys_are_raised_first() {
     };
     assert!(!price(&facts).contains("standbys"));
     for standbys in [None, Some(1)] {
-        assert!(price(&Facts { standbys, ..facts.clone() }).contains("standbys stop"));
+        assert!(price(&Facts { standbys, ..facts.clone() }).contains("on the standbys first"));
     }
 }
