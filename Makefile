@@ -11,8 +11,8 @@ RUST_SOURCES := $(shell find crates -path 'crates/*/tests' -prune -o -type f -pr
 	$(shell find extension -name '*.[ch]' -o -name '*.sql' -o -name '*.control') extension/Makefile
 PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*.pyi python/fullbore/py.typed)
 
-.PHONY: help build tested wheel demo check test test-all test-rust test-rust-all test-rest lint docs bench fuzz faults neighbour soak pipe clean \
-	servers browser screenshots
+.PHONY: help build tested wheel demo check test test-all test-rust test-rust-all test-rest lint docs bench \
+	fuzz faults neighbour soak pipe clean servers browser screenshots
 
 help:
 	@echo "make demo    build, load TPC-H into the embedded PostgreSQL, compare with COPY"
@@ -113,8 +113,9 @@ TO_SERVER := $(shell find crates/fullbore-postgres/src crates/fullbore-pgwire/sr
 	$(BIN)/python scripts/neighbour/run.py 18 --short
 	@mkdir -p $(@D) && touch $@
 
-# Two chains side by side: each waits more than it works.
-SIDE_BY_SIDE := echo "side by side; each prints when it ends" && $(MAKE) --no-print-directory --jobs=2 --output-sync=target --keep-going
+# Two at a time: each waits more than it works.
+SIDE_BY_SIDE := echo "two at a time; each prints when it ends" && \
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target --keep-going
 test: tested servers browser
 	@$(SIDE_BY_SIDE) test-rust test-rest .cache/passed/neon .cache/passed/extension .cache/passed/neighbour
 
@@ -125,12 +126,14 @@ test-all: tested servers browser
 	$(PYTEST) -n 2 --dist worksteal extension/test
 	$(BIN)/python scripts/neighbour/run.py
 
+# Cargo, and tests that run make, would take the jobs of this one for theirs.
+CARGO_TEST := env -u MAKEFLAGS -u MFLAGS cargo test --workspace --quiet --no-fail-fast -- \
+	--test-threads=$(TEST_THREADS)
 test-rust:
-	env -u MAKEFLAGS -u MFLAGS cargo test --workspace --quiet --no-fail-fast -- --test-threads=$(TEST_THREADS)
+	$(CARGO_TEST)
 
 test-rust-all:
-	env -u MAKEFLAGS -u MFLAGS FULLBORE_TEST_ALL=1 cargo test --workspace --quiet --no-fail-fast -- --test-threads=$(TEST_THREADS) \
-		--include-ignored
+	FULLBORE_TEST_ALL=1 $(CARGO_TEST) --include-ignored
 
 # Steps that need the command built for tests.
 test-rest:

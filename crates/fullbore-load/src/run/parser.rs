@@ -34,50 +34,50 @@ pub fn parse_until_done(plan: &Arc<Plan>, sink: &dyn Sink, schedule: &Schedule<'
     let mut tools: HashMap<(usize, bool), Tools> = HashMap::new();
     let mut checks = Vec::new();
     let mut block = Block::default();
-    while let Some(job) = schedule.next_job() {
-        clock::work_for(job.table);
+    while let Some(task) = schedule.next_task() {
+        clock::work_for(task.table);
         let (fed, sequence, is_last) = {
             clock::enter(Activity::Queueing);
-            let mut feed = job.feed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let mut feed = task.feed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             clock::enter(Activity::Reading);
-            let fed = feed.next(&mut block, job.lane)?;
+            let fed = feed.next(&mut block, task.lane)?;
             let is_last = feed.has_ended();
             let sequence = match fed {
                 Fed::End | Fed::Later => 0,
-                _ => job.sequence.fetch_add(1, Ordering::Relaxed),
+                _ => task.sequence.fetch_add(1, Ordering::Relaxed),
             };
             (fed, sequence, is_last)
         };
         clock::enter(Activity::Parsing);
         match fed {
             Fed::End => {
-                schedule.exhausted(job.activation);
+                schedule.exhausted(task.activation);
                 continue;
             }
             Fed::Later => {
-                schedule.later(job.activation);
+                schedule.later(task.activation);
                 continue;
             }
             Fed::Block | Fed::Rows(_) => {}
         }
-        let is_text = job.lane == Lane::Text;
-        let tools = match tools.entry((job.table, is_text)) {
+        let is_text = task.lane == Lane::Text;
+        let tools = match tools.entry((task.table, is_text)) {
             std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::hash_map::Entry::Vacant(entry) => {
-                entry.insert(new_tools(plan, sink, job.table, job.lane)?)
+                entry.insert(new_tools(plan, sink, task.table, task.lane)?)
             }
         };
         let mut unit = Unit { encoded: schedule.buffer(), is_text, ..Unit::default() };
         match fed {
-            Fed::Rows(rows) => take_rows(plan, sink, &job, tools, rows, &mut unit)?,
+            Fed::Rows(rows) => take_rows(plan, sink, &task, tools, rows, &mut unit)?,
             _ => {
-                let check = match &job.limits {
+                let check = match &task.limits {
                     Some(limits) => {
-                        check_for(&mut checks, plan, job.table, limits)?.zip(Some(limits))
+                        check_for(&mut checks, plan, task.table, limits)?.zip(Some(limits))
                     }
                     None => None,
                 };
-                parse_block(plan, job.table, tools, &block, check, &mut unit)?;
+                parse_block(plan, task.table, tools, &block, check, &mut unit)?;
                 if let Some(origin) = &mut unit.origin {
                     origin.is_last = is_last;
                 }
@@ -89,7 +89,7 @@ pub fn parse_until_done(plan: &Arc<Plan>, sink: &dyn Sink, schedule: &Schedule<'
                 }
             }
         }
-        schedule.deliver(job.activation, sequence, unit);
+        schedule.deliver(task.activation, sequence, unit);
     }
     Ok(())
 }
@@ -98,19 +98,19 @@ pub fn parse_until_done(plan: &Arc<Plan>, sink: &dyn Sink, schedule: &Schedule<'
 fn take_rows(
     plan: &Plan,
     sink: &dyn Sink,
-    job: &ParseTask,
+    task: &ParseTask,
     tools: &mut Tools,
     rows: Rows,
     unit: &mut Unit,
 ) -> Result<()> {
     let Rows { mut batch, file, mut numbers, faults, rounded } = rows;
-    let found = &plan.tables[job.table];
+    let found = &plan.tables[task.table];
     unit.source_bytes = batch.get_array_memory_size() as u64;
     unit.rounded = rounded;
     unit.faults = faults.into_iter().map(|fault| Reject::unfit(file, fault)).collect();
     let broken = if unit.is_text { Vec::new() } else { nulls::broken(found, &batch) };
     if !broken.is_empty() {
-        let raw = nulls::as_lines(plan, sink, job.table, &batch, &broken)?;
+        let raw = nulls::as_lines(plan, sink, task.table, &batch, &broken)?;
         let mut raw = raw.into_iter();
         unit.faults.extend(nulls::rejects(found, &broken, |row| SourceRow {
             file,
@@ -121,9 +121,9 @@ fn take_rows(
         batch = nulls::without(&batch, &broken, &mut numbers)?;
     }
     let lines: Vec<u64> = numbers.iter().map(|number| number + 1).collect();
-    let path = path_of(plan, job.table, file);
+    let path = path_of(plan, task.table, file);
     let places = Places { file: &path, lines: &lines };
-    let batch = found.lineage.extend(&batch, job.lane, &places)?;
+    let batch = found.lineage.extend(&batch, task.lane, &places)?;
     unit.rows = batch.num_rows() as u64;
     unit.numbers = Some((file, numbers));
     unit.sums = tools.summer.as_mut().map(|summer| summer.sums(&batch));

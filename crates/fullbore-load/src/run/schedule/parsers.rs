@@ -9,8 +9,8 @@ use crate::constants::{QUEUE_BLOCKS_PER_STREAM, QUEUE_BYTES_PER_STREAM};
 use crate::plan::PieceInput;
 
 impl Schedule<'_> {
-    /// The next block's job, from the piece that has fewest blocks waiting; `None` at the end.
-    pub fn next_job(&self) -> Option<ParseTask> {
+    /// The next block to parse, from the piece that has fewest blocks waiting; `None` at the end.
+    pub fn next_task(&self) -> Option<ParseTask> {
         let mut state = self.lock();
         loop {
             if state.closed {
