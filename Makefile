@@ -35,16 +35,17 @@ $(VENV)/.tools: pyproject.toml requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
 
-DEVELOP := PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --quiet
+# The command and the Python package with its native module, from the sources.
+DEVELOP := scripts/develop.sh $(VENV)
 
 $(VENV)/.built: $(VENV)/.tools $(RUST_SOURCES) $(PYTHON_SOURCES)
-	$(DEVELOP) --release
+	$(DEVELOP) release
 	@rm -f $(VENV)/.tested
 	@touch $@
 
 # The same command as tests run it, with assertions: cargo's own tests are built of the same parts.
 $(VENV)/.tested: $(VENV)/.tools $(RUST_SOURCES) $(PYTHON_SOURCES)
-	$(DEVELOP)
+	$(DEVELOP) debug
 	@rm -f $(VENV)/.built
 	@touch $@
 

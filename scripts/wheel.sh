@@ -16,5 +16,9 @@ rm -rf python/fullbore/extension
 mkdir -p "$carried"
 cp "$library" "$("$pg_config" --sharedir)"/extension/fullbore.control \
     "$("$pg_config" --sharedir)"/extension/fullbore--*.sql "$carried"
-"$bin/maturin" build --release --quiet --out dist
+rm -rf target/wheel
+mkdir -p target/wheel/scripts
+# Without the lines of backtraces, which are most of it; panics keep theirs.
+strip --strip-debug -o target/wheel/scripts/fullbore "$bin/fullbore"
+"$bin/maturin" build --release --strip --quiet --out dist
 ls dist/*.whl

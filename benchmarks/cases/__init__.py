@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from lab import Case
 
 from cases.direct import direct, direct_replica
+from cases.frames import frames
 from cases.lineitem import one_file, one_table, partitions, slow_tools
 from cases.memory import memory
 from cases.network import direct_network, network, network_1gbit
@@ -21,6 +22,7 @@ from cases.wide import wide_csv
 CASES: dict[str, Callable[[Setting], AbstractContextManager[Case]]] = {
     "partitions": partitions,
     "one-table": one_table,
+    "frames": frames,
     "slow-tools": slow_tools,
     "one-file": one_file,
     "all-tables": all_tables,

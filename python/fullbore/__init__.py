@@ -1,6 +1,4 @@
-"""Load flat files into PostgreSQL, from Python.
-
-A thin, typed layer over the ``fullbore`` command: the same job, the same record.
+"""Load files and Arrow data into PostgreSQL, from Python.
 
 >>> import fullbore
 >>> result = fullbore.load("orders.csv", table="orders", create=True)  # doctest: +SKIP
@@ -8,6 +6,25 @@ A thin, typed layer over the ``fullbore`` command: the same job, the same record
 1234567
 """
 
-from fullbore._load import LoadError, LoadResult, find_command, load
+from fullbore._command import find_command, preflight
+from fullbore._errors import DestinationError, LoadError, RejectsError, SourceError, UsageError
+from fullbore._load import LoadResult, Plan, Progress, Run, load, plan, report, resume, runs
 
-__all__ = ["LoadError", "LoadResult", "find_command", "load"]
+__all__ = [
+    "DestinationError",
+    "LoadError",
+    "LoadResult",
+    "Plan",
+    "Progress",
+    "RejectsError",
+    "Run",
+    "SourceError",
+    "UsageError",
+    "find_command",
+    "load",
+    "plan",
+    "preflight",
+    "report",
+    "resume",
+    "runs",
+]

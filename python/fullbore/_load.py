@@ -1,58 +1,37 @@
-"""Run the command and parse its JSON output."""
+"""Load, plan and resume, in this process."""
 
 from __future__ import annotations
 
+import html
 import json
 import os
-import shutil
-import signal
-import subprocess
-import sys
-import sysconfig
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from fullbore import _native
+from fullbore._errors import error_of
+from fullbore._sources import Source, named
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from fullbore._options import Options
 
 LOADED = 0
 LOADED_WITH_REJECTS = 3
 
 
-class LoadError(RuntimeError):
-    """A load that failed or was stopped.
-
-    ``exit_code`` is the command's: 1 failed, nothing kept; 2 wrong usage, nothing changed;
-    4 stopped, committed rows kept. ``run_id`` names the run for ``fullbore runs``, or is None if
-    none began. ``raw`` is the object that ``--json`` prints, or empty if none was printed.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        exit_code: int,
-        run_id: str | None = None,
-        raw: dict[str, Any] | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
-        self.run_id = run_id
-        self.raw = raw or {}
-
-    @property
-    def resumable(self) -> bool:
-        """Whether ``fullbore runs resume`` can resume the run."""
-        return bool(self.raw.get("resumable"))
-
-
 @dataclass(frozen=True)
 class LoadResult:
-    """The result of a load; ``raw`` is the whole object that ``--json`` prints."""
+    """The result of a load; ``raw`` is the whole object that ``fullbore load --json`` prints."""
 
     run_id: str
     rows: int
     rejected: int
     bytes: int
     seconds: float
+    notes: list[str] = field(repr=False)
     raw: dict[str, Any] = field(repr=False)
 
     @property
@@ -65,120 +44,181 @@ class LoadResult:
         """The load rate as a share of the ceiling, or None if the ceiling is unknown."""
         return self.raw.get("achieved_over_ceiling")
 
+    @property
+    def bottleneck(self) -> str | None:
+        """The identifier of what limited the load, or None if that is unknown."""
+        return (self.raw.get("verdict") or {}).get("limit")
 
-def find_command() -> Path:
-    """The path of the installed ``fullbore`` command.
+    def report(self) -> str:
+        """The run's report: one page of HTML."""
+        return report(self.run_id)
 
-    Raises FileNotFoundError if it cannot be found.
-    """
-    name = "fullbore" + (sysconfig.get_config_var("EXE") or "")
-    beside = [Path(sysconfig.get_path("scripts")), Path(sys.executable).parent]
-    for folder in beside:
-        if (folder / name).is_file():
-            return folder / name
-    found = shutil.which(name)
-    if found is None:
-        raise FileNotFoundError("the fullbore command is not installed with this Python")
-    return Path(found)
+    def _repr_html_(self) -> str:
+        page = html.escape(self.report(), quote=True)
+        return (
+            f'<iframe srcdoc="{page}" title="Report of run {html.escape(self.run_id)}" '
+            'sandbox="allow-scripts" style="width: 100%; height: 40em; border: 0"></iframe>'
+        )
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a load has come. Rows and bytes are those sent, committed or not."""
+
+    run_id: str
+    seconds: float
+    rows: int
+    bytes: int
+    bytes_expected: int | None
+    rejected: int
+    streams: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a load would do; ``raw`` is the object that ``fullbore plan --json`` prints."""
+
+    text: str
+    raw: dict[str, Any] = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of this machine; ``raw`` is the object that ``fullbore runs list --json`` prints."""
+
+    run_id: str
+    state: str
+    tables: list[str]
+    rows: int
+    rejected: int
+    bytes: int
+    seconds: float
+    error: str | None
+    raw: dict[str, Any] = field(repr=False)
+
+    def report(self) -> str:
+        """The run's report: one page of HTML."""
+        return report(self.run_id)
 
 
 def load(
-    sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    source: Source,
     *,
     to: str | None = None,
     table: str | None = None,
-    **options: Any,
+    on_progress: Callable[[Progress], object] | None = None,
+    **options: Unpack[Options],
 ) -> LoadResult:
-    """Load files into a table.
+    """Load files or Arrow data into a table.
 
-    ``options`` are those of the command, with underscores: ``max_rejects="1%"``, ``create=True``,
-    ``columns=["a", "-", "b"]``, ``type=["id=bigint", "total=numeric(10,2)"]``,
-    ``null=["NA", "-"]``. Raises LoadError if the load fails or is stopped.
+    ``source`` is a path or several (files, globs, directories, or one job file), an object with
+    ``__arrow_c_stream__`` (a pyarrow Table, a polars or pandas DataFrame, a DuckDB relation), or an
+    iterator of record batches, tables or frames. Arrow data needs ``table``. ``to`` is a
+    PostgreSQL URL or another destination of ``fullbore load --to``. ``options`` are the keys of a
+    job file: ``max_rejects="1%"``, ``create=True``, ``columns=["a", "-", "b"]``,
+    ``types={"total": "numeric(10,2)"}``.
+
+    ``on_progress`` is called in this thread, at most ten times a second. What it raises, and an
+    interrupt, stop the load as one Ctrl-C stops the command: once pieces in progress have ended,
+    the exception is raised, and its note says what is kept. A second interrupt is raised at
+    once.
+
+    Raises a :class:`fullbore.LoadError` if the load fails, and TypeError or ValueError for a source
+    that gives no rows with columns.
     """
-    if options.get("dry_run"):
-        raise ValueError("a dry run loads nothing: see `fullbore plan`")
-    if isinstance(sources, str | os.PathLike):
-        sources = [sources]
-    # A database URL may hold a password: it goes through the environment, not the command line.
-    environment = dict(os.environ)
-    command = [str(find_command()), "load", "--json", "--quiet"]
-    if to is not None:
-        environment["FULLBORE_TO"] = to
-    if table is not None:
-        command += ["--table", table]
-    for name, value in options.items():
-        command += _flag(name, value)
-    command += ["--", *(os.fspath(source) for source in sources)]
-    code, said, text = _run(command, environment)
-    if code not in (LOADED, LOADED_WITH_REJECTS):
-        raw = _object(said)
-        raise LoadError(text.strip(), code, raw.get("run_id"), raw)
-    raw = json.loads(said)
+    paths, alive = named(source)
+    options_given = _json(paths, to, table, options)
+    answer = json.loads(_native.load(options_given, _listener(on_progress)))
+    del alive
+    return _result(answer)
+
+
+def resume(
+    run: str,
+    *,
+    to: str | None = None,
+    on_progress: Callable[[Progress], object] | None = None,
+) -> LoadResult:
+    """Resume a run of this machine by its id; ``"last"`` is the newest.
+
+    ``to`` names its server, if its URL held a password. Raises as :func:`load` does.
+    """
+    return _result(json.loads(_native.resume(run, to, _listener(on_progress))))
+
+
+def plan(
+    source: Source,
+    *,
+    to: str | None = None,
+    table: str | None = None,
+    **options: Unpack[Options],
+) -> Plan:
+    """Plan a load; nothing is changed. Takes what :func:`load` takes, and raises as it does."""
+    paths, alive = named(source)
+    answer = json.loads(_native.plan(_json(paths, to, table, options)))
+    del alive
+    if answer["exit_code"] != LOADED:
+        raise error_of(answer)
+    raw = answer["result"]
+    return Plan(text=raw["text"], raw=raw)
+
+
+def runs() -> list[Run]:
+    """The runs of this machine, newest first."""
+    answer = json.loads(_native.runs())
+    if answer["exit_code"] != LOADED:
+        raise error_of(answer)
+    names = [name for name in Run.__dataclass_fields__ if name != "raw"]
+    return [Run(**{name: run[name] for name in names}, raw=run) for run in answer["result"]]
+
+
+def report(run: str) -> str:
+    """The report of a run of this machine: one page of HTML. ``"last"`` is the newest run."""
+    answer = json.loads(_native.report(run))
+    if answer["exit_code"] != LOADED:
+        raise error_of(answer)
+    return answer["result"]
+
+
+def _result(answer: dict[str, Any]) -> LoadResult:
+    if answer["exit_code"] not in (LOADED, LOADED_WITH_REJECTS):
+        raise error_of(answer)
+    raw = answer["result"]
     return LoadResult(
         run_id=raw["run_id"],
         rows=raw["rows"],
         rejected=raw["rejected"],
         bytes=raw["bytes"],
         seconds=raw["seconds"],
+        notes=answer["notes"],
         raw=raw,
     )
 
 
-def _object(said: str) -> dict[str, Any]:
-    """The printed object, or an empty one if the command printed none."""
-    try:
-        value = json.loads(said)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+def _json(paths: list[str], to: str | None, table: str | None, options: Mapping[str, Any]) -> str:
+    """The options of a load as the native module takes them."""
+    given: dict[str, Any] = {"sources": paths, **options}
+    if to is not None:
+        given["to"] = to
+    if table is not None:
+        given["name"] = table
+    types = given.get("types")
+    if isinstance(types, Mapping):
+        given["types"] = [f"{column}={kind}" for column, kind in types.items()]
+    given = {name: value for name, value in given.items() if value is not None}
+    return json.dumps(given, default=_plain)
 
 
-def _run(command: list[str], environment: dict[str, str]) -> tuple[int, str, str]:
-    """Run the command to its end; return the exit code, stdout and stderr.
-
-    An exception during the wait (an interrupt, or one from a signal handler) interrupts the
-    command and waits for it to stop, so that the run can be resumed. A second one kills the
-    command. The exception is raised only after the command has ended.
-    """
-    # Own session: otherwise a terminal interrupts it too, and a second interrupt ends it at once.
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        errors="replace",
-        env=environment,
-        start_new_session=True,
-    )
-    reason: BaseException | None = None
-    while True:
-        try:
-            said, text = process.communicate()
-        except BaseException as raised:
-            if process.poll() is not None:
-                raise
-            process.send_signal(signal.SIGINT if reason is None else signal.SIGKILL)
-            reason = reason or raised
-            continue
-        if isinstance(reason, KeyboardInterrupt):
-            raise KeyboardInterrupt(text.strip())
-        if reason is not None:
-            raise reason
-        return process.returncode, said, text
+def _plain(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"{value!r} can't be the value of an option")
 
 
-# Values that can contain a comma, such as numeric(10,2): one option per value.
-_ONE_EACH = {"type", "set", "null"}
-
-
-def _flag(name: str, value: Any) -> list[str]:
-    flag = "--" + name.replace("_", "-")
-    if value is None or value is False:
-        return []
-    if value is True:
-        return [flag]
-    if isinstance(value, list | tuple) and name in _ONE_EACH:
-        return [f"{flag}={one}" for one in value]
-    if isinstance(value, list | tuple):
-        return [f"{flag}={','.join(map(str, value))}"]
-    return [f"{flag}={value}"]
+def _listener(on_progress: Callable[[Progress], object] | None) -> Callable[[str], object] | None:
+    if on_progress is None:
+        return None
+    return lambda said: on_progress(Progress(**json.loads(said)))

@@ -54,6 +54,9 @@ def place() -> Iterator[tuple[Path, dict[str, str]]]:
     bin_dir.mkdir()
     command = os.environ.get("FULLBORE_BIN") or fullbore.find_command()
     (bin_dir / "fullbore").symlink_to(command)
+    # Where the package is, whatever the system calls Python.
+    (bin_dir / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (bin_dir / "python").chmod(0o755)
     psql = next(Path(postgres.__file__).parent.glob("**/bin/psql"))
     (bin_dir / "psql").symlink_to(psql)
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PG")}

@@ -13,12 +13,6 @@ import fullbore
 import pytest
 
 
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FULLBORE_HOME", str(tmp_path / "state"))
-    monkeypatch.chdir(tmp_path)
-
-
 def test_a_load_says_what_it_came_to(tmp_path: Path) -> None:
     source = tmp_path / "numbers.csv"
     source.write_text("n,name\n" + "".join(f"{n},name {n}\n" for n in range(1000)))
@@ -62,7 +56,7 @@ def test_lists_are_given_as_options_of_their_own(tmp_path: Path) -> None:
     source.write_text("n,m\n1,NA\nn/a,2\n3,a,b\n")
     nulls = ["NA", "n/a", "a;b"]
     result = fullbore.load(
-        source, to="null:", header="true", null=nulls, type=["n=int", "m=int"], max_rejects=1
+        source, to="null:", header="true", null=nulls, types={"n": "int", "m": "int"}, max_rejects=1
     )
     # The row with one field more is rejected; of the others all values are of their types.
     assert (result.rows, result.rejected) == (2, 1)
@@ -81,7 +75,7 @@ def test_the_destination_that_is_named_is_the_one(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_is_no_load(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="fullbore plan"):
+    with pytest.raises(fullbore.UsageError, match="dry_run"):
         fullbore.load(tmp_path / "numbers.csv", to="null:", dry_run=True)
 
 

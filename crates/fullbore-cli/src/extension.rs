@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use clap::{Args, Subcommand};
+use fullbore::Ended;
 use fullbore_pgwire::{ConnectionOptions, Environment, Session};
 use fullbore_postgres::direct::check;
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
-use crate::exit::Ended;
 use crate::words::complain;
 
 /// The sources, by their place in the extension's folder.

@@ -7,9 +7,6 @@
 mod words;
 
 mod args;
-mod assemble;
-mod ceilings;
-mod exit;
 mod extension;
 mod generate;
 mod limit_now;
@@ -17,24 +14,21 @@ mod load;
 mod log_file;
 mod manual;
 mod orphans;
-mod plan_json;
-mod plan_view;
 mod preflight;
 mod progress;
 #[cfg(test)]
 mod reference;
 mod runs;
 mod server;
-mod state;
 mod summary;
 mod watch;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use fullbore::Ended;
 
 use args::{Command, CommandLine};
-use exit::Ended;
 
 fn main() -> ExitCode {
     keep_freed_memory();

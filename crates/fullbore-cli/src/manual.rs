@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
+use fullbore::Ended;
 use fullbore_read::error::{Error, Result};
 
 use crate::args::CommandLine;
-use crate::exit::Ended;
 use crate::words::complain;
 
 #[derive(Debug, Args)]

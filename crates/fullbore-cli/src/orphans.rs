@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
+use fullbore::Ended;
 use fullbore_pgwire::{ConnectionError, ConnectionOptions, Environment, Session};
 use fullbore_postgres::orphans::{Found, UnknownRelation, find};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
-use crate::exit::Ended;
 use crate::words::{Screen, bytes, complain, counted, print_json};
 
 /// Ends with 1 where there are orphans, so that a script notices, and with 2 where nothing could be

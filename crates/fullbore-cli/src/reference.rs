@@ -6,6 +6,8 @@ use std::fmt::Write;
 use std::path::Path;
 
 use clap::{Command, CommandFactory};
+use fullbore::json_summary::JsonSummary;
+use fullbore::plan_json::JsonPlan;
 use fullbore_load::job::{Job, TableJob};
 use fullbore_record::Event;
 use fullbore_record::diagnose::Limit;
@@ -14,18 +16,20 @@ use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 use crate::args::CommandLine;
-use crate::plan_json::JsonPlan;
-use crate::summary::JsonSummary;
 
 /// Compares a page with the one in the tree, or writes it.
 fn assert_kept(name: &str, page: &str) {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference"));
-    let path = folder.join(name);
+    assert_file_kept(&format!("docs/reference/{name}"), page);
+}
+
+/// The same with any file that is made from the code.
+fn assert_file_kept(name: &str, page: &str) {
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(name);
     if std::env::var("FULLBORE_DOCS_UPDATE").is_ok_and(|value| value == "1") {
         std::fs::write(&path, page).expect("written");
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == page, "docs/reference/{name} has drifted: run it with FULLBORE_DOCS_UPDATE=1");
+    assert!(kept == page, "{name} has drifted: run it with FULLBORE_DOCS_UPDATE=1");
 }
 
 /// A text as a cell of a table.
@@ -177,6 +181,96 @@ fn job_file() {
     assert_kept("job-file.md", &page);
     let text = serde_json::to_string_pretty(&job).expect("plain data becomes JSON");
     assert_kept("job.schema.json", &format!("{text}\n"));
+}
+
+/// What Python calls the type of an option.
+fn python_type(schema: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let literals = |names: Vec<String>| format!("Literal[{}]", names.join(", "));
+    let quoted = |value: &Value| format!("\"{}\"", text(value));
+    if let Some(names) = schema.get("enum").and_then(Value::as_array) {
+        return literals(names.iter().filter(|name| !name.is_null()).map(quoted).collect());
+    }
+    for key in ["oneOf", "anyOf"] {
+        let Some(choices) = schema.get(key).and_then(Value::as_array) else { continue };
+        let constants: Vec<_> = choices.iter().filter_map(|choice| choice.get("const")).collect();
+        if constants.len() == choices.len() {
+            return literals(constants.into_iter().map(quoted).collect());
+        }
+        let mut types: Vec<String> = choices.iter().map(python_type).collect();
+        types.retain(|name| name != "None");
+        types.dedup();
+        return types.join(" | ");
+    }
+    let of_name = |name: &str| match name {
+        "boolean" => "bool".to_owned(),
+        "integer" => "int".to_owned(),
+        "string" => "str".to_owned(),
+        "null" => "None".to_owned(),
+        "array" => {
+            format!("Sequence[{}]", schema.get("items").map_or("str".into(), python_type))
+        }
+        other => panic!("no option is of type {other}"),
+    };
+    match schema.get("type") {
+        Some(Value::Array(names)) => {
+            let names = names.iter().map(text).filter(|name| name != "null");
+            names.map(|name| of_name(&name)).collect::<Vec<_>>().join(" | ")
+        }
+        Some(name) => of_name(&text(name)),
+        None => panic!("an option without a type"),
+    }
+}
+
+#[test]
+fn options_of_python() {
+    let mut page =
+        "\"\"\"Options of a load: the keys of a job file. Generated from the code.\"\"\"\n\n\
+        from __future__ import annotations\n\n\
+        from collections.abc import Mapping, Sequence\n\
+        from os import PathLike\n\
+        from typing import Literal, TypedDict\n\n\n\
+        class Options(TypedDict, total=False):\n    \"\"\"Options of a load.\"\"\"\n\n    \
+        # Ceilings to compare with: a file that `fullbore preflight` wrote.\n    \
+        ceilings: str | PathLike[str]\n    \
+        # Directory for rejected rows. Default: the current one.\n    \
+        reject_dir: str | PathLike[str]\n    \
+        # Resume the unfinished run of this job.\n    resume: bool\n"
+            .to_owned();
+    let mut options = std::collections::BTreeMap::new();
+    for schema in [schema::<Job>(true), schema::<TableJob>(true)] {
+        let keys = schema["properties"].as_object().expect("a job is an object").clone();
+        options.extend(keys);
+    }
+    for (name, schema) in &options {
+        // These are parameters of their own.
+        if ["name", "sources", "table", "to"].contains(&name.as_str()) {
+            continue;
+        }
+        let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+        let mut line = "    #".to_owned();
+        for word in about.split_whitespace() {
+            if line.len() + 1 + word.len() > 100 {
+                let _ = writeln!(page, "{line}");
+                line = "    #".to_owned();
+            }
+            let _ = write!(line, " {word}");
+        }
+        let _ = writeln!(page, "{line}");
+        let mut kind = python_type(schema);
+        if name == "types" {
+            kind.push_str(" | Mapping[str, str]");
+        }
+        let line = format!("    {name}: {kind}\n");
+        match line.len() <= 101 {
+            true => page.push_str(&line),
+            false => {
+                let names = kind.trim_start_matches("Literal[").trim_end_matches(']');
+                let _ = writeln!(page, "    {name}: Literal[\n        {names}\n    ]");
+            }
+        }
+    }
+    assert_file_kept("python/fullbore/_options.py", &page);
 }
 
 #[test]

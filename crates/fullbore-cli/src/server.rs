@@ -4,10 +4,10 @@
 use std::os::unix::process::CommandExt;
 
 use clap::{Args, Subcommand};
+use fullbore::Ended;
 use fullbore_server::{Embedded, SUPERUSER, ServerError};
 
 use crate::args::output::AnswerArgs;
-use crate::exit::Ended;
 use crate::orphans;
 use crate::words::complain;
 

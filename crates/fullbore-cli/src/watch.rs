@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use clap::Args;
+use fullbore::Ended;
+use fullbore::state::folder_of;
 use fullbore_read::error::{Error, Result};
 use fullbore_report::live::{self, Live};
 
 use crate::args::values::HERE;
-use crate::exit::Ended;
 use crate::load::signals::{INTERRUPTED, listen_for_signals};
-use crate::runs::folders::folder_of;
 use crate::words::complain;
 
 #[derive(Debug, Args)]

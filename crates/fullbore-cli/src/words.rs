@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::exit::Ended;
+use fullbore::Ended;
 
 /// Text for a terminal. What comes from files, servers and records must not move its cursor, colour
 /// it, or turn its direction of writing: such characters are shown by their number.

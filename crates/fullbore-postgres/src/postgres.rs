@@ -24,7 +24,7 @@ use crate::watch::sockets::Sockets;
 /// Who is told of what a run does, what stops it, and how long a server that is gone is waited for.
 pub struct Attended {
     pub recorder: Arc<Recorder>,
-    pub interrupted: &'static AtomicBool,
+    pub interrupted: Arc<AtomicBool>,
     pub patience: Duration,
 }
 

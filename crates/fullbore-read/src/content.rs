@@ -42,10 +42,10 @@ pub enum Same {
 }
 
 impl Content {
-    /// What a file holds; nothing of what can be read only once. All of it is read where it is not large
+    /// What a file holds; nothing of what is no file, or can be read only once. All of it is read where it is not large
     /// and `bytes_left` allow it, which become fewer.
     pub fn of(file: &SourceFile, bytes_left: &mut u64) -> Result<Option<Self>> {
-        if !file.is_regular {
+        if !file.is_regular || file.arrow.is_some() {
             return Ok(None);
         }
         let mut content = Self { samples: sampled(file)?, whole: None };

@@ -77,7 +77,7 @@ pub fn unpack(
         Packing::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(raw).map_err(wrong)?),
         Packing::Lz4 => Box::new(Frames::new(raw)),
         Packing::Xz => Box::new(Xz(XzDecoder::new_stream(raw, xz_stream(file)?))),
-        Packing::Parquet => {
+        Packing::Parquet | Packing::Arrow => {
             return Err(Error::Source {
                 path: file.path.clone(),
                 message: "is a Parquet file, not text".into(),

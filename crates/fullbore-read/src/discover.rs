@@ -3,9 +3,11 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use fullbore_parse::dialect::LineEnd;
 
+use super::columnar::data::{self, ArrowData};
 use super::foreign::{HEAD_BYTES, refuse_foreign, refuse_remote};
 use super::source_file::{Packing, SourceFile, changed_ns, modified_ns, read_little};
 use crate::error::{Error, Result};
@@ -18,8 +20,17 @@ pub fn discover(source: &str) -> Result<Vec<SourceFile>> {
     if source == "-" {
         return Ok(vec![stdin()]);
     }
+    if let Some(data) = data::registered(source) {
+        return Ok(vec![of_arrow(source, data)]);
+    }
     refuse_remote(source)?;
     let path = Path::new(source);
+    if source.starts_with(data::SCHEME) && path.symlink_metadata().is_err() {
+        return Err(Error::usage_with_hint(
+            format!("{source} was in the memory of a process that has dropped it"),
+            "load the data again from there",
+        ));
+    }
     let mut paths = if path.is_dir() {
         folder(path)?
     } else if path.symlink_metadata().is_ok() || !source.contains(['*', '?', '[']) {
@@ -53,9 +64,28 @@ pub(super) fn stdin() -> SourceFile {
         data_end: None,
         own_header: None,
         line_end: LineEnd::default(),
+        arrow: None,
         peeked: None,
         expected_header: None,
     }
+}
+
+/// Arrow data of this process.
+fn of_arrow(uri: &str, data: Arc<ArrowData>) -> SourceFile {
+    SourceFile {
+        path: uri.into(),
+        packing: Packing::Arrow,
+        size: data.bytes(),
+        is_regular: data.is_table(),
+        arrow: Some(data),
+        ..stdin()
+    }
+}
+
+/// A source's path from the root; what is no path of this machine stays as it is.
+pub fn absolute(path: &Path) -> std::io::Result<PathBuf> {
+    let is_elsewhere = path.to_str().is_some_and(|path| path.starts_with(data::SCHEME));
+    if is_elsewhere { Ok(path.to_owned()) } else { std::path::absolute(path) }
 }
 
 fn folder(path: &Path) -> Result<Vec<PathBuf>> {
@@ -143,6 +173,7 @@ fn inspect(path: PathBuf) -> Result<SourceFile> {
         data_end: None,
         own_header: None,
         line_end: LineEnd::default(),
+        arrow: None,
         peeked: None,
         expected_header: None,
         path,

@@ -18,11 +18,17 @@ pub enum Error {
     Source { path: PathBuf, message: String, hint: Option<String> },
     #[error("{} changed during the load ({what})", path.display())]
     SourceChanged { path: PathBuf, what: String },
-    #[error("{}: {first}", rejected(*rejects, limit))]
-    TooManyRejects { rejects: u64, limit: String, first: String, hint: &'static str },
+    #[error("{}: {}", rejected(*rejects, limit), first_words(first.as_deref()))]
+    TooManyRejects {
+        rejects: u64,
+        limit: String,
+        /// The one that was too many; none where the limit is a share of all rows.
+        first: Option<Box<RejectedRow>>,
+        hint: &'static str,
+    },
     /// COPY's rule for quotes takes in all that follows, which no limit of rejects covers.
-    #[error("{place}: the records after it can't be separated")]
-    Unterminated { place: String },
+    #[error("{row}: the records after it can't be separated")]
+    Unterminated { row: Box<RejectedRow> },
     /// The destination refused or failed.
     #[error("{message}")]
     Destination { message: String, hint: Option<String>, kind: DestinationFailure },
@@ -31,6 +37,45 @@ pub enum Error {
     Client { message: String, hint: Option<String> },
     #[error("stopped by a signal")]
     Interrupted,
+}
+
+/// A row that was rejected: where it stands, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RejectedRow {
+    pub file: PathBuf,
+    pub place: Position,
+    pub column: Option<String>,
+    pub value: Option<String>,
+    pub reason: String,
+}
+
+/// Where in its file a row stands. Lines and rows count from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Position {
+    Line(u64),
+    Row(u64),
+    /// Of text in a file so large that its lines are not counted for an error.
+    Byte(u64),
+}
+
+impl std::fmt::Display for RejectedRow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}, {}", self.file.display(), self.place)?;
+        if let Some(column) = &self.column {
+            write!(f, ", column {column}")?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+impl std::fmt::Display for Position {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Line(number) => write!(f, "line {number}"),
+            Self::Row(number) => write!(f, "row {number}"),
+            Self::Byte(offset) => write!(f, "byte {offset}"),
+        }
+    }
 }
 
 /// What a destination's failure means for the run.
@@ -120,6 +165,11 @@ fn rejected(rejects: u64, limit: &str) -> String {
     }
 }
 
+/// The row that was too many, in words.
+fn first_words(first: Option<&RejectedRow>) -> String {
+    first.map_or_else(|| "see the reject file".to_owned(), ToString::to_string)
+}
+
 /// What can be done where a file of the client's own can't be written.
 fn hint_for_writing(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
@@ -144,8 +194,14 @@ mod tests {
     #[test]
     fn rejects_are_counted_as_people_count_them() {
         let words = |rejects, limit: &str| {
-            let first = "x.csv, line 2: no".to_owned();
-            let limit = limit.into();
+            let first = RejectedRow {
+                file: "x.csv".into(),
+                place: Position::Line(2),
+                column: None,
+                value: None,
+                reason: "no".into(),
+            };
+            let (first, limit) = (Some(Box::new(first)), limit.into());
             Error::TooManyRejects { rejects, limit, first, hint: "" }.to_string()
         };
         assert_eq!(

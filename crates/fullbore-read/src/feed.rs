@@ -2,15 +2,15 @@
 //!
 //! One thread at a time holds a feed. It reads and cuts at a record's end; parsing happens outside.
 
-use arrow_array::RecordBatch;
 use fullbore_parse::Lane;
 use fullbore_parse::block::Block;
 
-use super::parquet::RowFeed;
+use super::columnar::RowFeed;
 use super::ranges::RangeFeed;
 use super::remaining::RemainingFeed;
 use super::stream::StreamFeed;
 use crate::error::Result;
+pub use crate::fed::{Fed, RowFault, Rows};
 
 /// Where a piece's rows come from.
 pub enum Feed {
@@ -41,37 +41,4 @@ impl Feed {
             Self::Ranges(_) | Self::Rows(_) => false,
         }
     }
-}
-
-/// What a feed gave.
-pub enum Fed {
-    Block,
-    Rows(Rows),
-    /// Nothing now: others hold the memory that it needs.
-    Later,
-    End,
-}
-
-/// Rows of a file that came as a batch.
-pub struct Rows {
-    pub batch: RecordBatch,
-    pub file: usize,
-    /// Which row of the file each is, from 0.
-    pub numbers: Vec<u64>,
-    /// Rows that stood among them and can't be loaded.
-    pub faults: Vec<RowFault>,
-    /// Values whose nanoseconds were rounded.
-    pub rounded: u64,
-}
-
-/// A row that came as values and can't be loaded.
-#[derive(Debug)]
-pub struct RowFault {
-    /// Its row in the file, from 0.
-    pub row: u64,
-    pub column: Option<String>,
-    pub value: Option<String>,
-    pub reason: String,
-    /// What stands for it in the reject file.
-    pub raw: Vec<u8>,
 }

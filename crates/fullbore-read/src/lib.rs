@@ -7,13 +7,14 @@
 //! - [`margins`] finds lines before and after the records, [`fullbore_parse::boundary`] their ends;
 //! - [`split`] cuts a file into pieces, messy text by `walked`;
 //! - [`feed`] returns blocks: of [`ranges`] (from the [`page_cache`] or by direct reads), of a [`stream`],
-//!   or of its [`remaining`] ranges;
+//!   or of its [`remaining`] ranges; [`columnar`] returns rows as batches;
 //! - [`sniff`] proposes a dialect;
 //! - [`content`] recognizes a file by its contents.
 
 pub mod cancellable;
 pub mod cast;
 pub mod checksum;
+pub mod columnar;
 pub mod constants;
 pub mod content;
 pub mod decompress;
@@ -21,6 +22,7 @@ mod direct_read;
 pub mod discover;
 pub mod encoding;
 pub mod error;
+mod fed;
 pub mod feed;
 pub mod foreign;
 pub mod lines;

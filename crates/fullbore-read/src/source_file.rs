@@ -8,6 +8,7 @@ use std::sync::Arc;
 use fullbore_parse::dialect::LineEnd;
 use serde::{Deserialize, Serialize};
 
+use crate::columnar::data::ArrowData;
 use crate::content::Content;
 use crate::encoding::TextEncoding;
 use crate::error::{Error, Result};
@@ -22,6 +23,8 @@ pub enum Packing {
     Lz4,
     Xz,
     Parquet,
+    /// Nothing was packed: Arrow data of this process.
+    Arrow,
 }
 
 /// A range of bytes, or of a Parquet file's rows, of one of the table's files.
@@ -62,6 +65,8 @@ pub struct SourceFile {
     pub own_header: Option<Arc<[u8]>>,
     /// What ends its lines.
     pub line_end: LineEnd,
+    /// The data itself, where it is of this process.
+    pub arrow: Option<Arc<ArrowData>>,
     /// A pipe that was opened to be looked at; what was read of it comes back with it.
     pub peeked: Option<Peeked>,
     /// The names in the header of a pipe that was not looked at: those of the first source.

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use super::error::ServerError;
 use super::files;
@@ -139,10 +140,18 @@ fn libraries_beside(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// The prefix of the Python that this process is.
+static OWN_PREFIX: OnceLock<PathBuf> = OnceLock::new();
+
+/// Looks for packages first below this prefix: that of the Python that this process is.
+pub fn look_in(prefix: PathBuf) {
+    let _ = OWN_PREFIX.set(prefix);
+}
+
 /// Where Python packages may be installed, best first: the environment we were installed into,
 /// the active one, the project's.
 fn python_prefixes() -> Vec<PathBuf> {
-    let mut prefixes = Vec::new();
+    let mut prefixes: Vec<PathBuf> = OWN_PREFIX.get().cloned().into_iter().collect();
     // /proc/self/exe is the real file even where the command on the PATH is a link to it.
     if let Ok(program) = env::current_exe()
         && let Some(prefix) = program.parent().and_then(Path::parent)

@@ -1,12 +1,12 @@
 //! SIGINT and SIGTERM.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, OnceLock};
 
-use crate::exit::Ended;
+use fullbore::Ended;
 
 /// Set by SIGINT and SIGTERM.
-pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+pub static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// What a second signal says where nothing more is known.
 const SECOND: &str = "fullbore: stopped at once by a second signal\n";
@@ -22,6 +22,8 @@ pub fn say_at_once(words: &str) {
 /// The first signal asks the run to stop, after the pieces that are under way; a second one ends the
 /// process at once, and the server rolls them back.
 pub fn listen_for_signals() {
+    // Made before a handler may look at it, which must not allocate.
+    LazyLock::force(&INTERRUPTED);
     extern "C" fn stop(_: libc::c_int) {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
             let words = AT_ONCE.get().map_or(SECOND, String::as_str);

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use fullbore::destinations::connection;
 use fullbore_preflight::Error;
 use fullbore_preflight::db::{self, Line, Needs, Report};
 use serde_json::json;
@@ -9,7 +10,6 @@ use serde_json::json;
 use super::args::DbArgs;
 use super::rate::{self, Rates};
 use super::{show, usage_of};
-use crate::load::destinations::connection;
 use crate::words::{Screen, bytes, grouped};
 
 pub fn run(args: &DbArgs) -> Result<(), Error> {

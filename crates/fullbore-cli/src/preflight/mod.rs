@@ -9,9 +9,9 @@ mod rate;
 mod sizes;
 mod table;
 
+use fullbore::Ended;
 use fullbore_preflight::Error;
 
-use crate::exit::Ended;
 use crate::words::complain;
 use args::PreflightAction;
 pub use args::PreflightArgs;

@@ -1,5 +1,6 @@
 //! `fullbore runs list`: the runs of this machine, or those that a database's ledger knows.
 
+use fullbore::state::runs_dir;
 use fullbore_postgres::ledger::runs::{LedgerRun, State, Which};
 use fullbore_read::error::Result;
 use fullbore_record::{RunSummary, list_runs};
@@ -7,7 +8,6 @@ use fullbore_record::{RunSummary, list_runs};
 use super::args::LedgerArgs;
 use super::folders::say;
 use super::take_back::Opened;
-use crate::state::runs_dir;
 use crate::words::{bytes, grouped, print_json, seconds};
 
 pub fn list(json: bool, ledger: &LedgerArgs) -> Result<()> {

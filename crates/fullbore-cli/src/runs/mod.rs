@@ -12,9 +12,9 @@ mod show;
 mod take_back;
 mod verify;
 
+use fullbore::Ended;
 use fullbore_read::error::{DestinationFailure, Error};
 
-use crate::exit::Ended;
 use crate::words::complain;
 use args::RunsAction;
 pub use args::RunsArgs;

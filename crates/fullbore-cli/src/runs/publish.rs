@@ -1,5 +1,6 @@
 //! `fullbore runs publish`: publishes a load in parts whose last host could not.
 
+use fullbore::Ended;
 use fullbore_load::plan::Part;
 use fullbore_read::error::{Error, Result};
 
@@ -7,10 +8,9 @@ use super::args::{LedgerArgs, PublishArgs, ResumeArgs};
 use super::resume;
 use super::take_back::Opened;
 use crate::args::output::LogArgs;
-use crate::exit::Ended;
 
 pub fn publish(args: &PublishArgs) -> Result<Ended> {
-    let id = super::folders::id_of(&args.run)?;
+    let id = fullbore::state::id_of(&args.run)?;
     {
         let ledger = LedgerArgs { to: args.to.clone(), ledger_schema: None };
         let opened = Opened::at(&ledger, Some(&id))?;

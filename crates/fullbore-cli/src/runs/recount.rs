@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use fullbore::state::runs_dir;
+use fullbore::{assemble, saved};
 use fullbore_load::job::{Job, RejectLimit, TableJob};
 use fullbore_load::plan::recorded::RecordedTable;
 use fullbore_load::plan::{Completion, PieceInput, Plan, Planned, PlannedPiece, TablePlan};
@@ -16,9 +18,6 @@ use fullbore_record::Recorder;
 use fullbore_record::terms::{Method, Publish, Verify};
 
 use super::take_back::Opened;
-use crate::assemble::assemble;
-use crate::load::saved;
-use crate::state::runs_dir;
 
 /// The sums of a run's files, or of those that are named.
 pub fn recount(opened: &Opened, run: &LedgerRun, files: &[String]) -> Result<Anew> {

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
+use fullbore::state::folder_of;
 use fullbore_read::error::{Error, Result};
 use fullbore_record::read_events;
-
-use super::folders::folder_of;
 
 pub fn report(run: &str, output: &Path) -> Result<()> {
     let page = fullbore_report::render(&read_events(&folder_of(run)?)?);

@@ -1,10 +1,11 @@
 //! `fullbore runs show`: what happened in a run.
 
+use fullbore::state::{folder_of, id_of};
 use fullbore_read::error::Result;
 use fullbore_record::{Event, read_events};
 
 use super::args::LedgerArgs;
-use super::folders::{folder_of, id_of, say};
+use super::folders::say;
 use super::list;
 use super::take_back::Opened;
 use crate::words::{achieved, bytes, counted, details, grouped, print_json, seconds, sentence};

@@ -1,5 +1,8 @@
 //! `fullbore runs abort` rolls back a run that stopped, `fullbore runs undo` one that has finished.
 
+use fullbore::destinations::{Destinations, reopened};
+use fullbore::state::{id_of, runs_dir};
+use fullbore::{Ended, saved};
 use fullbore_load::job::Job;
 use fullbore_pgwire::quote_identifier;
 use fullbore_postgres::Postgres;
@@ -9,11 +12,6 @@ use fullbore_record::terms::Publish;
 use fullbore_record::{Event, Recorder};
 
 use super::args::LedgerArgs;
-use super::folders::id_of;
-use crate::exit::Ended;
-use crate::load::destinations::{Destinations, reopened};
-use crate::load::saved;
-use crate::state::runs_dir;
 use crate::words::{complain, grouped};
 
 /// A database and the schema of its ledger.
@@ -33,7 +31,7 @@ impl Opened {
         let mut job = saved.map_or_else(Job::default, |saved| saved.job);
         job.to = ledger.to.clone().or(job.to.map(|to| reopened(&to)));
         let schema = ledger.ledger_schema.clone().or(job.ledger_schema.clone());
-        match Destinations::open(&job)? {
+        match Destinations::open(&job, &|warning| complain(warning, None))? {
             Destinations::Postgres(server) => {
                 let schema = server.ledger_schema(schema.as_deref())?;
                 let schema = quote_identifier(&schema)

@@ -1,14 +1,15 @@
 //! `fullbore runs verify`: what a run has loaded against what it read.
 
+use fullbore::Ended;
+use fullbore::state::id_of;
 use fullbore_load::job::Count;
 use fullbore_postgres::verify::run::Report;
 use fullbore_read::error::Result;
 
 use super::args::VerifyArgs;
-use super::folders::{id_of, say};
+use super::folders::say;
 use super::recount;
 use super::take_back::Opened;
-use crate::exit::Ended;
 use crate::words::{counted, print_json, seconds};
 
 pub fn verify(args: &VerifyArgs) -> Result<Ended> {

@@ -1,5 +1,8 @@
 //! What makes a job the same job: what is loaded and where to, not how fast.
 
+use std::path::Path;
+
+use fullbore_read::discover;
 use fullbore_read::error::{Error, Result};
 use sha2::{Digest, Sha256};
 
@@ -46,8 +49,8 @@ fn hash_of(text: &[u8]) -> String {
 }
 
 fn absolute(path: &str) -> Result<String> {
-    let absolute =
-        std::path::absolute(path).map_err(|source| Error::Read { path: path.into(), source })?;
+    let absolute = discover::absolute(Path::new(path))
+        .map_err(|source| Error::Read { path: path.into(), source })?;
     Ok(absolute.to_string_lossy().into_owned())
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use fullbore_parse::Lane;
 use fullbore_parse::types::FieldType;
+use fullbore_read::SourceFile;
 use fullbore_read::constants::{MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
 use fullbore_read::content::{Content, WHOLE_BYTES};
 use fullbore_read::error::{Error, Result};
@@ -225,6 +226,10 @@ fn assemble_table<T: Target>(
     let mut sources = look(&job)?;
     let name = match &job.name {
         Some(name) => name.clone(),
+        None if sources.files[0].arrow.is_some() => {
+            let words = "Arrow data has no file name to name the table after";
+            return Err(Error::usage_with_hint(words, "name the table with --table"));
+        }
         None => name_of(&sources.files[0].path)?,
     };
     job.name = Some(name.clone());
@@ -273,7 +278,7 @@ fn assemble_table<T: Target>(
     };
     if choice.method == Method::Direct && job.publish == Publish::Replace {
         // One new table can be filled directly by one session only.
-        pieces = joined(pieces, &sources.files);
+        pieces = joined(pieces, &sources.files, &sources.format);
     }
     let mut partition_notes = Vec::new();
     if let (Publish::Partitions, Some(asked), Some(target), false) =
@@ -293,7 +298,9 @@ fn assemble_table<T: Target>(
         )
     }));
     notes.append(&mut shapes.notes);
-    let known = sources.files.iter().all(|file| file.is_seekable());
+    let is_known =
+        |file: &Arc<SourceFile>| file.is_seekable() || file.arrow.is_some() && file.is_regular;
+    let known = sources.files.iter().all(is_known);
     let bytes = known.then(|| {
         sources.files.iter().map(|file| file.end() - file.data_start.min(file.end())).sum()
     });

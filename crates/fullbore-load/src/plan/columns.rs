@@ -8,7 +8,7 @@ use fullbore_parse::dialect::{Header, Ragged};
 use fullbore_parse::json::{JsonFields, JsonKind};
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_read::error::{Error, Result};
-use fullbore_read::{cast, parquet};
+use fullbore_read::{cast, columnar};
 
 use super::lineage;
 use super::look::Sources;
@@ -87,7 +87,7 @@ pub fn match_columns(
             (Some(_), _) if keys.is_some() => {
                 keys.iter().flatten().nth(at).expect("one each").0.clone()
             }
-            (_, Some(names)) if sources.format == Format::Parquet => names[at].clone(),
+            (_, Some(names)) if sources.format.is_columnar() => names[at].clone(),
             (Some(column), _) => column.name.clone(),
             (None, _) => format!("field {}", at + 1),
         })
@@ -155,7 +155,7 @@ fn rounded(fields: &[Option<&TargetColumn>], sources: &Sources) -> Vec<String> {
     let stored = fields.iter().zip(&sources.stored).filter_map(|(column, stored)| {
         let column = (*column)?;
         let target = column.field_type.as_ref()?;
-        let is_finer = stored.iter().any(|stored| parquet::is_finer(stored, target));
+        let is_finer = stored.iter().any(|stored| columnar::is_finer(stored, target));
         is_finer.then(|| column.name.clone())
     });
     stored.collect()
@@ -326,6 +326,7 @@ fn by_name<'a>(
             ));
         }
     }
+    let header = if sources.format.is_columnar() { "the source" } else { "the header" };
     let mut fields: Vec<Option<&TargetColumn>> = Vec::new();
     for (place, (name, written)) in names.iter().zip(written).enumerate() {
         if written.trim().is_empty() && named(name, target).is_none() {
@@ -340,7 +341,7 @@ fn by_name<'a>(
         };
         if fields.iter().flatten().any(|found| found.name == column.name) {
             return Err(Error::usage_with_hint(
-                format!("{path}: the header names {written:?} twice"),
+                format!("{path}: {header} names {written:?} twice"),
                 "name the fields yourself: --columns a,b,-,d (a dash skips one)",
             ));
         }
@@ -352,13 +353,13 @@ fn by_name<'a>(
         loadable.iter().filter(is_missing).partition(|column| column.fills_itself);
     if !missing.is_empty() {
         return Err(Error::usage_with_hint(
-            format!("{path}: the header lacks the table's columns {}", listed(&missing)),
+            format!("{path}: {header} lacks the table's columns {}", listed(&missing)),
             "to load only some, list the fields: --columns a,b,c; the others take their defaults",
         ));
     }
     if !filled.is_empty() {
         notes.push(format!(
-            "the header lacks {}, which the database fills from {}",
+            "{header} lacks {}, which the database fills from {}",
             listed(&filled),
             if filled.len() == 1 { "its default" } else { "their defaults" }
         ));
@@ -372,7 +373,7 @@ fn listed(columns: &[&TargetColumn]) -> String {
 
 /// The refusal of a name that no column has: the line may be no header.
 fn of_header(error: Error, name: &str, sources: &Sources) -> Error {
-    if sources.format == Format::Parquet {
+    if sources.format.is_columnar() {
         return error;
     }
     let path = sources.files[0].path.display();

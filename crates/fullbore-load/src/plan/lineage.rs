@@ -13,6 +13,7 @@ use fullbore_parse::guess::gives_back;
 use fullbore_parse::text::write_copy_text;
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_parse::{Lane, Parser};
+use fullbore_read::columnar::Columnar;
 use fullbore_read::error::{Error, Result};
 
 use crate::TargetColumn;
@@ -158,7 +159,7 @@ fn decoded(value: &str) -> String {
 /// The columns that the folders of Parquet files stand for, which the files lack, and what type all of
 /// their values have.
 pub fn folders(sources: &Sources) -> Result<Vec<(String, FieldType)>> {
-    if sources.format != Format::Parquet {
+    if sources.format != Format::Columnar(Columnar::Parquet) {
         return Ok(Vec::new());
     }
     let told: Vec<String> = sources.files.iter().map(|file| file.told()).collect();

@@ -10,6 +10,7 @@ pub mod json;
 use super::format::Format;
 use crate::job::TableJob;
 use fullbore_parse::dialect::{Dialect, Family, FormatName, Header, LineEnd};
+use fullbore_read::columnar::{self, Columnar};
 use fullbore_read::constants::SAMPLE_BYTES;
 use fullbore_read::encoding::TextEncoding;
 use fullbore_read::error::{Error, Result};
@@ -17,7 +18,7 @@ use fullbore_read::sniff::frame::Given;
 use fullbore_read::sniff::outline::{Outline, outline};
 use fullbore_read::sniff::samples::{Samples, beginning, glance, sample};
 use fullbore_read::sniff::{DialectHints, sniff};
-use fullbore_read::{Packing, SourceFile, discover, foreign, parquet, pipe};
+use fullbore_read::{Packing, SourceFile, discover, foreign, pipe};
 
 /// What was found of a table's sources.
 pub struct Sources {
@@ -85,10 +86,21 @@ pub fn look(job: &TableJob) -> Result<Sources> {
             "it can be read once: name - a single time",
         ));
     }
+    let is_arrow = |file: &SourceFile| file.arrow.is_some();
+    if files.iter().all(is_arrow) {
+        refuse_text_options(job, "Arrow data")?;
+        return look_at_columns(files, Columnar::Arrow);
+    }
+    if files.iter().any(is_arrow) {
+        return Err(Error::usage_with_hint(
+            "some of the sources are Arrow data and some are files",
+            "load them one after the other",
+        ));
+    }
     let parquet = files.iter().filter(|file| file.packing == Packing::Parquet).count();
     if job.format == Some(FormatName::Parquet) || parquet == files.len() {
         refuse_text_options(job, "Parquet files")?;
-        return look_at_parquet(files);
+        return look_at_columns(files, Columnar::Parquet);
     }
     if parquet > 0 {
         return Err(Error::usage_with_hint(
@@ -151,11 +163,11 @@ fn refuse_text_options(job: &TableJob, of: &str) -> Result<()> {
     }
 }
 
-fn look_at_parquet(files: Vec<SourceFile>) -> Result<Sources> {
+fn look_at_columns(files: Vec<SourceFile>, kind: Columnar) -> Result<Sources> {
     let mut names: Option<Vec<String>> = None;
     let mut stored: Vec<Vec<DataType>> = Vec::new();
     for file in &files {
-        let schema = parquet::inspect(file)?.schema;
+        let schema = columnar::inspect(file)?.schema;
         let found: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
         match &names {
             Some(names) if *names != found => {
@@ -176,7 +188,7 @@ fn look_at_parquet(files: Vec<SourceFile>) -> Result<Sources> {
     }
     Ok(Sources {
         files: files.into_iter().map(Arc::new).collect(),
-        format: Format::Parquet,
+        format: Format::Columnar(kind),
         fields: names.as_ref().map(Vec::len),
         names,
         header_names: None,

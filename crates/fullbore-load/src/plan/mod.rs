@@ -71,6 +71,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether its sources are gone with this process, so that no other can resume the run.
+    pub fn ends_with_process(&self) -> bool {
+        self.tables.iter().flat_map(|table| &table.files).any(|file| file.arrow.is_some())
+    }
+
     /// The settings that ceilings depend on.
     pub fn used(&self) -> Used {
         Used { streams: self.streams, parsers: self.parsers, codec: self.codec }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fullbore_parse::dialect::Family;
 use fullbore_read::error::Result;
-use fullbore_read::{FileRange, SourceFile, parquet, split};
+use fullbore_read::{FileRange, SourceFile, columnar, split};
 
 use super::{Format, PieceInput, PlannedPiece};
 use crate::constants::{
@@ -67,7 +67,11 @@ pub fn cut(
     };
     let Format::Delimited(dialect) = format else {
         for (file, source) in files.iter().enumerate() {
-            let groups = parquet::inspect(source)?.groups;
+            if !source.is_regular {
+                push(PieceInput::Stream { file }, stream_piece_bytes);
+                continue;
+            }
+            let groups = columnar::inspect(source)?.groups;
             let (mut start, mut end, mut bytes) = (0, 0, 0);
             for (at, (rows, group_bytes)) in groups.iter().enumerate() {
                 bytes += group_bytes;
@@ -78,7 +82,8 @@ pub fn cut(
                 }
             }
         }
-        return Ok((pieces, piece_bytes));
+        let is_stream = files.iter().any(|file| !file.is_regular);
+        return Ok((pieces, if is_stream { stream_piece_bytes } else { piece_bytes }));
     };
     let is_enough = files.len() >= streams * PIECES_PER_STREAM_MIN;
     let total_bytes = files.iter().map(|file| file.size).sum();
@@ -123,10 +128,13 @@ pub fn cut(
 }
 
 /// Makes one piece of all pieces of a table, in the order of its files.
-pub fn joined(pieces: Vec<PlannedPiece>, files: &[Arc<SourceFile>]) -> Vec<PlannedPiece> {
+pub fn joined(
+    pieces: Vec<PlannedPiece>,
+    files: &[Arc<SourceFile>],
+    format: &Format,
+) -> Vec<PlannedPiece> {
     let Some(first) = pieces.first() else { return pieces };
     let (table, mut bytes) = (first.table, 0);
-    let is_rows = matches!(first.input, PieceInput::Rows(_));
     let mut ranges = Vec::new();
     for piece in pieces {
         bytes += piece.bytes;
@@ -145,7 +153,8 @@ pub fn joined(pieces: Vec<PlannedPiece>, files: &[Arc<SourceFile>]) -> Vec<Plann
         }
         follows
     });
-    let input = if is_rows { PieceInput::Rows(ranges) } else { PieceInput::Ranges(ranges) };
+    let input =
+        if format.is_columnar() { PieceInput::Rows(ranges) } else { PieceInput::Ranges(ranges) };
     vec![PlannedPiece { number: 0, table, input, bytes, bounds: None }]
 }
 

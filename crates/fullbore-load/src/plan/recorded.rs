@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fullbore_read::content::Content;
+use fullbore_read::discover::absolute;
 use fullbore_read::error::{Error, Result};
 use fullbore_read::{FileRange, SourceFile};
 use fullbore_record::terms::Method;
@@ -75,7 +76,7 @@ impl RecordedTable {
 
 impl RecordedFile {
     pub fn of(file: &SourceFile) -> Self {
-        let path = std::path::absolute(&file.path).unwrap_or_else(|_| file.path.clone());
+        let path = absolute(&file.path).unwrap_or_else(|_| file.path.clone());
         let canonical = std::fs::canonicalize(&path).ok().filter(|canonical| *canonical != path);
         let path = path.display().to_string();
         Self {
@@ -114,7 +115,7 @@ impl RecordedFile {
 /// Dialect, fields and columns, as text.
 fn reading(table: &TablePlan) -> String {
     let format = match &table.format {
-        Format::Parquet => "parquet".to_owned(),
+        Format::Columnar(kind) => kind.name().to_owned(),
         Format::Delimited(dialect) => {
             serde_json::to_string(dialect).expect("plain data becomes JSON")
         }
@@ -272,7 +273,7 @@ impl Recorded {
         }
         ranges.sort_by_key(|range| (range.file, range.start));
         for (file, source) in table.files.iter().enumerate() {
-            let mut at = if table.format == Format::Parquet { 0 } else { source.data_start };
+            let mut at = if table.format.is_columnar() { 0 } else { source.data_start };
             let mut its = ranges.iter().filter(|range| range.file == file).peekable();
             let is_streamed = streamed.contains(&file);
             let is_cut = its.peek().is_some();

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::FieldType;
+use fullbore_read::columnar;
 use fullbore_read::error::{Error, Result};
-use fullbore_read::parquet;
 
 use crate::TargetColumn;
 use crate::job::TableJob;
@@ -118,7 +118,7 @@ pub fn guesses(
     said: &mut Schema,
 ) -> Result<()> {
     let is_guessed = job.create && job.schema_file.is_none();
-    if !is_guessed || matches!(sources.format, Format::Parquet) {
+    if !is_guessed || sources.format.is_columnar() {
         return Ok(());
     }
     let mut found = Schema::default();
@@ -141,13 +141,13 @@ fn inferred(
     said: &mut Schema,
 ) -> Result<Vec<(String, FieldType)>> {
     let Format::Delimited(dialect) = &sources.format else {
-        let schema = parquet::inspect(&sources.files[0])?.schema;
+        let schema = columnar::inspect(&sources.files[0])?.schema;
         return schema
             .fields()
             .iter()
             .map(|field| {
                 let name = field.name();
-                let stored = parquet::stored_as(name, field.data_type())?;
+                let stored = columnar::stored_as(name, field.data_type())?;
                 if let Some(sql) = stored.sql {
                     said.types.insert(name.clone(), sql);
                 }

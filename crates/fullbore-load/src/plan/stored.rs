@@ -2,7 +2,7 @@
 
 use arrow_schema::DataType;
 use fullbore_parse::types::FieldType;
-use fullbore_read::parquet::types::{can_be, field_type, is_list, is_object, item, words};
+use fullbore_read::columnar::types::{can_be, field_type, is_list, is_object, item, words};
 
 use crate::TargetColumn;
 use crate::{Error, Result};

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use fullbore_read::error::{Error, Result};
+use fullbore_read::error::{Error, Position, RejectedRow, Result};
 
 use super::reject_files::AllRejectFiles;
 use super::reject_record::{HINT, Reject, SavedReject};
@@ -29,12 +29,16 @@ impl Rejects {
         reject: Reject,
     ) -> ((Vec<u8>, Vec<u8>), Option<Error>) {
         let found = &plan.tables[table];
-        let path = found.files[reject.row.file].path.display();
-        let place = match &found.format {
-            Format::Parquet => format!("row {}", reject.row.offset + 1),
-            Format::Delimited(_) => format!("line {}", reject.row.line),
+        let first = RejectedRow {
+            file: found.files[reject.row.file].path.clone(),
+            place: match &found.format {
+                Format::Columnar(_) => Position::Row(reject.row.offset + 1),
+                Format::Delimited(_) => Position::Line(reject.row.line),
+            },
+            column: None,
+            value: reject.value.clone(),
+            reason: reject.reason.clone(),
         };
-        let first = format!("{path}, {place}: {}", reject.reason);
         tracing::debug!(table = found.name, "reject: {first}");
         let (raw, kept) = SavedReject::of(table, None, reject);
         let json = serde_json::to_vec(&kept).expect("plain data becomes JSON");
@@ -42,6 +46,7 @@ impl Rejects {
         let limit = self.limit.to_string();
         let too_many = match self.limit {
             RejectLimit::Rows(most) if count > most => {
+                let first = Some(Box::new(first));
                 Some(Error::TooManyRejects { rejects: count, limit, first, hint: HINT })
             }
             _ => None,

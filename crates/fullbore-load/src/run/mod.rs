@@ -215,6 +215,9 @@ fn keeps(plan: &Plan, error: &Error, outcome: &Outcome) -> bool {
     if is_shown() {
         return true;
     }
+    if plan.ends_with_process() {
+        return false;
+    }
     // Its rows may stand among those of other parts.
     if plan.continuity.part.is_some() {
         return true;

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use fullbore_parse::block::Block;
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::{Lane, Parser};
-use fullbore_read::checksum;
 use fullbore_read::error::{Error, Result};
 use fullbore_read::feed::{Fed, Rows};
+use fullbore_read::{checksum, columnar};
 use fullbore_record::observe::clock::{self, Activity};
 
 use super::key_check::{KeyCheck, check_for};
@@ -105,7 +105,7 @@ fn take_rows(
 ) -> Result<()> {
     let Rows { mut batch, file, mut numbers, faults, rounded } = rows;
     let found = &plan.tables[task.table];
-    unit.source_bytes = batch.get_array_memory_size() as u64;
+    unit.source_bytes = columnar::bytes_of(&batch);
     unit.rounded = rounded;
     unit.faults = faults.into_iter().map(|fault| Reject::unfit(file, fault)).collect();
     let broken = if unit.is_text { Vec::new() } else { nulls::broken(found, &batch) };
@@ -143,7 +143,7 @@ fn new_tools(plan: &Arc<Plan>, sink: &dyn Sink, table: usize, lane: Lane) -> Res
     let table = &plan.tables[table];
     let parser = match &table.format {
         Format::Delimited(dialect) => Some(parser_for(table, dialect, lane)),
-        Format::Parquet => None,
+        Format::Columnar(_) => None,
     };
     Ok(Tools { parser, encoder, summer })
 }

@@ -22,7 +22,7 @@ fn footer(format: &Format) -> Vec<u8> {
             let line = [FOOTER_LINE, dialect.line_end.written()].concat();
             line.repeat(dialect.skip_footer as usize)
         }
-        Format::Parquet => Vec::new(),
+        Format::Columnar(_) => Vec::new(),
     }
 }
 

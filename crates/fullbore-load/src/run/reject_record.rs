@@ -9,7 +9,7 @@ use fullbore_record::Reason;
 use serde::{Deserialize, Serialize};
 
 use super::source_row::SourceRow;
-use crate::plan::{Format, TablePlan};
+use crate::plan::TablePlan;
 use crate::sink::Refusal;
 
 /// What to do about rejects, behind an option that would load them.
@@ -177,13 +177,13 @@ impl SavedReject {
     }
 
     pub fn reason(self, table: &TablePlan, line: Option<u64>) -> Reason {
-        let is_parquet = table.format == Format::Parquet;
+        let has_rows = table.format.is_columnar();
         Reason {
             table: table.name.clone(),
             file: table.files[self.file].path.display().to_string(),
             line,
-            byte_offset: (!is_parquet).then_some(self.offset),
-            row: is_parquet.then_some(self.offset + 1),
+            byte_offset: (!has_rows).then_some(self.offset),
+            row: has_rows.then_some(self.offset + 1),
             column: self.column,
             value: self.value,
             constraint: self.constraint,

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fullbore_read::FileRange;
-use fullbore_read::error::{Error, Result};
+use fullbore_read::error::{Error, Position, RejectedRow, Result};
 use fullbore_read::lines::line_at;
 use fullbore_read::sniff::kind::is_null_word;
 
@@ -138,7 +138,7 @@ impl Rejects {
                 Some(null) => {
                     let known = match &table.format {
                         Format::Delimited(dialect) => dialect.nulls().collect(),
-                        Format::Parquet => Vec::new(),
+                        Format::Columnar(_) => Vec::new(),
                     };
                     format!("{null:?} looks like NULL: {}", null_options(&known, &[null]))
                 }
@@ -153,30 +153,31 @@ impl Rejects {
         let counts = reject.counts();
         let number = self.count.fetch_add(counts, Ordering::Relaxed) + counts;
         rejects.count += counts;
-        // Words are made of few of them: there may be millions.
-        let words = |line: Option<u64>| {
-            let place = match (&table.format, line) {
-                (_, Some(line)) => format!(", line {line}"),
-                (Format::Parquet, _) => format!(", row {}", offset + 1),
-                _ if is_cut => format!(", byte {offset}"),
-                _ => {
-                    let line = reject.row.line + lines_skipped(plan, piece, &reject.row);
-                    format!(", line {line}")
-                }
-            };
-            let column = reject.column.as_ref();
-            let column = column.map_or(String::new(), |name| format!(", column {name}"));
-            format!("{}{place}{column}: {}", file.path.display(), reject.reason)
+        // Made of few of them: there may be millions.
+        let told = |line: Option<u64>| RejectedRow {
+            file: file.path.clone(),
+            place: match (&table.format, line) {
+                (_, Some(line)) => Position::Line(line),
+                (Format::Columnar(_), _) => Position::Row(offset + 1),
+                _ if is_cut => Position::Byte(offset),
+                _ => Position::Line(reject.row.line + lines_skipped(plan, piece, &reject.row)),
+            },
+            column: reject.column.clone(),
+            value: reject.value.clone(),
+            reason: reject.reason.clone(),
         };
-        tracing::debug!(table = table.name, "reject: {}", words(None));
+        tracing::debug!(table = table.name, "reject: {}", told(None));
         let counted_line = || {
             let counts = is_cut && offset <= LINES_COUNTED_UP_TO;
             counts.then(|| line_at(file, offset)).flatten()
         };
         let too_many = match self.limit {
-            _ if reject.ends_load => Some(Error::Unterminated { place: words(counted_line()) }),
+            _ if reject.ends_load => {
+                Some(Error::Unterminated { row: Box::new(told(counted_line())) })
+            }
             RejectLimit::Rows(limit) if number > limit => {
-                let (limit, first) = (self.limit.to_string(), words(counted_line()));
+                let first = Some(Box::new(told(counted_line())));
+                let limit = self.limit.to_string();
                 let hint = reject.hint.unwrap_or(HINT);
                 Some(Error::TooManyRejects { rejects: number, limit, first, hint })
             }
@@ -235,7 +236,7 @@ impl Rejects {
                 Err(Error::TooManyRejects {
                     rejects,
                     limit: format!("{percent}% of {} rows", rows + rejects),
-                    first: "see the reject file".into(),
+                    first: None,
                     hint: HINT,
                 })
             }

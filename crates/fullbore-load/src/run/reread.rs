@@ -11,9 +11,9 @@ use fullbore_parse::Lane;
 use fullbore_parse::block::Block;
 use fullbore_parse::dialect::Dialect;
 use fullbore_read::FileRange;
+use fullbore_read::columnar::{Reading, RowFeed};
 use fullbore_read::error::{Error, Result};
 use fullbore_read::feed::Fed;
-use fullbore_read::parquet::{Reading, RowFeed};
 use fullbore_read::ranges::RangeFeed;
 
 use super::parser::{parser_for, path_of};
@@ -101,7 +101,7 @@ impl Reread for SourcesAgain<'_> {
             Format::Delimited(dialect) => {
                 self.text_rows(table, dialect, is_wanted, &mut out)?;
             }
-            Format::Parquet => self.parquet_rows(table, is_wanted, &mut out)?,
+            Format::Columnar(_) => self.columnar_rows(table, is_wanted, &mut out)?,
         }
         out.flush()?;
         self.given = Some(out.places.into_reader(2)?);
@@ -222,7 +222,7 @@ impl SourcesAgain<'_> {
         Ok(())
     }
 
-    fn parquet_rows(
+    fn columnar_rows(
         &self,
         table: usize,
         is_wanted: &mut dyn FnMut(&RecordBatch) -> Result<Vec<bool>>,

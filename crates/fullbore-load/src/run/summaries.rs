@@ -54,7 +54,7 @@ pub fn plan_summary(plan: &Plan) -> PlanSummary {
 fn table_summary(table: &TablePlan) -> TableSummary {
     let packed = table.files.iter().find(|file| !file.is_seekable() && file.is_regular);
     let format = match (&table.format, packed) {
-        (Format::Parquet, _) => "Parquet".to_owned(),
+        (Format::Columnar(kind), _) => kind.words().to_owned(),
         (Format::Delimited(dialect), packed) if dialect.family == Family::Json => {
             format!("JSON lines{}", if packed.is_some() { ", compressed" } else { "" })
         }

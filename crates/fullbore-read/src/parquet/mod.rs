@@ -1,24 +1,22 @@
-//! Parquet: row groups as splits, batches as they are stored, cast to the target's types.
+//! Parquet: row groups as splits, batches as they are stored.
 //!
-//! [`feed`] returns rows in batches that [`pages`] keeps small whatever a file claims, decoded as
-//! [`views`] of their pages. [`unpack`] decompresses pages, [`measure`] estimates the memory of their
-//! rows, and [`memory`] that of all concurrent reads. [`types`] maps stored types to column types.
+//! [`feed`] returns rows in batches that [`pages`] keeps small whatever a file claims, decoded as views of
+//! their pages. [`unpack`] decompresses pages, [`measure`] estimates the memory of their rows, and
+//! [`memory`] that of all concurrent reads.
 
 mod feed;
 mod measure;
-mod memory;
+pub(crate) mod memory;
 mod pages;
 #[cfg(test)]
 mod tests;
-pub mod types;
 mod unpack;
-mod views;
 
 use std::fs::File;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
-use arrow_schema::{DataType, FieldRef, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType, FieldRef, Schema, TimeUnit};
 use fullbore_parse::types::ParseShape;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
@@ -27,11 +25,11 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::RowGroupMetaData;
 
 use super::cast::exact;
+use crate::columnar::inspected::{GroupRange, Inspected};
 use crate::error::{Error, Result};
 use crate::source_file::SourceFile;
-pub use feed::{ParquetFeed, Reading, RowFeed};
+pub use feed::ParquetFeed;
 pub use memory::PageMemory;
-pub use types::{StoredAs, is_finer, stored_as};
 
 /// Reads what stands at a file's end. Moments of 96 bits (Spark's and Impala's) are taken as microseconds:
 /// as nanoseconds, which they are taken for else, they would wrap in the year 2262.
@@ -75,30 +73,16 @@ fn damaged(source: &SourceFile, error: impl std::fmt::Display) -> Error {
     }
 }
 
-/// What the planner wants to know of a file.
-pub struct ParquetFile {
-    pub schema: SchemaRef,
-    /// Rows and uncompressed bytes of each row group.
-    pub groups: Vec<(u64, u64)>,
-}
-
 /// Reads a file's footer.
-pub fn inspect(source: &SourceFile) -> Result<ParquetFile> {
+pub fn inspect(source: &SourceFile) -> Result<Inspected> {
     let metadata = open(&source.open()?).map_err(|error| damaged(source, error))?;
     let groups = metadata.metadata().row_groups().iter();
-    Ok(ParquetFile {
+    Ok(Inspected {
         schema: metadata.schema().clone(),
         groups: groups
             .map(|group| (group.num_rows() as u64, group.total_byte_size().max(0) as u64))
             .collect(),
     })
-}
-
-/// The smallest and largest value of a column in one row group, in the column's target type.
-pub struct GroupRange {
-    pub rows: u64,
-    /// Both as arrays of one value; none where statistics don't tell exactly, or there are NULLs.
-    pub ends: Option<(ArrayRef, ArrayRef)>,
 }
 
 /// What the statistics of a file say of its only wanted column, group by group.

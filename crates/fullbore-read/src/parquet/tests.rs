@@ -20,6 +20,7 @@ use parquet::basic::{Compression, Encoding};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 
 use super::*;
+use crate::columnar::Reading;
 use crate::constants::{MAX_FIELD_BYTES_DEFAULT, PARQUET_BATCH_BYTES, PARQUET_UNIT_BYTES};
 use crate::discover::discover;
 use crate::feed::{Fed, Rows};

@@ -31,6 +31,7 @@ fn source(path: &Path) -> Arc<SourceFile> {
         data_end: None,
         own_header: None,
         line_end: Default::default(),
+        arrow: None,
         peeked: None,
         expected_header: None,
     })

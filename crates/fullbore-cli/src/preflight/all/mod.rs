@@ -20,6 +20,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use fullbore::check::refuse_given;
+use fullbore::destinations::{Destinations, parsed_only};
+use fullbore::{Ended, assemble, ceilings};
 use fullbore_load::job::{Job, RejectLimit};
 use fullbore_load::plan::{Completion, Plan, Planned};
 use fullbore_load::sink::Sink;
@@ -30,11 +33,7 @@ use fullbore_record::now_unix_ms;
 use fullbore_record::terms::Verify;
 
 use super::args::AllArgs;
-use crate::assemble::assemble;
-use crate::ceilings;
-use crate::exit::Ended;
-use crate::load::destinations::{Destinations, parsed_only};
-use crate::load::job::{job_of, refuse_given};
+use crate::load::job::job_of;
 use crate::load::signals::listen_for_signals;
 use crate::words::{bytes, complain};
 use data::Finding;
@@ -71,7 +70,7 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
     let folder = tempfile::TempDir::new()
         .map_err(|source| Error::Write { path: std::env::temp_dir(), source })?;
     let bounds = Bounds { seconds: args.time, bytes: args.bytes };
-    let to = Destinations::open(&job)?;
+    let to = Destinations::open(&job, &|warning| complain(warning, None))?;
     if let Some(server) = to.server() {
         server.check_writable()?;
     }

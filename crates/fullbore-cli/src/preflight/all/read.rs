@@ -10,9 +10,9 @@ use fullbore_parse::Lane;
 use fullbore_parse::block::Block;
 use fullbore_preflight::cpu::process_seconds;
 use fullbore_read::cancellable::Cancellation;
+use fullbore_read::columnar::{Reading, RowFeed};
 use fullbore_read::error::Result;
 use fullbore_read::feed::{Fed, Feed};
-use fullbore_read::parquet::{Reading, RowFeed};
 use fullbore_read::ranges::RangeFeed;
 use fullbore_read::stream::StreamFeed;
 use fullbore_record::ceilings::Stage;
@@ -105,7 +105,7 @@ fn feed_of(plan: &Plan, piece: &PlannedPiece) -> Result<Feed> {
             ranges.clone(),
             Reading::alone(table.read_shape(Lane::Binary), plan.max_field_bytes),
         ))),
-        (_, Format::Parquet) => unreachable!("Parquet is planned by rows"),
+        (_, Format::Columnar(_)) => unreachable!("columns are planned by rows"),
     })
 }
 

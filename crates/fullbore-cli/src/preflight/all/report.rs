@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use fullbore::ceilings::target_of;
 use fullbore_load::job::Job;
 use fullbore_load::plan::Plan;
 use fullbore_postgres::Server;
@@ -11,7 +12,6 @@ use serde_json::json;
 
 use super::data::{Finding, Scan};
 use super::space::Space;
-use crate::ceilings::target_of;
 use crate::preflight::table::Table;
 use crate::words::{Screen, bytes, complain, counted, grouped, seconds};
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use fullbore::assemble;
 use fullbore_load::job::{Job, TableJob};
 use fullbore_load::plan::{Completion, PieceInput, Plan, Planned};
 use fullbore_load::sink::Sink;
@@ -25,7 +26,6 @@ use super::report::Report;
 use super::space::Space;
 use super::total::per_row;
 use super::{copies, send, to_measure};
-use crate::assemble::assemble;
 use crate::preflight::rate::scratch::{LOG_WAS_NEW, Scratch};
 use crate::words::counted;
 

@@ -3,12 +3,12 @@
 
 use std::path::PathBuf;
 
+use fullbore::state::runs_dir;
 use fullbore_preflight::db::place::{Place, free_bytes};
 use fullbore_read::error::Result;
 use serde::Serialize;
 
 use super::data::Finding;
-use crate::state::runs_dir;
 use crate::words::bytes;
 
 /// A record is at most 20 MB; odd and rejected rows are spooled beside it.

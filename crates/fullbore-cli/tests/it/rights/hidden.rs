@@ -82,7 +82,7 @@ fn a_load_of_which_no_ledger_is_kept_says_so() {
     let loaded = files.load_at(&url, &file, "t", &["--header", "none"]);
     assert_loaded(&loaded);
     for says in
-        ["warning: no ledger is kept", "lacks CREATE privilege on database", "no ledger was kept: "]
+        ["note: no ledger is kept", "lacks CREATE privilege on database", "no ledger was kept: "]
     {
         assert!(loaded.stderr.contains(says), "{}", loaded.stderr);
     }

@@ -100,7 +100,7 @@ fn a_ledger_by_which_others_could_have_code_run_is_neither_read_nor_written() {
             // It loads without one, and says so.
             let loaded = files.load(&database, &file, "t", &NO_HEADER);
             assert_loaded(&loaded);
-            assert!(loaded.stderr.contains("warning: no ledger is kept"), "{}", loaded.stderr);
+            assert!(loaded.stderr.contains("note: no ledger is kept"), "{}", loaded.stderr);
             database.psql(&filled(undone));
         }
         assert_eq!(database.psql("SELECT count(*) FROM canary"), "0");

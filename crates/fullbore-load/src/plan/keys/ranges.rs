@@ -1,8 +1,8 @@
 //! Key ranges of Parquet files: from the statistics of their row groups where these are exact.
 
 use fullbore_read::FileRange;
+use fullbore_read::columnar::{GroupRange, group_ranges};
 use fullbore_read::error::Result;
-use fullbore_read::parquet::{GroupRange, group_ranges};
 
 use super::scan::KeyScanner;
 use super::{Key, KeyColumn, KeyStretch};

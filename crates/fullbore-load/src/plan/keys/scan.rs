@@ -9,10 +9,10 @@ use fullbore_parse::block::Block;
 use fullbore_parse::constants::BLOCK_BYTES;
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::{Lane, Parser};
+use fullbore_read::columnar::{FileFeed, Reading};
 use fullbore_read::error::{Error, Result};
 use fullbore_read::feed::Fed;
 use fullbore_read::lines::line_at;
-use fullbore_read::parquet::{ParquetFeed, Reading};
 use fullbore_read::ranges::{Sizes, read_records};
 use fullbore_read::stream::StreamFeed;
 use fullbore_read::{FileRange, SourceFile};
@@ -166,7 +166,7 @@ enum Reader {
         end: u64,
     },
     Rows {
-        feed: Box<ParquetFeed>,
+        feed: FileFeed,
         /// The rows of the batch given last.
         numbers: Vec<u64>,
         /// Where they began, and where what comes next does.
@@ -180,9 +180,9 @@ impl Reader {
         let shape = scanner.key.shape.clone();
         let Format::Delimited(dialect) = scanner.format else {
             let reading = Reading::alone(shape, scanner.record_bytes_max);
-            let feed = ParquetFeed::open(source, range.file, range.start..range.end, &reading)?;
+            let feed = FileFeed::open(source, range.file, range.start..range.end, &reading)?;
             let ends = (range.start, range.start);
-            return Ok(Self::Rows { feed: Box::new(feed), numbers: Vec::new(), ends });
+            return Ok(Self::Rows { feed, numbers: Vec::new(), ends });
         };
         let parser = Parser::new(dialect.clone(), shape);
         let (dialect, block) = (dialect.clone(), Block::default());

@@ -178,7 +178,7 @@ impl Request<'_> {
             let own = run.end - run.start;
             let bytes = match self.scanner.format {
                 Format::Delimited(_) => own,
-                Format::Parquet => {
+                Format::Columnar(_) => {
                     (u128::from(bytes) * u128::from(own) / u128::from(length)) as u64
                 }
             };
@@ -290,7 +290,7 @@ impl Request<'_> {
     fn input(&self, ranges: Vec<FileRange>) -> PieceInput {
         match self.scanner.format {
             Format::Delimited(_) => PieceInput::Ranges(ranges),
-            Format::Parquet => PieceInput::Rows(ranges),
+            Format::Columnar(_) => PieceInput::Rows(ranges),
         }
     }
 }

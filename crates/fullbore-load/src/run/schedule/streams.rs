@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use fullbore_parse::Lane;
 use fullbore_parse::block::Block;
+use fullbore_read::FileRange;
+use fullbore_read::columnar::{Reading, RowFeed};
 use fullbore_read::error::{Error, Result};
 use fullbore_read::feed::Feed;
-use fullbore_read::parquet::{Reading, RowFeed};
 use fullbore_read::ranges::RangeFeed;
 use fullbore_read::remaining::RemainingFeed;
 use fullbore_read::stream::StreamFeed;
@@ -66,9 +67,11 @@ impl Schedule<'_> {
                     state = self.lock();
                     state.streams[stream].opening = false;
                     self.ready.notify_all();
-                    let feed = match committed.is_empty() {
-                        true => Feed::Stream(opened),
-                        false => Feed::Remaining(RemainingFeed::new(opened, committed)),
+                    let feed = match opened {
+                        Feed::Stream(opened) if !committed.is_empty() => {
+                            Feed::Remaining(RemainingFeed::new(opened, committed))
+                        }
+                        opened => opened,
                     };
                     let feed = Arc::new(Mutex::new(feed));
                     state.streams[stream].feed.get_or_insert(feed).clone()
@@ -137,31 +140,34 @@ impl Schedule<'_> {
                     None => feed,
                 })))
             }
-            (PieceInput::Rows(ranges), _) => Ok(Feed::Rows(Box::new(RowFeed::new(
-                table.files.clone(),
-                ranges.clone(),
-                Reading {
-                    shape: table.read_shape(Lane::Binary),
-                    row_bytes_max: self.plan.max_field_bytes,
-                    memory: self.pages.clone(),
-                },
-            )))),
+            (PieceInput::Rows(ranges), _) => Ok(self.row_feed(piece.table, ranges.clone())),
             _ => unreachable!("the planner pairs inputs with formats, streams are opened apart"),
         }
     }
 
-    fn open_stream(&self, table: usize, file: usize) -> Result<StreamFeed> {
+    fn row_feed(&self, table: usize, ranges: Vec<FileRange>) -> Feed {
         let table = &self.plan.tables[table];
-        let Format::Delimited(dialect) = &table.format else {
-            unreachable!("only delimited text comes as a stream")
+        let reading = Reading {
+            shape: table.read_shape(Lane::Binary),
+            row_bytes_max: self.plan.max_field_bytes,
+            memory: self.pages.clone(),
         };
-        StreamFeed::open(
+        Feed::Rows(Box::new(RowFeed::new(table.files.clone(), ranges, reading)))
+    }
+
+    fn open_stream(&self, number: usize, file: usize) -> Result<Feed> {
+        let table = &self.plan.tables[number];
+        let Format::Delimited(dialect) = &table.format else {
+            return Ok(self.row_feed(number, vec![FileRange { file, start: 0, end: u64::MAX }]));
+        };
+        let opened = StreamFeed::open(
             table.files[file].clone(),
             file,
             dialect.clone(),
             self.plan.max_field_bytes,
             &self.attention,
-        )
+        );
+        Ok(Feed::Stream(opened?))
     }
 
     /// The next unit of a piece in the order of its source; `None` at its end.

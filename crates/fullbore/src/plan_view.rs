@@ -10,8 +10,7 @@ use fullbore_parse::Lane;
 use fullbore_parse::dialect::{Dialect, Family, Header, LineEnd, Quotes, Ragged};
 use fullbore_read::FileRange;
 use fullbore_record::terms::{Method, Publish, Verify};
-
-use crate::words::{bytes, counted, grouped};
+use fullbore_report::words::{bytes, counted, grouped};
 
 /// The plan in words; `statements` are those that make tables, one for each table.
 pub fn render(plan: &Plan, statements: &[Option<String>]) -> String {
@@ -244,7 +243,7 @@ fn key_words(bounds: &KeyBounds) -> String {
 
 fn format(format: &Format) -> String {
     match format {
-        Format::Parquet => "Parquet".into(),
+        Format::Columnar(kind) => kind.words().into(),
         Format::Delimited(dialect) => dialect_words(dialect),
     }
 }

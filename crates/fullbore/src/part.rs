@@ -1,12 +1,12 @@
-//! A load shared by several hosts: this host's part, and what it waits for.
+//! A load shared by several hosts: this host's part.
 
 use fullbore_load::job::Job;
-use fullbore_load::plan::{Part, Plan};
+use fullbore_load::plan::Part;
 use fullbore_postgres::ledger::runs::LedgerRun;
 use fullbore_postgres::{PostgresTable, Server};
 use fullbore_read::error::{Error, Result};
 
-use super::ledger_state::LedgerState;
+use crate::ledger_state::LedgerState;
 
 /// The part that this run is: the one that it was, or one that joins its load.
 pub fn part_of(
@@ -31,18 +31,4 @@ pub fn part_of(
         )
     })?;
     Ok(Some(Part { spec, whole: known.whole.into(), identity: known.identity }))
-}
-
-/// Says what a part that is loaded waits for.
-pub fn tell(plan: &Plan, waits_for: &[String]) {
-    let Some(part) = plan.continuity.part.as_ref().filter(|_| !waits_for.is_empty()) else {
-        return;
-    };
-    tell!(
-        "part {} is loaded; the last part to finish publishes the rows of all parts. Waiting for:",
-        part.spec
-    );
-    for words in waits_for {
-        tell!("  {words}");
-    }
 }

@@ -14,13 +14,13 @@ use fullbore_read::discover::discover;
 use fullbore_read::error::{Error, Result};
 
 /// A table of a job, as server and files have it now.
-pub(super) struct Table {
+pub struct Table {
     pub name: String,
     pub target: Option<Named>,
     pub files: Vec<File>,
 }
 
-pub(super) struct File {
+pub struct File {
     pub source: SourceFile,
     pub recorded: RecordedFile,
 }

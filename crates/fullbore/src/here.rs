@@ -10,10 +10,10 @@ use fullbore_postgres::ledger::runs::Which;
 use fullbore_postgres::{PostgresTable, Server};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::{Event, RunState, make_private, read_events, summary_of};
+use fullbore_report::words::grouped;
 use serde::{Deserialize, Serialize};
 
 use crate::state::runs_dir;
-use crate::words::grouped;
 
 /// What a run has appended, and where to.
 #[derive(Debug, Serialize, Deserialize)]

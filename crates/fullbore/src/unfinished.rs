@@ -9,11 +9,11 @@ use fullbore_postgres::ledger::shown::Now;
 use fullbore_read::content::Same;
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Publish;
+use fullbore_report::words::{counted, grouped};
 
-use super::here;
-use super::ledger_state::{LedgerState, source_change};
-use super::tables::{File, Table};
-use crate::words::{counted, grouped};
+use crate::here;
+use crate::ledger_state::{LedgerState, source_change};
+use crate::tables::{File, Table};
 
 /// Differences that are listed.
 const LISTED_MAX: usize = 8;
@@ -296,7 +296,7 @@ impl LedgerState {
     }
 
     /// Makes a run that is known by another spelling of its job the one that is gone on with.
-    pub(super) fn adopt(&mut self, run: &LedgerRun, server: &Server, lock: bool) -> Result<()> {
+    pub fn adopt(&mut self, run: &LedgerRun, server: &Server, lock: bool) -> Result<()> {
         let mut found = Some(run.clone());
         if run.job != self.job && lock {
             server.lock_job(&run.job)?;

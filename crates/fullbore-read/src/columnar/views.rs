@@ -5,12 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{BinaryViewType, ByteViewType, StringViewType};
+use arrow_array::types::{BinaryViewType, ByteArrayType, ByteViewType, StringViewType};
 use arrow_array::{
-    Array, ArrayRef, FixedSizeListArray, GenericByteViewArray, GenericListArray, MapArray,
-    OffsetSizeTrait, RecordBatch, StructArray,
+    Array, ArrayRef, FixedSizeListArray, GenericByteArray, GenericByteViewArray, GenericListArray,
+    MapArray, OffsetSizeTrait, RecordBatch, StructArray,
 };
-use arrow_buffer::OffsetBuffer;
+use arrow_buffer::{ArrowNativeType, OffsetBuffer};
 use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef};
 
@@ -38,9 +38,14 @@ pub fn as_views(field: &FieldRef) -> FieldRef {
 }
 
 /// Bytes that each row of a column takes; values of all types but texts, bytes and what holds such are
-/// taken for as long as they are.
+/// taken for as long as they are. Dictionaries are none: see [`as_views`].
 pub fn sizes(array: &ArrayRef) -> Vec<u64> {
     match array.data_type() {
+        DataType::Utf8 => of_texts(array.as_string::<i32>()),
+        DataType::LargeUtf8 => of_texts(array.as_string::<i64>()),
+        DataType::Binary => of_texts(array.as_binary::<i32>()),
+        DataType::LargeBinary => of_texts(array.as_binary::<i64>()),
+        DataType::FixedSizeBinary(bytes) => vec![*bytes as u64; array.len()],
         DataType::Utf8View => of_views::<StringViewType>(array.as_byte_view()),
         DataType::BinaryView => of_views::<BinaryViewType>(array.as_byte_view()),
         DataType::List(_) => of_lists(array.as_list::<i32>()),
@@ -64,6 +69,10 @@ pub fn sizes(array: &ArrayRef) -> Vec<u64> {
         }
         other => vec![other.primitive_width().unwrap_or(1) as u64; array.len()],
     }
+}
+
+fn of_texts<T: ByteArrayType>(array: &GenericByteArray<T>) -> Vec<u64> {
+    array.value_offsets().windows(2).map(|ends| (ends[1] - ends[0]).as_usize() as u64).collect()
 }
 
 fn of_views<T: ByteViewType>(array: &GenericByteViewArray<T>) -> Vec<u64> {

@@ -16,9 +16,9 @@ use fullbore_postgres::ledger::shown::Now;
 use fullbore_read::discover::discover;
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Publish;
+use fullbore_report::words::grouped;
 
-use super::unfinished::Ask;
-use crate::words::grouped;
+use crate::unfinished::Ask;
 
 /// Where a job stands before it is loaded.
 pub struct LedgerState {
@@ -30,11 +30,11 @@ pub struct LedgerState {
     /// The run of this job that was begun last into the tables that it names, if the ledger knows any.
     pub earlier: Option<LedgerRun>,
     /// What has become of the tables that it has shown its rows in.
-    pub(super) became: Now,
+    pub became: Now,
     /// What should be known of other runs.
-    pub(super) notes: Vec<String>,
+    pub notes: Vec<String>,
     /// All files of the job are in its tables already; the last of the runs that loaded them.
-    pub(super) done: Option<LedgerRun>,
+    pub done: Option<LedgerRun>,
     /// The option that asks for a run that can be resumed, where one does.
     asked: &'static str,
     /// What to do about it where the server, rather than the user or the job, is why no ledger is kept.
@@ -265,7 +265,7 @@ fn unfinished_note(earlier: &LedgerRun) -> Option<String> {
 }
 
 /// How the job's files differ from those that a run was begun with.
-pub(super) fn source_change(job: &Job, earlier: &LedgerRun) -> Option<String> {
+pub fn source_change(job: &Job, earlier: &LedgerRun) -> Option<String> {
     let recorded = earlier.recorded();
     for (number, table) in job.tables.iter().enumerate() {
         let mut files = Vec::new();

@@ -14,8 +14,6 @@ use fullbore_postgres::{Attended, Postgres, PostgresTable, Server, Settings};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_server::Embedded;
 
-use crate::words::complain;
-
 /// Where rows can go.
 pub enum Destinations {
     Postgres(Arc<Server>),
@@ -31,7 +29,8 @@ pub enum RunSink {
 }
 
 impl Destinations {
-    pub fn open(job: &Job) -> Result<Self> {
+    /// Opens the destination of a job; `warn` hears what is wrong with its connection options.
+    pub fn open(job: &Job, warn: &dyn Fn(&str)) -> Result<Self> {
         match job.to.as_deref() {
             Some("null:") => Ok(Self::Null(Null { encoder_of: Box::new(copy_encoder) })),
             Some("null:batches") => Ok(Self::Null(parsed_only())),
@@ -41,9 +40,7 @@ impl Destinations {
             }
             to => {
                 let options = connection(to)?;
-                for warning in &options.warnings {
-                    complain(warning, None);
-                }
+                options.warnings.iter().for_each(|warning| warn(warning));
                 let settings = Settings {
                     tablespaces: job.tablespaces.clone(),
                     allow_publication: job.allow_publication,

@@ -11,8 +11,6 @@ use fullbore_read::error::{Error, Result};
 use fullbore_record::make_private;
 use serde::{Deserialize, Serialize};
 
-use super::options::LoadOptions;
-
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SavedJob {
     pub job: Job,
@@ -27,14 +25,14 @@ fn path(run_dir: &Path) -> PathBuf {
 }
 
 /// Saves a job with absolute paths, and the way to its server without what may be a secret.
-pub fn save(plan: &Plan, job: &Job, server: Option<&Server>, options: &LoadOptions) -> Result<()> {
+pub fn save(plan: &Plan, job: &Job, server: Option<&Server>, reject_dir: &Path) -> Result<()> {
     let mut job = job.clone().with_absolute_paths()?;
     // Another environment may name another server.
     let kept = server.map(Server::kept);
     job.to = kept.map(|kept| kept.url.clone());
     let left_out = kept.map_or_else(Vec::new, |kept| kept.left_out.clone());
-    let reject_dir = std::path::absolute(&options.reject_dir)
-        .map_err(|source| Error::Read { path: options.reject_dir.clone(), source })?;
+    let reject_dir = std::path::absolute(reject_dir)
+        .map_err(|source| Error::Read { path: reject_dir.to_owned(), source })?;
     // What is kept is text.
     if reject_dir.to_str().is_none() {
         return Err(Error::usage_with_hint(

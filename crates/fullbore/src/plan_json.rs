@@ -172,7 +172,7 @@ impl Table {
             bytes: table.bytes,
             dialect: match &table.format {
                 Format::Delimited(dialect) => Some(DialectOf::of(dialect)),
-                Format::Parquet => None,
+                Format::Columnar(_) => None,
             },
             create,
             publish: table.publish,

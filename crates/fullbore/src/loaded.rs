@@ -8,12 +8,12 @@ use fullbore_read::content::Same;
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Publish;
 
-use super::ledger_state::LedgerState;
-use super::tables::{File, Table};
+use crate::ledger_state::LedgerState;
+use crate::tables::{File, Table};
 
 impl LedgerState {
     /// Refuses to resume a run some of whose files another run has loaded since.
-    pub(super) fn refuse_loaded_meanwhile(
+    pub fn refuse_loaded_meanwhile(
         &self,
         job: &Job,
         tables: &mut [Table],
@@ -51,7 +51,7 @@ impl LedgerState {
     }
 
     /// Leaves files out of a job that are in their table already, or refuses; whether there were any.
-    pub(super) fn leave_out(
+    pub fn leave_out(
         &mut self,
         job: &mut Job,
         tables: &mut Vec<Table>,

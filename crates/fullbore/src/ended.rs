@@ -1,8 +1,8 @@
-//! How the command ended, as its exit code says it.
+//! How a load ended, as the command's exit code says it.
 
 use std::process::ExitCode;
 
-/// The exit codes.
+/// How a load ended: the command's exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// 0: loaded.

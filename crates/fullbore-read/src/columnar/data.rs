@@ -1,0 +1,238 @@
+//! Arrow data of this process, from a program that Fullbore is part of.
+//!
+//! Such a source is named by a URI, `arrow:NAME-ID`, that [`Registered`] gives it as long as it lives: a job
+//! stays plain data. The id is drawn, so that no ledger takes one process's data for another's.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader};
+use arrow_cast::cast;
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
+
+use super::inspected::Inspected;
+use crate::constants::PARQUET_BATCH_ROWS;
+
+/// What the URI of such data begins with.
+pub const SCHEME: &str = "arrow:";
+
+/// Rows of a group that work is cut by: the least that a piece has.
+const GROUP_ROWS: usize = 8 * PARQUET_BATCH_ROWS;
+
+/// Arrow data of this process.
+pub struct ArrowData {
+    /// With types that need no lookup: no dictionaries, no runs.
+    schema: SchemaRef,
+    rows: Rows,
+}
+
+enum Rows {
+    /// All are at hand: they can be read from any place, and more than once.
+    Table {
+        batches: Vec<RecordBatch>,
+        /// The number of the first row of each batch, and the number of all rows.
+        starts: Vec<u64>,
+    },
+    /// They come one after the other, once.
+    Stream(Mutex<Option<Box<dyn RecordBatchReader + Send>>>),
+}
+
+impl ArrowData {
+    /// Of batches that share a schema.
+    pub fn table(schema: &Schema, batches: Vec<RecordBatch>) -> Self {
+        let mut starts = vec![0];
+        for batch in &batches {
+            starts.push(starts[starts.len() - 1] + batch.num_rows() as u64);
+        }
+        Self { schema: plain_schema(schema), rows: Rows::Table { batches, starts } }
+    }
+
+    /// Of what gives batches one after the other.
+    pub fn stream(reader: Box<dyn RecordBatchReader + Send>) -> Self {
+        let schema = plain_schema(&reader.schema());
+        Self { schema, rows: Rows::Stream(Mutex::new(Some(reader))) }
+    }
+
+    /// Whether it can be read more than once.
+    pub fn is_table(&self) -> bool {
+        matches!(self.rows, Rows::Table { .. })
+    }
+
+    /// The bytes of all values of a table; 0 of a stream.
+    pub fn bytes(&self) -> u64 {
+        match &self.rows {
+            Rows::Table { batches, .. } => batches.iter().map(bytes_of).sum(),
+            Rows::Stream(_) => 0,
+        }
+    }
+
+    pub(super) fn inspect(&self) -> Inspected {
+        let mut groups = Vec::new();
+        if let Rows::Table { batches, .. } = &self.rows {
+            for batch in batches {
+                let (rows, bytes) = (batch.num_rows(), bytes_of(batch));
+                for start in (0..rows).step_by(GROUP_ROWS) {
+                    let its = GROUP_ROWS.min(rows - start) as u64;
+                    let share = u128::from(bytes) * u128::from(its) / rows as u128;
+                    groups.push((its, share as u64));
+                }
+            }
+        }
+        Inspected { schema: self.schema.clone(), groups }
+    }
+
+    /// Opens it at some rows. `None` of a stream that was opened before.
+    pub(super) fn open(self: &Arc<Self>, rows: Range<u64>) -> Option<Cursor> {
+        let stream = match &self.rows {
+            Rows::Table { .. } => None,
+            Rows::Stream(reader) => Some(locked(reader).take()?),
+        };
+        Some(Cursor { data: self.clone(), stream, current: None, at: rows.start, end: rows.end })
+    }
+}
+
+impl fmt::Debug for ArrowData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.is_table() { "table" } else { "stream" };
+        write!(f, "Arrow {kind} of {} columns", self.schema.fields().len())
+    }
+}
+
+/// Reads some rows, a few thousand at a time.
+pub(super) struct Cursor {
+    data: Arc<ArrowData>,
+    stream: Option<Box<dyn RecordBatchReader + Send>>,
+    /// Of a stream, the batch that came last, and the number of its first row.
+    current: Option<(RecordBatch, u64)>,
+    at: u64,
+    end: u64,
+}
+
+impl Cursor {
+    /// The next rows of these columns, and the number of the first of them; `None` at the end.
+    pub(super) fn next(
+        &mut self,
+        columns: &[usize],
+    ) -> Result<Option<(RecordBatch, u64)>, ArrowError> {
+        let Some((batch, start)) = self.current()? else { return Ok(None) };
+        let first = (self.at - start) as usize;
+        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
+        let rows = PARQUET_BATCH_ROWS.min(batch.num_rows() - first).min(left);
+        let part = batch.project(columns)?.slice(first, rows);
+        let number = self.at;
+        self.at += rows as u64;
+        Ok(Some((plain(&part, &self.data.schema.project(columns)?)?, number)))
+    }
+
+    /// The batch that holds the next row, and the number of its first.
+    fn current(&mut self) -> Result<Option<(RecordBatch, u64)>, ArrowError> {
+        if self.at >= self.end {
+            return Ok(None);
+        }
+        let Some(stream) = &mut self.stream else {
+            let Rows::Table { batches, starts } = &self.data.rows else { return Ok(None) };
+            // The last that begins at or before the row: those without rows come before it.
+            let after = starts.partition_point(|start| *start <= self.at);
+            return Ok(batches.get(after - 1).map(|batch| (batch.clone(), starts[after - 1])));
+        };
+        loop {
+            if let Some((batch, start)) = &self.current
+                && self.at < start + batch.num_rows() as u64
+            {
+                return Ok(Some((batch.clone(), *start)));
+            }
+            match stream.next() {
+                Some(batch) => self.current = Some((batch?, self.at)),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// Columns in the plain types of a schema.
+fn plain(batch: &RecordBatch, schema: &Schema) -> Result<RecordBatch, ArrowError> {
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns
+        .map(|(column, field)| match column.data_type() == field.data_type() {
+            true => Ok(column.clone()),
+            false => cast(column, field.data_type()),
+        })
+        .collect::<Result<Vec<ArrayRef>, _>>()?;
+    let fields = schema.fields().iter().map(|field| {
+        // What a stream says of its NULLs need not be so.
+        Field::new(field.name(), field.data_type().clone(), true)
+    });
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(schema, columns, &options)
+}
+
+fn plain_schema(schema: &Schema) -> SchemaRef {
+    Arc::new(Schema::new(schema.fields().iter().map(plain_field).collect::<Vec<_>>()))
+}
+
+/// The field with values instead of what looks them up.
+fn plain_field(field: &FieldRef) -> FieldRef {
+    let kind = match field.data_type() {
+        DataType::Dictionary(_, value) => {
+            plain_field(&Arc::new(Field::new("", value.as_ref().clone(), true))).data_type().clone()
+        }
+        DataType::RunEndEncoded(_, values) => plain_field(values).data_type().clone(),
+        DataType::List(item) | DataType::ListView(item) => DataType::List(plain_field(item)),
+        DataType::LargeList(item) | DataType::LargeListView(item) => {
+            DataType::LargeList(plain_field(item))
+        }
+        DataType::FixedSizeList(item, length) => {
+            DataType::FixedSizeList(plain_field(item), *length)
+        }
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain_field).collect()),
+        other => other.clone(),
+    };
+    Arc::new(field.as_ref().clone().with_data_type(kind))
+}
+
+/// The bytes of a batch's values, without what else lies in its buffers.
+pub fn bytes_of(batch: &RecordBatch) -> u64 {
+    let columns = batch.columns().iter();
+    columns.map(|column| column.to_data().get_slice_memory_size().unwrap_or(0) as u64).sum()
+}
+
+static REGISTERED: Mutex<BTreeMap<String, Arc<ArrowData>>> = Mutex::new(BTreeMap::new());
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Data that can be named as a source while this lives.
+#[derive(Debug)]
+pub struct Registered {
+    uri: String,
+}
+
+impl Registered {
+    /// Names data after what it is; `id` is one that no other data has.
+    pub fn new(name: &str, id: &str, data: ArrowData) -> Self {
+        let uri = format!("{SCHEME}{name}-{id}");
+        locked(&REGISTERED).insert(uri.clone(), Arc::new(data));
+        Self { uri }
+    }
+
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        let data = locked(&REGISTERED).remove(&self.uri);
+        // Not under the lock: what it came from may do anything when it is released.
+        drop(data);
+    }
+}
+
+/// The data of a URI.
+pub(crate) fn registered(uri: &str) -> Option<Arc<ArrowData>> {
+    locked(&REGISTERED).get(uri).cloned()
+}

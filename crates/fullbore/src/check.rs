@@ -1,0 +1,228 @@
+//! Refuses a job whose options contradict each other, before anything is looked at.
+
+use fullbore_load::job::{DirectIo, Job, TableJob};
+use fullbore_read::error::{Error, Result};
+use fullbore_read::foreign::refuse_remote;
+use fullbore_record::terms::{Codec, Method, Publish, Verify};
+
+use crate::destinations::is_server;
+
+/// Refuses a job that cannot be meant as it stands.
+pub fn check(job: &Job) -> Result<()> {
+    check_sources(job)?;
+    check_server_options(job)?;
+    check_direct_options(job)?;
+    check_created(job)?;
+    check_kept(job)?;
+    check_atomic(job)?;
+    check_locks(job)?;
+    check_if_loaded(job)?;
+    check_part(job)?;
+    match job.tables.is_empty() {
+        true => Err(Error::usage_with_hint("the job has no table", "add a [[table]] to it")),
+        false => Ok(()),
+    }
+}
+
+/// A database named among the sources: it may hold a password, so it is not said again.
+fn check_sources(job: &Job) -> Result<()> {
+    let is_database = |source: &String| {
+        source.starts_with("postgresql://")
+            || source.starts_with("postgres://")
+            || source.contains("password=")
+    };
+    let mut sources = job.tables.iter().flat_map(|table| &table.sources);
+    match sources.clone().any(is_database) {
+        false => sources.try_for_each(|source| refuse_remote(source)),
+        true => Err(Error::usage_with_hint(
+            "a source looks like the URL of a database",
+            "name the database with --to URL, and files as sources",
+        )),
+    }
+}
+
+/// What only a server can do is refused where rows go elsewhere.
+fn check_server_options(job: &Job) -> Result<()> {
+    if is_server(job.to.as_deref()) {
+        return Ok(());
+    }
+    let given = [
+        (job.method == Method::Direct, "--method direct"),
+        (job.compress != Codec::None, "--compress"),
+        (job.direct_io != DirectIo::Auto, "--direct-io"),
+        (job.verify == Verify::Full, "--verify full"),
+        (!job.tablespaces.is_empty(), "--tablespaces"),
+        (job.skip_logical_decoding, "--skip-logical-decoding"),
+        (job.lock_timeout.is_some(), "--lock-timeout"),
+        (job.replace_anyway, "--replace-anyway"),
+        (job.lock_writers, "--lock-writers"),
+        (job.if_loaded.is_some(), "--if-loaded"),
+        (job.tables.iter().any(|table| table.schema_file.is_some()), "--schema"),
+    ];
+    refuse_given(&given, "needs a PostgreSQL server", "name one with --to URL, or ")
+}
+
+/// Refuses the first of the options that is given: it would do nothing. The reason follows its name, and
+/// what can be done instead stands before leaving it out.
+pub fn refuse_given(given: &[(bool, &str)], because: &str, instead: &str) -> Result<()> {
+    match given.iter().find(|(is_given, _)| *is_given) {
+        None => Ok(()),
+        Some((_, option)) => Err(Error::usage_with_hint(
+            format!("{option} {because}"),
+            format!("{instead}omit {option}"),
+        )),
+    }
+}
+
+/// What says how a table is made, where none is made by it.
+fn check_created(job: &Job) -> Result<()> {
+    let to_server = is_server(job.to.as_deref());
+    for table in &job.tables {
+        let is_made = table.create;
+        let (option, hint) = match table {
+            _ if table.schema_file.is_some() && !is_made => ("--schema", "add --create"),
+            _ if table.partition_by.is_some() && !is_made => ("--partition-by", "add --create"),
+            _ if table.types.is_empty() => continue,
+            _ if table.schema_file.is_some() => ("--type", "write the type into the --schema file"),
+            _ if to_server && !is_made => ("--type", "add --create, or omit --type"),
+            _ => continue,
+        };
+        return Err(Error::usage_with_hint(
+            format!("{option} applies only to a table that this load creates"),
+            hint,
+        ));
+    }
+    Ok(())
+}
+
+/// An option that could do nothing is refused.
+fn check_direct_options(job: &Job) -> Result<()> {
+    if job.method != Method::Copy {
+        return Ok(());
+    }
+    let given = [
+        (job.compress != Codec::None, "--compress"),
+        (job.direct_io != DirectIo::Auto, "--direct-io"),
+        (job.skip_logical_decoding, "--skip-logical-decoding"),
+    ];
+    let because = "requires method direct, but --method copy was given";
+    refuse_given(&given, because, "choose --method auto or direct, or ")
+}
+
+/// Only a table that is replaced can be kept.
+fn check_kept(job: &Job) -> Result<()> {
+    let other = job.tables.iter().find(|table| table.keep_old && table.publish != Publish::Replace);
+    match other {
+        None => Ok(()),
+        Some(_) => Err(Error::usage_with_hint(
+            "--keep-old is for --publish replace",
+            "omit --keep-old, or load with --publish replace",
+        )),
+    }
+}
+
+/// Whatever takes the place of rows is shown at once in any case.
+fn check_atomic(job: &Job) -> Result<()> {
+    let is_idle = |table: &TableJob| table.atomic && table.publish != Publish::Append;
+    let idle = [(job.tables.iter().any(is_idle), "--atomic")];
+    refuse_given(&idle, "applies only to --publish append: other modes are always atomic", "")
+}
+
+/// Options about locks are refused where there is nothing that they could do.
+pub fn check_locks(job: &Job) -> Result<()> {
+    let replaces = job.tables.iter().any(|table| table.publish == Publish::Replace);
+    let is_atomic = job.max_rejects.allows_any() || job.tables.iter().any(|table| table.atomic);
+    let publishes = is_atomic || job.tables.iter().any(|t| t.publish != Publish::Append);
+    let of_replace = [
+        (job.replace_anyway && !replaces, "--replace-anyway"),
+        (job.lock_writers && !replaces, "--lock-writers"),
+    ];
+    refuse_given(
+        &of_replace,
+        "applies only to --publish replace",
+        "load with --publish replace, or ",
+    )?;
+    if job.replace_anyway && job.lock_writers {
+        return Err(Error::usage_with_hint(
+            "--replace-anyway has no effect with --lock-writers, which blocks all writers",
+            "omit one of them",
+        ));
+    }
+    let locks = [(job.lock_timeout.is_some() && !publishes, "--lock-timeout")];
+    refuse_given(
+        &locks,
+        "applies only to atomic publishing; plain append publishes piece by piece",
+        "",
+    )
+}
+
+/// `--if-loaded` is refused where nothing is appended, and where no ledger knows what was.
+fn check_if_loaded(job: &Job) -> Result<()> {
+    let appends = job.tables.iter().any(|table| table.publish == Publish::Append);
+    let is_given = job.if_loaded.is_some();
+    let no_append = [(is_given && !appends, "--if-loaded")];
+    refuse_given(&no_append, "applies only to --publish append", "")?;
+    let no_ledger = [(is_given && job.no_ledger, "--if-loaded")];
+    refuse_given(&no_ledger, "needs the ledger, which --no-ledger disables", "")?;
+    let part = [(is_given && job.part.is_some(), "--if-loaded")];
+    refuse_given(&part, "is for loads of one host", "")
+}
+
+/// What hosts can't do together is refused.
+fn check_part(job: &Job) -> Result<()> {
+    let Some(part) = job.part else { return Ok(()) };
+    for table in &job.tables {
+        if table.name.is_none() {
+            return Err(Error::usage_with_hint(
+                format!(
+                    "--part {part}: each host would derive another table name from its own files"
+                ),
+                "name the table with --table",
+            ));
+        }
+        if table.create {
+            return Err(Error::usage_with_hint(
+                format!("--part {part}: several hosts can't create the table at the same time"),
+                "create it first; `fullbore plan` with --create and without --part prints the \
+                 statement",
+            ));
+        }
+        if table.publish == Publish::Replace && job.method == Method::Direct {
+            return Err(Error::usage_with_hint(
+                format!("--part {part}: only one session can fill a replacement directly"),
+                "choose --method copy or auto, or --publish partitions",
+            ));
+        }
+    }
+    if job.lock_writers {
+        return Err(Error::usage_with_hint(
+            format!(
+                "--part {part}: the lock of --lock-writers would be released when its host's part \
+                 ends"
+            ),
+            "omit --lock-writers: rows written by others are detected before the swap",
+        ));
+    }
+    if job.tables.iter().any(|table| table.keep_old) {
+        return Err(Error::usage_with_hint(
+            format!(
+                "--part {part}: --keep-old is for loads by one host: only their runs can restore \
+                 the old table"
+            ),
+            "omit --keep-old",
+        ));
+    }
+    if job.verify == Verify::Full {
+        return Err(Error::usage_with_hint(
+            format!("--part {part}: --verify full is for loads of one host"),
+            "omit --verify full: row counts of both sides are still compared",
+        ));
+    }
+    if job.no_ledger {
+        return Err(Error::usage_with_hint(
+            format!("--part {part}: the parts are joined through the ledger"),
+            "omit --no-ledger",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! A load from a job to its result: what the command and Python share.
+//!
+//! [`check`] refuses a job that contradicts itself, [`destinations`] opens what it loads into,
+//! [`ledger_state`] asks the ledger what is to be done, and [`load`] makes the plan and runs it. Nothing is
+//! printed here: what people should know goes to an [`Audience`], and what became of a load is a
+//! [`Loaded`]. The state folder ([`state`]) keeps jobs ([`saved`]), ceilings, and what was appended
+//! ([`here`]).
+
+mod assemble;
+pub mod ceilings;
+pub mod check;
+pub mod destinations;
+mod ended;
+mod error_json;
+mod here;
+pub mod json_summary;
+mod ledger_state;
+mod load;
+mod loaded;
+mod part;
+pub mod plan_json;
+pub mod plan_view;
+mod remains;
+mod resume;
+pub mod saved;
+pub mod state;
+mod tables;
+mod unfinished;
+
+pub use assemble::assemble;
+pub use ended::Ended;
+pub use error_json::ErrorDetails;
+pub use load::{Audience, LoadOptions, Loaded, load, plan};
+pub use resume::resumed;

@@ -1,0 +1,116 @@
+"""Options of a load: the keys of a job file. Generated from the code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Literal, TypedDict
+
+
+class Options(TypedDict, total=False):
+    """Options of a load."""
+
+    # Ceilings to compare with: a file that `fullbore preflight` wrote.
+    ceilings: str | PathLike[str]
+    # Directory for rejected rows. Default: the current one.
+    reject_dir: str | PathLike[str]
+    # Resume the unfinished run of this job.
+    resume: bool
+    # Load although a publication covers all tables.
+    allow_publication: bool
+    # Send rows as COPY text even where a binary form exists.
+    as_text: bool
+    # Append in one transaction.
+    atomic: bool
+    # Target columns in the order of the fields; `-` skips a field.
+    columns: Sequence[str]
+    # Character that begins a comment line.
+    comment: str
+    # Compress rows in transit, under method direct. For networks slower than one core.
+    compress: Literal["none", "lz4", "zstd"]
+    # Create the table if it does not exist.
+    create: bool
+    # Field delimiter; `tab` for a tab.
+    delimiter: str
+    # How the server writes pages under method direct.
+    direct_io: Literal["auto", "buffered", "direct"]
+    # Encoding of the sources. Default: UTF-8.
+    encoding: str
+    # Character that escapes a quote.
+    escape: str
+    # Format of the sources. Default: detected.
+    format: Literal["csv", "tsv", "tbl", "parquet"] | str
+    # Whether the first line is a header.
+    header: Literal["none", "true", "match", "skip"]
+    # What to do with files that are already loaded into the same table.
+    if_loaded: Literal["fail", "skip", "again"]
+    # Keep the replaced table.
+    keep_old: bool
+    # Schema of the ledger. Default: `fullbore_ledger`.
+    ledger_schema: str
+    # What ends a record. Default: detected.
+    line_end: Literal["lf", "crlf"] | str
+    # Columns that record the origin of a row: `run=column`, `loaded_at=column`, `file=column`,
+    # `line=column`.
+    lineage: Sequence[str]
+    # How long one attempt waits for a lock: `2s`, `500ms`, or `0` for no limit.
+    lock_timeout: str
+    # Block writers of a table while its replacement is loaded.
+    lock_writers: bool
+    # Longest field accepted, in bytes.
+    max_field_bytes: int
+    # How many rows may be rejected: a number, or a share such as `0.5%`.
+    max_rejects: str | int
+    # How rows enter the server.
+    method: Literal["copy"] | str
+    # Do not run ANALYZE after loading.
+    no_analyze: bool
+    # Keep no ledger; the run cannot be resumed.
+    no_ledger: bool
+    # String, or list of strings, read as NULL. Default: that of the format.
+    null: str | Sequence[str]
+    # Number of parser threads, or `auto`.
+    parsers: str | int
+    # The share of this host when several hosts load together: `2/5`.
+    part: str
+    # Bounds of the new partitions, ascending: n + 1 bounds for n partitions.
+    partition_bounds: Sequence[str | int]
+    # Column to partition the new table by.
+    partition_by: str
+    # Pause while a limit is exceeded: `replica-lag=10s,free-disk=50GB`.
+    pause_when: str
+    # Size of a piece, the unit of commit: bytes, or such as `64MB`. Default: by the size of the
+    # table and the number of streams.
+    piece_size: str | int
+    # How rows are published.
+    publish: Literal["append", "replace", "partitions"]
+    # Quote character.
+    quote: str
+    # Where a quote opens a field.
+    quotes: Literal["lenient", "strict"]
+    # What to do with records of another number of fields.
+    ragged: Literal["reject", "pad", "cut"]
+    # Replace a table although others wrote to it during the run; their rows are lost.
+    replace_anyway: bool
+    # Seconds to retry when the server is unavailable.
+    retry_for: int
+    # Read all keys before loading instead of those at the cuts.
+    scan_keys: bool
+    # File with the CREATE TABLE statement for `create`.
+    schema_file: str
+    # Lines to skip at the end of each file.
+    skip_footer: int
+    # Lines to skip at the beginning of each file.
+    skip_lines: int
+    # Load directly although `wal_level` is `logical`: logical decoding does not see these rows.
+    skip_logical_decoding: bool
+    # Number of sessions, or `auto`.
+    streams: str | int
+    # Load all tables at the same time instead of one after the other.
+    tables_at_once: bool
+    # Tablespaces for new tables, used in turn.
+    tablespaces: Sequence[str]
+    # Types that override inferred ones: `column=type`.
+    types: Sequence[str] | Mapping[str, str]
+    # How much of the loaded data is compared with its source.
+    verify: Literal["quick", "count", "full"]
