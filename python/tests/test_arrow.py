@@ -17,7 +17,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from conftest import Server
+from embedded import Server
 
 UTC = dt.timezone.utc
 D = decimal.Decimal
