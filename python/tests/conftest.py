@@ -22,7 +22,8 @@ def server() -> Iterator[Server]:
         started.run("server", "stop")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are kept in a folder of the test's own, which is the current one."""
     monkeypatch.setenv("FULLBORE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)

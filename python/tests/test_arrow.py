@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import json
 import math
+import struct
 import threading
 import uuid
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from embedded import Server
+
+pytestmark = pytest.mark.usefixtures("own_state")
 
 UTC = dt.timezone.utc
 D = decimal.Decimal
@@ -248,6 +251,46 @@ def test_columns_that_cannot_be_loaded_are_refused_by_name(server: Server) -> No
         server.sql("DROP TABLE IF EXISTS bools; CREATE TABLE bools (n bigint, name boolean)")
         nested = pa.table({"n": [1], "name": pa.array([[1]], pa.list_(pa.int32()))})
         fullbore.load(nested, to=server.url, table="bools")
+
+
+def test_text_that_is_not_utf8_is_refused_by_its_row(server: Server) -> None:
+    server.sql("DROP TABLE IF EXISTS texts; CREATE TABLE texts (name text, names text[])")
+    offsets = pa.py_buffer(struct.pack("<4i", 0, 2, 4, 5))
+
+    def texts(raw: bytes, valid: bytes | None = None) -> pa.Array:
+        buffers = [pa.py_buffer(valid) if valid else None, offsets, pa.py_buffer(raw)]
+        return pa.Array.from_buffers(pa.string(), 3, buffers)
+
+    good = pa.array(["a", "b", "c"])
+    lists = pa.ListArray.from_arrays([0, 1, 2, 3], good)
+    # One that is cut between two values; one whose bad bytes stand where a value is NULL.
+    for raw, valid, row in [
+        (b"ok\xff\xffx", None, 2),
+        (b"okx\xc3\xa4", None, 2),
+        (b"ok\xffyz", b"\5", 0),
+    ]:
+        table = pa.table({"name": texts(raw, valid), "names": lists})
+        if row:
+            with pytest.raises(fullbore.SourceError, match=rf'"name", row {row}: .*not UTF-8'):
+                fullbore.load(table, to=server.url, table="texts", publish="replace")
+        else:
+            assert fullbore.load(table, to=server.url, table="texts", publish="replace").rows == 3
+    nested = pa.ListArray.from_arrays([0, 1, 2, 3], texts(b"ok\xff\xffx"))
+    with pytest.raises(fullbore.SourceError, match=r'"names", row 2: .*not UTF-8'):
+        fullbore.load(pa.table({"name": good, "names": nested}), to=server.url, table="texts")
+
+
+@pytest.mark.parametrize("publish", ["append", "replace"])
+def test_a_decimal_beyond_its_precision_is_rejected(server: Server, publish: str) -> None:
+    server.sql("DROP TABLE IF EXISTS sums; CREATE TABLE sums (total numeric(5,2))")
+    raw = b"".join(n.to_bytes(16, "little") for n in (12345, 1234567))
+    kind = pa.decimal128(5, 2)
+    table = pa.table({"total": pa.Array.from_buffers(kind, 2, [None, pa.py_buffer(raw)])})
+    with pytest.raises(fullbore.LoadError):
+        fullbore.load(table, to=server.url, table="sums", publish=publish)
+    result = fullbore.load(table, to=server.url, table="sums", publish=publish, max_rejects=1)
+    assert (result.rows, result.rejected) == (1, 1)
+    assert server.sql("SELECT total FROM sums") == [["123.45"]]
 
 
 def test_arrow_needs_a_table() -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 import fullbore
 import pytest
 
+pytestmark = pytest.mark.usefixtures("own_state")
+
 
 def test_a_load_says_what_it_came_to(tmp_path: Path) -> None:
     source = tmp_path / "numbers.csv"

@@ -13,6 +13,8 @@ import fullbore
 import pyarrow as pa
 import pytest
 
+pytestmark = pytest.mark.usefixtures("own_state")
+
 # `make test-all` sets this.
 ROUNDS = 10_000 if os.environ.get("FULLBORE_TEST_ALL") == "1" else 300
 # What the allocators and the interpreter may still grow by, once they are warm.

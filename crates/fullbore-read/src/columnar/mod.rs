@@ -9,6 +9,7 @@ pub mod data;
 pub(crate) mod inspected;
 pub mod types;
 pub(crate) mod units;
+mod utf8;
 pub(crate) mod views;
 
 use std::collections::VecDeque;

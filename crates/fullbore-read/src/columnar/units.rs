@@ -13,6 +13,7 @@ use fullbore_parse::constants::REJECT_VALUE_BYTES;
 use fullbore_parse::text::write_copy_text;
 use fullbore_parse::types::{FieldType, ParseShape};
 
+use super::utf8::row_not_utf8;
 use super::views::{Cuts, TooLong, cuts, hydrated};
 use crate::cast::{self, Cast};
 use crate::error::{Error, Result};
@@ -112,7 +113,7 @@ impl Units {
         let mut rounded = 0;
         for (place, column) in self.places.iter().zip(&self.reading.shape.columns) {
             let name = &self.reading.shape.field_names[column.field];
-            let stored = self.stored(batch, *place, name)?;
+            let stored = self.stored(batch, *place, name, first)?;
             match cast_column(&stored, &column.field_type, lane) {
                 Ok(Cast { array, rounded: its }) => {
                     rounded += its;
@@ -155,12 +156,28 @@ impl Units {
     }
 
     /// A column of a batch, in memory of its own.
-    fn stored(&self, batch: &RecordBatch, place: usize, name: &str) -> Result<ArrayRef> {
+    /// `first` rows stand before it in the file.
+    fn stored(
+        &self,
+        batch: &RecordBatch,
+        place: usize,
+        name: &str,
+        first: u64,
+    ) -> Result<ArrayRef> {
         let array = batch
             .columns()
             .get(place)
             .ok_or_else(|| self.unreadable(&format!("column {name:?} is not at the top level")))?;
-        hydrated(array).map_err(|error| self.unreadable(&error))
+        let array = hydrated(array).map_err(|error| self.unreadable(&error))?;
+        // Texts of a file were checked as they were decoded.
+        if self.source.arrow.is_some()
+            && let Some(row) = row_not_utf8(&array)
+        {
+            let words =
+                format!("column {name:?}, row {}: text that is not UTF-8", first + row as u64 + 1);
+            return Err(self.unreadable(&words));
+        }
+        Ok(array)
     }
 
     /// The fault of a row that is longer than it may be.
