@@ -1,7 +1,7 @@
 //! The `fullbore` command: flags and glue, and the only crate that prints.
 //!
 //! stdout carries data (`--json`, `plan`, `runs`), stderr talks to people. Exit codes are in
-//! [`exit`].
+//! [`Ended`].
 
 #[macro_use]
 mod words;

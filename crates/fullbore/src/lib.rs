@@ -1,7 +1,7 @@
 //! A load from a job to its result: what the command and Python share.
 //!
 //! [`check`] refuses a job that contradicts itself, [`destinations`] opens what it loads into,
-//! [`ledger_state`] asks the ledger what is to be done, and [`load`] makes the plan and runs it. Nothing is
+//! [`ledger_state`] asks the ledger what is to be done, and [`load()`] makes the plan and runs it. Nothing is
 //! printed here: what people should know goes to an [`Audience`], and what became of a load is a
 //! [`Loaded`]. The state folder ([`state`]) keeps jobs ([`saved`]), ceilings, and what was appended
 //! ([`here`]).

@@ -52,7 +52,7 @@ pub trait Audience {
 pub enum Loaded {
     Finished {
         plan: Arc<Plan>,
-        outcome: Outcome,
+        outcome: Box<Outcome>,
         /// Where tables that were replaced are kept.
         kept: Vec<String>,
         /// The parts of the load that were not loaded when this one was.
@@ -286,5 +286,5 @@ fn finished(plan: Arc<Plan>, outcome: Outcome, sink: &RunSink) -> Result<Loaded>
     let kept = targets.iter().filter_map(|target| target.kept(&plan.run_id).transpose());
     let kept = kept.map(|name| name.map(|name| name.to_string())).collect::<Result<_>>()?;
     let waits_for = sink.postgres().map(Postgres::waits_for).unwrap_or_default();
-    Ok(Loaded::Finished { plan, outcome, kept, waits_for })
+    Ok(Loaded::Finished { plan, outcome: Box::new(outcome), kept, waits_for })
 }

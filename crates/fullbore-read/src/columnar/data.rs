@@ -236,3 +236,69 @@ impl Drop for Registered {
 pub(crate) fn registered(uri: &str) -> Option<Arc<ArrowData>> {
     locked(&REGISTERED).get(uri).cloned()
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int64Type;
+    use arrow_array::{Int64Array, RecordBatchIterator};
+
+    use super::*;
+
+    fn batch(numbers: Range<i64>) -> RecordBatch {
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(numbers));
+        RecordBatch::try_from_iter([("n", numbers)]).expect("a batch")
+    }
+
+    /// Batches of odd sizes, empty ones among them, of the numbers from 0 up to 30,000.
+    fn batches() -> Vec<RecordBatch> {
+        let ends = [0, 0, 1, 8_192, 8_192, 8_193, 29_999, 30_000, 30_000];
+        ends.windows(2).map(|ends| batch(ends[0]..ends[1])).collect()
+    }
+
+    /// The numbers that a cursor gives, each of which has to be its row's.
+    fn read(data: &Arc<ArrowData>, rows: Range<u64>) -> Vec<u64> {
+        let mut cursor = data.open(rows).expect("opened");
+        let mut found = Vec::new();
+        while let Some((batch, first)) = cursor.next(&[0]).expect("read") {
+            assert!((1..=PARQUET_BATCH_ROWS).contains(&batch.num_rows()));
+            assert_eq!(
+                first,
+                *found.last().map_or(&first, |last: &u64| last) + u64::from(!found.is_empty())
+            );
+            let numbers = batch.column(0).as_primitive::<Int64Type>().values();
+            found.extend(numbers.iter().map(|number| *number as u64));
+        }
+        found
+    }
+
+    #[test]
+    fn any_rows_of_a_table_are_read_as_often_as_wanted() {
+        let data = Arc::new(ArrowData::table(&batch(0..0).schema(), batches()));
+        let all: u64 = data.inspect().groups.iter().map(|(rows, _)| rows).sum();
+        assert_eq!((all, data.bytes()), (30_000, 240_000));
+        for rows in [0..30_000, 0..1, 8_191..8_194, 29_999..30_000, 5..5, 20_000..40_000] {
+            let wanted: Vec<u64> = (rows.start..rows.end.min(30_000)).collect();
+            assert_eq!(read(&data, rows.clone()), wanted, "{rows:?}");
+        }
+    }
+
+    #[test]
+    fn a_stream_is_read_once() {
+        let schema = batch(0..0).schema();
+        let reader = RecordBatchIterator::new(batches().into_iter().map(Ok), schema);
+        let data = Arc::new(ArrowData::stream(Box::new(reader)));
+        assert_eq!(read(&data, 0..u64::MAX), (0..30_000).collect::<Vec<_>>());
+        assert!(data.open(0..u64::MAX).is_none());
+    }
+
+    #[test]
+    fn data_is_found_by_its_uri_until_it_is_dropped() {
+        let data = ArrowData::table(&batch(0..0).schema(), batches());
+        let registered_data = Registered::new("Table", "1f", data);
+        assert_eq!(registered_data.uri(), "arrow:Table-1f");
+        assert!(registered("arrow:Table-1f").is_some());
+        drop(registered_data);
+        assert!(registered("arrow:Table-1f").is_none());
+    }
+}
