@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import tempfile
 from collections.abc import Iterator
@@ -9,6 +10,16 @@ from pathlib import Path
 
 import pytest
 from embedded import Server
+
+
+# Without it, on Python 3.10, Arrow data is not tested.
+HAS_ARROW = importlib.util.find_spec("pyarrow") is not None
+collect_ignore = [] if HAS_ARROW else ["test_arrow.py", "test_rounds.py"]
+
+
+def pytest_report_header() -> list[str]:
+    """Says what is left out."""
+    return [] if HAS_ARROW else ["ARROW DATA IS NOT TESTED: it needs Python 3.11 and pyarrow"]
 
 
 @pytest.fixture(scope="session")
