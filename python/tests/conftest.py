@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from embedded import Server
 
-
 # Without it, on Python 3.10, Arrow data is not tested.
 HAS_ARROW = importlib.util.find_spec("pyarrow") is not None
 collect_ignore = [] if HAS_ARROW else ["test_arrow.py", "test_rounds.py"]
