@@ -16,6 +16,8 @@ class Options(TypedDict, total=False):
     reject_dir: str | PathLike[str]
     # Resume the unfinished run of this job.
     resume: bool
+    # Changes to a job file, each `key=value`.
+    set: Sequence[str]
     # Load although a publication covers all tables.
     allow_publication: bool
     # Send rows as COPY text even where a binary form exists.

@@ -46,10 +46,9 @@ def named(source: Source) -> tuple[list[str], object]:
         return [os.fspath(source)], None
     kind = type(source)
     if hasattr(source, "__arrow_c_stream__"):
-        is_table = (kind.__module__.partition(".")[0], kind.__name__) in _TABLES
-        if kind.__module__.startswith("polars.") and is_table:
-            return _registered(kind.__name__, _chunks(source), True)
-        return _registered(kind.__name__, source, is_table)
+        known = (kind.__module__.partition(".")[0], kind.__name__)
+        data = _chunks(source) if known == ("polars", "DataFrame") else source
+        return _registered(kind.__name__, data, known in _TABLES)
     if hasattr(source, "__arrow_c_array__"):
         return _registered(kind.__name__, iter([source]), True)
     if not isinstance(source, Iterable):

@@ -76,6 +76,19 @@ def test_the_destination_that_is_named_is_the_one(tmp_path: Path) -> None:
     assert list((tmp_path / "out").rglob("*.parquet"))
 
 
+def test_a_job_file_is_changed_by_settings(tmp_path: Path) -> None:
+    (tmp_path / "numbers.csv").write_text("n;m\n1;2\n")
+    job = tmp_path / "job.toml"
+    job.write_text('to = "null:"\n[[table]]\nname = "t"\nsources = ["missing.csv"]\n')
+    settings = ['table.t.sources=["numbers.csv"]', "streams=3"]
+    result = fullbore.load(job, set=settings, max_rejects=1)
+    assert (result.rows, result.raw["streams"]) == (1, 3)
+    with pytest.raises(fullbore.UsageError, match="can't be combined with a job file"):
+        fullbore.load(job, delimiter=";")
+    with pytest.raises(fullbore.UsageError, match="--set changes a job file"):
+        fullbore.load("numbers.csv", to="null:", set=settings)
+
+
 def test_a_dry_run_is_no_load(tmp_path: Path) -> None:
     with pytest.raises(fullbore.UsageError, match="dry_run"):
         fullbore.load(tmp_path / "numbers.csv", to="null:", dry_run=True)

@@ -235,7 +235,9 @@ fn options_of_python() {
         ceilings: str | PathLike[str]\n    \
         # Directory for rejected rows. Default: the current one.\n    \
         reject_dir: str | PathLike[str]\n    \
-        # Resume the unfinished run of this job.\n    resume: bool\n"
+        # Resume the unfinished run of this job.\n    resume: bool\n    \
+        # Changes to a job file, each `key=value`.\n    \
+        set: Sequence[str]\n"
             .to_owned();
     let mut options = std::collections::BTreeMap::new();
     for schema in [schema::<Job>(true), schema::<TableJob>(true)] {

@@ -89,6 +89,11 @@ macro_rules! answer {
     }};
 }
 
+/// Says what is not as it should be.
+pub fn warn(words: &str) {
+    complain(words, None);
+}
+
 /// Says what went wrong, and what to do about it.
 pub fn complain(message: &str, hint: Option<&str>) {
     tell!("fullbore: {message}");

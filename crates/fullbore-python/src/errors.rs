@@ -1,6 +1,6 @@
 //! How a refusal reaches Python: as the JSON that makes an exception of it there.
 
-use fullbore::{Ended, ErrorDetails};
+use fullbore::Ended;
 use fullbore_read::error::Error;
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ pub fn refusal(error: &Error) -> Value {
     json!({
         "exit_code": Ended::Usage.code(),
         "message": message(error, &[]),
-        "result": { "error": error.to_string(), "error_details": ErrorDetails::of(error) },
+        "result": fullbore::refusal(error),
     })
 }
 

@@ -1,6 +1,5 @@
 //! Loads a job on a thread of its own, while the caller's listens for signals.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,8 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use fullbore::check::check;
+use fullbore::job_file::job_file;
 use fullbore::{Audience, LoadOptions, Loaded};
-use fullbore_load::job::{Job, TableJob, read_job_file};
+use fullbore_load::job::{Job, TableJob};
 use fullbore_load::plan::Plan;
 use fullbore_read::error::{Error, Result};
 use fullbore_record::{Event, Listener};
@@ -23,7 +23,7 @@ use crate::errors::{message, refusal};
 const LISTEN_EVERY: Duration = Duration::from_millis(100);
 
 /// Options that are the load's, not the job's.
-const OF_LOAD: [&str; 3] = ["resume", "reject_dir", "ceilings"];
+const OF_LOAD: [&str; 4] = ["resume", "reject_dir", "ceilings", "set"];
 
 /// Loads. Takes the options as a JSON object, those of the job and of its one table side by side; returns
 /// `exit_code`, `message` and `result` as JSON. `on_progress` is called with JSON in the caller's thread.
@@ -34,12 +34,7 @@ pub fn load(
     options: &str,
     on_progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    let asked = asked(options);
-    run(py, on_progress, move |told, interrupted| {
-        let (job, options) = asked?;
-        let options = LoadOptions { interrupted, ..options };
-        fullbore::load(&job, &options, told).map(|loaded| answer(&loaded, told))
-    })
+    run(py, on_progress, asked(options), loaded)
 }
 
 /// Resumes a run of this machine.
@@ -51,24 +46,20 @@ pub fn resume(
     to: Option<&str>,
     on_progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    let asked = fullbore::resumed(run, to, |_| ());
-    self::run(py, on_progress, move |told, interrupted| {
-        let (job, options) = asked?;
-        let options = LoadOptions { interrupted, ..options };
-        fullbore::load(&job, &options, told).map(|loaded| answer(&loaded, told))
-    })
+    self::run(py, on_progress, fullbore::resumed(run, to, |_| ()), loaded)
 }
 
 /// Plans. Takes options as [`load`] does; the result is what `fullbore plan --json` prints.
 #[pyfunction]
 pub fn plan(py: Python<'_>, options: &str) -> PyResult<String> {
-    let asked = asked(options);
-    run(py, None, move |told, interrupted| {
-        let (job, options) = asked?;
-        let options = LoadOptions { interrupted, ..options };
-        let plan = fullbore::plan(&job, &options, told)?;
+    run(py, None, asked(options), |job, options, told| {
+        let plan = fullbore::plan(job, options, told)?;
         Ok(json!({ "exit_code": 0, "message": "", "result": plan }))
     })
+}
+
+fn loaded(job: &Job, options: &LoadOptions, told: &Told) -> Result<Value> {
+    fullbore::load(job, options, told).map(|loaded| answer(&loaded, told))
 }
 
 /// The job and the options of a load.
@@ -88,19 +79,16 @@ fn asked(options: &str) -> Result<(Job, LoadOptions)> {
         place.insert(name, value);
     }
     let to = job.contains_key("to");
-    match job_file(&table) {
-        Some(file) if table.len() == 1 => {
-            let read = serde_json::to_value(read_job_file(&file, &[])?).map_err(wrong)?;
-            let Value::Object(read) = read else { unreachable!("a job is an object") };
-            for (name, value) in read {
-                job.entry(name).or_insert(value);
+    let texts = |value: Option<&Value>| -> Result<Vec<String>> {
+        value.map_or(Ok(Vec::new()), |value| serde_json::from_value(value.clone()).map_err(wrong))
+    };
+    let (sources, settings) = (texts(table.get("sources"))?, texts(load.get("set"))?);
+    match job_file(&sources, &settings, table.len() > 1)? {
+        Some(read) => {
+            let read = serde_json::to_value(read).map_err(wrong)?;
+            for (name, value) in read.as_object().into_iter().flatten() {
+                job.entry(name).or_insert_with(|| value.clone());
             }
-        }
-        Some(_) => {
-            return Err(Error::usage_with_hint(
-                "options of a table can't be combined with a job file, which may have several",
-                "write them into the file",
-            ));
         }
         None => drop(job.insert("table".into(), json!([table]))),
     }
@@ -117,13 +105,6 @@ fn asked(options: &str) -> Result<(Job, LoadOptions)> {
         ..LoadOptions::default()
     };
     Ok((job, options))
-}
-
-/// The job file that is the only source, if it is one.
-fn job_file(table: &Map<String, Value>) -> Option<PathBuf> {
-    let [source] = table.get("sources")?.as_array()?.as_slice() else { return None };
-    let path = PathBuf::from(source.as_str()?);
-    (path.extension()? == "toml" && path.is_file()).then_some(path)
 }
 
 /// The result of a load in JSON.
@@ -188,13 +169,14 @@ impl Audience for Told {
     }
 }
 
-/// Does work on another thread until it ends. An exception meanwhile, of a signal's handler or of the
+/// Does work for a job on another thread until it ends. An exception meanwhile, of a signal's handler or of the
 /// callback, interrupts the work; it is raised once the work has stopped. A second one is raised at once,
 /// and the work is left to stop by itself.
 fn run(
     py: Python<'_>,
     on_progress: Option<Bound<'_, PyAny>>,
-    work: impl FnOnce(&Told, Arc<AtomicBool>) -> Result<Value> + Send + 'static,
+    asked: Result<(Job, LoadOptions)>,
+    work: impl FnOnce(&Job, &LoadOptions, &Told) -> Result<Value> + Send + 'static,
 ) -> PyResult<String> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let told = Told::default();
@@ -202,7 +184,11 @@ fn run(
     let (send, receive) = channel();
     let its = interrupted.clone();
     let worker = thread::Builder::new().name("fullbore".into()).spawn(move || {
-        let answer = work(&told, its).unwrap_or_else(|error| refusal(&error));
+        let work = |(job, options)| {
+            let options = LoadOptions { interrupted: its, ..options };
+            work(&job, &options, &told)
+        };
+        let answer = asked.and_then(work).unwrap_or_else(|error| refusal(&error));
         // Nobody waits any more after a second exception.
         let _ = send.send(answer);
     });

@@ -1,6 +1,6 @@
 //! An error as data, for programs.
 
-use fullbore_read::error::{Error, Position, RejectedRow};
+use fullbore_read::error::{Error, Position};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -34,31 +34,38 @@ impl ErrorDetails {
             Error::Write { path, .. } => ("write", Some(path), None),
             Error::Source { path, .. } => ("source", Some(path), None),
             Error::SourceChanged { path, .. } => ("source-changed", Some(path), None),
-            Error::TooManyRejects { first, .. } => {
-                ("rejects", first.as_ref().map(|row| &row.file), first.as_deref())
-            }
-            Error::Unterminated { row } => ("rejects", Some(&row.file), Some(row.as_ref())),
+            Error::TooManyRejects { first, .. } => ("rejects", None, first.as_ref()),
+            Error::Unterminated { row } => ("rejects", None, Some(row)),
             Error::Destination { .. } => ("destination", None, None),
             Error::Client { .. } => ("client", None, None),
             Error::Interrupted => ("interrupted", None, None),
         };
-        let position =
-            |wanted: fn(Position) -> Option<u64>| rejected.and_then(|row| wanted(row.place));
-        let text = |of: fn(&RejectedRow) -> Option<String>| rejected.and_then(of);
+        let path = path.or(rejected.map(|row| &row.file));
+        let (line, row, byte_offset) = match rejected.map(|row| row.place) {
+            None => (None, None, None),
+            Some(Position::Line(line)) => (Some(line), None, None),
+            Some(Position::Row(row)) => (None, Some(row), None),
+            Some(Position::Byte(offset)) => (None, None, Some(offset)),
+        };
         Self {
             kind,
             file: path.map(|path| path.display().to_string()),
-            line: position(
-                |place| if let Position::Line(line) = place { Some(line) } else { None },
-            ),
-            row: position(|place| if let Position::Row(row) = place { Some(row) } else { None }),
-            byte_offset: position(|place| {
-                if let Position::Byte(offset) = place { Some(offset) } else { None }
-            }),
-            column: text(|row| row.column.clone()),
-            value: text(|row| row.value.clone()),
-            reason: text(|row| Some(row.reason.clone())),
+            line,
+            row,
+            byte_offset,
+            column: rejected.and_then(|row| row.column.clone()),
+            value: rejected.and_then(|row| row.value.clone()),
+            reason: rejected.map(|row| row.reason.clone()),
             hint: error.hint().map(str::to_owned),
         }
     }
+}
+
+/// A refusal before anything was touched, in place of a load's result.
+pub fn refusal(error: &Error) -> serde_json::Value {
+    serde_json::json!({
+        "error": error.to_string(),
+        "hint": error.hint(),
+        "error_details": ErrorDetails::of(error),
+    })
 }

@@ -1,6 +1,6 @@
 //! A load from a job to its result: what the command and Python share.
 //!
-//! [`check`] refuses a job that contradicts itself, [`destinations`] opens what it loads into,
+//! [`job_file`] reads one, [`check`] refuses a job that contradicts itself, [`destinations`] opens what it loads into,
 //! [`ledger_state`] asks the ledger what is to be done, and [`load()`] makes the plan and runs it. Nothing is
 //! printed here: what people should know goes to an [`Audience`], and what became of a load is a
 //! [`Loaded`]. The state folder ([`state`]) keeps jobs ([`saved`]), ceilings, and what was appended
@@ -13,6 +13,7 @@ pub mod destinations;
 mod ended;
 mod error_json;
 mod here;
+pub mod job_file;
 pub mod json_summary;
 mod ledger_state;
 mod load;
@@ -29,6 +30,6 @@ mod unfinished;
 
 pub use assemble::assemble;
 pub use ended::Ended;
-pub use error_json::ErrorDetails;
+pub use error_json::refusal;
 pub use load::{Audience, LoadOptions, Loaded, load, plan};
 pub use resume::resumed;

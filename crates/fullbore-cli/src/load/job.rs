@@ -1,33 +1,20 @@
 //! From the command line to a job.
 
-use std::path::Path;
-
 use fullbore::check::check;
 use fullbore::destinations;
-use fullbore_load::job::{Job, TableJob, read_job_file};
-use fullbore_read::error::{Error, Result};
+use fullbore::job_file::job_file;
+use fullbore_load::job::{Job, TableJob};
+use fullbore_read::error::Result;
 
 use super::args::LoadArgs;
 
 /// The job that the command line, or its job file, describes. What is said of the run on the
 /// command line holds for a job file too.
 pub fn job_of(args: &LoadArgs) -> Result<Job> {
-    let mut job = match args.sources.as_slice() {
-        [file] if file.ends_with(".toml") && Path::new(file).is_file() => {
-            let of_a_table = TableJob { sources: Vec::new(), ..table_job(args) };
-            if of_a_table != TableJob::default() || args.publish.is_some() {
-                return Err(Error::usage_with_hint(
-                    "options of a table can't be combined with a job file, which may have several",
-                    "write them into the file, or change it with --set table.NAME.option=value",
-                ));
-            }
-            read_job_file(Path::new(file), &args.settings)?
-        }
-        _ if !args.settings.is_empty() => {
-            return Err(Error::usage_with_hint("--set changes a job file", "name one: JOB.toml"));
-        }
-        _ => Job { tables: vec![table_job(args)], ..Job::default() },
-    };
+    let of_a_table = TableJob { sources: Vec::new(), ..table_job(args) };
+    let describes_table = of_a_table != TableJob::default() || args.publish.is_some();
+    let mut job = job_file(&args.sources, &args.settings, describes_table)?
+        .unwrap_or_else(|| Job { tables: vec![table_job(args)], ..Job::default() });
     job.to = args.to.clone().or_else(destinations::of_environment).or(job.to);
     job.streams = args.streams.unwrap_or(job.streams);
     job.parsers = args.parsers.unwrap_or(job.parsers);

@@ -8,14 +8,14 @@ pub mod signals;
 use std::cell::RefCell;
 
 use fullbore::check::refuse_given;
-use fullbore::{Audience, Ended, ErrorDetails, Loaded};
+use fullbore::{Audience, Ended, Loaded};
 use fullbore_load::job::Job;
 use fullbore_load::plan::Plan;
 use fullbore_read::error::{Error, Result};
 use fullbore_record::Listener;
 use fullbore_report::live::Live;
 
-use crate::words::{complain, print_json};
+use crate::words::{complain, print_json, warn};
 use crate::{log_file, progress, summary, watch};
 pub use args::LoadArgs;
 use job::job_of;
@@ -63,11 +63,7 @@ pub fn fail(reporting: &Reporting, error: &Error) -> Ended {
     tracing::error!("refused: {error}");
     complain(&error.to_string(), error.hint());
     if reporting.json {
-        print_json(&serde_json::json!({
-            "error": error.to_string(),
-            "hint": error.hint(),
-            "error_details": ErrorDetails::of(error),
-        }));
+        print_json(&fullbore::refusal(error));
     }
     Ended::Usage
 }
@@ -114,7 +110,7 @@ impl<'a> Terminal<'a> {
 
 impl Audience for Terminal<'_> {
     fn warn(&self, words: &str) {
-        complain(words, None);
+        warn(words);
     }
 
     fn note(&self, words: &str, hint: Option<&str>) {

@@ -12,7 +12,7 @@ use fullbore_record::terms::Publish;
 use fullbore_record::{Event, Recorder};
 
 use super::args::LedgerArgs;
-use crate::words::{complain, grouped};
+use crate::words::{complain, grouped, warn};
 
 /// A database and the schema of its ledger.
 pub struct Opened {
@@ -31,7 +31,7 @@ impl Opened {
         let mut job = saved.map_or_else(Job::default, |saved| saved.job);
         job.to = ledger.to.clone().or(job.to.map(|to| reopened(&to)));
         let schema = ledger.ledger_schema.clone().or(job.ledger_schema.clone());
-        match Destinations::open(&job, &|warning| complain(warning, None))? {
+        match Destinations::open(&job, &warn)? {
             Destinations::Postgres(server) => {
                 let schema = server.ledger_schema(schema.as_deref())?;
                 let schema = quote_identifier(&schema)

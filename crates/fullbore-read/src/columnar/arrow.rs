@@ -36,12 +36,7 @@ impl ArrowFeed {
                 hint: Some("load it from a table, or write it to a file first".into()),
             });
         };
-        let shape = &reading.shape;
-        let mut columns: Vec<usize> = shape.columns.iter().map(|column| column.field).collect();
-        columns.sort_unstable();
-        columns.dedup();
-        let place = |field| columns.binary_search(&field).expect("it is one of them");
-        let places = shape.columns.iter().map(|column| place(column.field)).collect();
+        let (columns, places) = reading.fields();
         let units = Units::new(source.clone(), number, reading.clone(), places);
         Ok(Self { source, cursor, columns, units })
     }

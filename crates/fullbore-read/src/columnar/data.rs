@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader};
 use arrow_cast::cast;
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 
 use super::inspected::Inspected;
+use super::views;
 use crate::constants::PARQUET_BATCH_ROWS;
 
 /// What the URI of such data begins with.
@@ -34,6 +35,8 @@ enum Rows {
         batches: Vec<RecordBatch>,
         /// The number of the first row of each batch, and the number of all rows.
         starts: Vec<u64>,
+        /// The bytes of each batch's values.
+        bytes: Vec<u64>,
     },
     /// They come one after the other, once.
     Stream(Mutex<Option<Box<dyn RecordBatchReader + Send>>>),
@@ -46,7 +49,8 @@ impl ArrowData {
         for batch in &batches {
             starts.push(starts[starts.len() - 1] + batch.num_rows() as u64);
         }
-        Self { schema: plain_schema(schema), rows: Rows::Table { batches, starts } }
+        let bytes = batches.iter().map(bytes_of).collect();
+        Self { schema: plain_schema(schema), rows: Rows::Table { batches, starts, bytes } }
     }
 
     /// Of what gives batches one after the other.
@@ -63,19 +67,19 @@ impl ArrowData {
     /// The bytes of all values of a table; 0 of a stream.
     pub fn bytes(&self) -> u64 {
         match &self.rows {
-            Rows::Table { batches, .. } => batches.iter().map(bytes_of).sum(),
+            Rows::Table { bytes, .. } => bytes.iter().sum(),
             Rows::Stream(_) => 0,
         }
     }
 
     pub(super) fn inspect(&self) -> Inspected {
         let mut groups = Vec::new();
-        if let Rows::Table { batches, .. } = &self.rows {
-            for batch in batches {
-                let (rows, bytes) = (batch.num_rows(), bytes_of(batch));
+        if let Rows::Table { batches, bytes, .. } = &self.rows {
+            for (batch, bytes) in batches.iter().zip(bytes) {
+                let rows = batch.num_rows();
                 for start in (0..rows).step_by(GROUP_ROWS) {
                     let its = GROUP_ROWS.min(rows - start) as u64;
-                    let share = u128::from(bytes) * u128::from(its) / rows as u128;
+                    let share = u128::from(*bytes) * u128::from(its) / rows as u128;
                     groups.push((its, share as u64));
                 }
             }
@@ -132,7 +136,7 @@ impl Cursor {
             return Ok(None);
         }
         let Some(stream) = &mut self.stream else {
-            let Rows::Table { batches, starts } = &self.data.rows else { return Ok(None) };
+            let Rows::Table { batches, starts, .. } = &self.data.rows else { return Ok(None) };
             // The last that begins at or before the row: those without rows come before it.
             let after = starts.partition_point(|start| *start <= self.at);
             return Ok(batches.get(after - 1).map(|batch| (batch.clone(), starts[after - 1])));
@@ -170,27 +174,8 @@ fn plain(batch: &RecordBatch, schema: &Schema) -> Result<RecordBatch, ArrowError
 }
 
 fn plain_schema(schema: &Schema) -> SchemaRef {
-    Arc::new(Schema::new(schema.fields().iter().map(plain_field).collect::<Vec<_>>()))
-}
-
-/// The field with values instead of what looks them up.
-fn plain_field(field: &FieldRef) -> FieldRef {
-    let kind = match field.data_type() {
-        DataType::Dictionary(_, value) => {
-            plain_field(&Arc::new(Field::new("", value.as_ref().clone(), true))).data_type().clone()
-        }
-        DataType::RunEndEncoded(_, values) => plain_field(values).data_type().clone(),
-        DataType::List(item) | DataType::ListView(item) => DataType::List(plain_field(item)),
-        DataType::LargeList(item) | DataType::LargeListView(item) => {
-            DataType::LargeList(plain_field(item))
-        }
-        DataType::FixedSizeList(item, length) => {
-            DataType::FixedSizeList(plain_field(item), *length)
-        }
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain_field).collect()),
-        other => other.clone(),
-    };
-    Arc::new(field.as_ref().clone().with_data_type(kind))
+    let fields = schema.fields().iter().map(|field| views::plain(field, &DataType::clone));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 /// The bytes of a batch's values, without what else lies in its buffers.

@@ -33,6 +33,17 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// The fields that are read, in order, and the place among them of each column that is loaded.
+    pub fn fields(&self) -> (Vec<usize>, Vec<usize>) {
+        let columns = &self.shape.columns;
+        let mut fields: Vec<usize> = columns.iter().map(|column| column.field).collect();
+        fields.sort_unstable();
+        fields.dedup();
+        let place = |field| fields.binary_search(&field).expect("it is one of them");
+        let places = columns.iter().map(|column| place(column.field)).collect();
+        (fields, places)
+    }
+
     /// A reading by itself, beside which no other goes on.
     pub fn alone(shape: Arc<ParseShape>, row_bytes_max: usize) -> Self {
         Self { shape, row_bytes_max, memory: Arc::default() }

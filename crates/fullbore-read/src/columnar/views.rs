@@ -18,21 +18,29 @@ use crate::constants::PARQUET_UNIT_BYTES;
 
 /// The type to decode a column as: texts and bytes as views, nothing by a dictionary.
 pub fn as_views(field: &FieldRef) -> FieldRef {
-    let kind = match field.data_type() {
+    plain(field, &|kind| match kind {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
         DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
-        DataType::Dictionary(_, value) => {
-            let value = Field::new("", value.as_ref().clone(), true);
-            as_views(&Arc::new(value)).data_type().clone()
-        }
-        DataType::List(item) | DataType::ListView(item) => DataType::List(as_views(item)),
-        DataType::LargeList(item) | DataType::LargeListView(item) => {
-            DataType::LargeList(as_views(item))
-        }
-        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(as_views(item), *length),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(as_views).collect()),
-        DataType::Map(entries, is_sorted) => DataType::Map(as_views(entries), *is_sorted),
         other => other.clone(),
+    })
+}
+
+/// The field with values instead of what looks them up, at any depth, and single values as `of_value` says.
+pub fn plain(field: &FieldRef, of_value: &dyn Fn(&DataType) -> DataType) -> FieldRef {
+    let inner = |field: &FieldRef| plain(field, of_value);
+    let kind = match field.data_type() {
+        DataType::Dictionary(_, value) => {
+            inner(&Arc::new(Field::new("", value.as_ref().clone(), true))).data_type().clone()
+        }
+        DataType::RunEndEncoded(_, values) => inner(values).data_type().clone(),
+        DataType::List(item) | DataType::ListView(item) => DataType::List(inner(item)),
+        DataType::LargeList(item) | DataType::LargeListView(item) => {
+            DataType::LargeList(inner(item))
+        }
+        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(inner(item), *length),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        DataType::Map(entries, is_sorted) => DataType::Map(inner(entries), *is_sorted),
+        value => of_value(value),
     };
     Arc::new(field.as_ref().clone().with_data_type(kind))
 }

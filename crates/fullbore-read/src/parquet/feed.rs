@@ -49,17 +49,12 @@ impl ParquetFeed {
     ) -> Result<Self> {
         let file = source.open()?;
         let metadata = open(&file).map_err(|error| damaged(&source, error))?;
-        let shape = &reading.shape;
-        let mut roots: Vec<usize> = shape.columns.iter().map(|column| column.field).collect();
-        roots.sort_unstable();
-        roots.dedup();
+        // The projection keeps the file's order and drops the rest.
+        let (roots, places) = reading.fields();
         let mask = ProjectionMask::roots(metadata.parquet_schema(), roots.iter().copied());
         let views: Fields = metadata.schema().fields().iter().map(as_views).collect();
         let levels = parquet_to_arrow_field_levels(metadata.parquet_schema(), mask, Some(&views))
             .map_err(|error| damaged(&source, error))?;
-        // The projection keeps the file's order and drops the rest.
-        let place = |field| roots.binary_search(&field).expect("it is one of them");
-        let places = shape.columns.iter().map(|column| place(column.field)).collect();
         let mut groups = VecDeque::new();
         let mut begins = 0;
         for (number, group) in metadata.metadata().row_groups().iter().enumerate() {

@@ -35,7 +35,7 @@ use fullbore_record::terms::Verify;
 use super::args::AllArgs;
 use crate::load::job::job_of;
 use crate::load::signals::listen_for_signals;
-use crate::words::{bytes, complain};
+use crate::words::{bytes, complain, warn};
 use data::Finding;
 use encoded::Encoded;
 use measured::{Bounds, Measured};
@@ -70,7 +70,7 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
     let folder = tempfile::TempDir::new()
         .map_err(|source| Error::Write { path: std::env::temp_dir(), source })?;
     let bounds = Bounds { seconds: args.time, bytes: args.bytes };
-    let to = Destinations::open(&job, &|warning| complain(warning, None))?;
+    let to = Destinations::open(&job, &warn)?;
     if let Some(server) = to.server() {
         server.check_writable()?;
     }

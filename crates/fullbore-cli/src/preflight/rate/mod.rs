@@ -28,7 +28,7 @@ use serde::Serialize;
 use super::args::{DbArgs, RateMethod};
 use super::usage_of;
 use crate::load::signals::{INTERRUPTED, listen_for_signals};
-use crate::words::{bytes, complain, counted, grouped};
+use crate::words::{bytes, counted, grouped, warn};
 use scratch::Scratch;
 
 const SESSIONS_MAX: usize = 64;
@@ -211,7 +211,7 @@ fn measure(
     sessions: usize,
 ) -> Result<Result<RateCell, String>, Error> {
     let job = job(args, (scratch, shape), sample, method, sessions)?;
-    let to = Destinations::open(&job, &|warning| complain(warning, None)).map_err(usage_of)?;
+    let to = Destinations::open(&job, &warn).map_err(usage_of)?;
     // A run of nobody's: it leaves no record, and no rejects either.
     let folder = tempfile::TempDir::new()
         .map_err(|source| Error::System { what: "make a folder for a run", source })?;
