@@ -98,6 +98,9 @@ class Options(TypedDict, total=False):
     retry_for: int
     # Read all keys before loading instead of those at the cuts.
     scan_keys: bool
+    # Count all quotes of an object before loading, instead of guessing where records begin from
+    # those near a place; every guess is checked.
+    scan_quotes: bool
     # File with the CREATE TABLE statement for `create`.
     schema_file: str
     # Lines to skip at the end of each file.
@@ -106,6 +109,8 @@ class Options(TypedDict, total=False):
     skip_lines: int
     # Load directly although `wal_level` is `logical`: logical decoding does not see these rows.
     skip_logical_decoding: bool
+    # How object stores are reached. Default: as each cloud's own tools reach them.
+    store: Mapping[str, str | bool]
     # Number of sessions, or `auto`.
     streams: str | int
     # Load all tables at the same time instead of one after the other.

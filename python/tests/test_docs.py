@@ -8,6 +8,8 @@ names another command than the one that is installed beside this Python.
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import os
 import re
 import shutil
@@ -98,8 +100,36 @@ def test_commands_do_what_the_document_says(
     document: Path, place: tuple[Path, dict[str, str]]
 ) -> None:
     home, variables = place
-    if document.name == "python.md":
+    if document.name in ("python.md", "object-stores.md"):
         pytest.importorskip("pyarrow")
+    with contextlib.ExitStack() as stores:
+        if document.name == "object-stores.md":
+            variables |= stores.enter_context(sales(home))
+        check(document, home, variables)
+
+
+@contextlib.contextmanager
+def sales(home: Path) -> Iterator[dict[str, str]]:
+    """A bucket with a few objects, and how it is reached."""
+    pytest.importorskip("moto", reason="MOTO IS MISSING: make stores")
+    from stores import KEYS, moto, put
+
+    with moto() as url:
+        put(f"{url}/sales", b"")
+        for part in (1, 2):
+            rows = "".join(f"{part}{n},{n}.50\n" for n in range(10, 60))
+            text = f"order_id,total\n{rows}".encode()
+            put(f"{url}/sales/2026/orders-{part}.csv.gz", gzip.compress(text))
+        write = "import pyarrow as pa, pyarrow.parquet as pq, sys;" + (
+            "pq.write_table(pa.table({'id': [1, 2], 'name': ['Ann', None]}), sys.argv[1])"
+        )
+        file = home.parent / "customers.parquet"
+        subprocess.run([sys.executable, "-c", write, str(file)], check=True)
+        put(f"{url}/sales/2026/customers.parquet", file.read_bytes())
+        yield {**KEYS, "AWS_ENDPOINT_URL": url}
+
+
+def check(document: Path, home: Path, variables: dict[str, str]) -> None:
     if document.name == "README.md":
         # What the reader has: a file.
         rows = "".join(f"{n},2026-01-{n % 28 + 1:02},{n}.50\n" for n in range(1000))

@@ -9,6 +9,7 @@ use clap::{Command, CommandFactory};
 use fullbore::json_summary::JsonSummary;
 use fullbore::plan_json::JsonPlan;
 use fullbore_load::job::{Job, TableJob};
+use fullbore_read::StoreOptions;
 use fullbore_record::Event;
 use fullbore_record::diagnose::Limit;
 use schemars::JsonSchema;
@@ -174,8 +175,14 @@ fn job_file() {
     let mut all = HEAD.to_owned();
     rows(&job, "", false, &mut all);
     page.extend(
-        all.lines().filter(|line| !line.starts_with("| `table`")).map(|line| format!("{line}\n")),
+        all.lines()
+            .filter(|line| !line.starts_with("| `table`") && !line.starts_with("| `store`"))
+            .map(|line| format!("{line}\n")),
     );
+    page.push_str(
+        "\n## `[store]`\n\nHow object stores are reached ([guide](../guides/object-stores.md)).\n",
+    );
+    page.push_str(&keys::<StoreOptions>(true));
     page.push_str("\n## `[[table]]`\n");
     page.push_str(&keys::<TableJob>(true));
     assert_kept("job-file.md", &page);
@@ -210,6 +217,7 @@ fn python_type(schema: &Value) -> String {
         "array" => {
             format!("Sequence[{}]", schema.get("items").map_or("str".into(), python_type))
         }
+        "object" => "Mapping[str, str | bool]".to_owned(),
         other => panic!("no option is of type {other}"),
     };
     match schema.get("type") {

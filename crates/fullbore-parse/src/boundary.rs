@@ -36,6 +36,20 @@ pub fn whole_records(text: &[u8], dialect: &Dialect, is_whole: bool) -> Option<W
     (end > 0).then_some(Whole { end, is_messy: true })
 }
 
+/// Whether a text that begins with a record ends where one does, whatever follows it.
+pub fn ends_with_record(text: &[u8], dialect: &Dialect) -> bool {
+    if text.is_empty() || !is_messy(text, dialect, false) {
+        return text.is_empty() || last_record_end(text, dialect) == Some(text.len());
+    }
+    let mut walker = Walker::new(dialect);
+    let mut end = 0;
+    while end < text.len() {
+        let Some((_, next)) = walker.next(text, end, false) else { return false };
+        end = next;
+    }
+    true
+}
+
 /// The lines that are lost of a record that does not end, where its quotes must be closed properly.
 pub fn lost_lines(text: &[u8], dialect: &Dialect) -> Option<Whole> {
     if text.is_empty() {

@@ -1,13 +1,11 @@
 //! Checksums of a file's contents, to recognize it under another name or time.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-
 use serde::{Deserialize, Serialize};
 
+use super::opened::Opened;
 use super::source_file::SourceFile;
 use crate::checksum;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Bytes of a table's files that are read for their checksums before they are loaded, and of one of them.
 pub const WHOLE_BYTES: u64 = 1024 * 1024 * 1024;
@@ -42,10 +40,10 @@ pub enum Same {
 }
 
 impl Content {
-    /// What a file holds; nothing of what is no file, or can be read only once. All of it is read where it is not large
-    /// and `bytes_left` allow it, which become fewer.
+    /// What a file holds; nothing of what is no file, or can be read only once, nor of an object, which its
+    /// ETag tells. All of it is read where it is not large and `bytes_left` allow it, which become fewer.
     pub fn of(file: &SourceFile, bytes_left: &mut u64) -> Result<Option<Self>> {
-        if !file.is_regular || file.arrow.is_some() {
+        if !file.is_regular || file.arrow.is_some() || file.object.is_some() {
             return Ok(None);
         }
         let mut content = Self { samples: sampled(file)?, whole: None };
@@ -80,13 +78,12 @@ impl Content {
     }
 }
 
-fn sum(file: &SourceFile, of: impl FnOnce(&File) -> std::io::Result<u64>) -> Result<String> {
-    let sum =
-        of(&file.open()?).map_err(|source| Error::Read { path: file.path.clone(), source })?;
+fn sum(file: &SourceFile, of: impl FnOnce(&Opened) -> std::io::Result<u64>) -> Result<String> {
+    let sum = of(&file.open()?).map_err(|error| file.unreadable(error))?;
     Ok(format!("{sum:016x}"))
 }
 
-fn whole(file: &File, size: u64) -> std::io::Result<u64> {
+fn whole(file: &Opened, size: u64) -> std::io::Result<u64> {
     let mut block = vec![0; STEP_BYTES.min(size as usize)];
     let (mut sum, mut at) = (0, 0);
     while at < size {
@@ -113,7 +110,7 @@ fn sampled(file: &SourceFile) -> Result<String> {
     })
 }
 
-fn add(file: &File, at: u64, block: &mut [u8], sum: u64) -> std::io::Result<u64> {
+fn add(file: &Opened, at: u64, block: &mut [u8], sum: u64) -> std::io::Result<u64> {
     file.read_exact_at(block, at)?;
     Ok(checksum::joined(sum, checksum::of(block), block.len() as u64))
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use fullbore_objects::Pace;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::Stream;
 
@@ -18,10 +19,10 @@ const READ_BYTES: usize = 256 * 1024;
 /// Opens a source as one stream of UTF-8 text, decompressed. A pipe is waited for while somebody waits
 /// for its text.
 pub fn open_stream(file: &SourceFile, attention: &Cancellation) -> Result<Box<dyn Read + Send>> {
-    let wrong = |source| Error::Read { path: file.path.clone(), source };
+    let wrong = |error| file.unreadable(error);
     let raw: Box<dyn Read + Send> = match &file.peeked {
         Some(peeked) => Box::new(peeked.reader(attention).map_err(wrong)?),
-        None if file.is_regular => Box::new(file.open()?),
+        None if file.is_regular => file.open_whole(Pace::Full)?,
         None => {
             let pipe = CancellablePipe::new(pipe::open(file)?, attention);
             let (packing, raw) = pipe::packing(pipe).map_err(wrong)?;
@@ -69,7 +70,7 @@ pub fn unpack(
     raw: Box<dyn Read + Send>,
 ) -> Result<Box<dyn Read + Send>> {
     let raw = io::BufReader::with_capacity(READ_BYTES, raw);
-    let wrong = |source| Error::Read { path: file.path.clone(), source };
+    let wrong = |error| file.unreadable(error);
     let text: Box<dyn Read + Send> = match packing {
         Packing::Plain => Box::new(raw),
         // Several members one after the other are one file, as gzip itself has it.

@@ -15,6 +15,7 @@ use fullbore_parse::boundary::whole_records;
 use fullbore_parse::constants::BLOCK_BYTES;
 use fullbore_parse::dialect::Dialect;
 
+use super::opened::Opened;
 use super::source_file::SourceFile;
 use crate::constants::{READ_ALIGNMENT, READ_DEPTH, READ_ROOM_BYTES};
 use crate::error::{Error, Result};
@@ -53,7 +54,7 @@ impl Ahead {
     pub fn start(
         source: &SourceFile,
         past: &Arc<File>,
-        through: &Arc<File>,
+        through: &Arc<Opened>,
         offset: u64,
         stop: u64,
     ) -> Result<Self> {
@@ -149,7 +150,7 @@ impl Drop for Ahead {
 /// What one thread reads.
 struct Chunks {
     past: Arc<File>,
-    through: Arc<File>,
+    through: Arc<Opened>,
     begin: u64,
     stop: u64,
 }

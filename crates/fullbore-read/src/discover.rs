@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fullbore_objects::{Object, StoreOptions};
 use fullbore_parse::dialect::LineEnd;
 
 use super::columnar::data::{self, ArrowData};
@@ -16,6 +17,39 @@ use crate::error::{Error, Result};
 ///
 /// A path that exists is taken literally even where it holds glob characters. A folder gives its
 /// files, hidden ones left out; not those of folders inside, unless these are called `key=value`.
+///
+/// A URL gives the objects of a store in the same way; its options say how that is reached.
+pub fn discover_in(source: &str, store: &StoreOptions) -> Result<Vec<SourceFile>> {
+    if !is_object(source) {
+        return discover(source);
+    }
+    let objects = objects(source, store)?;
+    fullbore_objects::look_at(&objects)?;
+    objects.into_iter().map(|object| of_object(object, true)).collect()
+}
+
+/// As [`discover_in`], but objects are only found, and not looked at: for who asks which there are.
+pub fn found_in(source: &str, store: &StoreOptions) -> Result<Vec<SourceFile>> {
+    match is_object(source) {
+        true => {
+            objects(source, store)?.into_iter().map(|object| of_object(object, false)).collect()
+        }
+        false => discover(source),
+    }
+}
+
+/// Whether a source is the URL of a store.
+pub fn is_object(source: &str) -> bool {
+    fullbore_objects::is_url(source) && !Path::new(source).exists()
+}
+
+fn objects(source: &str, store: &StoreOptions) -> Result<Vec<Arc<Object>>> {
+    let mut objects = fullbore_objects::list(source, store)?;
+    objects.sort_by(|a, b| natural(a.url(), b.url()));
+    Ok(objects)
+}
+
+/// As [`discover_in`], of files.
 pub fn discover(source: &str) -> Result<Vec<SourceFile>> {
     if source == "-" {
         return Ok(vec![stdin()]);
@@ -65,6 +99,8 @@ pub(super) fn stdin() -> SourceFile {
         own_header: None,
         line_end: LineEnd::default(),
         arrow: None,
+        is_guessed: false,
+        object: None,
         peeked: None,
         expected_header: None,
     }
@@ -82,10 +118,34 @@ fn of_arrow(uri: &str, data: Arc<ArrowData>) -> SourceFile {
     }
 }
 
-/// A source's path from the root; what is no path of this machine stays as it is.
+/// An object of a store.
+fn of_object(object: Arc<Object>, is_looked_at: bool) -> Result<SourceFile> {
+    let path = PathBuf::from(object.url());
+    let mut packing = Packing::Plain;
+    if is_looked_at {
+        let head = object.read(0..HEAD_BYTES as u64)?;
+        refuse_foreign(&path, &head)?;
+        packing = packing_of(&head);
+    }
+    Ok(SourceFile {
+        path,
+        packing,
+        size: object.size(),
+        modified_ns: object.modified_ns(),
+        changed_ns: object.modified_ns(),
+        is_regular: true,
+        object: Some(object),
+        ..stdin()
+    })
+}
+
+/// A source's path from the root, of a URL without what may be a secret; what is no path of this machine stays as it is.
 pub fn absolute(path: &Path) -> std::io::Result<PathBuf> {
-    let is_elsewhere = path.to_str().is_some_and(|path| path.starts_with(data::SCHEME));
-    if is_elsewhere { Ok(path.to_owned()) } else { std::path::absolute(path) }
+    match path.to_str() {
+        Some(uri) if uri.starts_with(data::SCHEME) => Ok(path.to_owned()),
+        Some(url) if is_object(url) => Ok(fullbore_objects::without_secrets(url).into()),
+        _ => std::path::absolute(path),
+    }
 }
 
 fn folder(path: &Path) -> Result<Vec<PathBuf>> {
@@ -164,19 +224,9 @@ fn inspect(path: PathBuf) -> Result<SourceFile> {
         size: if is_regular { metadata.len() } else { 0 },
         modified_ns: modified_ns(&metadata),
         changed_ns: changed_ns(&metadata),
-        told: None,
-        content: None,
         is_regular,
-        encoding: None,
-        data_start: 0,
-        data_start_lines: 0,
-        data_end: None,
-        own_header: None,
-        line_end: LineEnd::default(),
-        arrow: None,
-        peeked: None,
-        expected_header: None,
         path,
+        ..stdin()
     })
 }
 

@@ -125,6 +125,31 @@ impl Error {
         matches!(self, Self::Destination { kind: Constraint | Data, .. })
     }
 
+    /// A read that failed, of a file or at a store.
+    pub fn reading(path: PathBuf, error: std::io::Error) -> Self {
+        Self::of_store(error).unwrap_or_else(|source| Self::Read { path, source })
+    }
+
+    /// A write that failed, of a file or at a store.
+    pub fn writing(path: PathBuf, error: std::io::Error) -> Self {
+        Self::of_store(error).unwrap_or_else(|source| Self::Write { path, source })
+    }
+
+    /// What a store said, where an error of reading holds that.
+    ///
+    /// # Errors
+    /// The error itself, where it is of something else.
+    pub(crate) fn of_store(error: std::io::Error) -> Result<Self, std::io::Error> {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = error.get_ref().map(|e| e as _);
+        while let Some(found) = cause {
+            if let Some(refusal) = found.downcast_ref::<fullbore_objects::Error>() {
+                return Ok(refusal.clone().into());
+            }
+            cause = found.source();
+        }
+        Err(error)
+    }
+
     pub fn usage(message: impl Into<String>) -> Self {
         Self::Usage { message: message.into(), hint: None }
     }
@@ -183,6 +208,21 @@ fn hint_for_writing(kind: ErrorKind) -> Option<&'static str> {
         }
         _ => return None,
     })
+}
+
+impl From<fullbore_objects::Error> for Error {
+    fn from(error: fullbore_objects::Error) -> Self {
+        use fullbore_objects::Kind;
+        let path = error.url.into();
+        match error.kind {
+            Kind::Changed => Self::SourceChanged { path, what: error.message },
+            Kind::Usage => Self::Usage {
+                message: format!("{} {}", path.display(), error.message),
+                hint: error.hint,
+            },
+            _ => Self::Source { path, message: error.message, hint: error.hint },
+        }
+    }
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -7,13 +7,13 @@ use crate::error::{Error, Result};
 /// Bytes of a file's beginning that tell formats apart.
 pub const HEAD_BYTES: usize = 64;
 
-/// Refuses a source that is somewhere else than on this machine. Its URL is not said again: it may hold a
-/// password.
+/// Refuses a source that is somewhere else than on this machine or in an object store. Its URL is not said
+/// again: it may hold a password.
 pub fn refuse_remote(source: &str) -> Result<()> {
     let Some((scheme, rest)) = source.split_once("://") else { return Ok(()) };
     let is_scheme = !scheme.is_empty()
         && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'));
-    if !is_scheme || Path::new(source).exists() {
+    if !is_scheme || Path::new(source).exists() || fullbore_objects::is_url(source) {
         return Ok(());
     }
     let scheme = scheme.to_ascii_lowercase();
@@ -24,9 +24,7 @@ pub fn refuse_remote(source: &str) -> Result<()> {
         ));
     }
     let fetched = match scheme.as_str() {
-        "s3" | "s3a" | "s3n" => "aws s3 cp s3://BUCKET/KEY -",
-        "gs" => "gcloud storage cat gs://BUCKET/OBJECT",
-        "http" | "https" | "ftp" | "ftps" => "curl -sSfL URL",
+        "ftp" | "ftps" => "curl -sSfL URL",
         "sftp" | "scp" | "ssh" => "ssh HOST cat FILE",
         "hdfs" => "hdfs dfs -cat PATH",
         _ => "COMMAND THAT WRITES IT",
@@ -106,9 +104,7 @@ mod tests {
     #[test]
     fn urls_are_refused_by_their_scheme_and_not_repeated() {
         for (source, words) in [
-            ("s3://bucket/a.csv", "s3:// is not supported yet; download it, or pipe it to `-`"),
-            ("HTTPS://user:secret@host/a.csv", "https:// is not supported yet"),
-            ("gs://b/o", "gs:// is not supported yet"),
+            ("FTP://user:secret@host/a.csv", "ftp:// is not supported yet; download it"),
             ("file:///tmp/a.csv", "not a file:// URL"),
         ] {
             let error = refuse_remote(source).expect_err(source);

@@ -1,11 +1,11 @@
 //! Source: from paths to blocks of whole records.
 //!
-//! - [`discover`] finds files behind paths and globs;
+//! - [`discover`] finds files behind paths and globs, and objects behind URLs; [`Opened`] is either;
 //! - [`decompress`] opens sources that can be read only from the beginning, [`pipe`] those that can be
 //!   read only once, [`cancellable`] stops waiting for a silent pipe, and [`foreign`] refuses unsupported
 //!   formats;
 //! - [`margins`] finds lines before and after the records, [`fullbore_parse::boundary`] their ends;
-//! - [`split`] cuts a file into pieces, messy text by `walked`;
+//! - [`split`] cuts a file into pieces, messy text by `walked`, objects by `guess`;
 //! - [`feed`] returns blocks: of [`ranges`] (from the [`page_cache`] or by direct reads), of a [`stream`],
 //!   or of its [`remaining`] ranges; [`columnar`] returns rows as batches;
 //! - [`sniff`] proposes a dialect;
@@ -25,9 +25,11 @@ pub mod error;
 mod fed;
 pub mod feed;
 pub mod foreign;
+mod guess;
 pub mod lines;
 mod lz4;
 pub mod margins;
+mod opened;
 pub mod page_cache;
 pub mod parquet;
 pub mod peeked;
@@ -42,4 +44,6 @@ pub mod split;
 pub mod stream;
 mod walked;
 
+pub use fullbore_objects::{Pace, StoreOptions};
+pub use opened::Opened;
 pub use source_file::{FileRange, Packing, SourceFile};

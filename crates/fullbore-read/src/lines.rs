@@ -1,7 +1,5 @@
 //! Counts lines of files that can be read anywhere, for messages.
 
-use std::os::unix::fs::FileExt;
-
 use fullbore_parse::dialect::LineEnd;
 
 use super::source_file::SourceFile;
@@ -32,15 +30,14 @@ impl LineCounter {
 
 /// Lines between two places of a file; `None` where it can't be read.
 pub fn count(source: &SourceFile, start: u64, end: u64) -> Option<u64> {
-    let file = std::fs::File::open(&source.path).ok()?;
+    let mut reader = source.open_range(start..end).ok()?;
     let mut chunk = vec![0; SCAN_CHUNK_BYTES];
     let (mut at, mut lines) = (start, 0);
     let mut counter = LineCounter::new(source.line_end);
     while at < end {
-        let want = (end - at).min(chunk.len() as u64) as usize;
-        file.read_exact_at(&mut chunk[..want], at).ok()?;
-        lines += counter.add(&chunk[..want]);
-        at += want as u64;
+        let read = reader.read(&mut chunk).ok().filter(|read| *read > 0)?;
+        lines += counter.add(&chunk[..read]);
+        at += read as u64;
     }
     Some(lines)
 }

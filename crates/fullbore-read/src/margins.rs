@@ -1,14 +1,13 @@
 //! The lines before the first record and after the last one: skipped lines and the header.
 
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
 use fullbore_parse::dialect::{Dialect, Header, LineEnd, Quotes};
 use fullbore_parse::walk::{Found, Walker};
 
 use super::source_file::SourceFile;
 use crate::constants::SAMPLE_BYTES;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// What stands before a file's first record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,9 +92,7 @@ pub fn find_end(file: &mut SourceFile, dialect: &Dialect) -> Result<()> {
     loop {
         let begin = file.size.saturating_sub(bytes).max(file.data_start.min(file.size));
         let mut text = vec![0; (file.size - begin) as usize];
-        opened
-            .read_exact_at(&mut text, begin)
-            .map_err(|source| Error::Read { path: file.path.clone(), source })?;
+        opened.read_exact_at(&mut text, begin).map_err(|error| file.unreadable(error))?;
         let is_whole = begin <= file.data_start;
         let start = footer_start(&text, dialect.skip_footer, dialect.line_end, is_whole);
         if let Some(start) = start {

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use fullbore_parse::block::Block;
 
+use super::opened::Opened;
 use super::page_cache::cached_share;
 use super::source_file::SourceFile;
 use crate::constants::{READ_AHEAD_BYTES, READ_ALIGNMENT, SCAN_CHUNK_BYTES};
@@ -14,7 +15,7 @@ use crate::error::{Error, Result};
 /// A file that is passed through once more than its rows are.
 pub struct Pass<'a> {
     source: &'a SourceFile,
-    through: File,
+    through: Opened,
     /// Past the page cache, where it could not keep what it was given until the rows are read.
     past: Option<File>,
 }
@@ -32,26 +33,30 @@ impl<'a> Pass<'a> {
 
     fn choosing(source: &'a SourceFile, past_cache: bool) -> Result<Self> {
         let through = source.open()?;
-        let past = match past_cache {
-            true => source.open_past_cache(&through)?,
-            false => None,
+        let past = match through.file() {
+            Some(file) if past_cache => source.open_past_cache(file)?,
+            _ => None,
         };
         Ok(Self { source, through, past })
     }
 
     /// The file as it is opened for single looks.
-    pub fn file(&self) -> &File {
+    pub fn opened(&self) -> &Opened {
         &self.through
     }
 
     /// Hands out what stands between two places, a chunk at a time.
     pub fn each(&self, from: u64, to: u64, mut take: impl FnMut(&[u8])) -> Result<()> {
+        if self.source.object.is_some() {
+            return self.each_of_object(from, to, take);
+        }
         let mut memory = Block::default();
         let (mut at, mut chosen_until, mut past) = (from, from, None);
         while at < to {
             if at >= chosen_until {
                 chosen_until = to.min(at + READ_AHEAD_BYTES);
-                let held = cached_share(&self.through, &(at..chosen_until));
+                let held = self.through.file();
+                let held = held.and_then(|file| cached_share(file, &(at..chosen_until)));
                 past = self.past.as_ref().filter(|_| held.is_some_and(|share| share < 0.5));
             }
             let begin = at - at % READ_ALIGNMENT as u64;
@@ -67,6 +72,22 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
+    /// An object is read ahead of who takes it.
+    fn each_of_object(&self, from: u64, to: u64, mut take: impl FnMut(&[u8])) -> Result<()> {
+        let mut reader = self.source.open_range(from..to)?;
+        let mut chunk = vec![0; SCAN_CHUNK_BYTES];
+        let mut at = from;
+        while at < to {
+            let count = reader.read(&mut chunk).map_err(|error| self.source.unreadable(error))?;
+            if count == 0 {
+                return Err(self.source.ends_at(at));
+            }
+            take(&chunk[..count]);
+            at += count as u64;
+        }
+        Ok(())
+    }
+
     /// Reads at least so many bytes.
     fn read(
         &self,
@@ -78,7 +99,11 @@ impl<'a> Pass<'a> {
         let mut have = 0;
         while have < bytes {
             let at = begin + have as u64;
-            match past.unwrap_or(&self.through).read_at(&mut space[have..], at) {
+            let read = match past {
+                Some(past) => past.read_at(&mut space[have..], at),
+                None => self.through.read_at(&mut space[have..], at),
+            };
+            match read {
                 Ok(0) => return Err(self.source.ends_at(at)),
                 Ok(count) => have += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

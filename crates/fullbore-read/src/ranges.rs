@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use fullbore_parse::block::Block;
@@ -15,12 +14,13 @@ use fullbore_parse::constants::BLOCK_BYTES;
 use fullbore_parse::dialect::Dialect;
 
 use super::direct_read::{Ahead, Read};
+use super::opened::Opened;
 use super::page_cache::cached_share;
 use super::record_size::{grown, too_long};
 use super::source_file::SourceFile;
 use super::stream::StreamFeed;
 use crate::constants::READ_AHEAD_BYTES;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::source_file::FileRange;
 
 /// Reads ranges of files; those that can only be read from their beginning are read up to them.
@@ -72,7 +72,7 @@ impl RangeFeed {
         loop {
             let Some(range) = self.ranges.get(self.current) else { return Ok(false) };
             let source = self.files[range.file].clone();
-            if !source.is_seekable() {
+            if !source.is_seekable() || source.object.is_some() {
                 if self.next_of_stream(block)? {
                     return Ok(true);
                 }
@@ -114,18 +114,32 @@ impl RangeFeed {
         let range = &self.ranges[self.current];
         let feed = match &mut self.stream {
             Some(feed) => feed,
-            None => self.stream.insert(StreamFeed::open_at(
-                self.files[range.file].clone(),
-                range.file,
-                self.dialect.clone(),
-                self.record_bytes_max,
-                range.start,
-            )?),
+            None => {
+                let source = self.files[range.file].clone();
+                let (dialect, most) = (self.dialect.clone(), self.record_bytes_max);
+                // Ranges of objects are read as streams: requests are made ahead of the parsers.
+                let feed = match source.is_seekable() {
+                    true => {
+                        let lines = self.lines.as_ref();
+                        let before = lines.and_then(|lines| lines.get(&(range.file, range.start)));
+                        self.line = before.map(|before| before + 1);
+                        StreamFeed::of_range(source, range, dialect, most)?
+                    }
+                    false => StreamFeed::open_at(source, range.file, dialect, most, range.start)?,
+                };
+                self.stream.insert(feed)
+            }
         };
         if feed.offset() >= range.end || !feed.next(block)? {
             return Ok(false);
         }
         feed.keep_before(range.end, block);
+        if self.files[range.file].is_seekable() {
+            block.line_of_file = self.line;
+            if let Some(line) = &mut self.line {
+                *line += block.lines();
+            }
+        }
         Ok(true)
     }
 }
@@ -133,7 +147,7 @@ impl RangeFeed {
 /// A file that is read in ranges.
 struct OpenFile {
     /// Through the page cache.
-    through: Arc<File>,
+    through: Arc<Opened>,
     /// Past it, where the file system has such a way.
     past: Option<Arc<File>>,
     /// Up to here the cache is the way.
@@ -144,7 +158,10 @@ struct OpenFile {
 impl OpenFile {
     fn new(source: &SourceFile) -> Result<Self> {
         let through = source.open()?;
-        let past = source.open_past_cache(&through)?;
+        let past = match through.file() {
+            Some(file) => source.open_past_cache(file)?,
+            None => None,
+        };
         Ok(Self {
             through: Arc::new(through),
             past: past.map(Arc::new),
@@ -186,7 +203,7 @@ impl OpenFile {
     /// portions is not read ahead.
     fn choose(&mut self, source: &SourceFile, range: &Range<u64>, dialect: &Dialect) -> Result<()> {
         let stretch = range.start..range.end.min(range.start + READ_AHEAD_BYTES);
-        let share = cached_share(&self.through, &stretch);
+        let share = self.through.file().and_then(|file| cached_share(file, &stretch));
         let is_cold = share.is_some_and(|share| share < 0.5);
         match &self.past {
             Some(past) if is_cold && !dialect.pads_records() => {
@@ -210,7 +227,7 @@ pub struct Sizes {
 /// Reads whole records from a range's beginning on, through the page cache; the bytes of the file that
 /// they took. The last line of a file may have no end.
 pub fn read_records(
-    file: &File,
+    file: &Opened,
     source: &SourceFile,
     range: &Range<u64>,
     dialect: &Dialect,
@@ -224,9 +241,9 @@ pub fn read_records(
     loop {
         while have < want {
             let space = &mut block.space(want)[have..];
-            let read = file.read_at(space, offset + have as u64).map_err(|source_error| {
-                Error::Read { path: source.path.clone(), source: source_error }
-            })?;
+            let read = file
+                .read_at(space, offset + have as u64)
+                .map_err(|error| source.unreadable(error))?;
             if read == 0 {
                 return Err(source.ends_at(offset + have as u64));
             }

@@ -1,10 +1,13 @@
 //! A file of the sources, and what is known of it.
 
 use std::fs::{File, Metadata, OpenOptions};
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use fullbore_objects::{Object, OpenObject, Pace, Reader};
 use fullbore_parse::dialect::LineEnd;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +15,7 @@ use crate::columnar::data::ArrowData;
 use crate::content::Content;
 use crate::encoding::TextEncoding;
 use crate::error::{Error, Result};
+use crate::opened::Opened;
 use crate::peeked::Peeked;
 
 /// How a file's bytes are packed; found from its content, not from its name.
@@ -38,10 +42,10 @@ pub struct FileRange {
 /// A file of a table's sources, as it was when the plan was made.
 #[derive(Debug, Clone)]
 pub struct SourceFile {
-    /// The path; `-` is standard input.
+    /// The path, or the URL of an object; `-` is standard input.
     pub path: PathBuf,
     pub packing: Packing,
-    /// Bytes on disk; 0 for what is no regular file.
+    /// Bytes on disk or in its store; 0 for what is no regular file.
     pub size: u64,
     /// Modification time in nanoseconds since 1970.
     pub modified_ns: i128,
@@ -67,6 +71,10 @@ pub struct SourceFile {
     pub line_end: LineEnd,
     /// The data itself, where it is of this process.
     pub arrow: Option<Arc<ArrowData>>,
+    /// Where records begin in it may be guessed, and is checked by who reads it.
+    pub is_guessed: bool,
+    /// The object of a store, where it is one.
+    pub object: Option<Arc<Object>>,
     /// A pipe that was opened to be looked at; what was read of it comes back with it.
     pub peeked: Option<Peeked>,
     /// The names in the header of a pipe that was not looked at: those of the first source.
@@ -94,11 +102,45 @@ impl SourceFile {
     }
 
     /// Opens it, and refuses if it is not the file that was planned with.
-    pub fn open(&self) -> Result<File> {
-        let file = File::open(&self.path)
-            .map_err(|source| Error::Read { path: self.path.clone(), source })?;
-        self.check_unchanged(&file)?;
-        Ok(file)
+    /// (An object is asked for nothing else: so each of its reads would refuse.)
+    pub fn open(&self) -> Result<Opened> {
+        if let Some(object) = &self.object {
+            return Ok(Opened::Object(OpenObject::new(object.clone())));
+        }
+        let opened = File::open(&self.path).map_err(|error| self.unreadable(error))?;
+        let opened = Opened::File(opened);
+        self.check_unchanged(&opened)?;
+        Ok(opened)
+    }
+
+    /// Opens it to be read from its beginning.
+    pub fn open_whole(&self, pace: Pace) -> Result<Box<dyn Read + Send>> {
+        if let Some(object) = &self.object {
+            return Ok(Box::new(Reader::new(object, 0..self.size, pace)));
+        }
+        let opened = File::open(&self.path).map_err(|error| self.unreadable(error))?;
+        self.check_file(&opened)?;
+        if pace == Pace::Ramp {
+            read_little(&opened);
+        }
+        Ok(Box::new(opened))
+    }
+
+    /// Opens it to be read from one place to another.
+    pub fn open_range(&self, range: Range<u64>) -> Result<Box<dyn Read + Send>> {
+        match self.open()? {
+            Opened::File(mut file) => {
+                let start = SeekFrom::Start(range.start);
+                file.seek(start).map_err(|error| self.unreadable(error))?;
+                Ok(Box::new(file.take(range.end - range.start)))
+            }
+            Opened::Object(object) => Ok(Box::new(Reader::new(object.object(), range, Pace::Full))),
+        }
+    }
+
+    /// A read that failed.
+    pub fn unreadable(&self, error: std::io::Error) -> Error {
+        Error::reading(self.path.clone(), error)
     }
 
     /// Opens the same file for reading past the page cache; `None` where its file system has no such
@@ -106,7 +148,7 @@ impl SourceFile {
     pub(crate) fn open_past_cache(&self, opened: &File) -> Result<Option<File>> {
         let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
         let options = OpenOptions::new().read(true).custom_flags(flags).open(&self.path);
-        let failed = |source| Error::Read { path: self.path.clone(), source };
+        let failed = |error| self.unreadable(error);
         let file = match options {
             Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => return Ok(None),
             file => file.map_err(failed)?,
@@ -128,6 +170,10 @@ impl SourceFile {
 
     /// A stream that broke off: the words tell a damaged file from an unreadable one.
     pub(crate) fn broken(&self, error: std::io::Error) -> Error {
+        let error = match Error::of_store(error) {
+            Ok(refusal) => return refusal,
+            Err(error) => error,
+        };
         use std::io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
         if matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof | Other) {
             return Error::Source {
@@ -141,13 +187,16 @@ impl SourceFile {
         Error::Read { path: self.path.clone(), source: error }
     }
 
-    /// Refuses if the open file's size or time differs from the plan's.
-    pub fn check_unchanged(&self, file: &File) -> Result<()> {
+    /// Refuses if the open file's size or time differs from the plan's. (Each read of an object does so.)
+    pub fn check_unchanged(&self, opened: &Opened) -> Result<()> {
+        opened.file().map_or(Ok(()), |file| self.check_file(file))
+    }
+
+    fn check_file(&self, file: &File) -> Result<()> {
         if !self.is_regular {
             return Ok(());
         }
-        let metadata =
-            file.metadata().map_err(|source| Error::Read { path: self.path.clone(), source })?;
+        let metadata = file.metadata().map_err(|error| self.unreadable(error))?;
         let changed = |what: String| Err(Error::SourceChanged { path: self.path.clone(), what });
         if metadata.len() != self.size {
             return changed(format!("{} bytes when planned, {} now", self.size, metadata.len()));

@@ -1,17 +1,17 @@
 //! Cuts a file into ranges at record boundaries.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fullbore_parse::boundary::{QuoteState, advance, first_record_end};
 use fullbore_parse::dialect::{Dialect, Family};
 use fullbore_parse::index::quotes::{QuotesSeen, Scan};
 
+use super::guess;
+use super::opened::Opened;
 use super::prescan::Pass;
 use super::source_file::SourceFile;
 use super::walked::Walked;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// How a file is cut.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +37,16 @@ pub fn cuts(
     let ranges = (end - start).div_ceil(sizes.range_bytes.max(1)).max(1);
     let wanted: Vec<u64> = (1..ranges).map(|n| start + n * ((end - start) / ranges)).collect();
     let mut cuts = vec![start];
+    if source.is_guessed
+        && dialect.family == Family::Csv
+        && let Some(guessed) = guess::cuts(source, dialect, &wanted)?
+    {
+        cuts.extend(guessed);
+        cuts.dedup();
+        cuts.retain(|cut| *cut < end);
+        cuts.push(end);
+        return Ok(cuts);
+    }
     if !wanted.is_empty() {
         let pass = Pass::new(source, sizes.total_bytes)?;
         if !dialect.is_told_by_parity() {
@@ -45,7 +55,7 @@ pub fn cuts(
                 false => Vec::new(),
             };
             let record_bytes_max = sizes.record_bytes_max;
-            let walked = Walked { source, file: pass.file(), dialect, record_bytes_max };
+            let walked = Walked { source, opened: pass.opened(), dialect, record_bytes_max };
             cuts.extend(walked.cuts(start, &wanted, &seen)?);
             cuts.retain(|cut| *cut < end);
             cuts.dedup();
@@ -65,7 +75,7 @@ pub fn cuts(
             if from < reached {
                 continue;
             }
-            reached = next_record(pass.file(), source, from, state, dialect)?;
+            reached = next_record(pass.opened(), source, from, state, dialect)?;
             if reached > cuts[cuts.len() - 1] && reached < end {
                 cuts.push(reached);
             }
@@ -77,7 +87,7 @@ pub fn cuts(
 
 /// The beginning of the first record after `from`.
 pub fn next_record(
-    file: &File,
+    opened: &Opened,
     source: &SourceFile,
     from: u64,
     mut state: QuoteState,
@@ -86,13 +96,13 @@ pub fn next_record(
     // The run of backslashes before the place must be seen whole; it is bounded by a record.
     let before = from.min(64 * 1024);
     let mut text_before = vec![0; before as usize];
-    read_exactly(file, source, from - before, &mut text_before)?;
+    read_exactly(opened, source, from - before, &mut text_before)?;
     let mut at = from;
     let mut chunk = vec![0; 64 * 1024];
     let end = source.end();
     while at < end {
         let bytes = (end - at).min(chunk.len() as u64) as usize;
-        read_exactly(file, source, at, &mut chunk[..bytes])?;
+        read_exactly(opened, source, at, &mut chunk[..bytes])?;
         let found = first_record_end(&chunk[..bytes], state, &text_before, dialect);
         if let Some(record_end) = found {
             return Ok(at + record_end as u64);
@@ -167,7 +177,7 @@ fn quotes_seen(
 }
 
 /// Does so many pieces of work by some threads; what came of each, in order.
-fn side_by_side<T: Send>(
+pub(super) fn side_by_side<T: Send>(
     count: usize,
     threads: usize,
     work: impl Fn(usize) -> Result<T> + Sync,
@@ -206,7 +216,6 @@ fn rescan(
     Ok(state)
 }
 
-fn read_exactly(file: &File, source: &SourceFile, at: u64, bytes: &mut [u8]) -> Result<()> {
-    file.read_exact_at(bytes, at)
-        .map_err(|error| Error::Read { path: source.path.clone(), source: error })
+fn read_exactly(opened: &Opened, source: &SourceFile, at: u64, bytes: &mut [u8]) -> Result<()> {
+    opened.read_exact_at(bytes, at).map_err(|error| source.unreadable(error))
 }

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 use fullbore_parse::block::Block;
-use fullbore_parse::boundary::{lost_lines, whole_records};
+use fullbore_parse::boundary::{ends_with_record, lost_lines, whole_records};
 use fullbore_parse::constants::BLOCK_BYTES;
 use fullbore_parse::dialect::Dialect;
 
@@ -14,8 +14,8 @@ use super::lines::LineCounter;
 use super::margins::footer_start;
 use super::pipe::skip_header;
 use super::record_size::{grown, too_long};
-use super::source_file::SourceFile;
-use crate::error::Result;
+use super::source_file::{FileRange, SourceFile};
+use crate::error::{Error, Result};
 
 /// Reads a stream from its beginning; several pieces share it.
 pub struct StreamFeed {
@@ -27,8 +27,12 @@ pub struct StreamFeed {
     /// What was read but is not part of a whole record yet.
     carried: Vec<u8>,
     offset: u64,
-    lines: u64,
+    /// Lines before the next record; not counted within a range, which does not know those before it.
+    lines: Option<u64>,
     ended: bool,
+    /// Its end was guessed to be that of a record.
+    is_checked: bool,
+    is_begun: bool,
     /// Lines at its end that are no records, as long as they are not taken off.
     footer_lines: u64,
 }
@@ -45,6 +49,30 @@ impl StreamFeed {
     ) -> Result<Self> {
         let reader = decompress::open_stream(&source, attention)?;
         Self::over(reader, source, file, dialect, record_bytes_max)
+    }
+
+    /// Reads a range of an object, between the starts of two records.
+    pub fn of_range(
+        source: Arc<SourceFile>,
+        range: &FileRange,
+        dialect: Dialect,
+        record_bytes_max: usize,
+    ) -> Result<Self> {
+        Ok(Self {
+            reader: source.open_range(range.start..range.end)?,
+            file: range.file,
+            // A footer is beyond the last range.
+            footer_lines: 0,
+            dialect,
+            record_bytes_max,
+            carried: Vec::new(),
+            offset: range.start,
+            lines: None,
+            is_checked: source.is_guessed && range.end < source.end(),
+            ended: false,
+            is_begun: false,
+            source,
+        })
     }
 
     /// As `open`, and reads on to the record that begins at `start`.
@@ -65,7 +93,8 @@ impl StreamFeed {
             if read == 0 {
                 break;
             }
-            feed.lines += lines.add(&chunk[..read]);
+            let more = lines.add(&chunk[..read]);
+            feed.lines = feed.lines.map(|lines| lines + more);
             feed.offset += read as u64;
         }
         Ok(feed)
@@ -112,10 +141,25 @@ impl StreamFeed {
             record_bytes_max,
             carried,
             offset: skipped,
-            lines,
+            lines: Some(lines),
+            is_checked: false,
             ended: false,
+            is_begun: false,
             source,
         })
+    }
+
+    /// The refusal of a range that does not end where a record does.
+    fn wrong_guess(&self, bytes: usize) -> Error {
+        let end = self.offset + bytes as u64;
+        let message = format!(
+            "byte {end} is inside quotes, where by those near it a record was guessed to begin"
+        );
+        Error::Source {
+            path: self.source.path.clone(),
+            message,
+            hint: Some("load it with --scan-quotes, which counts all quotes first".into()),
+        }
     }
 
     /// Fills the block with the next records; false at the end of the stream.
@@ -148,8 +192,13 @@ impl StreamFeed {
                 self.footer_lines = 0;
                 block.set_len(have);
                 // Written to while we read: the last rows may be torn.
-                if self.source.is_regular {
+                if self.source.is_regular && self.source.object.is_none() {
                     self.source.open()?;
+                }
+                if std::mem::take(&mut self.is_checked)
+                    && !ends_with_record(block.text(), &self.dialect)
+                {
+                    return Err(self.wrong_guess(have));
                 }
                 block.end_last_line();
             }
@@ -173,9 +222,14 @@ impl StreamFeed {
         };
         block.file = self.file;
         block.offset = self.offset;
-        block.first_line = Some(self.lines + 1);
-        block.line_of_file = block.first_line;
-        self.lines += block.lines();
+        // Within a range, lines count from its first block, and on from there.
+        let begins = (!self.is_begun).then_some(1);
+        self.is_begun = true;
+        block.first_line = self.lines.map_or(begins, |lines| Some(lines + 1));
+        block.line_of_file = self.lines.and(block.first_line);
+        if let Some(lines) = &mut self.lines {
+            *lines += block.lines();
+        }
         self.offset += used as u64;
         Ok(used > 0)
     }

@@ -4,18 +4,16 @@
 //! last known start of a record. So cuts are exact, and a range does not depend on the starts of the
 //! others.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-
 use fullbore_parse::boundary::lost_lines;
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::index::quotes::{QuotesSeen, look_at_quotes};
 use fullbore_parse::walk::Walker;
 
+use super::opened::Opened;
 use super::record_size::record_text_max;
 use super::source_file::SourceFile;
 use crate::constants::SCAN_CHUNK_BYTES;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Bytes read around a place at a time.
 const LOOK_BYTES: u64 = 64 * 1024;
@@ -23,7 +21,7 @@ const LOOK_BYTES: u64 = 64 * 1024;
 /// A file whose records are walked where they must be.
 pub struct Walked<'a> {
     pub source: &'a SourceFile,
-    pub file: &'a File,
+    pub opened: &'a Opened,
     pub dialect: &'a Dialect,
     /// Longer records are refused.
     pub record_bytes_max: usize,
@@ -114,9 +112,8 @@ impl Walked<'_> {
 
     fn read(&self, from: u64, to: u64) -> Result<Vec<u8>> {
         let mut text = vec![0; to.saturating_sub(from) as usize];
-        self.file
-            .read_exact_at(&mut text, from)
-            .map_err(|error| Error::Read { path: self.source.path.clone(), source: error })?;
+        let read = self.opened.read_exact_at(&mut text, from);
+        read.map_err(|error| self.source.unreadable(error))?;
         Ok(text)
     }
 }

@@ -35,8 +35,8 @@ impl Destinations {
             Some("null:") => Ok(Self::Null(Null { encoder_of: Box::new(copy_encoder) })),
             Some("null:batches") => Ok(Self::Null(parsed_only())),
             Some(to) if to.starts_with("parquet:") => {
-                let folder = to.trim_start_matches("parquet:").into();
-                Ok(Self::Parquet(ParquetFiles { folder }))
+                let place = to.trim_start_matches("parquet:");
+                Ok(Self::Parquet(ParquetFiles::into(place, &job.store)?))
             }
             to => {
                 let options = connection(to)?;

@@ -13,7 +13,7 @@ use fullbore_postgres::ledger::SCHEMA_DEFAULT;
 use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, State, Which};
 use fullbore_postgres::ledger::schema::Availability;
 use fullbore_postgres::ledger::shown::Now;
-use fullbore_read::discover::discover;
+use fullbore_read::discover::{discover, found_in, is_object};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Publish;
 use fullbore_report::words::grouped;
@@ -270,7 +270,7 @@ pub fn source_change(job: &Job, earlier: &LedgerRun) -> Option<String> {
     for (number, table) in job.tables.iter().enumerate() {
         let mut files = Vec::new();
         for source in &table.sources {
-            match discover(source) {
+            match found_in(source, &job.store) {
                 Ok(found) => files.extend(found.iter().map(RecordedFile::of)),
                 Err(error) => return Some(error.to_string()),
             }
@@ -290,6 +290,10 @@ fn obstacle(job: &Job, server: &Server, schema: &str) -> Result<Option<(String, 
     }
     for source in job.tables.iter().flat_map(|table| &table.sources) {
         // What is not there is told by those who want it: a run to go on with, or a new one.
+        // (An object can be read again.)
+        if is_object(source) {
+            continue;
+        }
         for file in discover(source).into_iter().flatten() {
             if !file.is_regular {
                 return Ok(Some((

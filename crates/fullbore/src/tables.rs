@@ -10,7 +10,7 @@ use fullbore_postgres::ledger::loaded::Named;
 use fullbore_postgres::ledger::runs::LedgerTable;
 use fullbore_read::SourceFile;
 use fullbore_read::content::{Content, Same};
-use fullbore_read::discover::discover;
+use fullbore_read::discover::found_in;
 use fullbore_read::error::{Error, Result};
 
 /// A table of a job, as server and files have it now.
@@ -64,7 +64,7 @@ impl Table {
         for table in &job.tables {
             let mut files = Vec::new();
             for source in &table.sources {
-                let Ok(found) = discover(source) else { return Ok(None) };
+                let Ok(found) = found_in(source, &job.store) else { return Ok(None) };
                 files.extend(found.into_iter().map(|source| {
                     let recorded = RecordedFile::of(&source);
                     File { source, recorded }

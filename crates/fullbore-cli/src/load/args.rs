@@ -120,9 +120,21 @@ pub struct LoadArgs {
     /// Lines to skip at the end of each file
     #[arg(long, value_name = "N", help_heading = FILES, hide_short_help = true)]
     pub skip_footer: Option<u64>,
+    /// Count all quotes of an object before loading it
+    ///
+    /// Otherwise it is guessed from those near a place where a record begins, and checked. Objects that are
+    /// appended to a table without --atomic are always counted.
+    #[arg(long, help_heading = FILES, hide_short_help = true)]
+    pub scan_quotes: bool,
     /// Encoding of the files [default: UTF-8]
     #[arg(long, value_name = "NAME", help_heading = FILES)]
     pub encoding: Option<String>,
+    /// How object stores are reached; repeatable
+    ///
+    /// anonymous, requester_pays, endpoint=URL, region=NAME, profile=NAME. Credentials are found as each
+    /// cloud's own tools find them.
+    #[arg(long, value_name = "KEY=VALUE", help_heading = FILES)]
+    pub store: Vec<String>,
     /// The files' fields in order; `-` skips one
     ///
     /// For JSON lines: the keys to load.

@@ -4,7 +4,7 @@ use fullbore::check::check;
 use fullbore::destinations;
 use fullbore::job_file::job_file;
 use fullbore_load::job::{Job, TableJob};
-use fullbore_read::error::Result;
+use fullbore_read::error::{Error, Result};
 
 use super::args::LoadArgs;
 
@@ -37,6 +37,11 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     job.lock_timeout = args.lock_timeout.or(job.lock_timeout);
     job.replace_anyway |= args.replace_anyway;
     job.lock_writers |= args.lock_writers;
+    for written in &args.store {
+        job.store
+            .set(written)
+            .map_err(|wrong| Error::usage_with_hint(wrong, "--store endpoint=URL, for example"))?;
+    }
     if !args.tablespaces.is_empty() {
         job.tablespaces = args.tablespaces.clone();
     }
@@ -71,6 +76,7 @@ fn table_job(args: &LoadArgs) -> TableJob {
         partition_by: args.partition_by.clone(),
         partition_bounds: args.partition_bounds.clone(),
         scan_keys: args.scan_keys,
+        scan_quotes: args.scan_quotes,
         as_text: args.as_text,
         lineage: args.lineage.clone(),
     }

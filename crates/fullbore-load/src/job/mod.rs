@@ -9,6 +9,7 @@ mod pause;
 mod piece_size;
 
 use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
+use fullbore_read::StoreOptions;
 use fullbore_record::terms::{Codec, Method, Publish, Verify};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -86,6 +87,9 @@ pub struct Job {
     /// What to do with files that are already loaded into the same table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub if_loaded: Option<IfLoaded>,
+    /// How object stores are reached. Default: as each cloud's own tools reach them.
+    #[serde(skip_serializing_if = "StoreOptions::is_empty")]
+    pub store: StoreOptions,
     /// One `[[table]]` section for each table.
     #[serde(rename = "table")]
     pub tables: Vec<TableJob>,
@@ -108,7 +112,7 @@ impl Job {
 pub struct TableJob {
     /// Target table, `table` or `schema.table`, quoted as in SQL. Default: from the first file's name.
     pub name: Option<String>,
-    /// Files, globs, directories, or `-` for standard input.
+    /// Files, globs, directories, URLs of objects, or `-` for standard input.
     pub sources: Vec<String>,
     /// Format of the sources. Default: detected.
     pub format: Option<FormatName>,
@@ -168,6 +172,10 @@ pub struct TableJob {
     pub partition_bounds: Vec<String>,
     /// Read all keys before loading instead of those at the cuts.
     pub scan_keys: bool,
+    /// Count all quotes of an object before loading, instead of guessing where records begin from those near
+    /// a place; every guess is checked.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub scan_quotes: bool,
     /// Columns that record the origin of a row: `run=column`, `loaded_at=column`, `file=column`, `line=column`.
     pub lineage: Vec<String>,
     /// Send rows as COPY text even where a binary form exists.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use fullbore_parse::Lane;
 use fullbore_parse::types::FieldType;
-use fullbore_read::SourceFile;
 use fullbore_read::constants::{MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
 use fullbore_read::content::{Content, WHOLE_BYTES};
 use fullbore_read::error::{Error, Result};
+use fullbore_read::{SourceFile, StoreOptions};
 use fullbore_record::terms::{Method, Publish, Verify};
 
 use super::partitions::slots::{PartitionTarget, check_partition_options};
@@ -139,7 +139,8 @@ pub fn assemble<T: Target>(
         let table_job = TableJob { atomic, ..table_job.clone() };
         let sizes =
             PieceSizes { streams, record_bytes_max: max_field_bytes, wanted: job.piece_size };
-        let run = Run { id: &run_id, loaded_at, verify: job.verify, sizes };
+        let (verify, store) = (job.verify, &job.store);
+        let run = Run { id: &run_id, loaded_at, verify, sizes, store };
         let cut = Cut { is_made: earlier.is_some(), is_part: job.part.is_some() };
         let mut made = assemble_table(table_job, number, wanted, target, cut, run)?;
         made.plan.asked = asked;
@@ -212,6 +213,8 @@ struct Run<'a> {
     loaded_at: i64,
     verify: Verify,
     sizes: PieceSizes,
+    /// How object stores are reached.
+    store: &'a StoreOptions,
 }
 
 fn assemble_table<T: Target>(
@@ -223,7 +226,12 @@ fn assemble_table<T: Target>(
     run: Run<'_>,
 ) -> Result<AssembledTable<T::Table>> {
     let Cut { is_made: is_cut, is_part } = cut;
-    let mut sources = look(&job)?;
+    let mut sources = look(&job, run.store)?;
+    // No row is seen before all of them were read.
+    let is_hidden = asked.is_none() || job.publish != Publish::Append || job.atomic;
+    for file in sources.files.iter_mut().filter(|file| file.object.is_some()) {
+        Arc::make_mut(file).is_guessed = is_hidden && !job.scan_quotes;
+    }
     let name = match &job.name {
         Some(name) => name.clone(),
         None if sources.files[0].arrow.is_some() => {

@@ -18,7 +18,7 @@ use fullbore_read::sniff::frame::Given;
 use fullbore_read::sniff::outline::{Outline, outline};
 use fullbore_read::sniff::samples::{Samples, beginning, glance, sample};
 use fullbore_read::sniff::{DialectHints, sniff};
-use fullbore_read::{Packing, SourceFile, discover, foreign, pipe};
+use fullbore_read::{Packing, SourceFile, StoreOptions, discover, foreign, pipe};
 
 /// What was found of a table's sources.
 pub struct Sources {
@@ -60,7 +60,7 @@ const HEAD_BYTES: usize = 16 * 1024;
 const END_BYTES: usize = 4096;
 
 /// Finds a table's files and how they are written.
-pub fn look(job: &TableJob) -> Result<Sources> {
+pub fn look(job: &TableJob, store: &StoreOptions) -> Result<Sources> {
     if job.sources.is_empty() {
         return Err(Error::usage_with_hint(
             "no source is given",
@@ -69,7 +69,7 @@ pub fn look(job: &TableJob) -> Result<Sources> {
     }
     let mut files = Vec::new();
     for source in &job.sources {
-        files.extend(discover::discover(source)?);
+        files.extend(discover::discover_in(source, store)?);
     }
     if let Some(name) = &job.encoding {
         let encoding = TextEncoding::by_name(name).map_err(|_| {

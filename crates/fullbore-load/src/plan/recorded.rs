@@ -40,6 +40,9 @@ pub struct RecordedFile {
     /// The same of its last change of any kind. Runs of older versions have none, nor the next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_ns: Option<String>,
+    /// Of an object, its ETag: what tells its contents from others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
     /// What lineage and rejects call it, where that is not the path: it may have been given from a folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<String>,
@@ -77,11 +80,16 @@ impl RecordedTable {
 impl RecordedFile {
     pub fn of(file: &SourceFile) -> Self {
         let path = absolute(&file.path).unwrap_or_else(|_| file.path.clone());
-        let canonical = std::fs::canonicalize(&path).ok().filter(|canonical| *canonical != path);
+        let canonical = match &file.object {
+            Some(_) => None,
+            None => std::fs::canonicalize(&path).ok(),
+        };
+        let canonical = canonical.filter(|canonical| *canonical != path);
         let path = path.display().to_string();
         Self {
             canonical: canonical.map(|canonical| canonical.display().to_string()),
             content: file.content.clone(),
+            etag: file.object.as_ref().and_then(|object| object.etag().map(str::to_owned)),
             told: Some(file.told()).filter(|told| *told != path),
             path,
             size: file.size,
@@ -104,7 +112,9 @@ impl RecordedFile {
     pub fn difference(&self, now: &Self) -> Option<String> {
         Some(if now.size != self.size {
             format!("{} had {} bytes, now {}", self.path, self.size, now.size)
-        } else if now.modified_ns != self.modified_ns {
+        } else if self.etag.is_some() && now.etag != self.etag {
+            format!("{} was replaced since (its ETag differs)", self.path)
+        } else if self.etag.is_none() && now.modified_ns != self.modified_ns {
             format!("{} was modified since (its modification time differs)", self.path)
         } else {
             return None;

@@ -1,7 +1,6 @@
 //! The feed of a Parquet file's rows: decodes a few thousand at a time.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,18 +13,19 @@ use parquet::arrow::arrow_reader::{
 use parquet::arrow::{FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
 
 use super::pages::{Bounds, Group, Trouble};
-use super::{damaged, open};
+use super::{damaged, open, wrong};
 use crate::columnar::units::{Reading, Units};
 use crate::columnar::views::as_views;
 use crate::constants::{PAGES_BYTES_MAX, PARQUET_BATCH_ROWS};
 use crate::error::{Error, Result};
 use crate::fed::Fed;
+use crate::opened::Opened;
 use crate::source_file::SourceFile;
 
 /// Reads some rows of a file.
 pub struct ParquetFeed {
     source: Arc<SourceFile>,
-    file: Arc<File>,
+    file: Arc<Opened>,
     metadata: ArrowReaderMetadata,
     levels: FieldLevels,
     reading: Reading,
@@ -47,8 +47,8 @@ impl ParquetFeed {
         rows: Range<u64>,
         reading: &Reading,
     ) -> Result<Self> {
-        let file = source.open()?;
-        let metadata = open(&file).map_err(|error| damaged(&source, error))?;
+        let file = Arc::new(source.open()?);
+        let metadata = open(&file).map_err(|error| wrong(&source, error))?;
         // The projection keeps the file's order and drops the rest.
         let (roots, places) = reading.fields();
         let mask = ProjectionMask::roots(metadata.parquet_schema(), roots.iter().copied());
@@ -66,7 +66,7 @@ impl ParquetFeed {
             begins = ends;
         }
         Ok(Self {
-            file: Arc::new(file),
+            file,
             metadata,
             levels,
             reading: reading.clone(),
@@ -123,7 +123,7 @@ impl ParquetFeed {
                         Some(Trouble::FewerRows(rows)) => self.rows = rows,
                         Some(Trouble::Later) => return Ok(Fed::Later),
                         Some(Trouble::TooMuch(what)) => return Err(self.too_much(&what)),
-                        None => return Err(damaged(&self.source, error)),
+                        None => return Err(wrong(&self.source, error.into())),
                     }
                 }
             }
@@ -143,6 +143,7 @@ impl ParquetFeed {
             file: self.file.clone(),
             metadata: self.metadata.metadata().clone(),
             number: group,
+            columns: self.reading.fields().0.len(),
             bounds: bounds.clone(),
         };
         let wanted = [
@@ -160,7 +161,7 @@ impl ParquetFeed {
             Ok(reader) => Ok((reader, bounds)),
             Err(error) => match bounds.take_trouble() {
                 Some(Trouble::TooMuch(what)) => Err(self.too_much(&what)),
-                _ => Err(damaged(&self.source, error)),
+                _ => Err(wrong(&self.source, error)),
             },
         }
     }

@@ -8,11 +8,11 @@ mod feed;
 mod measure;
 pub(crate) mod memory;
 mod pages;
+mod places;
 #[cfg(test)]
 mod tests;
 mod unpack;
 
-use std::fs::File;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
@@ -27,14 +27,17 @@ use parquet::file::metadata::RowGroupMetaData;
 use super::cast::exact;
 use crate::columnar::inspected::{GroupRange, Inspected};
 use crate::error::{Error, Result};
+use crate::opened::Opened;
 use crate::source_file::SourceFile;
 pub use feed::ParquetFeed;
 pub use memory::PageMemory;
+use places::Anywhere;
 
 /// Reads what stands at a file's end. Moments of 96 bits (Spark's and Impala's) are taken as microseconds:
 /// as nanoseconds, which they are taken for else, they would wrap in the year 2262.
-fn open(file: &File) -> Result<ArrowReaderMetadata, ParquetError> {
-    let metadata = ArrowReaderMetadata::load(file, ArrowReaderOptions::default())?;
+fn open(file: &Arc<Opened>) -> Result<ArrowReaderMetadata, ParquetError> {
+    let metadata =
+        ArrowReaderMetadata::load(&Anywhere(file.clone()), ArrowReaderOptions::default())?;
     let leaves = metadata.parquet_schema();
     let is_long = |root: usize| {
         (0..leaves.num_columns()).any(|leaf| {
@@ -65,6 +68,14 @@ fn in_microseconds(field: &FieldRef) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(kind))
 }
 
+/// What went wrong with a file: at its store, or in itself.
+fn wrong(source: &SourceFile, error: ParquetError) -> Error {
+    match Error::of_store(std::io::Error::other(error)) {
+        Ok(refusal) => refusal,
+        Err(error) => damaged(source, error),
+    }
+}
+
 fn damaged(source: &SourceFile, error: impl std::fmt::Display) -> Error {
     Error::Source {
         path: source.path.clone(),
@@ -75,7 +86,7 @@ fn damaged(source: &SourceFile, error: impl std::fmt::Display) -> Error {
 
 /// Reads a file's footer.
 pub fn inspect(source: &SourceFile) -> Result<Inspected> {
-    let metadata = open(&source.open()?).map_err(|error| damaged(source, error))?;
+    let metadata = open(&Arc::new(source.open()?)).map_err(|error| wrong(source, error))?;
     let groups = metadata.metadata().row_groups().iter();
     Ok(Inspected {
         schema: metadata.schema().clone(),
@@ -87,7 +98,7 @@ pub fn inspect(source: &SourceFile) -> Result<Inspected> {
 
 /// What the statistics of a file say of its only wanted column, group by group.
 pub fn group_ranges(source: &SourceFile, shape: &ParseShape) -> Result<Vec<GroupRange>> {
-    let metadata = open(&source.open()?).map_err(|error| damaged(source, error))?;
+    let metadata = open(&Arc::new(source.open()?)).map_err(|error| wrong(source, error))?;
     let column = &shape.columns[0];
     let name = &shape.field_names[column.field];
     let wanted = column.field_type.arrow();

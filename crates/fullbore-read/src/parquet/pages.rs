@@ -5,9 +5,6 @@
 //! when it comes, and where a batch of its rows would be too large the reader is opened again for fewer
 //! rows at a time.
 
-use std::fs::File;
-use std::io::{BufReader, Read};
-use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use parquet::arrow::arrow_reader::RowGroups;
@@ -15,16 +12,19 @@ use parquet::basic::{Compression, Encoding};
 use parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
-use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::measure::{Leaf, Parts, measure};
 use super::memory::{Held, PageMemory};
+use super::places::Column;
 use super::unpack::{Unpacking, unpack};
 use crate::constants::PARQUET_BATCH_BYTES;
+use crate::opened::Opened;
 
-/// Bytes read for a page's header.
-const HEAD_BYTES: usize = 4096;
+/// Bytes of an object that are asked for ahead, for all columns of a row group together; and the least of a
+/// request.
+const AHEAD_BYTES: u64 = 16 << 20;
+const REQUEST_BYTES_MIN: u64 = 64 << 10;
 
 /// Why a reader stopped, where that is no fault of the file's.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl Bounds {
         Ok(())
     }
 
-    fn stop(&self, trouble: Trouble) -> ParquetError {
+    pub fn stop(&self, trouble: Trouble) -> ParquetError {
         self.lock().stop(trouble)
     }
 }
@@ -113,59 +113,13 @@ impl State {
     }
 }
 
-/// A file, read at any place.
-#[derive(Debug, Clone)]
-struct Places {
-    file: Arc<File>,
-    bounds: Arc<Bounds>,
-}
-
-impl Length for Places {
-    fn len(&self) -> u64 {
-        self.file.metadata().map_or(0, |metadata| metadata.len())
-    }
-}
-
-impl ChunkReader for Places {
-    type T = BufReader<From>;
-
-    fn get_read(&self, start: u64) -> Result<Self::T> {
-        Ok(BufReader::with_capacity(HEAD_BYTES, From { file: self.file.clone(), at: start }))
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> Result<bytes::Bytes> {
-        if start.checked_add(length as u64).is_none_or(|end| end > self.len()) {
-            return Err(ParquetError::EOF(format!("{length} bytes at {start} are beyond its end")));
-        }
-        if length as u64 > self.bounds.pages_bytes_max {
-            let message = format!("a page at byte {start} has {length} bytes");
-            return Err(self.bounds.stop(Trouble::TooMuch(message)));
-        }
-        let mut out = vec![0; length];
-        self.file.read_exact_at(&mut out, start)?;
-        Ok(out.into())
-    }
-}
-
-/// A file, read on from a place.
-struct From {
-    file: Arc<File>,
-    at: u64,
-}
-
-impl Read for From {
-    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        let read = self.file.read_at(out, self.at)?;
-        self.at += read as u64;
-        Ok(read)
-    }
-}
-
 /// A row group whose pages are bounded.
 pub struct Group {
-    pub file: Arc<File>,
+    pub file: Arc<Opened>,
     pub metadata: Arc<ParquetMetaData>,
     pub number: usize,
+    /// Columns that are read.
+    pub columns: usize,
     pub bounds: Arc<Bounds>,
 }
 
@@ -203,7 +157,7 @@ impl PageIterator for One {}
 /// The pages of one column chunk.
 struct Bounded {
     /// Gives pages as they are packed.
-    packed: SerializedPageReader<Places>,
+    packed: SerializedPageReader<Column>,
     codec: Compression,
     number: usize,
     name: String,
@@ -231,9 +185,12 @@ impl Bounded {
         let as_it_is =
             chunk.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
         let rows = group.num_rows();
-        let places = Places { file: group.file.clone(), bounds: group.bounds.clone() };
+        let (start, bytes) = chunk.byte_range();
+        let ahead = (AHEAD_BYTES / 2 / group.columns.max(1) as u64).max(REQUEST_BYTES_MIN);
+        let end = start.saturating_add(bytes);
+        let pages = Column::new(&group.file, start, end, ahead, group.bounds.clone());
         Ok(Self {
-            packed: SerializedPageReader::new(Arc::new(places), &as_it_is, rows, None)?,
+            packed: SerializedPageReader::new(Arc::new(pages), &as_it_is, rows, None)?,
             codec: chunk.compression(),
             number,
             name: column.path().string(),

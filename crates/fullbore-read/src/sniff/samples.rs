@@ -1,14 +1,14 @@
 //! Reads what is guessed from: the beginning of a file, and of one that can be read anywhere also its
 //! middle and its end.
 
-use std::fs::File;
-
+use fullbore_objects::Pace;
 use fullbore_parse::dialect::{Header, LineEnd};
 
 use super::cut::{Cuts, Style};
 use crate::cancellable::Cancellation;
 use crate::decompress::{open_stream, unpack};
 use crate::error::{Error, Result};
+use crate::opened::Opened;
 use crate::source_file::{Packing, SourceFile, read_little};
 
 pub(crate) const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
@@ -172,7 +172,7 @@ pub fn beginning(file: &SourceFile, bytes: usize) -> Result<Samples> {
     let mut first = Vec::new();
     let mut stream = match &file.peeked {
         None if file.is_regular => {
-            let opened = open_for_a_look(file)?;
+            let opened = file.open_whole(Pace::Ramp)?;
             let is_plain = file.packing == Packing::Plain && file.encoding.is_none();
             let limit = if is_plain { bytes as u64 + 1 } else { u64::MAX };
             unpack(file, file.packing, Box::new(opened.take(limit)))?
@@ -203,19 +203,17 @@ pub fn beginning(file: &SourceFile, bytes: usize) -> Result<Samples> {
     Ok(Samples { first, is_whole, has_end: is_whole, bom_bytes, ..Samples::default() })
 }
 
-fn open_for_a_look(file: &SourceFile) -> Result<File> {
+fn open_for_a_look(file: &SourceFile) -> Result<Opened> {
     let opened = file.open()?;
-    read_little(&opened);
+    opened.file().map(read_little);
     Ok(opened)
 }
 
 /// Whole lines from somewhere in a file, up to its end if that is reached.
 fn lines_at(file: &SourceFile, at: u64, bytes: usize) -> Result<Option<Vec<u8>>> {
-    use std::os::unix::fs::FileExt;
     let open = open_for_a_look(file)?;
     let mut text = vec![0; bytes.min((file.size - at) as usize)];
-    open.read_exact_at(&mut text, at)
-        .map_err(|source| Error::Read { path: file.path.clone(), source })?;
+    open.read_exact_at(&mut text, at).map_err(|error| file.unreadable(error))?;
     let is_end = at + text.len() as u64 == file.size;
     let feed = memchr::memchr(b'\n', &text).or_else(|| memchr::memchr(b'\r', &text));
     let Some(feed) = feed else { return Ok(None) };

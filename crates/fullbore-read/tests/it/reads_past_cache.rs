@@ -32,6 +32,8 @@ fn source(path: &Path) -> Arc<SourceFile> {
         own_header: None,
         line_end: Default::default(),
         arrow: None,
+        is_guessed: false,
+        object: None,
         peeked: None,
         expected_header: None,
     })

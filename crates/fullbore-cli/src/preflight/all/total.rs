@@ -1,15 +1,14 @@
 //! How much a job has to load, after decompression.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fullbore_load::plan::{PieceInput, Plan, PlannedPiece};
-use fullbore_read::SourceFile;
 use fullbore_read::decompress::unpack;
+use fullbore_read::{Pace, SourceFile};
 use fullbore_record::TableTotals;
 
 /// Of so many packed files the beginning is unpacked; the others are taken to be like these.
@@ -79,7 +78,8 @@ impl<'a> Packed<'a> {
 /// The beginning of a packed file: its bytes, and those of its text.
 fn unpacked(file: &SourceFile) -> io::Result<(u64, u64)> {
     let taken: Arc<AtomicU64> = Arc::default();
-    let raw = Counted { file: file.open().map_err(io::Error::other)?, taken: taken.clone() };
+    let file_bytes = file.open_whole(Pace::Ramp).map_err(io::Error::other)?;
+    let raw = Counted { file: file_bytes, taken: taken.clone() };
     let text = unpack(file, file.packing, Box::new(raw)).map_err(io::Error::other)?;
     let text = io::copy(&mut text.take(UNPACKED_BYTES), &mut io::sink())?;
     Ok((taken.load(Ordering::Relaxed), text))
@@ -87,7 +87,7 @@ fn unpacked(file: &SourceFile) -> io::Result<(u64, u64)> {
 
 /// A file that counts what is read of it.
 struct Counted {
-    file: File,
+    file: Box<dyn Read + Send>,
     taken: Arc<AtomicU64>,
 }
 

@@ -3,7 +3,6 @@
 //! Cuts move to the next change of key, so that equal keys stay together. Every row is checked against
 //! its range during the load, so an unsorted file is refused then.
 
-use std::fs::File;
 use std::sync::Arc;
 
 use fullbore_parse::block::Block;
@@ -14,7 +13,7 @@ use fullbore_read::error::{Error, Result};
 use fullbore_read::lines::line_at;
 use fullbore_read::ranges::{Sizes, read_records};
 use fullbore_read::split::next_record;
-use fullbore_read::{FileRange, SourceFile};
+use fullbore_read::{FileRange, Opened, SourceFile};
 
 use super::scan::{KeyScanner, null_key};
 use super::{Key, KeyColumn, KeyStretch};
@@ -193,7 +192,7 @@ impl<'a> EdgeReader<'a> {
     }
 
     /// Reads whole records; the bytes of the file that they took.
-    fn read(&mut self, file: &File, source: &SourceFile, at: u64, end: u64) -> Result<u64> {
+    fn read(&mut self, file: &Opened, source: &SourceFile, at: u64, end: u64) -> Result<u64> {
         self.block.offset = at;
         read_records(file, source, &(at..end), &self.dialect, self.sizes, &mut self.block)
     }

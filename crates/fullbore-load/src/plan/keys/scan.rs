@@ -1,19 +1,15 @@
 //! Reads all keys of a range of any source, and groups those that belong together.
 
-use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::ArrayRef;
 use fullbore_parse::block::Block;
-use fullbore_parse::constants::BLOCK_BYTES;
-use fullbore_parse::dialect::Dialect;
 use fullbore_parse::{Lane, Parser};
 use fullbore_read::columnar::{FileFeed, Reading};
 use fullbore_read::error::{Error, Result};
 use fullbore_read::feed::Fed;
 use fullbore_read::lines::line_at;
-use fullbore_read::ranges::{Sizes, read_records};
 use fullbore_read::stream::StreamFeed;
 use fullbore_read::{FileRange, SourceFile};
 
@@ -149,19 +145,9 @@ pub fn null_key(source: &SourceFile, key: &str, place: &str) -> Error {
 
 /// What hands out keys, a block or batch at a time.
 enum Reader {
-    Bytes {
-        source: Arc<SourceFile>,
-        file: File,
-        dialect: Dialect,
-        sizes: Sizes,
-        parser: Parser,
-        block: Block,
-        next: u64,
-        end: u64,
-    },
     Stream {
         feed: Box<StreamFeed>,
-        parser: Parser,
+        parser: Box<Parser>,
         block: Block,
         end: u64,
     },
@@ -184,30 +170,19 @@ impl Reader {
             let ends = (range.start, range.start);
             return Ok(Self::Rows { feed, numbers: Vec::new(), ends });
         };
-        let parser = Parser::new(dialect.clone(), shape);
+        let parser = Box::new(Parser::new(dialect.clone(), shape));
         let (dialect, block) = (dialect.clone(), Block::default());
-        if source.is_seekable() {
-            let file = source.open()?;
-            let (next, end) = (range.start, range.end);
-            let sizes = Sizes { read: BLOCK_BYTES, record_max: scanner.record_bytes_max };
-            return Ok(Self::Bytes { source, file, dialect, sizes, parser, block, next, end });
-        }
         let most = scanner.record_bytes_max;
-        let feed = StreamFeed::open_at(source, range.file, dialect, most, range.start)?;
+        let feed = match source.is_seekable() {
+            true => StreamFeed::of_range(source, range, dialect, most)?,
+            false => StreamFeed::open_at(source, range.file, dialect, most, range.start)?,
+        };
         Ok(Self::Stream { feed: Box::new(feed), parser, block, end: range.end })
     }
 
     /// The next keys, typed; those that only the destination understands are left out.
     fn next(&mut self) -> Result<Option<ArrayRef>> {
         match self {
-            Self::Bytes { source, file, dialect, sizes, parser, block, next, end } => {
-                if *next >= *end {
-                    return Ok(None);
-                }
-                block.offset = *next;
-                *next += read_records(file, source, &(*next..*end), dialect, *sizes, block)?;
-                Ok(Some(parser.parse(block).batch.column(0).clone()))
-            }
             Self::Stream { feed, parser, block, end } => {
                 if feed.offset() >= *end || !feed.next(block)? {
                     *end = (*end).min(feed.offset());
@@ -231,7 +206,7 @@ impl Reader {
     /// Where a row of the keys last given begins.
     fn place(&mut self, row: usize) -> u64 {
         match self {
-            Self::Bytes { parser, block, .. } | Self::Stream { parser, block, .. } => {
+            Self::Stream { parser, block, .. } => {
                 let range = parser.locate(block, row).expect("the row was just parsed");
                 block.offset + range.start as u64
             }
@@ -241,7 +216,7 @@ impl Reader {
 
     fn end(&self) -> u64 {
         match self {
-            Self::Bytes { end, .. } | Self::Stream { end, .. } => *end,
+            Self::Stream { end, .. } => *end,
             Self::Rows { ends, .. } => ends.1,
         }
     }
@@ -250,7 +225,7 @@ impl Reader {
     fn words(&mut self, source: &SourceFile, row: usize) -> String {
         let place = self.place(row);
         match self {
-            Self::Bytes { .. } => match line_at(source, place) {
+            Self::Stream { .. } if source.is_seekable() => match line_at(source, place) {
                 Some(line) => format!("line {line}"),
                 None => format!("byte {place}"),
             },
