@@ -2,7 +2,7 @@
 //!
 //! - [`Location`] reads a URL: `s3://`, `gs://`, `az://`, `https://`;
 //! - [`Store`] is the client of one bucket, with the credentials that [`credentials`] finds;
-//! - [`list`] finds the objects behind a URL, a pattern or a prefix;
+//! - [`list()`] finds the objects behind a URL, a pattern or a prefix;
 //! - [`Object`] is one of them, bound to the version that was found; [`Reader`] streams a range of it;
 //! - [`Upload`] writes one.
 //!
