@@ -12,6 +12,7 @@ from cases.frames import frames
 from cases.lineitem import one_file, one_table, partitions, slow_tools
 from cases.memory import memory
 from cases.network import direct_network, network, network_1gbit
+from cases.objects import objects
 from cases.parse import parse_only, parse_wide
 from cases.setting import Setting
 from cases.tables import all_tables
@@ -23,6 +24,7 @@ CASES: dict[str, Callable[[Setting], AbstractContextManager[Case]]] = {
     "partitions": partitions,
     "one-table": one_table,
     "frames": frames,
+    "objects": objects,
     "slow-tools": slow_tools,
     "one-file": one_file,
     "all-tables": all_tables,

@@ -320,7 +320,10 @@ def test_azure_is_read_and_written(
     with azurite(tmp_path) as url:
         account = "devstoreaccount1"
         # The well-known key of the emulator: no secret.
-        key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+        key = (
+            "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq"
+            "/K1SZFPTOtr/KBHBeksoGMGw=="
+        )
         monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", account)
         monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", key)
         endpoint = f"{url}/{account}"
