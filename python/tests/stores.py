@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -94,6 +95,40 @@ def put(url: str, body: bytes) -> None:
     request = urllib.request.Request(url, data=body, method="PUT", headers=headers)
     with urllib.request.urlopen(request, timeout=60) as answer:
         assert answer.status in (200, 201), answer.status
+
+
+def self_signed(folder: Path) -> Path:
+    """A key and a certificate for this machine that nobody else has signed, in one file."""
+    import datetime
+    import ipaddress
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a web server of tests")])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(here, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    file = folder / "certificate.pem"
+    file.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    return file
 
 
 KINDS = ("503", "429", "slow", "cut", "reset")
@@ -221,7 +256,14 @@ def _reset(handler: BaseHTTPRequestHandler) -> None:
 class Web:
     """A web server with a few files; it may know no ranges or no ETags, and ask for a password."""
 
-    def __init__(self, files: dict[str, bytes], *, ranges: bool = True, etags: bool = True) -> None:
+    def __init__(
+        self,
+        files: dict[str, bytes],
+        *,
+        ranges: bool = True,
+        etags: bool = True,
+        certificate: Path | None = None,
+    ) -> None:
         self.files = files
         self.ranges = ranges
         self.etags = etags
@@ -246,7 +288,13 @@ class Web:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        scheme = "http"
+        if certificate is not None:
+            scheme = "https"
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"{scheme}://127.0.0.1:{self.server.server_address[1]}"
 
     def __enter__(self) -> Web:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()

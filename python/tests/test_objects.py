@@ -17,7 +17,18 @@ from typing import Any
 import fullbore
 import pytest
 from embedded import Server
-from stores import KEYS, Faults, Proxy, Web, azurite, has_azurite, length_of, moto, put
+from stores import (
+    KEYS,
+    Faults,
+    Proxy,
+    Web,
+    azurite,
+    has_azurite,
+    length_of,
+    moto,
+    put,
+    self_signed,
+)
 
 pytestmark = pytest.mark.usefixtures("own_state")
 
@@ -287,6 +298,24 @@ def test_web_servers_are_read_in_ranges(server: Server, tmp_path: Path) -> None:
     refused = pytest.raises(fullbore.LoadError, match="can't be read in ranges")
     with Web(files, ranges=False) as web, refused:
         load(web.url + "/rows.gz", server)
+
+
+def test_certificates_are_checked(tmp_path: Path) -> None:
+    certificate = self_signed(tmp_path)
+    command = [str(fullbore.find_command()), "load", "--to", "null:", "--header", "none"]
+    with Web({"/rows.csv": b"1,2\n3,4\n"}, certificate=certificate) as web:
+        for trusted in [True, False]:
+            environment = {**os.environ, "FULLBORE_HOME": str(tmp_path / "state")}
+            if trusted:
+                environment["SSL_CERT_FILE"] = str(certificate)
+            ended = subprocess.run(
+                [*command, f"{web.url}/rows.csv"],
+                capture_output=True,
+                encoding="utf-8",
+                env=environment,
+            )
+            assert (ended.returncode == 0) == trusted, ended.stderr
+    assert "certificate" in ended.stderr
 
 
 def test_signatures_and_passwords_of_urls_stay_in_the_process(

@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-use crate::Location;
+use crate::location::{Location, without_secrets};
 
 /// What kind of failure it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,15 +64,20 @@ impl Error {
         let words = |what: &str| format!("{what}{}", told.words());
         match error {
             Of::Precondition { .. } => Self::new(Kind::Changed, url, "it was replaced"),
-            _ if told.status == Some(404) => {
-                Self::new(Kind::NotFound, url, words("does not exist")).hinted(
-                    "check bucket and key, and that the objects of a load stay in place until it ends",
-                )
-            }
-            Of::PermissionDenied { .. } | Of::Unauthenticated { .. } => {
-                Self::new(Kind::Denied, url, words(&format!("may not be {done} with the credentials in use")))
-                    .hinted(location.scheme.credentials_hint())
-            }
+            _ if told.status == Some(404) => Self::new(
+                Kind::NotFound,
+                url,
+                words("does not exist"),
+            )
+            .hinted(
+                "check bucket and key, and that the objects of a load stay in place until it ends",
+            ),
+            Of::PermissionDenied { .. } | Of::Unauthenticated { .. } => Self::new(
+                Kind::Denied,
+                url,
+                words(&format!("may not be {done} with the credentials in use")),
+            )
+            .hinted(location.scheme.credentials_hint()),
             _ if told.is_redirect => Self::new(Kind::Refused, url, words("is in another region"))
                 .hinted("name the region of the bucket with --store region=NAME"),
             _ if told.is_credentials => {
@@ -86,9 +91,8 @@ impl Error {
             _ if told.is_final() => {
                 Self::new(Kind::Refused, url, words(&format!("can't be {done}")))
             }
-            _ => Self::new(Kind::Failed, url, words(&format!("can't be {done}"))).hinted(
-                "the request was repeated for some time; check the store and the network, then resume",
-            ),
+            _ => Self::new(Kind::Failed, url, words(&format!("can't be {done}")))
+                .hinted("the request was repeated for some time; check the store and the network"),
         }
     }
 }
@@ -165,7 +169,7 @@ impl Told {
 fn without_addresses(text: &str) -> String {
     let words = text.chars().take(ANSWER_MAX).collect::<String>();
     let words = words.split(' ').map(|word| match word.contains("://") {
-        true => crate::without_secrets(word.trim_matches(['(', ')', '"', ','])),
+        true => without_secrets(word.trim_matches(['(', ')', '"', ','])),
         false => word.to_owned(),
     });
     words.collect::<Vec<_>>().join(" ")

@@ -33,7 +33,7 @@ impl OpenObject {
     /// Reads from a place on; nothing at the end.
     ///
     /// # Errors
-    /// A [`crate::Error`] within an [`io::Error`].
+    /// A [`Error`](crate::error::Error) within an [`io::Error`].
     pub fn read_at(&self, out: &mut [u8], at: u64) -> io::Result<usize> {
         let left = self.object.size().saturating_sub(at);
         let wanted = (out.len() as u64).min(left) as usize;

@@ -137,7 +137,7 @@ impl Reader {
 
 impl Read for Reader {
     /// # Errors
-    /// A [`crate::Error`] within an [`io::Error`].
+    /// A [`Error`](crate::error::Error) within an [`io::Error`].
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.current.is_empty() {
             self.current = self.next().map_err(io::Error::other)?;

@@ -35,6 +35,10 @@ pub fn pronounce(plan: &Plan, seen: &Seen, pieces: &[PieceTime]) -> (Verdict, Ve
             }
             PieceInput::Rows(_) => false,
         }),
+        has_objects: plan
+            .tables
+            .iter()
+            .any(|table| table.files.iter().any(|file| file.object.is_some())),
         settings,
     };
     let limits: Vec<Limit> = match verdict.limit {

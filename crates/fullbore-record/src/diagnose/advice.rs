@@ -20,6 +20,8 @@ pub struct InUse {
     pub is_text: bool,
     /// A compressed file, or a pipe, is read by one thread.
     pub is_read_by_one: bool,
+    /// Sources are objects of a store.
+    pub has_objects: bool,
     pub settings: Settings,
 }
 
@@ -68,11 +70,17 @@ pub fn advise(limit: Limit, seen: &Observation, used: &InUse) -> Vec<String> {
 }
 
 fn source(used: &InUse) -> Vec<String> {
-    let mut lines = vec![
-        "put the files on a faster disk or on several; `fullbore preflight disk PATH` measures \
-         disks"
-            .to_owned(),
-    ];
+    let place = match used.has_objects {
+        true => {
+            "load from a machine in the bucket's region, with a faster network; some stores limit \
+             each bucket or prefix"
+        }
+        false => {
+            "put the files on a faster disk or on several; `fullbore preflight disk PATH` measures \
+             disks"
+        }
+    };
+    let mut lines = vec![place.to_owned()];
     if !used.is_read_by_one {
         lines.push("compressed files (zstd) have fewer bytes to read".into());
     }
@@ -274,6 +282,7 @@ mod tests {
             codec: Codec::None,
             is_text: false,
             is_read_by_one: false,
+            has_objects: false,
             settings: Settings::default(),
         }
     }

@@ -70,10 +70,9 @@ fn what_is_no_table_of_text_is_refused_by_its_name() {
         }
     };
     refused(
-        "s3://bucket/a.csv",
-        &["s3:// is not supported yet; download it, or pipe it to `-`", "aws s3 cp"],
+        "ftp://host/a.csv",
+        &["ftp:// is not supported yet; download it, or pipe it to `-`", "curl -sSfL"],
     );
-    refused("https://host/a.csv?token=x", &["https:// is not supported yet", "curl"]);
     let here = |name: &str, bytes: &[u8], words: &[&str]| {
         let file = files.write(name, bytes);
         let output = files.fullbore(&["load", &file, "--to", "null:", "--table", "t"]);
