@@ -172,6 +172,8 @@ class Proxy:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            # Head and body are sent apart.
+            disable_nagle_algorithm = True
 
             def log_message(self, *arguments: object) -> None:
                 pass
@@ -277,6 +279,8 @@ class Web:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            # Head and body are sent apart.
+            disable_nagle_algorithm = True
 
             def log_message(self, *arguments: object) -> None:
                 pass

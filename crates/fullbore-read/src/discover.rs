@@ -101,6 +101,7 @@ pub(super) fn stdin() -> SourceFile {
         arrow: None,
         is_guessed: false,
         object: None,
+        footer: Arc::default(),
         peeked: None,
         expected_header: None,
     }

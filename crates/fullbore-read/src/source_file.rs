@@ -5,10 +5,11 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use fullbore_objects::{Object, OpenObject, Pace, Reader};
 use fullbore_parse::dialect::LineEnd;
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use serde::{Deserialize, Serialize};
 
 use crate::columnar::data::ArrowData;
@@ -75,6 +76,9 @@ pub struct SourceFile {
     pub is_guessed: bool,
     /// The object of a store, where it is one.
     pub object: Option<Arc<Object>>,
+    /// Of a Parquet object, what stands at its end, once it was fetched: it may take megabytes, and every piece
+    /// needs it.
+    pub footer: Arc<OnceLock<ArrowReaderMetadata>>,
     /// A pipe that was opened to be looked at; what was read of it comes back with it.
     pub peeked: Option<Peeked>,
     /// The names in the header of a pipe that was not looked at: those of the first source.

@@ -1,19 +1,22 @@
 //! The feed of a Parquet file's rows: decodes a few thousand at a time.
 
 use std::collections::VecDeque;
+use std::io::Read;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::Fields;
+use bytes::Bytes;
+use fullbore_objects::{Pace, Reader};
 use fullbore_parse::Lane;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ParquetRecordBatchReader, RowSelection, RowSelector,
 };
 use parquet::arrow::{FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
 
-use super::pages::{Bounds, Group, Trouble};
-use super::{damaged, open, wrong};
+use super::pages::{Bounds, Group, Trouble, WHOLE_BYTES, small_span};
+use super::{damaged, footer, wrong};
 use crate::columnar::units::{Reading, Units};
 use crate::columnar::views::as_views;
 use crate::constants::{PAGES_BYTES_MAX, PARQUET_BATCH_ROWS};
@@ -22,12 +25,17 @@ use crate::fed::Fed;
 use crate::opened::Opened;
 use crate::source_file::SourceFile;
 
+/// A row group that was asked for as one: its number, where it is, and its bytes as they come.
+type Asked = (usize, Range<u64>, Reader);
+
 /// Reads some rows of a file.
 pub struct ParquetFeed {
     source: Arc<SourceFile>,
     file: Arc<Opened>,
     metadata: ArrowReaderMetadata,
     levels: FieldLevels,
+    mask: ProjectionMask,
+    ahead: Option<Asked>,
     reading: Reading,
     /// Row groups that are still to be read, and their rows, counted in the group.
     groups: VecDeque<(usize, Range<u64>)>,
@@ -48,13 +56,14 @@ impl ParquetFeed {
         reading: &Reading,
     ) -> Result<Self> {
         let file = Arc::new(source.open()?);
-        let metadata = open(&file).map_err(|error| wrong(&source, error))?;
+        let metadata = footer(&source, &file)?;
         // The projection keeps the file's order and drops the rest.
         let (roots, places) = reading.fields();
         let mask = ProjectionMask::roots(metadata.parquet_schema(), roots.iter().copied());
         let views: Fields = metadata.schema().fields().iter().map(as_views).collect();
-        let levels = parquet_to_arrow_field_levels(metadata.parquet_schema(), mask, Some(&views))
-            .map_err(|error| damaged(&source, error))?;
+        let levels =
+            parquet_to_arrow_field_levels(metadata.parquet_schema(), mask.clone(), Some(&views))
+                .map_err(|error| damaged(&source, error))?;
         let mut groups = VecDeque::new();
         let mut begins = 0;
         for (number, group) in metadata.metadata().row_groups().iter().enumerate() {
@@ -69,6 +78,8 @@ impl ParquetFeed {
             file,
             metadata,
             levels,
+            mask,
+            ahead: None,
             reading: reading.clone(),
             units: Units::new(source.clone(), number, reading.clone(), places),
             groups,
@@ -130,8 +141,34 @@ impl ParquetFeed {
         }
     }
 
+    /// All of a small row group of an object, while the one after it is on its way.
+    fn fetch_whole(&mut self, group: usize) -> Result<Option<(u64, Bytes)>> {
+        let mut asked = self.ahead.take().filter(|(number, ..)| *number == group);
+        if asked.is_none() {
+            asked = self.ask(group)?;
+        }
+        if let Some((next, _)) = self.groups.get(1) {
+            self.ahead = self.ask(*next)?;
+        }
+        let Some((_, span, mut reader)) = asked else { return Ok(None) };
+        let mut bytes = vec![0; (span.end - span.start) as usize];
+        reader.read_exact(&mut bytes).map_err(|error| self.source.unreadable(error))?;
+        Ok(Some((span.start, bytes.into())))
+    }
+
+    /// Asks for a row group as one, if it is a small one of an object.
+    fn ask(&self, group: usize) -> Result<Option<Asked>> {
+        let Some(object) = &self.source.object else { return Ok(None) };
+        let stored = self.metadata.metadata().row_group(group);
+        let span = small_span(stored, |leaf| self.mask.leaf_included(leaf));
+        let Some(span) = span.map_err(|error| wrong(&self.source, error))? else { return Ok(None) };
+        let mut reader = Reader::new(object, span.clone(), Pace::Steady(WHOLE_BYTES));
+        reader.begin();
+        Ok(Some((group, span, reader)))
+    }
+
     fn open_reader(
-        &self,
+        &mut self,
         group: usize,
         rows: Range<u64>,
     ) -> Result<(ParquetRecordBatchReader, Arc<Bounds>)> {
@@ -144,6 +181,7 @@ impl ParquetFeed {
             metadata: self.metadata.metadata().clone(),
             number: group,
             columns: self.reading.fields().0.len(),
+            whole: self.fetch_whole(group)?,
             bounds: bounds.clone(),
         };
         let wanted = [

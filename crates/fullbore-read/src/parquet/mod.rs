@@ -84,9 +84,21 @@ fn damaged(source: &SourceFile, error: impl std::fmt::Display) -> Error {
     }
 }
 
+/// What stands at a file's end; of an object it is fetched once.
+fn footer(source: &SourceFile, opened: &Arc<Opened>) -> Result<ArrowReaderMetadata> {
+    if let Some(known) = source.footer.get() {
+        return Ok(known.clone());
+    }
+    let metadata = open(opened).map_err(|error| wrong(source, error))?;
+    if source.object.is_some() {
+        let _ = source.footer.set(metadata.clone());
+    }
+    Ok(metadata)
+}
+
 /// Reads a file's footer.
 pub fn inspect(source: &SourceFile) -> Result<Inspected> {
-    let metadata = open(&Arc::new(source.open()?)).map_err(|error| wrong(source, error))?;
+    let metadata = footer(source, &Arc::new(source.open()?))?;
     let groups = metadata.metadata().row_groups().iter();
     Ok(Inspected {
         schema: metadata.schema().clone(),
@@ -98,7 +110,7 @@ pub fn inspect(source: &SourceFile) -> Result<Inspected> {
 
 /// What the statistics of a file say of its only wanted column, group by group.
 pub fn group_ranges(source: &SourceFile, shape: &ParseShape) -> Result<Vec<GroupRange>> {
-    let metadata = open(&Arc::new(source.open()?)).map_err(|error| wrong(source, error))?;
+    let metadata = footer(source, &Arc::new(source.open()?))?;
     let column = &shape.columns[0];
     let name = &shape.field_names[column.field];
     let wanted = column.field_type.arrow();

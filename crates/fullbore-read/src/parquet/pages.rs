@@ -5,8 +5,10 @@
 //! when it comes, and where a batch of its rows would be too large the reader is opened again for fewer
 //! rows at a time.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use bytes::Bytes;
 use parquet::arrow::arrow_reader::RowGroups;
 use parquet::basic::{Compression, Encoding};
 use parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
@@ -25,6 +27,9 @@ use crate::opened::Opened;
 /// request.
 const AHEAD_BYTES: u64 = 16 << 20;
 const REQUEST_BYTES_MIN: u64 = 64 << 10;
+
+/// A row group of an object that is no larger is fetched as one.
+pub const WHOLE_BYTES: u64 = 4 << 20;
 
 /// Why a reader stopped, where that is no fault of the file's.
 #[derive(Debug)]
@@ -120,6 +125,8 @@ pub struct Group {
     pub number: usize,
     /// Columns that are read.
     pub columns: usize,
+    /// All of it, and where it begins, where it was fetched as one.
+    pub whole: Option<(u64, Bytes)>,
     pub bounds: Arc<Bounds>,
 }
 
@@ -139,6 +146,22 @@ impl RowGroups for Group {
     fn metadata(&self) -> &ParquetMetaData {
         &self.metadata
     }
+}
+
+/// What a small row group takes from its first to its last wanted column: of an object it is fetched by one
+/// request instead of one for each. `None` of a large one.
+pub fn small_span(
+    group: &RowGroupMetaData,
+    wanted: impl Fn(usize) -> bool,
+) -> Result<Option<Range<u64>>> {
+    let (mut start, mut end) = (u64::MAX, 0);
+    for leaf in (0..group.num_columns()).filter(|leaf| wanted(*leaf)) {
+        let chunk = group.column(leaf);
+        check_places(chunk)?;
+        let (from, bytes) = chunk.byte_range();
+        (start, end) = (start.min(from), end.max(from.saturating_add(bytes)));
+    }
+    Ok((start < end && end - start <= WHOLE_BYTES).then_some(start..end))
 }
 
 /// The only column chunk of a group.
@@ -188,7 +211,11 @@ impl Bounded {
         let (start, bytes) = chunk.byte_range();
         let ahead = (AHEAD_BYTES / 2 / group.columns.max(1) as u64).max(REQUEST_BYTES_MIN);
         let end = start.saturating_add(bytes);
-        let pages = Column::new(&group.file, start, end, ahead, group.bounds.clone());
+        let bounds = group.bounds.clone();
+        let pages = match &group.whole {
+            Some(whole) => Column::within(whole, bounds),
+            None => Column::new(&group.file, start, end, ahead, bounds),
+        };
         Ok(Self {
             packed: SerializedPageReader::new(Arc::new(pages), &as_it_is, rows, None)?,
             codec: chunk.compression(),

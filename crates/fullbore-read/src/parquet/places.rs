@@ -64,6 +64,8 @@ pub struct Column {
 enum Place {
     File(Arc<Opened>),
     Object(Arc<Mutex<Ahead>>),
+    /// All of its row group, from a place on.
+    Memory(u64, Bytes),
 }
 
 impl Column {
@@ -79,8 +81,20 @@ impl Column {
         Self { place, bounds }
     }
 
+    /// A column of a row group that was fetched whole, from a place on.
+    pub fn within(group: &(u64, Bytes), bounds: Arc<Bounds>) -> Self {
+        Self { place: Place::Memory(group.0, group.1.clone()), bounds }
+    }
+
     fn read(&self, out: &mut [u8], at: u64) -> io::Result<usize> {
         match &self.place {
+            Place::Memory(from, bytes) => {
+                let from = at.checked_sub(*from).and_then(|from| bytes.get(from as usize..));
+                let left = from.unwrap_or_default();
+                let count = out.len().min(left.len());
+                out[..count].copy_from_slice(&left[..count]);
+                Ok(count)
+            }
             Place::File(file) => file.read_at(out, at),
             Place::Object(ahead) => {
                 ahead.lock().unwrap_or_else(PoisonError::into_inner).read(out, at)
@@ -93,6 +107,7 @@ impl Length for Column {
     fn len(&self) -> u64 {
         match &self.place {
             Place::File(file) => file.size().unwrap_or(0),
+            Place::Memory(from, bytes) => from + bytes.len() as u64,
             Place::Object(ahead) => ahead.lock().unwrap_or_else(PoisonError::into_inner).end,
         }
     }

@@ -34,6 +34,7 @@ fn source(path: &Path) -> Arc<SourceFile> {
         arrow: None,
         is_guessed: false,
         object: None,
+        footer: Arc::default(),
         peeked: None,
         expected_header: None,
     })
