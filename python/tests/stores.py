@@ -20,7 +20,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import TypeVar
 
+Kind = TypeVar("Kind", bound="WebServer")
 REPOSITORY = Path(__file__).resolve().parents[2]
 AZURITE = REPOSITORY / ".cache" / "azurite" / "node_modules" / ".bin" / "azurite-blob"
 KEYS = {
@@ -141,8 +143,6 @@ class Faults:
     share: float = 0.0
     most: int = 0
     seed: int = 1
-    # Only requests for ranges of more bytes than these.
-    larger_than: int = 0
     done: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -151,7 +151,7 @@ class Faults:
 
     def next(self, asked: int) -> str | None:
         with self._lock:
-            if sum(self.done.values()) >= self.most or asked <= self.larger_than:
+            if sum(self.done.values()) >= self.most or asked == 0:
                 return None
             if self._random.random() >= self.share:
                 return None
@@ -160,15 +160,11 @@ class Faults:
             return kind
 
 
-class Proxy:
-    """The way to a server: counts requests, makes them fail, and calls back before each."""
+class WebServer:
+    """A web server of this process, which answers by `answer` until its block ends."""
 
-    def __init__(self, upstream: str, faults: Faults | None = None) -> None:
-        self.upstream = upstream.removeprefix("http://")
-        self.faults = faults or Faults()
-        self.requests: list[tuple[str, str, str]] = []
-        self.before: Callable[[str, str, str], None] = lambda method, path, asked: None
-        proxy = self
+    def __init__(self, certificate: Path | None = None) -> None:
+        served = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -178,27 +174,44 @@ class Proxy:
             def log_message(self, *arguments: object) -> None:
                 pass
 
-            def answer(self) -> None:
-                proxy.pass_on(self)
+            def any(self) -> None:
+                served.answer(self)
 
-            do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer
+            do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = any
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        scheme = "http"
+        if certificate is not None:
+            scheme = "https"
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"{scheme}://127.0.0.1:{self.server.server_address[1]}"
 
-    def __enter__(self) -> Proxy:
-        self.thread.start()
+    def __enter__(self: Kind) -> Kind:
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
         return self
 
     def __exit__(self, *ended: object) -> None:
         self.server.shutdown()
         self.server.server_close()
 
-    def pass_on(self, handler: BaseHTTPRequestHandler) -> None:
+    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+        raise NotImplementedError
+
+
+class Proxy(WebServer):
+    """The way to a server: makes requests fail, and calls back before each."""
+
+    def __init__(self, upstream: str, faults: Faults | None = None) -> None:
+        super().__init__()
+        self.upstream = upstream.removeprefix("http://")
+        self.faults = faults or Faults()
+        self.before: Callable[[str, str, str], None] = lambda method, path, asked: None
+
+    def answer(self, handler: BaseHTTPRequestHandler) -> None:
         asked = handler.headers.get("Range", "")
-        self.requests.append((handler.command, handler.path, asked))
         self.before(handler.command, handler.path, asked)
         fault = self.faults.next(length_of(asked)) if handler.command == "GET" else None
         if fault in ("503", "429"):
@@ -255,7 +268,7 @@ def _reset(handler: BaseHTTPRequestHandler) -> None:
     handler.connection.close()
 
 
-class Web:
+class Web(WebServer):
     """A web server with a few files; it may know no ranges or no ETags, and ask for a password."""
 
     def __init__(
@@ -266,6 +279,7 @@ class Web:
         etags: bool = True,
         certificate: Path | None = None,
     ) -> None:
+        super().__init__(certificate)
         self.files = files
         self.ranges = ranges
         self.etags = etags
@@ -275,38 +289,6 @@ class Web:
         self.rate: float | None = None
         self._free_at = 0.0
         self._lock = threading.Lock()
-        web = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            # Head and body are sent apart.
-            disable_nagle_algorithm = True
-
-            def log_message(self, *arguments: object) -> None:
-                pass
-
-            def answer(self) -> None:
-                web.answer(self)
-
-            do_GET = do_HEAD = answer
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        scheme = "http"
-        if certificate is not None:
-            scheme = "https"
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate)
-            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        self.url = f"{scheme}://127.0.0.1:{self.server.server_address[1]}"
-
-    def __enter__(self) -> Web:
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *ended: object) -> None:
-        self.server.shutdown()
-        self.server.server_close()
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         path, _, query = handler.path.partition("?")

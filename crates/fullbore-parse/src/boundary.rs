@@ -24,6 +24,12 @@ pub fn whole_records(text: &[u8], dialect: &Dialect, is_whole: bool) -> Option<W
         return end.map(|end| Whole { end, is_messy });
     }
     let most = if is_bounded { PADDED_RECORDS_MAX } else { usize::MAX };
+    let end = walked_end(text, dialect, is_whole, most);
+    (end > 0).then_some(Whole { end, is_messy: true })
+}
+
+/// Where the last of so many records ends that a walk finds.
+fn walked_end(text: &[u8], dialect: &Dialect, is_whole: bool, most: usize) -> usize {
     let mut walker = Walker::new(dialect);
     let mut end = 0;
     for _ in 0..most {
@@ -33,21 +39,16 @@ pub fn whole_records(text: &[u8], dialect: &Dialect, is_whole: bool) -> Option<W
         let Some((_, next)) = walker.next(text, end, is_whole) else { break };
         end = next;
     }
-    (end > 0).then_some(Whole { end, is_messy: true })
+    end
 }
 
 /// Whether a text that begins with a record ends where one does, whatever follows it.
 pub fn ends_with_record(text: &[u8], dialect: &Dialect) -> bool {
-    if text.is_empty() || !is_messy(text, dialect, false) {
-        return text.is_empty() || last_record_end(text, dialect) == Some(text.len());
-    }
-    let mut walker = Walker::new(dialect);
-    let mut end = 0;
-    while end < text.len() {
-        let Some((_, next)) = walker.next(text, end, false) else { return false };
-        end = next;
-    }
-    true
+    let end = match is_messy(text, dialect, false) {
+        true => walked_end(text, dialect, false, usize::MAX),
+        false => last_record_end(text, dialect).unwrap_or(0),
+    };
+    end == text.len()
 }
 
 /// The lines that are lost of a record that does not end, where its quotes must be closed properly.

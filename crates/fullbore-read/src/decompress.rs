@@ -22,7 +22,7 @@ pub fn open_stream(file: &SourceFile, attention: &Cancellation) -> Result<Box<dy
     let wrong = |error| file.unreadable(error);
     let raw: Box<dyn Read + Send> = match &file.peeked {
         Some(peeked) => Box::new(peeked.reader(attention).map_err(wrong)?),
-        None if file.is_regular => file.open_whole(Pace::Full)?,
+        None if file.is_regular => file.open_range(0..file.size, Pace::Full)?,
         None => {
             let pipe = CancellablePipe::new(pipe::open(file)?, attention);
             let (packing, raw) = pipe::packing(pipe).map_err(wrong)?;

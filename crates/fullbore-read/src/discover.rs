@@ -38,6 +38,14 @@ pub fn found_in(source: &str, store: &StoreOptions) -> Result<Vec<SourceFile>> {
     }
 }
 
+/// The first of a source's files that can be read only once; objects are not asked for, none is one.
+pub fn read_once(source: &str) -> Result<Option<SourceFile>> {
+    if is_object(source) {
+        return Ok(None);
+    }
+    Ok(discover(source)?.into_iter().find(|file| !file.is_regular))
+}
+
 /// Whether a source is the URL of a store.
 pub fn is_object(source: &str) -> bool {
     fullbore_objects::is_url(source) && !Path::new(source).exists()
@@ -140,7 +148,8 @@ fn of_object(object: Arc<Object>, is_looked_at: bool) -> Result<SourceFile> {
     })
 }
 
-/// A source's path from the root, of a URL without what may be a secret; what is no path of this machine stays as it is.
+/// A source's path from the root, of a URL without what may be a secret; what else is no path of this machine
+/// stays as it is.
 pub fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     match path.to_str() {
         Some(uri) if uri.starts_with(data::SCHEME) => Ok(path.to_owned()),

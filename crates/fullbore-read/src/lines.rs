@@ -1,5 +1,6 @@
 //! Counts lines of files that can be read anywhere, for messages.
 
+use fullbore_objects::Pace;
 use fullbore_parse::dialect::LineEnd;
 
 use super::source_file::SourceFile;
@@ -30,7 +31,7 @@ impl LineCounter {
 
 /// Lines between two places of a file; `None` where it can't be read.
 pub fn count(source: &SourceFile, start: u64, end: u64) -> Option<u64> {
-    let mut reader = source.open_range(start..end).ok()?;
+    let mut reader = source.open_range(start..end, Pace::Full).ok()?;
     let mut chunk = vec![0; SCAN_CHUNK_BYTES];
     let (mut at, mut lines) = (start, 0);
     let mut counter = LineCounter::new(source.line_end);

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use fullbore_objects::Pace;
 use fullbore_parse::block::Block;
 
 use super::opened::Opened;
@@ -74,7 +75,7 @@ impl<'a> Pass<'a> {
 
     /// An object is read ahead of who takes it.
     fn each_of_object(&self, from: u64, to: u64, mut take: impl FnMut(&[u8])) -> Result<()> {
-        let mut reader = self.source.open_range(from..to)?;
+        let mut reader = self.source.open_range(from..to, Pace::Full)?;
         let mut chunk = vec![0; SCAN_CHUNK_BYTES];
         let mut at = from;
         while at < to {

@@ -83,9 +83,7 @@ impl RangeFeed {
             if self.open.is_none() {
                 self.open = Some(OpenFile::new(&source)?);
                 self.offset = range.start;
-                let before =
-                    self.lines.as_ref().and_then(|lines| lines.get(&(range.file, range.start)));
-                self.line = before.map(|before| before + 1);
+                self.line = self.line_of(range);
             }
             let Some(open) = self.open.as_mut().filter(|_| self.offset < range.end) else {
                 // Written to while we read: the last rows may be torn, so the piece must not count.
@@ -101,12 +99,23 @@ impl RangeFeed {
             block.offset = self.offset;
             // Lines are counted within a range; its later blocks go on from the one before.
             block.first_line = (self.offset == range.start).then_some(1);
-            block.line_of_file = self.line;
-            if let Some(line) = &mut self.line {
-                *line += block.lines();
-            }
+            self.number_lines(block);
             self.offset += used;
             return Ok(true);
+        }
+    }
+
+    /// The line at which a range begins, where lines are asked for.
+    fn line_of(&self, range: &FileRange) -> Option<u64> {
+        let before = self.lines.as_ref()?.get(&(range.file, range.start))?;
+        Some(before + 1)
+    }
+
+    /// Tells a block its line in its file.
+    fn number_lines(&mut self, block: &mut Block) {
+        block.line_of_file = self.line;
+        if let Some(line) = &mut self.line {
+            *line += block.lines();
         }
     }
 
@@ -120,9 +129,7 @@ impl RangeFeed {
                 // Ranges of objects are read as streams: requests are made ahead of the parsers.
                 let feed = match source.is_seekable() {
                     true => {
-                        let lines = self.lines.as_ref();
-                        let before = lines.and_then(|lines| lines.get(&(range.file, range.start)));
-                        self.line = before.map(|before| before + 1);
+                        self.line = self.line_of(range);
                         StreamFeed::of_range(source, range, dialect, most)?
                     }
                     false => StreamFeed::open_at(source, range.file, dialect, most, range.start)?,
@@ -135,10 +142,7 @@ impl RangeFeed {
         }
         feed.keep_before(range.end, block);
         if self.files[range.file].is_seekable() {
-            block.line_of_file = self.line;
-            if let Some(line) = &mut self.line {
-                *line += block.lines();
-            }
+            self.number_lines(block);
         }
         Ok(true)
     }

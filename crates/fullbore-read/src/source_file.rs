@@ -117,28 +117,18 @@ impl SourceFile {
         Ok(opened)
     }
 
-    /// Opens it to be read from its beginning.
-    pub fn open_whole(&self, pace: Pace) -> Result<Box<dyn Read + Send>> {
-        if let Some(object) = &self.object {
-            return Ok(Box::new(Reader::new(object, 0..self.size, pace)));
-        }
-        let opened = File::open(&self.path).map_err(|error| self.unreadable(error))?;
-        self.check_file(&opened)?;
-        if pace == Pace::Ramp {
-            read_little(&opened);
-        }
-        Ok(Box::new(opened))
-    }
-
-    /// Opens it to be read from one place to another.
-    pub fn open_range(&self, range: Range<u64>) -> Result<Box<dyn Read + Send>> {
+    /// Opens it to be read from one place to another; at [`Pace::Ramp`], perhaps only a little of that.
+    pub fn open_range(&self, range: Range<u64>, pace: Pace) -> Result<Box<dyn Read + Send>> {
         match self.open()? {
             Opened::File(mut file) => {
+                if pace == Pace::Ramp {
+                    read_little(&file);
+                }
                 let start = SeekFrom::Start(range.start);
                 file.seek(start).map_err(|error| self.unreadable(error))?;
                 Ok(Box::new(file.take(range.end - range.start)))
             }
-            Opened::Object(object) => Ok(Box::new(Reader::new(object.object(), range, Pace::Full))),
+            Opened::Object(object) => Ok(Box::new(Reader::new(object.object(), range, pace))),
         }
     }
 
@@ -193,13 +183,7 @@ impl SourceFile {
 
     /// Refuses if the open file's size or time differs from the plan's. (Each read of an object does so.)
     pub fn check_unchanged(&self, opened: &Opened) -> Result<()> {
-        opened.file().map_or(Ok(()), |file| self.check_file(file))
-    }
-
-    fn check_file(&self, file: &File) -> Result<()> {
-        if !self.is_regular {
-            return Ok(());
-        }
+        let Some(file) = opened.file().filter(|_| self.is_regular) else { return Ok(()) };
         let metadata = file.metadata().map_err(|error| self.unreadable(error))?;
         let changed = |what: String| Err(Error::SourceChanged { path: self.path.clone(), what });
         if metadata.len() != self.size {

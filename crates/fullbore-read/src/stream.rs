@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::sync::Arc;
 
+use fullbore_objects::Pace;
 use fullbore_parse::block::Block;
 use fullbore_parse::boundary::{ends_with_record, lost_lines, whole_records};
 use fullbore_parse::constants::BLOCK_BYTES;
@@ -51,7 +52,7 @@ impl StreamFeed {
         Self::over(reader, source, file, dialect, record_bytes_max)
     }
 
-    /// Reads a range of an object, between the starts of two records.
+    /// Reads a range of what can be read anywhere, between the starts of two records.
     pub fn of_range(
         source: Arc<SourceFile>,
         range: &FileRange,
@@ -59,7 +60,7 @@ impl StreamFeed {
         record_bytes_max: usize,
     ) -> Result<Self> {
         Ok(Self {
-            reader: source.open_range(range.start..range.end)?,
+            reader: source.open_range(range.start..range.end, Pace::Full)?,
             file: range.file,
             // A footer is beyond the last range.
             footer_lines: 0,

@@ -13,7 +13,7 @@ use fullbore_postgres::ledger::SCHEMA_DEFAULT;
 use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, State, Which};
 use fullbore_postgres::ledger::schema::Availability;
 use fullbore_postgres::ledger::shown::Now;
-use fullbore_read::discover::{discover, found_in, is_object};
+use fullbore_read::discover::{found_in, read_once};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Publish;
 use fullbore_report::words::grouped;
@@ -290,18 +290,12 @@ fn obstacle(job: &Job, server: &Server, schema: &str) -> Result<Option<(String, 
     }
     for source in job.tables.iter().flat_map(|table| &table.sources) {
         // What is not there is told by those who want it: a run to go on with, or a new one.
-        // (An object can be read again.)
-        if is_object(source) {
-            continue;
-        }
-        for file in discover(source).into_iter().flatten() {
-            if !file.is_regular {
-                return Ok(Some((
-                    format!("{} can be read only once", file.path.display()),
-                    "write it to a file first".into(),
-                    false,
-                )));
-            }
+        if let Ok(Some(file)) = read_once(source) {
+            return Ok(Some((
+                format!("{} can be read only once", file.path.display()),
+                "write it to a file first".into(),
+                false,
+            )));
         }
     }
     Ok(match server.ledger_availability(schema)? {

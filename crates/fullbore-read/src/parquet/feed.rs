@@ -134,7 +134,7 @@ impl ParquetFeed {
                         Some(Trouble::FewerRows(rows)) => self.rows = rows,
                         Some(Trouble::Later) => return Ok(Fed::Later),
                         Some(Trouble::TooMuch(what)) => return Err(self.too_much(&what)),
-                        None => return Err(wrong(&self.source, error.into())),
+                        None => return Err(wrong(&self.source, error)),
                     }
                 }
             }
@@ -143,10 +143,10 @@ impl ParquetFeed {
 
     /// All of a small row group of an object, while the one after it is on its way.
     fn fetch_whole(&mut self, group: usize) -> Result<Option<(u64, Bytes)>> {
-        let mut asked = self.ahead.take().filter(|(number, ..)| *number == group);
-        if asked.is_none() {
-            asked = self.ask(group)?;
-        }
+        let asked = match self.ahead.take().filter(|(number, ..)| *number == group) {
+            Some(asked) => Some(asked),
+            None => self.ask(group)?,
+        };
         if let Some((next, _)) = self.groups.get(1) {
             self.ahead = self.ask(*next)?;
         }

@@ -69,7 +69,7 @@ fn in_microseconds(field: &FieldRef) -> FieldRef {
 }
 
 /// What went wrong with a file: at its store, or in itself.
-fn wrong(source: &SourceFile, error: ParquetError) -> Error {
+fn wrong(source: &SourceFile, error: impl std::error::Error + Send + Sync + 'static) -> Error {
     match Error::of_store(std::io::Error::other(error)) {
         Ok(refusal) => refusal,
         Err(error) => damaged(source, error),

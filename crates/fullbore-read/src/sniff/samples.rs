@@ -172,7 +172,7 @@ pub fn beginning(file: &SourceFile, bytes: usize) -> Result<Samples> {
     let mut first = Vec::new();
     let mut stream = match &file.peeked {
         None if file.is_regular => {
-            let opened = file.open_whole(Pace::Ramp)?;
+            let opened = file.open_range(0..file.size, Pace::Ramp)?;
             let is_plain = file.packing == Packing::Plain && file.encoding.is_none();
             let limit = if is_plain { bytes as u64 + 1 } else { u64::MAX };
             unpack(file, file.packing, Box::new(opened.take(limit)))?

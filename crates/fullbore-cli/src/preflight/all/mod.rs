@@ -26,7 +26,7 @@ use fullbore::{Ended, assemble, ceilings};
 use fullbore_load::job::{Job, RejectLimit};
 use fullbore_load::plan::{Completion, Plan, Planned};
 use fullbore_load::sink::Sink;
-use fullbore_read::discover::found_in;
+use fullbore_read::discover::read_once;
 use fullbore_read::error::{Error, Result};
 use fullbore_record::ceilings::{Ceilings, MeasuredTable, Stage};
 use fullbore_record::now_unix_ms;
@@ -188,7 +188,7 @@ fn check(args: &AllArgs) -> Result<()> {
 /// What can be read only once is for the load.
 fn check_sources(job: &Job) -> Result<()> {
     for source in job.tables.iter().flat_map(|table| &table.sources) {
-        if let Some(file) = found_in(source, &job.store)?.iter().find(|file| !file.is_regular) {
+        if let Some(file) = read_once(source)? {
             return Err(Error::usage_with_hint(
                 format!("{} can be read only once, and the load needs it", file.path.display()),
                 "measure with a regular file of the same kind, such as a part of the data",

@@ -78,8 +78,8 @@ impl<'a> Packed<'a> {
 /// The beginning of a packed file: its bytes, and those of its text.
 fn unpacked(file: &SourceFile) -> io::Result<(u64, u64)> {
     let taken: Arc<AtomicU64> = Arc::default();
-    let file_bytes = file.open_whole(Pace::Ramp).map_err(io::Error::other)?;
-    let raw = Counted { file: file_bytes, taken: taken.clone() };
+    let opened = file.open_range(0..file.size, Pace::Ramp).map_err(io::Error::other)?;
+    let raw = Counted { file: opened, taken: taken.clone() };
     let text = unpack(file, file.packing, Box::new(raw)).map_err(io::Error::other)?;
     let text = io::copy(&mut text.take(UNPACKED_BYTES), &mut io::sink())?;
     Ok((taken.load(Ordering::Relaxed), text))
