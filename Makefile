@@ -12,7 +12,7 @@ RUST_SOURCES := $(shell find crates -path 'crates/*/tests' -prune -o -type f -pr
 PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*.pyi python/fullbore/py.typed)
 
 .PHONY: help build tested wheel demo check test test-all test-rust test-rust-all test-rest lint docs bench \
-	fuzz faults neighbour soak pipe clean servers browser stores screenshots
+	fuzz faults neighbour soak pipe clean servers browser stores engines screenshots
 
 help:
 	@echo "make demo    build, load TPC-H into the embedded PostgreSQL, compare with COPY"
@@ -81,6 +81,9 @@ browser: $(VENV)/.tools
 stores: $(VENV)/.tools
 	@scripts/test_stores.sh
 
+engines: $(VENV)/.tools
+	@scripts/test_engines.sh
+
 # Screenshots of a real load, for the guides. Check them before committing.
 screenshots: build browser
 	$(BIN)/python scripts/screenshots.py docs/images
@@ -120,11 +123,11 @@ TO_SERVER := $(shell find crates/fullbore-postgres/src crates/fullbore-pgwire/sr
 # Two at a time: each waits more than it works.
 SIDE_BY_SIDE := echo "two at a time; each prints when it ends" && \
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target --keep-going
-test: tested servers browser stores
+test: tested servers browser stores engines
 	@$(SIDE_BY_SIDE) test-rust test-rest .cache/passed/neon .cache/passed/extension .cache/passed/neighbour
 
 # Every version, and what is long.
-test-all: tested servers browser stores
+test-all: tested servers browser stores engines
 	@$(SIDE_BY_SIDE) test-rust-all test-rest
 	scripts/test_neon.sh
 	$(PYTEST) -n 2 --dist worksteal extension/test

@@ -64,6 +64,7 @@ _KINDS: dict[str, type[LoadError]] = {
     "source-changed": SourceError,
     "rejects": RejectsError,
     "destination": DestinationError,
+    "taken-over": DestinationError,
 }
 
 

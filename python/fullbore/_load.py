@@ -130,10 +130,10 @@ def load(
     that gives no rows with columns.
     """
     paths, alive = named(source)
-    options_given = _json(paths, to, table, options)
+    options_given = given_options(paths, to, table, options)
     answer = json.loads(_native.load(options_given, _listener(on_progress)))
     del alive
-    return _result(answer)
+    return result_of(answer)
 
 
 def resume(
@@ -146,7 +146,7 @@ def resume(
 
     ``to`` names its server, if its URL held a password. Raises as :func:`load` does.
     """
-    return _result(json.loads(_native.resume(run, to, _listener(on_progress))))
+    return result_of(json.loads(_native.resume(run, to, _listener(on_progress))))
 
 
 def plan(
@@ -158,7 +158,7 @@ def plan(
 ) -> Plan:
     """Plan a load; nothing is changed. Takes what :func:`load` takes, and raises as it does."""
     paths, alive = named(source)
-    answer = json.loads(_native.plan(_json(paths, to, table, options)))
+    answer = json.loads(_native.plan(given_options(paths, to, table, options)))
     del alive
     if answer["exit_code"] != LOADED:
         raise error_of(answer)
@@ -183,7 +183,7 @@ def report(run: str) -> str:
     return answer["result"]
 
 
-def _result(answer: dict[str, Any]) -> LoadResult:
+def result_of(answer: dict[str, Any]) -> LoadResult:
     if answer["exit_code"] not in (LOADED, LOADED_WITH_REJECTS):
         raise error_of(answer)
     raw = answer["result"]
@@ -198,7 +198,9 @@ def _result(answer: dict[str, Any]) -> LoadResult:
     )
 
 
-def _json(paths: list[str], to: str | None, table: str | None, options: Mapping[str, Any]) -> str:
+def given_options(
+    paths: list[str], to: str | None, table: str | None, options: Mapping[str, Any]
+) -> str:
     """The options of a load as the native module takes them."""
     given: dict[str, Any] = {"sources": paths, **options}
     if to is not None:

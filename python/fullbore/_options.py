@@ -44,6 +44,9 @@ class Options(TypedDict, total=False):
     format: Literal["csv", "tsv", "tbl", "parquet"] | str
     # Whether the first line is a header.
     header: Literal["none", "true", "match", "skip"]
+    # Hosts that have files of their own: a label of the engine's (`key=value`) or a resource, and
+    # the directories there to which sources are relative. Without hosts, all can read all sources.
+    hosts: Mapping[str, str | bool]
     # What to do with files that are already loaded into the same table.
     if_loaded: Literal["fail", "skip", "again"]
     # Keep the replaced table.
@@ -71,6 +74,9 @@ class Options(TypedDict, total=False):
     no_ledger: bool
     # String, or list of strings, read as NULL. Default: that of the format.
     null: str | Sequence[str]
+    # Engine that runs the load on several hosts: `ray` for the cluster of this machine, or
+    # `ray://HOST:PORT`.
+    on: str
     # Number of parser threads, or `auto`.
     parsers: str | int
     # The share of this host when several hosts load together: `2/5`.

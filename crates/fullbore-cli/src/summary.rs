@@ -57,8 +57,35 @@ fn verified_words(verified: &Verified) -> String {
     words
 }
 
+/// What the summary says of a run besides what it came to.
+pub struct About<'a> {
+    pub run_id: &'a str,
+    pub destination: &'a str,
+    pub streams: usize,
+    pub parsers: usize,
+    pub has_ceiling: bool,
+    /// Columns of each table whose values are rounded.
+    pub rounded: Vec<&'a [String]>,
+    /// Why no ledger was kept.
+    pub no_ledger: Option<&'a str>,
+}
+
+impl<'a> About<'a> {
+    pub fn of(plan: &'a Plan) -> Self {
+        Self {
+            run_id: &plan.run_id,
+            destination: &plan.destination,
+            streams: plan.streams,
+            parsers: plan.parsers,
+            has_ceiling: plan.ceilings.is_some(),
+            rounded: plan.tables.iter().map(|table| table.rounded.as_slice()).collect(),
+            no_ledger: no_ledger(plan),
+        }
+    }
+}
+
 /// The table at the end of a run.
-pub fn print(plan: &Plan, outcome: &Outcome) {
+pub fn print(run: &About<'_>, outcome: &Outcome) {
     if let Some(figures) = &outcome.achieved {
         tell!("{}", achieved(figures));
     }
@@ -100,7 +127,7 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
         details(verdict, &names).iter().for_each(|line| more(format_args!("{line}")));
         advice.iter().for_each(|line| more(format_args!("advice: {line}")));
     }
-    if plan.ceilings.is_none() {
+    if !run.has_ceiling {
         say(
             "ceiling",
             format_args!(
@@ -126,10 +153,10 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
     if let Some(words) = counts_words(counts_of(outcome)) {
         say("notes", format_args!("{words}"));
     }
-    for (table, totals) in plan.tables.iter().zip(&outcome.tables) {
+    for (columns, totals) in run.rounded.iter().zip(&outcome.tables) {
         if totals.rounded > 0 {
             let values = counted(totals.rounded, "value");
-            let columns = table.rounded.join(", ");
+            let columns = columns.join(", ");
             say("rounded", format_args!("{values} in {columns}, from nanoseconds to microseconds"));
         }
     }
@@ -145,17 +172,17 @@ pub fn print(plan: &Plan, outcome: &Outcome) {
     if outcome.paused_seconds > 0.0 {
         say("paused", format_args!("{} (--pause-when)", seconds(outcome.paused_seconds)));
     }
-    say("to", format_args!("{}", plan.destination));
+    say("to", format_args!("{}", run.destination));
     say(
         "run",
         format_args!(
             "{}; {}, {}",
-            plan.run_id,
-            counted(plan.streams as u64, "stream"),
-            counted(plan.parsers as u64, "parser"),
+            run.run_id,
+            counted(run.streams as u64, "stream"),
+            counted(run.parsers as u64, "parser"),
         ),
     );
-    if let Some(reason) = no_ledger(plan) {
+    if let Some(reason) = run.no_ledger {
         say("ledger", format_args!("no ledger was kept: {reason}"));
     }
 }

@@ -23,18 +23,32 @@ use crate::errors::{message, refusal};
 const LISTEN_EVERY: Duration = Duration::from_millis(100);
 
 /// Options that are the load's, not the job's.
-const OF_LOAD: [&str; 4] = ["resume", "reject_dir", "ceilings", "set"];
+const OF_LOAD: [&str; 6] = ["resume", "reject_dir", "ceilings", "set", "whole", "take_over"];
 
-/// Loads. Takes the options as a JSON object, those of the job and of its one table side by side; returns
-/// `exit_code`, `message` and `result` as JSON. `on_progress` is called with JSON in the caller's thread.
+/// Loads. Takes the options as a JSON object, those of the job and of its one table next to each other, or
+/// the whole job as `job`; returns `exit_code`, `message` and `result` as JSON. In the caller's thread,
+/// `on_progress` is called with JSON, and `on_entries` with the latest lines of the record, ten times a second
+/// even if there are none; if it returns true, the load is interrupted.
 #[pyfunction]
-#[pyo3(signature = (options, on_progress=None))]
+#[pyo3(signature = (options, on_progress=None, on_entries=None))]
 pub fn load(
     py: Python<'_>,
     options: &str,
     on_progress: Option<Bound<'_, PyAny>>,
+    on_entries: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    run(py, on_progress, asked(options), loaded)
+    run(py, Callbacks { on_progress, on_entries }, asked(options), loaded)
+}
+
+/// The job that options describe, as JSON, with the destination that the environment names.
+#[pyfunction]
+pub fn job(options: &str) -> String {
+    let job = asked(options).map(|(job, _)| job);
+    match job {
+        Ok(job) => json!({ "exit_code": 0, "message": "", "result": job }),
+        Err(error) => refusal(&error),
+    }
+    .to_string()
 }
 
 /// Resumes a run of this machine.
@@ -46,13 +60,14 @@ pub fn resume(
     to: Option<&str>,
     on_progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    self::run(py, on_progress, fullbore::resumed(run, to, |_| ()), loaded)
+    let callbacks = Callbacks { on_progress, on_entries: None };
+    self::run(py, callbacks, fullbore::resumed(run, to, |_| ()), loaded)
 }
 
 /// Plans. Takes options as [`load`] does; the result is what `fullbore plan --json` prints.
 #[pyfunction]
 pub fn plan(py: Python<'_>, options: &str) -> PyResult<String> {
-    run(py, None, asked(options), |job, options, told| {
+    run(py, Callbacks::default(), asked(options), |job, options, told| {
         let plan = fullbore::plan(job, options, told)?;
         Ok(json!({ "exit_code": 0, "message": "", "result": plan }))
     })
@@ -66,6 +81,11 @@ fn loaded(job: &Job, options: &LoadOptions, told: &Told) -> Result<Value> {
 fn asked(options: &str) -> Result<(Job, LoadOptions)> {
     let wrong = |error: serde_json::Error| Error::usage(error.to_string());
     let options: Map<String, Value> = serde_json::from_str(options).map_err(wrong)?;
+    if let Some(job) = options.get("job") {
+        let job: Job = serde_json::from_value(job.clone()).map_err(wrong)?;
+        check(&job)?;
+        return Ok((job, load_options(&options)));
+    }
     let of_table = schemars::schema_for!(TableJob);
     let of_table = of_table.get("properties").and_then(Value::as_object);
     let (mut job, mut table, mut load) = (Map::new(), Map::new(), Map::new());
@@ -97,14 +117,20 @@ fn asked(options: &str) -> Result<(Job, LoadOptions)> {
         job.to = fullbore::destinations::of_environment().or(job.to);
     }
     check(&job)?;
-    let text = |name: &str| load.get(name).and_then(Value::as_str);
-    let options = LoadOptions {
-        resume: load.get("resume").and_then(Value::as_bool).unwrap_or(false),
+    Ok((job, load_options(&load)))
+}
+
+fn load_options(given: &Map<String, Value>) -> LoadOptions {
+    let text = |name: &str| given.get(name).and_then(Value::as_str);
+    let flag = |name: &str| given.get(name).and_then(Value::as_bool).unwrap_or(false);
+    LoadOptions {
+        resume: flag("resume"),
         reject_dir: text("reject_dir").unwrap_or(".").into(),
         ceilings: text("ceilings").map(Into::into),
+        whole: text("whole").map(Into::into),
+        take_over: flag("take_over"),
         ..LoadOptions::default()
-    };
-    Ok((job, options))
+    }
 }
 
 /// The result of a load in JSON.
@@ -127,6 +153,15 @@ fn answer(loaded: &Loaded, told: &Told) -> Value {
 struct Told {
     notes: Mutex<Vec<String>>,
     progress: Arc<Mutex<Option<Value>>>,
+    /// Lines of the record, where they are asked for.
+    entries: Option<Arc<Mutex<Vec<String>>>>,
+}
+
+/// Whom the caller's thread calls while it waits.
+#[derive(Default)]
+struct Callbacks<'py> {
+    on_progress: Option<Bound<'py, PyAny>>,
+    on_entries: Option<Bound<'py, PyAny>>,
 }
 
 impl Told {
@@ -147,7 +182,12 @@ impl Audience for Told {
 
     fn planned(&self, plan: &Plan) -> Option<Listener> {
         let (progress, run) = (self.progress.clone(), plan.run_id.clone());
+        let entries = self.entries.clone();
         Some(Box::new(move |entry| {
+            if let Some(entries) = &entries {
+                let line = serde_json::to_string(entry).expect("plain data becomes JSON");
+                entries.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+            }
             let Event::Sample { tables, streams_active } = &entry.event else { return };
             let sum =
                 |of: fn(&fullbore_record::TableTotals) -> u64| tables.iter().map(of).sum::<u64>();
@@ -174,13 +214,14 @@ impl Audience for Told {
 /// and the work is left to stop by itself.
 fn run(
     py: Python<'_>,
-    on_progress: Option<Bound<'_, PyAny>>,
+    callbacks: Callbacks<'_>,
     asked: Result<(Job, LoadOptions)>,
     work: impl FnOnce(&Job, &LoadOptions, &Told) -> Result<Value> + Send + 'static,
 ) -> PyResult<String> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    let told = Told::default();
-    let progress = told.progress.clone();
+    let told =
+        Told { entries: callbacks.on_entries.as_ref().map(|_| Arc::default()), ..Told::default() };
+    let (progress, entries) = (told.progress.clone(), told.entries.clone());
     let (send, receive) = channel();
     let its = interrupted.clone();
     let worker = thread::Builder::new().name("fullbore".into()).spawn(move || {
@@ -207,12 +248,16 @@ fn run(
             Err(RecvTimeoutError::Timeout) => {}
         }
         let latest = progress.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let heard = match (&on_progress, latest) {
+        let heard = match (&callbacks.on_progress, latest) {
             (Some(callback), Some(latest)) if raised.is_none() => {
                 callback.call1((latest.to_string(),)).map(drop)
             }
             _ => Ok(()),
         };
+        let heard = heard.and_then(|()| match raised {
+            None => hand_over(&callbacks, entries.as_ref(), &interrupted),
+            Some(_) => Ok(()),
+        });
         if let Err(error) = heard.and_then(|()| py.check_signals()) {
             interrupted.store(true, Ordering::Relaxed);
             if let Some(first) = raised.replace(error) {
@@ -222,6 +267,9 @@ fn run(
     };
     if py.detach(|| worker.join()).is_err() {
         return Err(PyRuntimeError::new_err("a thread of the load panicked; see standard error"));
+    }
+    if raised.is_none() {
+        hand_over(&callbacks, entries.as_ref(), &interrupted)?;
     }
     match (raised, answer) {
         (None, Some(answer)) => Ok(answer.to_string()),
@@ -236,4 +284,18 @@ fn run(
         }
         (_, None) => Err(PyRuntimeError::new_err("the load ended without a result")),
     }
+}
+
+/// Hands the latest lines of the record to who asked for them, who may want the load to stop.
+fn hand_over(
+    callbacks: &Callbacks<'_>,
+    entries: Option<&Arc<Mutex<Vec<String>>>>,
+    interrupted: &AtomicBool,
+) -> PyResult<()> {
+    let (Some(callback), Some(entries)) = (&callbacks.on_entries, entries) else { return Ok(()) };
+    let lines = std::mem::take(&mut *entries.lock().unwrap_or_else(PoisonError::into_inner));
+    if callback.call1((lines,))?.is_truthy()? {
+        interrupted.store(true, Ordering::Relaxed);
+    }
+    Ok(())
 }

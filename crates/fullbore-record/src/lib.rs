@@ -17,6 +17,7 @@ mod summaries;
 pub mod terms;
 mod thin;
 mod watcher;
+mod whole;
 
 pub use event::{
     Entry, Event, Phase, RECORD_VERSION, TableMethod, TableTotals, Verified, now_unix_ms,
@@ -25,5 +26,8 @@ pub use folder::{claim, make_private};
 pub use follow::Follower;
 pub use recorder::{Listener, Recorder};
 pub use store::{RunState, RunSummary, list_runs, read_events, summary_of};
-pub use summaries::{PlanSummary, Reason, RejectKind, RejectSummary, TableSummary};
+pub use summaries::{
+    HostSummary, PartSummary, PlanSummary, Reason, RejectKind, RejectSummary, TableSummary,
+};
 pub use watcher::watch_run;
+pub use whole::Whole;

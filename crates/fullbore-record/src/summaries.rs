@@ -35,6 +35,29 @@ pub struct PlanSummary {
     /// Destination, without a password; absent in records of earlier versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub destination: String,
+    /// What it is a part of, when several hosts load together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part_of: Option<PartSummary>,
+    /// Where the parts of a load on several hosts run, in the order of their streams.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostSummary>,
+}
+
+/// A part of a load.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PartSummary {
+    /// Such as `2/5`.
+    pub part: String,
+    /// Id of the load that all parts make together.
+    pub whole: String,
+}
+
+/// A host and its threads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostSummary {
+    pub host: String,
+    pub streams: usize,
+    pub parsers: usize,
 }
 
 /// One table of a plan.

@@ -146,7 +146,14 @@ impl Page {
                 (self.streams, self.parsers, self.pieces) = (*streams, *parsers, *pieces);
                 self.methods.clone_from(methods);
             }
-            Event::Planned { plan } => self.plan = Some(plan.as_ref().clone()),
+            Event::Planned { plan } => {
+                if !plan.hosts.is_empty() {
+                    // Of several hosts, each comes when it begins.
+                    self.streams = plan.hosts.iter().map(|host| host.streams).sum();
+                    self.parsers = plan.hosts.iter().map(|host| host.parsers).sum();
+                }
+                self.plan = Some(plan.as_ref().clone());
+            }
             Event::ServerSettings { settings } => self.settings = Some(settings.clone()),
             Event::Sample { tables, streams_active } => {
                 self.tables.clone_from(tables);

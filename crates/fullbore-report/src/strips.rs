@@ -39,8 +39,9 @@ pub fn strips(page: &Page) -> Markup {
         div .strips {
             @for (stream, stretches) in rows.iter().enumerate() {
                 div .strip {
-                    span .name { "stream " (stream) }
-                    svg .track role="img" aria-label=(in_words(stream, stretches))
+                    @let name = name_of(page, stream);
+                    span .name { (name) }
+                    svg .track role="img" aria-label=(in_words(&name, stretches))
                         viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" {
                         @for stretch in stretches {
                             rect class=(class_of(stretch.limit)) y="0" height=(HEIGHT)
@@ -76,7 +77,19 @@ fn class_of(limit: Option<Limit>) -> String {
     limit.map_or("l-idle".into(), |limit| format!("l-{}", limit.name()))
 }
 
-fn in_words(stream: usize, stretches: &[Stretch]) -> String {
+/// A stream's name: on a load of several hosts, that of its host and its number there.
+fn name_of(page: &Page, stream: usize) -> String {
+    let mut number = stream;
+    for host in page.plan.iter().flat_map(|plan| &plan.hosts) {
+        if number < host.streams {
+            return format!("{}, stream {number}", host.host);
+        }
+        number -= host.streams;
+    }
+    format!("stream {stream}")
+}
+
+fn in_words(name: &str, stretches: &[Stretch]) -> String {
     let all: f64 = stretches.iter().map(|s| s.to - s.from).sum();
     let mut shares: Vec<(String, f64)> = Vec::new();
     for stretch in stretches {
@@ -92,7 +105,7 @@ fn in_words(stream: usize, stretches: &[Stretch]) -> String {
         .iter()
         .map(|(name, length)| format!("{name} {:.0}%", length / all.max(1e-9) * 100.0))
         .collect();
-    format!("stream {stream} waited for: {}", shares.join(", "))
+    format!("{name} waited for: {}", shares.join(", "))
 }
 
 /// The stretches of each stream, each window looked at once for all of them.

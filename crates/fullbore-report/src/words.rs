@@ -1,7 +1,7 @@
 //! Formats numbers, times and verdicts for people.
 
 use fullbore_record::ceilings::Achieved;
-use fullbore_record::diagnose::{Limit, Sureness, Verdict};
+use fullbore_record::diagnose::{HostShare, Limit, Sureness, Verdict};
 
 /// 1234567 as 1,234,567.
 pub fn grouped(number: u64) -> String {
@@ -105,6 +105,7 @@ pub fn details(verdict: &Verdict, tables: &[&str]) -> Vec<String> {
         }
     }
     lines.truncate(TABLES_TOLD_MAX);
+    lines.extend(verdict.hosts.iter().take(HOSTS_TOLD_MAX).map(host));
     for straggler in &verdict.stragglers {
         let mut reasons = Vec::new();
         if let Some(times) = straggler.times_slower {
@@ -125,8 +126,30 @@ pub fn details(verdict: &Verdict, tables: &[&str]) -> Vec<String> {
     lines
 }
 
-/// Tables that something else held back are told, not listed without end.
+/// Tables that something else held back are told, not listed without end; hosts too.
 const TABLES_TOLD_MAX: usize = 8;
+const HOSTS_TOLD_MAX: usize = 64;
+
+/// What a host did, and what held it back.
+fn host(host: &HostShare) -> String {
+    let mut words = format!(
+        "host {}: {} in {} ({}/s)",
+        host.host,
+        bytes(host.bytes),
+        seconds(host.seconds),
+        bytes((host.bytes as f64 / host.seconds.max(1e-9)) as u64)
+    );
+    if let Some(share) = host.limit {
+        words.push_str(&format!(", {} {:.0}%", share.limit.words(), share.share * 100.0));
+    }
+    if let Some(times) = host.times_slower {
+        words.push_str(&format!("; slow: {times:.1} times the others' time per byte"));
+    }
+    if let Some(alone) = host.alone_seconds {
+        words.push_str(&format!("; the last {} as the only host", seconds(alone)));
+    }
+    words
+}
 
 /// A factor, in words.
 fn gain(times: f64) -> String {
@@ -159,6 +182,7 @@ mod tests {
             streams: Vec::new(),
             tables: Vec::new(),
             stragglers: Vec::new(),
+            hosts: Vec::new(),
         };
         assert_eq!(
             sentence(&verdict),
@@ -197,6 +221,7 @@ mod tests {
             streams: Vec::new(),
             tables: vec![share(Limit::DatabaseCpu, 0.8), share(Limit::SourceDisk, 0.6)],
             stragglers: vec![straggler],
+            hosts: Vec::new(),
         };
         assert_eq!(
             details(&verdict, &["a", "b"]),

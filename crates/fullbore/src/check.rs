@@ -18,6 +18,7 @@ pub fn check(job: &Job) -> Result<()> {
     check_locks(job)?;
     check_if_loaded(job)?;
     check_part(job)?;
+    check_engine(job)?;
     match job.tables.is_empty() {
         true => Err(Error::usage_with_hint("the job has no table", "add a [[table]] to it")),
         false => Ok(()),
@@ -168,28 +169,29 @@ fn check_if_loaded(job: &Job) -> Result<()> {
     refuse_given(&part, "is for loads of one host", "")
 }
 
-/// What hosts can't do together is refused.
 fn check_part(job: &Job) -> Result<()> {
-    let Some(part) = job.part else { return Ok(()) };
+    job.part.map_or(Ok(()), |part| check_shared(job, &format!("--part {part}")))
+}
+
+/// What hosts can't do together is refused; `option` is the one that has them do it.
+fn check_shared(job: &Job, option: &str) -> Result<()> {
     for table in &job.tables {
         if table.name.is_none() {
             return Err(Error::usage_with_hint(
-                format!(
-                    "--part {part}: each host would derive another table name from its own files"
-                ),
+                format!("{option}: each host would derive another table name from its own files"),
                 "name the table with --table",
             ));
         }
         if table.create {
             return Err(Error::usage_with_hint(
-                format!("--part {part}: several hosts can't create the table at the same time"),
+                format!("{option}: several hosts can't create the table at the same time"),
                 "create it first; `fullbore plan` with --create and without --part prints the \
                  statement",
             ));
         }
         if table.publish == Publish::Replace && job.method == Method::Direct {
             return Err(Error::usage_with_hint(
-                format!("--part {part}: only one session can fill a replacement directly"),
+                format!("{option}: only one session can fill a replacement directly"),
                 "choose --method copy or auto, or --publish partitions",
             ));
         }
@@ -197,7 +199,7 @@ fn check_part(job: &Job) -> Result<()> {
     if job.lock_writers {
         return Err(Error::usage_with_hint(
             format!(
-                "--part {part}: the lock of --lock-writers would be released when its host's part \
+                "{option}: the lock of --lock-writers would be released when its host's part \
                  ends"
             ),
             "omit --lock-writers: rows written by others are detected before the swap",
@@ -206,7 +208,7 @@ fn check_part(job: &Job) -> Result<()> {
     if job.tables.iter().any(|table| table.keep_old) {
         return Err(Error::usage_with_hint(
             format!(
-                "--part {part}: --keep-old is for loads by one host: only their runs can restore \
+                "{option}: --keep-old is for loads by one host: only their runs can restore \
                  the old table"
             ),
             "omit --keep-old",
@@ -214,15 +216,43 @@ fn check_part(job: &Job) -> Result<()> {
     }
     if job.verify == Verify::Full {
         return Err(Error::usage_with_hint(
-            format!("--part {part}: --verify full is for loads of one host"),
+            format!("{option}: --verify full is for loads of one host"),
             "omit --verify full: row counts of both sides are still compared",
         ));
     }
     if job.no_ledger {
         return Err(Error::usage_with_hint(
-            format!("--part {part}: the parts are joined through the ledger"),
+            format!("{option}: the parts are joined through the ledger"),
             "omit --no-ledger",
         ));
     }
     Ok(())
+}
+
+/// What an engine can't do is refused, and what needs one.
+fn check_engine(job: &Job) -> Result<()> {
+    let Some(on) = &job.on else {
+        let hosts = [(!job.hosts.is_empty(), "[hosts]")];
+        return refuse_given(&hosts, "needs an engine that runs on them", "add --on ray, or ");
+    };
+    if on != "ray" && !on.starts_with("ray://") {
+        return Err(Error::usage_with_hint(
+            format!("--on {on:?} is no engine"),
+            "choose ray, for the cluster of this machine, or ray://HOST:PORT",
+        ));
+    }
+    let given = [(job.part.is_some(), "--part"), (job.pause_when.is_some(), "--pause-when")];
+    refuse_given(&given, "can't be used with --on", "")?;
+    check_shared(job, &format!("--on {on}"))
+}
+
+/// Refuses a job that an engine is to run where it would run on this host alone.
+pub fn check_alone(job: &Job) -> Result<()> {
+    match &job.on {
+        None => Ok(()),
+        Some(on) => Err(Error::usage_with_hint(
+            format!("this job is to run on {on}"),
+            "use `fullbore load`, or fullbore.ray.load in Python",
+        )),
+    }
 }

@@ -1,14 +1,14 @@
 //! An error as data, for programs.
 
-use fullbore_read::error::{Error, Position};
+use fullbore_read::error::{DestinationFailure, Error, Position};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What went wrong.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ErrorDetails {
-    /// `usage`, `read`, `write`, `source`, `source-changed`, `rejects`, `destination`, `client` or
-    /// `interrupted`.
+    /// `usage`, `read`, `write`, `source`, `source-changed`, `rejects`, `destination`, `taken-over`,
+    /// `client` or `interrupted`.
     kind: &'static str,
     /// The file that it is about.
     file: Option<String>,
@@ -36,6 +36,9 @@ impl ErrorDetails {
             Error::SourceChanged { path, .. } => ("source-changed", Some(path), None),
             Error::TooManyRejects { first, .. } => ("rejects", None, first.as_ref()),
             Error::Unterminated { row } => ("rejects", None, Some(row)),
+            Error::Destination { kind: DestinationFailure::TakenOver, .. } => {
+                ("taken-over", None, None)
+            }
             Error::Destination { .. } => ("destination", None, None),
             Error::Client { .. } => ("client", None, None),
             Error::Interrupted => ("interrupted", None, None),

@@ -86,10 +86,34 @@ pub fn finished_before(run: &LedgerRun) -> serde_json::Value {
     })
 }
 
+/// What a summary says of a run besides its outcome.
+pub struct About<'a> {
+    pub run_id: &'a str,
+    pub method: &'static str,
+    pub streams: usize,
+    pub parsers: usize,
+    pub destination: &'a str,
+    pub no_ledger: Option<&'a str>,
+    pub part: Option<String>,
+}
+
 impl<'a> JsonSummary<'a> {
     pub fn of(plan: &'a Plan, outcome: &'a Outcome, error: Option<String>) -> Self {
-        Self {
+        let about = About {
             run_id: &plan.run_id,
+            method: plan_view::method_of(plan),
+            streams: plan.streams,
+            parsers: plan.parsers,
+            destination: &plan.destination,
+            no_ledger: no_ledger(plan),
+            part: plan.continuity.part.as_ref().map(|part| part.spec.to_string()),
+        };
+        Self::about(about, outcome, error)
+    }
+
+    pub fn about(about: About<'a>, outcome: &'a Outcome, error: Option<String>) -> Self {
+        Self {
+            run_id: about.run_id,
             achieved_over_ceiling: outcome.achieved.map(|achieved| achieved.over_ceiling),
             achieved: outcome.achieved,
             rows: outcome.rows,
@@ -99,9 +123,9 @@ impl<'a> JsonSummary<'a> {
             seconds: outcome.seconds,
             bytes_per_second: rate(outcome),
             rows_before: outcome.rows_before,
-            method: plan_view::method_of(plan),
-            streams: plan.streams,
-            parsers: plan.parsers,
+            method: about.method,
+            streams: about.streams,
+            parsers: about.parsers,
             pieces: outcome.pieces,
             phases: &outcome.phases,
             verified: outcome.verified.as_ref(),
@@ -112,11 +136,11 @@ impl<'a> JsonSummary<'a> {
             advice: outcome.verdict.as_ref().map_or(&[], |(_, advice)| advice.as_slice()),
             error,
             error_details: None,
-            destination: &plan.destination,
+            destination: about.destination,
             resumable: false,
-            no_ledger: no_ledger(plan),
+            no_ledger: about.no_ledger,
             paused_seconds: outcome.paused_seconds,
-            part: plan.continuity.part.as_ref().map(|part| part.spec.to_string()),
+            part: about.part,
             waits_for: Vec::new(),
         }
     }

@@ -27,6 +27,7 @@ pub mod saved;
 pub mod state;
 mod tables;
 mod unfinished;
+pub mod whole;
 
 pub use assemble::assemble;
 pub use ended::Ended;

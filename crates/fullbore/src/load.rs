@@ -13,6 +13,7 @@ use fullbore_postgres::{Attended, Postgres, PostgresTable};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::{Listener, Recorder, claim};
 
+use crate::check::check_alone;
 use crate::destinations::{Destinations, RunSink};
 use crate::ended::Ended;
 use crate::error_json::ErrorDetails;
@@ -32,6 +33,11 @@ pub struct LoadOptions {
     pub reject_dir: PathBuf,
     /// Ceilings to compare with, where a file of them is named.
     pub ceilings: Option<PathBuf>,
+    /// The load that a part belongs to, where its driver has said so: a host that was taken for dead must not
+    /// begin the next one.
+    pub whole: Option<String>,
+    /// Whoever works on the part is ended: its driver takes that host for dead.
+    pub take_over: bool,
     /// Once it is set, the run stops, and keeps what is committed.
     pub interrupted: Arc<AtomicBool>,
 }
@@ -120,6 +126,7 @@ impl Loaded {
 
 /// Plans a job; nothing is touched.
 pub fn plan(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result<JsonPlan> {
+    check_alone(job)?;
     let to = Destinations::open(job, &|warning| audience.warn(warning))?;
     let ask = Ask { resume: options.resume, run: None, loads: false };
     let mut state = LedgerState::ask(job, to.server(), options.resume)?;
@@ -158,6 +165,7 @@ fn planned(
         state.refuse(&format!("{table}: {reason}"), hint, options.resume || job.part.is_some())?;
     }
     let part = part::part_of(job, to.server(), state, recorded, draft.targets())?;
+    part::check_whole(part.as_ref(), options.whole.as_deref())?;
     if let Some(server) = to.server().filter(|_| recorded.is_none()) {
         // A role that may not read the ledger is told nothing.
         let left = server.left_by_unknown(&state.schema, draft.targets()).unwrap_or_default();
@@ -181,6 +189,7 @@ fn planned(
 ///
 /// An error is a refusal before anything was touched; what fails later is [`Loaded::Failed`].
 pub fn load(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result<Loaded> {
+    check_alone(job)?;
     let to = Destinations::open(job, &|warning| audience.warn(warning))?;
     let uses_default = !job.no_ledger && job.ledger_schema.is_none();
     if let Some(server) = to.server().filter(|_| uses_default)
@@ -193,7 +202,10 @@ pub fn load(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result
     let mut cleared = None;
     if let Some(server) = to.server().filter(|_| state.continuity.is_resumable) {
         // Before looking: what is found stays so while we have the lock.
-        server.lock_job(&state.job)?;
+        match options.take_over {
+            true => server.take_job_over(&state.job)?,
+            false => server.lock_job(&state.job)?,
+        }
         state.look(server, ask)?;
         state.check_own(Some(server), options.resume)?;
         if let (Some(words), Some(run)) = (state.end_gone(server, ask)?, &state.earlier) {

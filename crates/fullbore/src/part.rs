@@ -20,8 +20,7 @@ pub fn part_of(
     let schema = &state.schema;
     let Some(earlier) = earlier else {
         let names: Vec<String> = targets.iter().map(|target| target.name().to_string()).collect();
-        // Which tables the names stand for is the server's word: that of the search path.
-        let identity = format!("{} into {}", job.shared_identity(), names.join(", "));
+        let identity = identity(job, &names);
         return server.join_parts(schema, &identity, spec, &names).map(Some);
     };
     let known = server.part_of(schema, &earlier.run_id)?.ok_or_else(|| {
@@ -31,4 +30,21 @@ pub fn part_of(
         )
     })?;
     Ok(Some(Part { spec, whole: known.whole.into(), identity: known.identity }))
+}
+
+/// What all parts of a load have in common. Which tables the names stand for is the server's word: that of
+/// the search path.
+pub fn identity(job: &Job, targets: &[String]) -> String {
+    format!("{} into {}", job.shared_identity(), targets.join(", "))
+}
+
+/// Refuses a part of another load than the one that its driver has begun: that has ended meanwhile.
+pub fn check_whole(part: Option<&Part>, driven: Option<&str>) -> Result<()> {
+    match (part, driven) {
+        (Some(part), Some(driven)) if *part.whole != *driven => Err(Error::usage_with_hint(
+            format!("load {driven}, which this part belongs to, has ended or was rolled back"),
+            "`fullbore runs list` with the same --to shows its state",
+        )),
+        _ => Ok(()),
+    }
 }

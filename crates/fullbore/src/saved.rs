@@ -11,6 +11,8 @@ use fullbore_read::error::{Error, Result};
 use fullbore_record::make_private;
 use serde::{Deserialize, Serialize};
 
+use crate::destinations::connection;
+
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SavedJob {
     pub job: Job,
@@ -31,6 +33,10 @@ pub fn save(plan: &Plan, job: &Job, server: Option<&Server>, reject_dir: &Path) 
     let kept = server.map(Server::kept);
     job.to = kept.map(|kept| kept.url.clone());
     let left_out = kept.map_or_else(Vec::new, |kept| kept.left_out.clone());
+    write(&plan.run_dir, job, reject_dir, left_out)
+}
+
+fn write(run_dir: &Path, job: Job, reject_dir: &Path, left_out: Vec<String>) -> Result<()> {
     let reject_dir = std::path::absolute(reject_dir)
         .map_err(|source| Error::Read { path: reject_dir.to_owned(), source })?;
     // What is kept is text.
@@ -42,10 +48,20 @@ pub fn save(plan: &Plan, job: &Job, server: Option<&Server>, reject_dir: &Path) 
     }
     let saved = SavedJob { job, reject_dir, left_out };
     let text = serde_json::to_vec_pretty(&saved).expect("plain data becomes JSON");
-    let path = path(&plan.run_dir);
-    make_private(&plan.run_dir)
+    let path = path(run_dir);
+    make_private(run_dir)
         .and_then(|()| std::fs::write(&path, text))
         .map_err(|source| Error::Write { path, source })
+}
+
+/// Saves the job of a load that an engine runs, as [`save`] does that of a run: its sources are on its hosts.
+pub fn save_driven(run_dir: &Path, mut job: Job, reject_dir: &Path) -> Result<()> {
+    let mut left_out = Vec::new();
+    if job.to.is_some() {
+        let kept = connection(job.to.as_deref())?.kept();
+        (job.to, left_out) = (Some(kept.url), kept.left_out);
+    }
+    write(run_dir, job, reject_dir, left_out)
 }
 
 /// Reads the job of a run back.

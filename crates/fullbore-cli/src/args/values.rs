@@ -64,3 +64,13 @@ pub fn direct_io(text: &str) -> Result<DirectIo, String> {
 pub fn count(text: &str) -> Result<Count, String> {
     text.parse()
 }
+
+/// A host and a directory there: the name may have the `=` of a label, the directory follows the last one.
+pub fn host(text: &str) -> Result<(String, String), String> {
+    match text.rsplit_once('=') {
+        Some((name, directory)) if !name.is_empty() && !directory.is_empty() => {
+            Ok((name.to_owned(), directory.to_owned()))
+        }
+        _ => Err("write NAME=DIR, such as src1=/data".to_owned()),
+    }
+}

@@ -11,7 +11,7 @@ use fullbore_record::terms::{Codec, Method, Publish, Verify};
 
 use crate::args::output::{AnswerArgs, LogArgs, OUTPUT, SilenceArgs};
 use crate::args::values::{
-    HERE, codec, count, direct_io, format_name, header, if_loaded, line_end, method, publish,
+    HERE, codec, count, direct_io, format_name, header, host, if_loaded, line_end, method, publish,
     quotes, ragged, verify,
 };
 
@@ -22,6 +22,7 @@ const PARTITIONS: &str = "Partitions";
 const SPEED: &str = "Speed";
 const REJECTS: &str = "Rejects";
 const SAFETY: &str = "Safety";
+const HOSTS: &str = "Several hosts";
 
 /// What to load, where to, and how.
 #[derive(Debug, Default, Args)]
@@ -246,12 +247,6 @@ pub struct LoadArgs {
     /// Block writers, not readers, while the replacement is loaded
     #[arg(long, help_heading = SAFETY, hide_short_help = true)]
     pub lock_writers: bool,
-    /// This host's part of a load by several hosts
-    ///
-    /// 2/3 is the second of three; each part has its own files. The last part to finish publishes
-    /// the rows of all.
-    #[arg(long, value_name = "I/N", conflicts_with_all = ["create", "no_ledger"], help_heading = SAFETY, hide_short_help = true)]
-    pub part: Option<PartSpec>,
     /// Schema of the ledger [default: fullbore_ledger]
     #[arg(long, value_name = "NAME", conflicts_with = "no_ledger", help_heading = SAFETY, hide_short_help = true)]
     pub ledger_schema: Option<String>,
@@ -266,6 +261,25 @@ pub struct LoadArgs {
     /// Logical slots, including a standby's, miss the rows.
     #[arg(long, help_heading = SAFETY, hide_short_help = true)]
     pub skip_logical_decoding: bool,
+
+    /// This host's part of a load by several hosts
+    ///
+    /// 2/3 is the second of three; each part has its own files. The last part to finish publishes
+    /// the rows of all.
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["create", "no_ledger"], help_heading = HOSTS, hide_short_help = true)]
+    pub part: Option<PartSpec>,
+    /// Run on the hosts of an engine: ray, or ray://HOST:PORT
+    ///
+    /// ray is the cluster of this machine (`ray start`). Each host loads files that it can read; one result
+    /// is reported. Needs Python with the packages fullbore and ray.
+    #[arg(long, value_name = "ENGINE", conflicts_with_all = ["create", "no_ledger", "part"], help_heading = HOSTS, hide_short_help = true)]
+    pub on: Option<String>,
+    /// Directory of a host with its own files; repeatable
+    ///
+    /// NAME is a label of the engine's (key=value) or a resource. Sources are relative to the directory.
+    /// Without any, all hosts can read all sources.
+    #[arg(long, value_name = "NAME=DIR", value_parser = host, requires = "on", help_heading = HOSTS, hide_short_help = true)]
+    pub host: Vec<(String, String)>,
 
     /// Print the plan and stop
     #[arg(long, help_heading = OUTPUT)]

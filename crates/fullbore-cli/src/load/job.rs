@@ -32,6 +32,10 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     job.verify = args.verify.unwrap_or(job.verify);
     job.retry_for = args.retry_for.or(job.retry_for);
     job.part = args.part.or(job.part);
+    job.on = args.on.clone().or(job.on);
+    for (name, directory) in &args.host {
+        job.hosts.entry(name.clone()).or_default().0.push(directory.clone());
+    }
     job.if_loaded = args.if_loaded.or(job.if_loaded);
     job.pause_when = args.pause_when.or(job.pause_when);
     job.lock_timeout = args.lock_timeout.or(job.lock_timeout);

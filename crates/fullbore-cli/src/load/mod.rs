@@ -1,6 +1,7 @@
 //! `fullbore load` and `fullbore plan`.
 
 mod args;
+mod engine;
 pub mod job;
 pub mod options;
 pub mod signals;
@@ -27,16 +28,23 @@ pub fn run(args: &LoadArgs) -> Ended {
         return plan(args);
     }
     let reporting = Reporting::of(args);
-    let loaded = job_of(args).and_then(|job| load(&job, &options::load_options(args), &reporting));
+    let loaded =
+        job_of(args).and_then(|job| load_anywhere(&job, &options::load_options(args), &reporting));
     loaded.unwrap_or_else(|error| fail(&reporting, &error))
 }
 
 pub fn plan(args: &LoadArgs) -> Ended {
     let reporting = Reporting::of(args);
-    let planned = check_planned(args).and_then(|()| job_of(args)).and_then(|job| {
-        fullbore::plan(&job, &options::load_options(args), &Terminal::of(&reporting))
-    });
-    match planned {
+    let job = match check_planned(args).and_then(|()| job_of(args)) {
+        Ok(job) => job,
+        Err(error) => return fail(&reporting, &error),
+    };
+    let options = options::load_options(args);
+    if job.on.is_some() {
+        return engine::load(&job, &options, &reporting, engine::Asked::Plan)
+            .unwrap_or_else(|error| fail(&reporting, &error));
+    }
+    match fullbore::plan(&job, &options, &Terminal::of(&reporting)) {
         Ok(plan) => {
             match reporting.json {
                 true => print_json(&plan),
@@ -68,8 +76,19 @@ pub fn fail(reporting: &Reporting, error: &Error) -> Ended {
     Ended::Usage
 }
 
-/// Loads a job and prints what becomes of it.
-pub fn load(job: &Job, options: &fullbore::LoadOptions, reporting: &Reporting) -> Result<Ended> {
+/// Loads a job, on this machine or where it is to run, and prints what becomes of it.
+pub fn load_anywhere(
+    job: &Job,
+    options: &fullbore::LoadOptions,
+    reporting: &Reporting,
+) -> Result<Ended> {
+    match job.on.is_some() {
+        true => engine::load(job, options, reporting, engine::Asked::Load),
+        false => load(job, options, reporting),
+    }
+}
+
+fn load(job: &Job, options: &fullbore::LoadOptions, reporting: &Reporting) -> Result<Ended> {
     if let Some(path) = &reporting.log_file {
         log_file::open(path)?;
     }
@@ -79,7 +98,7 @@ pub fn load(job: &Job, options: &fullbore::LoadOptions, reporting: &Reporting) -
     let loaded = loaded?;
     match &loaded {
         Loaded::Finished { plan, outcome, kept, waits_for } if !reporting.quiet => {
-            summary::print(plan, outcome);
+            summary::print(&summary::About::of(plan), outcome);
             summary::print_kept(plan, kept);
             summary::print_waits(plan, waits_for);
         }

@@ -32,9 +32,9 @@ impl Reporting {
 pub fn load_options(args: &LoadArgs) -> LoadOptions {
     LoadOptions {
         resume: args.resume,
-        run: None,
         reject_dir: args.reject_dir.clone().unwrap_or_else(|| ".".into()),
         ceilings: args.ceilings.clone(),
         interrupted: INTERRUPTED.clone(),
+        ..LoadOptions::default()
     }
 }

@@ -26,5 +26,6 @@ pub fn resume(args: &ResumeArgs) -> Result<Ended> {
         log_file: args.log.log_file.clone(),
         live: args.live.clone(),
     };
-    load::load(&job, &options, &reporting).or_else(|error| Ok(load::fail(&reporting, &error)))
+    load::load_anywhere(&job, &options, &reporting)
+        .or_else(|error| Ok(load::fail(&reporting, &error)))
 }

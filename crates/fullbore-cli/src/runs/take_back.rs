@@ -6,7 +6,7 @@ use fullbore::{Ended, saved};
 use fullbore_load::job::Job;
 use fullbore_pgwire::quote_identifier;
 use fullbore_postgres::Postgres;
-use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, Which};
+use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, State, Which};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Publish;
 use fullbore_record::{Event, Recorder};
@@ -42,10 +42,23 @@ impl Opened {
         }
     }
 
-    /// The run of this id.
+    /// The run of this id; of a load in parts, its first.
     pub fn run(&self, id: &str) -> Result<LedgerRun> {
-        let found = self.postgres.ledger_runs(&self.schema, &Which::Run(id))?;
-        found.into_iter().next().ok_or_else(|| {
+        Ok(self.runs(id)?.swap_remove(0))
+    }
+
+    /// The run of this id, or those of all parts of the load of this id.
+    pub fn runs(&self, id: &str) -> Result<Vec<LedgerRun>> {
+        let mut found = self.postgres.ledger_runs(&self.schema, &Which::Run(id))?;
+        if found.is_empty() {
+            for part in self.postgres.parts_of(&self.schema, id)? {
+                found.extend(self.postgres.ledger_runs(&self.schema, &Which::Run(&part.run_id))?);
+            }
+        }
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        Err({
             Error::usage_with_hint(
                 format!("run {id} is not in the ledger in schema {}", self.schema),
                 "set its database with --to, and the schema with --ledger-schema; see `fullbore \
@@ -66,7 +79,7 @@ pub fn abort(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended>
                 "omit --delete-rows: the run's staged rows are dropped",
             ));
         }
-        true if opened.postgres.part_of(&opened.schema, &id)?.is_some() => {
+        true if opened.postgres.part_of(&opened.schema, &run.run_id)?.is_some() => {
             return Err(Error::usage_with_hint(
                 format!(
                     "--delete-rows is for loads by one host, and run {id} is a part of a load by \
@@ -108,23 +121,27 @@ pub fn abort(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended>
 pub fn undo(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended> {
     let id = id_of(run)?;
     let opened = Opened::at(ledger, Some(&id))?;
-    let run = opened.run(&id)?;
+    let runs = opened.runs(&id)?;
     if let Some(part) = opened.postgres.part_of(&opened.schema, &id)? {
         return Err(Error::usage_with_hint(
             format!("run {id} is {}, and one part of a load can't be undone", part.words()),
-            "delete its rows manually, by a condition that matches only them",
+            format!("`fullbore runs undo {}` undoes all parts of the load", part.whole),
         ));
     }
     let is_append = |table: &LedgerTable| table.publish == Publish::Append;
-    if delete_rows && !run.tables.iter().any(is_append) {
+    if delete_rows && !runs.iter().flat_map(|run| &run.tables).any(is_append) {
         return Err(Error::usage_with_hint(
             format!("--delete-rows is for rows that were appended, and run {id} has none"),
             "omit --delete-rows",
         ));
     }
-    let rows = opened.postgres.undo(&opened.schema, &run, delete_rows)?;
+    let mut rows = 0;
+    // One that was undone before the command was interrupted is passed over.
+    for run in runs.iter().filter(|run| runs.len() == 1 || run.state != State::Undone) {
+        rows += opened.postgres.undo(&opened.schema, run, delete_rows)?;
+    }
     tell_record(&id, 0);
-    let is_back = run.tables.iter().any(|table| table.kept.is_some());
+    let is_back = runs.iter().flat_map(|run| &run.tables).any(|table| table.kept.is_some());
     let back = if is_back { ", and the replaced table is restored" } else { "" };
     tell!("run {id} is undone: {} rows were removed{back}", grouped(rows));
     Ok(Ended::Loaded)

@@ -3,6 +3,7 @@
 use fullbore::Ended;
 use fullbore::state::id_of;
 use fullbore_load::job::Count;
+use fullbore_postgres::ledger::runs::LedgerRun;
 use fullbore_postgres::verify::run::Report;
 use fullbore_read::error::Result;
 
@@ -15,18 +16,29 @@ use crate::words::{counted, print_json, seconds};
 pub fn verify(args: &VerifyArgs) -> Result<Ended> {
     let id = id_of(&args.run)?;
     let opened = Opened::at(&args.ledger, Some(&id))?;
-    let run = opened.run(&id)?;
+    let runs = opened.runs(&id)?;
+    let mut ended = Ended::Loaded;
+    for run in &runs {
+        match of_run(args, &opened, run)? {
+            Ended::Loaded => {}
+            other => ended = other,
+        }
+    }
+    Ok(ended)
+}
+
+fn of_run(args: &VerifyArgs, opened: &Opened, run: &LedgerRun) -> Result<Ended> {
     let sessions = match args.streams {
         Some(Count::Fixed(sessions)) => sessions,
         _ => std::thread::available_parallelism().map_or(2, usize::from),
     };
     let began = std::time::Instant::now();
     let anew = match &args.against {
-        Some(files) => Some(recount::recount(&opened, &run, files)?),
+        Some(files) => Some(recount::recount(opened, run, files)?),
         None => None,
     };
     let read = began.elapsed().as_secs_f64();
-    let report = opened.postgres.verify_run(&opened.schema, &run, anew, sessions)?;
+    let report = opened.postgres.verify_run(&opened.schema, run, anew, sessions)?;
     let summed = began.elapsed().as_secs_f64() - read;
     if args.answer.json {
         let mut object = serde_json::to_value(&report).expect("plain data becomes JSON");

@@ -8,6 +8,8 @@ mod part;
 mod pause;
 mod piece_size;
 
+use std::collections::BTreeMap;
+
 use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
 use fullbore_read::StoreOptions;
 use fullbore_record::terms::{Codec, Method, Publish, Verify};
@@ -87,6 +89,14 @@ pub struct Job {
     /// What to do with files that are already loaded into the same table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub if_loaded: Option<IfLoaded>,
+    /// Engine that runs the load on several hosts: `ray` for the cluster of this machine, or `ray://HOST:PORT`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on: Option<String>,
+    /// Hosts that have files of their own: a label of the engine's (`key=value`) or a resource, and the
+    /// directories there to which sources are relative. Without hosts, all can read all sources.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, OneOrMore>")]
+    pub hosts: BTreeMap<String, Directories>,
     /// How object stores are reached. Default: as each cloud's own tools reach them.
     #[serde(skip_serializing_if = "StoreOptions::is_empty")]
     pub store: StoreOptions,
@@ -182,7 +192,12 @@ pub struct TableJob {
     pub as_text: bool,
 }
 
-/// For the schema: what may be written as either.
+/// Directories of a host.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Directories(#[serde(with = "one_or_more")] pub Vec<String>);
+
+// For the schema: what may be written as either.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "only its schema is used")]
@@ -191,7 +206,7 @@ enum TextOrNumber {
     Number(u64),
 }
 
-/// For the schema: what may be written as either.
+// For the schema: what may be written as either.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "only its schema is used")]

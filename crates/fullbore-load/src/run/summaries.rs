@@ -1,7 +1,9 @@
 //! Summaries of a plan and its outcome, for the run record.
 
 use fullbore_parse::dialect::Family;
-use fullbore_record::{Event, PlanSummary, RECORD_VERSION, TableMethod, TableSummary, now_unix_ms};
+use fullbore_record::{
+    Event, PartSummary, PlanSummary, RECORD_VERSION, TableMethod, TableSummary, now_unix_ms,
+};
 
 use super::Outcome;
 use crate::plan::{Format, Plan, TablePlan};
@@ -48,6 +50,12 @@ pub fn plan_summary(plan: &Plan) -> PlanSummary {
         is_resumable: plan.continuity.is_resumable,
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         destination: plan.destination.clone(),
+        part_of: plan
+            .continuity
+            .part
+            .as_ref()
+            .map(|part| PartSummary { part: part.spec.to_string(), whole: part.whole.to_string() }),
+        hosts: Vec::new(),
     }
 }
 

@@ -117,6 +117,7 @@ mod tests {
                 streams: Vec::new(),
                 tables: Vec::new(),
                 stragglers: Vec::new(),
+                hosts: Vec::new(),
             };
             bound(&mut verdict, &plan(ceilings), &outcome);
             verdict.at_most_times

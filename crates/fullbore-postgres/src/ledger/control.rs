@@ -132,6 +132,13 @@ impl Server {
     pub fn lock_job(&self, job: &str) -> Result<()> {
         locks::lock_job(&mut self.control(), job)
     }
+
+    /// The same, ending whoever has it.
+    pub fn take_job_over(&self, job: &str) -> Result<()> {
+        let mut session = self.control();
+        locks::end_holders(&mut session, job)?;
+        locks::lock_job(&mut session, job)
+    }
 }
 
 /// Whether a session is still there, and may write; a transaction that it has open is rolled back. One that

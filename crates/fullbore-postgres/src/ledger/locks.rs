@@ -109,6 +109,20 @@ pub fn lock_job(session: &mut Session, job: &str) -> Result<()> {
     }
 }
 
+/// Ends who works on a job, and waits for that: its host is taken for dead. What a role may not end it
+/// leaves, and the lock is not had.
+pub fn end_holders(session: &mut Session, job: &str) -> Result<()> {
+    let sql = format!(
+        "SELECT pg_terminate_backend(l.pid, {}) FROM pg_locks l
+          WHERE {} AND l.pid <> pg_backend_pid()",
+        SESSION_ENDS.as_millis(),
+        is_about(key("job", job))
+    );
+    session.execute(&sql).map(drop).map_err(|error| {
+        failed_while(error, "ending the session of a host that was working on this part")
+    })
+}
+
 /// Takes a lock until the transaction that is open ends; `what` is done under it, in the words of an error.
 pub fn take_for_transaction(session: &mut Session, key: i64, what: &str) -> Result<()> {
     let taken = session.execute(&format!(

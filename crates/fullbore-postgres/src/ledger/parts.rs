@@ -167,6 +167,29 @@ pub fn join(
     spec: PartSpec,
     targets: &[String],
 ) -> Result<Part> {
+    let (whole, under_way) = whole_of(session, schema, identity, spec, targets)?;
+    if let Some(same) = under_way.iter().find(|part| part.number == spec.number) {
+        return Err(refuse(
+            format!("--part {spec} already exists: {}", same.words()),
+            format!(
+                "--resume resumes it on the host with its files; `fullbore runs abort {}` rolls \
+                 back all parts",
+                same.run_id
+            ),
+        ));
+    }
+    Ok(Part { spec, whole, identity: identity.to_owned() })
+}
+
+/// The id of the whole that is under way, or of the next, with the parts of it that have begun. Refuses
+/// what a part could not join.
+pub fn whole_of(
+    session: &mut Session,
+    schema: &str,
+    identity: &str,
+    spec: PartSpec,
+    targets: &[String],
+) -> Result<(String, Vec<KnownPart>)> {
     let names: Result<Vec<String>, _> = targets.iter().map(|name| quote_literal(name)).collect();
     let names = names.map_err(failed)?.join(", ");
     let known = quote_literal(identity).map_err(failed)?;
@@ -212,16 +235,6 @@ pub fn join(
             format!("use --part {}/{}, or end that load first", spec.number, other.of),
         ));
     }
-    if let Some(same) = under_way.iter().find(|part| part.number == spec.number) {
-        return Err(refuse(
-            format!("--part {spec} already exists: {}", same.words()),
-            format!(
-                "--resume resumes it on the host with its files; `fullbore runs abort {}` rolls \
-                 back all parts",
-                same.run_id
-            ),
-        ));
-    }
     let whole = match under_way.first() {
         Some(part) => part.whole.to_string(),
         None => {
@@ -231,7 +244,24 @@ pub fn join(
             id_of_whole(identity, ended).into()
         }
     };
-    Ok(Part { spec, whole, identity: identity.to_owned() })
+    Ok((whole, under_way))
+}
+
+/// The parts of the last whole of this identity that has finished.
+pub fn last_finished(
+    session: &mut Session,
+    schema: &str,
+    identity: &str,
+) -> Result<Vec<KnownPart>> {
+    let known = quote_literal(identity).map_err(failed)?;
+    let finished = format!("p.identity = {known} AND r.state = 'finished'");
+    let of_identity = find(session, schema, &finished)?;
+    // An id of a run begins with its second.
+    let Some(last) = of_identity.iter().max_by(|a, b| a.run_id.cmp(&b.run_id)) else {
+        return Ok(Vec::new());
+    };
+    let whole = last.whole.clone();
+    Ok(of_identity.into_iter().filter(|part| part.whole == whole).collect())
 }
 
 /// Refuses parts of another role: what it has staged would be published with our rights.

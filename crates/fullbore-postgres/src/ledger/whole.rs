@@ -25,6 +25,16 @@ impl Server {
         Ok(part)
     }
 
+    /// The parts of a whole, in their order; none if there is no such load.
+    pub fn parts_of(&self, schema: &str, whole: &str) -> Result<Vec<KnownPart>> {
+        let mut session = self.control();
+        let found = parts::of_whole(&mut session, schema, whole)?;
+        for part in &found {
+            parts::check_whole(&mut session, schema, part)?;
+        }
+        Ok(found)
+    }
+
     /// The parts of a whole that are not loaded, in words.
     pub fn parts_missing(&self, schema: &str, part: &Part) -> Result<Vec<String>> {
         let known = parts::of_whole(&mut self.control(), schema, &part.whole)?;
@@ -40,6 +50,32 @@ impl Server {
         targets: &[String],
     ) -> Result<Part> {
         parts::join(&mut self.control(), schema, identity, spec, targets)
+    }
+
+    /// The whole that parts of this identity would join, and its parts that have begun.
+    pub fn whole_of(
+        &self,
+        schema: &str,
+        identity: &str,
+        spec: PartSpec,
+        targets: &[String],
+    ) -> Result<(String, Vec<KnownPart>)> {
+        parts::whole_of(&mut self.control(), schema, identity, spec, targets)
+    }
+
+    /// The parts of the last whole of this identity that has finished, with their runs.
+    pub fn last_finished(
+        &self,
+        schema: &str,
+        identity: &str,
+    ) -> Result<Vec<(KnownPart, LedgerRun)>> {
+        let mut session = self.control();
+        let mut found = Vec::new();
+        for part in parts::last_finished(&mut session, schema, identity)? {
+            let runs = runs::find(&mut session, schema, &runs::Which::Run(&part.run_id))?;
+            found.extend(runs.into_iter().next().map(|run| (part, run)));
+        }
+        Ok(found)
     }
 
     /// Takes a run back; of a load in parts, all of it.

@@ -3,6 +3,7 @@
 
 mod advice;
 mod attribution;
+mod hosts;
 mod limit;
 mod processors;
 mod stragglers;
@@ -16,6 +17,7 @@ use crate::observe::clock::Activity;
 use crate::observe::{Observation, ThreadTimes};
 pub use advice::{InUse, advise};
 use attribution::{Pie, Upstream};
+pub use hosts::{HostShare, name_slow};
 pub use limit::Limit;
 use processors::refine;
 pub use stragglers::{Straggler, stragglers};
@@ -74,6 +76,9 @@ pub struct Verdict {
     /// Pieces that took far longer than their peers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stragglers: Vec<Straggler>,
+    /// Each host of a load on several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostShare>,
 }
 
 /// What limited the run in a window of what was seen: a difference of two observations.
@@ -158,5 +163,6 @@ fn judge(pie: &Pie, moments: u64, is_asked: bool) -> Verdict {
         streams: Vec::new(),
         tables: Vec::new(),
         stragglers: Vec::new(),
+        hosts: Vec::new(),
     }
 }

@@ -1,0 +1,663 @@
+"""Load on the hosts of a Ray cluster.
+
+>>> import fullbore.ray
+>>> fullbore.ray.load("lineitem.*", table="lineitem", hosts={"src1": "/data"})  # doctest: +SKIP
+
+The driver divides the files into parts, has each loaded by a task where its files are, and makes
+one result of all. Tasks are not retried by Ray: the driver resumes a part whose worker was lost,
+and the ledger in the database says what of it is committed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from fullbore import _native, _worker
+from fullbore._errors import UsageError, error_of
+from fullbore._load import LoadResult, Progress, given_options, result_of
+from fullbore._parts import Part, alone, divided, sources_of
+from fullbore._sources import named
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from fullbore._options import Options
+
+__all__ = ["load", "runtime_env"]
+
+LOADED, FAILED, STOPPED = 0, 1, 4
+
+# A part is given up once its worker was lost so often without a row committed in between.
+LOSSES_MAX = 5
+
+# How long a host whose files nobody else has may be away, unless the job says.
+AWAY_S = 600.0
+
+# How long the parts of a load that stops may take to end their pieces.
+STOPS_S = 120.0
+
+# What of a custom resource a task takes: it says where, not how much.
+RESOURCE_PART = 0.001
+
+# Variables that say how the server is reached, and name no file of the driver's machine.
+_VARIABLES = (
+    *("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGPASSWORD", "PGOPTIONS"),
+    *("PGAPPNAME", "PGSSLMODE", "PGCHANNELBINDING", "PGCONNECT_TIMEOUT", "PGTARGETSESSIONATTRS"),
+)
+
+
+def runtime_env() -> dict[str, Any]:
+    """A Ray runtime environment that brings this package to workers that don't have it."""
+    return {"py_modules": [os.fspath(Path(__file__).parent)]}
+
+
+def load(
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    to: str | None = None,
+    table: str | None = None,
+    on_progress: Callable[[Progress], object] | None = None,
+    **options: Unpack[Options],
+) -> LoadResult:
+    """Load files into a table by tasks on the hosts of a Ray cluster.
+
+    Takes what :func:`fullbore.load` takes, paths or a job file as ``source``. ``hosts`` maps a
+    label (``"key=value"``) or a custom resource of Ray to the directories of the host that has it;
+    sources are relative to them. Without ``hosts`` every node must be able to read every source.
+    ``streams`` is the number of sessions of all hosts together.
+
+    Connects to ``on`` (the cluster of this machine, or ``"ray://HOST:PORT"``) unless Ray is
+    connected already. An interrupt stops all parts once their pieces have ended, as does an
+    exception of ``on_progress``; with ``resume=True`` the same call resumes the load, on any
+    machine. Raises as :func:`fullbore.load` does.
+    """
+    paths, _ = named(source)
+    described = {"on": "ray", **options}
+    resume, reject_dir = described.pop("resume", False), described.pop("reject_dir", ".")
+    answer = json.loads(_native.job(given_options(paths, to, table, described)))
+    if answer["exit_code"] != LOADED:
+        raise error_of(answer)
+
+    def hear(line: dict[str, Any]) -> None:
+        entry = line.get("entry", {})
+        if on_progress is None or driver.interrupt is not None or entry.get("event") != "sample":
+            return
+        on_progress(_progress(driver.whole_id, entry))
+
+    driver = Driver(answer["result"], resume, Path(reject_dir), hear)
+    with Connection(answer["result"]["on"]):
+        answer = driver.run()
+    if isinstance(driver.interrupt, KeyboardInterrupt):
+        raise KeyboardInterrupt(answer["message"])
+    if driver.interrupt is not None:
+        # Before Python 3.11 an exception takes no notes.
+        getattr(driver.interrupt, "add_note", lambda _: None)(answer["message"])
+        raise driver.interrupt
+    return result_of(answer)
+
+
+def _progress(run_id: str, entry: Mapping[str, Any]) -> Progress:
+    tables = entry["tables"]
+    expected = [table["bytes_expected"] for table in tables]
+    return Progress(
+        run_id=run_id,
+        seconds=entry["at"],
+        rows=sum(table["rows_sent"] for table in tables),
+        bytes=sum(table["bytes_sent"] for table in tables),
+        bytes_expected=None if None in expected else sum(expected),
+        rejected=sum(table["rejected"] for table in tables),
+        streams=entry["streams_active"],
+    )
+
+
+class Connection:
+    """A connection to Ray: the one that there is, or our own, with this package on all nodes."""
+
+    def __init__(self, on: str) -> None:
+        self.address = "auto" if on == "ray" else on
+        self.is_ours = not ray.is_initialized()
+
+    def __enter__(self) -> None:
+        if not self.is_ours:
+            if not _is_known():
+                message = "Ray's workers don't have this version of the package fullbore"
+                hint = "ray.init(runtime_env=fullbore.ray.runtime_env()) brings it to them"
+                raise _refusal(message, hint)
+            return
+        self._connect(None)
+        if not _is_known():
+            ray.shutdown()
+            self._connect(runtime_env())
+
+    def _connect(self, environment: dict[str, Any] | None) -> None:
+        try:
+            ray.init(
+                address=self.address,
+                runtime_env=environment,
+                log_to_driver=False,
+                logging_level="error",
+            )
+        except ConnectionError as error:
+            hint = "start a cluster with `ray start --head`, or name one: --on ray://HOST:PORT"
+            raise _refusal(f"can't connect to Ray: {error}", hint) from error
+
+    def __exit__(self, *_: object) -> None:
+        if self.is_ours:
+            ray.shutdown()
+
+
+def _is_known() -> bool:
+    """Whether all nodes have this package in this version."""
+
+    # A function of this one is sent by its code, not by its name.
+    def version() -> str | None:
+        try:
+            import hashlib
+            from pathlib import Path
+
+            import fullbore._native
+
+            library = Path(fullbore._native.__file__).read_bytes()
+            return hashlib.sha256(library).hexdigest()
+        except ImportError:
+            return None
+
+    own = version()
+    asked = [
+        ray.remote(version).options(num_cpus=0, max_retries=0, **_at(node)).remote()
+        for node in _nodes()
+    ]
+    try:
+        return all(found == own for found in ray.get(asked, timeout=60))
+    except ray.exceptions.RayError:
+        return False
+
+
+def _nodes() -> list[dict[str, Any]]:
+    """The nodes that are alive."""
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
+def _at(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a task that is to run on a node."""
+    return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)}
+
+
+def _refusal(message: str, hint: str) -> UsageError:
+    raw = {"error": message, "error_details": {"kind": "usage", "hint": hint}}
+    return UsageError(f"{message}\nhint: {hint}", 2, raw)
+
+
+class _Collector:
+    """What workers tell, until the driver asks for it. An actor."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, int, str, list[str]]] = []
+        self.stopped = False
+
+    def take(self, part: int, attempt: int, host: str, lines: list[str]) -> bool:
+        self.told.append((part, attempt, host, lines))
+        return self.stopped
+
+    def drain(self) -> list[tuple[int, int, str, list[str]]]:
+        told, self.told = self.told, []
+        return told
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def _load_part(
+    options: dict[str, Any], environment: dict[str, str], collector: Any, part: int, attempt: int
+) -> dict[str, Any]:
+    """Load a part and tell the collector of it. A task."""
+    asked: list[Any] = []
+    stopped = False
+
+    def tell(host: str, lines: list[str]) -> bool:
+        nonlocal stopped
+        if asked and ray.wait(asked, timeout=0)[0]:
+            try:
+                stopped = ray.get(asked.pop())
+            except ray.exceptions.ActorUnavailableError:
+                pass
+            except ray.exceptions.RayActorError:
+                # The driver is gone: whoever resumes the load must not find us at work.
+                stopped = True
+        # Whatever is not heard in time is counted in what is told next.
+        asked[:] = [collector.take.remote(part, attempt, host, lines)]
+        return stopped
+
+    answer = _worker.load_part(options, environment, tell)
+    ray.wait(asked, timeout=10)
+    return answer
+
+
+@dataclass
+class _Slot:
+    """Where one part at a time can run."""
+
+    # The host of the job, or None for a node of any that can read all files.
+    host: str | None
+    # Ray's options of a task there.
+    options: dict[str, Any]
+    node: str | None = None
+    is_free: bool = True
+
+
+@dataclass
+class _Flight:
+    """A part, and the task that loads it."""
+
+    part: Part
+    attempt: int = 0
+    slot: _Slot | None = None
+    has_begun: bool = False
+    losses: int = 0
+    pieces: int = 0
+    answer: dict[str, Any] | None = None
+    not_before: float = 0.0
+    # Since when nothing was heard of it, for want of its host.
+    away_since: float | None = None
+
+
+@dataclass
+class Driver:
+    """Drives one load. ``say`` hears of it as the command does: see ``main``."""
+
+    job: dict[str, Any]
+    resume: bool
+    reject_dir: Path
+    say: Callable[[dict[str, Any]], None]
+    whole_id: str = ""
+    flights: dict[int, _Flight] = field(default_factory=dict)
+    reject_files: list[str] = field(default_factory=list)
+    # What stopped it: an interrupt, or an exception of who hears of it.
+    interrupt: BaseException | None = None
+
+    def run(self) -> dict[str, Any]:
+        """Load. Returns an answer as the native module gives it: exit_code, message, result."""
+        self._prepare()
+        if (refused := self._list()) or (refused := self._stand()):
+            return refused
+        driven = {
+            "whole": self.whole_id,
+            "tables": [table["name"] for table in self.job["table"]],
+            "parts": [part.expected() for part in self.parts],
+            "resumes": self.resume,
+            "job": self.job,
+            "reject_dir": os.fspath(self.reject_dir),
+        }
+        self.whole = _native.Whole(json.dumps(driven))
+        expected = zip(*driven["parts"], strict=True)
+        totals = [None if None in sizes else sum(sizes) for sizes in expected]
+        tables = list(zip(driven["tables"], totals, strict=True))
+        self.say({"begun": {"run_id": self.whole_id, "tables": tables}})
+        self.flights = {part.number: _Flight(part) for part in self.parts}
+        # One call at a time: what a worker tells stays in its order.
+        self.collector = ray.remote(_Collector).options(num_cpus=0, max_restarts=-1).remote()
+        return self._fly()
+
+    def plan(self) -> dict[str, Any]:
+        """What a load would do; nothing is changed."""
+        self._prepare()
+        if refused := self._list():
+            return refused
+        lines = [f"{len(self.parts)} parts, {len(self.slots)} at a time\n"]
+        for part in self.parts:
+            files = sum(len(paths) for paths in part.sources)
+            host = part.host or "any host"
+            lines.append(f"part {part.number}: {host}, {files} files, {sum(part.bytes):,} bytes\n")
+        raw = [
+            {"part": part.number, "host": part.host, "sources": part.sources, "bytes": part.bytes}
+            for part in self.parts
+        ]
+        return {"exit_code": LOADED, "message": "".join(lines), "result": {"parts": raw}}
+
+    def _prepare(self) -> None:
+        names = [name for name in _VARIABLES if os.environ.get(name)]
+        self.environment = {name: os.environ[name] for name in names}
+        if self.job.get("to") is None and os.environ.get("DATABASE_URL"):
+            self.job["to"] = os.environ["DATABASE_URL"]
+        if self.job.get("to") is None and not {"PGHOST", "PGHOSTADDR"} & set(names):
+            raise _refusal("no server is named, and hosts have none in common", "--to URL")
+        self.away = float(self.job.get("retry_for") or AWAY_S)
+
+    def _list(self) -> dict[str, Any] | None:
+        """Find the files, on each host, and divide them into parts; the answer that refuses it."""
+        hosts: dict[str | None, dict[str, Any]] = {
+            host: self._options(host) for host in self.job.get("hosts") or {}
+        }
+        directories = dict(self.job.get("hosts") or {})
+        asked = {}
+        for host, options in (hosts or {None: {"num_cpus": 0}}).items():
+            paths = directories.get(host, []) if host else []
+            paths = [paths] if isinstance(paths, str) else paths
+            job = alone(self.job, sources_of(self.job, paths))
+            task = ray.remote(_worker.list_files).options(max_retries=3, **options)
+            asked[host] = task.remote(job, self.environment)
+        listed = {}
+        for host, task in asked.items():
+            answer = self._answer(task, host)
+            if answer["exit_code"] != LOADED:
+                answer["message"] = f"{host}: {answer['message']}" if host else answer["message"]
+                return answer
+            listed[host] = answer["result"]
+        self.parts = divided(listed)
+        self.slots = self._slots(list(hosts))
+        return None
+
+    def _answer(self, task: Any, host: str | None) -> dict[str, Any]:
+        """The answer of a task that is asked before the load begins."""
+        try:
+            return ray.get(task, timeout=self.away)
+        except ray.exceptions.GetTimeoutError as error:
+            hint = (
+                "ray start --resources, or --labels, says where it is; `ray status` shows the nodes"
+            )
+            raise _refusal(f"no node of the cluster is host {host}", hint) from error
+
+    def _options(self, host: str) -> dict[str, Any]:
+        """Ray's options of a task on a host of the job."""
+        key, is_label, value = host.partition("=")
+        if is_label:
+            return {"label_selector": {key: value}, "num_cpus": 0}
+        return {"resources": {host: RESOURCE_PART}, "num_cpus": 0}
+
+    def _slots(self, hosts: list[str]) -> list[_Slot]:
+        """Where parts run, one at a time each: no more than there are sessions to give them."""
+        if hosts:
+            slots = [_Slot(host, {**self._options(host), "num_cpus": 1}) for host in hosts]
+        else:
+            nodes = [node for node in _nodes() if node["Resources"].get("CPU")]
+            slots = [_Slot(None, _at(node), node["NodeID"]) for node in nodes]
+        streams = self._streams()
+        return slots if streams is None else slots[:streams] if not hosts else slots
+
+    def _streams(self) -> int | None:
+        streams = self.job.get("streams", "auto")
+        return None if streams == "auto" else int(streams)
+
+    def _stand(self) -> dict[str, Any] | None:
+        """Ask the ledger where the load stands; the answer of one that has nothing left to do."""
+        first = self.parts[0]
+        options = self.slots[0].options if first.host is None else self._options(first.host)
+        task = ray.remote(_worker.standing).options(max_retries=3, **options)
+        job = first.job(self.job, len(self.parts), None)
+        answer = self._answer(
+            task.remote(job, len(self.parts), self.resume, self.environment), first.host
+        )
+        if answer["exit_code"] != LOADED:
+            return answer
+        stands = answer["result"]
+        self.whole_id = stands["whole"]
+        finished = stands["finished"]
+        if not self.resume or stands["begun"] or finished is None:
+            return None
+        before = {int(part): files for part, files in finished["files"].items()}
+        now = {part.number: part.files for part in self.parts}
+        if before != now:
+            message = f"load {finished['whole']} of this job finished with different files"
+            raise _refusal(message, "omit --resume to load all files again")
+        summary = {
+            "run_id": finished["whole"],
+            **{name: finished[name] for name in ("rows", "rejected", "bytes", "pieces")},
+            "seconds": 0.0,
+            "rows_before": finished["rows"],
+            "error": None,
+            "resumable": False,
+            "finished_before": True,
+        }
+        words = (
+            f"load {finished['whole']} of this job already loaded the same files "
+            f"({finished['rows']:,} rows): there is nothing to do"
+        )
+        return {"exit_code": LOADED, "message": words, "result": summary, "notes": [words]}
+
+    def _fly(self) -> dict[str, Any]:
+        """Run all parts; one answer for all."""
+        tasks: dict[Any, _Flight] = {}
+        stopped: dict[str, Any] | None = None
+        deadline = 0.0
+        while True:
+            try:
+                if stopped is None:
+                    self._launch(tasks)
+                waiting = any(flight.answer is None for flight in self.flights.values())
+                if not tasks and (stopped is not None or not waiting):
+                    break
+                ready = ray.wait(list(tasks), timeout=0.2)[0] if tasks else time.sleep(0.2) or []
+                self._hear()
+                for task in ready:
+                    stopped = self._landed(task, tasks.pop(task)) or stopped
+                stopped = stopped or self._look_for_hosts(tasks)
+            except (KeyboardInterrupt, Exception) as error:
+                if self.interrupt is not None:
+                    raise
+                self.interrupt = error
+                message = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+                stopped = _failure(STOPPED, message, "interrupted")
+            if stopped is not None and not deadline:
+                deadline = time.monotonic() + STOPS_S
+                self.collector.stop.remote()
+            if deadline and time.monotonic() > deadline:
+                for task in tasks:
+                    ray.cancel(task, force=True)
+                break
+        self._hear()
+        return self._ended(stopped)
+
+    def _launch(self, tasks: dict[Any, _Flight]) -> None:
+        """Give each free place the next part that can run there."""
+        flying = {flight.part.number for flight in tasks.values()}
+        for flight in self.flights.values():
+            number = flight.part.number
+            if flight.answer or number in flying or time.monotonic() < flight.not_before:
+                continue
+            free = (slot for slot in self.slots if slot.is_free and slot.host == flight.part.host)
+            slot = next(free, None)
+            if slot is None:
+                continue
+            slot.is_free = False
+            flight.slot, flight.has_begun, flight.away_since = slot, False, None
+            flight.attempt += 1
+            resumes = self.resume or flight.attempt > 1
+            options = {
+                "job": flight.part.job(self.job, len(self.parts), self._share(slot)),
+                "resume": resumes,
+                # Whoever still works on it is one that we, or a driver before us, have lost.
+                "take_over": resumes,
+                "whole": self.whole_id,
+            }
+            task = (
+                ray.remote(_load_part)
+                .options(max_retries=0, **slot.options)
+                .remote(options, self.environment, self.collector, number, flight.attempt)
+            )
+            tasks[task] = flight
+
+    def _share(self, slot: _Slot) -> int | None:
+        """Sessions of a part in a place, of those of all together."""
+        streams = self._streams()
+        if streams is None:
+            return None
+        places = min(len(self.slots), len(self.parts))
+        at = self.slots.index(slot)
+        return max(1, streams // places + (at < streams % places))
+
+    def _hear(self) -> None:
+        """Take what workers have told, and say what it comes to."""
+        try:
+            told = ray.get(self.collector.drain.remote(), timeout=10)
+        except ray.exceptions.RayError:
+            told = []
+        for number, attempt, host, lines in told:
+            flight = self.flights[number]
+            if attempt != flight.attempt or flight.answer:
+                continue
+            if not flight.has_begun:
+                flight.has_begun = True
+                self.whole.begin(number, flight.part.host or host)
+            if any('"piece_committed"' in line for line in lines):
+                flight.losses = 0
+            self.whole.take(number, lines)
+        for line in self.whole.drain():
+            self.say({"entry": json.loads(line)})
+
+    def _landed(self, task: Any, flight: _Flight) -> dict[str, Any] | None:
+        """A task has ended; why the load has to stop, if it has to."""
+        self.whole.end(flight.part.number)
+        flight.slot.is_free = True
+        try:
+            answer = ray.get(task)
+        except ray.exceptions.RayTaskError:
+            raise
+        except (ray.exceptions.RuntimeEnvSetupError, ray.exceptions.TaskCancelledError) as error:
+            return _failure(FAILED, f"part {flight.part.number}: {error}", "client")
+        except ray.exceptions.RayError as error:
+            return self._lost(flight, error)
+        self._keep_rejects(answer)
+        if answer["exit_code"] in (LOADED, 3):
+            flight.answer = answer
+            return None
+        answer["message"] = f"{flight.part.host or answer['host']}: {answer['message']}"
+        return answer
+
+    def _lost(self, flight: _Flight, error: Exception) -> dict[str, Any] | None:
+        """A worker was lost: its part is resumed, here or elsewhere."""
+        flight.losses += 1
+        where = flight.part.host or "a worker"
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        if flight.losses > LOSSES_MAX:
+            message = f"part {flight.part.number}: {where} was lost {flight.losses} times: {reason}"
+            return _failure(STOPPED, message, "client")
+        self.whole.note(f"{where} was lost; part {flight.part.number} is resumed: {reason}")
+        flight.not_before = time.monotonic() + 2.0 ** (flight.losses - 1) / 2
+        if flight.part.host is None:
+            alive = {node["NodeID"] for node in _nodes()}
+            self.slots = [slot for slot in self.slots if slot.node in alive] or self._slots([])
+        return None
+
+    def _look_for_hosts(self, tasks: dict[Any, _Flight]) -> dict[str, Any] | None:
+        """Say which hosts are waited for; why the load stops if one stays away."""
+        now = time.monotonic()
+        for flight in tasks.values():
+            if flight.has_begun or flight.part.host is None:
+                continue
+            if flight.away_since is None:
+                flight.away_since = now
+            elif now - flight.away_since > self.away:
+                message = f"host {flight.part.host} did not come back within {self.away:.0f} s"
+                for task in [task for task, its in tasks.items() if its is flight]:
+                    ray.cancel(task, force=True)
+                    del tasks[task]
+                return _failure(STOPPED, message, "client")
+        return None
+
+    def _keep_rejects(self, answer: dict[str, Any]) -> None:
+        """Write a part's rejects where those of the load are wanted."""
+        for name, content in answer["rejects"].items():
+            path = self.reject_dir / Path(name).name
+            path.write_bytes(content)
+            if path.suffix != ".jsonl":
+                self.reject_files.append(os.fspath(path))
+        if answer["has_more"]:
+            self.whole.note(f"rejects of {answer['host']} are there, in {answer['reject_dir']}")
+        else:
+            here = os.fspath(self.reject_dir)
+            answer["message"] = answer["message"].replace(answer["reject_dir"], here)
+
+    def _ended(self, stopped: dict[str, Any] | None) -> dict[str, Any]:
+        """End the record; the answer of the whole load."""
+        answers = [flight.answer for flight in self.flights.values() if flight.answer]
+        if stopped is None:
+            waiting = [answer["result"].get("waits_for") for answer in answers]
+            if all(waiting):
+                stopped = _failure(
+                    STOPPED, "all parts are loaded, but none was published", "client"
+                )
+        if stopped is None:
+            result = json.loads(self.whole.finish(self.reject_files))
+            exit_code = max(answer["exit_code"] for answer in answers)
+            message = ""
+        else:
+            details = stopped["result"].get("error_details")
+            is_kept = bool(answers) or any(flight.has_begun for flight in self.flights.values())
+            if (details or {}).get("kind") == "taken-over":
+                is_kept = False
+            said = {
+                "error": stopped["result"].get("error") or stopped["message"],
+                "details": details,
+                "resumable": is_kept,
+            }
+            result = json.loads(self.whole.finish(self.reject_files, json.dumps(said)))
+            exit_code = STOPPED if is_kept else stopped["exit_code"]
+            message = stopped["message"]
+            if is_kept:
+                message += (
+                    f"\n`fullbore runs resume {self.whole_id}` resumes the load (elsewhere: the "
+                    f"same command with --resume), `fullbore runs abort {self.whole_id}` rolls it "
+                    "back"
+                )
+        for line in self.whole.drain():
+            self.say({"entry": json.loads(line)})
+        notes = list(dict.fromkeys(note for answer in answers for note in answer.get("notes", [])))
+        return {"exit_code": exit_code, "message": message, "result": result, "notes": notes}
+
+
+def _failure(exit_code: int, message: str, kind: str) -> dict[str, Any]:
+    raw = {"error": message, "error_details": {"kind": kind}}
+    return {"exit_code": exit_code, "message": message, "result": raw}
+
+
+def main() -> None:
+    """Drive a load for the command.
+
+    It writes a request as one line of JSON to standard input and keeps that open. Lines of JSON on
+    standard output are ``begun``, ``entry``, ``note``, and as the last one ``answer``.
+    """
+    import contextlib
+    import sys
+    import threading
+
+    request = json.loads(sys.stdin.readline())
+    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    # What others print must not stand among the lines.
+    os.dup2(2, 1)
+
+    def say(line: dict[str, Any]) -> None:
+        print(json.dumps(line), file=output, flush=True)
+
+    def end_with_the_command() -> None:
+        while os.read(0, 4096):
+            pass
+        os._exit(STOPPED)
+
+    threading.Thread(target=end_with_the_command, daemon=True).start()
+    driver = Driver(request["job"], request["resume"], Path(request["reject_dir"]), say)
+    try:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(Connection(request["job"]["on"]))
+            answer = driver.plan() if request["plan"] else driver.run()
+        if driver.interrupt is not None and not isinstance(driver.interrupt, KeyboardInterrupt):
+            raise driver.interrupt
+    except UsageError as error:
+        answer = {"exit_code": error.exit_code, "message": str(error), "result": error.raw}
+    except KeyboardInterrupt:
+        answer = _failure(STOPPED, "interrupted before anything was loaded", "interrupted")
+    for note in answer.get("notes", []):
+        say({"note": note})
+    say({"answer": {name: answer[name] for name in ("exit_code", "message", "result")}})
+
+
+if __name__ == "__main__":
+    main()
