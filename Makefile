@@ -9,7 +9,7 @@ FULLBORE := $(BIN)/fullbore
 # All that the command holds: pages' scripts and the extension's sources are parts of it.
 RUST_SOURCES := $(shell find crates -path 'crates/*/tests' -prune -o -type f -print) Cargo.toml Cargo.lock \
 	$(shell find extension -name '*.[ch]' -o -name '*.sql' -o -name '*.control') extension/Makefile
-PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*.pyi python/fullbore/py.typed)
+PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*/*.py python/fullbore/*.pyi python/fullbore/py.typed)
 
 .PHONY: help build tested wheel demo check test test-all test-rust test-rust-all test-rest lint docs bench \
 	fuzz faults neighbour soak pipe clean servers browser stores engines screenshots

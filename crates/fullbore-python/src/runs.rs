@@ -28,3 +28,14 @@ pub fn report(py: Python<'_>, run: &str) -> String {
     }
     .to_string()
 }
+
+/// Forgets a run of this machine: what a task of an engine has staged is not one that anybody asks for.
+#[pyfunction]
+pub fn forget(py: Python<'_>, run: &str) {
+    py.detach(|| {
+        if let Ok(folder) = folder_of(run) {
+            // What stays is a record that nobody reads.
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    });
+}

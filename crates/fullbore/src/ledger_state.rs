@@ -64,7 +64,7 @@ impl LedgerState {
         let patience = Duration::from_secs(job.retry_for.unwrap_or(RETRY_FOR_DEFAULT_S));
         // Parts of a load are joined by the ledger.
         let is_resumed = resume;
-        let resume = resume || job.part.is_some();
+        let resume = resume || job.part.is_some() || job.write.is_some();
         let mut state = Self {
             schema,
             job: job.identity()?,
@@ -74,6 +74,8 @@ impl LedgerState {
                 pause_when: job.pause_when,
                 lock_timeout: lock_timeout(job),
                 other_writers: job.other_writers(),
+                staged: job.write.as_ref().map_or_else(Vec::new, |write| write.staged.clone()),
+                write: job.write.as_ref().map(|write| write.id.clone()),
                 ..Continuity::default()
             },
             earlier: None,
@@ -186,6 +188,13 @@ impl LedgerState {
         let begin = || Decision::Begin { notes: self.notes.clone() };
         let Some(earlier) = &self.earlier else { return Ok(begin()) };
         let run = &earlier.run_id;
+        if job.write.is_some() {
+            // Whatever it staged it had from the same tasks.
+            return Ok(match earlier.state.is_shown() {
+                true => Decision::Finished(Box::new(earlier.clone()), finished_before(earlier)),
+                false => begin(),
+            });
+        }
         if !resume {
             let of_part = job.part.and_then(|_| unfinished_note(earlier));
             return Ok(Decision::Begin {

@@ -28,6 +28,7 @@ pub mod state;
 mod tables;
 mod unfinished;
 pub mod whole;
+pub mod write;
 
 pub use assemble::assemble;
 pub use ended::Ended;

@@ -212,7 +212,15 @@ pub fn load(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result
             return Ok(Loaded::Before { run: Box::new(run.clone()), words });
         }
         let is_ours = |run: &LedgerRun| server.check_own(run).is_ok();
-        let is_left = |run: &mut LedgerRun| run.state == State::Preparing && is_ours(run);
+        // So did one that has only begun to publish what others staged.
+        let is_left = |run: &mut LedgerRun| {
+            let has_ended = match run.state {
+                State::Preparing => true,
+                State::Loading | State::Aborting => job.write.is_some(),
+                _ => false,
+            };
+            has_ended && is_ours(run)
+        };
         if let Some(run) = state.earlier.take_if(is_left) {
             // It ended before its first row.
             server.take_back(&state.schema, &run)?;

@@ -152,7 +152,8 @@ impl LedgerState {
     /// Finds the run that the job means, and leaves out of the job what is loaded already; refuses where
     /// rows could be loaded twice.
     pub fn settle(&mut self, job: &Job, server: Option<&Server>, ask: Ask<'_>) -> Result<Job> {
-        let is_known = self.continuity.is_resumable && job.part.is_none();
+        let is_alone = job.part.is_none() && job.write.is_none();
+        let is_known = self.continuity.is_resumable && is_alone;
         let Some(server) = server.filter(|_| is_known) else { return Ok(job.clone()) };
         let may_be_done = matches!(job.if_loaded, None | Some(IfLoaded::Skip));
         if ask.resume && may_be_done && self.is_done(job) {

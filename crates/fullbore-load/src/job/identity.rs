@@ -6,7 +6,7 @@ use fullbore_read::discover;
 use fullbore_read::error::{Error, Result};
 use sha2::{Digest, Sha256};
 
-use super::Job;
+use super::{Job, Write};
 
 impl Job {
     /// The job with all its paths absolute, so that it means the same in any folder.
@@ -29,6 +29,9 @@ impl Job {
     ///
     /// A part of a load is told by its number: which files it has is compared when it is resumed.
     pub fn identity(&self) -> Result<String> {
+        if let Some(write) = &self.write {
+            return Ok(Write::identity(&write.id));
+        }
         if let Some(part) = self.part {
             return Ok(hash_of(format!("{} part {part}", self.shared_identity()).as_bytes()));
         }
@@ -44,7 +47,7 @@ impl Job {
     }
 }
 
-fn hash_of(text: &[u8]) -> String {
+pub(super) fn hash_of(text: &[u8]) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -7,6 +7,7 @@ mod locks;
 mod part;
 mod pause;
 mod piece_size;
+mod write;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,7 @@ pub use locks::{LockTimeout, OtherWriters};
 pub use part::PartSpec;
 pub use pause::PauseWhen;
 pub use piece_size::PieceSize;
+pub use write::{Staged, Write};
 
 /// A load: its sources, its destination, and how rows get there.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -100,6 +102,10 @@ pub struct Job {
     /// How object stores are reached. Default: as each cloud's own tools reach them.
     #[serde(skip_serializing_if = "StoreOptions::is_empty")]
     pub store: StoreOptions,
+    /// Set by the sinks of engines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub write: Option<Write>,
     /// One `[[table]]` section for each table.
     #[serde(rename = "table")]
     pub tables: Vec<TableJob>,

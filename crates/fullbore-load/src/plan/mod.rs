@@ -37,7 +37,8 @@ use fullbore_record::terms::{Codec, Method, Publish, Stage, Verify};
 use serde::{Deserialize, Serialize};
 
 use crate::TargetColumn;
-use crate::job::{OtherWriters, PartSpec, PauseWhen, RejectLimit};
+use crate::job::{OtherWriters, PartSpec, PauseWhen, RejectLimit, Staged};
+use crate::run_id::RunId;
 pub use draft::{Completion, Draft, Planned};
 pub use format::Format;
 pub use key_end::KeyEnd;
@@ -104,6 +105,10 @@ pub struct Continuity {
     pub patience: Duration,
     /// Which share of the load this host has, where several load together.
     pub part: Option<Part>,
+    /// What tasks of an engine have staged for it to publish.
+    pub staged: Vec<Staged>,
+    /// The write that staged it.
+    pub write: Option<RunId>,
     /// Limits at which it holds still.
     pub pause_when: Option<PauseWhen>,
     /// How long one attempt waits for a lock that others hold; zero: without bound.

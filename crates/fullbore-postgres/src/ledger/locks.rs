@@ -109,6 +109,12 @@ pub fn lock_job(session: &mut Session, job: &str) -> Result<()> {
     }
 }
 
+/// Gives a job's lock back before the session ends.
+pub fn unlock_job(session: &mut Session, job: &str) {
+    // With a session that was lost the lock went too.
+    let _ = session.execute(&format!("SELECT pg_advisory_unlock({})", key("job", job)));
+}
+
 /// Ends who works on a job, and waits for that: its host is taken for dead. What a role may not end it
 /// leaves, and the lock is not had.
 pub fn end_holders(session: &mut Session, job: &str) -> Result<()> {

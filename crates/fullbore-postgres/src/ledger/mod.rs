@@ -18,7 +18,7 @@
 //! same name is not mistaken for one of them. [`loaded`] finds files whose contents are already loaded.
 //!
 //! Advisory locks show who works on a run ([`locks`]); they end with their sessions. A further table joins
-//! the runs that are parts of one load ([`parts`]).
+//! the runs that are parts of one load ([`parts`]); [`writes`] has what tasks of an engine staged.
 
 mod control;
 mod delete_rows;
@@ -38,6 +38,7 @@ pub mod take_back;
 pub(crate) mod trust;
 pub(crate) mod undo;
 mod whole;
+pub mod writes;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};

@@ -7,6 +7,7 @@ use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{Session, quote_identifier};
 use fullbore_read::error::Result;
 
+use super::adopt;
 use super::hidden;
 use super::ours::ours;
 use super::target_lock::{Partitions, lock};
@@ -68,6 +69,11 @@ pub fn show(
             target.name()
         ))
         .map_err(|error| failed_while(error, &format!("appending to {}", target.name())))?;
+    let (mut staged, mut inserted) = (staged, inserted);
+    for one in adopt::tables(plan, target)? {
+        inserted += adopt::insert(session, target, target.name(), &columns, &one)?;
+        staged += one.1.rows;
+    }
     // Once more: from here on the INSERT's own lock keeps the table what it is.
     planned.check(session)?;
     session.execute(&LockWait::of(plan).set_local()).map_err(failed)?;

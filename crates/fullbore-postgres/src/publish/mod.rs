@@ -2,6 +2,7 @@
 //!
 //! All tables of a run are published in one transaction; indexes are built before it, side by side.
 
+mod adopt;
 mod analyze;
 pub mod append;
 pub mod bounds;
@@ -218,6 +219,16 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
     if plan.verify != Verify::Full && !is_published {
         timed("verify", &mut || counted::count(postgres, plan, committed))?;
     }
+    if plan.continuity.write.is_some() && !is_published {
+        timed("insert", &mut || {
+            for (table, target) in postgres.targets().iter().enumerate() {
+                if target.publish == Publish::Replace {
+                    adopt::fill(postgres, plan, table, target)?;
+                }
+            }
+            Ok(())
+        })?;
+    }
     timed("index", &mut || {
         if is_published {
             return Ok(());
@@ -325,6 +336,7 @@ fn show(
         }
     }
     if let Some(ledger) = postgres.ledger() {
+        adopt::note(session, ledger, plan)?;
         runs::published(session, ledger)?;
         // The commit is next, and its answer may be lost.
         ledger.set_may_be_published();

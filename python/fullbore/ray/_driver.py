@@ -1,11 +1,8 @@
-"""Load on the hosts of a Ray cluster.
+"""The driver of a load on a Ray cluster.
 
->>> import fullbore.ray
->>> fullbore.ray.load("lineitem.*", table="lineitem", hosts={"src1": "/data"})  # doctest: +SKIP
-
-The driver divides the files into parts, has each loaded by a task where its files are, and makes
-one result of all. Tasks are not retried by Ray: the driver resumes a part whose worker was lost,
-and the ledger in the database says what of it is committed.
+It divides the files into parts, has each loaded by a task where its files are, and makes one result
+of all. Tasks are not retried by Ray: the driver resumes a part whose worker was lost, and the
+ledger in the database says what of it is committed.
 """
 
 from __future__ import annotations
@@ -13,26 +10,16 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fullbore import _native, _worker
-from fullbore._errors import UsageError, error_of
-from fullbore._load import LoadResult, Progress, given_options, result_of
 from fullbore._parts import Part, alone, divided, sources_of
-from fullbore._sources import named
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from fullbore._options import Options
-
-__all__ = ["load", "runtime_env"]
+from fullbore.ray._connection import at_node, nodes, refusal
 
 LOADED, FAILED, STOPPED = 0, 1, 4
 
@@ -53,148 +40,6 @@ _VARIABLES = (
     *("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGPASSWORD", "PGOPTIONS"),
     *("PGAPPNAME", "PGSSLMODE", "PGCHANNELBINDING", "PGCONNECT_TIMEOUT", "PGTARGETSESSIONATTRS"),
 )
-
-
-def runtime_env() -> dict[str, Any]:
-    """A Ray runtime environment that brings this package to workers that don't have it."""
-    return {"py_modules": [os.fspath(Path(__file__).parent)]}
-
-
-def load(
-    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    *,
-    to: str | None = None,
-    table: str | None = None,
-    on_progress: Callable[[Progress], object] | None = None,
-    **options: Unpack[Options],
-) -> LoadResult:
-    """Load files into a table by tasks on the hosts of a Ray cluster.
-
-    Takes what :func:`fullbore.load` takes, paths or a job file as ``source``. ``hosts`` maps a
-    label (``"key=value"``) or a custom resource of Ray to the directories of the host that has it;
-    sources are relative to them. Without ``hosts`` every node must be able to read every source.
-    ``streams`` is the number of sessions of all hosts together.
-
-    Connects to ``on`` (the cluster of this machine, or ``"ray://HOST:PORT"``) unless Ray is
-    connected already. An interrupt stops all parts once their pieces have ended, as does an
-    exception of ``on_progress``; with ``resume=True`` the same call resumes the load, on any
-    machine. Raises as :func:`fullbore.load` does.
-    """
-    paths, _ = named(source)
-    described = {"on": "ray", **options}
-    resume, reject_dir = described.pop("resume", False), described.pop("reject_dir", ".")
-    answer = json.loads(_native.job(given_options(paths, to, table, described)))
-    if answer["exit_code"] != LOADED:
-        raise error_of(answer)
-
-    def hear(line: dict[str, Any]) -> None:
-        entry = line.get("entry", {})
-        if on_progress is None or driver.interrupt is not None or entry.get("event") != "sample":
-            return
-        on_progress(_progress(driver.whole_id, entry))
-
-    driver = Driver(answer["result"], resume, Path(reject_dir), hear)
-    with Connection(answer["result"]["on"]):
-        answer = driver.run()
-    if isinstance(driver.interrupt, KeyboardInterrupt):
-        raise KeyboardInterrupt(answer["message"])
-    if driver.interrupt is not None:
-        # Before Python 3.11 an exception takes no notes.
-        getattr(driver.interrupt, "add_note", lambda _: None)(answer["message"])
-        raise driver.interrupt
-    return result_of(answer)
-
-
-def _progress(run_id: str, entry: Mapping[str, Any]) -> Progress:
-    tables = entry["tables"]
-    expected = [table["bytes_expected"] for table in tables]
-    return Progress(
-        run_id=run_id,
-        seconds=entry["at"],
-        rows=sum(table["rows_sent"] for table in tables),
-        bytes=sum(table["bytes_sent"] for table in tables),
-        bytes_expected=None if None in expected else sum(expected),
-        rejected=sum(table["rejected"] for table in tables),
-        streams=entry["streams_active"],
-    )
-
-
-class Connection:
-    """A connection to Ray: the one that there is, or our own, with this package on all nodes."""
-
-    def __init__(self, on: str) -> None:
-        self.address = "auto" if on == "ray" else on
-        self.is_ours = not ray.is_initialized()
-
-    def __enter__(self) -> None:
-        if not self.is_ours:
-            if not _is_known():
-                message = "Ray's workers don't have this version of the package fullbore"
-                hint = "ray.init(runtime_env=fullbore.ray.runtime_env()) brings it to them"
-                raise _refusal(message, hint)
-            return
-        self._connect(None)
-        if not _is_known():
-            ray.shutdown()
-            self._connect(runtime_env())
-
-    def _connect(self, environment: dict[str, Any] | None) -> None:
-        try:
-            ray.init(
-                address=self.address,
-                runtime_env=environment,
-                log_to_driver=False,
-                logging_level="error",
-            )
-        except ConnectionError as error:
-            hint = "start a cluster with `ray start --head`, or name one: --on ray://HOST:PORT"
-            raise _refusal(f"can't connect to Ray: {error}", hint) from error
-
-    def __exit__(self, *_: object) -> None:
-        if self.is_ours:
-            ray.shutdown()
-
-
-def _is_known() -> bool:
-    """Whether all nodes have this package in this version."""
-
-    # A function of this one is sent by its code, not by its name.
-    def version() -> str | None:
-        try:
-            import hashlib
-            from pathlib import Path
-
-            import fullbore._native
-
-            library = Path(fullbore._native.__file__).read_bytes()
-            return hashlib.sha256(library).hexdigest()
-        except ImportError:
-            return None
-
-    own = version()
-    asked = [
-        ray.remote(version).options(num_cpus=0, max_retries=0, **_at(node)).remote()
-        for node in _nodes()
-    ]
-    try:
-        return all(found == own for found in ray.get(asked, timeout=60))
-    except ray.exceptions.RayError:
-        return False
-
-
-def _nodes() -> list[dict[str, Any]]:
-    """The nodes that are alive."""
-    return [node for node in ray.nodes() if node["Alive"]]
-
-
-def _at(node: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a task that is to run on a node."""
-    return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)}
-
-
-def _refusal(message: str, hint: str) -> UsageError:
-    raw = {"error": message, "error_details": {"kind": "usage", "hint": hint}}
-    return UsageError(f"{message}\nhint: {hint}", 2, raw)
 
 
 class _Collector:
@@ -329,7 +174,7 @@ class Driver:
         if self.job.get("to") is None and os.environ.get("DATABASE_URL"):
             self.job["to"] = os.environ["DATABASE_URL"]
         if self.job.get("to") is None and not {"PGHOST", "PGHOSTADDR"} & set(names):
-            raise _refusal("no server is named, and hosts have none in common", "--to URL")
+            raise refusal("no server is named, and hosts have none in common", "--to URL")
         self.away = float(self.job.get("retry_for") or AWAY_S)
 
     def _list(self) -> dict[str, Any] | None:
@@ -364,7 +209,7 @@ class Driver:
             hint = (
                 "ray start --resources, or --labels, says where it is; `ray status` shows the nodes"
             )
-            raise _refusal(f"no node of the cluster is host {host}", hint) from error
+            raise refusal(f"no node of the cluster is host {host}", hint) from error
 
     def _options(self, host: str) -> dict[str, Any]:
         """Ray's options of a task on a host of the job."""
@@ -378,8 +223,8 @@ class Driver:
         if hosts:
             slots = [_Slot(host, {**self._options(host), "num_cpus": 1}) for host in hosts]
         else:
-            nodes = [node for node in _nodes() if node["Resources"].get("CPU")]
-            slots = [_Slot(None, _at(node), node["NodeID"]) for node in nodes]
+            able = [node for node in nodes() if node["Resources"].get("CPU")]
+            slots = [_Slot(None, at_node(node), node["NodeID"]) for node in able]
         streams = self._streams()
         return slots if streams is None else slots[:streams] if not hosts else slots
 
@@ -407,7 +252,7 @@ class Driver:
         now = {part.number: part.files for part in self.parts}
         if before != now:
             message = f"load {finished['whole']} of this job finished with different files"
-            raise _refusal(message, "omit --resume to load all files again")
+            raise refusal(message, "omit --resume to load all files again")
         summary = {
             "run_id": finished["whole"],
             **{name: finished[name] for name in ("rows", "rejected", "bytes", "pieces")},
@@ -445,7 +290,7 @@ class Driver:
                     raise
                 self.interrupt = error
                 message = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
-                stopped = _failure(STOPPED, message, "interrupted")
+                stopped = failure(STOPPED, message, "interrupted")
             if stopped is not None and not deadline:
                 deadline = time.monotonic() + STOPS_S
                 self.collector.stop.remote()
@@ -522,7 +367,7 @@ class Driver:
         except ray.exceptions.RayTaskError:
             raise
         except (ray.exceptions.RuntimeEnvSetupError, ray.exceptions.TaskCancelledError) as error:
-            return _failure(FAILED, f"part {flight.part.number}: {error}", "client")
+            return failure(FAILED, f"part {flight.part.number}: {error}", "client")
         except ray.exceptions.RayError as error:
             return self._lost(flight, error)
         self._keep_rejects(answer)
@@ -539,11 +384,11 @@ class Driver:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         if flight.losses > LOSSES_MAX:
             message = f"part {flight.part.number}: {where} was lost {flight.losses} times: {reason}"
-            return _failure(STOPPED, message, "client")
+            return failure(STOPPED, message, "client")
         self.whole.note(f"{where} was lost; part {flight.part.number} is resumed: {reason}")
         flight.not_before = time.monotonic() + 2.0 ** (flight.losses - 1) / 2
         if flight.part.host is None:
-            alive = {node["NodeID"] for node in _nodes()}
+            alive = {node["NodeID"] for node in nodes()}
             self.slots = [slot for slot in self.slots if slot.node in alive] or self._slots([])
         return None
 
@@ -560,7 +405,7 @@ class Driver:
                 for task in [task for task, its in tasks.items() if its is flight]:
                     ray.cancel(task, force=True)
                     del tasks[task]
-                return _failure(STOPPED, message, "client")
+                return failure(STOPPED, message, "client")
         return None
 
     def _keep_rejects(self, answer: dict[str, Any]) -> None:
@@ -582,9 +427,7 @@ class Driver:
         if stopped is None:
             waiting = [answer["result"].get("waits_for") for answer in answers]
             if all(waiting):
-                stopped = _failure(
-                    STOPPED, "all parts are loaded, but none was published", "client"
-                )
+                stopped = failure(STOPPED, "all parts are loaded, but none was published", "client")
         if stopped is None:
             result = json.loads(self.whole.finish(self.reject_files))
             exit_code = max(answer["exit_code"] for answer in answers)
@@ -614,50 +457,6 @@ class Driver:
         return {"exit_code": exit_code, "message": message, "result": result, "notes": notes}
 
 
-def _failure(exit_code: int, message: str, kind: str) -> dict[str, Any]:
+def failure(exit_code: int, message: str, kind: str) -> dict[str, Any]:
     raw = {"error": message, "error_details": {"kind": kind}}
     return {"exit_code": exit_code, "message": message, "result": raw}
-
-
-def main() -> None:
-    """Drive a load for the command.
-
-    It writes a request as one line of JSON to standard input and keeps that open. Lines of JSON on
-    standard output are ``begun``, ``entry``, ``note``, and as the last one ``answer``.
-    """
-    import contextlib
-    import sys
-    import threading
-
-    request = json.loads(sys.stdin.readline())
-    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    # What others print must not stand among the lines.
-    os.dup2(2, 1)
-
-    def say(line: dict[str, Any]) -> None:
-        print(json.dumps(line), file=output, flush=True)
-
-    def end_with_the_command() -> None:
-        while os.read(0, 4096):
-            pass
-        os._exit(STOPPED)
-
-    threading.Thread(target=end_with_the_command, daemon=True).start()
-    driver = Driver(request["job"], request["resume"], Path(request["reject_dir"]), say)
-    try:
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(Connection(request["job"]["on"]))
-            answer = driver.plan() if request["plan"] else driver.run()
-        if driver.interrupt is not None and not isinstance(driver.interrupt, KeyboardInterrupt):
-            raise driver.interrupt
-    except UsageError as error:
-        answer = {"exit_code": error.exit_code, "message": str(error), "result": error.raw}
-    except KeyboardInterrupt:
-        answer = _failure(STOPPED, "interrupted before anything was loaded", "interrupted")
-    for note in answer.get("notes", []):
-        say({"note": note})
-    say({"answer": {name: answer[name] for name in ("exit_code", "message", "result")}})
-
-
-if __name__ == "__main__":
-    main()

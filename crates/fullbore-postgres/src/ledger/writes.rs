@@ -1,0 +1,235 @@
+//! Writes by tasks of an engine (`docs/decisions/sinks.md`): tables that attempts of tasks have staged, found by
+//! the names that the write's id gives them, and whether the write is closed.
+//!
+//! An attempt makes its table while it shares a lock of the write, and only while the write is open. Whoever
+//! closes the write, by publishing or by rolling back, does so before it takes that lock alone to drop what is
+//! left: so no table appears afterwards, whatever a host that was taken for dead still does.
+
+use fullbore_load::job::Write;
+use fullbore_load::run_id::RunId;
+use fullbore_pgwire::{QualifiedName, Session, quote_identifier, quote_literal};
+use fullbore_read::error::Result;
+
+use super::read::rows;
+use super::{locks, runs, schema};
+use crate::catalog::{self, Relation};
+use crate::error::{failed, failed_while, refuse};
+use crate::naming::{derived, is_derived};
+use crate::publish::hidden;
+use crate::server::Server;
+
+/// Where a write stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    Open,
+    Published,
+    RolledBack,
+}
+
+/// Attempts that a task may make: an engine may try again without end.
+const ATTEMPTS_MAX: u64 = 8;
+
+/// How long whoever is making a table is waited for.
+const MAKING_MS: u32 = 20_000;
+
+impl Server {
+    /// Makes the table that an attempt of a task, by its number, stages its rows in; the write's standing if it
+    /// is closed already. Tables of earlier attempts say how many there were: more than [`ATTEMPTS_MAX`] are
+    /// refused.
+    pub fn stage(
+        &self,
+        schema: &str,
+        id: &RunId,
+        target: &str,
+        task: u32,
+    ) -> Result<Result<QualifiedName, Standing>> {
+        let mut session = self.control();
+        let relation = target_of(&mut session, target)?;
+        for attempt in 0..ATTEMPTS_MAX {
+            let number = u64::from(task) * ATTEMPTS_MAX + attempt;
+            let staging = derived(&relation.name, id, &format!("{number:05}")).map_err(failed)?;
+            let made = locked(&mut session, id, "_shared", |session| {
+                match standing(session, schema, id)? {
+                    Standing::Open => make(session, &relation, &staging).map(Ok),
+                    closed => Ok(Err(closed)),
+                }
+            })?;
+            match made {
+                Ok(true) => return Ok(Ok(staging)),
+                Ok(false) => {}
+                Err(closed) => return Ok(Err(closed)),
+            }
+        }
+        Err(refuse(
+            format!("task {task} of write {} has failed {ATTEMPTS_MAX} times", &**id),
+            "see the engine's log for why its workers ended",
+        ))
+    }
+
+    /// Where a write stands.
+    pub fn write_standing(&self, schema: &str, id: &RunId) -> Result<Standing> {
+        standing(&mut self.control(), schema, id)
+    }
+
+    /// Notes that a write is rolled back, unless it is closed already; where it stands then.
+    pub fn roll_write_back(&self, schema: &str, id: &RunId, target: &str) -> Result<Standing> {
+        let mut session = self.control();
+        schema::make(&mut session, schema, &self.trusted)?;
+        let name = target_of(&mut session, target)?.name.to_string();
+        // Whoever is publishing it has this lock.
+        let job = Write::identity(id);
+        locks::lock_job(&mut session, &job)?;
+        let noted = locked(&mut session, id, "", |session| {
+            if standing(session, schema, id)? == Standing::Open {
+                let literal = |text: &str| quote_literal(text).map_err(failed);
+                let sql = format!(
+                    "INSERT INTO {schema}.runs
+                            (run, job, state, targets, tables, pieces, fullbore, host, pid)
+                     VALUES ({}, {}, 'undone', ARRAY[{}], '[]', '[]', {}, '', 0)
+                     ON CONFLICT DO NOTHING",
+                    literal(&RunId::draw()?)?,
+                    literal(&job)?,
+                    literal(&name)?,
+                    literal(env!("CARGO_PKG_VERSION"))?
+                );
+                session
+                    .execute(&sql)
+                    .map_err(|error| failed_while(error, "writing to the ledger"))?;
+            }
+            standing(session, schema, id)
+        });
+        locks::unlock_job(&mut session, &job);
+        noted
+    }
+
+    /// Drops what attempts of a closed write have left, or these tables of an open one; what stays, and why.
+    /// Attempts that still write are ended: nobody waits for their rows.
+    pub fn drop_staged(
+        &self,
+        schema: &str,
+        id: &RunId,
+        target: &str,
+        only: Option<&[String]>,
+    ) -> Result<Vec<String>> {
+        let mut session = self.control();
+        let target = target_of(&mut session, target)?.name;
+        let staged = locked(&mut session, id, "", |session| {
+            if only.is_none() && standing(session, schema, id)? == Standing::Open {
+                return Err(refuse(
+                    format!("write {} is still open", &**id),
+                    "publish it or roll it back first",
+                ));
+            }
+            let found =
+                catalog::tables_with(session, &format!("_fb_{}_", &**id)).map_err(failed)?;
+            let mut staged = Vec::new();
+            for name in found {
+                let is_asked = only.is_none_or(|only| only.contains(&name.to_string()));
+                if is_asked && is_derived(&name, &target, id).map_err(failed)? {
+                    staged.push(name);
+                }
+            }
+            Ok(staged)
+        })?;
+        let mut left = Vec::new();
+        for name in staged {
+            end_users(&mut session, &name)?;
+            if let Err(error) = crate::publish::made::drop_table(&mut session, &name) {
+                left.push(format!("{name} can't be dropped: {error}"));
+            }
+        }
+        Ok(left)
+    }
+}
+
+fn target_of(session: &mut Session, name: &str) -> Result<Relation> {
+    let parsed = QualifiedName::parse(name).map_err(crate::error::refused)?;
+    catalog::relation(session, &parsed).map_err(failed)?.ok_or_else(|| {
+        refuse(format!("table {name} does not exist"), "create it first, or add the option create")
+    })
+}
+
+/// A transaction that has the write's lock.
+fn locked<T>(
+    session: &mut Session,
+    id: &RunId,
+    shared: &str,
+    work: impl FnOnce(&mut Session) -> Result<T>,
+) -> Result<T> {
+    let key = locks::key("write", id);
+    session
+        .execute(&format!(
+            "BEGIN; SET LOCAL lock_timeout = {MAKING_MS}; SELECT pg_advisory_xact_lock{shared}({key})"
+        ))
+        .map_err(|error| locks::not_had(session, error, key, "waiting for other tasks"))?;
+    let done = work(session);
+    let ended = session.execute(if done.is_ok() { "COMMIT" } else { "ROLLBACK" });
+    let done = done?;
+    ended.map_err(failed)?;
+    Ok(done)
+}
+
+fn standing(session: &mut Session, schema: &str, id: &RunId) -> Result<Standing> {
+    if !runs::exists(session, schema)? {
+        return Ok(Standing::Open);
+    }
+    let job = quote_literal(&Write::identity(id)).map_err(failed)?;
+    let sql = format!(
+        "SELECT bool_or(state IN ('published', 'finished')) AS published,
+                bool_or(state = 'undone') AS undone
+           FROM {schema}.runs WHERE job = {job}"
+    );
+    let found = rows(session, &sql).map_err(failed)?;
+    let is = |name: &str| found.first().is_some_and(|row| row.flag(name));
+    Ok(match () {
+        () if is("published") => Standing::Published,
+        () if is("undone") => Standing::RolledBack,
+        () => Standing::Open,
+    })
+}
+
+/// Makes a table unless there is one of its name: an earlier attempt has made it.
+fn make(session: &mut Session, target: &Relation, staging: &QualifiedName) -> Result<bool> {
+    if catalog::relation(session, staging).map_err(failed)?.is_some() {
+        return Ok(false);
+    }
+    session
+        .execute(&statements(target, staging)?)
+        .map(|_| true)
+        .map_err(|error| failed_while(error, &format!("making {staging} for an attempt")))
+}
+
+/// What makes the table: like the target, but for what only a row of the target has.
+fn statements(target: &Relation, staging: &QualifiedName) -> Result<String> {
+    // A row that breaks a CHECK is found by its task; but not before a trigger of the target had its
+    // chance to mend it.
+    let is_mended = target.kind == 'f' || target.is_changed_before;
+    let constraints = if is_mended { "" } else { " INCLUDING CONSTRAINTS" };
+    // Unlogged: what a crash takes from it the engine writes again.
+    let mut sql = format!(
+        "CREATE UNLOGGED TABLE {staging} (LIKE {} INCLUDING DEFAULTS INCLUDING GENERATED{constraints})
+            WITH (autovacuum_enabled = false)",
+        target.name
+    );
+    for column in target.columns.iter().filter(|c| c.is_not_null && (is_mended || c.is_identity)) {
+        let column = quote_identifier(&column.name).map_err(failed)?;
+        sql.push_str(&format!("; ALTER TABLE {staging} ALTER {column} DROP NOT NULL"));
+    }
+    sql.push_str(&format!("; {}", hidden::hide(&staging.to_string()).map_err(failed)?));
+    Ok(sql)
+}
+
+/// Ends the sessions that have a table open, as far as this role may.
+fn end_users(session: &mut Session, table: &QualifiedName) -> Result<()> {
+    let literal = quote_literal(&table.to_string()).map_err(failed)?;
+    let ended = session.execute(&format!(
+        "SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks l
+          WHERE l.locktype = 'relation' AND l.relation = to_regclass({literal})::oid
+            AND l.pid <> pg_backend_pid()
+            AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    ));
+    if let Err(error) = ended {
+        tracing::warn!("tasks that still write to {table} can't be ended: {error}");
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! What tasks of an engine have staged, taken over by the run that publishes it: inserted into the target, or
+//! into the table that takes its place, and dropped.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fullbore_load::job::Staged;
+use fullbore_load::plan::Plan;
+use fullbore_pgwire::session::path::OF_ROLE;
+use fullbore_pgwire::{QualifiedName, Session, quote_literal};
+use fullbore_read::error::{DestinationFailure, Error, Result};
+
+use super::ours::ours;
+use crate::error::{failed, failed_while, refuse, refused};
+use crate::ledger::Ledger;
+use crate::naming::is_derived;
+use crate::postgres::Postgres;
+use crate::target::PostgresTable;
+use crate::workers::side_by_side;
+
+/// The tables that were staged for a target, checked by their names: a task may say anything.
+pub fn tables<'a>(
+    plan: &'a Plan,
+    target: &PostgresTable,
+) -> Result<Vec<(QualifiedName, &'a Staged)>> {
+    let Some(write) = &plan.continuity.write else { return Ok(Vec::new()) };
+    let named = |staged: &'a Staged| {
+        let name = QualifiedName::parse(&staged.table).map_err(refused)?;
+        match is_derived(&name, target.name(), write).map_err(failed)? {
+            true => Ok((name, staged)),
+            false => Err(refuse(
+                format!("{name} is no table that write {} has staged", &**write),
+                "publish what the tasks of this write returned",
+            )),
+        }
+    };
+    plan.continuity.staged.iter().map(named).collect()
+}
+
+/// Inserts what one task has staged, in the transaction that is open; how many rows were inserted.
+pub fn insert(
+    session: &mut Session,
+    target: &PostgresTable,
+    into: &QualifiedName,
+    columns: &str,
+    (name, staged): &(QualifiedName, &Staged),
+) -> Result<u64> {
+    if ours(session, name, &target.relation)?.is_none() {
+        return Err(gone(name));
+    }
+    let inserted = session
+        .execute(&format!(
+            "{OF_ROLE}INSERT INTO {into} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {name}"
+        ))
+        .map_err(|error| failed_while(error, &format!("appending to {}", target.name())))?;
+    // A trigger of the target may keep rows out. But a crash of the server empties the table, too, and whoever
+    // owns it can change it.
+    if inserted != staged.rows {
+        let counted = session
+            .query(&format!("SELECT count(*) AS rows FROM {name}"))
+            .map_err(failed)
+            .map(|rows| rows.first().and_then(|row| row.get("rows")?.parse::<u64>().ok()))?;
+        if counted != Some(staged.rows) {
+            return Err(lost(name, staged.rows, counted.unwrap_or_default()));
+        }
+    }
+    session.execute(&format!("DROP TABLE {name}")).map_err(failed)?;
+    Ok(inserted)
+}
+
+fn lost(name: &QualifiedName, filled: u64, found: u64) -> Error {
+    Error::Destination {
+        message: format!("{name} was filled with {filled} rows, and has {found} now"),
+        hint: Some("nothing was published; write again".into()),
+        kind: DestinationFailure::Lost,
+    }
+}
+
+fn gone(name: &QualifiedName) -> Error {
+    Error::Destination {
+        message: format!("{name}, which a task has filled, no longer exists"),
+        hint: Some("nothing was published; write again".into()),
+        kind: DestinationFailure::Gone,
+    }
+}
+
+/// Fills the table that takes a target's place, by several sessions: nobody sees it yet.
+pub fn fill(postgres: &Postgres, plan: &Plan, table: usize, target: &PostgresTable) -> Result<()> {
+    let staged = tables(plan, target)?;
+    let (into, columns) = (target.staging(plan)?, target.column_list(plan, table)?);
+    let next = AtomicUsize::new(0);
+    side_by_side(plan.streams.min(staged.len()), |_, has_failed| {
+        let mut session = postgres.marked_session()?;
+        while let Some(one) = staged.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if has_failed() {
+                return Ok(());
+            }
+            session.execute("BEGIN").map_err(failed)?;
+            let rows = insert(&mut session, target, &into, &columns, one)?;
+            if rows != one.1.rows {
+                return Err(lost(&one.0, one.1.rows, rows));
+            }
+            session.execute("COMMIT").map_err(failed)?;
+        }
+        Ok(())
+    })
+}
+
+/// In the transaction that shows the rows: each task's are a piece of the run, for whoever reads the ledger.
+pub fn note(session: &mut Session, ledger: &Ledger, plan: &Plan) -> Result<()> {
+    let run = quote_literal(&ledger.run_id).map_err(failed)?;
+    for (piece, staged) in plan.continuity.staged.iter().enumerate() {
+        let Staged { rows, rejected, bytes, .. } = staged;
+        session
+            .execute(&format!(
+                "INSERT INTO {}.pieces (run, piece, target, attempt, rows, rejected, bytes, source,
+                                        xid_from, committed)
+                 VALUES ({run}, {piece}, 0, {}, {rows}, {rejected}, {bytes}, '[]',
+                         pg_current_xact_id(), clock_timestamp())",
+                ledger.schema,
+                ledger.attempt()
+            ))
+            .map_err(|error| failed_while(error, "writing to the ledger"))?;
+    }
+    Ok(())
+}
