@@ -13,7 +13,7 @@ from embedded import Server
 
 # Without it, on Python 3.10, Arrow data is not tested.
 HAS_ARROW = importlib.util.find_spec("pyarrow") is not None
-collect_ignore = [] if HAS_ARROW else ["test_arrow.py", "test_rounds.py"]
+collect_ignore = [] if HAS_ARROW else ["test_arrow.py", "test_rounds.py", "test_write.py"]
 
 
 def pytest_report_header() -> list[str]:

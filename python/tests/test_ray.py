@@ -19,6 +19,7 @@ from embedded import Server
 
 ray = pytest.importorskip("ray", reason="RAY IS NOT TESTED: it is not installed")
 
+import faulty  # noqa: E402
 from fullbore import _native, _parts  # noqa: E402
 
 import fullbore.ray  # noqa: E402 isort: skip
@@ -36,6 +37,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     home = tmp_path_factory.mktemp("ray")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FULLBORE_HOME", str(home / "workers"))
+        # What workers import: a broken sink, too.
+        places = [str(Path(fullbore.__file__).parent.parent), str(Path(__file__).parent)]
+        patch.setenv("PYTHONPATH", os.pathsep.join(places))
         patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
         for host in HOSTS:
@@ -348,3 +352,51 @@ def test_a_second_driver_is_refused_or_takes_over(
     assert "already under way" in refused.stderr
     assert not raised.value.resumable
     check(target)
+
+
+@pytest.fixture
+def dataset(cluster: str) -> Iterator[object]:
+    """Rows of Ray Data, in eight blocks."""
+    ray.init(log_to_driver=False, logging_level="error")
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    rows = ray.data.range(80_000, override_num_blocks=8).map_batches(
+        lambda table: table.append_column("word", table["id"].cast("string")),
+        batch_format="pyarrow",
+    )
+    yield rows
+    ray.shutdown()
+
+
+def test_a_dataset_is_appended_and_overwritten(target: Server, dataset: object) -> None:
+    sink = fullbore.ray.Sink("ray_rows", target.url)
+    dataset.write_datasink(sink)
+    check(target, 80_000)
+    assert sink.result.rows == 80_000
+    target.sql("INSERT INTO ray_rows VALUES (-1)")
+    dataset.write_datasink(fullbore.ray.Sink("ray_rows", target.url, mode="overwrite"))
+    check(target, 80_000)
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+@pytest.mark.parametrize("moment", faulty.MOMENTS)
+def test_a_sink_whose_workers_are_killed_doubles_nothing(
+    target: Server, dataset: object, tmp_path: Path, moment: str, mode: str
+) -> None:
+    import faulty_ray
+
+    sink = faulty_ray.FaultySink(
+        "ray_rows", target.url, mode=mode, moment=moment, folder=str(tmp_path)
+    )
+    dataset.write_datasink(sink)
+    assert list(tmp_path.glob("task-*"))
+    check(target, 80_000)
+
+
+def test_a_dataset_that_fails_leaves_nothing(target: Server, dataset: object) -> None:
+    import faulty_ray
+
+    with pytest.raises(Exception, match="does not like its rows"):
+        dataset.write_datasink(faulty_ray.RefusedSink("ray_rows", target.url))
+    assert target.sql("SELECT count(*) FROM ray_rows") == [["0"]]
+    left = "SELECT count(*) FROM pg_class WHERE relname LIKE 'ray_rows\\_fb\\_%'"
+    assert target.sql(left) == [["0"]]

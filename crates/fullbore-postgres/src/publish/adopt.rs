@@ -71,7 +71,8 @@ fn lost(name: &QualifiedName, filled: u64, found: u64) -> Error {
     Error::Destination {
         message: format!("{name} was filled with {filled} rows, and has {found} now"),
         hint: Some("nothing was published; write again".into()),
-        kind: DestinationFailure::Lost,
+        // Not lost: another try finds the same.
+        kind: DestinationFailure::Gone,
     }
 }
 
