@@ -100,11 +100,17 @@ def test_commands_do_what_the_document_says(
     document: Path, place: tuple[Path, dict[str, str]]
 ) -> None:
     home, variables = place
-    if document.name in ("python.md", "object-stores.md"):
+    if document.name in ("python.md", "object-stores.md", "ray.md", "spark.md"):
         pytest.importorskip("pyarrow")
     with contextlib.ExitStack() as stores:
         if document.name == "object-stores.md":
             variables |= stores.enter_context(sales(home))
+        if document.name == "ray.md":
+            variables |= stores.enter_context(nodes(home))
+        if document.name == "spark.md":
+            pytest.importorskip("pyspark", reason="SPARK IS MISSING: make engines")
+            if shutil.which("java") is None:
+                pytest.skip("SPARK NEEDS JAVA")
         check(document, home, variables)
 
 
@@ -127,6 +133,23 @@ def sales(home: Path) -> Iterator[dict[str, str]]:
         subprocess.run([sys.executable, "-c", write, str(file)], check=True)
         put(f"{url}/sales/2026/customers.parquet", file.read_bytes())
         yield {**KEYS, "AWS_ENDPOINT_URL": url}
+
+
+@contextlib.contextmanager
+def nodes(home: Path) -> Iterator[dict[str, str]]:
+    """A Ray cluster of two hosts."""
+    pytest.importorskip("ray", reason="RAY IS MISSING: make engines")
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FULLBORE_HOME", str(home / "workers"))
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+        try:
+            for host in ("src1", "src2"):
+                cluster.add_node(num_cpus=1, resources={host: 1})
+            yield {"RAY_ADDRESS": cluster.address, "FULLBORE_PYTHON": sys.executable}
+        finally:
+            cluster.shutdown()
 
 
 def check(document: Path, home: Path, variables: dict[str, str]) -> None:

@@ -249,6 +249,16 @@ def test_a_driver_that_is_killed_while_it_publishes_tries_again(target: Server) 
     ]
 
 
+def test_what_a_dead_driver_has_left_can_be_rolled_back(target: Server) -> None:
+    writing = write(target)
+    writing.stage([rows(0, 10)], 0)
+    writing.stage([rows(0, 10)], 1)
+    target.run("runs", "abort", writing.id, "--to", target.url)
+    assert found(target) == ["0", "0", "0", "0"]
+    with pytest.raises(RuntimeError, match="was rolled back"):
+        writing.stage([rows(0, 10)], 0)
+
+
 def test_what_a_sink_can_not_do_is_refused(target: Server) -> None:
     for options in ({"verify": "full"}, {"no_ledger": True}, {"part": "1/2"}):
         with pytest.raises(fullbore.UsageError, match="can't be used by a sink"):

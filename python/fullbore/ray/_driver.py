@@ -161,7 +161,9 @@ class Driver:
         for part in self.parts:
             files = sum(len(paths) for paths in part.sources)
             host = part.host or "any host"
-            lines.append(f"part {part.number}: {host}, {files} files, {sum(part.bytes):,} bytes\n")
+            plural = "" if files == 1 else "s"
+            size = f"{sum(part.bytes):,} bytes"
+            lines.append(f"part {part.number}: {host}, {files} file{plural}, {size}\n")
         raw = [
             {"part": part.number, "host": part.host, "sources": part.sources, "bytes": part.bytes}
             for part in self.parts

@@ -4,6 +4,7 @@ use fullbore::destinations::{Destinations, reopened};
 use fullbore::state::{id_of, runs_dir};
 use fullbore::{Ended, saved};
 use fullbore_load::job::Job;
+use fullbore_load::run_id::RunId;
 use fullbore_pgwire::quote_identifier;
 use fullbore_postgres::Postgres;
 use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, State, Which};
@@ -71,6 +72,9 @@ impl Opened {
 pub fn abort(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended> {
     let id = id_of(run)?;
     let opened = Opened::at(ledger, Some(&id))?;
+    if let Some(ended) = abort_write(&opened, &id)? {
+        return Ok(ended);
+    }
     let run = opened.run(&id)?;
     let deleted = match delete_rows {
         true if !run.tables.iter().any(LedgerTable::is_piecewise) => {
@@ -116,6 +120,25 @@ pub fn abort(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended>
         rows => tell!("run {id} is rolled back: {} rows were deleted", grouped(rows)),
     }
     Ok(Ended::Loaded)
+}
+
+/// Rolls back a write of an engine whose driver has gone; `None` if the id is none of such a write.
+fn abort_write(opened: &Opened, id: &str) -> Result<Option<Ended>> {
+    let Some(write) = RunId::parse(id) else { return Ok(None) };
+    let Some(target) = opened.postgres.write_target(&write)? else { return Ok(None) };
+    if !opened.postgres.ledger_runs(&opened.schema, &Which::Run(id))?.is_empty() {
+        return Ok(None);
+    }
+    opened.postgres.roll_write_back(&opened.schema, &write, &target)?;
+    let left = opened.postgres.drop_staged(&opened.schema, &write, &target, None)?;
+    for why in &left {
+        complain(why, Some("end the session that blocks it, then abort again"));
+    }
+    if !left.is_empty() {
+        return Ok(Some(Ended::Failed));
+    }
+    tell!("write {id} into {target} is rolled back");
+    Ok(Some(Ended::Loaded))
 }
 
 pub fn undo(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended> {

@@ -1,9 +1,9 @@
 //! Writes by tasks of an engine (`docs/decisions/sinks.md`): tables that attempts of tasks have staged, found by
 //! the names that the write's id gives them, and whether the write is closed.
 //!
-//! An attempt makes its table while it shares a lock of the write, and only while the write is open. Whoever
-//! closes the write, by publishing or by rolling back, does so before it takes that lock alone to drop what is
-//! left: so no table appears afterwards, whatever a host that was taken for dead still does.
+//! An attempt creates its table under a shared lock of the write, and only while the write is open. The process
+//! that closes the write, by publishing or by rolling back, does so before it takes that lock alone to drop what
+//! is left. So no table appears afterwards, whatever a host assumed dead still does.
 
 use fullbore_load::job::Write;
 use fullbore_load::run_id::RunId;
@@ -28,6 +28,9 @@ pub enum Standing {
 
 /// Attempts that a task may make: an engine may try again without end.
 const ATTEMPTS_MAX: u64 = 8;
+
+/// What the comment of a staged table says before its target: whoever rolls a write back has only its id.
+const STAGED_FOR: &str = "Fullbore: rows staged for ";
 
 /// How long whoever is making a table is waited for.
 const MAKING_MS: u32 = 20_000;
@@ -64,6 +67,29 @@ impl Server {
             format!("task {task} of write {} has failed {ATTEMPTS_MAX} times", &**id),
             "see the engine's log for why its workers ended",
         ))
+    }
+
+    /// The table that a write is into, if something that it has staged is there: its driver may have died.
+    pub fn write_target(&self, id: &RunId) -> Result<Option<String>> {
+        let mut session = self.control();
+        let staged =
+            catalog::tables_with(&mut session, &format!("_fb_{}_", &**id)).map_err(failed)?;
+        for name in staged {
+            let literal = quote_literal(&name.to_string()).map_err(failed)?;
+            let sql = format!("SELECT obj_description({literal}::regclass, 'pg_class') AS said");
+            let found = rows(&mut session, &sql).map_err(failed)?;
+            let said = found.first().map(|row| row.told("said").for_people().to_owned());
+            let Some(target) = said.as_deref().and_then(|said| said.strip_prefix(STAGED_FOR))
+            else {
+                continue;
+            };
+            // Whoever may comment on a table may say anything.
+            let parsed = QualifiedName::parse(target).map_err(failed)?;
+            if is_derived(&name, &parsed, id).map_err(failed)? {
+                return Ok(Some(target.to_owned()));
+            }
+        }
+        Ok(None)
     }
 
     /// Where a write stands.
@@ -215,6 +241,8 @@ fn statements(target: &Relation, staging: &QualifiedName) -> Result<String> {
         let column = quote_identifier(&column.name).map_err(failed)?;
         sql.push_str(&format!("; ALTER TABLE {staging} ALTER {column} DROP NOT NULL"));
     }
+    let comment = quote_literal(&format!("{STAGED_FOR}{}", target.name)).map_err(failed)?;
+    sql.push_str(&format!("; COMMENT ON TABLE {staging} IS {comment}"));
     sql.push_str(&format!("; {}", hidden::hide(&staging.to_string()).map_err(failed)?));
     Ok(sql)
 }

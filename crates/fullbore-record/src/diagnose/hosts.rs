@@ -1,4 +1,4 @@
-//! Hosts of a load on several: what each was held back by, and which of them the others waited for.
+//! Hosts of a load on several: the bottleneck of each, and which of them the others waited for.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

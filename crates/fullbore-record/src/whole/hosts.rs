@@ -1,4 +1,4 @@
-//! What held each host back, and which of them the others waited for.
+//! The bottleneck of each host, and which of them the others waited for.
 
 use crate::diagnose::{Circumstances, HostShare, Verdict, name_slow, verdict as verdict_of};
 use crate::observe::Observation;
@@ -52,6 +52,7 @@ pub fn verdict(
         })
         .collect();
     name_slow(&mut hosts, &ended);
+    hosts.sort_by(|a, b| a.host.cmp(&b.host));
     verdict.hosts = hosts;
     verdict
 }
