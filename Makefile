@@ -11,11 +11,12 @@ RUST_SOURCES := $(shell find crates -path 'crates/*/tests' -prune -o -type f -pr
 	$(shell find extension -name '*.[ch]' -o -name '*.sql' -o -name '*.control') extension/Makefile
 PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*/*.py python/fullbore/*.pyi python/fullbore/py.typed)
 
-.PHONY: help build tested wheel demo check test test-all test-rust test-rust-all test-rest lint docs bench \
+.PHONY: help build tested wheel demo demo-cluster check test test-all test-rust test-rust-all test-rest lint docs bench \
 	fuzz faults neighbour soak pipe clean servers browser stores engines screenshots
 
 help:
 	@echo "make demo    build, load TPC-H into the embedded PostgreSQL, compare with COPY"
+	@echo "make demo-cluster  four hosts, 56 sessions, one report; on Ray, as root"
 	@echo "make check   formats, lints, unit tests and a few loads into one server: for every edit"
 	@echo "make test    what CI runs: the tests, against real servers of two versions or more"
 	@echo "make test-all  every version, form and length: before a release (see CONTRIBUTING.md)"
@@ -71,6 +72,9 @@ wheel: build
 
 demo: build
 	@scripts/demo.sh $(FULLBORE)
+
+demo-cluster: build servers engines
+	$(BIN)/python scripts/cluster/demo.py
 
 servers: $(VENV)/.tools
 	@scripts/test_servers.sh

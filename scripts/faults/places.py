@@ -49,6 +49,15 @@ def give(path: Path) -> None:
         os.chown(path, *who)
 
 
+def folder_for(name: str) -> Path:
+    """A new folder that the servers' user can pass through; its path is short, for sockets."""
+    folder = Path(f"/tmp/{name}-{os.getpid()}")
+    folder.mkdir()
+    folder.chmod(0o755)
+    give(folder)
+    return folder
+
+
 def environment(**more: str) -> dict[str, str]:
     """The environment of every command: no PG* settings of whoever runs this."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}

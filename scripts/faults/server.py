@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
 
-from places import Failed, environment, give, ordinary_user, output_of, server_programs
+from places import (
+    Failed,
+    environment,
+    folder_for,
+    give,
+    ordinary_user,
+    output_of,
+    server_programs,
+)
 
 DATABASE = "faults"
 
@@ -148,9 +155,5 @@ class Server:
 
 
 def folder_for_servers() -> Path:
-    """A new folder that the servers' user can pass through; its path is short, for sockets."""
-    folder = Path(f"/tmp/fbfaults-{os.getpid()}")
-    folder.mkdir()
-    folder.chmod(0o755)
-    give(folder)
-    return folder
+    """A new folder for them."""
+    return folder_for("fbfaults")

@@ -86,9 +86,9 @@ def nodes() -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-def at_node(node: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a task that is to run on a node."""
-    return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)}
+def at_node(node: Mapping[str, Any], soft: bool = False) -> dict[str, Any]:
+    """Options of a task that is to run on a node; ``soft``: elsewhere if that is gone."""
+    return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node["NodeID"], soft=soft)}
 
 
 def refusal(message: str, hint: str) -> UsageError:

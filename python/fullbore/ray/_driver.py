@@ -149,7 +149,10 @@ class Driver:
         self.say({"begun": {"run_id": self.whole_id, "tables": tables}})
         self.flights = {part.number: _Flight(part) for part in self.parts}
         # One call at a time: what a worker tells stays in its order.
-        self.collector = ray.remote(_Collector).options(num_cpus=0, max_restarts=-1).remote()
+        # Near the driver: what it is told of others goes over their links once.
+        here = at_node({"NodeID": ray.get_runtime_context().get_node_id()}, soft=True)
+        options = {"num_cpus": 0, "max_restarts": -1, **here}
+        self.collector = ray.remote(_Collector).options(**options).remote()
         return self._fly()
 
     def plan(self) -> dict[str, Any]:

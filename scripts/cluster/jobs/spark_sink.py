@@ -1,0 +1,47 @@
+"""A frame written by our data source: spark_sink.py MASTER ADDRESS URL TABLE MODE FOLDER."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import fullbore.spark
+import pyarrow
+import pyarrow.csv
+from session import session
+
+COLUMNS = ("k", "n", "day", "amount", "word", "note")
+
+
+def read(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    """The rows of files, by their paths: as COPY reads CSV."""
+    for batch in batches:
+        for path in batch.column("path").to_pylist():
+            table = pyarrow.csv.read_csv(
+                path.removeprefix("file:"),
+                read_options=pyarrow.csv.ReadOptions(column_names=list(COLUMNS)),
+                parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+                convert_options=pyarrow.csv.ConvertOptions(
+                    column_types=dict.fromkeys(COLUMNS, pyarrow.string()),
+                    null_values=[""],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+            )
+            yield from table.to_batches()
+
+
+def main() -> None:
+    master, address, url, table, mode, folder = sys.argv[1:]
+    spark = session(master, address)
+    fullbore.spark.register(spark)
+    paths = [(f"{folder}/part-{number}.csv",) for number in range(6)]
+    schema = ", ".join(f"{name} string" for name in COLUMNS)
+    rows = spark.createDataFrame(paths, "path string").repartition(6).mapInArrow(read, schema)
+    writer = rows.write.format("fullbore").option("to", url).option("table", table)
+    writer.mode(mode).save()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
