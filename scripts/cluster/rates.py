@@ -34,6 +34,20 @@ SETTINGS = {
 }  # fmt: skip
 
 
+DRIVER = "postgresql-42.7.8.jar"
+
+
+def peers() -> None:
+    """Fetches what the peers need: PostgreSQL's driver for Java, and one for Python."""
+    if not (JARS / DRIVER).exists():
+        artifact = "-Dartifact=org.postgresql:postgresql:42.7.8"
+        fetch = ["mvn", "-q", "-B", "dependency:copy", artifact, f"-DoutputDirectory={JARS}"]
+        subprocess.run(fetch, check=True)
+    if subprocess.run([PYTHON, "-c", "import psycopg2"], capture_output=True).returncode != 0:
+        install = [PYTHON, "-m", "pip", "install", "--quiet", "psycopg2-binary==2.9.13"]
+        subprocess.run(install, check=True)
+
+
 class Rates:
     """Ways, measured in turn, and what came of them."""
 
@@ -132,7 +146,7 @@ def spark_ways(rates: Rates, paths: list[str], expected: str) -> dict[str, Calla
             said = lab.run(
                 *lab.spark_command(
                     JOBS / "spark_rates.py", name, jdbc(lab), lab.server.network_url,
-                    str(JARS / "postgresql-42.7.8.jar"), *paths,
+                    str(JARS / DRIVER), *paths,
                 ),
                 PYSPARK_PYTHON=str(PYTHON),
             )  # fmt: skip
@@ -201,6 +215,8 @@ def main() -> int:
     parser.add_argument("--name", default=platform.node())
     asked = parser.parse_args()
     only = asked.only or ["hosts", "files", "frames"]
+    if only != ["hosts"]:
+        peers()
     out = RUNS / f"{time.strftime('%Y-%m-%d')}-{asked.name}-cluster"
     lines = [f"# {out.name}\n", "Five hosts and a server in namespaces of one machine.\n",
              "| | seconds | MB/s | |", "|---|---|---|---|"]  # fmt: skip
