@@ -11,7 +11,7 @@ RUST_SOURCES := $(shell find crates -path 'crates/*/tests' -prune -o -type f -pr
 	$(shell find extension -name '*.[ch]' -o -name '*.sql' -o -name '*.control') extension/Makefile
 PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*/*.py python/fullbore/*.pyi python/fullbore/py.typed)
 
-.PHONY: help build tested wheel demo demo-cluster check test test-all test-rust test-rust-all test-rest lint docs bench \
+.PHONY: help build tested wheel demo demo-cluster check test test-all test-rust test-rust-all test-engines test-engines-all test-rest lint docs bench \
 	fuzz faults neighbour soak pipe clean servers browser stores engines screenshots
 
 help:
@@ -128,11 +128,12 @@ TO_SERVER := $(shell find crates/fullbore-postgres/src crates/fullbore-pgwire/sr
 SIDE_BY_SIDE := echo "two at a time; each prints when it ends" && \
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target --keep-going
 test: tested servers browser stores engines
-	@$(SIDE_BY_SIDE) test-rust test-rest .cache/passed/neon .cache/passed/extension .cache/passed/neighbour
+	@$(SIDE_BY_SIDE) test-rust test-rest test-engines .cache/passed/neon .cache/passed/extension .cache/passed/neighbour
 
 # Every version, and what is long.
 test-all: tested servers browser stores engines
-	@$(SIDE_BY_SIDE) test-rust-all test-rest
+	@$(SIDE_BY_SIDE) test-rust-all test-rest test-engines-all
+	$(BIN)/python scripts/cluster/faults.py
 	scripts/test_neon.sh
 	$(PYTEST) -n 2 --dist worksteal extension/test
 	$(BIN)/python scripts/neighbour/run.py
@@ -146,9 +147,17 @@ test-rust:
 test-rust-all:
 	FULLBORE_TEST_ALL=1 $(CARGO_TEST) --include-ignored
 
+# Loads on clusters of this machine, which wait for processes of the engines more than they work.
+ENGINE_TESTS := python/tests/test_ray.py python/tests/test_spark.py python/tests/test_write.py
+test-engines:
+	$(PYTEST) $(ENGINE_TESTS)
+
+test-engines-all:
+	FULLBORE_TEST_ALL=1 $(PYTEST) $(ENGINE_TESTS)
+
 # Steps that need the command built for tests.
 test-rest:
-	$(PYTEST) python/tests
+	$(PYTEST) $(ENGINE_TESTS:%=--ignore=%) python/tests
 	$(BIN)/python scripts/faults/run.py --short --seed 1 --only $(FAULTS_SHORT)
 	$(BIN)/python scripts/faults/hosts.py
 

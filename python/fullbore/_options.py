@@ -46,7 +46,7 @@ class Options(TypedDict, total=False):
     header: Literal["none", "true", "match", "skip"]
     # Hosts that have files of their own: a label of the engine's (`key=value`) or a resource, and
     # the directories there to which sources are relative. Without hosts, all can read all sources.
-    hosts: Mapping[str, str | bool]
+    hosts: Mapping[str, str | Sequence[str]]
     # What to do with files that are already loaded into the same table.
     if_loaded: Literal["fail", "skip", "again"]
     # Keep the replaced table.

@@ -217,7 +217,10 @@ fn python_type(schema: &Value) -> String {
         "array" => {
             format!("Sequence[{}]", schema.get("items").map_or("str".into(), python_type))
         }
-        "object" => "Mapping[str, str | bool]".to_owned(),
+        "object" => match schema.get("additionalProperties").filter(|kind| kind.is_object()) {
+            Some(kind) => format!("Mapping[str, {}]", python_type(kind)),
+            None => "Mapping[str, str | bool]".to_owned(),
+        },
         other => panic!("no option is of type {other}"),
     };
     match schema.get("type") {

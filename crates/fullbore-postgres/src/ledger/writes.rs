@@ -5,13 +5,14 @@
 //! that closes the write, by publishing or by rolling back, does so before it takes that lock alone to drop what
 //! is left. So no table appears afterwards, whatever a host assumed dead still does.
 
-use fullbore_load::job::Write;
+use fullbore_load::job::{Staged, Write};
+use fullbore_load::plan::Plan;
 use fullbore_load::run_id::RunId;
 use fullbore_pgwire::{QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::Result;
 
 use super::read::rows;
-use super::{locks, runs, schema};
+use super::{Ledger, locks, runs, schema};
 use crate::catalog::{self, Relation};
 use crate::error::{failed, failed_while, refuse};
 use crate::naming::{derived, is_derived};
@@ -258,6 +259,25 @@ fn end_users(session: &mut Session, table: &QualifiedName) -> Result<()> {
     ));
     if let Err(error) = ended {
         tracing::warn!("tasks that still write to {table} can't be ended: {error}");
+    }
+    Ok(())
+}
+
+/// In the transaction that shows the rows: each task's are a piece of the run, for whoever reads the ledger.
+pub fn note(session: &mut Session, ledger: &Ledger, plan: &Plan) -> Result<()> {
+    let run = quote_literal(&ledger.run_id).map_err(failed)?;
+    for (piece, staged) in plan.continuity.staged.iter().enumerate() {
+        let Staged { rows, rejected, bytes, .. } = staged;
+        session
+            .execute(&format!(
+                "INSERT INTO {}.pieces (run, piece, target, attempt, rows, rejected, bytes, source,
+                                        xid_from, committed)
+                 VALUES ({run}, {piece}, 0, {}, {rows}, {rejected}, {bytes}, '[]',
+                         pg_current_xact_id(), clock_timestamp())",
+                ledger.schema,
+                ledger.attempt()
+            ))
+            .map_err(|error| failed_while(error, "writing to the ledger"))?;
     }
     Ok(())
 }

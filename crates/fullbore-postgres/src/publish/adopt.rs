@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fullbore_load::job::Staged;
 use fullbore_load::plan::Plan;
 use fullbore_pgwire::session::path::OF_ROLE;
-use fullbore_pgwire::{QualifiedName, Session, quote_literal};
+use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::ours::ours;
 use crate::error::{failed, failed_while, refuse, refused};
-use crate::ledger::Ledger;
 use crate::naming::is_derived;
 use crate::postgres::Postgres;
 use crate::target::PostgresTable;
@@ -104,23 +103,4 @@ pub fn fill(postgres: &Postgres, plan: &Plan, table: usize, target: &PostgresTab
         }
         Ok(())
     })
-}
-
-/// In the transaction that shows the rows: each task's are a piece of the run, for whoever reads the ledger.
-pub fn note(session: &mut Session, ledger: &Ledger, plan: &Plan) -> Result<()> {
-    let run = quote_literal(&ledger.run_id).map_err(failed)?;
-    for (piece, staged) in plan.continuity.staged.iter().enumerate() {
-        let Staged { rows, rejected, bytes, .. } = staged;
-        session
-            .execute(&format!(
-                "INSERT INTO {}.pieces (run, piece, target, attempt, rows, rejected, bytes, source,
-                                        xid_from, committed)
-                 VALUES ({run}, {piece}, 0, {}, {rows}, {rejected}, {bytes}, '[]',
-                         pg_current_xact_id(), clock_timestamp())",
-                ledger.schema,
-                ledger.attempt()
-            ))
-            .map_err(|error| failed_while(error, "writing to the ledger"))?;
-    }
-    Ok(())
 }

@@ -34,7 +34,7 @@ use fullbore_record::terms::{Publish, Stage, Verify};
 use crate::catalog::Relation;
 use crate::error::{failed, refuse, refused};
 use crate::ledger::runs::{self, State};
-use crate::ledger::{Begun, Ledger};
+use crate::ledger::{Begun, Ledger, writes};
 use crate::postgres::Postgres;
 use crate::target::PostgresTable;
 use crate::verify::{counted, staged};
@@ -336,7 +336,7 @@ fn show(
         }
     }
     if let Some(ledger) = postgres.ledger() {
-        adopt::note(session, ledger, plan)?;
+        writes::note(session, ledger, plan)?;
         runs::published(session, ledger)?;
         // The commit is next, and its answer may be lost.
         ledger.set_may_be_published();
