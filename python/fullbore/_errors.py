@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 
@@ -66,6 +67,14 @@ _KINDS: dict[str, type[LoadError]] = {
     "destination": DestinationError,
     "taken-over": DestinationError,
 }
+
+
+def result_of_answer(answer: str) -> Any:
+    """The result in an answer of the native module; raises what it refused."""
+    parsed = json.loads(answer)
+    if parsed["exit_code"] != 0:
+        raise error_of(parsed)
+    return parsed["result"]
 
 
 def error_of(answer: dict[str, Any]) -> LoadError:

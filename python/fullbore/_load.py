@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fullbore import _native
-from fullbore._errors import error_of
+from fullbore._errors import error_of, result_of_answer
 from fullbore._sources import Source, named
 
 if TYPE_CHECKING:
@@ -158,29 +158,21 @@ def plan(
 ) -> Plan:
     """Plan a load; nothing is changed. Takes what :func:`load` takes, and raises as it does."""
     paths, alive = named(source)
-    answer = json.loads(_native.plan(given_options(paths, to, table, options)))
+    raw = result_of_answer(_native.plan(given_options(paths, to, table, options)))
     del alive
-    if answer["exit_code"] != LOADED:
-        raise error_of(answer)
-    raw = answer["result"]
     return Plan(text=raw["text"], raw=raw)
 
 
 def runs() -> list[Run]:
     """The runs of this machine, newest first."""
-    answer = json.loads(_native.runs())
-    if answer["exit_code"] != LOADED:
-        raise error_of(answer)
+    found = result_of_answer(_native.runs())
     names = [name for name in Run.__dataclass_fields__ if name != "raw"]
-    return [Run(**{name: run[name] for name in names}, raw=run) for run in answer["result"]]
+    return [Run(**{name: run[name] for name in names}, raw=run) for run in found]
 
 
 def report(run: str) -> str:
     """The report of a run of this machine: one page of HTML. ``"last"`` is the newest run."""
-    answer = json.loads(_native.report(run))
-    if answer["exit_code"] != LOADED:
-        raise error_of(answer)
-    return answer["result"]
+    return result_of_answer(_native.report(run))
 
 
 def result_of(answer: dict[str, Any]) -> LoadResult:

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from fullbore import _native
-from fullbore._errors import RejectsError, error_of
-from fullbore._load import LOADED, LoadResult, given_options, result_of
+from fullbore._errors import RejectsError, result_of_answer
+from fullbore._load import LoadResult, given_options, result_of
 
 # Rejects of a task that are handed over to the driver.
 REJECTS_BYTES_MAX = 4 << 20
 
-
+# What is counted of each task.
 _COUNTS = ("rows", "rejected", "bytes")
 
 
@@ -40,13 +40,6 @@ class Message:
     schema: Any = None
 
 
-def _result(answer: str) -> Any:
-    parsed = json.loads(answer)
-    if parsed["exit_code"] != LOADED:
-        raise error_of(parsed)
-    return parsed["result"]
-
-
 @dataclass
 class Write:
     """One write. It is sent to tasks; nothing of it is open between its steps."""
@@ -62,16 +55,16 @@ class Write:
         """A new write; ``mode`` is append or overwrite. Raises for what a sink can't take."""
         given = {**options, "publish": "append" if mode == "append" else "replace"}
         reject_dir = os.fspath(given.pop("reject_dir", Path.cwd()))
-        job = _result(_native.job(given_options(["-"], to, table, given)))
+        job = result_of_answer(_native.job(given_options(["-"], to, table, given)))
         if job.get("to") is None:
             job["to"] = os.environ.get("DATABASE_URL")
         job["table"][0]["sources"] = []
-        return cls(job, _result(_native.write_id(json.dumps(job))), reject_dir)
+        return cls(job, result_of_answer(_native.write_id(json.dumps(job))), reject_dir)
 
     def of_batch(self, query: str, batch: int) -> Write:
         """The write of a batch of a stream: the same one whenever the batch is written."""
         write = _native.write_id(json.dumps(self.job), query, batch)
-        return Write(self.job, _result(write), self.reject_dir)
+        return Write(self.job, result_of_answer(write), self.reject_dir)
 
     def begin(self, schema: Any) -> None:
         """Make the table, if that is asked for. ``schema`` is a pyarrow schema."""
@@ -89,7 +82,7 @@ class Write:
         first = next((batch for batch in iterator if batch.num_rows), None)
         if first is None:
             return Message()
-        step = _result(_native.write_stage(json.dumps(self.job), self.id, task))
+        step = result_of_answer(_native.write_stage(json.dumps(self.job), self.id, task))
         if step["standing"] == "published":
             return None
         if step["table"] is None:
@@ -154,7 +147,7 @@ class Write:
         self._drop(_native.write_close(json.dumps(self.job), self.id, True))
 
     def _drop(self, answer: str) -> None:
-        left = _result(answer)["left_behind"]
+        left = result_of_answer(answer)["left_behind"]
         if left:
             raise RuntimeError("; ".join(left))
 

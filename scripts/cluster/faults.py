@@ -75,7 +75,6 @@ class Trial:
         self.lab, self.data, self.way, self.chance = lab, data, way, chance
         self.process: subprocess.Popen[bytes] | None = None
         self.homes = 0
-        self.victims: list[Host] = []
 
     # What is loaded.
 

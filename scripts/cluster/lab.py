@@ -25,6 +25,11 @@ from server import Server
 CACHE = ROOT / ".cache" / "cluster"
 PYTHON = VENV / "bin" / "python"
 
+# What drivers and workers import: the package, broken sinks, the scripts of the lab.
+PLACES = os.pathsep.join(
+    str(ROOT / folder) for folder in ("python", "python/tests", "scripts/cluster/jobs")
+)
+
 # What a host's processes see: its own files, and none of the others'.
 MOUNTS = """
 set -e
@@ -145,7 +150,7 @@ class Lab:
         host.start(
             VENV / "bin" / "ray", "start", "--block", "--disable-usage-stats",
             f"--node-ip-address={host.address}", "--object-store-memory=200000000", *options,
-            PYTHONPATH=os.pathsep.join([str(ROOT / "python"), str(ROOT / "python" / "tests")]),
+            PYTHONPATH=PLACES,
             RAY_health_check_initial_delay_ms="2000", RAY_health_check_period_ms="1000",
             RAY_health_check_timeout_ms="2000", RAY_health_check_failure_threshold="5",
         )  # fmt: skip
@@ -165,7 +170,7 @@ class Lab:
         more = {
             "SPARK_LOCAL_DIRS": "/tmp", "SPARK_WORKER_DIR": "/tmp/work", "SPARK_NO_DAEMONIZE": "1",
             "PYSPARK_PYTHON": str(PYTHON), "SPARK_DAEMON_MEMORY": "300m",
-            "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), str(ROOT / "python" / "tests")]),
+            "PYTHONPATH": PLACES,
         }  # fmt: skip
         start = spark / "bin" / "spark-class"
         host.start(
@@ -197,9 +202,8 @@ class Lab:
                 time.sleep(1)
 
     def ray_environment(self, **more: str) -> dict[str, str]:
-        places = os.pathsep.join([str(ROOT / "python"), str(ROOT / "python" / "tests")])
         address = f"{self.driver.address}:{PORT}"
-        return self.driver.environment(RAY_ADDRESS=address, PYTHONPATH=places, **more)
+        return self.driver.environment(RAY_ADDRESS=address, PYTHONPATH=PLACES, **more)
 
     def run(self, *words: str | Path, **more: str) -> str:
         """Runs a command on the driver's host; its output."""

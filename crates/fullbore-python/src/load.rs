@@ -17,7 +17,7 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 use serde_json::{Map, Value, json};
 
-use crate::errors::{message, refusal};
+use crate::errors::{answered, message, refusal};
 
 /// How often the caller looks for a signal and hears of progress.
 const LISTEN_EVERY: Duration = Duration::from_millis(100);
@@ -43,12 +43,7 @@ pub fn load(
 /// The job that options describe, as JSON, with the destination that the environment names.
 #[pyfunction]
 pub fn job(options: &str) -> String {
-    let job = asked(options).map(|(job, _)| job);
-    match job {
-        Ok(job) => json!({ "exit_code": 0, "message": "", "result": job }),
-        Err(error) => refusal(&error),
-    }
-    .to_string()
+    answered(asked(options).map(|(job, _)| job))
 }
 
 /// Resumes a run of this machine.

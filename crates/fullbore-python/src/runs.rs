@@ -3,30 +3,20 @@
 use fullbore::state::{folder_of, runs_dir};
 use fullbore_record::{list_runs, read_events};
 use pyo3::prelude::*;
-use serde_json::json;
 
-use crate::errors::refusal;
+use crate::errors::answered;
 
 /// The runs of this machine, newest first: in the `result` of a JSON answer as [`crate::load::load`] has.
 #[pyfunction]
 pub fn runs(py: Python<'_>) -> String {
-    let found = py.detach(|| runs_dir().and_then(|folder| list_runs(&folder)));
-    match found {
-        Ok(runs) => json!({ "exit_code": 0, "message": "", "result": runs }),
-        Err(error) => refusal(&error),
-    }
-    .to_string()
+    answered(py.detach(|| runs_dir().and_then(|folder| list_runs(&folder))))
 }
 
 /// The report of a run as HTML, in the `result` of such an answer.
 #[pyfunction]
 pub fn report(py: Python<'_>, run: &str) -> String {
     let page = || Ok(fullbore_report::render(&read_events(&folder_of(run)?)?));
-    match py.detach(page) {
-        Ok(page) => json!({ "exit_code": 0, "message": "", "result": page }),
-        Err(error) => refusal(&error),
-    }
-    .to_string()
+    answered(py.detach(page))
 }
 
 /// Forgets a run of this machine: what a task of an engine has staged is not one that anybody asks for.

@@ -5,25 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fullbore::whole::{Driven, Stopped, WholeRecord, files, standing};
 use fullbore_load::job::Job;
-use fullbore_read::error::Error;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use serde::Serialize;
-use serde_json::json;
 
-use crate::errors::refusal;
-
-fn parsed<T: serde::de::DeserializeOwned>(text: &str) -> PyResult<T> {
-    serde_json::from_str(text).map_err(|error| PyValueError::new_err(error.to_string()))
-}
-
-fn answered<T: Serialize>(result: Result<T, Error>) -> String {
-    match result {
-        Ok(result) => json!({ "exit_code": 0, "message": "", "result": result }),
-        Err(error) => refusal(&error),
-    }
-    .to_string()
-}
+use crate::errors::{answered, parsed};
 
 /// The files of a job on this host, by table: in the `result` of a JSON answer as [`crate::load::load`] has.
 #[pyfunction]

@@ -1,27 +1,11 @@
 //! Steps of a write by tasks of an engine, each in the `result` of a JSON answer as [`crate::load::load`] has.
 
 use fullbore::write::{check, close, id, stage, unstage};
-use fullbore_load::job::Job;
 use fullbore_load::run_id::RunId;
 use fullbore_read::error::{Error, Result};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use serde::Serialize;
-use serde_json::json;
 
-use crate::errors::refusal;
-
-fn answered<T: Serialize>(result: Result<T>) -> String {
-    match result {
-        Ok(result) => json!({ "exit_code": 0, "message": "", "result": result }),
-        Err(error) => refusal(&error),
-    }
-    .to_string()
-}
-
-fn parsed(job: &str) -> PyResult<Job> {
-    serde_json::from_str(job).map_err(|error| PyValueError::new_err(error.to_string()))
-}
+use crate::errors::{answered, parsed};
 
 fn run_id(text: &str) -> Result<RunId> {
     RunId::parse(text).ok_or_else(|| Error::usage(format!("{text:?} is no id of a write")))

@@ -9,15 +9,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fullbore import _native
-from fullbore._errors import error_of
-from fullbore._load import LOADED, LoadResult, Progress, given_options, result_of
+from fullbore._errors import result_of_answer
+from fullbore._load import LoadResult, Progress, given_options, result_of
 from fullbore._sources import named
 from fullbore.ray._connection import Connection, runtime_env
 from fullbore.ray._driver import Driver
@@ -63,9 +62,7 @@ def load(
     paths, _ = named(source)
     described = {"on": "ray", **options}
     resume, reject_dir = described.pop("resume", False), described.pop("reject_dir", ".")
-    answer = json.loads(_native.job(given_options(paths, to, table, described)))
-    if answer["exit_code"] != LOADED:
-        raise error_of(answer)
+    job = result_of_answer(_native.job(given_options(paths, to, table, described)))
 
     def hear(line: dict[str, Any]) -> None:
         entry = line.get("entry", {})
@@ -73,8 +70,8 @@ def load(
             return
         on_progress(_progress(driver.whole_id, entry))
 
-    driver = Driver(answer["result"], resume, Path(reject_dir), hear)
-    with Connection(answer["result"]["on"]):
+    driver = Driver(job, resume, Path(reject_dir), hear)
+    with Connection(job["on"]):
         answer = driver.run()
     if isinstance(driver.interrupt, KeyboardInterrupt):
         raise KeyboardInterrupt(answer["message"])

@@ -108,7 +108,6 @@ class _Flight:
     slot: _Slot | None = None
     has_begun: bool = False
     losses: int = 0
-    pieces: int = 0
     answer: dict[str, Any] | None = None
     not_before: float = 0.0
     # Since when nothing was heard of it, for want of its host.
@@ -184,13 +183,11 @@ class Driver:
 
     def _list(self) -> dict[str, Any] | None:
         """Find the files, on each host, and divide them into parts; the answer that refuses it."""
-        hosts: dict[str | None, dict[str, Any]] = {
-            host: self._options(host) for host in self.job.get("hosts") or {}
-        }
-        directories = dict(self.job.get("hosts") or {})
+        hosts = self.job.get("hosts") or {}
         asked = {}
-        for host, options in (hosts or {None: {"num_cpus": 0}}).items():
-            paths = directories.get(host, []) if host else []
+        # Without hosts, any node can read all files.
+        for host, paths in (hosts or {None: []}).items():
+            options = {"num_cpus": 0} if host is None else self._options(host)
             paths = [paths] if isinstance(paths, str) else paths
             job = alone(self.job, sources_of(self.job, paths))
             task = ray.remote(_worker.list_files).options(max_retries=3, **options)
@@ -224,14 +221,13 @@ class Driver:
         return {"resources": {host: RESOURCE_PART}, "num_cpus": 0}
 
     def _slots(self, hosts: list[str]) -> list[_Slot]:
-        """Where parts run, one at a time each: no more than there are sessions to give them."""
+        """Where parts run, one at a time each: of nodes, no more than there are sessions."""
         if hosts:
-            slots = [_Slot(host, {**self._options(host), "num_cpus": 1}) for host in hosts]
-        else:
-            able = [node for node in nodes() if node["Resources"].get("CPU")]
-            slots = [_Slot(None, at_node(node), node["NodeID"]) for node in able]
-        streams = self._streams()
-        return slots if streams is None else slots[:streams] if not hosts else slots
+            return [_Slot(host, {**self._options(host), "num_cpus": 1}) for host in hosts]
+        able = [node for node in nodes() if node["Resources"].get("CPU")]
+        slots = [_Slot(None, at_node(node), node["NodeID"]) for node in able]
+        # None is all of them.
+        return slots[: self._streams()]
 
     def _streams(self) -> int | None:
         streams = self.job.get("streams", "auto")

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import fullbore.spark
 import pyarrow
 import pyarrow.csv
+from rows import COLUMNS, reading
 from session import session
-
-COLUMNS = ("k", "n", "day", "amount", "word", "note")
 
 
 def read(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
@@ -19,14 +18,7 @@ def read(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch
         for path in batch.column("path").to_pylist():
             table = pyarrow.csv.read_csv(
                 path.removeprefix("file:"),
-                read_options=pyarrow.csv.ReadOptions(column_names=list(COLUMNS)),
-                parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
-                convert_options=pyarrow.csv.ConvertOptions(
-                    column_types=dict.fromkeys(COLUMNS, pyarrow.string()),
-                    null_values=[""],
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
-                ),
+                **reading(),
             )
             yield from table.to_batches()
 

@@ -8,7 +8,7 @@
 use fullbore_load::job::{Staged, Write};
 use fullbore_load::plan::Plan;
 use fullbore_load::run_id::RunId;
-use fullbore_pgwire::{QualifiedName, Session, quote_identifier, quote_literal};
+use fullbore_pgwire::{QualifiedName, Session, quote_literal};
 use fullbore_read::error::Result;
 
 use super::read::rows;
@@ -16,7 +16,7 @@ use super::{Ledger, locks, runs, schema};
 use crate::catalog::{self, Relation};
 use crate::error::{failed, failed_while, refuse};
 use crate::naming::{derived, is_derived};
-use crate::publish::hidden;
+use crate::publish::{append, made};
 use crate::server::Server;
 
 /// Where a write stands.
@@ -161,7 +161,7 @@ impl Server {
         let mut left = Vec::new();
         for name in staged {
             end_users(&mut session, &name)?;
-            if let Err(error) = crate::publish::made::drop_table(&mut session, &name) {
+            if let Err(error) = made::drop_table(&mut session, &name) {
                 left.push(format!("{name} can't be dropped: {error}"));
             }
         }
@@ -226,26 +226,12 @@ fn make(session: &mut Session, target: &Relation, staging: &QualifiedName) -> Re
         .map_err(|error| failed_while(error, &format!("making {staging} for an attempt")))
 }
 
-/// What makes the table: like the target, but for what only a row of the target has.
+/// What makes the table: like the target, with a comment that names it. Which columns are sent is not known yet.
 fn statements(target: &Relation, staging: &QualifiedName) -> Result<String> {
-    // A row that breaks a CHECK is found by its task; but not before a trigger of the target had its
-    // chance to mend it.
-    let is_mended = target.kind == 'f' || target.is_changed_before;
-    let constraints = if is_mended { "" } else { " INCLUDING CONSTRAINTS" };
-    // Unlogged: what a crash takes from it the engine writes again.
-    let mut sql = format!(
-        "CREATE UNLOGGED TABLE {staging} (LIKE {} INCLUDING DEFAULTS INCLUDING GENERATED{constraints})
-            WITH (autovacuum_enabled = false)",
-        target.name
-    );
-    for column in target.columns.iter().filter(|c| c.is_not_null && (is_mended || c.is_identity)) {
-        let column = quote_identifier(&column.name).map_err(failed)?;
-        sql.push_str(&format!("; ALTER TABLE {staging} ALTER {column} DROP NOT NULL"));
-    }
+    let options = " WITH (autovacuum_enabled = false)";
+    let made = append::staging_like(target, staging, options, |column| column.is_identity)?;
     let comment = quote_literal(&format!("{STAGED_FOR}{}", target.name)).map_err(failed)?;
-    sql.push_str(&format!("; COMMENT ON TABLE {staging} IS {comment}"));
-    sql.push_str(&format!("; {}", hidden::hide(&staging.to_string()).map_err(failed)?));
-    Ok(sql)
+    Ok(format!("{made}; COMMENT ON TABLE {staging} IS {comment}"))
 }
 
 /// Ends the sessions that have a table open, as far as this role may.

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fullbore_load::job::Staged;
 use fullbore_load::plan::Plan;
-use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
+use super::append;
 use super::ours::ours;
-use crate::error::{failed, failed_while, refuse, refused};
+use crate::error::{failed, refuse, refused};
 use crate::naming::is_derived;
 use crate::postgres::Postgres;
 use crate::target::PostgresTable;
@@ -46,11 +46,7 @@ pub fn insert(
     if ours(session, name, &target.relation)?.is_none() {
         return Err(gone(name));
     }
-    let inserted = session
-        .execute(&format!(
-            "{OF_ROLE}INSERT INTO {into} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {name}"
-        ))
-        .map_err(|error| failed_while(error, &format!("appending to {}", target.name())))?;
+    let inserted = append::insert_all(session, target, into, columns, name)?;
     // A trigger of the target may keep rows out. But a crash of the server empties the table, too, and whoever
     // owns it can change it.
     if inserted != staged.rows {
