@@ -76,6 +76,17 @@ demo: build
 demo-cluster: build servers engines
 	$(BIN)/python scripts/cluster/demo.py
 
+# What tests need: the command is built while what is not there yet is fetched.
+.PHONY: ready installed
+ready: $(VENV)/.tools
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target tested installed
+
+installed: $(VENV)/.tools
+	@scripts/test_servers.sh
+	@scripts/test_browser.sh
+	@scripts/test_stores.sh
+	@scripts/test_engines.sh
+
 servers: $(VENV)/.tools
 	@scripts/test_servers.sh
 
@@ -127,11 +138,11 @@ TO_SERVER := $(shell find crates/fullbore-postgres/src crates/fullbore-pgwire/sr
 # Two at a time: each waits more than it works.
 SIDE_BY_SIDE := echo "two at a time; each prints when it ends" && \
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target --keep-going
-test: tested servers browser stores engines
+test: ready
 	@$(SIDE_BY_SIDE) test-rust test-rest test-engines .cache/passed/neon .cache/passed/extension .cache/passed/neighbour
 
 # Every version, and what is long.
-test-all: tested servers browser stores engines
+test-all: ready
 	@$(SIDE_BY_SIDE) test-rust-all test-rest test-engines-all
 	$(BIN)/python scripts/cluster/faults.py
 	scripts/test_neon.sh

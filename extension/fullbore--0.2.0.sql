@@ -10,6 +10,15 @@ CREATE FUNCTION fullbore.descriptor(regclass) RETURNS text
 COMMENT ON FUNCTION fullbore.descriptor(regclass) IS
     'layout of a table''s rows for COPY ... (FORMAT fullbore); EXECUTE on it is the right to load directly';
 
+-- Takes over all rows of the second table, which stay in it, too. The first one must be new in this
+-- transaction, as for a direct COPY, and both must have one layout. Returns the number of rows.
+CREATE FUNCTION fullbore.adopt(regclass, regclass) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'fullbore_adopt'
+    LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION fullbore.adopt(regclass, regclass) IS
+    'copies rows into a new table of the same layout; needs EXECUTE on fullbore.descriptor';
+
 -- The DBA grants direct loads:
 --   GRANT USAGE ON SCHEMA fullbore TO loader;
 --   GRANT EXECUTE ON FUNCTION fullbore.descriptor(regclass) TO loader;

@@ -29,8 +29,8 @@ extern PGDLLEXPORT void _PG_init(void);
 static ProcessUtility_hook_type previous_hook = NULL;
 
 /* The library can be loaded in a database that knows nothing of it, or for a user who may not. */
-static void
-check_may_load(void)
+void
+fb_check_may_load(void)
 {
 	Oid			argument = REGCLASSOID;
 	List	   *name = list_make2(makeString("fullbore"), makeString("descriptor"));
@@ -91,7 +91,7 @@ process_utility(PlannedStmt *planned, const char *query, bool read_only_tree,
 		uint64		rows;
 
 		check_statement(statement, context);
-		check_may_load();
+		fb_check_may_load();
 		options = fb_read_options(statement);
 		rows = fb_load(statement, &options);
 		if (completion != NULL)

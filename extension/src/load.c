@@ -1,5 +1,5 @@
 /*
- * load.c - one direct COPY, from its options to its last row.
+ * load.c - one direct COPY, from its options to its last row; or the rows of another table.
  */
 #include "load.h"
 #include "checks.h"
@@ -8,6 +8,7 @@
 #include "layout.h"
 #include "pages.h"
 #include "rows.h"
+#include "source.h"
 #include "state.h"
 #include "wire.h"
 #include "writers.h"
@@ -237,6 +238,33 @@ take_stream(Load *load)
 	error_context_stack = context.previous;
 }
 
+/* What is done once the table and the source of its rows are known to be right. */
+static void
+begin(Load *load, List *columns, const FbOptions *options, BlockNumber first_block)
+{
+	if (options->freeze)
+		check_freeze();
+	load->layout = fb_make_layout(load->rel);
+	fb_checks_begin(&load->checks, load->rel);
+	fb_range_begin(&load->checks, options, load->layout);
+	fb_prepare_layout(load->layout);
+	fb_frames_begin(&load->frames);
+	fb_store_begin(&load->store, load->rel, options->io, first_block);
+	fb_pages_begin(&load->pages, &load->store, load->rel, options->freeze);
+	fb_rows_begin(&load->rows, load->rel, columns, &load->checks, &load->pages);
+}
+
+static uint64
+finish(Load *load)
+{
+	fb_state_remember(load->rel, fb_store_end_block(&load->store));
+	pgstat_count_heap_insert(load->rel, load->pages.rows);
+	fb_range_install(&load->checks);
+	fb_checks_end(&load->checks);
+	table_close(load->rel, NoLock);
+	return load->pages.rows;
+}
+
 uint64
 fb_load(const CopyStmt *statement, const FbOptions *options)
 {
@@ -251,17 +279,7 @@ fb_load(const CopyStmt *statement, const FbOptions *options)
 	columns = CopyGetAttnums(RelationGetDescr(rel), rel, statement->attlist);
 	first_block = check_storage(rel, options);
 	check_descriptor(rel, options);
-	if (options->freeze)
-		check_freeze();
-
-	load->layout = fb_make_layout(rel);
-	fb_checks_begin(&load->checks, rel);
-	fb_range_begin(&load->checks, options, load->layout);
-	fb_prepare_layout(load->layout);
-	fb_frames_begin(&load->frames);
-	fb_store_begin(&load->store, rel, options->io, first_block);
-	fb_pages_begin(&load->pages, &load->store, rel, options->freeze);
-	fb_rows_begin(&load->rows, rel, statement->attlist, &load->checks, &load->pages);
+	begin(load, statement->attlist, options, first_block);
 
 	fb_wire_begin(list_length(columns));
 	PG_TRY();
@@ -280,11 +298,38 @@ fb_load(const CopyStmt *statement, const FbOptions *options)
 	}
 	PG_END_TRY();
 	fb_writers_refuse(InvalidOid);
+	return finish(load);
+}
 
-	fb_state_remember(rel, fb_store_end_block(&load->store));
-	pgstat_count_heap_insert(rel, load->pages.rows);
-	fb_range_install(&load->checks);
-	fb_checks_end(&load->checks);
-	table_close(rel, NoLock);
-	return load->pages.rows;
+uint64
+fb_adopt(Oid into, Oid from)
+{
+	FbOptions	options = {.freeze = true, .io = FB_IO_AUTO};
+	Load	   *load = palloc0(sizeof(Load));
+	Relation	source;
+	BlockNumber first_block;
+
+	load->rel = table_open(into, RowExclusiveLock);
+	check_privileges(load->rel);
+	check_table(load->rel);
+	first_block = check_storage(load->rel, &options);
+	source = fb_source_open(from, load->rel);
+	begin(load, NIL, &options, first_block);
+	PG_TRY();
+	{
+		fb_writers_refuse(into);
+		fb_source_take(source, &load->pages, &load->rows, &load->checks);
+		fb_pages_finish(&load->pages);
+		fb_store_finish(&load->store, options.freeze);
+	}
+	PG_CATCH();
+	{
+		fb_writers_refuse(InvalidOid);
+		fb_store_abandon();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	fb_writers_refuse(InvalidOid);
+	table_close(source, NoLock);
+	return finish(load);
 }

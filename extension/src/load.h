@@ -1,5 +1,5 @@
 /*
- * load.h - one direct COPY, from its options to its last row.
+ * load.h - one direct COPY, from its options to its last row; or the rows of another table.
  */
 #ifndef FB_LOAD_H
 #define FB_LOAD_H
@@ -25,7 +25,11 @@ extern bool fb_is_ours(const CopyStmt *statement);
 
 extern FbOptions fb_read_options(const CopyStmt *statement);
 
+/* Errors where the user may not load directly in this database. */
+extern void fb_check_may_load(void);
+
 /* The rows taken. */
 extern uint64 fb_load(const CopyStmt *statement, const FbOptions *options);
+extern uint64 fb_adopt(Oid into, Oid from);
 
 #endif							/* FB_LOAD_H */

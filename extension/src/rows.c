@@ -252,3 +252,19 @@ fb_rows_take(FbRows *rows, const FbFrame *frame)
 	MemoryContextSwitchTo(previous);
 	MemoryContextReset(rows->frame_context);
 }
+
+void
+fb_rows_add(FbRows *rows, HeapTuple tuple, TupleDesc descriptor)
+{
+	EState	   *estate = rows->checks->estate;
+	TupleTableSlot *slot = rows->checks->row_slot;
+	MemoryContext previous = MemoryContextSwitchTo(GetPerTupleMemoryContext(estate));
+
+	ExecClearTuple(slot);
+	heap_deform_tuple(tuple, descriptor, slot->tts_values, slot->tts_isnull);
+	ExecStoreVirtualTuple(slot);
+	store_row(rows, slot);
+	ExecClearTuple(slot);
+	MemoryContextSwitchTo(previous);
+	ResetPerTupleExprContext(estate);
+}

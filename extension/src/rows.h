@@ -24,4 +24,7 @@ extern void fb_rows_begin(FbRows *rows, Relation rel, List *columns, FbChecks *c
 
 extern void fb_rows_take(FbRows *rows, const FbFrame *frame);
 
+/* One of another table, with columns as the descriptor says. */
+extern void fb_rows_add(FbRows *rows, HeapTuple tuple, TupleDesc descriptor);
+
 #endif							/* FB_ROWS_H */

@@ -70,7 +70,7 @@ class Write:
         """Make the table, if that is asked for. ``schema`` is a pyarrow schema."""
         if self.job["table"][0].get("create"):
             table = {**self.job["table"][0], "publish": "append"}
-            self._load(table, schema, [], no_ledger=True, no_analyze=True)
+            self._load(table, schema, [], no_ledger=True, no_analyze=True, method="copy")
 
     def stage(self, batches: Iterable[Any], task: int) -> Message | None:
         """Stage a task's rows; ``batches`` are pyarrow record batches or tables.
@@ -90,6 +90,7 @@ class Write:
         folder = Path(tempfile.mkdtemp(prefix="fullbore-rejects-"))
         try:
             table = {**self.job["table"][0], "name": step["table"], "publish": "append"}
+            table["fresh"] = True
             for option in ("create", "atomic", "types", "keep_old"):
                 table.pop(option, None)
             rows = itertools.chain([first], iterator)
@@ -129,7 +130,11 @@ class Write:
         is_appended = self.job["table"][0]["publish"] == "append"
         table = {**self.job["table"][0], "atomic": is_appended}
         table.pop("create", None)
-        result = self._load(table, schema, [], write={"id": self.id, "staged": staged})
+        options: dict[str, Any] = {"write": {"id": self.id, "staged": staged}}
+        if is_appended:
+            # Rows are inserted; they were sent by the method that was asked for.
+            options["method"] = "copy"
+        result = self._load(table, schema, [], **options)
         if not result.raw.get("finished_before"):
             counts = {name: sum(one[name] for one in staged) for name in _COUNTS}
             result = replace(result, raw={**result.raw, **counts}, **counts)

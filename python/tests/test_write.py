@@ -80,6 +80,70 @@ def test_only_what_is_named_is_published(target: Server, mode: str) -> None:
     assert found(target)[3] == "0"
 
 
+PLAIN = """
+    DROP TABLE IF EXISTS plain;
+    CREATE TABLE plain (n int NOT NULL, word text, long text CHECK (long <> 'never'));
+    INSERT INTO plain VALUES (-1, 'old', NULL);
+"""
+
+
+def plain_rows(first: int, count: int) -> pyarrow.RecordBatch:
+    """Some values are null, some too long for their row."""
+    numbers = range(first, first + count)
+    longs = [
+        None if n % 3 else ("x" if n % 2 else "".join(map(str, range(n, n + 2000))))
+        for n in numbers
+    ]
+    return pyarrow.record_batch(
+        {
+            "n": pyarrow.array(numbers, pyarrow.int32()),
+            "word": [f"w{n}" for n in numbers],
+            "long": longs,
+        }
+    )
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+@pytest.mark.parametrize("method", ["auto", "copy", "direct"])
+def test_rows_are_staged_by_each_method(server: Server, mode: str, method: str) -> None:
+    server.sql(PLAIN)
+    writing = Write.of("plain", server.url, {"method": method}, mode)
+    told = [writing.stage([plain_rows(0, 40), plain_rows(40, 60)], 0)]
+    told += [writing.stage([plain_rows(100, 20)], 1)]
+    # Direct loads truncate their table, which gives it another file.
+    table = f"'{told[0].table}'::regclass"
+    assert server.sql(f"SELECT pg_relation_filenode({table}) <> {table}::oid") == [
+        ["f" if method == "copy" else "t"]
+    ]
+    writing.publish(told)
+    # Rows that are adopted as they are stored are frozen, inserted ones are not.
+    visible = "SELECT relallvisible = relpages FROM pg_class WHERE oid = 'plain'::regclass"
+    is_adopted = mode == "overwrite" and method != "copy"
+    assert server.sql(visible) == [["t" if is_adopted else "f"]]
+    server.sql("DROP TABLE IF EXISTS expected; CREATE TABLE expected (LIKE plain)")
+    everything = plain_rows(0, 120)
+    columns = [everything.column(at).to_pylist() for at in range(3)]
+    values = zip(*columns, strict=True)
+    lines = ["\t".join("\\N" if value is None else str(value) for value in row) for row in values]
+    server.copy("expected", "".join(line + "\n" for line in lines))
+    if mode == "append":
+        server.sql("INSERT INTO expected VALUES (-1, 'old', NULL)")
+    for one, other in (("plain", "expected"), ("expected", "plain")):
+        assert server.sql(f"TABLE {one} EXCEPT ALL TABLE {other}") == []
+    assert server.sql("SELECT count(*) FROM plain") == [["121" if mode == "append" else "120"]]
+    left = "SELECT count(*) FROM pg_class WHERE relname LIKE 'plain\\_fb\\_%'"
+    assert server.sql(left) == [["0"]]
+
+
+def test_no_other_table_is_truncated(server: Server) -> None:
+    server.sql(PLAIN)
+    writing = Write.of("plain", server.url, {})
+    fresh = {**writing.job["table"][0], "fresh": True}
+    with pytest.raises(fullbore.DestinationError, match="was not made for this load alone"):
+        writing._load(fresh, plain_rows(0, 1).schema, [plain_rows(0, 1)], no_ledger=True)
+    assert server.sql("SELECT n FROM plain") == [["-1"]]
+
+
 def test_columns_that_are_not_written_take_their_defaults(target: Server) -> None:
     writing = write(target)
     batch = pyarrow.record_batch({"n": pyarrow.array([1, 2], pyarrow.int64())})

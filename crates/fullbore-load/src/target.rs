@@ -21,6 +21,8 @@ pub struct TableRequest {
     pub method: Method,
     /// Keep the table that is replaced.
     pub keep_old: bool,
+    /// The table was made for this load alone.
+    pub is_fresh: bool,
 }
 
 /// A column to be made.

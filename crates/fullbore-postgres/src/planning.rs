@@ -253,6 +253,13 @@ impl Server {
         create: Option<String>,
     ) -> Result<PostgresTable> {
         let name = &relation.name;
+        // A job file may say anything, and no table of somebody's is truncated.
+        if request.is_fresh && naming::maker(name).is_none() {
+            return Err(refuse(
+                format!("{name} was not made for this load alone"),
+                "omit `fresh`, which sinks of engines set for tables of their own",
+            ));
+        }
         self.check_tablespaces(session)?;
         match relation.kind {
             'r' | 'p' => {}
@@ -303,6 +310,7 @@ impl Server {
             atomic: request.atomic,
             // What a run makes itself is nothing to keep.
             keep_old: request.keep_old && is_there,
+            is_fresh: request.is_fresh,
             probe: None,
             direct: None,
             notes: Vec::new(),

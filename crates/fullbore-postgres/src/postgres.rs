@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use fullbore_load::run::retry::Backoff;
-use fullbore_pgwire::Session;
+use fullbore_pgwire::{QualifiedName, Session, quote_literal};
 use fullbore_read::error::Result;
 use fullbore_record::{Event, Recorder};
 
 use crate::catalog::Relation;
+use crate::error::failed;
 use crate::ledger::Ledger;
 use crate::ledger::locks;
 use crate::publish::replace::kept::{Baseline, Guard};
@@ -154,6 +155,17 @@ impl Postgres {
             }
         }
         Ok(session)
+    }
+
+    /// Truncates a table: then it is as new in this transaction as if it were made in it.
+    pub(crate) fn truncate(&self, session: &mut Session, table: &QualifiedName) -> Result<()> {
+        let name = quote_literal(&table.to_string()).map_err(failed)?;
+        let truncate = format!("TRUNCATE {table}; SELECT pg_relation_filenode({name}) AS file");
+        let rows = session.query(&truncate).map_err(failed)?;
+        if let Some(file) = rows.first().and_then(|row| row.get("file")?.parse().ok()) {
+            self.verification.note_file(table, file);
+        }
+        Ok(())
     }
 
     /// The targets that the run made itself, by number of table.

@@ -22,6 +22,8 @@ pub struct PostgresTable {
     pub atomic: bool,
     /// The table that is replaced is kept.
     pub keep_old: bool,
+    /// It was made for this load alone, which may truncate it.
+    pub is_fresh: bool,
     /// What is known of loading it directly, before the method is chosen.
     pub probe: Option<Probe>,
     /// How it is loaded directly, if it is.

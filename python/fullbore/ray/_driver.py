@@ -284,7 +284,7 @@ class Driver:
                 ready = ray.wait(list(tasks), timeout=0.2)[0] if tasks else time.sleep(0.2) or []
                 self._hear()
                 for task in ready:
-                    stopped = self._landed(task, tasks.pop(task)) or stopped
+                    stopped = graver(stopped, self._landed(task, tasks.pop(task)))
                 stopped = stopped or self._look_for_hosts(tasks)
             except (KeyboardInterrupt, Exception) as error:
                 if self.interrupt is not None:
@@ -436,7 +436,7 @@ class Driver:
         else:
             details = stopped["result"].get("error_details")
             is_kept = bool(answers) or any(flight.has_begun for flight in self.flights.values())
-            if (details or {}).get("kind") == "taken-over":
+            if _is_taken_over(stopped):
                 is_kept = False
             said = {
                 "error": stopped["result"].get("error") or stopped["message"],
@@ -456,6 +456,19 @@ class Driver:
             self.say({"entry": json.loads(line)})
         notes = list(dict.fromkeys(note for answer in answers for note in answer.get("notes", [])))
         return {"exit_code": exit_code, "message": message, "result": result, "notes": notes}
+
+
+def graver(stopped: dict[str, Any] | None, more: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Which of two reasons to stop is the one to tell.
+
+    It is the first, unless another driver has taken the load over: then sessions were terminated,
+    too, which says less.
+    """
+    return more if stopped is None or (more and _is_taken_over(more)) else stopped
+
+
+def _is_taken_over(stopped: dict[str, Any]) -> bool:
+    return (stopped["result"].get("error_details") or {}).get("kind") == "taken-over"
 
 
 def failure(exit_code: int, message: str, kind: str) -> dict[str, Any]:

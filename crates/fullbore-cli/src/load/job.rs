@@ -82,6 +82,7 @@ fn table_job(args: &LoadArgs) -> TableJob {
         scan_keys: args.scan_keys,
         scan_quotes: args.scan_quotes,
         as_text: args.as_text,
+        fresh: false,
         lineage: args.lineage.clone(),
     }
 }

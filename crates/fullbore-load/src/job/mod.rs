@@ -196,6 +196,10 @@ pub struct TableJob {
     pub lineage: Vec<String>,
     /// Send rows as COPY text even where a binary form exists.
     pub as_text: bool,
+    /// Set by the sinks of engines: the table was made for this load alone, which may truncate it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(skip)]
+    pub fresh: bool,
 }
 
 /// Directories of a host.

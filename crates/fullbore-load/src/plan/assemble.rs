@@ -284,7 +284,7 @@ fn assemble_table<T: Target>(
         (Some(target), Some(asked)) => asked.choose(target, wanted, &shapes)?,
         _ => Choice { method: Method::Copy, reason: "there is no server".into() },
     };
-    if choice.method == Method::Direct && job.publish == Publish::Replace {
+    if choice.method == Method::Direct && (job.publish == Publish::Replace || job.fresh) {
         // One new table can be filled directly by one session only.
         pieces = joined(pieces, &sources.files, &sources.format);
     }
@@ -383,6 +383,7 @@ fn describe<T: Target>(
         create,
         method,
         keep_old: job.keep_old,
+        is_fresh: job.fresh,
     })?;
     if !is_inferred {
         settle(job, sources, Some(target.columns()))?;

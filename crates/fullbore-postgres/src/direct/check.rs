@@ -27,7 +27,7 @@ const STATE: &str = "
       LEFT JOIN pg_extension e ON e.extname = 'fullbore'
       LEFT JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
             AND d.deptype = 'e' AND d.classid = 'pg_proc'::regclass
-            AND d.objid IN (SELECT oid FROM pg_proc WHERE proname = 'descriptor')
+            AND d.objid IN (SELECT oid FROM pg_proc WHERE proname = '{function}')
       LEFT JOIN pg_proc p ON p.oid = d.objid
       LEFT JOIN pg_namespace n ON n.oid = p.pronamespace";
 
@@ -35,20 +35,27 @@ const STATE: &str = "
 const AVAILABLE: &str =
     "(SELECT default_version FROM pg_available_extensions WHERE name = 'fullbore')";
 
-fn state(available: &str) -> String {
-    STATE.replace("{available}", available).replace("{trusted}", trust::TRUSTED)
+fn state(available: &str, function: &str) -> String {
+    let filled = STATE.replace("{available}", available).replace("{function}", function);
+    filled.replace("{trusted}", trust::TRUSTED)
 }
 
-/// The extension's function that describes tables, quoted; `None` where it is not there.
-pub fn descriptor_function(session: &mut Session) -> Result<Option<String>, ConnectionError> {
-    let rows = session.query(&state("NULL"))?;
+/// The extension's function that describes tables.
+pub const DESCRIPTOR: &str = "descriptor";
+
+/// The extension's function that copies rows of one table into another, new one.
+pub const ADOPT: &str = "adopt";
+
+/// A function of the extension's, quoted; `None` where it is not there.
+pub fn function(session: &mut Session, name: &str) -> Result<Option<String>, ConnectionError> {
+    let rows = session.query(&state("NULL", name))?;
     let row = rows.first().filter(|row| row.get("owner").is_none());
     Ok(row.and_then(|row| Some(format!("{}.{}", row.get("schema")?, row.get("function")?))))
 }
 
 /// What this database lacks before this role can load directly, in the order of repair.
 pub fn missing(session: &mut Session) -> Result<Vec<Missing>, ConnectionError> {
-    let rows = session.query(&state(AVAILABLE))?;
+    let rows = session.query(&state(AVAILABLE, DESCRIPTOR))?;
     let Some(row) = rows.first() else { return Ok(Vec::new()) };
     let text = |name: &str| row.get(name).unwrap_or_default();
     let mut missing = Vec::new();

@@ -43,7 +43,7 @@ pub fn choose(target: &mut PostgresTable, wanted: Wanted, shapes: &Shapes) -> Re
         _ => Layout::new(&descriptor, &shapes.typed),
     };
     let (layout, reason) = match layout {
-        Ok(layout) => (Some(layout), sessions(target.publish, must)),
+        Ok(layout) => (Some(layout), sessions(target, must)),
         Err(why) if must => {
             (None, format!("it was requested, but all rows travel out of band: {why}"))
         }
@@ -65,13 +65,13 @@ fn with_the_other_way(hint: Option<&str>) -> String {
 }
 
 /// Why it is direct, and by how many sessions.
-fn sessions(publish: Publish, asked: bool) -> String {
+fn sessions(target: &PostgresTable, asked: bool) -> String {
     let why = match asked {
         true => "it was requested, the server has the extension and the table allows it",
         false => "the server has the extension and the table allows it",
     };
-    match publish {
-        Publish::Replace => format!("{why}; one session, fed by all parsers"),
+    match target.publish {
+        Publish::Append | Publish::Replace => format!("{why}; one session, fed by all parsers"),
         _ => why.to_owned(),
     }
 }

@@ -1,7 +1,8 @@
 //! Asks, before a row moves, whether a target's new tables can be loaded directly.
 //!
 //! Direct loads fill a table that does not exist yet: a future partition, or the replacement. So a table
-//! like it is created, described, and rolled back.
+//! like it is created, described, and rolled back. Only a table that was made for this load alone is
+//! described itself.
 
 use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_literal};
@@ -30,7 +31,7 @@ const IS_DECODED: &str =
 /// Probes a target; nothing is touched. Where changes may be decoded, that must be allowed by
 /// `skip_decoding`.
 pub fn probe(session: &mut Session, target: &PostgresTable, skip_decoding: bool) -> Result<Probe> {
-    if target.publish == Publish::Append {
+    if target.publish == Publish::Append && !target.is_fresh {
         return Ok(impossible(
             "append always uses COPY",
             "load with --publish replace or partitions",
@@ -44,7 +45,10 @@ pub fn probe(session: &mut Session, target: &PostgresTable, skip_decoding: bool)
         return Ok(Probe::Impossible { reason: what, hint: Some(remedy) });
     }
     let id = format!("probe{}", session.backend_pid());
-    let name = naming::derived(target.name(), &id, "0").map_err(failed)?;
+    let name = match target.is_fresh {
+        true => target.name().clone(),
+        false => naming::derived(target.name(), &id, "0").map_err(failed)?,
+    };
     session.execute("BEGIN").map_err(refused)?;
     let described = describe_new(session, target, &name);
     session.execute("ROLLBACK").map_err(refused)?;
@@ -84,6 +88,9 @@ fn describe_new(
     if let Some(create) = &target.create {
         session.execute(&format!("{OF_ROLE}{create}")).map_err(failed)?;
     }
+    if target.is_fresh {
+        return descriptor(session, name).map_err(failed);
+    }
     if target.publish == Publish::Partitions {
         session.execute(&partitions::like(target.name(), name, "", "")).map_err(failed)?;
     } else {
@@ -99,7 +106,7 @@ pub fn descriptor(
     session: &mut Session,
     table: &QualifiedName,
 ) -> Result<Descriptor, ConnectionError> {
-    let function = check::descriptor_function(session)?.ok_or_else(|| {
+    let function = check::function(session, check::DESCRIPTOR)?.ok_or_else(|| {
         ConnectionError::usage("the extension's function descriptor(regclass) does not exist")
     })?;
     let rows = session.query(&format!(

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fullbore_load::job::Staged;
 use fullbore_load::plan::Plan;
-use fullbore_pgwire::{QualifiedName, Session};
+use fullbore_pgwire::{QualifiedName, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::append;
 use super::ours::ours;
+use crate::direct::{Descriptor, check, probe};
 use crate::error::{failed, refuse, refused};
 use crate::naming::is_derived;
 use crate::postgres::Postgres;
@@ -79,10 +80,73 @@ fn gone(name: &QualifiedName) -> Error {
     }
 }
 
-/// Fills the table that takes a target's place, by several sessions: nobody sees it yet.
+/// Fills the table that takes a target's place; nobody sees it yet.
 pub fn fill(postgres: &Postgres, plan: &Plan, table: usize, target: &PostgresTable) -> Result<()> {
     let staged = tables(plan, target)?;
-    let (into, columns) = (target.staging(plan)?, target.column_list(plan, table)?);
+    let into = target.staging(plan)?;
+    if let Some(direct) = &target.direct {
+        let mut session = postgres.marked_session()?;
+        if let Some(adopt) = adopting(&mut session, &direct.descriptor, &staged)? {
+            return take(postgres, &mut session, target, &into, &adopt, &staged);
+        }
+    }
+    insert_side_by_side(postgres, plan, target, &into, &target.column_list(plan, table)?, &staged)
+}
+
+/// The extension's function that takes rows over as they are stored, where it is there and all tables have the
+/// layout of the new one.
+fn adopting(
+    session: &mut Session,
+    wanted: &Descriptor,
+    staged: &[(QualifiedName, &Staged)],
+) -> Result<Option<String>> {
+    for (name, _) in staged {
+        // One that is gone is told of by whoever comes to it.
+        let found = probe::descriptor(session, name);
+        if found.is_ok_and(|found| found.hash != wanted.hash) {
+            return Ok(None);
+        }
+    }
+    check::function(session, check::ADOPT).map_err(failed)
+}
+
+/// Takes the rows over by one session: one heap is written directly by one only.
+fn take(
+    postgres: &Postgres,
+    session: &mut Session,
+    target: &PostgresTable,
+    into: &QualifiedName,
+    adopt: &str,
+    staged: &[(QualifiedName, &Staged)],
+) -> Result<()> {
+    let literal = |name: &QualifiedName| quote_literal(&name.to_string()).map_err(failed);
+    session.execute("BEGIN").map_err(failed)?;
+    postgres.truncate(session, into)?;
+    for (name, staged) in staged {
+        if ours(session, name, &target.relation)?.is_none() {
+            return Err(gone(name));
+        }
+        let sql = format!("SELECT {adopt}({}, {}) AS rows", literal(into)?, literal(name)?);
+        let found = session.query(&sql).map_err(failed)?;
+        let rows = found.first().and_then(|row| row.get("rows")?.parse().ok()).unwrap_or_default();
+        if rows != staged.rows {
+            return Err(lost(name, staged.rows, rows));
+        }
+        session.execute(&format!("DROP TABLE {name}")).map_err(failed)?;
+    }
+    session.execute("COMMIT").map_err(failed)?;
+    Ok(())
+}
+
+/// Inserts the rows, by several sessions.
+fn insert_side_by_side(
+    postgres: &Postgres,
+    plan: &Plan,
+    target: &PostgresTable,
+    into: &QualifiedName,
+    columns: &str,
+    staged: &[(QualifiedName, &Staged)],
+) -> Result<()> {
     let next = AtomicUsize::new(0);
     side_by_side(plan.streams.min(staged.len()), |_, has_failed| {
         let mut session = postgres.marked_session()?;
@@ -91,7 +155,7 @@ pub fn fill(postgres: &Postgres, plan: &Plan, table: usize, target: &PostgresTab
                 return Ok(());
             }
             session.execute("BEGIN").map_err(failed)?;
-            let rows = insert(&mut session, target, &into, &columns, one)?;
+            let rows = insert(&mut session, target, into, columns, one)?;
             if rows != one.1.rows {
                 return Err(lost(&one.0, one.1.rows, rows));
             }

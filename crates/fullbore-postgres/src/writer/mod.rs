@@ -8,7 +8,7 @@ use fullbore_load::constants::JUDGED_ROWS_MAX;
 use fullbore_load::plan::{Plan, PlannedPiece};
 use fullbore_load::sink::{Judging, Portion, Receipt, Refusal, TextRows, Writer};
 use fullbore_pgwire::session::path;
-use fullbore_pgwire::{ConnectionError, PausedCopy, QualifiedName, Session, quote_literal};
+use fullbore_pgwire::{ConnectionError, PausedCopy, QualifiedName, Session};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Stage;
 
@@ -84,18 +84,15 @@ impl<'a> PostgresWriter<'a> {
         piece: &PlannedPiece,
     ) -> Result<(QualifiedName, bool)> {
         match target.stage() {
+            // Directly into the target, that is one which was made for this load alone.
+            Stage::Target if target.direct.is_some() => {
+                self.postgres.truncate(&mut self.session, target.name())?;
+                Ok((target.name().clone(), true))
+            }
             Stage::Target => Ok((target.name().clone(), false)),
             Stage::Staging if target.direct.is_some() => {
-                // Truncated, it is as new in this transaction as if it were made in it.
                 let staging = target.staging(&self.plan)?;
-                let name = quote_literal(&staging.to_string()).map_err(failed)?;
-                let truncate =
-                    format!("TRUNCATE {staging}; SELECT pg_relation_filenode({name}) AS file");
-                let rows = self.session.query(&truncate).map_err(failed)?;
-                let file = rows.first().and_then(|row| row.get("file")?.parse().ok());
-                if let Some(file) = file {
-                    self.postgres.verification.note_file(&staging, file);
-                }
+                self.postgres.truncate(&mut self.session, &staging)?;
                 Ok((staging, true))
             }
             Stage::Staging => Ok((target.staging(&self.plan)?, false)),

@@ -78,6 +78,7 @@ impl<'a> Replacement<'a> {
             create: self.create.map(str::to_owned),
             method: Method::Copy,
             keep_old: false,
+            is_fresh: false,
         })?;
         let postgres = Postgres::new(Arc::new(server), vec![target], None, None);
         let plan = Arc::new(plan(self.table, self.columns));
