@@ -66,6 +66,7 @@ _KINDS: dict[str, type[LoadError]] = {
     "rejects": RejectsError,
     "destination": DestinationError,
     "taken-over": DestinationError,
+    "rolling-back": DestinationError,
 }
 
 

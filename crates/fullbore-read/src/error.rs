@@ -103,6 +103,8 @@ pub enum DestinationFailure {
     Locked,
     /// Somebody else goes on with the run.
     TakenOver,
+    /// Another part of the load has failed and is being rolled back: it says why.
+    RollingBack,
     Other,
 }
 

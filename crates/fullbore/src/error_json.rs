@@ -8,7 +8,7 @@ use serde::Serialize;
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ErrorDetails {
     /// `usage`, `read`, `write`, `source`, `source-changed`, `rejects`, `destination`, `taken-over`,
-    /// `client` or `interrupted`.
+    /// `rolling-back` (by another part of the load, which says why), `client` or `interrupted`.
     kind: &'static str,
     /// The file that it is about.
     file: Option<String>,
@@ -38,6 +38,9 @@ impl ErrorDetails {
             Error::Unterminated { row } => ("rejects", None, Some(row)),
             Error::Destination { kind: DestinationFailure::TakenOver, .. } => {
                 ("taken-over", None, None)
+            }
+            Error::Destination { kind: DestinationFailure::RollingBack, .. } => {
+                ("rolling-back", None, None)
             }
             Error::Destination { .. } => ("destination", None, None),
             Error::Client { .. } => ("client", None, None),

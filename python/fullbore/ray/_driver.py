@@ -107,6 +107,8 @@ class _Flight:
     attempt: int = 0
     slot: _Slot | None = None
     has_begun: bool = False
+    # The ledger may have some of it.
+    is_kept: bool = False
     losses: int = 0
     answer: dict[str, Any] | None = None
     not_before: float = 0.0
@@ -351,7 +353,7 @@ class Driver:
             if attempt != flight.attempt or flight.answer:
                 continue
             if not flight.has_begun:
-                flight.has_begun = True
+                flight.has_begun = flight.is_kept = True
                 self.whole.begin(number, flight.part.host or host)
             if any('"piece_committed"' in line for line in lines):
                 flight.losses = 0
@@ -373,8 +375,10 @@ class Driver:
             return self._lost(flight, error)
         self._keep_rejects(answer)
         if answer["exit_code"] in (LOADED, 3):
-            flight.answer = answer
+            flight.answer, flight.is_kept = answer, True
             return None
+        if flight.attempt == 1 and not self.resume:
+            flight.is_kept = bool(answer["result"].get("resumable"))
         answer["message"] = f"{flight.part.host or answer['host']}: {answer['message']}"
         return answer
 
@@ -435,8 +439,8 @@ class Driver:
             message = ""
         else:
             details = stopped["result"].get("error_details")
-            is_kept = bool(answers) or any(flight.has_begun for flight in self.flights.values())
-            if _is_taken_over(stopped):
+            is_kept = any(flight.is_kept for flight in self.flights.values())
+            if _kind(stopped) == "taken-over":
                 is_kept = False
             said = {
                 "error": stopped["result"].get("error") or stopped["message"],
@@ -459,16 +463,17 @@ class Driver:
 
 
 def graver(stopped: dict[str, Any] | None, more: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Which of two reasons to stop is the one to tell.
+    """Which of two reasons to stop is the one to tell."""
+    if stopped is None or more is None:
+        return stopped or more
+    # A load that was taken over had its sessions terminated, too, and one part's failure is
+    # another part's refusal: both say less. Else it is the first.
+    weight = {"taken-over": 2, "rolling-back": 0}
+    return more if weight.get(_kind(more), 1) > weight.get(_kind(stopped), 1) else stopped
 
-    It is the first, unless another driver has taken the load over: then sessions were terminated,
-    too, which says less.
-    """
-    return more if stopped is None or (more and _is_taken_over(more)) else stopped
 
-
-def _is_taken_over(stopped: dict[str, Any]) -> bool:
-    return (stopped["result"].get("error_details") or {}).get("kind") == "taken-over"
+def _kind(stopped: dict[str, Any]) -> str:
+    return (stopped["result"].get("error_details") or {}).get("kind", "")
 
 
 def failure(exit_code: int, message: str, kind: str) -> dict[str, Any]:

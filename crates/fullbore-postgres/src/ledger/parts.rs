@@ -11,7 +11,7 @@ use fullbore_load::plan::Part;
 use fullbore_load::run_id::RunId;
 use fullbore_load::sink::Committed;
 use fullbore_pgwire::{Session, quote_literal};
-use fullbore_read::error::Result;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 use sha2::{Digest, Sha256};
 
 use super::read::{LedgerRow, Role, Told, rows};
@@ -217,17 +217,18 @@ pub fn whole_of(
         ));
     }
     if let Some(other) = under_way.iter().find(|part| part.state == State::Aborting) {
-        return Err(refuse(
-            format!(
+        return Err(Error::Destination {
+            message: format!(
                 "--part {spec}: the load that it would join is being rolled back: {}",
                 other.words()
             ),
-            format!(
+            hint: Some(format!(
                 "finish the rollback first with `fullbore runs abort {}`, which reports what \
                  blocks it",
                 other.run_id
-            ),
-        ));
+            )),
+            kind: DestinationFailure::RollingBack,
+        });
     }
     if let Some(other) = under_way.iter().find(|part| part.of != spec.of) {
         return Err(refuse(

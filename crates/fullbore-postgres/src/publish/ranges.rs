@@ -6,7 +6,7 @@ use fullbore_read::error::Result;
 
 use super::bounds::{bounds, end_sql};
 use super::existing;
-use super::locking::{Frame, LockWait, insist};
+use super::locking::{Frame, LockWait, insist, is_locked};
 use crate::error::{failed, failed_while};
 use crate::naming::derived;
 use crate::postgres::Postgres;
@@ -45,12 +45,54 @@ fn try_each(
     target: &PostgresTable,
 ) -> Result<()> {
     lock_if_replaced(session, plans, table, target)?;
-    for plan in plans {
-        for piece in plan.pieces.iter().filter(|piece| piece.table == table) {
-            try_range(session, plan, target, piece)?;
+    let ranges: Vec<Range<'_>> = plans
+        .iter()
+        .flat_map(|plan| plan.pieces.iter().map(move |piece| (*plan, piece)))
+        .filter(|(_, piece)| piece.table == table)
+        .map(|(plan, piece)| Range { plan, first: piece, last: piece })
+        .collect();
+    let joined = joined(&ranges);
+    if joined.len() < ranges.len() {
+        session.execute("SAVEPOINT joined").map_err(failed)?;
+        match joined.iter().try_for_each(|range| try_range(session, target, range)) {
+            Err(error) if !error.is_lost() && !is_locked(&error) => {
+                // Which of them it is, one by one.
+                session.execute("ROLLBACK TO SAVEPOINT joined").map_err(failed)?;
+            }
+            tried => return tried,
         }
     }
-    Ok(())
+    ranges.iter().try_for_each(|range| try_range(session, target, range))
+}
+
+/// Pieces of a plan whose ranges follow each other.
+struct Range<'a> {
+    plan: &'a Plan,
+    first: &'a PlannedPiece,
+    last: &'a PlannedPiece,
+}
+
+/// Ranges that follow each other without a gap as one: it overlaps with another where one of them does, and
+/// hundreds of partitions take seconds to try.
+fn joined<'a>(ranges: &[Range<'a>]) -> Vec<Range<'a>> {
+    let mut joined: Vec<Range<'_>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(before) if follows(before.last, range.first) => before.last = range.last,
+            _ => joined.push(Range { ..*range }),
+        }
+    }
+    joined
+}
+
+/// Whether a range begins where another one ends. Keys are numbers here, so that their order is the server's.
+fn follows(one: &PlannedPiece, next: &PlannedPiece) -> bool {
+    let (one, next) = (bounds(one), bounds(next));
+    let is_plain = |bounds: &KeyBounds| {
+        let keys = (bounds.keys.lower, bounds.keys.upper);
+        bounds.replaces.is_none() && matches!(keys, (Some(lower), Some(upper)) if lower < upper)
+    };
+    is_plain(one) && is_plain(next) && one.upper == next.lower
 }
 
 /// Locks a target whose partitions are to give their place, before the first attach takes less of it:
@@ -68,15 +110,11 @@ pub fn lock_if_replaced(
     }
 }
 
-fn try_range(
-    session: &mut Session,
-    plan: &Plan,
-    target: &PostgresTable,
-    piece: &PlannedPiece,
-) -> Result<()> {
+fn try_range(session: &mut Session, target: &PostgresTable, range: &Range<'_>) -> Result<()> {
+    let Range { plan, first: piece, last } = range;
     let relation = &target.relation;
-    let KeyBounds { lower, upper, .. } = bounds(piece);
-    let (lower, upper) = (end_sql(relation, lower)?, end_sql(relation, upper)?);
+    let lower = end_sql(relation, &bounds(piece).lower)?;
+    let upper = end_sql(relation, &bounds(last).upper)?;
     if let Some(partition) = existing::replaced(session, relation, piece)? {
         existing::vacate(session, target, partition)?;
     }
