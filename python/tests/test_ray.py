@@ -41,6 +41,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         places = [str(Path(fullbore.__file__).parent.parent), str(Path(__file__).parent)]
         patch.setenv("PYTHONPATH", os.pathsep.join(places))
         patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        # A token in somebody's home is known to some of Ray's processes, and not to others.
+        patch.setenv("RAY_AUTH_MODE", "disabled")
         made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
         for host in HOSTS:
             made.add_node(num_cpus=2, resources={host: 1}, labels={"zone": host})

@@ -36,6 +36,12 @@ SETTINGS = {
 
 DRIVER = "postgresql-42.7.8.jar"
 
+# Ways of Spark, as spark_rates.py knows them.
+SPARK = (
+    "fullbore append", "jdbc append", "nothing", "fullbore overwrite", "jdbc overwrite",
+    "csv jdbc append",
+)  # fmt: skip
+
 
 def peers() -> None:
     """Fetches what the peers need: PostgreSQL's driver for Java, and one for Python."""
@@ -54,26 +60,41 @@ class Rates:
     def __init__(self, lab: Lab, repeats: int) -> None:
         self.lab, self.repeats = lab, repeats
         self.raw: list[dict[str, Any]] = []
+        self.cpu: dict[str, list[float]] = {}
+        self.checking = 0.0
 
     def measure(self, family: str, ways: dict[str, Callable[[], float]]) -> dict[str, float]:
-        """The median seconds of each way; a way returns what its command took."""
+        """The median seconds of each way; a way returns what its command took.
+
+        The server's CPU is that of the way and of what is checked of it, less what `equal` took.
+        """
         seconds: dict[str, list[float]] = {name: [] for name in ways}
         for _ in range(self.repeats):
             for name, way in ways.items():
                 self.lab.server.sql("CHECKPOINT")
+                self.checking, cpu = 0.0, self.lab.server_cpu()
                 took = way()
                 began = time.monotonic()
                 self.lab.server.sql("CHECKPOINT")
                 took += time.monotonic() - began
+                cpu = self.lab.server_cpu() - cpu - self.checking
                 seconds[name].append(took)
-                self.raw.append({"family": family, "way": name, "seconds": round(took, 3)})
-                print(f"{family}: {name}: {took:.2f} s", file=sys.stderr)
+                self.cpu.setdefault(name, []).append(cpu)
+                one = {"family": family, "way": name, "seconds": round(took, 3)}
+                self.raw.append({**one, "server_cpu_seconds": round(cpu, 2)})
+                print(f"{family}: {name}: {took:.2f} s, server {cpu:.2f} s", file=sys.stderr)
         return {name: statistics.median(taken) for name, taken in seconds.items()}
 
     def equal(self, expected: str) -> None:
+        cpu = self.lab.server_cpu()
         found = self.lab.server.sql(CHECKSUM.format(table="lineitem"))
+        self.checking += self.lab.server_cpu() - cpu
         if found != expected:
             raise Failed(f"count|checksum are {found}, plain COPY's {expected}")
+
+    def server(self, name: str) -> str:
+        """The server's CPU of a way, in words."""
+        return f"server {statistics.median(self.cpu[name]):.1f} s of CPU"
 
 
 def hosts(rates: Rates, scale: float) -> list[str]:
@@ -150,13 +171,13 @@ def spark_ways(rates: Rates, paths: list[str], expected: str) -> dict[str, Calla
                 ),
                 PYSPARK_PYTHON=str(PYTHON),
             )  # fmt: skip
-            if name != "null":
+            if name != "nothing":
                 rates.equal(expected)
             return float(json.loads(said.strip().splitlines()[-1])["seconds"])
 
         return run
 
-    return {name: way(name) for name in ("fullbore", "jdbc", "null", "csv-jdbc")}
+    return {name: way(name) for name in SPARK}
 
 
 def files(rates: Rates, scale: float) -> list[str]:
@@ -184,12 +205,12 @@ def files(rates: Rates, scale: float) -> list[str]:
         for old in (host.folder / "data").iterdir():
             old.unlink()
     placed(tpch(scale, "lineitem", 8), lab.sources)
-    ours = {"fullbore, --on ray": on_ray, "Spark JDBC": spark["csv-jdbc"]}
+    ours = {"fullbore, --on ray": on_ray, "Spark JDBC": spark["csv jdbc append"]}
     medians = rates.measure("files", {**ours, "Ray Data write_sql": write_sql})
     best = min(seconds for name, seconds in medians.items() if "fullbore" not in name)
     return [
         f"| CSV, {size / 1e9:.2f} GB: {name} | {seconds:.2f} | {size / seconds / 1e6:.0f} |"
-        f" {best / seconds:.2f} x the best peer |"
+        f" {best / seconds:.2f} x the best peer; {rates.server(name)} |"
         for name, seconds in medians.items()
     ]
 
@@ -198,13 +219,17 @@ def frames(rates: Rates, scale: float) -> list[str]:
     """Frames in memory by Spark."""
     paths, size, expected = shared(rates.lab, scale)
     ways = spark_ways(rates, paths, expected)
-    ways.pop("csv-jdbc")
+    ways.pop("csv jdbc append")
     medians = rates.measure("frames", ways)
-    return [
-        f"| DataFrame of {size / 1e9:.2f} GB of CSV: {name} | {seconds:.2f} |"
-        f" {size / seconds / 1e6:.0f} | {medians['jdbc'] / seconds:.2f} x JDBC |"
-        for name, seconds in medians.items()
-    ]
+    lines = []
+    for name, seconds in medians.items():
+        mode = "overwrite" if name.endswith("overwrite") else "append"
+        ratio = medians[f"jdbc {mode}"] / seconds
+        lines.append(
+            f"| DataFrame of {size / 1e9:.2f} GB of CSV: {name} | {seconds:.2f} |"
+            f" {size / seconds / 1e6:.0f} | {ratio:.2f} x JDBC; {rates.server(name)} |"
+        )
+    return lines
 
 
 def main() -> int:

@@ -58,17 +58,22 @@ def _is_known() -> bool:
     """Whether all nodes have this package in this version."""
 
     # A function of this one is sent by its code, not by its name.
-    def version() -> str | None:
+    def version() -> tuple[int, bytes, bytes] | None:
         try:
             import hashlib
             from pathlib import Path
 
             import fullbore._native
-
-            library = Path(fullbore._native.__file__).read_bytes()
-            return hashlib.sha256(library).hexdigest()
         except ImportError:
             return None
+        # Builds differ in length, or at the ends, where their tables are. A hash of all of it
+        # takes a third of a second of each node, before a row moves.
+        with Path(fullbore._native.__file__).open("rb") as library:
+            first = library.read(1 << 20)
+            size = library.seek(0, 2)
+            library.seek(max(0, size - (1 << 20)))
+            last = library.read()
+        return size, hashlib.sha256(first).digest(), hashlib.sha256(last).digest()
 
     own = version()
     asked = [

@@ -1,7 +1,8 @@
 """How fast Spark writes lineitem: spark_rates.py MASTER ADDRESS WAY JDBC_URL URL JARS FILES...
 
-WAY is `csv-jdbc`: from files; or, of a frame in the executors' memory, `jdbc`, `fullbore`, `null`
-(a Python sink that writes nothing). Prints seconds and rows as JSON; only the write is timed.
+WAY is a format and a mode: `fullbore append`, `jdbc overwrite`; or `nothing`, a Python sink that
+writes nothing. What is written is a frame in memory, or with `csv jdbc append` files.
+Prints seconds and rows as JSON; only the write is timed.
 """
 
 from __future__ import annotations
@@ -41,19 +42,17 @@ def main() -> None:
     spark.dataSource.register(Nothing)
     frame = spark.read.csv(files, schema=SCHEMA + ", nothing string", sep="|").drop("nothing")
     rows = 0
-    if way != "csv-jdbc":
+    *source, form, mode = way.split() if way != "nothing" else (way, "append")
+    if not source:
         frame = frame.cache()
         rows = frame.count()
     began = time.monotonic()
-    if way in ("jdbc", "csv-jdbc"):
+    if form == "jdbc":
         settings = {"url": jdbc, "dbtable": "lineitem", "driver": "org.postgresql.Driver"}
-        settings |= {"batchsize": "10000"}
-        frame.write.format("jdbc").options(**settings).mode("append").save()
-    elif way == "fullbore":
-        writer = frame.write.format("fullbore").option("to", url).option("table", "lineitem")
-        writer.mode("append").save()
+        settings |= {"batchsize": "10000", "truncate": "true"}
     else:
-        frame.write.format("nothing").mode("append").save()
+        settings = {"to": url, "table": "lineitem"}
+    frame.write.format(form).options(**settings).mode(mode).save()
     print(json.dumps({"seconds": time.monotonic() - began, "rows": rows}))
     spark.stop()
 
