@@ -1,8 +1,8 @@
-//! What a server lacks for direct loads.
+//! What the extension of a server is asked, and what a server lacks for direct loads.
 
-use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier};
+use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 
-use super::probe;
+use super::Descriptor;
 use crate::ledger::trust;
 
 /// Something that is missing, and what to do about it.
@@ -51,6 +51,24 @@ pub fn function(session: &mut Session, name: &str) -> Result<Option<String>, Con
     let rows = session.query(&state("NULL", name))?;
     let row = rows.first().filter(|row| row.get("owner").is_none());
     Ok(row.and_then(|row| Some(format!("{}.{}", row.get("schema")?, row.get("function")?))))
+}
+
+/// What the extension says of a table. Asking loads the extension into the session.
+pub fn described(
+    session: &mut Session,
+    table: &QualifiedName,
+) -> Result<Descriptor, ConnectionError> {
+    let function = function(session, DESCRIPTOR)?.ok_or_else(|| {
+        ConnectionError::usage("the extension's function descriptor(regclass) does not exist")
+    })?;
+    let rows = session.query(&format!(
+        "SELECT {function}({}::pg_catalog.regclass) AS descriptor",
+        quote_literal(&table.to_string())?
+    ))?;
+    let text = rows.first().and_then(|row| row.get("descriptor")).unwrap_or_default();
+    serde_json::from_str(text).map_err(|error| {
+        ConnectionError::protocol(format!("its descriptor of {table} can't be read: {error}"))
+    })
 }
 
 /// What this database lacks before this role can load directly, in the order of repair.
@@ -122,5 +140,5 @@ pub fn missing(session: &mut Session) -> Result<Vec<Missing>, ConnectionError> {
 /// The version of the extension's library, which this loads into the session.
 pub fn loaded_version(session: &mut Session) -> Result<String, ConnectionError> {
     let table = QualifiedName::new(Some("pg_catalog"), "pg_class")?;
-    Ok(probe::descriptor(session, &table)?.extension)
+    Ok(described(session, &table)?.extension)
 }

@@ -7,8 +7,8 @@ use fullbore_pgwire::{ConnectionError, QualifiedName, ServerMessage, Session, qu
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::Codec;
 
+use super::check::described;
 use super::known::Direct;
-use super::probe::descriptor;
 use crate::encode_direct::{Kind, header};
 use crate::error::failed;
 use crate::fallback::server_check::{
@@ -50,7 +50,7 @@ impl DirectLoad {
         column_list: &str,
         range: Option<String>,
     ) -> Result<Self> {
-        let found = descriptor(session, table).map_err(failed)?;
+        let found = described(session, table).map_err(failed)?;
         if let Some(refusal) = found.refusal {
             return Err(changed(table, &refusal.message, refusal.hint));
         }

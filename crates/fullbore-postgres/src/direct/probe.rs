@@ -5,11 +5,11 @@
 //! described itself.
 
 use fullbore_pgwire::session::path::OF_ROLE;
-use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_literal};
+use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 
-use super::check::{self, Missing};
+use super::check::{self, Missing, described};
 use super::known::Probe;
 use super::{Descriptor, PROTOCOL};
 use crate::catalog;
@@ -89,7 +89,7 @@ fn describe_new(
         session.execute(&format!("{OF_ROLE}{create}")).map_err(failed)?;
     }
     if target.is_fresh {
-        return descriptor(session, name).map_err(failed);
+        return described(session, name).map_err(failed);
     }
     if target.publish == Publish::Partitions {
         session.execute(&partitions::like(target.name(), name, "", "")).map_err(failed)?;
@@ -98,25 +98,7 @@ fn describe_new(
         let relation = relation.expect("it was described a moment ago, or just made");
         replace::staging::make(session, &relation, name, "")?;
     }
-    descriptor(session, name).map_err(failed)
-}
-
-/// What the extension says of a table. Asking loads the extension into the session.
-pub fn descriptor(
-    session: &mut Session,
-    table: &QualifiedName,
-) -> Result<Descriptor, ConnectionError> {
-    let function = check::function(session, check::DESCRIPTOR)?.ok_or_else(|| {
-        ConnectionError::usage("the extension's function descriptor(regclass) does not exist")
-    })?;
-    let rows = session.query(&format!(
-        "SELECT {function}({}::pg_catalog.regclass) AS descriptor",
-        quote_literal(&table.to_string())?
-    ))?;
-    let text = rows.first().and_then(|row| row.get("descriptor")).unwrap_or_default();
-    serde_json::from_str(text).map_err(|error| {
-        ConnectionError::protocol(format!("its descriptor of {table} can't be read: {error}"))
-    })
+    described(session, name).map_err(failed)
 }
 
 /// A descriptor that rows can be laid out by.

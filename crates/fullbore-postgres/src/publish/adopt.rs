@@ -10,7 +10,7 @@ use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::append;
 use super::ours::ours;
-use crate::direct::{Descriptor, check, probe};
+use crate::direct::{Descriptor, check};
 use crate::error::{failed, refuse, refused};
 use crate::naming::is_derived;
 use crate::postgres::Postgres;
@@ -102,7 +102,7 @@ fn adopting(
 ) -> Result<Option<String>> {
     for (name, _) in staged {
         // One that is gone is told of by whoever comes to it.
-        let found = probe::descriptor(session, name);
+        let found = check::described(session, name);
         if found.is_ok_and(|found| found.hash != wanted.hash) {
             return Ok(None);
         }
