@@ -81,23 +81,13 @@ demo-cluster: build servers engines
 ready: $(VENV)/.tools
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target tested installed
 
+# One after the other: Debian's packages are installed by one process at a time.
+NEEDED := servers browser stores engines
 installed: $(VENV)/.tools
-	@scripts/test_servers.sh
-	@scripts/test_browser.sh
-	@scripts/test_stores.sh
-	@scripts/test_engines.sh
+	@for what in $(NEEDED); do scripts/test_$$what.sh || exit; done
 
-servers: $(VENV)/.tools
-	@scripts/test_servers.sh
-
-browser: $(VENV)/.tools
-	@scripts/test_browser.sh
-
-stores: $(VENV)/.tools
-	@scripts/test_stores.sh
-
-engines: $(VENV)/.tools
-	@scripts/test_engines.sh
+$(NEEDED): $(VENV)/.tools
+	@scripts/test_$@.sh
 
 # Screenshots of a real load, for the guides. Check them before committing.
 screenshots: build browser

@@ -80,6 +80,10 @@ def result_of_answer(answer: str) -> Any:
 
 def error_of(answer: dict[str, Any]) -> LoadError:
     """The exception for an answer of the native module."""
-    raw = answer["result"]
-    kind = (raw.get("error_details") or {}).get("kind", "")
-    return _KINDS.get(kind, LoadError)(answer["message"], answer["exit_code"], raw)
+    error = _KINDS.get(kind_of(answer), LoadError)
+    return error(answer["message"], answer["exit_code"], answer["result"])
+
+
+def kind_of(answer: dict[str, Any]) -> str:
+    """The kind of error in an answer, as the native module calls it; empty if there is none."""
+    return (answer["result"].get("error_details") or {}).get("kind", "")

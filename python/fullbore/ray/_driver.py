@@ -18,6 +18,7 @@ from typing import Any
 import ray
 
 from fullbore import _native, _worker
+from fullbore._errors import kind_of
 from fullbore._parts import Part, alone, divided, sources_of
 from fullbore.ray._connection import at_node, nodes, refusal
 
@@ -440,7 +441,7 @@ class Driver:
         else:
             details = stopped["result"].get("error_details")
             is_kept = any(flight.is_kept for flight in self.flights.values())
-            if _kind(stopped) == "taken-over":
+            if kind_of(stopped) == "taken-over":
                 is_kept = False
             said = {
                 "error": stopped["result"].get("error") or stopped["message"],
@@ -469,11 +470,7 @@ def graver(stopped: dict[str, Any] | None, more: dict[str, Any] | None) -> dict[
     # A load that was taken over had its sessions terminated, too, and one part's failure is
     # another part's refusal: both say less. Else it is the first.
     weight = {"taken-over": 2, "rolling-back": 0}
-    return more if weight.get(_kind(more), 1) > weight.get(_kind(stopped), 1) else stopped
-
-
-def _kind(stopped: dict[str, Any]) -> str:
-    return (stopped["result"].get("error_details") or {}).get("kind", "")
+    return more if weight.get(kind_of(more), 1) > weight.get(kind_of(stopped), 1) else stopped
 
 
 def failure(exit_code: int, message: str, kind: str) -> dict[str, Any]:

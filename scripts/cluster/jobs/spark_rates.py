@@ -1,7 +1,7 @@
 """How fast Spark writes lineitem: spark_rates.py MASTER ADDRESS WAY JDBC_URL URL JARS FILES...
 
-WAY is a format and a mode: `fullbore append`, `jdbc overwrite`; or `nothing`, a Python sink that
-writes nothing. What is written is a frame in memory, or with `csv jdbc append` files.
+WAY is a format and a mode: `fullbore append`, `jdbc overwrite`, `nothing append`, which is a Python
+sink that writes nothing. What is written is a frame in memory, or with `csv jdbc append` files.
 Prints seconds and rows as JSON; only the write is timed.
 """
 
@@ -42,7 +42,7 @@ def main() -> None:
     spark.dataSource.register(Nothing)
     frame = spark.read.csv(files, schema=SCHEMA + ", nothing string", sep="|").drop("nothing")
     rows = 0
-    *source, form, mode = way.split() if way != "nothing" else (way, "append")
+    *source, form, mode = way.split()
     if not source:
         frame = frame.cache()
         rows = frame.count()

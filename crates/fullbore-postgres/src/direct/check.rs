@@ -53,14 +53,29 @@ pub fn function(session: &mut Session, name: &str) -> Result<Option<String>, Con
     Ok(row.and_then(|row| Some(format!("{}.{}", row.get("schema")?, row.get("function")?))))
 }
 
+fn descriptor_function(session: &mut Session) -> Result<String, ConnectionError> {
+    function(session, DESCRIPTOR)?.ok_or_else(|| {
+        ConnectionError::usage("the extension's function descriptor(regclass) does not exist")
+    })
+}
+
+/// The hashes of several tables' layouts, named by literals; tables that are gone have none.
+pub fn hashes(session: &mut Session, names: &[String]) -> Result<Vec<String>, ConnectionError> {
+    let function = descriptor_function(session)?;
+    let rows = session.query(&format!(
+        "SELECT {function}(pg_catalog.to_regclass(name))::json OPERATOR(pg_catalog.->>) 'hash' AS hash
+           FROM pg_catalog.unnest(ARRAY[{}]::text[]) AS name",
+        names.join(", ")
+    ))?;
+    Ok(rows.iter().filter_map(|row| row.get("hash").map(str::to_owned)).collect())
+}
+
 /// What the extension says of a table. Asking loads the extension into the session.
 pub fn described(
     session: &mut Session,
     table: &QualifiedName,
 ) -> Result<Descriptor, ConnectionError> {
-    let function = function(session, DESCRIPTOR)?.ok_or_else(|| {
-        ConnectionError::usage("the extension's function descriptor(regclass) does not exist")
-    })?;
+    let function = descriptor_function(session)?;
     let rows = session.query(&format!(
         "SELECT {function}({}::pg_catalog.regclass) AS descriptor",
         quote_literal(&table.to_string())?

@@ -100,14 +100,13 @@ fn adopting(
     wanted: &Descriptor,
     staged: &[(QualifiedName, &Staged)],
 ) -> Result<Option<String>> {
-    for (name, _) in staged {
-        // One that is gone is told of by whoever comes to it.
-        let found = check::described(session, name);
-        if found.is_ok_and(|found| found.hash != wanted.hash) {
-            return Ok(None);
-        }
-    }
-    check::function(session, check::ADOPT).map_err(failed)
+    let Some(adopt) = check::function(session, check::ADOPT).map_err(failed)? else {
+        return Ok(None);
+    };
+    let names = staged.iter().map(|(name, _)| quote_literal(&name.to_string()));
+    let names: Vec<String> = names.collect::<Result<_, _>>().map_err(failed)?;
+    let hashes = check::hashes(session, &names).map_err(failed)?;
+    Ok(hashes.iter().all(|hash| *hash == wanted.hash).then_some(adopt))
 }
 
 /// Takes the rows over by one session: one heap is written directly by one only.

@@ -66,6 +66,7 @@ fn try_each(
 }
 
 /// Pieces of a plan whose ranges follow each other.
+#[derive(Clone, Copy)]
 struct Range<'a> {
     plan: &'a Plan,
     first: &'a PlannedPiece,
@@ -79,7 +80,7 @@ fn joined<'a>(ranges: &[Range<'a>]) -> Vec<Range<'a>> {
     for range in ranges {
         match joined.last_mut() {
             Some(before) if follows(before.last, range.first) => before.last = range.last,
-            _ => joined.push(Range { ..*range }),
+            _ => joined.push(*range),
         }
     }
     joined

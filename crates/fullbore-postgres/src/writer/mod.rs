@@ -83,19 +83,9 @@ impl<'a> PostgresWriter<'a> {
         target: &PostgresTable,
         piece: &PlannedPiece,
     ) -> Result<(QualifiedName, bool)> {
-        match target.stage() {
-            // Directly into the target, that is one which was made for this load alone.
-            Stage::Target if target.direct.is_some() => {
-                self.postgres.truncate(&mut self.session, target.name())?;
-                Ok((target.name().clone(), true))
-            }
-            Stage::Target => Ok((target.name().clone(), false)),
-            Stage::Staging if target.direct.is_some() => {
-                let staging = target.staging(&self.plan)?;
-                self.postgres.truncate(&mut self.session, &staging)?;
-                Ok((staging, true))
-            }
-            Stage::Staging => Ok((target.staging(&self.plan)?, false)),
+        let table = match target.stage() {
+            Stage::Target => target.name().clone(),
+            Stage::Staging => target.staging(&self.plan)?,
             Stage::Pieces => {
                 let name = target.piece(&self.plan, piece.number)?;
                 let ddl =
@@ -104,9 +94,15 @@ impl<'a> PostgresWriter<'a> {
                 let planned = self.postgres.planned(piece.table);
                 let made = self.session.execute(&format!("{ddl}; {}", planned.assertion()?));
                 made.map_err(|error| planned.told(&mut self.session, error))?;
-                Ok((name, true))
+                return Ok((name, true));
             }
+        };
+        // Directly: into a table that was made for this load alone.
+        let is_direct = target.direct.is_some();
+        if is_direct {
+            self.postgres.truncate(&mut self.session, &table)?;
         }
+        Ok((table, is_direct))
     }
 
     /// What the target must be, where the piece's rows go into it themselves.
