@@ -134,7 +134,7 @@ test: ready
 # Every version, and what is long.
 test-all: ready
 	@$(SIDE_BY_SIDE) test-rust-all test-rest test-engines-all
-	$(BIN)/python scripts/cluster/faults.py
+	$(BIN)/python scripts/cluster/trials.py
 	scripts/test_neon.sh
 	$(PYTEST) -n 2 --dist worksteal extension/test
 	$(BIN)/python scripts/neighbour/run.py

@@ -46,11 +46,13 @@ def placed(files: list[Path], hosts: list[Host]) -> None:
         target.hardlink_to(file)
 
 
-def load(lab: Lab, publish: str, method: str, *more: str) -> tuple[dict[str, Any], float, str]:
+def load(
+    lab: Lab, publish: str, method: str, streams: int | str = STREAMS, *more: str
+) -> tuple[dict[str, Any], float, str]:
     """Loads on Ray; the result, the seconds that the command took, and what it printed."""
     command: list[str | Path] = [FULLBORE, "load", "lineitem.tbl.*", "--table", "lineitem"]
     command += ["--to", lab.server.network_url, "--publish", publish, "--method", method]
-    command += ["--streams", str(STREAMS), "--on", "ray", "--json", *more]
+    command += ["--streams", str(streams), "--on", "ray", "--json", *more]
     for host in lab.sources:
         command += ["--host", f"{host.name}=/mnt/data"]
     began = time.monotonic()

@@ -8,6 +8,7 @@ counters say what went over them.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -102,6 +103,13 @@ class Host:
             return [int(pid) for pid in found.split()]
         return []
 
+    def pid_of(self, port: int) -> int | None:
+        """The process that has a connection from this port of the host's."""
+        inside = self.network.clients[self.number]
+        found = self.network.inside(inside, "ss", "-Htnp", "sport", "=", f":{port}")
+        pid = re.search(r"pid=(\d+)", found)
+        return int(pid[1]) if pid else None
+
     def switch_off(self) -> None:
         """Ends all that runs on it, at once."""
         for pid in self.pids():
@@ -119,8 +127,11 @@ class Lab:
         self.network = Network(sources + 1)
         self.folder = folder_for("fbcluster")
         CACHE.mkdir(parents=True, exist_ok=True)
-        hosts = CACHE / "hosts"
-        shutil.rmtree(hosts, ignore_errors=True)
+        for old in CACHE.glob("hosts-*"):
+            if not Path("/proc", old.name.removeprefix("hosts-")).exists():
+                shutil.rmtree(old, ignore_errors=True)
+        # Beside the files that its hosts are given, by links.
+        hosts = self.hosts_folder = CACHE / f"hosts-{os.getpid()}"
         self.shared = hosts / "shared"
         self.shared.mkdir(parents=True)
         self.server: Server | None = None
@@ -241,7 +252,8 @@ class Lab:
             self.server.close()
         self.network.close()
         shutil.rmtree(self.folder, ignore_errors=True)
-        shutil.rmtree(CACHE / "hosts", ignore_errors=True)
+        if hasattr(self, "hosts_folder"):
+            shutil.rmtree(self.hosts_folder, ignore_errors=True)
 
 
 def tpch(scale: float, table: str, streams: int) -> list[Path]:

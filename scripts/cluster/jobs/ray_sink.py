@@ -1,12 +1,22 @@
-"""A dataset written by our sink: ray_sink.py URL TABLE MODE FOLDER."""
+"""A dataset written by our sink: ray_sink.py URL TABLE MODE FOLDER.
+
+With the mode `write_sql` Ray Data's own writer is used.
+"""
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import fullbore.ray
 import ray
-from rows import reading
+from rows import COLUMNS, reading
+
+
+def psycopg2_connect(url: str) -> Any:
+    import psycopg2
+
+    return psycopg2.connect(url)
 
 
 def main() -> None:
@@ -18,6 +28,10 @@ def main() -> None:
         **reading(),
         override_num_blocks=12,
     )
+    if mode == "write_sql":
+        marks = ", ".join(["%s"] * len(COLUMNS))
+        rows.write_sql(f"INSERT INTO {table} VALUES ({marks})", lambda: psycopg2_connect(url))
+        return
     sink = fullbore.ray.Sink(table, url, mode=mode)
     rows.write_datasink(sink)
     print(sink.result.rows)

@@ -1,4 +1,7 @@
-"""A frame written by our data source: spark_sink.py MASTER ADDRESS URL TABLE MODE FOLDER."""
+"""A frame written by our data source: spark_sink.py MASTER ADDRESS URL TABLE MODE FOLDER [JARS].
+
+With JARS, Spark's JDBC writer is used, and URL is one of JDBC.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,17 @@ def read(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch
 
 
 def main() -> None:
-    master, address, url, table, mode, folder = sys.argv[1:]
-    spark = session(master, address)
+    master, address, url, table, mode, folder, *jars = sys.argv[1:]
+    spark = session(master, address, **({"spark.jars": jars[0]} if jars else {}))
     fullbore.spark.register(spark)
     paths = [(f"{folder}/part-{number}.csv",) for number in range(6)]
     schema = ", ".join(f"{name} string" for name in COLUMNS)
     rows = spark.createDataFrame(paths, "path string").repartition(6).mapInArrow(read, schema)
-    writer = rows.write.format("fullbore").option("to", url).option("table", table)
+    if jars:
+        settings = {"url": url, "dbtable": table, "driver": "org.postgresql.Driver"}
+        writer = rows.write.format("jdbc").options(**settings)
+    else:
+        writer = rows.write.format("fullbore").options(to=url, table=table)
     writer.mode(mode).save()
     spark.stop()
 

@@ -1,6 +1,6 @@
 """Clusters whose parts are killed, cut off and restarted while they load: nothing lost or doubled.
 
-    python scripts/cluster/faults.py [--count 120] [--only ray|ray-sink|spark] [--fault NAME]
+    python scripts/cluster/trials.py [--count 120] [--only ray|ray-sink|spark] [--fault NAME]
 
 Each trial loads the same rows by one engine's way, breaks one thing at a random moment, lets the
 engine or its user repair it, and compares count and checksum with plain COPY. Then nothing but the
@@ -46,6 +46,10 @@ STRAYS = (
 )
 OPEN = "SELECT count(*) FROM fullbore_ledger.runs WHERE state NOT IN ('finished', 'undone')"
 PIECES = "SELECT count(*) FROM fullbore_ledger.pieces"
+WAITING = (
+    "SELECT host(client_addr), client_port FROM pg_stat_activity"
+    " WHERE wait_event = 'SyncRep' AND client_addr IS NOT NULL ORDER BY random()"
+)
 STAGED = "SELECT count(*) FROM pg_class WHERE relname LIKE '%\\_fb\\_%' AND relkind = 'r'"
 
 
@@ -74,6 +78,7 @@ class Trial:
     def __init__(self, lab: Lab, data: Data, way: Way, chance: random.Random) -> None:
         self.lab, self.data, self.way, self.chance = lab, data, way, chance
         self.process: subprocess.Popen[bytes] | None = None
+        self.thread: threading.Thread | None = None
         self.homes = 0
 
     # What is loaded.
@@ -117,13 +122,27 @@ class Trial:
                 start_new_session=True,
             )  # fmt: skip
 
+    def run(self, broken: Callable[[Trial], bool | None]) -> tuple[bool, int]:
+        """Loads, and breaks something meanwhile: whether that was hit, and how the load ended."""
+        self.begin()
+        self.start()
+        is_hit = self.under_way() and broken(self) is not False
+        code = self.ended()
+        if self.thread:
+            self.thread.join()
+        return is_hit, code
+
+    def moving(self) -> bool:
+        """Whether rows move."""
+        question = PIECES if self.way.engine == "ray" else STAGED
+        return int(self.lab.server.sql(question)) > 0
+
     def under_way(self) -> bool:
         """Waits until rows move; false if the load has ended before."""
-        question = PIECES if self.way.engine == "ray" else STAGED
         until = time.monotonic() + 60
         while time.monotonic() < until and self.process.poll() is None:
             with suppress(Failed):
-                if int(self.lab.server.sql(question)) > 0:
+                if self.moving():
                     time.sleep(self.chance.random() * 1.5)
                     return self.process.poll() is None
             time.sleep(0.05)
@@ -200,23 +219,40 @@ class Trial:
     def busy(self) -> list[tuple[Host, int]]:
         return [(host, pid) for host in self.lab.sources for pid in self.workers(host)]
 
-    def kill_worker(self) -> None:
+    def kill_worker(self) -> bool:
         busy = self.busy()
         if busy:
             with suppress(ProcessLookupError):
                 os.kill(self.chance.choice(busy)[1], signal.SIGKILL)
+        return bool(busy)
 
-    def kill_worker_unheard(self) -> None:
-        """Answers of the server vanish, COMMIT's among them, and then the worker dies."""
-        busy = self.busy()
-        if not busy:
-            return
-        host, pid = self.chance.choice(busy)
-        self.lab.network.drop(host.number, to_server=False)
-        time.sleep(0.3 + self.chance.random())
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        self.lab.network.mend(host.number)
+    def kill_worker_unheard(self) -> bool:
+        """COMMIT is sent and done, its answer waits, and whoever sent it dies.
+
+        Commits wait for a standby that there is none of: what they did is in the log by then.
+        """
+        self.lab.server.set(synchronous_standby_names="nobody")
+        try:
+            until = time.monotonic() + 20
+            while time.monotonic() < until and self.process.poll() is None:
+                if self.kill_waiting():
+                    return True
+                time.sleep(0.02)
+            return False
+        finally:
+            self.lab.server.set(synchronous_standby_names="")
+
+    def kill_waiting(self) -> bool:
+        """Kills a process of a source host whose COMMIT waits; false if there is none."""
+        rows = self.lab.server.sql(WAITING)
+        for row in rows.split():
+            address, port = row.split("|")
+            for host in self.lab.sources:
+                if host.address == address and (pid := host.pid_of(int(port))):
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                    return True
+        return False
 
     def kill_host(self) -> None:
         """All of a host: raylet, or Spark's worker with its executors."""
@@ -275,7 +311,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "ray-sink": ("worker", "worker-unheard", "host", "driver", "server", "cut"),
     "spark": ("worker", "worker-unheard", "executor", "host", "driver", "server", "cut"),
 }
-BREAK: dict[str, Callable[[Trial], None]] = {
+BREAK: dict[str, Callable[[Trial], bool | None]] = {
     "worker": Trial.kill_worker,
     "worker-unheard": Trial.kill_worker_unheard,
     "executor": Trial.kill_executor,
@@ -286,17 +322,9 @@ BREAK: dict[str, Callable[[Trial], None]] = {
 }
 
 
-def tried(lab: Lab, data: Data, way: Way, fault: str, seed: str, expected: str) -> str:
+def tried(trial: Trial, fault: str, expected: str) -> str:
     """One trial; how it went, in words."""
-    trial = Trial(lab, data, way, random.Random(seed))
-    trial.begin()
-    trial.start()
-    is_hit = trial.under_way()
-    if is_hit:
-        BREAK[fault](trial)
-    code = trial.ended()
-    if thread := getattr(trial, "thread", None):
-        thread.join()
+    is_hit, code = trial.run(BREAK[fault])
     trial.check(expected, code)
     return "" if is_hit else " (ended before)"
 
@@ -317,7 +345,7 @@ def main() -> int:
         faults = [fault for fault in FAULTS[engine] if not asked.fault or fault in asked.fault]
         share = asked.count // len(engines) + (engines.index(engine) < asked.count % len(engines))
         try:
-            lab = Lab(HOSTS, {"wal_level": "minimal", "max_wal_senders": "0"})
+            lab = Lab(HOSTS)
         except Missing as missing:
             print(f"SKIP faults of clusters: {missing}", file=sys.stderr)
             return 0
@@ -341,7 +369,8 @@ def main() -> int:
                 began = time.monotonic()
                 name = f"{way.name}: {fault}"
                 try:
-                    words = tried(lab, data, way, fault, f"{asked.seed} {number}", expected)
+                    trial = Trial(lab, data, way, random.Random(f"{asked.seed} {number}"))
+                    words = tried(trial, fault, expected)
                 except (Wrong, Failed) as wrong:
                     failed += 1
                     words = f" FAILED: {wrong}"
