@@ -19,8 +19,10 @@ mod progress;
 #[cfg(test)]
 mod reference;
 mod runs;
+mod scratch;
 mod server;
 mod summary;
+mod sweep;
 mod watch;
 
 use std::process::ExitCode;
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Command::Psql(args) => server::psql(&args),
         Command::Runs(args) => runs::run(&args),
         Command::Watch(args) => watch::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
         Command::Preflight(args) => preflight::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args),

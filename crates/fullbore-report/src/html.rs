@@ -11,7 +11,7 @@ use crate::sections::{self, Section};
 const CHARTS: &str = include_str!("../assets/uPlot.iife.min.js");
 const CHARTS_STYLE: &str = include_str!("../assets/uPlot.min.css");
 const SCRIPT: &str = include_str!("../assets/report.js");
-const STYLE: &str = include_str!("../assets/report.css");
+pub(crate) const STYLE: &str = include_str!("../assets/report.css");
 
 /// The script of the live page, beside the others.
 const LIVE: &str = include_str!("../assets/live.js");

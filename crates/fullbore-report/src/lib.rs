@@ -14,6 +14,7 @@ pub mod live;
 pub mod page;
 mod sections;
 mod strips;
+pub mod sweep;
 pub mod words;
 
 #[cfg(test)]

@@ -76,6 +76,17 @@ pub fn sentence(verdict: &Verdict) -> String {
     )
 }
 
+/// A bottleneck by its identifier, in words.
+pub fn limit_words(identifier: &str) -> String {
+    let limit: Result<Limit, _> = serde_json::from_value(identifier.into());
+    limit.map_or_else(|_| identifier.to_owned(), |limit| limit.words().to_owned())
+}
+
+/// A change as a signed share: -8.4%.
+pub fn percent(change: f64) -> String {
+    format!("{:+.1}%", change * 100.0)
+}
+
 /// How much of its ceiling a run achieved.
 pub fn achieved(achieved: &Achieved) -> String {
     let rate = |bytes_per_second: f64| bytes(bytes_per_second as u64);

@@ -150,15 +150,18 @@ pub fn of_environment() -> Option<String> {
 
 /// The server to connect to: the one named, the environment's, else the embedded one.
 pub fn connection(to: Option<&str>) -> Result<ConnectionOptions> {
-    let refused = |message: String, hint: Option<String>| Error::Destination {
-        message,
-        hint,
-        kind: DestinationFailure::Refused,
-    };
+    let url = url(to)?;
+    ConnectionOptions::resolve(url.as_deref(), &Environment::of_process())
+        .map_err(|error| refused(error.to_string(), error.hint().map(str::to_owned)))
+}
+
+/// The URL of that server; none where variables of the environment say all of it. The embedded server is
+/// started.
+pub fn url(to: Option<&str>) -> Result<Option<String>> {
     let environment = Environment::of_process();
     let named = is_named(&environment);
     let database_url = environment.filled("DATABASE_URL").map(str::to_owned);
-    let url = match (to.map(str::to_owned).or_else(of_environment), named) {
+    Ok(match (to.map(str::to_owned).or_else(of_environment), named) {
         (Some(to), _) => Some(to),
         (None, true) if environment.filled("PGHOST").is_none() => database_url,
         (None, true) => None,
@@ -169,9 +172,11 @@ pub fn connection(to: Option<&str>) -> Result<ConnectionOptions> {
             });
             Some(started.map_err(|error| refused(error.to_string(), error.hint()))?)
         }
-    };
-    ConnectionOptions::resolve(url.as_deref(), &environment)
-        .map_err(|error| refused(error.to_string(), error.hint().map(str::to_owned)))
+    })
+}
+
+fn refused(message: String, hint: Option<String>) -> Error {
+    Error::Destination { message, hint, kind: DestinationFailure::Refused }
 }
 
 /// The way to a run's server as its job kept it, which has no password: with that of the

@@ -13,6 +13,7 @@ use crate::manual::{CompletionsArgs, ManArgs};
 use crate::preflight::PreflightArgs;
 use crate::runs::RunsArgs;
 use crate::server::{PsqlArgs, ServerArgs};
+use crate::sweep::SweepArgs;
 use crate::watch::WatchArgs;
 
 /// Loads flat files into PostgreSQL as fast as disks, network and database allow.
@@ -31,6 +32,8 @@ pub enum Command {
     Plan(LoadArgs),
     /// Measure disks, network, server or a whole job before a load
     Preflight(PreflightArgs),
+    /// Compare options of a load by experiment
+    Sweep(Box<SweepArgs>),
     /// List, show, resume, verify, abort and undo runs
     Runs(RunsArgs),
     /// Show a run in a browser

@@ -14,4 +14,5 @@ mod publish;
 mod resume;
 mod rights;
 mod sniff;
+mod sweep;
 mod verify;

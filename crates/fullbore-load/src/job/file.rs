@@ -85,6 +85,45 @@ fn apply(job: &mut toml::Table, setting: &str) -> Result<()> {
     Err(no_such())
 }
 
+/// The job with another value of an option, by its name on the command line: one of the job's, or one of
+/// each of its tables.
+pub fn varied(job: &Job, option: &str, value: &str) -> Result<Job> {
+    let key = option.replace('-', "_");
+    let toml = |error: toml::ser::Error| Error::usage(format!("the job can't be written: {error}"));
+    let as_job = |table: toml::Table| -> Result<Job, toml::de::Error> {
+        toml::Value::Table(table).try_into()
+    };
+    let written = toml::Table::try_from(job).map_err(toml)?;
+    let is_unknown = |error: &toml::de::Error| error.message().contains("unknown field");
+    let wrong = |error: toml::de::Error| {
+        Error::usage(format!("{option}={value}: {}", error.message().trim_end()))
+    };
+    let mut of_job = written.clone();
+    of_job.insert(key.clone(), parse_value(value));
+    match as_job(of_job) {
+        Err(error) if is_unknown(&error) => {}
+        varied => return varied.map_err(wrong),
+    }
+    let mut of_tables = written;
+    let tables = of_tables.get_mut("table").and_then(toml::Value::as_array_mut);
+    for table in tables.into_iter().flatten().filter_map(toml::Value::as_table_mut) {
+        table.insert(key.clone(), parse_value(value));
+    }
+    as_job(of_tables).map_err(|error| match is_unknown(&error) {
+        true => Error::usage_with_hint(
+            format!("{option} is no option of a job that can be varied"),
+            "options as in a job file: streams, method, piece-size, compress, publish; a setting of the \
+             sessions: set.NAME",
+        ),
+        false => wrong(error),
+    })
+}
+
+/// A job as its file is written.
+pub fn as_job_file(job: &Job) -> Result<String> {
+    toml::to_string(job).map_err(|error| Error::usage(format!("the job can't be written: {error}")))
+}
+
 /// A value as TOML writes it, else a plain string.
 fn parse_value(text: &str) -> toml::Value {
     match toml::from_str::<toml::Table>(&format!("v = {text}")) {

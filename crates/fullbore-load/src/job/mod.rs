@@ -7,6 +7,7 @@ mod locks;
 mod part;
 mod pause;
 mod piece_size;
+mod sample;
 mod write;
 
 use std::collections::BTreeMap;
@@ -17,12 +18,13 @@ use fullbore_record::terms::{Codec, Method, Publish, Verify};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use file::read_job_file;
+pub use file::{as_job_file, read_job_file, varied};
 pub use loaded::IfLoaded;
 pub use locks::{LockTimeout, OtherWriters};
 pub use part::PartSpec;
 pub use pause::PauseWhen;
 pub use piece_size::PieceSize;
+pub use sample::Sample;
 pub use write::{Staged, Write};
 
 /// A load: its sources, its destination, and how rows get there.
@@ -102,6 +104,10 @@ pub struct Job {
     /// How object stores are reached. Default: as each cloud's own tools reach them.
     #[serde(skip_serializing_if = "StoreOptions::is_empty")]
     pub store: StoreOptions,
+    /// Set by `fullbore sweep`: a part of the sources is loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub sample: Option<Sample>,
     /// Set by the sinks of engines.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
@@ -397,6 +403,7 @@ macro_rules! as_text {
     };
 }
 
+as_text!(Sample, |sample| sample.to_string());
 as_text!(PieceSize, |size| size.to_string());
 as_text!(RejectLimit, |limit| limit.to_string());
 as_text!(Count, |count| match count {

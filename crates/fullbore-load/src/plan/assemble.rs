@@ -21,7 +21,7 @@ use crate::plan::draft::Draft;
 use crate::plan::header::settle;
 use crate::plan::lineage::Lineage;
 use crate::plan::look::{Sources, look};
-use crate::plan::pieces::{PieceSizes, arrange, cut as cut_sources, joined};
+use crate::plan::pieces::{PieceSizes, arrange, cut as cut_sources, joined, sampled};
 use crate::plan::{Continuity, Plan, PlannedPiece, TablePlan};
 use crate::run_id::RunId;
 use crate::target::{Choice, TableRequest, Target, TargetTable, Wanted};
@@ -137,8 +137,12 @@ pub fn assemble<T: Target>(
         };
         let asked = table_job.asked();
         let table_job = TableJob { atomic, ..table_job.clone() };
-        let sizes =
-            PieceSizes { streams, record_bytes_max: max_field_bytes, wanted: job.piece_size };
+        let sizes = PieceSizes {
+            streams,
+            record_bytes_max: max_field_bytes,
+            wanted: job.piece_size,
+            sample: job.sample,
+        };
         let (verify, store) = (job.verify, &job.store);
         let run = Run { id: &run_id, loaded_at, verify, sizes, store };
         let cut = Cut { is_made: earlier.is_some(), is_part: job.part.is_some() };
@@ -284,6 +288,11 @@ fn assemble_table<T: Target>(
         (Some(target), Some(asked)) => asked.choose(target, wanted, &shapes)?,
         _ => Choice { method: Method::Copy, reason: "there is no server".into() },
     };
+    // Partitions are cut along keys first.
+    let is_sampled_later = job.publish == Publish::Partitions && asked.is_some();
+    if let (Some(sample), false) = (run.sizes.sample, is_sampled_later) {
+        pieces = sampled(pieces, sample);
+    }
     if choice.method == Method::Direct && (job.publish == Publish::Replace || job.fresh) {
         // One new table can be filled directly by one session only.
         pieces = joined(pieces, &sources.files, &sources.format);
@@ -295,6 +304,9 @@ fn assemble_table<T: Target>(
         let to =
             PartitionTarget { asked, target, job: &job, table: number, sizes: run.sizes, is_part };
         pieces = to.pieces(&sources, &shapes.typed, pieces, &mut partition_notes)?;
+    }
+    if let (Some(sample), true) = (run.sizes.sample, is_sampled_later) {
+        pieces = sampled(pieces, sample);
     }
     let mut notes = sources.notes.clone();
     notes.extend(target.iter().flat_map(|target| target.notes().to_vec()));
@@ -309,8 +321,9 @@ fn assemble_table<T: Target>(
     let is_known =
         |file: &Arc<SourceFile>| file.is_seekable() || file.arrow.is_some() && file.is_regular;
     let known = sources.files.iter().all(is_known);
-    let bytes = known.then(|| {
-        sources.files.iter().map(|file| file.end() - file.data_start.min(file.end())).sum()
+    let bytes = known.then(|| match run.sizes.sample {
+        Some(_) => pieces.iter().map(|piece| piece.bytes).sum(),
+        None => sources.files.iter().map(|f| f.end() - f.data_start.min(f.end())).sum(),
     });
     if let (Some(target), Some(asked)) = (&target, asked) {
         schema.notes.extend(asked.space_words(target, choice.method, bytes)?);

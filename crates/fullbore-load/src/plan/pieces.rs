@@ -10,7 +10,7 @@ use super::{Format, PieceInput, PlannedPiece};
 use crate::constants::{
     PIECE_BYTES_LEAST, PIECE_BYTES_MAX, PIECE_BYTES_MIN, PIECES_PER_STREAM_MIN, UNCUT_PIECES,
 };
-use crate::job::PieceSize;
+use crate::job::{PieceSize, Sample};
 
 /// Bytes of one piece of a source that can only be read from its beginning, unless the job says.
 const STREAM_PIECE_BYTES: u64 = 64 << 20;
@@ -23,12 +23,17 @@ pub struct PieceSizes {
     pub record_bytes_max: usize,
     /// What the job asks for.
     pub wanted: Option<PieceSize>,
+    /// The part that is loaded, where it is not all.
+    pub sample: Option<Sample>,
 }
 
 impl PieceSizes {
     /// The size that pieces should have: small enough that all streams end together.
     pub fn of_files(self, files: &[Arc<SourceFile>]) -> u64 {
         let total: u64 = files.iter().map(|file| file.size).sum();
+        // As many pieces as a whole would have are drawn for a part.
+        let share = self.sample.map_or(1.0, Sample::share);
+        let total = (total as f64 * share) as u64;
         self.wanted.map_or_else(|| bytes_of_each(total, self.streams as u64), PieceSize::bytes)
     }
 
@@ -127,6 +132,23 @@ pub fn cut(
     Ok((pieces, stream_piece_bytes))
 }
 
+/// A random part of the pieces, as large as was asked for; one at least.
+pub fn sampled(mut pieces: Vec<PlannedPiece>, sample: Sample) -> Vec<PlannedPiece> {
+    // Of a source that is not cut, its size is not known either: all of them weigh the same then.
+    let is_cut = |piece: &PlannedPiece| !matches!(piece.input, PieceInput::Stream { .. });
+    let weigh = |piece: &PlannedPiece| if is_cut(piece) { piece.bytes.max(1) } else { 1 };
+    let total: u64 = pieces.iter().map(weigh).sum();
+    let wanted = total as f64 * sample.share();
+    fastrand::Rng::with_seed(sample.seed()).shuffle(&mut pieces);
+    let mut taken = 0;
+    pieces.retain(|piece| {
+        let is_wanted = (taken as f64) < wanted;
+        taken += if is_wanted { weigh(piece) } else { 0 };
+        is_wanted
+    });
+    pieces
+}
+
 /// Makes one piece of all pieces of a table, in the order of its files.
 pub fn joined(
     pieces: Vec<PlannedPiece>,
@@ -202,9 +224,29 @@ mod tests {
         }
         let found = discover(folder.path().to_str().expect("UTF-8")).expect("found");
         let found: Vec<_> = found.into_iter().map(Arc::new).collect();
-        let sizes = PieceSizes { streams: 1, record_bytes_max: 64 << 20, wanted: None };
+        let sizes =
+            PieceSizes { streams: 1, record_bytes_max: 64 << 20, wanted: None, sample: None };
         let (pieces, _) = cut(&found, &Format::Delimited(dialect), 0, sizes).expect("cut");
         pieces.len()
+    }
+
+    #[test]
+    fn a_sample_is_as_large_as_was_asked_for() {
+        let piece = |number: u64| PlannedPiece {
+            number: number as usize,
+            table: 0,
+            input: PieceInput::Ranges(vec![FileRange { file: 0, start: number, end: number + 1 }]),
+            bytes: 100,
+            bounds: None,
+        };
+        let pieces: Vec<_> = (0..200).map(piece).collect();
+        let draw = |text: &str| sampled(pieces.clone(), text.parse().expect("a share"));
+        let numbers = |text: &str| draw(text).iter().map(|piece| piece.number).collect::<Vec<_>>();
+        assert_eq!(draw("10%").len(), 20);
+        assert_eq!(draw("0.01%").len(), 1);
+        assert_eq!(draw("100%").len(), 200);
+        assert_eq!(numbers("10%@3"), numbers("10%@3"));
+        assert_ne!(numbers("10%@3"), numbers("10%@4"));
     }
 
     #[test]

@@ -2,9 +2,8 @@
 //!
 //! [`data`] checks the files; [`read`], [`encoded`] (parse, encode), [`send`] and [`replay`] (the database)
 //! measure each part of the path alone; [`measured`] loads a part of the job for real. Everything is
-//! written to a scratch schema with [`copies`] of the job's tables.
+//! written to a scratch schema with copies of the job's tables.
 
-mod copies;
 mod data;
 mod encoded;
 mod measured;

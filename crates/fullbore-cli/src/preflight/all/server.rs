@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fullbore::assemble;
-use fullbore_load::job::{Job, TableJob};
+use fullbore_load::job::Job;
 use fullbore_load::plan::{Completion, PieceInput, Plan, Planned};
 use fullbore_load::sink::Sink;
 use fullbore_pgwire::Session;
@@ -25,8 +25,8 @@ use super::replay::Replay;
 use super::report::Report;
 use super::space::Space;
 use super::total::per_row;
-use super::{copies, send, to_measure};
-use crate::preflight::rate::scratch::{LOG_WAS_NEW, Scratch};
+use super::{send, to_measure};
+use crate::scratch::{LOG_WAS_NEW, Scratch, copies};
 use crate::words::counted;
 
 /// Encoded rows that are kept in memory at most, and of what is free.
@@ -120,24 +120,12 @@ impl Scene<'_> {
 
     /// The same job into the copies.
     fn job_into(&self, scratch: &Scratch) -> Job {
-        let tables = self.job.tables.iter().enumerate().map(|(at, table)| TableJob {
-            name: Some(scratch.name(at + 1)),
-            keep_old: false,
-            create: false,
-            schema_file: None,
-            types: Vec::new(),
-            partition_by: None,
-            ..table.clone()
-        });
         Job {
-            tables: tables.collect(),
             no_analyze: true,
             no_ledger: true,
             ledger_schema: None,
             verify: Verify::Quick,
-            part: None,
-            pause_when: None,
-            ..self.job.clone()
+            ..scratch.job_into(self.job)
         }
     }
 }

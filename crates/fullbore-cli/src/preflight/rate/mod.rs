@@ -5,7 +5,6 @@
 //! session can write a new heap.
 
 mod rows;
-pub mod scratch;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,8 +27,8 @@ use serde::Serialize;
 use super::args::{DbArgs, RateMethod};
 use super::usage_of;
 use crate::load::signals::{INTERRUPTED, listen_for_signals};
+use crate::scratch::{self, Scratch};
 use crate::words::{bytes, counted, grouped, warn};
-use scratch::Scratch;
 
 const SESSIONS_MAX: usize = 64;
 

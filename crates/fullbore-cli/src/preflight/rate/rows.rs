@@ -11,8 +11,8 @@ use fullbore_postgres::catalog::{self, Column};
 use fullbore_postgres::types::CatalogType;
 use fullbore_preflight::Error;
 
-use super::scratch::failed;
 use crate::load::signals::INTERRUPTED;
+use crate::scratch::failed;
 
 /// Where the table has no statistics.
 const TEXT_BYTES_DEFAULT: usize = 20;

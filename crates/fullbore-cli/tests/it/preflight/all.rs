@@ -30,7 +30,7 @@ fn rate(stage: &Value) -> f64 {
 
 /// Nothing of a measurement is there, and nothing was loaded.
 fn is_clean(database: &TestDatabase<'_>) {
-    let left = "SELECT count(*) FROM pg_namespace WHERE nspname ~ 'preflight' OR nspname = 'fullbore_ledger'";
+    let left = "SELECT count(*) FROM pg_namespace WHERE nspname ~ 'fullbore_scratch' OR nspname = 'fullbore_ledger'";
     assert_eq!(database.psql(left), "0");
     let left = "SELECT count(*) FROM pg_class WHERE relname ~ '_fb_'";
     assert_eq!(database.psql(left), "0");
@@ -318,7 +318,10 @@ fn over_tcp_the_way_to_the_server_is_measured_too() {
     for text in [&kept, &output.stdout, &output.stderr] {
         assert!(!text.contains(password), "{text}");
     }
-    assert_eq!(cluster.psql("SELECT count(*) FROM pg_namespace WHERE nspname ~ 'preflight'"), "0");
+    assert_eq!(
+        cluster.psql("SELECT count(*) FROM pg_namespace WHERE nspname ~ 'fullbore_scratch'"),
+        "0"
+    );
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn with_table<'a>(database: &'a TestDatabase<'a>) -> &'a TestDatabase<'a> {
 
 /// Nothing of a probe is there, and the table is as it was.
 fn is_clean(database: &TestDatabase<'_>) {
-    let left = "SELECT count(*) FROM pg_namespace WHERE nspname ~ 'preflight'";
+    let left = "SELECT count(*) FROM pg_namespace WHERE nspname ~ 'fullbore_scratch'";
     assert_eq!(database.psql(left), "0");
     assert_eq!(database.psql("SELECT count(*) FROM shape"), "0");
     assert_eq!(

@@ -7,7 +7,7 @@ use fullbore_postgres::PostgresTable;
 use fullbore_preflight::Error;
 use fullbore_record::terms::Publish;
 
-use crate::preflight::rate::scratch::{Scratch, failed};
+use super::{Scratch, failed};
 
 /// What of a table a copy must be made with, beside its columns.
 const ABOUT: &str = "

@@ -1,17 +1,21 @@
-//! The scratch schema: created, refilled for each measurement, and dropped however the command ends.
+//! The scratch schema: created, refilled for each measurement, and dropped however the command ends. In it are
+//! copies of a job's tables ([`copies`]), or tables like another one.
 //!
 //! A killed process cannot drop anything. So each schema is named after a number whose advisory lock its
 //! session holds, and the next probe drops schemas whose lock is free.
 
+pub mod copies;
+
 use std::cell::{RefCell, RefMut};
 
+use fullbore_load::job::{Job, TableJob};
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier};
 use fullbore_postgres::catalog::publications_for_all_tables;
 use fullbore_preflight::Error;
 
 use crate::words::complain;
 
-const PREFIX: &str = "fullbore_preflight_";
+const PREFIX: &str = "fullbore_scratch_";
 
 /// What to know of a measurement where [`Scratch::recycle_log`] could not do its work.
 pub const LOG_WAS_NEW: &str = "the role can't run CHECKPOINT: the server created new WAL segments \
@@ -88,6 +92,32 @@ impl Scratch {
         session.execute("SET statement_timeout = 0").is_ok() && recycled
     }
 
+    /// Drops everything in it.
+    pub fn clear(&self) -> Result<(), Error> {
+        let Self { schema, .. } = self;
+        let anew = format!("BEGIN; DROP SCHEMA {schema} CASCADE; CREATE SCHEMA {schema}; COMMIT");
+        let mut session = self.session.borrow_mut();
+        session
+            .execute(&anew)
+            .or_else(|error| session.execute("ROLLBACK").and(Err(error)))
+            .map(drop)
+            .map_err(failed)
+    }
+
+    /// A job into the copies of its tables, without what outlasts a measurement.
+    pub fn job_into(&self, job: &Job) -> Job {
+        let tables = job.tables.iter().enumerate().map(|(at, table)| TableJob {
+            name: Some(self.name(at + 1)),
+            keep_old: false,
+            create: false,
+            schema_file: None,
+            types: Vec::new(),
+            partition_by: None,
+            ..table.clone()
+        });
+        Job { tables: tables.collect(), part: None, pause_when: None, ..job.clone() }
+    }
+
     /// So many new tables like another one, and no others.
     pub fn tables(&self, count: usize, like: &QualifiedName) -> Result<Vec<String>, Error> {
         let mut session = self.session.borrow_mut();
@@ -110,7 +140,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let mut session = self.session.borrow_mut();
         if let Err(error) = session.execute(&format!("DROP SCHEMA {} CASCADE", self.schema)) {
-            let hint = "run preflight db with --table again, which drops it, or drop it manually";
+            let hint = "run the measurement again, which drops it, or drop it manually";
             complain(&format!("schema {} could not be dropped: {error}", self.schema), Some(hint));
         }
     }
