@@ -197,7 +197,7 @@ fn a_probe_that_is_stopped_or_killed_leaves_nothing_for_long() {
         let child = files.start(&[&common[..], &["--bytes", "256M"]].concat());
         wait_for("rows in the scratch schema", || {
             let sizes = "SELECT coalesce(max(pg_relation_size(c.oid)), 0) FROM pg_class c
-                JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname ~ '^fullbore_preflight'";
+                JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname ~ '^fullbore_scratch'";
             database.psql(sizes).parse::<u64>().expect("a size") > 0
         });
         child
@@ -212,7 +212,7 @@ fn a_probe_that_is_stopped_or_killed_leaves_nothing_for_long() {
     let mut child = begin();
     child.kill().expect("it runs");
     child.wait().expect("it has ended");
-    let left = "SELECT count(*) FROM pg_namespace WHERE nspname ~ '^fullbore_preflight'";
+    let left = "SELECT count(*) FROM pg_namespace WHERE nspname ~ '^fullbore_scratch'";
     assert_eq!(database.psql(left), "1", "a process that is killed drops nothing");
     // Once the server has noticed, the next one does.
     wait_for("sessions of the killed one to end", || {
