@@ -64,6 +64,8 @@ class Options(TypedDict, total=False):
     lock_writers: bool
     # Longest field accepted, in bytes.
     max_field_bytes: int
+    # Limit of what all streams together send, in bytes a second: `50MB/s`.
+    max_rate: str | int
     # How many rows may be rejected: a number, or a share such as `0.5%`.
     max_rejects: str | int
     # How rows enter the server.

@@ -45,32 +45,48 @@ def standing(
 def load_part(
     options: Mapping[str, Any],
     environment: Mapping[str, str],
-    tell: Callable[[str, list[str]], bool],
+    tell: Callable[[str, list[str]], tuple[bool, int | None]],
 ) -> Answer:
     """Load a part. Returns the answer of the load, ``host``, and ``rejects`` by file name.
 
-    ``tell(host, lines)`` is called with the latest lines of the record; if it returns true, the
-    load stops once pieces in progress have ended.
+    ``tell(host, lines)`` is called with the latest lines of the record. It returns whether the load
+    stops once pieces in progress have ended, and how many bytes a second the part may send.
     """
     _with(environment)
     host = socket.gethostname()
     kept: list[str] = []
     told = 0.0
+    run = ""
+    rate = options["job"].get("max_rate")
+    rate = None if rate is None else int(rate)
 
     def heard(lines: list[str]) -> bool:
-        nonlocal kept, told
+        nonlocal kept, told, run, rate
         kept += lines
+        run = run or _run_of(lines)
         if time.monotonic() - told < TELL_EVERY_S:
             return False
         told = time.monotonic()
         lines, kept = kept, []
-        return tell(host, lines)
+        stopped, wanted = tell(host, lines)
+        if wanted != rate and run:
+            rate = wanted
+            _native.throttle(run, rate)
+        return stopped
 
     folder = Path(tempfile.mkdtemp(prefix="fullbore-rejects-"))
     asked = json.dumps({**options, "reject_dir": os.fspath(folder)})
     answer = json.loads(_native.load(asked, None, heard))
     tell(host, kept)
     return {**answer, "host": host, "reject_dir": os.fspath(folder), **_rejects(folder)}
+
+
+def _run_of(lines: list[str]) -> str:
+    """The run that a record is of, by the lines that begin it or resume it."""
+    for line in lines:
+        if '"run_id"' in line and (run := json.loads(line).get("run_id")):
+            return str(run)
+    return ""
 
 
 def _rejects(folder: Path) -> dict[str, Any]:

@@ -157,6 +157,22 @@ def test_hosts_are_found_by_label(target: Server, folders: dict[str, str]) -> No
     assert {host["host"] for host in result.raw["verdict"]["hosts"]} == set(labels)
 
 
+def test_hosts_share_a_rate_that_changes_meanwhile(target: Server, folders: dict[str, str]) -> None:
+    lifted = 0.0
+
+    def lift(progress: fullbore.Progress) -> None:
+        nonlocal lifted
+        if not lifted and progress.seconds > 3:
+            lifted = progress.seconds
+            _native.throttle(progress.run_id, None)
+
+    # All of it would take five minutes.
+    result = load(target, folders, on_progress=lift, max_rate="200kB/s")
+    check(target)
+    assert 3 < lifted < result.seconds < 120
+    assert result.raw["verdict"]["limit"] == "max_rate"
+
+
 def test_a_worker_that_is_killed_is_replaced(target: Server, folders: dict[str, str]) -> None:
     killed: list[int] = []
 

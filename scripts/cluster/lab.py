@@ -183,6 +183,19 @@ class Lab:
             RAY_health_check_timeout_ms="2000", RAY_health_check_failure_threshold="5",
         )  # fmt: skip
 
+    def mend_ray(self) -> None:
+        """Starts nodes that are gone: on a busy machine all may be given up as dead."""
+        for host in self.sources:
+            commands = (Path(f"/proc/{pid}/cmdline") for pid in host.pids())
+            alive = False
+            for command in commands:
+                with suppress(OSError):
+                    alive |= b"/raylet/raylet" in command.read_bytes()
+            if not alive:
+                host.switch_off()
+                self.start_node(host)
+        self.wait_for_nodes(len(self.hosts))
+
     def start_spark(self, cores: int = 1) -> None:
         """A master on the driver's host, and a worker on each other one."""
         self.spark_on(self.driver, "master.Master", "--host", self.driver.address, "--port", "7077")

@@ -11,7 +11,6 @@ compared with the rows there are; nothing fails here, and ours are in trials.py.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lab import PYTHON, ROOT, Failed, Host, Lab, Missing
-from trials import BREAK, COLUMNS, HOSTS, JOBS, TARGET, Trial, Way, Wrong, made
+from trials import BREAK, COLUMNS, HOSTS, JOBS, TARGET, Trial, Way, Wrong, kept, made
 
 DRIVER = ROOT / "benchmarks" / "data" / "jars" / "postgresql-42.7.8.jar"
 WAYS = [Way("spark", "JDBC"), Way("ray-sink", "write_sql")]
@@ -118,6 +117,8 @@ def main() -> int:
                 lab.start_ray()
             for number in range(asked.count // len(WAYS)):
                 fault = FAULTS[number % len(FAULTS)]
+                if way.engine != "spark":
+                    lab.mend_ray()
                 trial = Peer(lab, data, way, random.Random(f"{asked.seed} {number}"))
                 try:
                     is_hit, code = trial.run(BREAK[fault])
@@ -126,12 +127,10 @@ def main() -> int:
                     is_hit, said = True, str(wrong)
                 said += "" if is_hit else " (it ended before)"
                 done.append({"way": way.name, "fault": fault, "said": said})
+                kept(asked.out, done)
                 print(f"{len(done):4} {way.name}: {fault}: {said}", file=sys.stderr, flush=True)
         finally:
             lab.close()
-    if asked.out:
-        asked.out.parent.mkdir(parents=True, exist_ok=True)
-        asked.out.write_text("".join(json.dumps(one) + "\n" for one in done))
     return 0
 
 

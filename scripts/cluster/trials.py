@@ -22,6 +22,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "faults"))
 
@@ -46,9 +47,23 @@ STRAYS = (
 )
 OPEN = "SELECT count(*) FROM fullbore_ledger.runs WHERE state NOT IN ('finished', 'undone')"
 PIECES = "SELECT count(*) FROM fullbore_ledger.pieces"
-WAITING = (
+# What makes a COMMIT wait, and no longer. A piece of a load does not wait for standbys, but for
+# triggers that are deferred; a task of a sink has no row in the ledger, and waits for standbys that
+# are nowhere, by when its rows are in the log.
+SLOW = (
+    "CREATE OR REPLACE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql"
+    " AS 'BEGIN PERFORM pg_sleep(2); RETURN NULL; END';"
+    " CREATE CONSTRAINT TRIGGER slow AFTER INSERT OR UPDATE ON fullbore_ledger.pieces"
+    " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()",
+    "DROP TRIGGER slow ON fullbore_ledger.pieces",
+)
+UNANSWERED = (
+    "ALTER SYSTEM SET synchronous_standby_names = 'nobody';\nSELECT pg_reload_conf()",
+    "ALTER SYSTEM RESET synchronous_standby_names;\nSELECT pg_reload_conf()",
+)
+COMMITTING = (
     "SELECT host(client_addr), client_port FROM pg_stat_activity"
-    " WHERE wait_event = 'SyncRep' AND client_addr IS NOT NULL ORDER BY random()"
+    " WHERE wait_event IN ('SyncRep', 'PgSleep') AND client_addr IS NOT NULL ORDER BY random()"
 )
 STAGED = "SELECT count(*) FROM pg_class WHERE relname LIKE '%\\_fb\\_%' AND relkind = 'r'"
 
@@ -139,7 +154,7 @@ class Trial:
 
     def under_way(self) -> bool:
         """Waits until rows move; false if the load has ended before."""
-        until = time.monotonic() + 60
+        until = time.monotonic() + 200
         while time.monotonic() < until and self.process.poll() is None:
             with suppress(Failed):
                 if self.moving():
@@ -227,25 +242,22 @@ class Trial:
         return bool(busy)
 
     def kill_worker_unheard(self) -> bool:
-        """COMMIT is sent and done, its answer waits, and whoever sent it dies.
-
-        Commits wait for a standby that there is none of: what they did is in the log by then.
-        """
-        self.lab.server.set(synchronous_standby_names="nobody")
+        """A worker dies once its COMMIT is sent, and does not hear what came of it."""
+        hold, release = SLOW if self.way.engine == "ray" else UNANSWERED
+        self.lab.server.sql(hold)
         try:
             until = time.monotonic() + 20
             while time.monotonic() < until and self.process.poll() is None:
-                if self.kill_waiting():
+                if self.kill_committing():
                     return True
                 time.sleep(0.02)
             return False
         finally:
-            self.lab.server.set(synchronous_standby_names="")
+            self.lab.server.sql(release)
 
-    def kill_waiting(self) -> bool:
+    def kill_committing(self) -> bool:
         """Kills a process of a source host whose COMMIT waits; false if there is none."""
-        rows = self.lab.server.sql(WAITING)
-        for row in rows.split():
+        for row in self.lab.server.sql(COMMITTING).split():
             address, port = row.split("|")
             for host in self.lab.sources:
                 if host.address == address and (pid := host.pid_of(int(port))):
@@ -329,6 +341,13 @@ def tried(trial: Trial, fault: str, expected: str) -> str:
     return "" if is_hit else " (ended before)"
 
 
+def kept(out: Path | None, done: list[dict[str, Any]]) -> None:
+    """Writes what came of all trials so far."""
+    if out:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text("".join(json.dumps(one) + "\n" for one in done))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=120)
@@ -366,6 +385,8 @@ def main() -> int:
                 way = WAYS[engine][number % len(WAYS[engine])]
                 # A cut takes a minute: one of them for each three of the others.
                 fault = faults[(number // len(WAYS[engine])) % len(faults)]
+                if engine != "spark":
+                    lab.mend_ray()
                 began = time.monotonic()
                 name = f"{way.name}: {fault}"
                 try:
@@ -376,14 +397,12 @@ def main() -> int:
                     words = f" FAILED: {wrong}"
                 took = time.monotonic() - began
                 done.append({"way": way.name, "fault": fault, "said": words, "seconds": took})
+                kept(asked.out, done)
                 print(f"{len(done):4} {name}{words} ({took:.1f} s)", file=sys.stderr, flush=True)
         finally:
             lab.close()
     hit = sum(not one["said"] for one in done)
     print(f"{len(done)} faults, {hit} of them while rows moved, {failed} failed", file=sys.stderr)
-    if asked.out:
-        asked.out.parent.mkdir(parents=True, exist_ok=True)
-        asked.out.write_text("".join(json.dumps(one) + "\n" for one in done))
     return 1 if failed else 0
 
 

@@ -102,12 +102,6 @@ class Server:
     def stop(self, mode: str = "fast") -> None:
         self.program("pg_ctl", "-D", str(self.data), "-w", "-s", "-m", mode, "stop")
 
-    def set(self, **settings: str) -> None:
-        """Changes settings of the running server."""
-        for name, value in settings.items():
-            self.sql(f"ALTER SYSTEM SET {name} = '{value}'")
-        self.sql("SELECT pg_reload_conf()")
-
     def is_running(self) -> bool:
         with suppress(OSError, ValueError):
             pid = int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])

@@ -8,7 +8,7 @@ use fullbore_record::{Entry, Event, Listener};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::limit_now::Now;
-use crate::words::{bytes, counted, grouped, seconds, shown};
+use crate::words::{bytes, counted, grouped, rate_limit, seconds, shown};
 
 /// A listener that draws the bars; where nobody looks it only tells of pauses.
 pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listener> {
@@ -139,6 +139,7 @@ impl Lines {
 fn of_pause(event: &Event) -> Option<String> {
     match event {
         Event::Notice { notice } => Some(notice.clone()),
+        Event::RateChanged { bytes_per_second } => Some(rate_limit(*bytes_per_second)),
         Event::RunPaused { reason } => Some(format!("paused: {reason}")),
         Event::RunContinued { seconds: paused } => {
             Some(format!("resumed after a pause of {}", seconds(*paused)))

@@ -1,6 +1,8 @@
 //! Formats numbers and errors for people.
 
-pub use fullbore_report::words::{achieved, bytes, counted, details, grouped, seconds, sentence};
+pub use fullbore_report::words::{
+    achieved, bytes, counted, details, grouped, rate_limit, seconds, sentence,
+};
 
 use std::borrow::Cow;
 use std::io::{self, Write};

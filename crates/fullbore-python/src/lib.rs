@@ -21,7 +21,7 @@ mod _native {
     #[pymodule_export]
     use super::source::Source;
     #[pymodule_export]
-    use super::whole::{Whole, job_files, whole_standing};
+    use super::whole::{Whole, job_files, throttle, whole_standing};
     #[pymodule_export]
     use super::write::{write_close, write_id, write_stage, write_unstage};
     use pyo3::prelude::*;

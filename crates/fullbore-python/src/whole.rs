@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fullbore::whole::{Driven, Stopped, WholeRecord, files, standing};
-use fullbore_load::job::Job;
+use fullbore_load::job::{Job, MaxRate};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
@@ -22,6 +22,14 @@ pub fn job_files(py: Python<'_>, job: &str) -> PyResult<String> {
 pub fn whole_standing(py: Python<'_>, job: &str, parts: u32, resume: bool) -> PyResult<String> {
     let job: Job = parsed(job)?;
     Ok(py.detach(|| answered(standing(&job, parts, resume))))
+}
+
+/// Limits what a part of this machine may send, in bytes a second; none for no limit.
+#[pyfunction]
+#[pyo3(signature = (run, bytes_per_second))]
+pub fn throttle(run: &str, bytes_per_second: Option<u64>) -> PyResult<()> {
+    let rate = bytes_per_second.map(MaxRate::at_least);
+    fullbore::rate::throttle(run, rate).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
 /// The record of a load in parts. What is recorded is kept as lines until `drain` takes them.
@@ -62,6 +70,11 @@ impl Whole {
     fn take(&mut self, part: usize, lines: Vec<String>) -> PyResult<()> {
         self.record()?.take(part, &lines);
         Ok(())
+    }
+
+    /// What all parts together may send, in bytes a second.
+    fn rate(&mut self) -> PyResult<Option<u64>> {
+        Ok(self.record()?.rate())
     }
 
     fn note(&mut self, words: &str) -> PyResult<()> {

@@ -111,6 +111,8 @@ pub enum Event {
     },
     /// The plan in short.
     Planned { plan: Box<PlanSummary> },
+    /// Another limit of what all streams send; null: none.
+    RateChanged { bytes_per_second: Option<u64> },
     /// Progress, several times a second.
     Sample { tables: Vec<TableTotals>, streams_active: usize },
     /// Server settings that advice depends on.

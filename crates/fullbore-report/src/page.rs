@@ -12,6 +12,7 @@ use fullbore_record::{
 
 use crate::curves::Curves;
 use crate::entries::{attempts, keep, recent};
+use crate::words::rate_limit;
 
 /// How long after all that was seen before a process takes over: so that the two are told apart.
 const MOMENT_S: f64 = 1e-6;
@@ -194,6 +195,9 @@ impl Page {
             Event::RunContinued { seconds } => {
                 self.paused = None;
                 self.note(at, format!("continued after {seconds:.1} s"));
+            }
+            Event::RateChanged { bytes_per_second } => {
+                self.note(at, rate_limit(*bytes_per_second));
             }
             Event::Ceilings { ceilings } => self.ceilings = Some(ceilings.as_ref().clone()),
             Event::Achieved { achieved } => self.achieved = Some(*achieved),

@@ -76,6 +76,14 @@ pub fn sentence(verdict: &Verdict) -> String {
     )
 }
 
+/// Another limit of what a load sends.
+pub fn rate_limit(bytes_per_second: Option<u64>) -> String {
+    match bytes_per_second {
+        Some(rate) => format!("limited to {}/s", bytes(rate)),
+        None => "no longer limited".to_owned(),
+    }
+}
+
 /// A bottleneck by its identifier, in words.
 pub fn limit_words(identifier: &str) -> String {
     let limit: Result<Limit, _> = serde_json::from_value(identifier.into());

@@ -21,6 +21,7 @@ mod loaded;
 mod part;
 pub mod plan_json;
 pub mod plan_view;
+pub mod rate;
 mod remains;
 mod resume;
 pub mod saved;

@@ -49,10 +49,11 @@ class _Collector:
     def __init__(self) -> None:
         self.told: list[tuple[int, int, str, list[str]]] = []
         self.stopped = False
+        self.rate: int | None = None
 
-    def take(self, part: int, attempt: int, host: str, lines: list[str]) -> bool:
+    def take(self, part: int, attempt: int, host: str, lines: list[str]) -> tuple[bool, int | None]:
         self.told.append((part, attempt, host, lines))
-        return self.stopped
+        return self.stopped, self.rate
 
     def drain(self) -> list[tuple[int, int, str, list[str]]]:
         told, self.told = self.told, []
@@ -61,6 +62,10 @@ class _Collector:
     def stop(self) -> None:
         self.stopped = True
 
+    def limit(self, rate: int | None) -> None:
+        """What each part may send, in bytes a second."""
+        self.rate = rate
+
 
 def _load_part(
     options: dict[str, Any], environment: dict[str, str], collector: Any, part: int, attempt: int
@@ -68,12 +73,14 @@ def _load_part(
     """Load a part and tell the collector of it. A task."""
     asked: list[Any] = []
     stopped = False
+    rate = options["job"].get("max_rate")
+    rate = None if rate is None else int(rate)
 
-    def tell(host: str, lines: list[str]) -> bool:
-        nonlocal stopped
+    def tell(host: str, lines: list[str]) -> tuple[bool, int | None]:
+        nonlocal stopped, rate
         if asked and ray.wait(asked, timeout=0)[0]:
             try:
-                stopped = ray.get(asked.pop())
+                stopped, rate = ray.get(asked.pop())
             except ray.exceptions.ActorUnavailableError:
                 pass
             except ray.exceptions.RayActorError:
@@ -81,7 +88,7 @@ def _load_part(
                 stopped = True
         # Whatever is not heard in time is counted in what is told next.
         asked[:] = [collector.take.remote(part, attempt, host, lines)]
-        return stopped
+        return stopped, rate
 
     answer = _worker.load_part(options, environment, tell)
     ray.wait(asked, timeout=10)
@@ -128,6 +135,8 @@ class Driver:
     whole_id: str = ""
     flights: dict[int, _Flight] = field(default_factory=dict)
     reject_files: list[str] = field(default_factory=list)
+    # What each part may send, in bytes a second.
+    share: int | None = None
     # What stopped it: an interrupt, or an exception of who hears of it.
     interrupt: BaseException | None = None
 
@@ -155,6 +164,7 @@ class Driver:
         here = at_node({"NodeID": ray.get_runtime_context().get_node_id()}, soft=True)
         options = {"num_cpus": 0, "max_restarts": -1, **here}
         self.collector = ray.remote(_Collector).options(**options).remote()
+        self._limit(min(len(self.slots), len(self.parts)))
         return self._fly()
 
     def plan(self) -> dict[str, Any]:
@@ -286,6 +296,7 @@ class Driver:
                     break
                 ready = ray.wait(list(tasks), timeout=0.2)[0] if tasks else time.sleep(0.2) or []
                 self._hear()
+                self._limit(len(tasks))
                 for task in ready:
                     stopped = graver(stopped, self._landed(task, tasks.pop(task)))
                 stopped = stopped or self._look_for_hosts(tasks)
@@ -320,8 +331,11 @@ class Driver:
             flight.slot, flight.has_begun, flight.away_since = slot, False, None
             flight.attempt += 1
             resumes = self.resume or flight.attempt > 1
+            job = flight.part.job(self.job, len(self.parts), self._share(slot))
+            if self.share is not None:
+                job["max_rate"] = self.share
             options = {
-                "job": flight.part.job(self.job, len(self.parts), self._share(slot)),
+                "job": job,
                 "resume": resumes,
                 # Whoever still works on it is one that we, or a driver before us, have lost.
                 "take_over": resumes,
@@ -333,6 +347,14 @@ class Driver:
                 .remote(options, self.environment, self.collector, number, flight.attempt)
             )
             tasks[task] = flight
+
+    def _limit(self, tasks: int) -> None:
+        """Share what all parts may send among those that run."""
+        rate = self.whole.rate()
+        share = None if rate is None else rate // max(1, tasks)
+        if share != self.share:
+            self.share = share
+            self.collector.limit.remote(share)
 
     def _share(self, slot: _Slot) -> int | None:
         """Sessions of a part in a place, of those of all together."""

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fullbore_load::job::{
-    Count, DirectIo, IfLoaded, LockTimeout, PartSpec, PauseWhen, PieceSize, RejectLimit,
+    Count, DirectIo, IfLoaded, LockTimeout, MaxRate, PartSpec, PauseWhen, PieceSize, RejectLimit,
 };
 use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
 use fullbore_record::terms::{Codec, Method, Publish, Verify};
@@ -175,6 +175,11 @@ pub struct LoadArgs {
     /// under --publish partitions.
     #[arg(long, value_name = "SIZE", help_heading = SPEED, hide_short_help = true)]
     pub piece_size: Option<PieceSize>,
+    /// Limit of all streams together, such as 50MB/s
+    ///
+    /// Bytes as they are sent. `fullbore runs throttle` changes it while the load runs.
+    #[arg(long, value_name = "RATE", help_heading = SPEED, hide_short_help = true)]
+    pub max_rate: Option<MaxRate>,
     /// auto, copy or direct [default: auto]
     ///
     /// How rows enter the database. copy: by COPY. direct: rows are laid out by the client and

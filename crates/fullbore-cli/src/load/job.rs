@@ -19,6 +19,7 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     job.streams = args.streams.unwrap_or(job.streams);
     job.parsers = args.parsers.unwrap_or(job.parsers);
     job.piece_size = args.piece_size.or(job.piece_size);
+    job.max_rate = args.max_rate.or(job.max_rate);
     job.method = args.method.unwrap_or(job.method);
     job.compress = args.compress.unwrap_or(job.compress);
     job.direct_io = args.direct_io.unwrap_or(job.direct_io);

@@ -43,6 +43,15 @@ pub enum RunsAction {
     },
     /// Resume a stopped run
     Resume(ResumeArgs),
+    /// Change the rate limit of a run
+    ///
+    /// Of a run of this machine, while it loads or before it is resumed.
+    Throttle {
+        /// Run id, or `last`
+        run: String,
+        /// Bytes a second of all streams together, such as 50MB/s, or `none`
+        rate: String,
+    },
     /// Publish a load in parts if its last host could not
     Publish(PublishArgs),
     /// Compare every loaded value with its source

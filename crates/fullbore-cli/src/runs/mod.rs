@@ -28,6 +28,7 @@ pub fn run(args: &RunsArgs) -> Ended {
         RunsAction::Report { run, output } => report::report(run, output).map(|()| Ended::Loaded),
         RunsAction::Verify(args) => verify::verify(args),
         RunsAction::Resume(args) => resume::resume(args),
+        RunsAction::Throttle { run, rate } => throttle(run, rate).map(|()| Ended::Loaded),
         RunsAction::Publish(args) => publish::publish(args),
         RunsAction::Abort { run, delete_rows, ledger } => {
             take_back::abort(run, *delete_rows, ledger)
@@ -45,4 +46,15 @@ pub fn run(args: &RunsArgs) -> Ended {
             _ => Ended::Usage,
         }
     })
+}
+
+fn throttle(run: &str, rate: &str) -> Result<(), Error> {
+    let rate = match rate {
+        "none" => None,
+        rate => Some(
+            rate.parse()
+                .map_err(|wrong: String| Error::usage_with_hint(wrong, "`none` lifts the limit"))?,
+        ),
+    };
+    fullbore::rate::throttle(run, rate)
 }

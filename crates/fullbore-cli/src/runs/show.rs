@@ -8,7 +8,9 @@ use super::args::LedgerArgs;
 use super::folders::say;
 use super::list;
 use super::take_back::Opened;
-use crate::words::{achieved, bytes, counted, details, grouped, print_json, seconds, sentence};
+use crate::words::{
+    achieved, bytes, counted, details, grouped, print_json, rate_limit, seconds, sentence,
+};
 
 pub fn show(run: &str, json: bool, ledger: &LedgerArgs) -> Result<()> {
     if !ledger.is_given() {
@@ -108,6 +110,9 @@ fn show_record(run: &str, json: bool) -> Result<()> {
                 ));
             }
             Event::Notice { notice } => say(format_args!("{at} {notice}")),
+            Event::RateChanged { bytes_per_second } => {
+                say(format_args!("{at} {}", rate_limit(bytes_per_second)));
+            }
             Event::RunPaused { reason } => say(format_args!("{at} paused: {reason}")),
             Event::RunContinued { seconds: paused } => {
                 say(format_args!("{at} continued after a pause of {}", seconds(paused)));

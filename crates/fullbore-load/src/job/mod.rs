@@ -7,6 +7,7 @@ mod locks;
 mod part;
 mod pause;
 mod piece_size;
+mod rate;
 mod sample;
 mod write;
 
@@ -24,6 +25,7 @@ pub use locks::{LockTimeout, OtherWriters};
 pub use part::PartSpec;
 pub use pause::PauseWhen;
 pub use piece_size::PieceSize;
+pub use rate::MaxRate;
 pub use sample::Sample;
 pub use write::{Staged, Write};
 
@@ -44,6 +46,10 @@ pub struct Job {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<TextOrNumber>")]
     pub piece_size: Option<PieceSize>,
+    /// Limit of what all streams together send, in bytes a second: `50MB/s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<TextOrNumber>")]
+    pub max_rate: Option<MaxRate>,
     /// How rows enter the server.
     pub method: Method,
     /// Compress rows in transit, under method direct. For networks slower than one core.
@@ -403,6 +409,7 @@ macro_rules! as_text {
     };
 }
 
+as_text!(MaxRate, |rate| rate.to_string());
 as_text!(Sample, |sample| sample.to_string());
 as_text!(PieceSize, |size| size.to_string());
 as_text!(RejectLimit, |limit| limit.to_string());

@@ -174,6 +174,7 @@ pub fn assemble<T: Target>(
         },
         streams,
         parsers,
+        max_rate: job.max_rate,
         max_rejects: job.max_rejects,
         max_field_bytes,
         reject_dir: folders.rejects,

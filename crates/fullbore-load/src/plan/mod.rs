@@ -37,6 +37,7 @@ use fullbore_record::terms::{Codec, Method, Publish, Stage, Verify};
 use serde::{Deserialize, Serialize};
 
 use crate::TargetColumn;
+use crate::job::MaxRate;
 use crate::job::{OtherWriters, PartSpec, PauseWhen, RejectLimit, Staged};
 use crate::run_id::RunId;
 pub use draft::{Completion, Draft, Planned};
@@ -52,6 +53,8 @@ pub struct Plan {
     pub pieces: Vec<PlannedPiece>,
     pub streams: usize,
     pub parsers: usize,
+    /// What all streams together may send.
+    pub max_rate: Option<MaxRate>,
     pub max_rejects: RejectLimit,
     pub max_field_bytes: usize,
     /// The run's own folder: its record, its spools, its rejects.

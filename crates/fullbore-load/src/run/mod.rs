@@ -15,6 +15,7 @@ mod late_rejects;
 mod lines;
 mod lines_before;
 mod nulls;
+pub mod pace;
 mod parser;
 mod pause;
 mod piece;

@@ -165,6 +165,7 @@ impl<'a> PieceWork<'a> {
         self.rows_typed += unit.rows;
         self.portion.rows_sent += unit.rows;
         if unit.rows > 0 {
+            self.schedule.wait_to_send(unit.encoded.len());
             clock::enter(Activity::Sending);
             self.writer.write(&unit.encoded)?;
         }
@@ -222,6 +223,7 @@ impl<'a> PieceWork<'a> {
     /// Which rows the destination refuses: all of them where it can't judge, since what is set aside
     /// is not canonical.
     fn judge(&mut self, rows: TextRows<'_>) -> Result<Vec<Refusal>> {
+        self.schedule.wait_to_send(rows.parts.iter().map(|part| part.len()).sum());
         clock::enter(Activity::Sending);
         if let Some(judging) = self.writer.judging() {
             return judging.judge(rows);

@@ -73,6 +73,9 @@ impl Worker<'_> {
                     while !has_ended() {
                         recorder.record(schedule.sample());
                         std::thread::park_timeout(SAMPLE_INTERVAL);
+                        if let Some(changed) = schedule.look_for_rate() {
+                            recorder.record(changed);
+                        }
                         if let Some(notice) = schedule.notice_interrupt(&mut since) {
                             recorder.record(Event::Notice { notice });
                         }

@@ -55,6 +55,10 @@ pub fn advise(limit: Limit, seen: &Observation, used: &InUse) -> Vec<String> {
             "other processes use this machine's CPUs: load after they end, or on another machine"
                 .into(),
         ],
+        Limit::MaxRate => vec![
+            "raise the limit while the load runs: `fullbore runs throttle last RATE`; next time, with --max-rate"
+                .into(),
+        ],
         Limit::Congestion => congestion(used),
         Limit::SendWindow => vec![
             "raise net.ipv4.tcp_wmem (its third value) on this machine".into(),

@@ -164,6 +164,10 @@ fn share_out(
     around: &Around<'_>,
 ) {
     let Around { upstream, about, loses_packets } = *around;
+    if activity == Activity::Limited {
+        pie.add(Limit::MaxRate, spent.ms as f64);
+        return;
+    }
     // What it did itself, and what it was held up.
     pie.add(Limit::ClientCpu, spent.cpu_ms as f64);
     let held_up = spent.ms.saturating_sub(spent.cpu_ms) as f64;

@@ -39,6 +39,8 @@ pub enum Limit {
     LongTail,
     /// Other programs use the processors.
     Neighbour,
+    /// The limit of `--max-rate`.
+    MaxRate,
     /// No single cause dominates.
     Mixed,
     /// Too little was observed to say.
@@ -64,6 +66,7 @@ impl Limit {
             Self::LockWait => "lock_wait",
             Self::LongTail => "long_tail",
             Self::Neighbour => "neighbour",
+            Self::MaxRate => "max_rate",
             Self::Mixed => "mixed",
             Self::None => "none",
         }
@@ -87,6 +90,7 @@ impl Limit {
             Self::LockWait => "locks held by others",
             Self::LongTail => "long tail",
             Self::Neighbour => "other programs on this machine",
+            Self::MaxRate => "the rate limit of this load",
             Self::Mixed => "several causes",
             Self::None => "unknown",
         }

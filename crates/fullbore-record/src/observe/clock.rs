@@ -40,10 +40,12 @@ pub enum Activity {
     Answering,
     /// A stream: holds still, since a limit of `--pause-when` is passed.
     Held,
+    /// A stream: waits for its turn under `--max-rate`.
+    Limited,
 }
 
 impl Activity {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Idle,
         Self::Queueing,
         Self::Reading,
@@ -53,6 +55,7 @@ impl Activity {
         Self::Sending,
         Self::Answering,
         Self::Held,
+        Self::Limited,
     ];
 }
 

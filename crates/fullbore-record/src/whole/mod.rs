@@ -116,6 +116,8 @@ impl Whole {
                 return said(format!("continued after {seconds:.1} s"));
             }
             Event::Notice { notice } => return said(notice),
+            // It is a share of the whole's, which is recorded already.
+            Event::RateChanged { .. } => return Vec::new(),
             // Whoever drives it decides what comes of that, and says it.
             Event::RunFailed { .. } => return Vec::new(),
             event => part.take(entry.at, event),

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use fullbore_load::job::Job;
 use fullbore_load::run::Outcome;
+use fullbore_load::run::pace::Pace;
 use fullbore_read::error::Result;
 use fullbore_record::terms::Method;
 use fullbore_record::{Entry, Event, Listener, Recorder, Whole, claim, now_unix_ms, summary_of};
@@ -50,6 +51,9 @@ pub struct WholeRecord {
     began: Instant,
     recorder: Recorder,
     destination: String,
+    /// What all parts together may send.
+    pace: Pace,
+    run_dir: PathBuf,
     methods: Vec<Method>,
     sampled: f64,
     observed: f64,
@@ -59,6 +63,7 @@ impl WholeRecord {
     /// Begins the record, or goes on with the one that this machine has.
     pub fn new(driven: Driven, listener: Option<Listener>) -> Result<Self> {
         let run_dir = runs_dir()?.join(&driven.whole);
+        let pace = Pace::new(driven.job.max_rate);
         let earlier = summary_of(&run_dir).filter(|_| driven.resumes);
         let recorder = match (&earlier, run_dir.exists()) {
             (Some(_), _) | (None, true) => Recorder::append(&run_dir, listener)?,
@@ -86,6 +91,8 @@ impl WholeRecord {
             began: Instant::now(),
             recorder,
             destination: String::new(),
+            pace,
+            run_dir,
             methods: Vec::new(),
             sampled: f64::NEG_INFINITY,
             observed: f64::NEG_INFINITY,
@@ -104,6 +111,14 @@ impl WholeRecord {
     /// A part runs no more.
     pub fn end(&mut self, part: usize) {
         self.whole.end(part, self.now());
+    }
+
+    /// What all parts together may send, in bytes a second: as the job says, or as was wished for since.
+    pub fn rate(&self) -> Option<u64> {
+        if let Some(bytes_per_second) = self.pace.look(&self.run_dir) {
+            self.recorder.record(Event::RateChanged { bytes_per_second });
+        }
+        self.pace.rate()
     }
 
     /// Something that is not in any part's record.

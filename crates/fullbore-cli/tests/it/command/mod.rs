@@ -8,3 +8,4 @@ mod options;
 mod orphans;
 mod orphans_elsewhere;
 mod plan_agrees;
+mod throttle;

@@ -65,6 +65,7 @@ fn plan(run_id: &str, table: &str) -> Plan {
         pieces: vec![PlannedPiece { number: 0, table: 0, input, bytes: 0, bounds: None }],
         streams: 1,
         parsers: 1,
+        max_rate: None,
         max_rejects: RejectLimit::Rows(0),
         max_field_bytes: 1 << 20,
         run_dir: PathBuf::new(),

@@ -22,6 +22,7 @@ use fullbore_read::remaining;
 use fullbore_record::{Event, TableTotals};
 
 use super::lines::Lines;
+use super::pace::Pace;
 use crate::plan::{PieceInput, Plan};
 use crate::sink::Committed;
 pub use handed::{Claim, Origin, ParseTask, Unit};
@@ -55,6 +56,8 @@ pub struct Schedule<'a> {
     table_is_text: Vec<AtomicBool>,
     /// What the pages of Parquet files take.
     pages: Arc<PageMemory>,
+    /// Shared by all streams.
+    pace: Pace,
     /// Lines before the ranges of tables that keep them with their rows.
     lines_before: HashMap<usize, Arc<LinesBefore>>,
 }
@@ -124,6 +127,7 @@ impl<'a> Schedule<'a> {
             attention: Cancellation::default(),
             table_is_text,
             pages: Arc::default(),
+            pace: Pace::new(plan.max_rate),
             lines_before: HashMap::new(),
         }
     }
@@ -175,6 +179,17 @@ impl<'a> Schedule<'a> {
         let totals = &mut state.totals[table];
         totals.rows_sent = totals.rows_sent.saturating_sub(rows);
         totals.bytes_sent = totals.bytes_sent.saturating_sub(bytes);
+    }
+
+    /// Waits until a stream may send so many bytes.
+    pub fn wait_to_send(&self, bytes: usize) {
+        self.pace.wait_for(bytes, &|| self.has_ended());
+    }
+
+    /// Looks whether another rate is wished for while the run goes on.
+    pub fn look_for_rate(&self) -> Option<Event> {
+        let rate = self.pace.look(&self.plan.run_dir)?;
+        Some(Event::RateChanged { bytes_per_second: rate })
     }
 
     pub fn sample(&self) -> Event {

@@ -150,6 +150,7 @@ fn plan(table: &str, columns: &[&str]) -> Plan {
         pieces: vec![PlannedPiece { number: 0, table: 0, input, bytes: 0, bounds: None }],
         streams: 3,
         parsers: 1,
+        max_rate: None,
         max_rejects: RejectLimit::Rows(0),
         max_field_bytes: 1 << 20,
         run_dir: PathBuf::new(),
