@@ -1,6 +1,6 @@
 """What other ways of writing from Spark and Ray do when executors die.
 
-    python scripts/cluster/peers.py [--count 12]
+    python scripts/cluster/peers.py [--count 12] [--only JDBC|write_sql]
 
 Spark's JDBC writer and Ray Data's write_sql write the rows that trials.py writes, and have their
 writers killed as there: in the middle of a task, and after a task's COMMIT was done. The table has
@@ -94,11 +94,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--megabytes", type=int, default=120)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--only", choices=[way.publish for way in WAYS])
     asked = parser.parse_args()
     data = made(asked.megabytes)
     done = []
     fetch()
     for way in WAYS:
+        if asked.only not in (None, way.publish):
+            continue
         try:
             lab = Lab(HOSTS)
         except Missing as missing:

@@ -246,7 +246,7 @@ class Trial:
         hold, release = SLOW if self.way.engine == "ray" else UNANSWERED
         self.lab.server.sql(hold)
         try:
-            until = time.monotonic() + 20
+            until = time.monotonic() + 120
             while time.monotonic() < until and self.process.poll() is None:
                 if self.kill_committing():
                     return True

@@ -49,7 +49,7 @@ pub struct SweepArgs {
     /// Decides the order of loads, and the sample
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = EXPERIMENT)]
     pub seed: u64,
-    /// Directory of measurements and the page [default: sweep-<digits>]
+    /// Directory of measurements and the page [default: sweep-ID]
     ///
     /// The same command continues an experiment that was interrupted.
     #[arg(long, short, value_name = "DIR", help_heading = EXPERIMENT)]
