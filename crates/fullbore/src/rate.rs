@@ -1,4 +1,4 @@
-//! Another rate for a run that goes on: a file in its folder, which the run looks for.
+//! Another rate for a run in progress: a file in its folder, which the run looks for.
 
 use std::fs;
 
