@@ -57,8 +57,7 @@ def load_part(
     kept: list[str] = []
     told = 0.0
     run = ""
-    rate = options["job"].get("max_rate")
-    rate = None if rate is None else int(rate)
+    rate: int | None = options["job"].get("max_rate")
 
     def heard(lines: list[str]) -> bool:
         nonlocal kept, told, run, rate

@@ -103,6 +103,15 @@ class Host:
             return [int(pid) for pid in found.split()]
         return []
 
+    def having(self, mark: bytes) -> list[int]:
+        """The processes in whose command lines this stands."""
+        found = []
+        for pid in self.pids():
+            with suppress(OSError):
+                if mark in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    found.append(pid)
+        return found
+
     def pid_of(self, port: int) -> int | None:
         """The process that has a connection from this port of the host's."""
         inside = self.network.clients[self.number]
@@ -185,16 +194,12 @@ class Lab:
 
     def mend_ray(self) -> None:
         """Starts nodes that are gone: on a busy machine all may be given up as dead."""
-        for host in self.sources:
-            commands = (Path(f"/proc/{pid}/cmdline") for pid in host.pids())
-            alive = False
-            for command in commands:
-                with suppress(OSError):
-                    alive |= b"/raylet/raylet" in command.read_bytes()
-            if not alive:
-                host.switch_off()
-                self.start_node(host)
-        self.wait_for_nodes(len(self.hosts))
+        gone = [host for host in self.sources if not host.having(b"/raylet/raylet")]
+        for host in gone:
+            host.switch_off()
+            self.start_node(host)
+        if gone:
+            self.wait_for_nodes(len(self.hosts))
 
     def start_spark(self, cores: int = 1) -> None:
         """A master on the driver's host, and a worker on each other one."""

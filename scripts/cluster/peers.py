@@ -14,12 +14,22 @@ import argparse
 import random
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 
 from lab import PYTHON, ROOT, Failed, Host, Lab, Missing
-from trials import BREAK, COLUMNS, HOSTS, JOBS, TARGET, Trial, Way, Wrong, kept, made
+from trials import (
+    BREAK,
+    COLUMNS,
+    EXECUTOR,
+    JOBS,
+    TARGET,
+    Trial,
+    Way,
+    Wrong,
+    kept,
+    lab_of,
+    made,
+)
 
 DRIVER = ROOT / "benchmarks" / "data" / "jars" / "postgresql-42.7.8.jar"
 WAYS = [Way("spark", "JDBC"), Way("ray-sink", "write_sql")]
@@ -72,12 +82,7 @@ class Peer(Trial):
         """What writes: an executor of Spark, a worker of Ray."""
         if self.way.engine != "spark":
             return super().workers(host)
-        found = []
-        for pid in host.pids():
-            with suppress(OSError):
-                if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    found.append(pid)
-        return found
+        return host.having(EXECUTOR)
 
     def judged(self, rows: int, code: int) -> str:
         """What the user has now, in words."""
@@ -102,22 +107,8 @@ def main() -> int:
     for way in WAYS:
         if asked.only not in (None, way.publish):
             continue
-        try:
-            lab = Lab(HOSTS)
-        except Missing as missing:
-            print(f"SKIP faults of peers: {missing}", file=sys.stderr)
-            return 0
-        try:
-            for file in data.files:
-                (lab.shared / file.name).hardlink_to(file)
-            lab.server.sql(f"CREATE TABLE plain ({COLUMNS})")
-            lab.server.copy("plain", data.files)
+        with lab_of(way.engine, data) as lab:
             rows = int(lab.server.sql("SELECT count(*) FROM plain"))
-            if way.engine == "spark":
-                lab.start_spark()
-                time.sleep(8)
-            else:
-                lab.start_ray()
             for number in range(asked.count // len(WAYS)):
                 fault = FAULTS[number % len(FAULTS)]
                 if way.engine != "spark":
@@ -132,10 +123,11 @@ def main() -> int:
                 done.append({"way": way.name, "fault": fault, "said": said})
                 kept(asked.out, done)
                 print(f"{len(done):4} {way.name}: {fault}: {said}", file=sys.stderr, flush=True)
-        finally:
-            lab.close()
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except Missing as missing:
+        print(f"SKIP faults of peers: {missing}", file=sys.stderr)

@@ -18,8 +18,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ JOBS = Path(__file__).resolve().parent / "jobs"
 HOSTS = 4
 COLUMNS = "k bigint PRIMARY KEY, n int, day date, amount numeric(12,2), word varchar(20), note text"
 HANGS_AFTER_S = 300.0
+# In the command line of an executor of Spark.
+EXECUTOR = b"CoarseGrainedExecutorBackend"
 # How long a host is cut off.
 CUT_S = 60.0
 
@@ -274,11 +276,10 @@ class Trial:
 
     def kill_executor(self) -> None:
         for host in self.chance.sample(self.lab.sources, len(self.lab.sources)):
-            for pid in host.pids():
-                with suppress(OSError):
-                    if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                        os.kill(pid, signal.SIGKILL)
-                        return
+            for pid in host.having(EXECUTOR):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    return
 
     def cut_off(self) -> None:
         """A host's link is down for a minute, and comes back with all that still runs there."""
@@ -348,6 +349,26 @@ def kept(out: Path | None, done: list[dict[str, Any]]) -> None:
         out.write_text("".join(json.dumps(one) + "\n" for one in done))
 
 
+@contextmanager
+def lab_of(engine: str, data: Data) -> Iterator[Lab]:
+    """Hosts on which an engine runs, with all files, and the table that plain COPY makes."""
+    lab = Lab(HOSTS)
+    try:
+        for number, file in enumerate(data.files):
+            (lab.sources[number % HOSTS].folder / "data" / file.name).hardlink_to(file)
+            (lab.shared / file.name).hardlink_to(file)
+        lab.server.sql(f"CREATE TABLE plain ({COLUMNS})")
+        lab.server.copy("plain", data.files)
+        if engine == "spark":
+            lab.start_spark()
+            time.sleep(8)
+        else:
+            lab.start_ray()
+        yield lab
+    finally:
+        lab.close()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=120)
@@ -363,24 +384,8 @@ def main() -> int:
     for engine in engines:
         faults = [fault for fault in FAULTS[engine] if not asked.fault or fault in asked.fault]
         share = asked.count // len(engines) + (engines.index(engine) < asked.count % len(engines))
-        try:
-            lab = Lab(HOSTS)
-        except Missing as missing:
-            print(f"SKIP faults of clusters: {missing}", file=sys.stderr)
-            return 0
-        try:
-            for number, file in enumerate(data.files):
-                host = lab.sources[number % HOSTS]
-                (host.folder / "data" / file.name).hardlink_to(file)
-                (lab.shared / file.name).hardlink_to(file)
-            lab.server.sql(f"CREATE TABLE plain ({COLUMNS})")
-            lab.server.copy("plain", data.files)
+        with lab_of(engine, data) as lab:
             expected = lab.server.sql(CHECKSUM.format(table="plain"))
-            if engine == "spark":
-                lab.start_spark()
-                time.sleep(8)
-            else:
-                lab.start_ray()
             for number in range(share):
                 way = WAYS[engine][number % len(WAYS[engine])]
                 # A cut takes a minute: one of them for each three of the others.
@@ -399,12 +404,13 @@ def main() -> int:
                 done.append({"way": way.name, "fault": fault, "said": words, "seconds": took})
                 kept(asked.out, done)
                 print(f"{len(done):4} {name}{words} ({took:.1f} s)", file=sys.stderr, flush=True)
-        finally:
-            lab.close()
     hit = sum(not one["said"] for one in done)
     print(f"{len(done)} faults, {hit} of them while rows moved, {failed} failed", file=sys.stderr)
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except Missing as missing:
+        print(f"SKIP faults of clusters: {missing}", file=sys.stderr)

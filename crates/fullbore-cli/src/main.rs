@@ -23,6 +23,7 @@ mod scratch;
 mod server;
 mod summary;
 mod sweep;
+mod table;
 mod watch;
 
 use std::process::ExitCode;

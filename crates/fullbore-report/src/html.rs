@@ -77,17 +77,7 @@ fn document(page: &Page, last: &Markup, more: &Markup, scripts: &[&str]) -> Stri
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="referrer" content="no-referrer";
-                meta http-equiv="Content-Security-Policy" content=(policy(is_live));
-                title { (title) }
-                // An icon of its own: browsers would ask a server for one.
-                link rel="icon" href="data:,";
-                style { (PreEscaped(CHARTS_STYLE)) }
-                style { (PreEscaped(STYLE)) }
-            }
+            (head(&title, &policy(is_live), &[CHARTS_STYLE, STYLE]))
             body {
                 header {
                     h1 { (title) }
@@ -115,6 +105,22 @@ fn document(page: &Page, last: &Markup, more: &Markup, scripts: &[&str]) -> Stri
         }
     };
     markup.into_string()
+}
+
+/// The head of a page: what it may do, and its styles.
+pub(crate) fn head(title: &str, policy: &str, styles: &[&str]) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="referrer" content="no-referrer";
+            meta http-equiv="Content-Security-Policy" content=(policy);
+            title { (title) }
+            // An icon of its own: browsers would ask a server for one.
+            link rel="icon" href="data:,";
+            @for style in styles { style { (PreEscaped(style)) } }
+        }
+    }
 }
 
 fn data(name: &str, value: &impl serde::Serialize) -> Markup {

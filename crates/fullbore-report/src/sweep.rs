@@ -1,10 +1,10 @@
 //! The page of an experiment: its table, a chart for each factor, a heat map where there are two. Drawn here, so
 //! that it needs no script.
 
-use fullbore_sweep::{Found, FoundChange, FoundKnee, Measured};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use fullbore_sweep::{Found, FoundKnee, Interval, Measured, Within};
+use maud::{DOCTYPE, Markup, html};
 
-use crate::html::STYLE;
+use crate::html::{STYLE, head};
 use crate::words::{limit_words, percent, seconds};
 
 /// The drawing's units.
@@ -24,15 +24,7 @@ pub fn render(found: &Found, destination: &str) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:";
-                title { (title) }
-                link rel="icon" href="data:,";
-                style { (PreEscaped(STYLE)) }
-                style { (PreEscaped(OWN_STYLE)) }
-            }
+            (head(&title, POLICY, &[STYLE, OWN_STYLE]))
             body {
                 header {
                     h1 { (title) }
@@ -58,6 +50,9 @@ pub fn render(found: &Found, destination: &str) -> String {
     markup.into_string()
 }
 
+/// There is no script on it, and nothing is fetched; cells of the heat map have colours of their own.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+
 const OWN_STYLE: &str = "
 svg.drawn { width: 100%; max-width: 50rem; height: auto; background: var(--panel); border-radius: .4rem; }
 svg.drawn text { fill: var(--text); font: 12px system-ui, sans-serif; }
@@ -80,7 +75,8 @@ fn sentence(found: &Found) -> String {
         }
         _ => {
             // What may be chance is named by nobody's sentence.
-            let is_faster = |change: &FoundChange| change.high.is_some_and(|high| high < 0.0);
+            let is_faster =
+                |change: &Interval| change.within.is_some_and(|within| within.high < 0.0);
             let faster = found.rows.iter().filter_map(|row| Some((row, row.change?)));
             let best = faster
                 .filter(|(_, change)| is_faster(change))
@@ -95,12 +91,12 @@ fn sentence(found: &Found) -> String {
     }
 }
 
-fn change(change: &FoundChange) -> String {
-    match (change.low, change.high) {
-        (Some(low), Some(high)) => {
+fn change(change: &Interval) -> String {
+    match change.within {
+        Some(Within { low, high }) => {
             format!("{} ({} to {})", percent(change.change), percent(low), percent(high))
         }
-        _ => percent(change.change),
+        None => percent(change.change),
     }
 }
 

@@ -15,7 +15,7 @@ pub struct Found {
     pub factors: Vec<Factor>,
     /// The baseline in words: `streams=1`.
     pub baseline: String,
-    pub rows: Vec<FoundRow>,
+    pub rows: Vec<Row>,
     /// Of changes upon each other.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<FoundStep>,
@@ -26,33 +26,6 @@ pub struct Found {
     pub measured: Vec<Measured>,
 }
 
-/// What came of a cell.
-#[derive(Debug, Clone, Serialize)]
-pub struct FoundRow {
-    pub cell: String,
-    /// The number of each factor's level.
-    pub levels: Vec<usize>,
-    pub is_baseline: bool,
-    pub count: usize,
-    /// Medians. Bytes a second.
-    pub seconds: f64,
-    pub rate: f64,
-    pub steady: Option<f64>,
-    pub ramp_s: Option<f64>,
-    pub change: Option<FoundChange>,
-    pub verdict: Option<String>,
-}
-
-/// A change of time: 0.1 is 10% more.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub struct FoundChange {
-    pub change: f64,
-    /// The 95% interval; null with fewer than four pairs.
-    pub low: Option<f64>,
-    pub high: Option<f64>,
-    pub pairs: usize,
-}
-
 /// What came of one change among others.
 #[derive(Debug, Clone, Serialize)]
 pub struct FoundStep {
@@ -60,9 +33,9 @@ pub struct FoundStep {
     /// The value that was tried with most success.
     pub tried: String,
     pub is_kept: bool,
-    pub alone: FoundChange,
+    pub alone: Interval,
     /// Of all that is kept, against the baseline.
-    pub so_far: FoundChange,
+    pub so_far: Interval,
 }
 
 /// The smallest level that is as good as the best.
@@ -75,13 +48,6 @@ pub enum FoundKnee {
     Unclear,
 }
 
-impl From<Interval> for FoundChange {
-    fn from(interval: Interval) -> Self {
-        let (low, high) = interval.within.unzip();
-        Self { change: interval.change, low, high, pairs: interval.pairs }
-    }
-}
-
 impl FoundStep {
     pub fn of(design: &Design, factor: usize, step: &Step) -> Self {
         let known = &design.factors[factor];
@@ -89,8 +55,8 @@ impl FoundStep {
             factor: known.name.clone(),
             tried: known.levels[step.tried.0[factor]].clone(),
             is_kept: step.kept == step.tried,
-            alone: step.alone.into(),
-            so_far: step.so_far.into(),
+            alone: step.alone,
+            so_far: step.so_far,
         }
     }
 }
@@ -108,22 +74,10 @@ impl Found {
             Knee::Flat => FoundKnee::Flat,
             Knee::Unclear => FoundKnee::Unclear,
         });
-        let row = |row: Row| FoundRow {
-            cell: design.words(&row.cell),
-            is_baseline: row.cell == design.baseline,
-            levels: row.cell.0,
-            count: row.count,
-            seconds: row.seconds,
-            rate: row.rate,
-            steady: row.steady,
-            ramp_s: row.ramp_s,
-            change: row.change.map(FoundChange::from),
-            verdict: row.verdict,
-        };
         Self {
             factors: design.factors.clone(),
             baseline: design.words(&design.baseline),
-            rows: rows.into_iter().map(row).collect(),
+            rows,
             steps,
             knee,
             measured: measured.to_vec(),

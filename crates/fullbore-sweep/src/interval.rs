@@ -1,5 +1,7 @@
 //! How much two cells differ: the mean of paired differences, with an interval from a bootstrap.
 
+use serde::Serialize;
+
 /// Resamples: three of them are past the end of an interval of four pairs, the narrowest tail.
 const RESAMPLES: usize = 5_000;
 
@@ -13,23 +15,31 @@ const TAILS: [f64; 17] = [
 ];
 
 /// By how much a cell takes more time than another: 0.1 is 10% more.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
     pub change: f64,
-    /// It is between these, 95 times of 100; None where there are too few pairs to say.
-    pub within: Option<(f64, f64)>,
+    /// None where there are too few pairs to say.
+    #[serde(flatten)]
+    pub within: Option<Within>,
     pub pairs: usize,
+}
+
+/// A change is between these, 95 times of 100.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Within {
+    pub low: f64,
+    pub high: f64,
 }
 
 impl Interval {
     /// Whether there is a difference.
     pub fn differs(&self) -> bool {
-        self.within.is_some_and(|(low, high)| low > 0.0 || high < 0.0)
+        self.within.is_some_and(|within| within.low > 0.0 || within.high < 0.0)
     }
 
     /// Half of its width.
     pub fn half_width(&self) -> Option<f64> {
-        self.within.map(|(low, high)| (high - low) / 2.0)
+        self.within.map(|within| (within.high - within.low) / 2.0)
     }
 }
 
@@ -50,7 +60,7 @@ pub fn change(pairs: &[(f64, f64)], seed: u64) -> Option<Interval> {
     let as_change = |log: f64| log.exp() - 1.0;
     let within = (count >= PAIRS_MIN).then(|| {
         let (low, high) = bootstrap(&differences, mean, seed);
-        (as_change(low), as_change(high))
+        Within { low: as_change(low), high: as_change(high) }
     });
     Some(Interval { change: as_change(mean), within, pairs: count })
 }
@@ -100,7 +110,7 @@ mod tests {
                 })
                 .collect();
             let found = change(&pairs, *experiment as u64).expect("pairs");
-            found.within.is_some_and(|(low, high)| (low..=high).contains(&truth))
+            found.within.is_some_and(|within| (within.low..=within.high).contains(&truth))
         });
         hits.count() as f64 / EXPERIMENTS as f64
     }

@@ -43,11 +43,11 @@ pub fn knee(blocks: &[Vec<f64>], seed: u64) -> Knee {
 }
 
 fn is_as_good(interval: &Interval) -> bool {
-    interval.within.is_some_and(|(_, high)| high <= AS_GOOD)
+    interval.within.is_some_and(|within| within.high <= AS_GOOD)
 }
 
 fn is_slower(interval: &Interval) -> bool {
-    interval.within.is_some_and(|(low, _)| low > AS_GOOD)
+    interval.within.is_some_and(|within| within.low > AS_GOOD)
 }
 
 #[cfg(test)]

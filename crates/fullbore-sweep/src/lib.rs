@@ -14,8 +14,8 @@ mod stepwise;
 mod table;
 
 pub use design::{Cell, Design, Factor, order};
-pub use found::{Found, FoundChange, FoundKnee, FoundRow, FoundStep};
-pub use interval::{Interval, change};
+pub use found::{Found, FoundKnee, FoundStep};
+pub use interval::{Interval, Within, change};
 pub use journal::{Journal, JournalError, Measured};
 pub use knee::{Knee, knee};
 pub use steady::{Pace, pace};

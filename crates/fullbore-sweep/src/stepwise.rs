@@ -26,43 +26,37 @@ pub struct Stepwise<'a> {
 impl Stepwise<'_> {
     /// What the step of a factor measures: the baseline, what is in force, and that with each other level.
     pub fn cells(&self, factor: usize, in_force: &Cell) -> Vec<Cell> {
-        let mut cells = vec![self.design.baseline.clone()];
-        for level in 0..self.design.factors[factor].levels.len() {
+        let mut cells = vec![self.design.baseline.clone(), in_force.clone()];
+        // The baseline is in force at first.
+        cells.dedup();
+        cells.extend(self.others(factor, in_force).filter(|cell| *cell != self.design.baseline));
+        cells
+    }
+
+    /// What is in force, with each other level of a factor.
+    fn others<'a>(&self, factor: usize, in_force: &'a Cell) -> impl Iterator<Item = Cell> + 'a {
+        let levels = 0..self.design.factors[factor].levels.len();
+        levels.filter(move |level| *level != in_force.0[factor]).map(move |level| {
             let mut cell = in_force.clone();
             cell.0[factor] = level;
-            cells.push(cell);
-        }
-        // The baseline is in force at first.
-        let mut seen: Vec<Cell> = Vec::new();
-        cells.retain(|cell| {
-            !seen.contains(cell) && {
-                seen.push(cell.clone());
-                true
-            }
-        });
-        cells
+            cell
+        })
     }
 
     /// Which level of a factor is kept: the fastest, where it is surely faster than what was in force. None
     /// without a block that has them all.
     pub fn step(&self, factor: usize, in_force: &Cell, measured: &[Measured]) -> Option<Step> {
-        let cells = self.cells(factor, in_force);
         let of = |from: &Cell, to: &Cell| change(&pairs(measured, from, to), self.design.seed);
-        let tried = cells
-            .iter()
-            .filter(|cell| cell.0[factor] != in_force.0[factor])
-            .filter(|cell| {
-                let mut cell = (*cell).clone();
-                cell.0[factor] = in_force.0[factor];
-                cell == *in_force
-            })
-            .filter_map(|cell| Some((cell, of(in_force, cell)?)))
-            .min_by(|(_, a), (_, b)| a.change.total_cmp(&b.change));
+        let compared = self.others(factor, in_force).filter_map(|cell| {
+            let alone = of(in_force, &cell)?;
+            Some((cell, alone))
+        });
+        let tried = compared.min_by(|(_, a), (_, b)| a.change.total_cmp(&b.change));
         let (tried, alone) = tried?;
         let is_better = alone.change < 0.0 && alone.differs();
         let kept = if is_better { tried.clone() } else { in_force.clone() };
         let so_far = of(&self.design.baseline, &kept)?;
-        Some(Step { kept, tried: tried.clone(), alone, so_far })
+        Some(Step { kept, tried, alone, so_far })
     }
 }
 

@@ -1,14 +1,20 @@
 //! The table of an experiment: what each cell took, and its change against the baseline.
 
+use serde::Serialize;
+
 use crate::design::{Cell, Design};
 use crate::interval::{Interval, change};
 use crate::journal::Measured;
 use crate::stepwise::pairs;
 
 /// What came of a cell.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    pub cell: Cell,
+    /// In words: `streams=4 compress=lz4`.
+    pub cell: String,
+    /// The number of each factor's level.
+    pub levels: Vec<usize>,
+    pub is_baseline: bool,
     /// How often it was measured, those that were disturbed not counted.
     pub count: usize,
     /// Medians: the seconds of the load, bytes a second of all of it and once it was steady, seconds until then.
@@ -39,7 +45,9 @@ fn row(design: &Design, cell: &Cell, measured: &[Measured]) -> Option<Row> {
     verdicts.sort();
     let most = verdicts.chunk_by(|a, b| a == b).max_by_key(|same| same.len());
     Some(Row {
-        cell: cell.clone(),
+        cell: design.words(cell),
+        levels: cell.0.clone(),
+        is_baseline,
         count: its.len(),
         seconds: of(|m| Some(m.seconds))?,
         rate: of(|m| Some(m.bytes as f64 / m.seconds))?,

@@ -73,8 +73,7 @@ def _load_part(
     """Load a part and tell the collector of it. A task."""
     asked: list[Any] = []
     stopped = False
-    rate = options["job"].get("max_rate")
-    rate = None if rate is None else int(rate)
+    rate: int | None = options["job"].get("max_rate")
 
     def tell(host: str, lines: list[str]) -> tuple[bool, int | None]:
         nonlocal stopped, rate

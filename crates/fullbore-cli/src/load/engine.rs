@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use fullbore::{Ended, LoadOptions, state};
 use fullbore_load::job::Job;
@@ -19,7 +18,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::options::Reporting;
-use super::signals::{INTERRUPTED, listen_for_signals, say_at_once};
+use super::signals::{listen_for_signals, pass_signals_on, say_at_once};
 use crate::summary::{self, About};
 use crate::words::{print_json, shown};
 use crate::{log_file, progress, watch};
@@ -74,7 +73,7 @@ pub fn load(
     let _ = writeln!(input, "{request}");
     let has_ended = AtomicBool::new(false);
     let output = BufReader::new(driver.stdout.take().expect("it is a pipe"));
-    let pid = driver.id() as libc::pid_t;
+    let pid = driver.id();
     let answer = thread::scope(|scope| {
         scope.spawn(|| pass_signals_on(pid, &has_ended));
         let answer = listen(output, reporting);
@@ -140,18 +139,6 @@ fn python() -> PathBuf {
     let own = env::current_exe().ok();
     let own = own.as_deref().and_then(std::path::Path::parent).map(|folder| folder.join("python3"));
     own.filter(|python| python.is_file()).unwrap_or_else(|| "python3".into())
-}
-
-/// Sends the first signal on to the driver, which stops its parts. A second one ends this process at once.
-fn pass_signals_on(driver: libc::pid_t, has_ended: &AtomicBool) {
-    while !has_ended.load(Ordering::Relaxed) {
-        if INTERRUPTED.load(Ordering::Relaxed) {
-            // SAFETY: the driver is our child, and is waited for only once this thread has ended.
-            unsafe { libc::kill(driver, libc::SIGINT) };
-            return;
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
 }
 
 type Answer = (u8, String, Value);

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
+use std::time::Duration;
 
 use fullbore::Ended;
 
@@ -17,6 +18,19 @@ static AT_ONCE: OnceLock<String> = OnceLock::new();
 /// Says what a second signal is to say: there is no time then.
 pub fn say_at_once(words: &str) {
     let _ = AT_ONCE.set(format!("fullbore: stopped at once by a second signal: {words}\n"));
+}
+
+/// Sends the first signal on to a child, which is in a process group of its own and is waited for only once this has
+/// returned. A second signal ends this process at once.
+pub fn pass_signals_on(child: u32, has_ended: &AtomicBool) {
+    while !has_ended.load(Ordering::Relaxed) {
+        if INTERRUPTED.load(Ordering::Relaxed) {
+            // SAFETY: it is our child, and has not been waited for.
+            unsafe { libc::kill(child as libc::pid_t, libc::SIGINT) };
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// The first signal asks the run to stop, after the pieces that are under way; a second one ends the

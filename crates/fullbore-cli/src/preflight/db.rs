@@ -63,7 +63,7 @@ fn change(line: &Line, out: &mut impl Write) -> io::Result<()> {
 
 fn print_rates(rates: &Rates, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\nrows like those of {}, {}", rates.table, rates.rows_from)?;
-    let mut table = super::table::Table::new(
+    let mut table = crate::table::Table::new(
         &["method", "sessions", "rows/s", "MB/s of text", "seconds", "", ""],
         1,
     );

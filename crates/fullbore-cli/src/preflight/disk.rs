@@ -11,7 +11,7 @@ use fullbore_preflight::disk::{
 use super::args::{DiskArgs, Engine};
 use super::show;
 use super::sizes::short;
-use super::table::Table;
+use crate::table::Table;
 use crate::words::{Screen, bytes, counted, grouped};
 
 pub fn run(args: &DiskArgs) -> Result<(), Error> {

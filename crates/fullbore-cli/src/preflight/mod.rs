@@ -7,7 +7,6 @@ mod disk;
 mod net;
 mod rate;
 mod sizes;
-mod table;
 
 use fullbore::Ended;
 use fullbore_preflight::Error;

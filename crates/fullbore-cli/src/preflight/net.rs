@@ -16,7 +16,7 @@ use fullbore_preflight::net::{
 use super::args::NetArgs;
 use super::show;
 use super::sizes::short;
-use super::table::Table;
+use crate::table::Table;
 use crate::words::{Screen, bytes, counted, print_json};
 
 const TOKEN_VARIABLE: &str = "FULLBORE_PREFLIGHT_TOKEN";

@@ -64,7 +64,11 @@ impl Experiment<'_> {
             };
             tell!("{}: {words}", factor.name);
             in_force = step.kept.clone();
-            all.extend(cells.into_iter().filter(|cell| !all.contains(cell)).collect::<Vec<_>>());
+            for cell in cells {
+                if !all.contains(&cell) {
+                    all.push(cell);
+                }
+            }
             steps.push(FoundStep::of(design, number, &step));
         }
         Ok(self.found(&all, steps))

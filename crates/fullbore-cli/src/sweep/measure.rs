@@ -6,10 +6,9 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::Ordering;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use fullbore_load::job::{Job, as_job_file};
 use fullbore_postgres::PostgresTable;
@@ -21,7 +20,7 @@ use rustix::fs::{Advice, fadvise};
 use serde::Deserialize;
 
 use super::of_scratch;
-use crate::load::signals::INTERRUPTED;
+use crate::load::signals::{INTERRUPTED, pass_signals_on};
 use crate::scratch::{LOG_WAS_NEW, Scratch, copies};
 
 /// Where more of the streams' time went to other programs, a load is measured again.
@@ -156,14 +155,17 @@ impl Bench {
         }
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null()).process_group(0);
         let mut child = command.spawn().map_err(system)?;
+        let has_ended = AtomicBool::new(false);
+        let pid = child.id();
         let said = thread::scope(|scope| {
-            let mut output = child.stdout.take().expect("it is a pipe");
             let mut errors = child.stderr.take().expect("it is a pipe");
-            let output = scope.spawn(move || read_all(&mut output));
             let errors = scope.spawn(move || read_all(&mut errors));
-            wait(&mut child);
-            (output.join().unwrap_or_default(), errors.join().unwrap_or_default())
+            scope.spawn(|| pass_signals_on(pid, &has_ended));
+            let output = read_all(&mut child.stdout.take().expect("it is a pipe"));
+            has_ended.store(true, Ordering::Relaxed);
+            (output, errors.join().unwrap_or_default())
         });
+        child.wait().map_err(system)?;
         if INTERRUPTED.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
@@ -188,17 +190,6 @@ fn read_all(from: &mut impl Read) -> String {
     // What can't be read is missed where it is parsed.
     let _ = from.read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn wait(child: &mut Child) {
-    let mut is_told = false;
-    while matches!(child.try_wait(), Ok(None)) {
-        if INTERRUPTED.load(Ordering::Relaxed) && !std::mem::replace(&mut is_told, true) {
-            // SAFETY: it is our child, and has not been waited for.
-            unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) };
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// The variable that gives all sessions of a load their settings, beside those that it gives already.

@@ -24,8 +24,8 @@ use serde::Serialize;
 use crate::load::LoadArgs;
 use crate::load::job::job_of;
 use crate::load::signals::listen_for_signals;
-use crate::scratch::Scratch;
-use crate::words::{complain, print_json, warn};
+use crate::scratch::{self, Scratch};
+use crate::words::{Screen, complain, print_json, warn};
 pub use args::SweepArgs;
 use experiment::Experiment;
 use measure::Bench;
@@ -102,16 +102,9 @@ fn sweep(args: &SweepArgs) -> Result<Ended> {
     let scratch = to.server().map(|server| {
         let draft = assemble(&job, Some(server), out.clone(), None)?;
         let targets: Vec<PostgresTable> = draft.targets().to_vec();
-        let options = server.options();
-        let session = Session::connect(options).map(Session::pinned).map_err(|error| {
-            let hint = error.hint().map(str::to_owned);
-            Error::Destination {
-                message: error.to_string(),
-                hint,
-                kind: DestinationFailure::Refused,
-            }
-        })?;
-        let scratch = Scratch::make(session).map_err(of_scratch)?;
+        let session = Session::connect(server.options()).map(Session::pinned);
+        let scratch =
+            session.map_err(scratch::failed).and_then(Scratch::make).map_err(of_scratch)?;
         scratch.notes.iter().for_each(|note| tell!("note: {note}"));
         Ok::<_, Error>((scratch, targets))
     });
@@ -137,7 +130,8 @@ fn sweep(args: &SweepArgs) -> Result<Ended> {
     fs::write(&result, &json).map_err(|source| Error::Read { path: result.clone(), source })?;
     match args.load.answer.json {
         true => print_json(&found),
-        false => answer!("{}", said::table(&found)),
+        // What can't be written is told as the command ends.
+        false => drop(said::print(&found, &mut Screen)),
     }
     tell!("page: {}", page.display());
     Ok(Ended::Loaded)

@@ -1,91 +1,66 @@
 //! What came of an experiment, as a table for a terminal.
 
-use fullbore_sweep::{Found, FoundChange, FoundKnee, FoundStep};
+use std::io::{self, Write};
 
 use fullbore_report::words::{limit_words, percent};
+use fullbore_sweep::{Found, FoundKnee, FoundStep, Interval};
 
-/// The table, and what follows from it.
-pub fn table(found: &Found) -> String {
-    let mut lines = vec![
-        ["", "loads", "seconds", "MB/s", "steady", "change", "95% interval", "bottleneck"]
-            .map(str::to_owned),
-    ];
+use crate::table::Table;
+
+/// Prints the table, and what follows from it.
+pub fn print(found: &Found, out: &mut impl Write) -> io::Result<()> {
+    let head = ["", "bottleneck", "loads", "seconds", "MB/s", "steady", "change", "95% interval"];
+    let mut table = Table::new(&head, 2);
+    let rate = |bytes_a_second: f64| format!("{:.1}", bytes_a_second / 1e6);
     for row in &found.rows {
-        let change = row.change;
-        lines.push([
+        table.add(vec![
             format!("{}{}", row.cell, if row.is_baseline { " (baseline)" } else { "" }),
+            row.verdict.as_deref().map(limit_words).unwrap_or_default(),
             row.count.to_string(),
             format!("{:.2}", row.seconds),
-            format!("{:.1}", row.rate / 1e6),
-            row.steady.map_or(String::new(), |rate| format!("{:.1}", rate / 1e6)),
-            change.map_or(String::new(), |change| percent(change.change)),
-            change.map_or(String::new(), |change| interval(&change)),
-            row.verdict.as_deref().map(limit_words).unwrap_or_default(),
+            rate(row.rate),
+            row.steady.map_or(String::new(), rate),
+            row.change.map_or(String::new(), |change| percent(change.change)),
+            row.change.map_or(String::new(), |change| interval(&change)),
         ]);
     }
-    let mut text = columns(&lines);
+    table.print(out)?;
     if !found.steps.is_empty() {
-        text.push_str("\n\n");
-        text.push_str(&steps(&found.steps));
+        writeln!(out)?;
+        steps(&found.steps).print(out)?;
     }
-    if let Some(knee) = &found.knee {
-        let name = &found.factors[0].name;
-        text.push_str("\n\n");
-        text.push_str(&match knee {
-            FoundKnee::At(level) => format!("knee: {name}={level}; more is at most 5% faster"),
-            FoundKnee::Flat => {
-                format!("no knee: {name}={} is as fast as any", found.factors[0].levels[0])
-            }
-            FoundKnee::Unclear => {
-                "no knee: the measurements differ too much; use --repeat".to_owned()
-            }
-        });
-    }
-    text
+    let Some(knee) = &found.knee else { return Ok(()) };
+    let factor = &found.factors[0];
+    let words = match knee {
+        FoundKnee::At(level) => format!("knee: {}={level}; more is at most 5% faster", factor.name),
+        FoundKnee::Flat => {
+            format!("no knee: {}={} is as fast as any", factor.name, factor.levels[0])
+        }
+        FoundKnee::Unclear => "no knee: the measurements differ too much; use --repeat".to_owned(),
+    };
+    writeln!(out, "\n{words}")
 }
 
 /// One change after the other.
-fn steps(steps: &[FoundStep]) -> String {
-    let mut lines = vec![
-        ["step", "alone", "95% interval", "kept", "cumulative", "95% interval"].map(str::to_owned),
-    ];
+fn steps(steps: &[FoundStep]) -> Table {
+    let head = ["step", "kept", "alone", "95% interval", "cumulative", "95% interval"];
+    let mut table = Table::new(&head, 2);
     for step in steps {
-        lines.push([
+        table.add(vec![
             format!("{}={}", step.factor, step.tried),
+            if step.is_kept { "yes" } else { "no" }.to_owned(),
             percent(step.alone.change),
             interval(&step.alone),
-            if step.is_kept { "yes" } else { "no" }.to_owned(),
             percent(step.so_far.change),
             interval(&step.so_far),
         ]);
     }
-    columns(&lines)
+    table
 }
 
-fn interval(change: &FoundChange) -> String {
-    match (change.low, change.high) {
-        (Some(low), Some(high)) => format!("{} to {}", percent(low), percent(high)),
-        _ => format!("{} pairs are too few", change.pairs),
+fn interval(change: &Interval) -> String {
+    match change.within {
+        Some(within) => format!("{} to {}", percent(within.low), percent(within.high)),
+        None => format!("{} pairs are too few", change.pairs),
     }
-}
-
-/// Columns as wide as what stands in them: words to the left, numbers to the right.
-fn columns<const N: usize>(lines: &[[String; N]]) -> String {
-    let width =
-        |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    let is_number = |column: usize| {
-        lines[1..]
-            .iter()
-            .all(|line| line[column].chars().all(|c| c.is_ascii_digit() || "+-.% to".contains(c)))
-    };
-    let numbers: Vec<bool> = (0..N).map(is_number).collect();
-    let line = |line: &[String; N]| {
-        let cells = (0..N).map(|column| {
-            let (text, width) = (&line[column], widths[column]);
-            if numbers[column] { format!("{text:>width$}") } else { format!("{text:<width$}") }
-        });
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    lines.iter().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::data::{Finding, Scan};
 use super::space::Space;
-use crate::preflight::table::Table;
+use crate::table::Table;
 use crate::words::{Screen, bytes, complain, counted, grouped, seconds};
 
 /// Less was measured too shortly to be sure.
