@@ -10,6 +10,7 @@ import time
 from data import Data
 from load import LOADED, REFUSED, STOPPED, Command, Ended
 from trial import Trial
+from ways import WAYS
 from world import World
 
 # The options of a client that gives a silent network up within seconds.
@@ -20,6 +21,8 @@ class Fault:
     """What all faults have in common."""
 
     name = ""
+    # The ways that it strikes.
+    loaded_by = WAYS
     # A check of every page and index is worth its time after a crash of the server.
     thoroughly = False
 

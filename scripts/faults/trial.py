@@ -71,7 +71,9 @@ class Trial:
         self.folder.mkdir()
         server = self.world.server(self.level)
         home = self.folder / "home"
-        self.setting = Setting(server, self.fault.data(self.world), home, server.url)
+        data = self.fault.data(self.world)
+        self.world.expected(data)
+        self.setting = Setting(server, data, home, server.url)
         self.fault.prepare(self)
         self.setting.home.mkdir(exist_ok=True)
         self.make_target()

@@ -8,7 +8,7 @@ use fullbore_record::{Entry, Event, Listener};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::limit_now::Now;
-use crate::words::{bytes, counted, grouped, rate_limit, seconds, shown};
+use crate::words::{bytes, counted, grouped, rate_limit, seconds, settled, shown};
 
 /// A listener that draws the bars; where nobody looks it only tells of pauses.
 pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listener> {
@@ -140,6 +140,9 @@ fn of_pause(event: &Event) -> Option<String> {
     match event {
         Event::Notice { notice } => Some(notice.clone()),
         Event::RateChanged { bytes_per_second } => Some(rate_limit(*bytes_per_second)),
+        Event::StreamsSettled { streams, tried, limit, .. } => {
+            Some(settled(*streams, tried, *limit))
+        }
         Event::RunPaused { reason } => Some(format!("paused: {reason}")),
         Event::RunContinued { seconds: paused } => {
             Some(format!("resumed after a pause of {}", seconds(*paused)))

@@ -1,7 +1,7 @@
 //! Formats numbers and errors for people.
 
 pub use fullbore_report::words::{
-    achieved, bytes, counted, details, grouped, rate_limit, seconds, sentence,
+    achieved, bytes, counted, details, grouped, rate_limit, seconds, sentence, settled,
 };
 
 use std::borrow::Cow;

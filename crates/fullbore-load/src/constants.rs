@@ -20,6 +20,31 @@ pub const PIECE_BYTES_MAX: u64 = 1 << 30;
 /// below this many pieces where there are files enough for all streams.
 pub const UNCUT_PIECES: u64 = 2;
 
+/// Streams that `--streams auto` tries at most: a server's sessions are few, and each keeps some megabytes here.
+pub const STREAMS_MAX: usize = 64;
+
+/// Parsers that `--parsers auto` has at most, where sources are what is waited for.
+pub const PARSERS_MAX: usize = 32;
+
+/// A stream that is not needed closes its session after this, in seconds.
+pub const SESSION_KEPT_S: f64 = 5.0;
+
+/// Places at which a piece of quoted text can be cut once more, ...
+pub const JOINTS_PER_PIECE: u64 = 8;
+
+/// ... which are this far from each other at least: each is a read of its own.
+pub const JOINT_BYTES_MIN: u64 = 1 << 20;
+
+/// A stream without work takes over the second half of a piece that would still take this long, in seconds: for
+/// less, another transaction does not pay.
+pub const REST_TAKEN_OVER_S: f64 = 2.0;
+
+/// Or of which less than this is left to read.
+pub const REST_BYTES_MIN: u64 = 1 << 20;
+
+/// How often a stream without work looks for such a piece, in milliseconds.
+pub const REST_LOOK_MS: u64 = 200;
+
 /// Share of odd rows in a piece, in percent, above which the piece goes wholly as COPY text.
 pub const ODD_ROWS_PERCENT_MAX: u64 = 5;
 

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -100,6 +101,7 @@ pub(super) fn stdin() -> SourceFile {
         told: None,
         content: None,
         is_regular: false,
+        device: 0,
         encoding: None,
         data_start: 0,
         data_start_lines: 0,
@@ -234,6 +236,7 @@ fn inspect(path: PathBuf) -> Result<SourceFile> {
         size: if is_regular { metadata.len() } else { 0 },
         modified_ns: modified_ns(&metadata),
         changed_ns: changed_ns(&metadata),
+        device: metadata.dev(),
         is_regular,
         path,
         ..stdin()

@@ -11,6 +11,7 @@ use super::remaining::RemainingFeed;
 use super::stream::StreamFeed;
 use crate::error::Result;
 pub use crate::fed::{Fed, RowFault, Rows};
+use crate::source_file::FileRange;
 
 /// Where a piece's rows come from.
 pub enum Feed {
@@ -31,6 +32,24 @@ impl Feed {
             Self::Rows(feed) => return feed.next(lane),
         };
         Ok(if has_block { Fed::Block } else { Fed::End })
+    }
+
+    /// What it has not handed out yet, as far as another feed could read that: in the order of its reading.
+    pub fn left(&self) -> Vec<FileRange> {
+        match self {
+            Self::Ranges(feed) => feed.left(),
+            Self::Rows(feed) => feed.left(),
+            Self::Stream(_) | Self::Remaining(_) => Vec::new(),
+        }
+    }
+
+    /// Ends it where a range of what is left begins; false where it is past that by now.
+    pub fn end_before(&mut self, next: &FileRange) -> bool {
+        match self {
+            Self::Ranges(feed) => feed.end_before(next),
+            Self::Rows(feed) => feed.end_before(next),
+            Self::Stream(_) | Self::Remaining(_) => false,
+        }
     }
 
     /// Whether what it gave last stood at the end of a file that is read from its beginning.

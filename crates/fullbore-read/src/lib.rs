@@ -26,6 +26,7 @@ mod fed;
 pub mod feed;
 pub mod foreign;
 mod guess;
+pub mod halve;
 pub mod lines;
 mod lz4;
 pub mod margins;

@@ -94,7 +94,12 @@ impl RangeFeed {
                 continue;
             };
             let (dialect, limit) = (&self.dialect, self.record_bytes_max);
-            let used = open.records(&source, self.offset..range.end, dialect, limit, block)?;
+            let mut used = open.records(&source, self.offset..range.end, dialect, limit, block)?;
+            // The range was ended while what follows it had been read ahead.
+            if self.offset + used > range.end {
+                used = range.end - self.offset;
+                block.set_len(used as usize);
+            }
             block.file = range.file;
             block.offset = self.offset;
             // Lines are counted within a range; its later blocks go on from the one before.
@@ -103,6 +108,47 @@ impl RangeFeed {
             self.offset += used;
             return Ok(true);
         }
+    }
+
+    /// What it has not handed out yet, where all of that can be read by another one.
+    pub fn left(&self) -> Vec<FileRange> {
+        let mut left: Vec<FileRange> = self.ranges.get(self.current..).unwrap_or_default().to_vec();
+        if !left.iter().all(|range| self.files[range.file].is_seekable()) {
+            return Vec::new();
+        }
+        if let Some(range) = left.first_mut() {
+            range.start = self.reached().max(range.start).min(range.end);
+        }
+        left.retain(|range| range.start < range.end);
+        left
+    }
+
+    /// The place that was reached in the current range.
+    fn reached(&self) -> u64 {
+        match &self.stream {
+            Some(stream) => stream.offset(),
+            None if self.open.is_some() => self.offset,
+            None => 0,
+        }
+    }
+
+    /// Ends it where a range of what is left begins; false where it is past that.
+    pub fn end_before(&mut self, next: &FileRange) -> bool {
+        let holds = |range: &FileRange| {
+            range.file == next.file && (range.start..range.end).contains(&next.start)
+        };
+        let Some(at) = (self.current..self.ranges.len()).find(|at| holds(&self.ranges[*at])) else {
+            return false;
+        };
+        if at == self.current && self.reached() >= next.start {
+            return false;
+        }
+        self.ranges.truncate(at + 1);
+        match self.ranges[at].start < next.start {
+            true => self.ranges[at].end = next.start,
+            false => self.ranges.truncate(at),
+        }
+        true
     }
 
     /// The line at which a range begins, where lines are asked for.
@@ -140,7 +186,7 @@ impl RangeFeed {
         if feed.offset() >= range.end || !feed.next(block)? {
             return Ok(false);
         }
-        feed.keep_before(range.end, block);
+        feed.keep_before(range.end, block)?;
         if self.files[range.file].is_seekable() {
             self.number_lines(block);
         }

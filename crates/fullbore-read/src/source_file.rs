@@ -58,6 +58,8 @@ pub struct SourceFile {
     /// The checksum of its contents, where it was made.
     pub content: Option<Content>,
     pub is_regular: bool,
+    /// The device that it is on; 0 for what is on none of this machine's.
+    pub device: u64,
     /// The text's encoding, where it is not UTF-8.
     pub encoding: Option<TextEncoding>,
     /// Bytes before the first record: byte order mark and header.

@@ -43,45 +43,58 @@ pub fn cuts(
     {
         cuts.extend(guessed);
         cuts.dedup();
-        cuts.retain(|cut| *cut < end);
-        cuts.push(end);
+    } else {
+        cuts.extend(cuts_near(source, dialect, sizes, threads, start, &wanted)?);
+    }
+    cuts.retain(|cut| *cut < end);
+    cuts.push(end);
+    Ok(cuts)
+}
+
+/// The first record after each of some places, which ascend from `start`, where a record begins; fewer where records
+/// are long. Quoted text is scanned from there.
+pub fn cuts_near(
+    source: &SourceFile,
+    dialect: &Dialect,
+    sizes: Sizes,
+    threads: usize,
+    start: u64,
+    wanted: &[u64],
+) -> Result<Vec<u64>> {
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let pass = Pass::new(source, sizes.total_bytes)?;
+    let mut cuts = Vec::new();
+    if !dialect.is_told_by_parity() {
+        let seen = match dialect.is_often_told_by_parity() {
+            true => quotes_seen(&pass, start, wanted, dialect, threads)?,
+            false => Vec::new(),
+        };
+        let record_bytes_max = sizes.record_bytes_max;
+        let walked = Walked { source, opened: pass.opened(), dialect, record_bytes_max };
+        cuts = walked.cuts(start, wanted, &seen)?;
+        cuts.dedup();
         return Ok(cuts);
     }
-    if !wanted.is_empty() {
-        let pass = Pass::new(source, sizes.total_bytes)?;
-        if !dialect.is_told_by_parity() {
-            let seen = match dialect.is_often_told_by_parity() {
-                true => quotes_seen(&pass, start, &wanted, dialect, threads)?,
-                false => Vec::new(),
-            };
-            let record_bytes_max = sizes.record_bytes_max;
-            let walked = Walked { source, opened: pass.opened(), dialect, record_bytes_max };
-            cuts.extend(walked.cuts(start, &wanted, &seen)?);
-            cuts.retain(|cut| *cut < end);
-            cuts.dedup();
-            cuts.push(end);
-            return Ok(cuts);
+    let states = match dialect.family {
+        Family::Csv => quote_states(&pass, start, wanted, dialect, threads)?,
+        Family::Text | Family::Plain | Family::Json => {
+            vec![QuoteState::default(); wanted.len()]
         }
-        let states = match dialect.family {
-            Family::Csv => quote_states(&pass, start, &wanted, dialect, threads)?,
-            Family::Text | Family::Plain | Family::Json => {
-                vec![QuoteState::default(); wanted.len()]
-            }
-        };
-        let mut reached = start;
-        for (from, state) in wanted.into_iter().zip(states) {
-            // Within the record that was just read to its end. After a stray quote that is all the
-            // rest of the file, which would be read once for every cut.
-            if from < reached {
-                continue;
-            }
-            reached = next_record(pass.opened(), source, from, state, dialect)?;
-            if reached > cuts[cuts.len() - 1] && reached < end {
-                cuts.push(reached);
-            }
+    };
+    let mut reached = start;
+    for (from, state) in wanted.iter().zip(states) {
+        // Within the record that was just read to its end. After a stray quote that is all the
+        // rest of the file, which would be read once for every cut.
+        if *from < reached {
+            continue;
+        }
+        reached = next_record(pass.opened(), source, *from, state, dialect)?;
+        if cuts.last().is_none_or(|last| reached > *last) {
+            cuts.push(reached);
         }
     }
-    cuts.push(end);
     Ok(cuts)
 }
 

@@ -111,11 +111,16 @@ impl StreamFeed {
         self.ended && self.carried.is_empty()
     }
 
-    /// Takes the records from `end` on away from the block that was read last.
-    pub fn keep_before(&self, end: u64, block: &mut Block) {
+    /// Takes the records from `end` on away from the block that was read last; refuses where none begins there,
+    /// which can only be where that was guessed.
+    pub fn keep_before(&self, end: u64, block: &mut Block) -> Result<()> {
         if self.offset > end {
             block.set_len((end - block.offset) as usize);
+            if self.source.is_guessed && !ends_with_record(block.text(), &self.dialect) {
+                return Err(self.wrong_guess(end));
+            }
         }
+        Ok(())
     }
 
     /// As `open`, over a reader that was opened already.
@@ -151,8 +156,7 @@ impl StreamFeed {
     }
 
     /// The refusal of a range that does not end where a record does.
-    fn wrong_guess(&self, bytes: usize) -> Error {
-        let end = self.offset + bytes as u64;
+    fn wrong_guess(&self, end: u64) -> Error {
         let message = format!(
             "byte {end} is inside quotes, where by those near it a record was guessed to begin"
         );
@@ -199,7 +203,7 @@ impl StreamFeed {
                 if std::mem::take(&mut self.is_checked)
                     && !ends_with_record(block.text(), &self.dialect)
                 {
-                    return Err(self.wrong_guess(have));
+                    return Err(self.wrong_guess(self.offset + have as u64));
                 }
                 block.end_last_line();
             }

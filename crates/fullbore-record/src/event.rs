@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ceilings::{Achieved, Ceilings};
-use crate::diagnose::Verdict;
+use crate::diagnose::{Limit, Verdict};
 use crate::observe::{Observation, Settings};
 use crate::summaries::{PlanSummary, RejectSummary};
 use crate::terms::{Method, Verify};
@@ -89,6 +89,14 @@ pub struct TableMethod {
     pub reason: String,
 }
 
+/// The rate with so many streams.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Tried {
+    pub streams: usize,
+    /// Source bytes a second.
+    pub bytes_per_second: f64,
+}
+
 /// Something that happened in a run.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -125,6 +133,31 @@ pub enum Event {
     Ceilings { ceilings: Box<Ceilings> },
     /// The achieved rate as a share of the ceiling.
     Achieved { achieved: Achieved },
+    /// `--streams auto` tries another number of streams.
+    StreamsTried { streams: usize, parsers: usize },
+    /// The number of streams that the run needs, by what others brought.
+    StreamsSettled {
+        streams: usize,
+        parsers: usize,
+        /// The rates that were measured.
+        tried: Vec<Tried>,
+        /// The bottleneck meanwhile.
+        limit: Limit,
+    },
+    /// A piece was slow: a stream without other work took over the second half of what it had left.
+    PieceHalved {
+        piece: usize,
+        /// Number of the piece that the rest became.
+        rest: usize,
+        /// Number of the table.
+        table: usize,
+        /// The stream that took it over.
+        stream: usize,
+        /// Source bytes of the rest.
+        bytes: u64,
+        /// How long the piece would have taken yet; null if no row of it had been read.
+        seconds_left: Option<f64>,
+    },
     /// A piece was committed.
     PieceCommitted {
         piece: usize,

@@ -99,7 +99,9 @@ impl RecordFile {
         }
         // Once a second is enough for those who watch; and after the last one nothing is left out.
         match entry.event {
-            Event::Sample { .. } | Event::PieceCommitted { .. } => Ok(()),
+            Event::Sample { .. } | Event::PieceHalved { .. } | Event::PieceCommitted { .. } => {
+                Ok(())
+            }
             _ => self.latest.replace(&self.thinning.left_out()),
         }
     }

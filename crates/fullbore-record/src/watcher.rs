@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::observe::clock::Activity;
 use crate::observe::host::{self, HostTimes};
 use crate::observe::pace::Pace;
-use crate::observe::server::{Observed, ServerTimes, Wait};
+use crate::observe::server::{Observed, ServerTimes, Settings, Wait};
 use crate::observe::socket::SocketSeen;
 use crate::observe::{Clocks, Moment, Observation, Seen, ThreadTimes, Watch};
 use crate::recorder::Recorder;
@@ -32,7 +32,7 @@ pub fn watch_run(
     let mut watcher = Watcher {
         clocks,
         observed,
-        sockets: (0..clocks.streams.len())
+        sockets: (0..clocks.streams().len())
             .map(|number| so_far.until_now.streams.get(number).and_then(|stream| stream.socket))
             .map(|ended| SocketSeen::after(ended.unwrap_or_default()))
             .collect(),
@@ -49,12 +49,14 @@ pub fn watch_run(
             .collect(),
         server: Carried { before: server_cpu(&so_far.until_now).0, ..Carried::default() },
         own: Carried { before: server_cpu(&so_far.until_now).1, ..Carried::default() },
+        settings: None,
         seen: std::mem::take(&mut so_far.until_now),
     };
     if let Some(settings) = watcher.ask(|watch| watch.settings()) {
         so_far.settings = Some(settings.clone());
         recorder.record(Event::ServerSettings { settings });
     }
+    watcher.settings.clone_from(&so_far.settings);
     watcher.look(recorder);
     so_far.at_first.get_or_insert_with(|| watcher.seen.clone());
     let mut last = Instant::now();
@@ -90,6 +92,7 @@ struct Watcher<'a> {
     backends: Vec<Carried>,
     server: Carried,
     own: Carried,
+    settings: Option<Settings>,
     seen: Observation,
 }
 
@@ -152,11 +155,13 @@ impl Watcher<'_> {
     fn note_moment(&mut self, weight: u64) {
         let waits = self.ask(|watch| watch.waits());
         let looks = self.observed.map(Observed::sockets).unwrap_or_default();
-        let count = self.clocks.streams.len();
+        let streams = self.clocks.streams();
+        let count = streams.len();
         self.seen.streams.resize_with(count, ThreadTimes::default);
         self.backends.resize_with(count, Carried::default);
+        self.sockets.resize_with(count, || SocketSeen::after(Default::default()));
         let mut works = vec![false; count];
-        for (number, clock) in self.clocks.streams.iter().enumerate() {
+        for (number, clock) in streams.iter().enumerate() {
             let activity = clock.activity();
             let look = looks.iter().find(|(stream, _)| *stream == number);
             let held = look.map(|(_, now)| self.sockets[number].look(*now));
@@ -204,7 +209,7 @@ impl Watcher<'_> {
             let watch_cpu_ms = self.own.now(0, counters.watch_cpu_ms);
             self.seen.server = Some(ServerTimes { cpu_ms, watch_cpu_ms, ..counters });
         }
-        let Clocks { streams, parsers, .. } = self.clocks;
+        let (streams, parsers) = (self.clocks.streams(), self.clocks.parsers());
         for (clocks, seen) in [(streams, &mut self.seen.streams), (parsers, &mut self.seen.parsers)]
         {
             seen.resize_with(clocks.len(), ThreadTimes::default);
@@ -218,6 +223,7 @@ impl Watcher<'_> {
         }
         self.seen.host = HostTimes::read();
         self.seen.observing_ms = self.clocks.observing_ms();
+        self.clocks.set_latest(&self.seen, self.settings.as_ref());
         recorder.record(Event::Observed { observation: Box::new(self.seen.clone()) });
     }
 }

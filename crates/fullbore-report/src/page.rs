@@ -12,7 +12,7 @@ use fullbore_record::{
 
 use crate::curves::Curves;
 use crate::entries::{attempts, keep, recent};
-use crate::words::rate_limit;
+use crate::words::{rate_limit, seconds, settled};
 
 /// How long after all that was seen before a process takes over: so that the two are told apart.
 const MOMENT_S: f64 = 1e-6;
@@ -50,6 +50,8 @@ pub struct Page {
     pub settings: Option<Settings>,
     /// Why it holds still, while it does.
     pub paused: Option<String>,
+    /// A slow piece was split.
+    is_halved: bool,
     /// Samples with their moments, in seconds.
     samples: Vec<(f64, Vec<TableTotals>)>,
     /// Observations with their moments, in seconds.
@@ -107,6 +109,7 @@ impl Page {
             advice: Vec::new(),
             settings: None,
             paused: None,
+            is_halved: false,
             samples: Vec::new(),
             observations: Vec::new(),
             first: None,
@@ -199,6 +202,13 @@ impl Page {
             Event::RateChanged { bytes_per_second } => {
                 self.note(at, rate_limit(*bytes_per_second));
             }
+            Event::StreamsTried { streams, parsers } => {
+                (self.streams, self.parsers) = (*streams, *parsers);
+            }
+            Event::StreamsSettled { streams, parsers, tried, limit } => {
+                (self.streams, self.parsers) = (*streams, *parsers);
+                self.note(at, settled(*streams, tried, *limit));
+            }
             Event::Ceilings { ceilings } => self.ceilings = Some(ceilings.as_ref().clone()),
             Event::Achieved { achieved } => self.achieved = Some(*achieved),
             Event::RunTakenBack { .. } => {
@@ -213,6 +223,14 @@ impl Page {
                 // What is kept will be gone on with.
                 self.left_behind = if *is_kept { Vec::new() } else { left_behind.clone() };
                 self.note(at, self.state.name().into());
+            }
+            Event::PieceHalved { piece, seconds_left, .. } => {
+                // One tells it; a slow disk may have hundreds.
+                if !std::mem::replace(&mut self.is_halved, true) {
+                    let left = seconds_left
+                        .map_or_else(String::new, |left| format!(" ({} left)", seconds(left)));
+                    self.note(at, format!("piece {piece} slow{left}, split among idle streams"));
+                }
             }
             Event::RunResumed { .. } | Event::PieceCommitted { .. } => {}
         }

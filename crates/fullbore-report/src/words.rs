@@ -1,5 +1,6 @@
 //! Formats numbers, times and verdicts for people.
 
+use fullbore_record::Tried;
 use fullbore_record::ceilings::Achieved;
 use fullbore_record::diagnose::{HostShare, Limit, Sureness, Verdict};
 
@@ -82,6 +83,19 @@ pub fn rate_limit(bytes_per_second: Option<u64>) -> String {
         Some(rate) => format!("limited to {}/s", bytes(rate)),
         None => "no longer limited".to_owned(),
     }
+}
+
+/// The number of streams that `--streams auto` settled on, and what others brought.
+pub fn settled(streams: usize, tried: &[Tried], limit: Limit) -> String {
+    let others: Vec<String> = tried
+        .iter()
+        .map(|tried| format!("{} at {}/s", tried.streams, bytes(tried.bytes_per_second as u64)))
+        .collect();
+    let limit = match limit {
+        Limit::None => String::new(),
+        limit => format!("; bottleneck: {}", limit.words()),
+    };
+    format!("{}: tried {}{limit}", counted(streams as u64, "stream"), others.join(", "))
 }
 
 /// A bottleneck by its identifier, in words.

@@ -21,6 +21,7 @@
 mod cluster;
 mod command;
 mod copies;
+pub mod disk;
 pub mod extension;
 pub mod pooler;
 mod reaper;

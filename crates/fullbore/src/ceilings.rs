@@ -1,5 +1,4 @@
-//! The ceilings of jobs, kept in the state folder until they are measured again: a file for each job,
-//! in it one entry for each server and machine.
+//! The ceilings of jobs, as they were measured last.
 
 use std::path::{Path, PathBuf};
 
@@ -9,54 +8,18 @@ use fullbore_postgres::Server;
 use fullbore_read::error::{Error, Result};
 use fullbore_record::ceilings::{Ceilings, Used};
 
-use crate::state::runs_dir;
+use crate::kept::{self, cores, machine, target_of};
 
-/// The way to the server without a password, or the other destination.
-pub fn target_of(job: &Job, server: Option<&Server>) -> String {
-    match server {
-        Some(server) => server.options().redacted(),
-        None => job.to.clone().unwrap_or_default(),
-    }
-}
+const KIND: &str = "ceilings";
 
-/// This machine's name.
-pub fn machine() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().to_owned()
-}
-
-/// Its processors, as far as this process may use them.
-pub fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-fn path_of(job: &str) -> Result<PathBuf> {
-    let runs = runs_dir()?;
-    let folder = runs.parent().unwrap_or(&runs).join("ceilings");
-    Ok(folder.join(format!("{job}.json")))
+/// Keeps what was measured in place of what was measured there before; where.
+pub fn keep(measured: &Ceilings) -> Result<PathBuf> {
+    let is_same = |known: &Ceilings| is_same_place(known, measured);
+    kept::keep(KIND, &measured.job, measured.clone(), is_same)
 }
 
 fn is_same_place(a: &Ceilings, b: &Ceilings) -> bool {
     (&a.target, &a.machine) == (&b.target, &b.machine)
-}
-
-/// Keeps what was measured in place of what was measured there before; where.
-pub fn keep(measured: &Ceilings) -> Result<PathBuf> {
-    let path = path_of(&measured.job)?;
-    let mut all: Vec<Ceilings> = match std::fs::read(&path) {
-        // What can't be read any more is measured anew.
-        Ok(text) => serde_json::from_slice(&text).unwrap_or_default(),
-        Err(_) => Vec::new(),
-    };
-    all.retain(|known| !is_same_place(known, measured));
-    all.push(measured.clone());
-    let text = serde_json::to_vec_pretty(&all).expect("plain data becomes JSON");
-    let part = path.with_extension(format!("{}.tmp", std::process::id()));
-    std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))
-        .and_then(|()| std::fs::write(&part, text))
-        .and_then(|()| std::fs::rename(&part, &path))
-        .map_err(|source| Error::Write { path: path.clone(), source })?;
-    Ok(path)
 }
 
 /// The ceilings of a load: those of a file that is named, else those that were measured last for this
@@ -77,8 +40,7 @@ pub fn of(
         }
         return Ok(Some(ceilings));
     }
-    let Ok(text) = std::fs::read(path_of(&job.identity()?)?) else { return Ok(None) };
-    let all: Vec<Ceilings> = serde_json::from_slice(&text).unwrap_or_default();
+    let all: Vec<Ceilings> = kept::all(KIND, &job.identity()?)?;
     let here =
         Ceilings { target: target_of(job, server), machine: machine(), ..Ceilings::default() };
     let found = all.into_iter().find(|known| is_same_place(known, &here));

@@ -102,8 +102,8 @@ impl<'a> JsonSummary<'a> {
         let about = About {
             run_id: &plan.run_id,
             method: plan_view::method_of(plan),
-            streams: plan.streams,
-            parsers: plan.parsers,
+            streams: outcome.tuned.map_or(plan.begins_with(), |tuned| tuned.streams),
+            parsers: outcome.tuned.map_or(plan.parsers, |tuned| tuned.parsers),
             destination: &plan.destination,
             no_ledger: no_ledger(plan),
             part: plan.continuity.part.as_ref().map(|part| part.spec.to_string()),

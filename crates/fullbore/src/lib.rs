@@ -3,7 +3,7 @@
 //! [`job_file`] reads one, [`check`] refuses a job that contradicts itself, [`destinations`] opens what it loads into,
 //! [`ledger_state`] asks the ledger what is to be done, and [`load()`] makes the plan and runs it. Nothing is
 //! printed here: what people should know goes to an [`Audience`], and what became of a load is a
-//! [`Loaded`]. The state folder ([`state`]) keeps jobs ([`saved`]), ceilings, and what was appended
+//! [`Loaded`]. The state folder ([`state`]) keeps jobs ([`saved`]), ceilings, numbers of streams, and what was appended
 //! ([`here`]).
 
 mod assemble;
@@ -15,6 +15,7 @@ mod error_json;
 mod here;
 pub mod job_file;
 pub mod json_summary;
+pub mod kept;
 mod ledger_state;
 mod load;
 mod loaded;
@@ -27,6 +28,7 @@ mod resume;
 pub mod saved;
 pub mod state;
 mod tables;
+mod tuned;
 mod unfinished;
 pub mod whole;
 pub mod write;

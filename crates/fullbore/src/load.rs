@@ -21,7 +21,7 @@ use crate::json_summary::{self, JsonSummary};
 use crate::ledger_state::{Decision, LedgerState};
 use crate::plan_json::JsonPlan;
 use crate::unfinished::Ask;
-use crate::{assemble, ceilings, destinations, here, part, plan_view, remains, saved};
+use crate::{assemble, ceilings, destinations, here, part, plan_view, remains, saved, tuned};
 
 /// What is asked of a load besides its job.
 #[derive(Debug, Default)]
@@ -177,12 +177,14 @@ fn planned(
         }));
     }
     let ceilings = ceilings::of(job, to.server(), draft.plan(), options.ceilings.as_deref())?;
-    Ok(draft.finish(Completion {
+    let mut planned = draft.finish(Completion {
         continuity: Continuity { resumes: recorded.is_some(), part, ..state.continuity.clone() },
         ceilings,
         destination: destinations::words(job, to.server()),
         notes,
-    }))
+    });
+    tuned::recall(job, to.server(), &mut planned.plan)?;
+    Ok(planned)
 }
 
 /// Loads a job, from the beginning or from where a run of it stopped.
@@ -277,7 +279,11 @@ pub fn load(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result
     };
     let sink = to.into_sink(targets, ledger, Some(attended));
     audience.begins(&plan, sink.postgres().is_some())?;
-    match run::run(&plan, sink.as_sink(), &recorder, &options.interrupted) {
+    let result = run::run(&plan, sink.as_sink(), &recorder, &options.interrupted);
+    let outcome = result.as_ref().unwrap_or_else(|failure| &failure.outcome);
+    let server = sink.postgres().map(|postgres| postgres.server().as_ref());
+    tuned::keep(settled, server, &plan, outcome.tuned);
+    match result {
         Ok(outcome) => finished(plan, outcome, &sink),
         Err(failure) => Ok(Loaded::Failed { plan, failure }),
     }

@@ -164,6 +164,9 @@ pub struct LoadArgs {
     pub scan_keys: bool,
 
     /// Parallel sessions [default: auto]
+    ///
+    /// auto starts with two per CPU, or with the number found by the last load of this job, and
+    /// tries more and fewer during the load.
     #[arg(long, value_name = "N|auto", value_parser = count, help_heading = SPEED)]
     pub streams: Option<Count>,
     /// Parser threads [default: auto]

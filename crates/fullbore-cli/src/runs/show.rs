@@ -9,7 +9,7 @@ use super::folders::say;
 use super::list;
 use super::take_back::Opened;
 use crate::words::{
-    achieved, bytes, counted, details, grouped, print_json, rate_limit, seconds, sentence,
+    achieved, bytes, counted, details, grouped, print_json, rate_limit, seconds, sentence, settled,
 };
 
 pub fn show(run: &str, json: bool, ledger: &LedgerArgs) -> Result<()> {
@@ -84,6 +84,12 @@ fn show_record(run: &str, json: bool) -> Result<()> {
                     grouped(rows)
                 ));
             }
+            Event::PieceHalved { piece, rest, stream, bytes: of_rest, .. } => {
+                say(format_args!(
+                    "{at} piece {piece} split: stream {stream} loads {} of it as piece {rest}",
+                    bytes(of_rest)
+                ));
+            }
             Event::PhaseFinished { phase } => {
                 say(format_args!("{at} {} took {}", phase.name, seconds(phase.seconds)));
             }
@@ -112,6 +118,12 @@ fn show_record(run: &str, json: bool) -> Result<()> {
             Event::Notice { notice } => say(format_args!("{at} {notice}")),
             Event::RateChanged { bytes_per_second } => {
                 say(format_args!("{at} {}", rate_limit(bytes_per_second)));
+            }
+            Event::StreamsTried { streams, parsers } => {
+                say(format_args!("{at} streams {streams}, parsers {parsers}"));
+            }
+            Event::StreamsSettled { streams, tried, limit, .. } => {
+                say(format_args!("{at} {}", settled(streams, &tried, limit)));
             }
             Event::RunPaused { reason } => say(format_args!("{at} paused: {reason}")),
             Event::RunContinued { seconds: paused } => {

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use fullbore::check::refuse_given;
 use fullbore::destinations::{self, Destinations};
 use fullbore::{Ended, assemble};
-use fullbore_load::job::{Job, varied};
+use fullbore_load::job::{Count, Job, varied};
+use fullbore_load::plan::assemble::automatic_streams;
 use fullbore_pgwire::Session;
 use fullbore_postgres::PostgresTable;
 use fullbore_read::error::{DestinationFailure, Error, Result};
@@ -56,8 +57,12 @@ struct About<'a> {
 
 fn sweep(args: &SweepArgs) -> Result<Ended> {
     check_load(&args.load)?;
-    let job =
+    let mut job =
         Job { sample: args.sample.map(|sample| sample.drawn_by(args.seed)), ..job_of(&args.load)? };
+    // A number that each load finds by itself would differ from one to the next.
+    if job.streams == Count::Auto && args.vary.iter().all(|factor| factor.name != "streams") {
+        job.streams = Count::Fixed(automatic_streams());
+    }
     if job.on.is_some() {
         return Err(Error::usage_with_hint(
             "the loads of an experiment run on this machine",

@@ -15,4 +15,5 @@ mod resume;
 mod rights;
 mod sniff;
 mod sweep;
+mod tuned;
 mod verify;

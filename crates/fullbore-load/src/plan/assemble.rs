@@ -15,14 +15,15 @@ use fullbore_record::terms::{Method, Publish, Verify};
 use super::partitions::slots::{PartitionTarget, check_partition_options};
 use super::recorded::Recorded;
 use super::schema::{Schema, creation, guesses, inferred_columns};
+use crate::constants::STREAMS_MAX;
 use crate::job::{Count, Job, TableJob};
 use crate::plan::columns::{Shapes, match_columns};
 use crate::plan::draft::Draft;
 use crate::plan::header::settle;
 use crate::plan::lineage::Lineage;
 use crate::plan::look::{Sources, look};
-use crate::plan::pieces::{PieceSizes, arrange, cut as cut_sources, joined, sampled};
-use crate::plan::{Continuity, Plan, PlannedPiece, TablePlan};
+use crate::plan::pieces::{Cuts, PieceSizes, arrange, cut as cut_sources, joined, sampled};
+use crate::plan::{Continuity, Plan, PlannedPiece, TablePlan, Tuning};
 use crate::run_id::RunId;
 use crate::target::{Choice, TableRequest, Target, TargetTable, Wanted};
 
@@ -63,36 +64,46 @@ impl<T> Earlier<'_, T> {
 
 /// Streams that pay on a machine: two for each core, since at any moment some wait for the server's
 /// disk (measured with 2 cores, by copy: 8% more with 4 than with 3, which are 9% more than 2).
-fn automatic_streams() -> usize {
+pub fn automatic_streams() -> usize {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     (2 * cores).clamp(2, 16)
 }
 
-/// The streams of a load, and what is to be said where there are not connections enough for them. Beside the
-/// session that is open, one watches the server, and one what `--pause-when` is about.
-fn streams_of<T: Target>(job: &Job, target: Option<&T>) -> Result<(usize, Option<String>)> {
-    let wanted = match job.streams {
-        Count::Fixed(streams) => streams,
-        Count::Auto => automatic_streams(),
+/// The streams that a load has.
+struct Streams {
+    count: usize,
+    /// Of an automatic number, the largest that it may become.
+    most: usize,
+    /// What is to be said where there are not connections enough for them.
+    note: Option<String>,
+}
+
+/// The streams of a load. Beside the session that is open, one watches the server, and one what `--pause-when` is
+/// about.
+fn streams_of<T: Target>(job: &Job, target: Option<&T>) -> Result<Streams> {
+    let (wanted, largest) = match job.streams {
+        Count::Fixed(streams) => (streams, streams),
+        Count::Auto => (automatic_streams(), STREAMS_MAX),
     };
     let room = target.map(Target::room).transpose()?.flatten();
-    let Some(room) = room else { return Ok((wanted, None)) };
+    let Some(room) = room else { return Ok(Streams { count: wanted, most: largest, note: None }) };
     let beside = 1 + usize::from(job.pause_when.is_some());
     let most = room.left.saturating_sub(beside).max(1);
     if wanted <= most {
-        return Ok((wanted, None));
+        return Ok(Streams { count: wanted, most: largest.min(most), note: None });
     }
     let words = &room.words;
-    Ok(match job.streams {
-        Count::Auto => (most, Some(format!("{most} of {wanted} streams: {words}"))),
+    let (count, note) = match job.streams {
+        Count::Auto => (most, format!("{most} of {wanted} streams: {words}")),
         Count::Fixed(_) => {
             let note = format!(
                 "{wanted} streams were requested, but {words}: streams with a connection do the \
                  work of the others"
             );
-            (wanted, Some(note))
+            (wanted, note)
         }
-    })
+    };
+    Ok(Streams { count, most, note: Some(note) })
 }
 
 /// Drafts the plan; nothing is touched. Without a server the columns are inferred. Of a run that goes
@@ -103,10 +114,19 @@ pub fn assemble<T: Target>(
     folders: Folders,
     earlier: Option<Earlier<'_, T::Table>>,
 ) -> Result<Draft<T::Table>> {
-    let (streams, crowded) = streams_of(job, target)?;
+    let Streams { count: streams, most, note: crowded } = streams_of(job, target)?;
     let parsers = match job.parsers {
         Count::Fixed(parsers) => parsers,
         Count::Auto => std::thread::available_parallelism().map_or(2, usize::from).min(streams),
+    };
+    // Parts of a load would each judge what the others do to it.
+    let is_tuned = job.streams == Count::Auto && job.part.is_none() && target.is_some();
+    let tuning = Tuning {
+        first: streams,
+        first_parsers: parsers,
+        most,
+        parsers: job.parsers == Count::Auto,
+        is_known: false,
     };
     let max_field_bytes = job.max_field_bytes.unwrap_or(MAX_FIELD_BYTES_DEFAULT);
     if max_field_bytes > MAX_FIELD_BYTES_LIMIT {
@@ -174,6 +194,7 @@ pub fn assemble<T: Target>(
         },
         streams,
         parsers,
+        tuning: is_tuned.then_some(tuning),
         max_rate: job.max_rate,
         max_rejects: job.max_rejects,
         max_field_bytes,
@@ -278,12 +299,9 @@ fn assemble_table<T: Target>(
     if run.verify == Verify::Full && asked.is_some() {
         sum_by_server(&mut shapes);
     }
-    let (mut pieces, piece_bytes) = match is_cut {
-        true => (Vec::new(), run.sizes.of_streams()),
-        false => {
-            let (files, format) = (&sources.files, &sources.format);
-            cut_sources(files, format, number, run.sizes)?
-        }
+    let Cuts { mut pieces, piece_bytes, joints } = match is_cut {
+        true => Cuts { piece_bytes: run.sizes.of_streams(), ..Cuts::default() },
+        false => cut_sources(&sources.files, &sources.format, number, run.sizes)?,
     };
     let choice = match (&mut target, asked) {
         (Some(target), Some(asked)) => asked.choose(target, wanted, &shapes)?,
@@ -294,7 +312,9 @@ fn assemble_table<T: Target>(
     if let (Some(sample), false) = (run.sizes.sample, is_sampled_later) {
         pieces = sampled(pieces, sample);
     }
-    if choice.method == Method::Direct && (job.publish == Publish::Replace || job.fresh) {
+    let is_joined =
+        choice.method == Method::Direct && (job.publish == Publish::Replace || job.fresh);
+    if is_joined {
         // One new table can be filled directly by one session only.
         pieces = joined(pieces, &sources.files, &sources.format);
     }
@@ -351,6 +371,8 @@ fn assemble_table<T: Target>(
         columns,
         bytes,
         piece_bytes,
+        joints,
+        is_joined,
         header_line: sources.header_line,
         lineage: Lineage {
             columns: shapes.lineage,

@@ -53,6 +53,8 @@ pub struct Plan {
     pub pieces: Vec<PlannedPiece>,
     pub streams: usize,
     pub parsers: usize,
+    /// How these numbers may change while it runs; none where they are fixed.
+    pub tuning: Option<Tuning>,
     /// What all streams together may send.
     pub max_rate: Option<MaxRate>,
     pub max_rejects: RejectLimit,
@@ -80,6 +82,11 @@ impl Plan {
         self.tables.iter().flat_map(|table| &table.files).any(|file| file.arrow.is_some())
     }
 
+    /// The streams that it begins with.
+    pub fn begins_with(&self) -> usize {
+        self.tuning.map_or(self.streams, |tuning| tuning.first)
+    }
+
     /// The settings that ceilings depend on.
     pub fn used(&self) -> Used {
         Used { streams: self.streams, parsers: self.parsers, codec: self.codec }
@@ -89,6 +96,19 @@ impl Plan {
     pub fn shared_id(&self) -> &str {
         self.continuity.part.as_ref().map_or(&self.run_id, |part| &part.whole)
     }
+}
+
+/// How the number of streams may change while a run loads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tuning {
+    /// What the run begins with.
+    pub first: usize,
+    pub first_parsers: usize,
+    pub most: usize,
+    /// The number of parsers may change too.
+    pub parsers: bool,
+    /// An earlier run of the job has settled on the first number.
+    pub is_known: bool,
 }
 
 /// What may end a run and how it goes on then.
@@ -154,6 +174,10 @@ pub struct TablePlan {
     pub bytes: Option<u64>,
     /// Pieces of `piece_bytes` are taken from the streams of this table until they end.
     pub piece_bytes: u64,
+    /// Where else its files can be cut than between pieces, where that was found on the way.
+    pub joints: pieces::Joints,
+    /// One session only can fill it, so its sources make one piece.
+    pub is_joined: bool,
     /// The header line, where the source has one.
     pub header_line: Option<Vec<u8>>,
     /// What its last columns say of its rows; no field stands behind these.

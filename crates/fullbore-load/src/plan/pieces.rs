@@ -1,5 +1,6 @@
 //! Cuts a table's sources into pieces.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fullbore_parse::dialect::Family;
@@ -8,7 +9,8 @@ use fullbore_read::{FileRange, SourceFile, columnar, split};
 
 use super::{Format, PieceInput, PlannedPiece};
 use crate::constants::{
-    PIECE_BYTES_LEAST, PIECE_BYTES_MAX, PIECE_BYTES_MIN, PIECES_PER_STREAM_MIN, UNCUT_PIECES,
+    JOINT_BYTES_MIN, JOINTS_PER_PIECE, PIECE_BYTES_LEAST, PIECE_BYTES_MAX, PIECE_BYTES_MIN,
+    PIECES_PER_STREAM_MIN, UNCUT_PIECES,
 };
 use crate::job::{PieceSize, Sample};
 
@@ -57,13 +59,27 @@ fn bytes_of_each(total: u64, streams: u64) -> u64 {
     total.div_ceil(rounds * streams).clamp(PIECE_BYTES_LEAST, PIECE_BYTES_MIN)
 }
 
-/// Pieces of one table, numbered from 0, and the size they were cut to.
+/// Places within files at which records begin, ascending, by the number of the file: of quoted text, which must
+/// be read through to find any.
+pub type Joints = BTreeMap<usize, Vec<u64>>;
+
+/// How the sources of a table were cut.
+#[derive(Debug, Default)]
+pub struct Cuts {
+    /// Numbered from 0.
+    pub pieces: Vec<PlannedPiece>,
+    /// The size they were cut to.
+    pub piece_bytes: u64,
+    pub joints: Joints,
+}
+
+/// Cuts the sources of one table.
 pub fn cut(
     files: &[Arc<SourceFile>],
     format: &Format,
     table: usize,
     sizes: PieceSizes,
-) -> Result<(Vec<PlannedPiece>, u64)> {
+) -> Result<Cuts> {
     let PieceSizes { streams, record_bytes_max, .. } = sizes;
     let (piece_bytes, stream_piece_bytes) = (sizes.of_files(files), sizes.of_streams());
     let mut pieces = Vec::new();
@@ -88,12 +104,15 @@ pub fn cut(
             }
         }
         let is_stream = files.iter().any(|file| !file.is_regular);
-        return Ok((pieces, if is_stream { stream_piece_bytes } else { piece_bytes }));
+        let piece_bytes = if is_stream { stream_piece_bytes } else { piece_bytes };
+        return Ok(Cuts { pieces, piece_bytes, joints: Joints::new() });
     };
+    let mut joints = Joints::new();
     let is_enough = files.len() >= streams * PIECES_PER_STREAM_MIN;
     let total_bytes = files.iter().map(|file| file.size).sum();
-    let sizes = split::Sizes { range_bytes: piece_bytes, record_bytes_max, total_bytes };
     let is_costly_to_cut = dialect.family == Family::Csv;
+    // What is read through anyway tells more places than pieces need: at them a piece can be cut once more.
+    let joint_bytes = (piece_bytes / JOINTS_PER_PIECE).max(JOINT_BYTES_MIN).min(piece_bytes);
     // Files smaller than a piece are put together until they make one.
     let mut gathered: Vec<FileRange> = Vec::new();
     let mut gathered_bytes = 0;
@@ -117,10 +136,16 @@ pub fn cut(
         }
         // Where quotes decide what a record's end is, a file is read through before it can be cut.
         let whole = is_costly_to_cut && is_enough && bytes < UNCUT_PIECES * piece_bytes;
-        let cuts = match whole {
+        let is_read_through = is_costly_to_cut && !source.is_guessed;
+        let range_bytes = if is_read_through { joint_bytes } else { piece_bytes };
+        let sizes = split::Sizes { range_bytes, record_bytes_max, total_bytes };
+        let mut cuts = match whole {
             true => vec![source.data_start, source.end()],
             false => split::cuts(source, dialect, sizes, streams)?,
         };
+        if is_read_through && !whole {
+            cuts = ends_of_pieces(joints.entry(file).or_insert(cuts), piece_bytes);
+        }
         for ends in cuts.windows(2) {
             let range = FileRange { file, start: ends[0], end: ends[1] };
             push(PieceInput::Ranges(vec![range]), ends[1] - ends[0]);
@@ -129,7 +154,23 @@ pub fn cut(
     if !gathered.is_empty() {
         push(PieceInput::Ranges(gathered), gathered_bytes);
     }
-    Ok((pieces, stream_piece_bytes))
+    Ok(Cuts { pieces, piece_bytes: stream_piece_bytes, joints })
+}
+
+/// Of places at which a file can be cut, the first and last of which are its ends, those between pieces of about
+/// one size.
+fn ends_of_pieces(joints: &[u64], piece_bytes: u64) -> Vec<u64> {
+    let (Some(first), Some(last)) = (joints.first(), joints.last()) else { return Vec::new() };
+    let pieces = (last - first).div_ceil(piece_bytes.max(1)).max(1);
+    let mut ends = vec![*first];
+    for wanted in (1..pieces).map(|n| first + n * ((last - first) / pieces)) {
+        // As the file would be cut there itself: where the first record behind the place begins.
+        let end = joints.partition_point(|joint| *joint < wanted);
+        ends.extend(joints.get(end));
+    }
+    ends.push(*last);
+    ends.dedup();
+    ends
 }
 
 /// A random part of the pieces, as large as was asked for; one at least.
@@ -226,8 +267,8 @@ mod tests {
         let found: Vec<_> = found.into_iter().map(Arc::new).collect();
         let sizes =
             PieceSizes { streams: 1, record_bytes_max: 64 << 20, wanted: None, sample: None };
-        let (pieces, _) = cut(&found, &Format::Delimited(dialect), 0, sizes).expect("cut");
-        pieces.len()
+        let cuts = cut(&found, &Format::Delimited(dialect), 0, sizes).expect("cut");
+        cuts.pieces.len()
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::lines_before;
 use super::rejects::{Rejects, remove_saved};
 use super::retry::{self, Patience};
 use super::schedule::{Refused, Schedule};
+use super::tuning::Tuner;
 use super::worker::Worker;
 use super::{verify, violations};
 use crate::constants::{ROUNDS_WITHOUT_PROGRESS_MAX, VIOLATION_PASSES_MAX};
@@ -30,6 +31,8 @@ pub struct Driver<'a> {
     pub recorder: &'a Recorder,
     pub interrupted: &'a AtomicBool,
     pub clocks: &'a Clocks,
+    /// Where the number of streams may change.
+    pub tuner: Option<&'a Tuner>,
 }
 
 impl Driver<'_> {
@@ -54,7 +57,7 @@ impl Driver<'_> {
                 pieces_committed: outcome.pieces,
             });
             let began = Instant::now();
-            self.clocks.streams.iter().for_each(|clock| clock.set_aside());
+            self.clocks.streams().iter().for_each(|clock| clock.set_aside());
             self.rest(progress.pause(self.plan.continuity.patience))?;
             state = self.attempt().map_err(|error| caused_by(Some(&lost), error))?;
             push_phase(outcome, "reconnect", began);
@@ -73,7 +76,7 @@ impl Driver<'_> {
             pieces_committed: state.committed.len() as u64,
             rows_committed: state.committed.iter().map(|piece| piece.rows).sum(),
             fullbore: Some(env!("CARGO_PKG_VERSION").into()),
-            streams: Some(self.plan.streams),
+            streams: Some(self.plan.begins_with()),
             parsers: Some(self.plan.parsers),
         });
         Ok(state)
@@ -202,8 +205,8 @@ impl Driver<'_> {
         rejects: &Rejects,
         outcome: &mut Outcome,
     ) -> Result<()> {
-        let Self { plan, sink, recorder, clocks, .. } = *self;
-        let worker = Worker { plan, sink, recorder, schedule, rejects, clocks };
+        let Self { plan, sink, recorder, clocks, tuner, .. } = *self;
+        let worker = Worker { plan, sink, recorder, schedule, rejects, clocks, tuner };
         worker.load(&mut outcome.seen, &mut outcome.paused_seconds)
     }
 

@@ -9,6 +9,7 @@
 //! queues connect the two ([`schedule`]), so a slow destination throttles the parsers and memory stays
 //! bounded.
 
+mod covered;
 mod driver;
 mod key_check;
 mod late_rejects;
@@ -30,6 +31,7 @@ mod spool;
 mod stream;
 mod summaries;
 mod threads;
+mod tuning;
 mod verdict;
 pub mod verify;
 mod violations;
@@ -48,6 +50,8 @@ use fullbore_record::{Event, Phase, Recorder, RejectSummary, TableTotals, Verifi
 use crate::plan::Plan;
 use crate::sink::Sink;
 use driver::Driver;
+pub use tuning::Tuned;
+use tuning::Tuner;
 
 /// What a run came to.
 #[derive(Debug, Default)]
@@ -71,6 +75,8 @@ pub struct Outcome {
     pub seen: Seen,
     /// What held it back, and what to do about that.
     pub verdict: Option<(Verdict, Vec<String>)>,
+    /// The number of streams that it settled on, where that could change.
+    pub tuned: Option<Tuned>,
     /// How much of its ceiling it achieved, where that is known.
     pub achieved: Option<Achieved>,
     /// What was proved of it.
@@ -128,9 +134,13 @@ pub fn run(
         parsers = plan.parsers,
         "run started"
     );
-    let clocks = Clocks::new(plan.streams, plan.parsers);
-    let driver = Driver { plan, sink, recorder, interrupted, clocks: &clocks };
+    let tuner = Tuner::of(plan);
+    let most = tuner.as_ref().map_or((plan.streams, plan.parsers), Tuner::most);
+    let clocks = Clocks::new(most.0, most.1);
+    let tuner = tuner.as_ref();
+    let driver = Driver { plan, sink, recorder, interrupted, clocks: &clocks, tuner };
     let result = driver.carry_out(&mut outcome);
+    outcome.tuned = tuner.and_then(Tuner::settled);
     outcome.seconds = began.elapsed().as_secs_f64();
     if !outcome.reject_files.is_empty() {
         recorder.record(Event::Rejected { rejects: RejectSummary::of(&outcome.reject_files) });

@@ -30,11 +30,16 @@ struct Tools {
     summer: Option<Box<dyn Summer>>,
 }
 
-pub fn parse_until_done(plan: &Arc<Plan>, sink: &dyn Sink, schedule: &Schedule<'_>) -> Result<()> {
+pub fn parse_until_done(
+    plan: &Arc<Plan>,
+    sink: &dyn Sink,
+    schedule: &Schedule<'_>,
+    number: usize,
+) -> Result<()> {
     let mut tools: HashMap<(usize, bool), Tools> = HashMap::new();
     let mut checks = Vec::new();
     let mut block = Block::default();
-    while let Some(task) = schedule.next_task() {
+    while let Some(task) = schedule.next_task(number) {
         clock::work_for(task.table);
         let (fed, sequence, is_last) = {
             clock::enter(Activity::Queueing);

@@ -111,10 +111,11 @@ impl<'a> PieceWork<'a> {
         Ok(Some(Committed { piece: self.piece.number, table: self.piece.table, rows, portion }))
     }
 
-    /// What was read is what was planned, unless the piece took what came of a stream.
+    /// What was read is what the piece was made of, but for a rest that it gave away; unless it took what came of
+    /// a stream.
     fn complete_portion(&mut self) {
-        if let PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) = &self.piece.input {
-            self.portion.ranges.clone_from(ranges);
+        if let PieceInput::Ranges(_) | PieceInput::Rows(_) = &self.piece.input {
+            self.portion.ranges = self.schedule.ranges_of(self.piece.number);
         }
     }
 

@@ -67,17 +67,14 @@ impl<'a> SourcesAgain<'a> {
                 range.file == row.file && (range.start..range.end).contains(&row.offset)
             })
         };
-        let mut pieces = self.plan.pieces.iter().filter(|piece| piece.table == table);
-        let found = pieces.find(|piece| match &piece.input {
-            PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => holds(ranges),
-            PieceInput::Stream { .. } => false,
-        });
+        let mut pieces = self.committed.iter().filter(|piece| piece.table == table);
+        let found = pieces.find(|piece| holds(&piece.portion.ranges));
         let has_rows = |piece: &&Committed| {
             let taken = self.refused.get(&piece.piece).copied().unwrap_or(0);
             piece.table == table && piece.rows > taken
         };
         let of_stream = || self.committed.iter().find(has_rows).map(|piece| piece.piece);
-        found.map(|piece| piece.number).or_else(of_stream)
+        found.map(|piece| piece.piece).or_else(of_stream)
     }
 }
 

@@ -12,7 +12,7 @@ use fullbore_record::{Event, Recorder};
 use super::piece::PieceWork;
 use super::rejects::Rejects;
 use super::retry::{Backoff, Patience, given_up};
-use super::schedule::{Claim, Schedule};
+use super::schedule::{Claim, RestOf, Schedule};
 use crate::plan::{PieceInput, Plan, PlannedPiece};
 use crate::sink::{Sink, Writer};
 
@@ -27,7 +27,10 @@ pub fn load_until_done(
 ) -> Result<()> {
     let mut writer: Option<Box<dyn Writer + '_>> = None;
     let mut crowd = Crowd::default();
-    while let Some(Claim { piece, lane, careful }) = schedule.claim()? {
+    loop {
+        // A stream that is not wanted keeps no session.
+        let claim = schedule.claim(number, || writer = None)?;
+        let Some(Claim { piece, lane, careful, rest_of }) = claim else { break };
         let session = match &mut writer {
             Some(writer) => writer,
             // Opened with the first piece: a run of one piece needs one session.
@@ -42,6 +45,17 @@ pub fn load_until_done(
         crowd = Crowd::default();
         clock::work_for(piece.table);
         let table = plan.tables[piece.table].name.as_str();
+        if let Some(RestOf { piece: of, seconds }) = rest_of {
+            tracing::debug!(table, piece = piece.number, of, seconds, "rest of a piece");
+            recorder.record(Event::PieceHalved {
+                piece: of,
+                rest: piece.number,
+                table: piece.table,
+                stream: number,
+                bytes: piece.bytes,
+                seconds_left: seconds,
+            });
+        }
         tracing::debug!(table, piece = piece.number, ?lane, input = ?piece.input, "piece started");
         let is_careful = careful.is_some();
         let began = clocks.seconds();

@@ -17,7 +17,7 @@ pub fn run_started(plan: &Plan) -> Event {
         run_id: plan.run_id.clone(),
         fullbore: env!("CARGO_PKG_VERSION").into(),
         started_unix_ms: now_unix_ms(),
-        streams: plan.streams,
+        streams: plan.begins_with(),
         parsers: plan.parsers,
         pieces: plan.pieces.len(),
         tables: plan.tables.iter().map(|table| table.name.clone()).collect(),

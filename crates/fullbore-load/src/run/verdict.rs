@@ -80,6 +80,7 @@ mod tests {
             pieces: Vec::new(),
             streams: 1,
             parsers: 1,
+            tuning: None,
             max_rate: None,
             max_rejects: Default::default(),
             max_field_bytes: 1 << 20,

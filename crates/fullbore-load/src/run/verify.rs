@@ -1,9 +1,9 @@
 //! Quick verification: compares the row counts of both sides.
 //!
 //! Before each commit the destination has compared its row count with the number of rows sent. Here the
-//! committed pieces are compared with the plan: each piece once, and read from end to end.
+//! committed pieces are compared with the plan: all its ranges, each once, and read from end to end.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
 use fullbore_read::FileRange;
@@ -11,6 +11,7 @@ use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::Verified;
 use fullbore_record::terms::Verify;
 
+use super::covered::{self, Covered, length};
 use crate::plan::{Format, PieceInput, Plan, PlannedPiece};
 use crate::sink::{Committed, Proven};
 
@@ -30,29 +31,14 @@ pub fn verified(committed: &[Committed], proven: Proven) -> Verified {
     }
 }
 
-/// Refuses pieces that are not those of the plan.
+/// Refuses pieces that do not make up the plan: each of its ranges committed once.
 pub fn pieces(plan: &Plan, committed: &[Committed]) -> Result<()> {
-    let mut found: HashMap<usize, &Committed> = HashMap::new();
+    let mut found: HashSet<usize> = HashSet::new();
     for piece in committed {
-        if found.insert(piece.piece, piece).is_some() {
+        if !found.insert(piece.piece) {
             return Err(differs(plan, piece, "is committed twice"));
         }
-    }
-    for planned in &plan.pieces {
-        let ranges = match &planned.input {
-            // They are cut while they are read; what is missing of them is read again.
-            PieceInput::Stream { .. } => continue,
-            PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => ranges,
-        };
-        let Some(piece) = found.get(&planned.number) else {
-            let missing =
-                Committed { piece: planned.number, table: planned.table, ..Committed::default() };
-            return Err(differs(plan, &missing, "was planned and is not committed"));
-        };
-        if piece.table != planned.table {
-            return Err(differs(plan, piece, "belongs to another table by the plan"));
-        }
-        if let Some(bytes) = bytes_of(plan, planned, ranges)
+        if let Some(bytes) = bytes_of(plan, piece)
             && !bytes.contains(&piece.portion.bytes)
         {
             let (read, bytes) = (piece.portion.bytes, bytes.start());
@@ -60,24 +46,46 @@ pub fn pieces(plan: &Plan, committed: &[Committed]) -> Result<()> {
             return Err(differs(plan, piece, &how));
         }
     }
-    Ok(())
+    // What is read on is cut while it is read; what is missing of it is read again.
+    let planned = || plan.pieces.iter().filter_map(|piece| Some((piece, planned_ranges(piece)?)));
+    let covered = Covered::by(committed);
+    for (piece, ranges) in planned() {
+        let is_found = found.contains(&piece.number);
+        let is_missing = match ranges.is_empty() || piece.bounds.is_some() {
+            true => !is_found,
+            false => !covered.rest(piece.table, ranges).is_empty(),
+        };
+        if is_missing {
+            let missing =
+                Committed { piece: piece.number, table: piece.table, ..Committed::default() };
+            return Err(differs(plan, &missing, "was planned and is not committed"));
+        }
+    }
+    match covered::first_twice(committed) {
+        Some(piece) => Err(differs(plan, piece, "has rows that another piece has too")),
+        None => Ok(()),
+    }
 }
 
-/// Bytes of text that a piece is made of, where the plan knows: a file that ends without a line end is
-/// read as if it had one.
-fn bytes_of(
-    plan: &Plan,
-    piece: &PlannedPiece,
-    ranges: &[FileRange],
-) -> Option<RangeInclusive<u64>> {
-    let table = &plan.tables[piece.table];
-    let (Format::Delimited(dialect), PieceInput::Ranges(_)) = (&table.format, &piece.input) else {
-        return None;
-    };
-    if !ranges.iter().all(|range| table.files[range.file].is_seekable()) {
+/// The ranges of a piece that is not read on.
+fn planned_ranges(piece: &PlannedPiece) -> Option<&[FileRange]> {
+    match &piece.input {
+        PieceInput::Stream { .. } => None,
+        PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => Some(ranges),
+    }
+}
+
+/// Bytes of text that a piece is made of, where its ranges tell: a file that ends without a line end is read as if
+/// it had one.
+fn bytes_of(plan: &Plan, piece: &Committed) -> Option<RangeInclusive<u64>> {
+    let table = plan.tables.get(piece.table)?;
+    let ranges = &piece.portion.ranges;
+    let Format::Delimited(dialect) = &table.format else { return None };
+    let is_seekable = |range: &FileRange| table.files[range.file].is_seekable();
+    if ranges.is_empty() || !ranges.iter().all(is_seekable) {
         return None;
     }
-    let bytes = ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum();
+    let bytes = length(ranges);
     let last = ranges.iter().filter(|range| range.end == table.files[range.file].end()).count();
     Some(bytes..=bytes + (last * dialect.line_end.written().len()) as u64)
 }

@@ -10,7 +10,8 @@ use fullbore_record::{Event, Recorder, watch_run};
 
 use super::rejects::Rejects;
 use super::schedule::{Hold, Schedule};
-use super::threads::Threads;
+use super::threads::{Threads, not_started};
+use super::tuning::{Round, Tuner};
 use super::{parser, pause, stream};
 use crate::plan::Plan;
 use crate::sink::Sink;
@@ -26,13 +27,15 @@ pub struct Worker<'a> {
     pub schedule: &'a Schedule<'a>,
     pub rejects: &'a Rejects,
     pub clocks: &'a Clocks,
+    /// Where the number of streams may change.
+    pub tuner: Option<&'a Tuner>,
 }
 
 impl Worker<'_> {
     /// Loads until the schedule has no piece left: all threads live and end in here. Adds the seconds of
     /// pauses to `paused`.
     pub fn load(&self, seen: &mut Seen, paused: &mut f64) -> Result<()> {
-        let Self { plan, sink, recorder, schedule, rejects, clocks } = *self;
+        let Self { plan, sink, recorder, schedule, clocks, tuner, .. } = *self;
         let finished = AtomicBool::new(false);
         let throttled = sink.throttled().filter(|_| plan.continuity.pause_when.is_some());
         let has_ended = || finished.load(Ordering::Relaxed);
@@ -42,28 +45,12 @@ impl Worker<'_> {
         }
         std::thread::scope(|scope| {
             let threads = Threads { scope, schedule };
-            for (number, clock) in clocks.parsers.iter().enumerate() {
-                threads.start(format!("parser-{number}"), move || {
-                    clock.time(|| {
-                        schedule.guard(|| parser::parse_until_done(plan, sink, schedule));
-                    });
-                });
+            let crew = Crew { worker: self, threads };
+            let (streams, parsers) = tuner.map_or((plan.streams, plan.parsers), Tuner::wanted);
+            schedule.want(streams, parsers);
+            if let Err(error) = crew.grow(streams, parsers) {
+                schedule.fail(not_started(&error));
             }
-            let streams: Vec<_> = clocks
-                .streams
-                .iter()
-                .enumerate()
-                .filter_map(|(number, clock)| {
-                    let load = move || {
-                        stream::load_until_done(
-                            plan, sink, recorder, schedule, rejects, clocks, number,
-                        )
-                    };
-                    threads.start(format!("stream-{number}"), move || {
-                        clock.time(|| schedule.guard(load));
-                    })
-                })
-                .collect();
             // Signals are noticed here, and pauses end below: a panic in one of them must not leave streams
             // waiting for it.
             let sampler = threads.start("sampler".into(), || {
@@ -97,13 +84,21 @@ impl Worker<'_> {
                     total
                 })
             });
-            for stream in streams {
-                // A panic was turned into a failure by the guard.
-                let _ = stream.join();
-            }
+            let tuning = tuner.map(|tuner| {
+                threads.start("tuner".into(), move || {
+                    clocks.count_as_observing();
+                    let grow = |streams, parsers| crew.grow(streams, parsers).is_ok();
+                    let round = Round { plan, schedule, clocks, recorder, grow: &grow };
+                    schedule.guard(|| {
+                        tuner.watch(&round, &has_ended);
+                        Ok(())
+                    });
+                })
+            });
+            schedule.wait_for_streams();
             schedule.close();
             finished.store(true, Ordering::Relaxed);
-            for thread in [sampler, observer].iter().flatten() {
+            for thread in [sampler, observer, tuning.flatten()].iter().flatten() {
                 thread.thread().unpark();
             }
             if let Some(watch) = watch.flatten() {
@@ -113,5 +108,42 @@ impl Worker<'_> {
         });
         recorder.record(schedule.sample());
         schedule.take_failure().map_or(Ok(()), Err)
+    }
+}
+
+/// Starts the streams and parsers of a round.
+#[derive(Clone, Copy)]
+struct Crew<'scope, 'env, 'a> {
+    worker: &'scope Worker<'scope>,
+    threads: Threads<'scope, 'env, 'a>,
+}
+
+impl<'scope> Crew<'scope, '_, '_> {
+    /// Starts as many as are lacking to so many.
+    fn grow(self, streams: usize, parsers: usize) -> std::io::Result<()> {
+        let Worker { plan, sink, recorder, schedule, rejects, clocks, .. } = *self.worker;
+        for number in schedule.parsers_lacking(parsers) {
+            let Some(clock) = clocks.begin_parser(number) else { break };
+            let parse = move || parser::parse_until_done(plan, sink, schedule, number);
+            self.threads.try_start(format!("parser-{number}"), move || {
+                clock.time(|| schedule.guard(parse));
+            })?;
+        }
+        for number in schedule.streams_lacking(streams) {
+            let Some(clock) = clocks.begin_stream(number) else { break };
+            let load = move || {
+                stream::load_until_done(plan, sink, recorder, schedule, rejects, clocks, number)
+            };
+            schedule.begin_stream();
+            let started = self.threads.try_start(format!("stream-{number}"), move || {
+                clock.time(|| schedule.guard(load));
+                schedule.end_stream();
+            });
+            if let Err(error) = started {
+                schedule.end_stream();
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 }

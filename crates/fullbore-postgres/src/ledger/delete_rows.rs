@@ -11,7 +11,7 @@ use fullbore_pgwire::{Session, quote_literal};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Publish;
 
-use super::pieces::transactions;
+use super::pieces::{self, transactions};
 use super::read::numbers;
 use super::runs::{LedgerRun, LedgerTable};
 use crate::catalog::XID_BITS;
@@ -83,8 +83,10 @@ pub(super) fn delete(
         }
     }
     if !table.atomic {
+        let committed = pieces::committed(session, schema, &run.run_id)?;
         for (piece, proof) in store::read(session, schema, &run.run_id)? {
-            let is_its = run.pieces.iter().any(|p| p.number == piece && p.table == number);
+            // Some have numbers that were not planned.
+            let is_its = committed.iter().any(|its| its.piece == piece && its.table == number);
             xids.extend(proof.xids.iter().filter(|_| is_its).map(|xid| u64::from(*xid)));
         }
     }

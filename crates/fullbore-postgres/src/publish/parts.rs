@@ -90,6 +90,7 @@ fn plans_of_others(
             pieces: run.pieces,
             streams: plan.streams,
             parsers: plan.parsers,
+            tuning: None,
             max_rate: None,
             max_rejects: plan.max_rejects,
             max_field_bytes: plan.max_field_bytes,

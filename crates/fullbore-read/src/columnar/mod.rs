@@ -77,6 +77,23 @@ impl FileFeed {
             Self::Arrow(feed) => feed.next(lane),
         }
     }
+
+    /// Its row groups that are still untouched, by their rows.
+    fn groups_left(&self) -> Vec<Range<u64>> {
+        match self {
+            Self::Parquet(feed) => feed.groups_left(),
+            // What is in memory is not what anybody waits for.
+            Self::Arrow(_) => Vec::new(),
+        }
+    }
+
+    /// Ends it before one of these.
+    fn end_before_group(&mut self, row: u64) -> bool {
+        match self {
+            Self::Parquet(feed) => feed.end_before_group(row),
+            Self::Arrow(_) => false,
+        }
+    }
 }
 
 /// Reads ranges of rows of files, one after the other.
@@ -84,7 +101,8 @@ pub struct RowFeed {
     files: Vec<Arc<SourceFile>>,
     ranges: VecDeque<FileRange>,
     reading: Reading,
-    open: Option<FileFeed>,
+    /// The file that is read, by its number.
+    open: Option<(usize, FileFeed)>,
 }
 
 impl RowFeed {
@@ -95,13 +113,14 @@ impl RowFeed {
     /// The next rows, in the target's types or as text.
     pub fn next(&mut self, lane: Lane) -> Result<Fed> {
         loop {
-            let feed = match &mut self.open {
-                Some(feed) => feed,
+            let (_, feed) = match &mut self.open {
+                Some(open) => open,
                 None => {
                     let Some(range) = self.ranges.pop_front() else { return Ok(Fed::End) };
                     let source = self.files[range.file].clone();
                     let rows = range.start..range.end;
-                    self.open.insert(FileFeed::open(source, range.file, rows, &self.reading)?)
+                    let feed = FileFeed::open(source, range.file, rows, &self.reading)?;
+                    self.open.insert((range.file, feed))
                 }
             };
             match feed.next(lane)? {
@@ -109,5 +128,31 @@ impl RowFeed {
                 fed => return Ok(fed),
             }
         }
+    }
+
+    /// What it has not begun to read, cut into row groups where they are known.
+    pub fn left(&self) -> Vec<FileRange> {
+        let of_open = self.open.iter().flat_map(|(file, feed)| {
+            let ranges = feed.groups_left().into_iter();
+            ranges.map(|rows| FileRange { file: *file, start: rows.start, end: rows.end })
+        });
+        of_open.chain(self.ranges.iter().cloned()).collect()
+    }
+
+    /// Ends it where one of these begins; false where it is past that.
+    pub fn end_before(&mut self, next: &FileRange) -> bool {
+        let begins = |range: &FileRange| (range.file, range.start) == (next.file, next.start);
+        if let Some(at) = self.ranges.iter().position(begins) {
+            self.ranges.truncate(at);
+            return true;
+        }
+        let ended = match &mut self.open {
+            Some((file, feed)) if *file == next.file => feed.end_before_group(next.start),
+            _ => false,
+        };
+        if ended {
+            self.ranges.clear();
+        }
+        ended
     }
 }

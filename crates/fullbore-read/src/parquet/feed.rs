@@ -141,6 +141,26 @@ impl ParquetFeed {
         }
     }
 
+    /// The row groups behind the one that is read, by their rows.
+    pub fn groups_left(&self) -> Vec<Range<u64>> {
+        let mut begins = self.next_row;
+        let ends = self.groups.iter().map(|(_, rows)| {
+            begins += rows.end - rows.start;
+            begins
+        });
+        let ends: Vec<u64> = ends.collect();
+        ends.windows(2).map(|pair| pair[0]..pair[1]).collect()
+    }
+
+    /// Leaves out the group that begins with a row, and those behind it; false where it is not there.
+    pub fn end_before_group(&mut self, row: u64) -> bool {
+        let found = self.groups_left().iter().position(|rows| rows.start == row);
+        if let Some(at) = found {
+            self.groups.truncate(at + 1);
+        }
+        found.is_some()
+    }
+
     /// All of a small row group of an object, while the one after it is on its way.
     fn fetch_whole(&mut self, group: usize) -> Result<Option<(u64, Bytes)>> {
         let asked = match self.ahead.take().filter(|(number, ..)| *number == group) {

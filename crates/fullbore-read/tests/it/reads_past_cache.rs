@@ -25,6 +25,7 @@ fn source(path: &Path) -> Arc<SourceFile> {
         told: None,
         content: None,
         is_regular: true,
+        device: found.dev(),
         encoding: None,
         data_start: 0,
         data_start_lines: 0,

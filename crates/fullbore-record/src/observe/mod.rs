@@ -14,6 +14,7 @@ pub(crate) mod server;
 pub mod socket;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -29,16 +30,28 @@ use socket::{Hold, SocketTimes};
 /// The clocks of a run's threads.
 #[derive(Debug, Default)]
 pub struct Clocks {
-    pub streams: Vec<Arc<Clock>>,
-    pub parsers: Vec<Arc<Clock>>,
+    streams: Vec<Arc<Clock>>,
+    parsers: Vec<Arc<Clock>>,
+    /// Of these, how many threads there have been: others may be started later, or never.
+    started: [AtomicUsize; 2],
     made: Option<Instant>,
+    /// What the observer saw last.
+    latest: Mutex<Option<Latest>>,
     /// The pieces that were loaded.
     pieces: Mutex<Vec<PieceTime>>,
     /// The threads that observe, and the microseconds of CPU that they took when last looked at.
     observing: Mutex<BTreeMap<u64, u64>>,
 }
 
+/// What was seen until a moment, and under which settings of the server.
+#[derive(Debug, Clone)]
+pub struct Latest {
+    pub seen: Observation,
+    pub settings: Option<Settings>,
+}
+
 impl Clocks {
+    /// Clocks for so many threads at most.
     pub fn new(streams: usize, parsers: usize) -> Self {
         let clocks = |count| (0..count).map(|_| Arc::default()).collect();
         Self {
@@ -47,6 +60,40 @@ impl Clocks {
             made: Some(Instant::now()),
             ..Self::default()
         }
+    }
+
+    /// Those of the streams that there have been.
+    pub fn streams(&self) -> &[Arc<Clock>] {
+        &self.streams[..self.started[0].load(Ordering::Relaxed)]
+    }
+
+    /// Those of the parsers that there have been.
+    pub fn parsers(&self) -> &[Arc<Clock>] {
+        &self.parsers[..self.started[1].load(Ordering::Relaxed)]
+    }
+
+    /// The clock of a stream that begins; none where there are not so many.
+    pub fn begin_stream(&self, number: usize) -> Option<&Arc<Clock>> {
+        let clock = self.streams.get(number)?;
+        self.started[0].fetch_max(number + 1, Ordering::Relaxed);
+        Some(clock)
+    }
+
+    /// The clock of a parser that begins; none where there are not so many.
+    pub fn begin_parser(&self, number: usize) -> Option<&Arc<Clock>> {
+        let clock = self.parsers.get(number)?;
+        self.started[1].fetch_max(number + 1, Ordering::Relaxed);
+        Some(clock)
+    }
+
+    /// What the observer saw last; none before it has looked.
+    pub fn latest(&self) -> Option<Latest> {
+        self.latest.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    pub(crate) fn set_latest(&self, seen: &Observation, settings: Option<&Settings>) {
+        let latest = Latest { seen: seen.clone(), settings: settings.cloned() };
+        *self.latest.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(latest);
     }
 
     /// The run's age.

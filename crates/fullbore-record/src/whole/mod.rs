@@ -67,6 +67,12 @@ impl Whole {
         self.places[place].end(part, now);
     }
 
+    /// How many pieces the parts before one have, and how many streams the places before its own.
+    fn numbered_before(&self, number: usize, place: Option<usize>) -> (usize, usize) {
+        let pieces = self.parts[..number - 1].iter().map(|part| part.pieces).sum();
+        (pieces, self.places[..place.unwrap_or(0)].iter().map(Place::streams).sum())
+    }
+
     /// The next entry of a part's record, and what it means for the whole's.
     pub fn take(&mut self, number: usize, entry: Entry) -> Vec<Event> {
         let Some(part) = at(&mut self.parts, number) else { return Vec::new() };
@@ -91,17 +97,25 @@ impl Whole {
                 };
             }
             Event::PieceCommitted { piece, table, stream, rows, bytes, seconds } => {
-                let before = |count: fn(&Place) -> usize| {
-                    self.places[..place.unwrap_or(0)].iter().map(count).sum::<usize>()
-                };
+                let (pieces, streams) = self.numbered_before(number, place);
                 return vec![Event::PieceCommitted {
-                    piece: self.parts[..number - 1].iter().map(|part| part.pieces).sum::<usize>()
-                        + piece,
+                    piece: pieces + piece,
                     table,
-                    stream: before(Place::streams) + stream,
+                    stream: streams + stream,
                     rows,
                     bytes,
                     seconds,
+                }];
+            }
+            Event::PieceHalved { piece, rest, table, stream, bytes, seconds_left } => {
+                let (pieces, streams) = self.numbered_before(number, place);
+                return vec![Event::PieceHalved {
+                    piece: pieces + piece,
+                    rest: pieces + rest,
+                    table,
+                    stream: streams + stream,
+                    bytes,
+                    seconds_left,
                 }];
             }
             // Parts that wait for others have nothing to do in most of them.
@@ -118,6 +132,8 @@ impl Whole {
             Event::Notice { notice } => return said(notice),
             // It is a share of the whole's, which is recorded already.
             Event::RateChanged { .. } => return Vec::new(),
+            // A part keeps the number that it begins with.
+            Event::StreamsTried { .. } | Event::StreamsSettled { .. } => return Vec::new(),
             // Whoever drives it decides what comes of that, and says it.
             Event::RunFailed { .. } => return Vec::new(),
             event => part.take(entry.at, event),

@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 
 use fullbore::check::refuse_given;
 use fullbore::destinations::{Destinations, parsed_only};
-use fullbore::{Ended, assemble, ceilings};
+use fullbore::{Ended, assemble, ceilings, kept};
 use fullbore_load::job::{Job, RejectLimit};
 use fullbore_load::plan::{Completion, Plan, Planned};
 use fullbore_load::sink::Sink;
@@ -110,12 +110,12 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
         measured_unix_ms: now_unix_ms(),
         fullbore: env!("CARGO_PKG_VERSION").into(),
         job: job.identity()?,
-        target: ceilings::target_of(&job, to.server()),
-        machine: ceilings::machine(),
+        target: kept::target_of(&job, to.server()),
+        machine: kept::machine(),
         server: None,
         tables: methods_of(&plan),
         used: Some(plan.used()),
-        cores: ceilings::cores(),
+        cores: kept::cores(),
         server_is_here: false,
         read: Some(read.stage.clone()),
         parse: Some(parse.stage),

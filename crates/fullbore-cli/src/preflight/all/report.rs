@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use fullbore::ceilings::target_of;
+use fullbore::kept::target_of;
 use fullbore_load::job::Job;
 use fullbore_load::plan::Plan;
 use fullbore_postgres::Server;

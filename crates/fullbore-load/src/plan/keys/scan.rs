@@ -188,7 +188,7 @@ impl Reader {
                     *end = (*end).min(feed.offset());
                     return Ok(None);
                 }
-                feed.keep_before(*end, block);
+                feed.keep_before(*end, block)?;
                 Ok(Some(parser.parse(block).batch.column(0).clone()))
             }
             Self::Rows { feed, numbers, ends } => {

@@ -55,6 +55,16 @@ pub struct Claim {
     pub lane: Lane,
     /// Every row is to be judged; why.
     pub careful: Option<Arc<str>>,
+    /// It is what another piece had left.
+    pub rest_of: Option<RestOf>,
+}
+
+/// Where a piece was taken from that is the rest of another one.
+#[derive(Debug, Clone, Copy)]
+pub struct RestOf {
+    pub piece: usize,
+    /// How long that would have taken yet, in seconds; none where nothing came of it so far.
+    pub seconds: Option<f64>,
 }
 
 /// What a parser is to do next.

@@ -2,13 +2,17 @@
 //!
 //! One lock over small state, taken a few times per block of 256 KiB, never per row. `state` is the locked
 //! state and `handed` the values passed on. `streams` has the calls of streams, `parsers` those of
-//! parsers, and `ending` ends a round.
+//! parsers; `crew` says how many of either are wanted; `volumes` says which piece is next, `rest` gives what a
+//! slow piece has left to streams without work, and `ending` ends a round.
 
+mod crew;
 mod ending;
 mod handed;
 mod parsers;
+mod rest;
 mod state;
 mod streams;
+mod volumes;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
@@ -21,11 +25,12 @@ use fullbore_read::ranges::LinesBefore;
 use fullbore_read::remaining;
 use fullbore_record::{Event, TableTotals};
 
+use super::covered::{self, Covered};
 use super::lines::Lines;
 use super::pace::Pace;
 use crate::plan::{PieceInput, Plan};
 use crate::sink::Committed;
-pub use handed::{Claim, Origin, ParseTask, Unit};
+pub use handed::{Claim, Origin, ParseTask, RestOf, Unit};
 pub use state::Refused;
 use state::{SharedStream, State};
 
@@ -71,16 +76,16 @@ impl<'a> Schedule<'a> {
         refused: Refused,
     ) -> Self {
         let after = committed.iter().map(|piece| piece.piece + 1).max().unwrap_or(0);
-        let next_number = plan.pieces.len().max(after);
-        let mut state = State { next_number, refused, ..State::default() };
+        let mut next_number = plan.pieces.len().max(after);
+        let mut state = State { refused, ..State::default() };
         let done: HashSet<usize> = committed.iter().map(|piece| piece.piece).collect();
-        for piece in plan.pieces.iter().filter(|piece| !done.contains(&piece.number)) {
+        let covered = Covered::by(&committed);
+        for piece in &plan.pieces {
+            let is_done = done.contains(&piece.number);
             match &piece.input {
-                PieceInput::Stream { file } => {
+                PieceInput::Stream { file } if !is_done => {
                     let source = &plan.tables[piece.table].files[*file];
-                    let its = committed.iter().filter(|done| done.table == piece.table);
-                    let committed =
-                        remaining::stretches(its.flat_map(|done| &done.portion.ranges), *file);
+                    let committed = covered.of(piece.table, *file).to_vec();
                     if !remaining::cover(&committed, source.data_start) {
                         state.streams.push(SharedStream {
                             table: piece.table,
@@ -93,9 +98,10 @@ impl<'a> Schedule<'a> {
                         });
                     }
                 }
-                _ => state.waiting.push_back(piece.clone()),
+                _ => state.waiting.extend(covered.rest_of(piece, is_done, &mut next_number)),
             }
         }
+        state.next_number = next_number;
         state.totals = plan
             .tables
             .iter()
@@ -114,7 +120,8 @@ impl<'a> Schedule<'a> {
         }
         state.committed = committed;
         // Of a compressed file they are many, and nobody asks for them any more.
-        state.committed.iter_mut().for_each(|piece| piece.portion.ranges = Vec::new());
+        let read_on = state.committed.iter_mut().filter(|piece| covered::is_read_on(plan, piece));
+        read_on.for_each(|piece| piece.portion.ranges = Vec::new());
         let table_is_text =
             plan.tables.iter().map(|table| AtomicBool::new(table.lane == Lane::Text)).collect();
         Self {

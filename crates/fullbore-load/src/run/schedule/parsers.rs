@@ -10,16 +10,21 @@ use crate::plan::PieceInput;
 
 impl Schedule<'_> {
     /// The next block to parse, from the piece that has fewest blocks waiting; `None` at the end.
-    pub fn next_task(&self) -> Option<ParseTask> {
+    pub fn next_task(&self, parser: usize) -> Option<ParseTask> {
         let mut state = self.lock();
         loop {
             if state.closed {
                 return None;
             }
+            if parser >= state.crew.parsers_wanted {
+                clock::enter(Activity::Idle);
+                state = self.released.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+                continue;
+            }
             // What idle streams would have waiting goes to those that work: a table that has one
             // session is fed by all parsers.
             let blocks_max =
-                QUEUE_BLOCKS_PER_STREAM * self.plan.streams.div_ceil(state.active.len().max(1));
+                QUEUE_BLOCKS_PER_STREAM * state.crew.at_work().div_ceil(state.active.len().max(1));
             let has_room = self.pages.has_room();
             let is_open = |active: &&mut Active| {
                 !active.exhausted
@@ -68,6 +73,10 @@ impl Schedule<'_> {
             if active.budget == 0 {
                 active.exhausted = true;
             }
+            active.progress.done += match &active.piece.input {
+                PieceInput::Rows(_) => unit.rows,
+                _ => unit.source_bytes,
+            };
             active.ready_bytes += unit.encoded.len();
             active.ready.insert(sequence, unit);
             waiting = (sequence == active.next_out).then(|| active.arrived.clone());

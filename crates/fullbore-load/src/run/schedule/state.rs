@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Instant;
 
 use fullbore_parse::Lane;
 use fullbore_parse::block::Block;
@@ -12,8 +13,10 @@ use fullbore_read::feed::Feed;
 use fullbore_record::TableTotals;
 
 use super::Hold;
-use super::handed::Unit;
-use crate::plan::{KeyLimits, PlannedPiece};
+use super::handed::{RestOf, Unit};
+use super::volumes::Volumes;
+use crate::plan::{KeyLimits, PieceInput, PlannedPiece};
+use crate::run::covered::length;
 use crate::run::lines::Lines;
 use crate::sink::Committed;
 
@@ -22,6 +25,8 @@ pub(super) struct Active {
     /// Tells it from an earlier try of the same piece, whose last blocks may still be parsed.
     pub(super) activation: u64,
     pub(super) piece: PlannedPiece,
+    /// The stream that has it.
+    pub(super) stream: usize,
     pub(super) lane: Lane,
     pub(super) feed: Arc<Mutex<Feed>>,
     /// Blocks given out so far.
@@ -36,9 +41,41 @@ pub(super) struct Active {
     pub(super) waits_for_memory: bool,
     pub(super) next_out: u64,
     pub(super) exhausted: bool,
+    pub(super) progress: Progress,
+    /// Its rest is being taken away right now: it must not end meanwhile.
+    pub(super) is_halved: bool,
     pub(super) limits: Option<Arc<KeyLimits>>,
     /// Its stream waits here for its next unit: nobody else is woken for one.
     pub(super) arrived: Arc<Condvar>,
+}
+
+/// How far a piece has come.
+pub(super) struct Progress {
+    pub(super) began: Instant,
+    /// Bytes of text, or rows, that it is made of, and those that were parsed.
+    pub(super) length: u64,
+    pub(super) done: u64,
+    /// How often no place was found at which its rest could be halved, or it was past that by then; it is not tried
+    /// again before a moment.
+    pub(super) misses: u32,
+    pub(super) halved_from: Instant,
+}
+
+impl Progress {
+    pub(super) fn of(piece: &PlannedPiece) -> Self {
+        let length = match &piece.input {
+            PieceInput::Stream { .. } => 0,
+            PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => length(ranges),
+        };
+        let began = Instant::now();
+        Self { began, length, done: 0, misses: 0, halved_from: began }
+    }
+
+    /// How long the rest would take at the pace until now, in seconds; none where nothing came yet.
+    pub(super) fn seconds_left(&self) -> Option<f64> {
+        let left = self.length.saturating_sub(self.done) as f64;
+        (self.done > 0).then(|| left * self.began.elapsed().as_secs_f64() / self.done as f64)
+    }
 }
 
 /// How a piece that was refused as a whole is repeated.
@@ -65,9 +102,43 @@ pub(super) struct SharedStream {
     pub(super) users: usize,
 }
 
+/// The threads of a round, and how many of them are wanted.
+pub(super) struct Crew {
+    pub(super) streams_started: usize,
+    pub(super) parsers_started: usize,
+    /// Streams that were started and have not ended, and those of them that are not wanted now.
+    pub(super) streams: usize,
+    pub(super) parked: usize,
+    pub(super) streams_wanted: usize,
+    pub(super) parsers_wanted: usize,
+}
+
+impl Crew {
+    /// Streams that are at work, or would be.
+    pub(super) fn at_work(&self) -> usize {
+        self.streams - self.parked
+    }
+}
+
+impl Default for Crew {
+    fn default() -> Self {
+        Self {
+            streams_started: 0,
+            parsers_started: 0,
+            streams: 0,
+            parked: 0,
+            streams_wanted: usize::MAX,
+            parsers_wanted: usize::MAX,
+        }
+    }
+}
+
 #[derive(Default)]
 pub(super) struct State {
     pub(super) waiting: VecDeque<PlannedPiece>,
+    pub(super) volumes: Volumes,
+    /// Where pieces were taken from that are the rest of others.
+    pub(super) rests: HashMap<usize, RestOf>,
     /// Pieces that are to be repeated in another way.
     pub(super) again: HashMap<usize, Again>,
     /// Tables of which pieces were refused as a whole: how many, and why the first one was.
@@ -89,6 +160,7 @@ pub(super) struct State {
     pub(super) is_stopping: bool,
     /// What waits until a limit is no longer passed.
     pub(super) hold: Hold,
+    pub(super) crew: Crew,
     pub(super) lines: Lines,
 }
 

@@ -15,7 +15,7 @@ use fullbore_read::remaining::RemainingFeed;
 use fullbore_read::stream::StreamFeed;
 use fullbore_record::observe::clock::{self, Activity};
 
-use super::state::{Active, Again, State};
+use super::state::{Active, Again, Progress, State};
 use super::{Claim, Hold, Schedule, Unit};
 use crate::constants::{BUFFER_BYTES_KEPT, CAREFUL_AFTER_PIECES, QUEUE_BLOCKS_PER_STREAM};
 use crate::plan::{Format, PieceInput, PlannedPiece};
@@ -23,15 +23,18 @@ use crate::run::lines::Lines;
 use crate::sink::Committed;
 
 impl Schedule<'_> {
-    /// Gives a stream its next piece, or `None` when there is none left.
-    pub fn claim(&self) -> Result<Option<Claim>> {
+    /// Gives a stream its next piece, or `None` when there is none left. One that is not wanted waits until it is;
+    /// it calls `rest` where that takes long.
+    pub fn claim(&self, stream: usize, mut rest: impl FnMut()) -> Result<Option<Claim>> {
         let mut state = self.lock();
         loop {
             state = self.wait_if_held(state, &[Hold::BetweenPieces, Hold::Everywhere]);
+            state = self.wait_if_not_wanted(state, &mut rest);
             if state.closed || state.is_stopping || self.interrupted.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            if let Some(piece) = state.waiting.pop_front() {
+            let next = state.volumes.next(self.plan, &state);
+            if let Some(piece) = state.waiting.remove(next) {
                 let again = state.again.get(&piece.number);
                 let careful = match again {
                     Some(Again::Carefully(because)) => Some(because.clone()),
@@ -40,32 +43,37 @@ impl Schedule<'_> {
                 let is_text = again.is_some() || careful.is_some();
                 let lane = if is_text { Lane::Text } else { self.lane(piece.table) };
                 let feed = Arc::new(Mutex::new(self.open_feed(&piece)?));
-                self.activate(&mut state, piece.clone(), lane, feed, u64::MAX);
-                return Ok(Some(Claim { piece, lane, careful }));
+                self.activate(&mut state, stream, piece.clone(), lane, feed, u64::MAX);
+                let rest_of = state.rests.remove(&piece.number);
+                return Ok(Some(Claim { piece, lane, careful, rest_of }));
             }
             // Shared streams: the one that fewest work on.
-            let next = (0..state.streams.len())
+            let shared = (0..state.streams.len())
                 .filter(|n| !state.streams[*n].ended && !state.streams[*n].opening)
                 .min_by_key(|n| state.streams[*n].users);
-            let Some(stream) = next else {
+            let Some(shared) = shared else {
                 if state.streams.iter().any(|stream| stream.opening) {
                     state = self.ready.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
                     continue;
                 }
-                return Ok(None);
+                match self.find_rest(state) {
+                    Some(locked) => state = locked,
+                    None => return Ok(None),
+                }
+                continue;
             };
-            let (table, file) = (state.streams[stream].table, state.streams[stream].file);
-            let feed = match &state.streams[stream].feed {
+            let (table, file) = (state.streams[shared].table, state.streams[shared].file);
+            let feed = match &state.streams[shared].feed {
                 Some(feed) => feed.clone(),
                 None => {
                     // Opening may block (a pipe nobody writes to yet), so not under the lock.
-                    state.streams[stream].opening = true;
-                    let committed = std::mem::take(&mut state.streams[stream].committed);
+                    state.streams[shared].opening = true;
+                    let committed = std::mem::take(&mut state.streams[shared].committed);
                     drop(state);
                     clock::enter(Activity::Starved);
                     let opened = self.open_stream(table, file)?;
                     state = self.lock();
-                    state.streams[stream].opening = false;
+                    state.streams[shared].opening = false;
                     self.ready.notify_all();
                     let feed = match opened {
                         Feed::Stream(opened) if !committed.is_empty() => {
@@ -74,13 +82,13 @@ impl Schedule<'_> {
                         opened => opened,
                     };
                     let feed = Arc::new(Mutex::new(feed));
-                    state.streams[stream].feed.get_or_insert(feed).clone()
+                    state.streams[shared].feed.get_or_insert(feed).clone()
                 }
             };
-            if state.streams[stream].ended {
+            if state.streams[shared].ended {
                 continue;
             }
-            state.streams[stream].users += 1;
+            state.streams[shared].users += 1;
             let piece = PlannedPiece {
                 number: state.next_number,
                 table,
@@ -92,14 +100,15 @@ impl Schedule<'_> {
             let careful = careful_from_the_start(&state, table)
                 .or_else(|| self.plan.careful_stream(table, file).map(Arc::from));
             let lane = if careful.is_some() { Lane::Text } else { self.lane(table) };
-            self.activate(&mut state, piece.clone(), lane, feed, piece.bytes);
-            return Ok(Some(Claim { piece, lane, careful }));
+            self.activate(&mut state, stream, piece.clone(), lane, feed, piece.bytes);
+            return Ok(Some(Claim { piece, lane, careful, rest_of: None }));
         }
     }
 
     fn activate(
         &self,
         state: &mut State,
+        stream: usize,
         piece: PlannedPiece,
         lane: Lane,
         feed: Arc<Mutex<Feed>>,
@@ -109,7 +118,10 @@ impl Schedule<'_> {
         state.active.push(Active {
             activation: state.activations,
             limits: piece.bounds.as_ref().map(|bounds| Arc::new(bounds.keys.clone())),
+            progress: Progress::of(&piece),
+            is_halved: false,
             piece,
+            stream,
             lane,
             feed,
             sequence: Arc::default(),
@@ -187,7 +199,8 @@ impl Schedule<'_> {
                 self.work.notify_one();
                 return Ok(Some(unit));
             }
-            if active.exhausted && active.in_flight == 0 && active.ready.is_empty() {
+            let is_parsed = active.exhausted && active.in_flight == 0 && active.ready.is_empty();
+            if is_parsed && !active.is_halved {
                 return Ok(None);
             }
             clock::enter(Activity::Starved);
@@ -198,7 +211,7 @@ impl Schedule<'_> {
     /// Gives a used unit's memory back.
     pub fn recycle(&self, unit: Unit) {
         let mut state = self.lock();
-        let limit = QUEUE_BLOCKS_PER_STREAM * self.plan.streams;
+        let limit = QUEUE_BLOCKS_PER_STREAM * state.crew.at_work();
         let is_kept = 1..=BUFFER_BYTES_KEPT;
         if state.buffers.len() < limit && is_kept.contains(&unit.encoded.capacity()) {
             state.buffers.push(unit.encoded);
@@ -211,11 +224,21 @@ impl Schedule<'_> {
         }
     }
 
+    /// The ranges of a piece that is parsed to its end: those that it kept.
+    pub fn ranges_of(&self, piece: usize) -> Vec<FileRange> {
+        match &find(&mut self.lock(), piece).piece.input {
+            PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => ranges.clone(),
+            PieceInput::Stream { .. } => Vec::new(),
+        }
+    }
+
     /// The piece is committed.
     pub fn finish(&self, mut piece: Committed, lines: &Lines) {
-        piece.portion.ranges = Vec::new();
         let mut state = self.lock();
-        self.deactivate(&mut state, piece.piece);
+        let active = self.deactivate(&mut state, piece.piece);
+        if matches!(active, Some(PlannedPiece { input: PieceInput::Stream { .. }, .. })) {
+            piece.portion.ranges = Vec::new();
+        }
         state.lines.merge(lines);
         state.count(&piece);
         state.committed.push(piece);
@@ -240,8 +263,9 @@ impl Schedule<'_> {
         let is_given_back = !self.is_read_on(piece);
         if is_given_back {
             let mut state = self.lock();
-            self.deactivate(&mut state, piece.number);
-            state.waiting.push_front(piece.clone());
+            let active = self.deactivate(&mut state, piece.number);
+            state.waiting.extend(active);
+            self.ready.notify_all();
         }
         is_given_back
     }
@@ -254,11 +278,11 @@ impl Schedule<'_> {
     /// The piece is to be repeated as text; false where its source can't be read again.
     pub fn repeat_as_text(&self, piece: &PlannedPiece) -> bool {
         let mut state = self.lock();
-        self.deactivate(&mut state, piece.number);
+        let active = self.deactivate(&mut state, piece.number);
         let is_repeated = !self.is_read_on(piece) && !state.again.contains_key(&piece.number);
         if is_repeated {
             state.again.insert(piece.number, Again::AsText);
-            state.waiting.push_front(piece.clone());
+            active.into_iter().for_each(|piece| state.waiting.push_front(piece));
         }
         is_repeated
     }
@@ -267,7 +291,7 @@ impl Schedule<'_> {
     /// source can't be read again.
     pub fn repeat_carefully(&self, piece: &PlannedPiece, because: &Error) -> bool {
         let mut state = self.lock();
-        self.deactivate(&mut state, piece.number);
+        let active = self.deactivate(&mut state, piece.number);
         let because: Arc<str> = because.to_string().into();
         let refused = state.refused.entry(piece.table).or_insert((0, because.clone()));
         refused.0 += 1;
@@ -280,7 +304,7 @@ impl Schedule<'_> {
             return false;
         }
         state.again.insert(piece.number, Again::Carefully(because));
-        state.waiting.push_front(piece.clone());
+        active.into_iter().for_each(|piece| state.waiting.push_front(piece));
         true
     }
 
@@ -296,11 +320,11 @@ impl Schedule<'_> {
         }
     }
 
-    fn deactivate(&self, state: &mut State, piece: usize) {
-        let Some(at) = state.active.iter().position(|active| active.piece.number == piece) else {
-            return;
-        };
+    /// Ends a piece's turn; it comes back with the ranges that it kept.
+    fn deactivate(&self, state: &mut State, piece: usize) -> Option<PlannedPiece> {
+        let at = state.active.iter().position(|active| active.piece.number == piece)?;
         let active = state.active.swap_remove(at);
+        state.volumes.note(self.plan, &active);
         if let PieceInput::Stream { file } = active.piece.input {
             let table = active.piece.table;
             for stream in &mut state.streams {
@@ -309,6 +333,9 @@ impl Schedule<'_> {
                 }
             }
         }
+        // Who waits for its rest waits in vain.
+        self.ready.notify_all();
+        Some(active.piece)
     }
 
     /// How the table's rows are sent from now on.

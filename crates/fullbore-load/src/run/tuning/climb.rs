@@ -1,0 +1,317 @@
+//! How many streams a run needs, by what more or fewer of them bring. Pure.
+//!
+//! Each number is measured for some seconds, in slices, until its rate is known well enough. While twice as many
+//! bring something, the number is doubled; then the smallest one is looked for that is within a few percent of the
+//! best, since streams that bring nothing cost sessions, memory and the server's attention. What is settled stays so
+//! until the rate or what limits it changes.
+
+use std::collections::BTreeMap;
+
+/// More streams are kept from this gain on.
+const GAIN_MIN: f64 = 1.05;
+
+/// Fewer are enough from this part of the best rate on.
+const ENOUGH: f64 = 0.95;
+
+/// A rate is known when its standard error is this part of it, after this many slices at least, or after so many
+/// whatever it is then.
+const ERROR_MAX: f64 = 0.015;
+const SLICES_MIN: usize = 6;
+const SLICES_MAX: usize = 16;
+
+/// A number that is clearly worse than the best one is left after this many slices.
+const SLICES_CLEAR: usize = 3;
+const CLEARLY_WORSE: f64 = 0.85;
+
+/// Numbers that are this close are not told apart.
+const CLOSE: f64 = 0.15;
+
+/// What is settled is looked at again when so many slices together are off by this much, ...
+const CHANGE_SLICES: usize = 12;
+const CHANGE_MIN: f64 = 0.30;
+
+/// ... or when for so many what limits the run asks for more; each time after twice as many slices.
+const PATIENCE_SLICES: usize = 40;
+
+/// What the bottleneck says of more streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cue {
+    /// They bring more.
+    More,
+    Unclear,
+    /// They would only share what there is.
+    Enough,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Try so many.
+    Try(usize),
+    /// So many are what the run needs.
+    Settle(usize),
+}
+
+/// A rate, known by its slices.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Known {
+    pub rate: f64,
+    error: f64,
+}
+
+impl Known {
+    fn by(slices: &[f64]) -> Self {
+        let count = slices.len() as f64;
+        let rate = slices.iter().sum::<f64>() / count;
+        let spread = slices.iter().map(|slice| (slice - rate).powi(2)).sum::<f64>();
+        let error = (spread / (count - 1.0).max(1.0) / count).sqrt();
+        Self { rate, error }
+    }
+}
+
+/// The search for a number of streams.
+#[derive(Debug)]
+pub struct Climb {
+    most: usize,
+    now: usize,
+    known: BTreeMap<usize, Known>,
+    slices: Vec<f64>,
+    cues: Vec<Cue>,
+    phase: Phase,
+    /// Slices since it was settled, and those after which it may be looked at again.
+    settled_for: usize,
+    patience: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Climbing,
+    Searching,
+    Settled,
+}
+
+impl Climb {
+    /// Begins with so many streams, of at most `most`. What an earlier run of the job settled on is taken for
+    /// settled.
+    pub fn new(first: usize, most: usize, is_settled: bool) -> Self {
+        let most = most.max(1);
+        Self {
+            most,
+            now: first.clamp(1, most),
+            known: BTreeMap::new(),
+            slices: Vec::new(),
+            cues: Vec::new(),
+            phase: if is_settled { Phase::Settled } else { Phase::Climbing },
+            settled_for: 0,
+            patience: PATIENCE_SLICES,
+        }
+    }
+
+    /// The number that is in use.
+    pub fn streams(&self) -> usize {
+        self.now
+    }
+
+    /// The rates that were measured, by number of streams.
+    pub fn known(&self) -> impl Iterator<Item = (usize, f64)> {
+        self.known.iter().map(|(streams, known)| (*streams, known.rate))
+    }
+
+    /// There are no more than so many.
+    pub fn limit(&mut self, most: usize) {
+        self.most = most.max(1);
+        self.now = self.now.min(self.most);
+    }
+
+    /// What was measured is of another time: a pause, or a server that was gone.
+    pub fn forget_slices(&mut self) {
+        self.slices.clear();
+        self.cues.clear();
+    }
+
+    /// Takes the rate of another slice of time, and what the bottleneck said in it.
+    pub fn slice(&mut self, rate: f64, cue: Cue) -> Option<Step> {
+        self.slices.push(rate);
+        self.cues.push(cue);
+        if self.phase == Phase::Settled {
+            return self.watch();
+        }
+        let known = Known::by(&self.slices);
+        let count = self.slices.len();
+        let best = self.best();
+        let is_clear = best.is_some_and(|best| {
+            count >= SLICES_CLEAR && known.rate + 2.0 * known.error < CLEARLY_WORSE * best
+        });
+        let is_known = count >= SLICES_MIN && known.error <= ERROR_MAX * known.rate;
+        if !is_clear && !is_known && count < SLICES_MAX {
+            return None;
+        }
+        self.known.insert(self.now, known);
+        let cue = most_of(&self.cues);
+        self.forget_slices();
+        if self.phase == Phase::Climbing {
+            let gained = best.is_none_or(|best| known.rate >= GAIN_MIN * best);
+            if gained && cue != Cue::Enough && self.now < self.most {
+                return Some(self.go((2 * self.now).min(self.most)));
+            }
+            self.phase = Phase::Searching;
+        }
+        Some(self.search())
+    }
+
+    /// The next number between one that is enough and one that is not.
+    fn search(&mut self) -> Step {
+        let best = self.best().unwrap_or(0.0);
+        // In doubt, fewer are.
+        let is_enough = |known: &Known| known.rate + known.error >= ENOUGH * best;
+        let enough = self.known.iter().find(|(_, known)| is_enough(known));
+        let high = enough.map_or(self.now, |(streams, _)| *streams);
+        let low = self.known.range(..high).next_back().map_or(0, |(streams, _)| *streams);
+        let gap = high - low;
+        if gap <= 1 || (gap as f64) < CLOSE * high as f64 {
+            self.phase = Phase::Settled;
+            self.settled_for = 0;
+            self.now = high;
+            return Step::Settle(high);
+        }
+        let between = match low {
+            0 => high / 2,
+            low => ((low * high) as f64).sqrt().round() as usize,
+        };
+        self.go(between.clamp(low + 1, high - 1))
+    }
+
+    fn go(&mut self, streams: usize) -> Step {
+        self.now = streams;
+        Step::Try(streams)
+    }
+
+    /// Looks whether what was settled still holds.
+    fn watch(&mut self) -> Option<Step> {
+        self.settled_for += 1;
+        if self.slices.len() < CHANGE_SLICES {
+            return None;
+        }
+        let now = Known::by(&self.slices);
+        let cue = most_of(&self.cues);
+        self.forget_slices();
+        // Settled by an earlier run: this is what it is like here.
+        let then = *self.known.entry(self.now).or_insert(now);
+        let is_changed = (now.rate - then.rate).abs() > CHANGE_MIN * then.rate;
+        let is_asked = cue == Cue::More && self.now < self.most;
+        if !is_changed && !is_asked || self.settled_for < self.patience {
+            return None;
+        }
+        self.patience *= 2;
+        self.known.clear();
+        self.known.insert(self.now, now);
+        match cue {
+            Cue::Enough => {
+                self.phase = Phase::Searching;
+                Some(self.search())
+            }
+            _ if self.now < self.most => {
+                self.phase = Phase::Climbing;
+                Some(self.go((2 * self.now).min(self.most)))
+            }
+            _ => None,
+        }
+    }
+
+    fn best(&self) -> Option<f64> {
+        self.known.values().map(|known| known.rate).max_by(f64::total_cmp)
+    }
+}
+
+/// The cue of most slices; unclear without one.
+fn most_of(cues: &[Cue]) -> Cue {
+    let count = |of: Cue| cues.iter().filter(|cue| **cue == of).count();
+    let is_most = |of: &Cue| 2 * count(*of) > cues.len();
+    [Cue::More, Cue::Enough].into_iter().find(is_most).unwrap_or(Cue::Unclear)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a search comes to, and after how many slices, where so many streams have such a rate, give or take.
+    fn settles(
+        mut climb: Climb,
+        noise: f64,
+        seed: u64,
+        rate: impl Fn(usize) -> f64,
+        cue: impl Fn(usize) -> Cue,
+    ) -> (usize, usize) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        for slices in 1..400 {
+            let streams = climb.streams();
+            let off = 1.0 + noise * (random.f64() + random.f64() + random.f64() - 1.5) * 2.0;
+            if let Some(Step::Settle(streams)) = climb.slice(rate(streams) * off, cue(streams)) {
+                return (streams, slices);
+            }
+        }
+        (climb.streams(), 400)
+    }
+
+    #[test]
+    fn what_each_stream_adds_is_taken() {
+        // A window of its own for each, up to what the line carries.
+        let line = |streams: usize| (streams as f64 * 10.0).min(230.0);
+        let cue = |streams| if streams < 23 { Cue::More } else { Cue::Enough };
+        for seed in 0..50 {
+            let (streams, slices) = settles(Climb::new(4, 64, false), 0.03, seed, line, cue);
+            assert!((22..=27).contains(&streams), "{streams}");
+            assert!(slices <= 60, "{slices}");
+        }
+    }
+
+    #[test]
+    fn fewer_are_taken_where_they_are_enough() {
+        let (flat, enough) = (|_| 100.0, |_| Cue::Enough);
+        for seed in 0..50 {
+            let found = settles(Climb::new(4, 64, false), 0.03, seed, flat, enough);
+            assert_eq!(found.0, 1, "{found:?}");
+            assert!(found.1 <= 50, "{found:?}");
+        }
+        // A little is lost with each that is taken away.
+        let rates = |streams: usize| [0.0, 60.0, 83.0, 91.0, 100.0][streams.min(4)];
+        let found = |seed| settles(Climb::new(4, 64, false), 0.03, seed, rates, enough).0;
+        let right = (0..100).filter(|seed| found(*seed) == 4).count();
+        assert!(right >= 90, "{right} of 100");
+    }
+
+    #[test]
+    fn what_limits_the_run_has_a_veto() {
+        let rates = |streams: usize| streams.min(4) as f64;
+        let mut climb = Climb::new(4, 64, false);
+        let mut tried = Vec::new();
+        for _ in 0..200 {
+            match climb.slice(rates(climb.streams()), Cue::Enough) {
+                Some(Step::Try(streams)) => tried.push(streams),
+                Some(Step::Settle(_)) => break,
+                None => {}
+            }
+        }
+        assert!(tried.iter().all(|streams| *streams < 4), "{tried:?}");
+        assert!(climb.phase == Phase::Settled && climb.streams() == 4);
+    }
+
+    #[test]
+    fn what_is_settled_is_looked_at_again_when_it_changes() {
+        let mut climb = Climb::new(4, 64, true);
+        let mut steps = Vec::new();
+        for slice in 0..200 {
+            // A line of another capacity from then on.
+            let rate = if slice < 100 { 40.0 } else { 10.0 * climb.streams() as f64 + 40.0 };
+            let cue = if slice < 100 { Cue::Enough } else { Cue::More };
+            steps.extend(climb.slice(rate, cue).map(|step| (slice, step)));
+        }
+        let (first, step) = &steps[0];
+        assert!((100..=140).contains(first) && *step == Step::Try(8), "{steps:?}");
+        // Without a change nothing is tried.
+        let mut calm = Climb::new(4, 64, true);
+        assert!(
+            (0..500).all(|slice| calm.slice(40.0 + f64::from(slice % 3), Cue::Enough).is_none())
+        );
+    }
+}
