@@ -23,6 +23,9 @@ pub const UNCUT_PIECES: u64 = 2;
 /// Streams that `--streams auto` tries at most: a server's sessions are few, and each keeps some megabytes here.
 pub const STREAMS_MAX: usize = 64;
 
+/// So many times the streams that it begins with may have pieces enough.
+pub const FINER_FOR_AUTO: usize = 4;
+
 /// Parsers that `--parsers auto` has at most, where sources are what is waited for.
 pub const PARSERS_MAX: usize = 32;
 

@@ -1,4 +1,4 @@
-//! The number of streams that `--streams auto` settled on when a job was loaded last: the next load begins with it.
+//! The number of streams that `--streams auto` found when a job was loaded last: the next load begins with it.
 
 use fullbore_load::job::Job;
 use fullbore_load::plan::{Plan, Tuning};
@@ -21,6 +21,7 @@ struct Known {
     method: String,
     streams: usize,
     parsers: usize,
+    is_settled: bool,
 }
 
 impl Known {
@@ -32,6 +33,7 @@ impl Known {
             method: plan_view::method_of(plan).to_owned(),
             streams: tuned.streams,
             parsers: tuned.parsers,
+            is_settled: tuned.is_settled,
         }
     }
 
@@ -44,14 +46,14 @@ impl Known {
 /// Has a load begin with what an earlier one of the job settled on, where that is known.
 pub fn recall(job: &Job, server: Option<&Server>, plan: &mut Plan) -> Result<()> {
     let Some(tuning) = plan.tuning else { return Ok(()) };
-    let none = Tuned { streams: tuning.first, parsers: tuning.first_parsers };
+    let none = Tuned { streams: tuning.first, parsers: tuning.first_parsers, is_settled: false };
     let wanted = Known::of(job, server, plan, none);
     let known: Vec<Known> = kept::all(KIND, &job.identity()?)?;
     if let Some(known) = known.iter().find(|known| known.is_of(&wanted)) {
         plan.tuning = Some(Tuning {
             first: known.streams.clamp(1, tuning.most),
             first_parsers: known.parsers.max(1),
-            is_known: known.streams <= tuning.most,
+            is_known: known.is_settled && known.streams <= tuning.most,
             ..tuning
         });
     }

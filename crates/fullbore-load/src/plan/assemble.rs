@@ -15,7 +15,7 @@ use fullbore_record::terms::{Method, Publish, Verify};
 use super::partitions::slots::{PartitionTarget, check_partition_options};
 use super::recorded::Recorded;
 use super::schema::{Schema, creation, guesses, inferred_columns};
-use crate::constants::STREAMS_MAX;
+use crate::constants::{FINER_FOR_AUTO, STREAMS_MAX};
 use crate::job::{Count, Job, TableJob};
 use crate::plan::columns::{Shapes, match_columns};
 use crate::plan::draft::Draft;
@@ -157,8 +157,10 @@ pub fn assemble<T: Target>(
         };
         let asked = table_job.asked();
         let table_job = TableJob { atomic, ..table_job.clone() };
+        // More streams than it begins with need more pieces; but a partition is a piece.
+        let is_cut_finer = is_tuned && table_job.publish != Publish::Partitions;
         let sizes = PieceSizes {
-            streams,
+            streams: if is_cut_finer { most.min(FINER_FOR_AUTO * streams) } else { streams },
             record_bytes_max: max_field_bytes,
             wanted: job.piece_size,
             sample: job.sample,

@@ -75,7 +75,7 @@ pub struct Outcome {
     pub seen: Seen,
     /// What held it back, and what to do about that.
     pub verdict: Option<(Verdict, Vec<String>)>,
-    /// The number of streams that it settled on, where that could change.
+    /// The number of streams that was best, where that could change.
     pub tuned: Option<Tuned>,
     /// How much of its ceiling it achieved, where that is known.
     pub achieved: Option<Achieved>,
@@ -140,7 +140,7 @@ pub fn run(
     let tuner = tuner.as_ref();
     let driver = Driver { plan, sink, recorder, interrupted, clocks: &clocks, tuner };
     let result = driver.carry_out(&mut outcome);
-    outcome.tuned = tuner.and_then(Tuner::settled);
+    outcome.tuned = tuner.and_then(Tuner::tuned);
     outcome.seconds = began.elapsed().as_secs_f64();
     if !outcome.reject_files.is_empty() {
         recorder.record(Event::Rejected { rejects: RejectSummary::of(&outcome.reject_files) });

@@ -2,6 +2,7 @@
 
 mod rest;
 mod streams;
+mod volumes;
 
 use serde_json::Value;
 

@@ -23,7 +23,7 @@ const SLICE: Duration = Duration::from_millis(500);
 
 /// What a new number of streams is given before it is measured: sessions are opened, windows grow.
 const RAMP: Duration = Duration::from_secs(1);
-const RAMP_ROUND_TRIPS: u32 = 10;
+const RAMP_ROUND_TRIPS: u32 = 8;
 
 /// Nothing is tried any more where the rest of the run would take less than this, in seconds: it could not pay.
 const TRIED_BEFORE_S: f64 = 10.0;
@@ -36,6 +36,8 @@ const JUDGED_FOR: Duration = Duration::from_secs(2);
 pub struct Tuned {
     pub streams: usize,
     pub parsers: usize,
+    /// The run was long enough to settle.
+    pub is_settled: bool,
 }
 
 /// Finds the number of streams, over all rounds of a run.
@@ -91,11 +93,15 @@ impl Tuner {
         (state.climb.streams(), state.parsers)
     }
 
-    /// What was settled on, if anything was.
-    pub fn settled(&self) -> Option<Tuned> {
+    /// What was settled on, or was best until then.
+    pub fn tuned(&self) -> Option<Tuned> {
         let state = self.lock();
-        let (streams, parsers) = (state.climb.streams(), state.parsers);
-        state.is_settled.then_some(Tuned { streams, parsers })
+        let (is_settled, parsers) = (state.is_settled, state.parsers);
+        let streams = match is_settled {
+            true => Some(state.climb.streams()),
+            false => state.climb.best_known(),
+        };
+        Some(Tuned { streams: streams?, parsers, is_settled })
     }
 
     /// Measures and decides until the round has ended.
