@@ -185,6 +185,7 @@ fuzz:
 # look into something.
 FAULTS ?=
 faults: build
+	cargo build --release --quiet --package fullbore-testing --bins
 	$(BIN)/python scripts/faults/run.py $(FAULTS)
 
 neighbour: build servers

@@ -111,6 +111,11 @@ impl Climb {
         self.now
     }
 
+    /// Whether nothing is being tried.
+    pub fn is_settled(&self) -> bool {
+        self.phase == Phase::Settled
+    }
+
     /// The smallest number that is enough, as far as is known.
     pub fn best_known(&self) -> Option<usize> {
         let best = self.best()?.rate;
@@ -307,7 +312,7 @@ mod tests {
             }
         }
         assert!(tried.iter().all(|streams| *streams < 4), "{tried:?}");
-        assert!(climb.phase == Phase::Settled && climb.streams() == 4);
+        assert!(climb.is_settled() && climb.streams() == 4);
     }
 
     #[test]

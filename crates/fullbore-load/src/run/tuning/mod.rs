@@ -51,8 +51,6 @@ pub struct Tuner {
 struct State {
     climb: Climb,
     parsers: usize,
-    /// It has settled on a number, here or in an earlier run.
-    is_settled: bool,
 }
 
 /// What the threads of a round share.
@@ -70,7 +68,7 @@ impl Tuner {
     pub fn of(plan: &Plan) -> Option<Self> {
         let tuning = plan.tuning?;
         let climb = Climb::new(tuning.first, tuning.most, tuning.is_known);
-        let state = State { climb, parsers: tuning.first_parsers, is_settled: tuning.is_known };
+        let state = State { climb, parsers: tuning.first_parsers };
         Some(Self { tuning, parsers: plan.parsers, state: Mutex::new(state) })
     }
 
@@ -96,7 +94,7 @@ impl Tuner {
     /// What was settled on, or was best until then.
     pub fn tuned(&self) -> Option<Tuned> {
         let state = self.lock();
-        let (is_settled, parsers) = (state.is_settled, state.parsers);
+        let (is_settled, parsers) = (state.climb.is_settled(), state.parsers);
         let streams = match is_settled {
             true => Some(state.climb.streams()),
             false => state.climb.best_known(),
@@ -158,8 +156,7 @@ impl Tuner {
     }
 
     fn settle(&self, round: &Round<'_>, limit: Limit) {
-        let mut state = self.lock();
-        state.is_settled = true;
+        let state = self.lock();
         let (streams, parsers) = (state.climb.streams(), state.parsers);
         let tried = state.climb.known();
         let tried =
@@ -243,8 +240,9 @@ impl Measured {
     }
 }
 
-/// The longest round trip to the server, as the streams' sockets have it.
+/// The round trip to the server without the queues of the load itself, as the streams' sockets have it.
 fn round_trip(seen: &Observation) -> Duration {
-    let trips = seen.streams.iter().filter_map(|stream| stream.socket.map(|socket| socket.rtt_us));
-    Duration::from_micros(trips.max().unwrap_or(0)).min(Duration::from_secs(1))
+    let sockets = seen.streams.iter().filter_map(|stream| stream.socket);
+    let shortest = sockets.map(|socket| socket.rtt_min_us).filter(|trip| *trip > 0).min();
+    Duration::from_micros(shortest.unwrap_or(0)).min(Duration::from_secs(1))
 }
