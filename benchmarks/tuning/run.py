@@ -205,7 +205,11 @@ def judged(lines: list[dict]) -> dict:
     for name in ("first", "again"):
         its = [line for line in lines if line["asked"] == "auto" and line["name"] == name]
         if its:
+            settled = [one.get("settled_at", one["seconds"]) for one in its]
+            late = [max(SETTLED_S, SETTLED_SHARE * one["seconds"]) for one in its]
             found[name] = {
+                "is_small": all(one["streams"] <= TIMES_MAX * smallest for one in its),
+                "is_early": all(at <= by for at, by in zip(settled, late, strict=True)),
                 "of_best": statistics.mean(one["rate"] for one in its) / best,
                 "steady_of_best": statistics.mean(one.get("steady", 0) for one in its) / best,
                 "streams": [one["streams"] for one in its],

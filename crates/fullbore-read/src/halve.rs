@@ -1,5 +1,6 @@
 //! Halves what is left of a piece, so that two can read it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fullbore_parse::boundary::QuoteState;
@@ -21,8 +22,9 @@ pub struct Halving<'a> {
     pub dialect: Option<&'a Dialect>,
     /// Longer records are refused.
     pub record_bytes_max: usize,
-    /// Places at which records of a file begin, ascending, where they were found by reading it through.
-    pub joints: &'a dyn Fn(usize) -> &'a [u64],
+    /// Places at which records of files begin, ascending, by the number of the file, where they were found by reading
+    /// it through.
+    pub joints: &'a BTreeMap<usize, Vec<u64>>,
 }
 
 impl Halving<'_> {
@@ -70,8 +72,7 @@ impl Halving<'_> {
         let Some(dialect) = self.dialect else { return Ok(None) };
         let source = &self.files[range.file];
         let is_within = |found: &u64| range.start < *found && *found < range.end;
-        let joints = (self.joints)(range.file);
-        if !joints.is_empty() {
+        if let Some(joints) = self.joints.get(&range.file) {
             let within = joints.iter().copied().filter(is_within);
             return Ok(within.min_by_key(|joint| joint.abs_diff(place)));
         }
@@ -127,7 +128,10 @@ mod tests {
         }
         let found = discover(folder.path().to_str().expect("UTF-8")).expect("found");
         let files: Vec<_> = found.into_iter().map(Arc::new).collect();
-        let joints = |_| joints;
+        let joints = match joints {
+            [] => BTreeMap::new(),
+            joints => [0, 1].map(|file| (file, joints.to_vec())).into(),
+        };
         let halving = Halving {
             files: &files,
             dialect: dialect.as_ref(),

@@ -1,5 +1,6 @@
 //! The number of streams that `--streams auto` found when a job was loaded last: the next load begins with it.
 
+use fullbore_load::constants::PARSERS_MAX;
 use fullbore_load::job::Job;
 use fullbore_load::plan::{Plan, Tuning};
 use fullbore_load::run::Tuned;
@@ -52,7 +53,10 @@ pub fn recall(job: &Job, server: Option<&Server>, plan: &mut Plan) -> Result<()>
     if let Some(known) = known.iter().find(|known| known.is_of(&wanted)) {
         plan.tuning = Some(Tuning {
             first: known.streams.clamp(1, tuning.most),
-            first_parsers: known.parsers.max(1),
+            first_parsers: match tuning.parsers {
+                true => known.parsers.clamp(1, PARSERS_MAX),
+                false => tuning.first_parsers,
+            },
             is_known: known.is_settled && known.streams <= tuning.most,
             ..tuning
         });

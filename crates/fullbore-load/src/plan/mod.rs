@@ -232,6 +232,24 @@ pub enum PieceInput {
     Rows(Vec<FileRange>),
 }
 
+impl PieceInput {
+    /// The ranges that it is made of; none of a file that is read on.
+    pub fn ranges(&self) -> Option<&[FileRange]> {
+        match self {
+            Self::Stream { .. } => None,
+            Self::Ranges(ranges) | Self::Rows(ranges) => Some(ranges),
+        }
+    }
+
+    /// The file that it is from, or the first of them.
+    pub fn first_file(&self) -> Option<usize> {
+        match self {
+            Self::Stream { file } => Some(*file),
+            Self::Ranges(ranges) | Self::Rows(ranges) => Some(ranges.first()?.file),
+        }
+    }
+}
+
 /// The key range of a partition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyBounds {

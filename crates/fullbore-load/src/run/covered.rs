@@ -59,46 +59,27 @@ impl Covered {
         rest
     }
 
-    /// What of a planned piece is left, where it is not read on: under its own number, unless a part of it was
-    /// committed with that. None where nothing is.
-    pub fn rest_of(
-        &self,
-        planned: &PlannedPiece,
-        is_known: bool,
-        next_number: &mut usize,
-    ) -> Option<PlannedPiece> {
-        let ranges = match &planned.input {
-            PieceInput::Stream { .. } => return None,
-            PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => ranges,
-        };
+    /// What of a planned piece is left, where it is not read on; none where nothing is. Whether a piece is known that
+    /// was committed with its number matters only where ranges do not tell.
+    pub fn rest_of(&self, planned: &PlannedPiece, is_known: bool) -> Option<PlannedPiece> {
+        let ranges = planned.input.ranges()?;
         // A partition is its piece, and one that has no rows has no ranges.
-        if planned.bounds.is_some() || ranges.is_empty() || !is_known && self.is_empty() {
+        if planned.bounds.is_some() || ranges.is_empty() {
             return (!is_known).then(|| planned.clone());
         }
         let rest = self.rest(planned.table, ranges);
         if rest.is_empty() {
             return None;
         }
-        if rest == *ranges && !is_known {
+        if rest == ranges {
             return Some(planned.clone());
         }
-        let number = match is_known {
-            true => {
-                *next_number += 1;
-                *next_number - 1
-            }
-            false => planned.number,
-        };
         let bytes = share(planned.bytes, length(&rest), length(ranges));
         let input = match planned.input {
             PieceInput::Rows(_) => PieceInput::Rows(rest),
             _ => PieceInput::Ranges(rest),
         };
-        Some(PlannedPiece { number, input, bytes, ..planned.clone() })
-    }
-
-    fn is_empty(&self) -> bool {
-        self.stretches.is_empty()
+        Some(PlannedPiece { input, bytes, ..planned.clone() })
     }
 }
 
@@ -162,12 +143,12 @@ mod tests {
         let piece = planned(vec![range(0, 10, 100), range(1, 0, 50)]);
         let rest = |done: &[Committed]| {
             let is_known = done.iter().any(|done| done.piece == 0);
-            Covered::by(done).rest_of(&piece, is_known, &mut 7)
+            Covered::by(done).rest_of(&piece, is_known)
         };
         assert_eq!(rest(&[]), Some(piece.clone()));
         // It gave its rest away and was committed: the rest was not.
         let left = rest(&[committed(0, vec![range(0, 10, 60)])]).expect("something is left");
-        assert_eq!((left.number, left.bytes), (7, 90));
+        assert_eq!((left.number, left.bytes), (0, 90));
         assert_eq!(left.input, PieceInput::Ranges(vec![range(0, 60, 100), range(1, 0, 50)]));
         // The rest was committed, and it was not.
         let left = rest(&[committed(3, vec![range(0, 60, 100), range(1, 0, 50)])]);
@@ -191,7 +172,7 @@ mod tests {
     fn a_piece_without_rows_is_told_by_its_number() {
         let empty = planned(Vec::new());
         let covered = Covered::by(&[committed(0, Vec::new())]);
-        assert_eq!(covered.rest_of(&empty, true, &mut 1), None);
-        assert_eq!(covered.rest_of(&empty, false, &mut 1), Some(empty));
+        assert_eq!(covered.rest_of(&empty, true), None);
+        assert_eq!(covered.rest_of(&empty, false), Some(empty));
     }
 }

@@ -114,7 +114,7 @@ impl<'a> PieceWork<'a> {
     /// What was read is what the piece was made of, but for a rest that it gave away; unless it took what came of
     /// a stream.
     fn complete_portion(&mut self) {
-        if let PieceInput::Ranges(_) | PieceInput::Rows(_) = &self.piece.input {
+        if self.piece.input.ranges().is_some() {
             self.portion.ranges = self.schedule.ranges_of(self.piece.number);
         }
     }

@@ -75,7 +75,7 @@ pub fn load_until_done(
                     piece: piece.number,
                     table: piece.table,
                     stream: number,
-                    file: first_file(&piece),
+                    file: piece.input.first_file(),
                     is_shared: matches!(piece.input, PieceInput::Stream { .. }),
                     bytes,
                     began,
@@ -154,14 +154,6 @@ fn is_in_a_file(plan: &Plan, piece: &PlannedPiece) -> bool {
     match &piece.input {
         PieceInput::Stream { file } => plan.tables[piece.table].files[*file].is_regular,
         PieceInput::Ranges(_) | PieceInput::Rows(_) => false,
-    }
-}
-
-/// The file that a piece is from, or the first of them.
-fn first_file(piece: &PlannedPiece) -> Option<usize> {
-    match &piece.input {
-        PieceInput::Stream { file } => Some(*file),
-        PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => Some(ranges.first()?.file),
     }
 }
 

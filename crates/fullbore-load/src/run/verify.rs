@@ -12,7 +12,7 @@ use fullbore_record::Verified;
 use fullbore_record::terms::Verify;
 
 use super::covered::{self, Covered, length};
-use crate::plan::{Format, PieceInput, Plan, PlannedPiece};
+use crate::plan::{Format, Plan};
 use crate::sink::{Committed, Proven};
 
 /// What is proved of the pieces that are committed.
@@ -47,31 +47,17 @@ pub fn pieces(plan: &Plan, committed: &[Committed]) -> Result<()> {
         }
     }
     // What is read on is cut while it is read; what is missing of it is read again.
-    let planned = || plan.pieces.iter().filter_map(|piece| Some((piece, planned_ranges(piece)?)));
     let covered = Covered::by(committed);
-    for (piece, ranges) in planned() {
-        let is_found = found.contains(&piece.number);
-        let is_missing = match ranges.is_empty() || piece.bounds.is_some() {
-            true => !is_found,
-            false => !covered.rest(piece.table, ranges).is_empty(),
-        };
-        if is_missing {
+    for planned in &plan.pieces {
+        if covered.rest_of(planned, found.contains(&planned.number)).is_some() {
             let missing =
-                Committed { piece: piece.number, table: piece.table, ..Committed::default() };
+                Committed { piece: planned.number, table: planned.table, ..Committed::default() };
             return Err(differs(plan, &missing, "was planned and is not committed"));
         }
     }
     match covered::first_twice(committed) {
         Some(piece) => Err(differs(plan, piece, "has rows that another piece has too")),
         None => Ok(()),
-    }
-}
-
-/// The ranges of a piece that is not read on.
-fn planned_ranges(piece: &PlannedPiece) -> Option<&[FileRange]> {
-    match &piece.input {
-        PieceInput::Stream { .. } => None,
-        PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => Some(ranges),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::MutexGuard;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fullbore_record::observe::clock::{self, Activity};
 
@@ -15,24 +15,19 @@ use crate::plan::PieceInput;
 const ENDED_ABOVE_S: f64 = 1.0;
 
 impl Schedule<'_> {
-    /// The numbers of the streams that are still to be started, for so many to be there.
+    /// The numbers of the streams that are still to be started, for so many to be there; they count as started.
     pub fn streams_lacking(&self, wanted: usize) -> Range<usize> {
-        let started = self.lock().crew.streams_started;
-        started..wanted.max(started)
+        lacking(&mut self.lock().crew.streams_started, wanted)
     }
 
-    /// The same of parsers; they count as started.
+    /// The same of parsers.
     pub fn parsers_lacking(&self, wanted: usize) -> Range<usize> {
-        let started = &mut self.lock().crew.parsers_started;
-        let before = std::mem::replace(started, wanted.max(*started));
-        before..*started
+        lacking(&mut self.lock().crew.parsers_started, wanted)
     }
 
     /// A stream is started.
     pub fn begin_stream(&self) {
-        let crew = &mut self.lock().crew;
-        crew.streams += 1;
-        crew.streams_started += 1;
+        self.lock().crew.streams += 1;
     }
 
     /// A stream has ended: one that waits may take its place.
@@ -78,25 +73,21 @@ impl Schedule<'_> {
     pub fn want(&self, streams: usize, parsers: usize) {
         let mut state = self.lock();
         (state.crew.streams_wanted, state.crew.parsers_wanted) = (streams.max(1), parsers.max(1));
-        let mut ended: Vec<_> = state
-            .active
-            .iter()
-            .map(|active| (active.stream, active.activation, active.piece.table))
-            .collect();
+        let mut active: Vec<(usize, u64)> =
+            state.active.iter().map(|active| (active.stream, active.activation)).collect();
         drop(state);
         self.released.notify_all();
         self.work.notify_all();
-        ended.sort_by_key(|(stream, ..)| *stream);
-        for (_, activation, table) in ended.into_iter().skip(streams.max(1)) {
-            self.end_early(activation, table);
+        active.sort_unstable();
+        for (_, activation) in active.into_iter().skip(streams.max(1)) {
+            self.end_early(activation);
         }
     }
 
     /// Ends a piece where it is; what is left of it waits for another stream.
-    fn end_early(&self, activation: u64, table: usize) {
+    fn end_early(&self, activation: u64) {
         let mut state = self.lock();
-        let found = state.active.iter_mut().find(|active| active.activation == activation);
-        let Some(active) = found else { return };
+        let Some(active) = state.activated(activation) else { return };
         if let PieceInput::Stream { .. } = active.piece.input {
             // The next one reads on.
             (active.budget, active.exhausted) = (0, true);
@@ -107,25 +98,7 @@ impl Schedule<'_> {
         if is_short || active.is_halved || !self.may_be_halved(active) {
             return;
         }
-        active.is_halved = true;
-        let feed = active.feed.clone();
-        drop(state);
-        let taken = self.take_from(table, &feed, 1.0);
-        let mut state = self.lock();
-        let number = state.next_number;
-        let found = state.active.iter_mut().find(|active| active.activation == activation);
-        let Some(active) = found else { return };
-        active.is_halved = false;
-        active.arrived.notify_all();
-        let taken = taken.unwrap_or_else(|error| {
-            tracing::info!(%error, "a piece is not ended early");
-            Vec::new()
-        });
-        if let Some(piece) = active.give_away(taken, number) {
-            state.next_number += 1;
-            state.waiting.push_front(piece);
-            self.ready.notify_all();
-        }
+        drop(self.split(state, activation, 1.0));
     }
 
     /// Waits as long as there are more streams than are wanted; calls `rest` where that takes long.
@@ -139,24 +112,27 @@ impl Schedule<'_> {
         }
         state.crew.parked += 1;
         clock::enter(Activity::Idle);
-        let since = Instant::now();
-        let mut is_resting = false;
-        while state.crew.at_work() >= state.crew.streams_wanted
-            && !state.closed
-            && !state.is_stopping
-        {
-            let kept = Duration::from_secs_f64(SESSION_KEPT_S).saturating_sub(since.elapsed());
-            if kept.is_zero() && !std::mem::replace(&mut is_resting, true) {
-                drop(state);
-                rest();
-                state = self.lock();
-                continue;
-            }
-            let wait = if is_resting { Duration::from_secs(3600) } else { kept };
-            let waited = self.released.wait_timeout(state, wait);
-            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        let is_parked = |state: &mut State| {
+            let is_over = state.closed || state.is_stopping;
+            state.crew.at_work() >= state.crew.streams_wanted && !is_over
+        };
+        let kept = Duration::from_secs_f64(SESSION_KEPT_S);
+        let waited = self.released.wait_timeout_while(state, kept, is_parked);
+        let (waiting, timeout) = waited.unwrap_or_else(|poisoned| poisoned.into_inner());
+        state = waiting;
+        if timeout.timed_out() {
+            drop(state);
+            rest();
+            let waited = self.released.wait_while(self.lock(), is_parked);
+            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner());
         }
         state.crew.parked -= 1;
         state
     }
+}
+
+/// The numbers from those that were started to so many.
+fn lacking(started: &mut usize, wanted: usize) -> Range<usize> {
+    let before = std::mem::replace(started, wanted.max(*started));
+    before..*started
 }

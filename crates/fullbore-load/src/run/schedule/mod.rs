@@ -98,7 +98,15 @@ impl<'a> Schedule<'a> {
                         });
                     }
                 }
-                _ => state.waiting.extend(covered.rest_of(piece, is_done, &mut next_number)),
+                _ => {
+                    let Some(mut rest) = covered.rest_of(piece, is_done) else { continue };
+                    // Its number is taken by the part that was committed.
+                    if is_done {
+                        rest.number = next_number;
+                        next_number += 1;
+                    }
+                    state.waiting.push_back(rest);
+                }
             }
         }
         state.next_number = next_number;

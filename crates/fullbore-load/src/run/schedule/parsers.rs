@@ -67,7 +67,7 @@ impl Schedule<'_> {
     pub fn deliver(&self, activation: u64, sequence: u64, unit: Unit) {
         let mut state = self.lock();
         let mut waiting = None;
-        if let Some(active) = state.active.iter_mut().find(|a| a.activation == activation) {
+        if let Some(active) = state.activated(activation) {
             active.in_flight -= 1;
             active.budget = active.budget.saturating_sub(unit.source_bytes);
             if active.budget == 0 {
@@ -91,7 +91,7 @@ impl Schedule<'_> {
     /// The piece's feed has nothing now: it is asked again when others have given memory back.
     pub fn later(&self, activation: u64) {
         let mut state = self.lock();
-        if let Some(active) = state.active.iter_mut().find(|a| a.activation == activation) {
+        if let Some(active) = state.activated(activation) {
             active.in_flight -= 1;
             active.waits_for_memory = true;
         }
@@ -100,7 +100,7 @@ impl Schedule<'_> {
     /// The piece's feed has nothing more.
     pub fn exhausted(&self, activation: u64) {
         let mut state = self.lock();
-        if let Some(active) = state.active.iter_mut().find(|a| a.activation == activation) {
+        if let Some(active) = state.activated(activation) {
             active.in_flight -= 1;
             active.exhausted = true;
             active.arrived.notify_one();

@@ -32,7 +32,7 @@ impl Schedule<'_> {
     /// a moment where there is none yet. None where there will be none.
     pub(super) fn find_rest<'s>(
         &'s self,
-        mut state: MutexGuard<'s, State>,
+        state: MutexGuard<'s, State>,
     ) -> Option<MutexGuard<'s, State>> {
         if !state.active.iter().any(|active| self.may_be_halved(active)) {
             return None;
@@ -43,33 +43,47 @@ impl Schedule<'_> {
             let waited = self.ready.wait_timeout(state, look);
             return Some(waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0);
         };
-        let active = &mut state.active[slow];
-        active.is_halved = true;
-        let (activation, table) = (active.activation, active.piece.table);
-        let feed = active.feed.clone();
+        let active = &state.active[slow];
         let rest_of =
             RestOf { piece: active.piece.number, seconds: active.progress.seconds_left() };
+        let activation = active.activation;
+        clock::enter(Activity::Starved);
+        let (mut state, rest) = self.split(state, activation, HALF);
+        if let Some(number) = rest {
+            state.rests.insert(number, rest_of);
+        }
+        Some(state)
+    }
+
+    /// Makes another piece, which waits to be claimed, of the last part of what an active one has left; its number.
+    /// None where the piece has ended, or no place is known for it.
+    pub(super) fn split<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        activation: u64,
+        part: f64,
+    ) -> (MutexGuard<'s, State>, Option<usize>) {
+        let Some(active) = state.activated(activation) else { return (state, None) };
+        active.is_halved = true;
+        let (table, feed) = (active.piece.table, active.feed.clone());
         // Reading may take long, and so may whoever reads of the feed now.
         drop(state);
-        clock::enter(Activity::Starved);
-        let taken = self.take_from(table, &feed, HALF);
+        let taken = self.take_from(table, &feed, part);
         let mut state = self.lock();
         let number = state.next_number;
-        let found = state.active.iter_mut().find(|active| active.activation == activation);
         // Where it was given up meanwhile, all of it will be read again, from a feed that was not ended.
-        let Some(active) = found else { return Some(state) };
+        let Some(active) = state.activated(activation) else { return (state, None) };
         active.is_halved = false;
         active.arrived.notify_all();
         let rest = taken.unwrap_or_else(|error| {
-            tracing::info!(piece = rest_of.piece, %error, "its rest is not taken over");
+            tracing::info!(%error, "a piece is not split");
             Vec::new()
         });
-        if let Some(piece) = active.give_away(rest, number) {
-            state.next_number += 1;
-            state.rests.insert(number, rest_of);
-            state.waiting.push_front(piece);
-        }
-        Some(state)
+        let Some(piece) = active.give_away(rest, number) else { return (state, None) };
+        state.next_number += 1;
+        state.waiting.push_front(piece);
+        self.ready.notify_all();
+        (state, Some(number))
     }
 
     /// Whether a piece can have a rest that another one may load.
@@ -107,12 +121,7 @@ impl Schedule<'_> {
     }
 
     /// Ends a feed before the last part of what it has left: that part, or nothing where no place is known for it.
-    pub(super) fn take_from(
-        &self,
-        table: usize,
-        feed: &Mutex<Feed>,
-        part: f64,
-    ) -> Result<Vec<FileRange>> {
+    fn take_from(&self, table: usize, feed: &Mutex<Feed>, part: f64) -> Result<Vec<FileRange>> {
         let table = &self.plan.tables[table];
         let lock = || feed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let left = lock().left();
@@ -120,10 +129,12 @@ impl Schedule<'_> {
             Format::Delimited(dialect) => Some(dialect),
             Format::Columnar(_) => None,
         };
-        let joints = |file| table.joints.get(&file).map_or(&[][..], Vec::as_slice);
-        let record_bytes_max = self.plan.max_field_bytes;
-        let files = &table.files;
-        let halving = Halving { files, dialect, record_bytes_max, joints: &joints };
+        let halving = Halving {
+            files: &table.files,
+            dialect,
+            record_bytes_max: self.plan.max_field_bytes,
+            joints: &table.joints,
+        };
         let half = halving.last_part(&left, part)?;
         // It was read on meanwhile.
         let is_ended = half.first().is_some_and(|first| lock().end_before(first));
@@ -133,11 +144,7 @@ impl Schedule<'_> {
 
 impl Active {
     /// Makes another piece of its last ranges; without any it stays whole for now.
-    pub(super) fn give_away(
-        &mut self,
-        rest: Vec<FileRange>,
-        number: usize,
-    ) -> Option<PlannedPiece> {
+    fn give_away(&mut self, rest: Vec<FileRange>, number: usize) -> Option<PlannedPiece> {
         let is_rows = matches!(self.piece.input, PieceInput::Rows(_));
         let (PieceInput::Ranges(ranges) | PieceInput::Rows(ranges)) = &mut self.piece.input else {
             return None;

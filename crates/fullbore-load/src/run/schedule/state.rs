@@ -15,7 +15,7 @@ use fullbore_record::TableTotals;
 use super::Hold;
 use super::handed::{RestOf, Unit};
 use super::volumes::Volumes;
-use crate::plan::{KeyLimits, PieceInput, PlannedPiece};
+use crate::plan::{KeyLimits, PlannedPiece};
 use crate::run::covered::length;
 use crate::run::lines::Lines;
 use crate::sink::Committed;
@@ -63,10 +63,7 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn of(piece: &PlannedPiece) -> Self {
-        let length = match &piece.input {
-            PieceInput::Stream { .. } => 0,
-            PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => length(ranges),
-        };
+        let length = piece.input.ranges().map_or(0, length);
         let began = Instant::now();
         Self { began, length, done: 0, misses: 0, halved_from: began }
     }
@@ -165,6 +162,11 @@ pub(super) struct State {
 }
 
 impl State {
+    /// The piece of an activation, as long as a stream has it.
+    pub(super) fn activated(&mut self, activation: u64) -> Option<&mut Active> {
+        self.active.iter_mut().find(|active| active.activation == activation)
+    }
+
     pub(super) fn count(&mut self, piece: &Committed) {
         let totals = &mut self.totals[piece.table];
         totals.rows += piece.rows;

@@ -226,10 +226,7 @@ impl Schedule<'_> {
 
     /// The ranges of a piece that is parsed to its end: those that it kept.
     pub fn ranges_of(&self, piece: usize) -> Vec<FileRange> {
-        match &find(&mut self.lock(), piece).piece.input {
-            PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => ranges.clone(),
-            PieceInput::Stream { .. } => Vec::new(),
-        }
+        find(&mut self.lock(), piece).piece.input.ranges().unwrap_or_default().to_vec()
     }
 
     /// The piece is committed.
@@ -312,12 +309,8 @@ impl Schedule<'_> {
     /// by itself.
     pub fn is_read_on(&self, piece: &PlannedPiece) -> bool {
         let files = &self.plan.tables[piece.table].files;
-        match &piece.input {
-            PieceInput::Stream { .. } => true,
-            PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => {
-                ranges.iter().any(|range| !files[range.file].is_regular)
-            }
-        }
+        let is_read_on = |range: &FileRange| !files[range.file].is_regular;
+        piece.input.ranges().is_none_or(|ranges| ranges.iter().any(is_read_on))
     }
 
     /// Ends a piece's turn; it comes back with the ranges that it kept.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::state::{Active, State};
-use crate::plan::{PieceInput, Plan, PlannedPiece};
+use crate::plan::{Plan, PlannedPiece};
 use crate::run::covered::share;
 
 /// What the pieces before the last one count for in a volume's pace.
@@ -101,9 +101,6 @@ impl Pace {
 
 /// The device of a piece's first file.
 fn device(plan: &Plan, piece: &PlannedPiece) -> Option<u64> {
-    let file = match &piece.input {
-        PieceInput::Stream { file } => *file,
-        PieceInput::Ranges(ranges) | PieceInput::Rows(ranges) => ranges.first()?.file,
-    };
+    let file = piece.input.first_file()?;
     Some(plan.tables[piece.table].files[file].device)
 }
