@@ -25,6 +25,8 @@ class Hosts:
     server: str
     server_address: str
     device: str
+    # By each path, where there are several.
+    server_addresses: tuple[str, ...] = ()
 
     def set(self, host: str, name: str, value: str) -> None:
         """A kernel setting of one of the two."""
@@ -40,9 +42,13 @@ def shaped(rate: str | None) -> Iterator[Hosts]:
 
 @contextmanager
 def wan(
-    rtt_ms: float, rate_mbit: float = 0, queue_bytes: int = 4 << 20, loss: float = 0
+    rtt_ms: float | str,
+    rate_mbit: float | str = 0,
+    queue_bytes: int | str = 4 << 20,
+    loss: float | str = 0,
 ) -> Iterator[Hosts]:
-    """The WAN lab: delay, and perhaps a rate with a queue before it, and loss."""
+    """The WAN lab: delay, and perhaps a rate with a queue before it, and loss. Numbers with commas
+    make several paths."""
     program = ROOT / "target" / "release" / "fullbore-wan"
     if not program.exists():
         raise Missing("cargo build --release -p fullbore-testing --bin fullbore-wan")
@@ -56,7 +62,8 @@ def wan(
         if not said:
             raise Missing("the WAN lab does not start here: it needs root and /dev/net/tun")
         hosts = json.loads(said)
-        yield Hosts(hosts["near"], hosts["far"], hosts["far_address"], "wan0")
+        every = tuple(hosts["far_addresses"])
+        yield Hosts(hosts["near"], hosts["far"], hosts["far_address"], "wan0", every)
     finally:
         process.stdin.close()
         process.stdout.read()

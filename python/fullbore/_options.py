@@ -28,8 +28,11 @@ class Options(TypedDict, total=False):
     columns: Sequence[str]
     # Character that begins a comment line.
     comment: str
-    # Compress rows in transit, under method direct. For networks slower than one core.
-    compress: Literal["none", "lz4", "zstd"]
+    # Compress rows in transit, under method direct. `auto`: if the network is the bottleneck; rows
+    # sent by COPY are sent as text if that is shorter.
+    compress: Literal["none", "lz4", "zstd"] | str
+    # Congestion control of the connections, by the kernel's name: `cubic`, `bbr`.
+    congestion: str
     # Create the table if it does not exist.
     create: bool
     # Field delimiter; `tab` for a tab.
@@ -38,6 +41,11 @@ class Options(TypedDict, total=False):
     direct_io: Literal["auto", "buffered", "direct"]
     # Encoding of the sources. Default: UTF-8.
     encoding: str
+    # How pieces are divided among the endpoints.
+    endpoint_policy: Literal["least-queue", "round-robin", "weighted"]
+    # Addresses of the server that streams connect to:
+    # `HOST[:PORT][,source=ADDRESS|INTERFACE][,weight=N]`. Default: that of `to`.
+    endpoints: Sequence[str]
     # Character that escapes a quote.
     escape: str
     # Format of the sources. Default: detected.
@@ -68,6 +76,8 @@ class Options(TypedDict, total=False):
     max_rate: str | int
     # How many rows may be rejected: a number, or a share such as `0.5%`.
     max_rejects: str | int
+    # Size of a COPY message. Default: about 256 kB.
+    message_size: str | int
     # How rows enter the server.
     method: Literal["copy"] | str
     # Do not run ANALYZE after loading.
@@ -92,6 +102,8 @@ class Options(TypedDict, total=False):
     # Size of a piece, the unit of commit: bytes, or such as `64MB`. Default: by the size of the
     # table and the number of streams.
     piece_size: str | int
+    # Leave the network to others, and use what they leave.
+    polite: bool
     # How rows are published.
     publish: Literal["append", "replace", "partitions"]
     # Quote character.
@@ -111,6 +123,8 @@ class Options(TypedDict, total=False):
     scan_quotes: bool
     # File with the CREATE TABLE statement for `create`.
     schema_file: str
+    # Size of a connection's send buffer. Default: it grows as the kernel decides.
+    send_buffer: str | int
     # Lines to skip at the end of each file.
     skip_footer: int
     # Lines to skip at the beginning of each file.

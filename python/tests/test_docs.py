@@ -13,9 +13,12 @@ import gzip
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,6 +108,8 @@ def test_commands_do_what_the_document_says(
     with contextlib.ExitStack() as stores:
         if document.name == "object-stores.md":
             variables |= stores.enter_context(sales(home))
+        if document.name == "endpoints.md":
+            variables |= stores.enter_context(on_the_network(variables["DATABASE_URL"]))
         if document.name == "ray.md":
             variables |= stores.enter_context(nodes(home))
         if document.name == "spark.md":
@@ -112,6 +117,32 @@ def test_commands_do_what_the_document_says(
             if shutil.which("java") is None:
                 pytest.skip("SPARK NEEDS JAVA")
         check(document, home, variables)
+
+
+@contextlib.contextmanager
+def on_the_network(url: str) -> Iterator[dict[str, str]]:
+    """An address by which the server's socket is reached."""
+    folder = urllib.parse.parse_qs(urllib.parse.urlsplit(url).query)["host"][0]
+
+    def carry(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_RDWR)
+
+    def listen(listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                server = socket.socket(socket.AF_UNIX)
+                server.connect(f"{folder}/.s.PGSQL.5432")
+                for ends in ((client, server), (server, client)):
+                    threading.Thread(target=carry, args=ends, daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=listen, args=(listener,), daemon=True).start()
+        yield {"HOST": f"127.0.0.1:{listener.getsockname()[1]}"}
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 @contextlib.contextmanager

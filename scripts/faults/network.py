@@ -14,6 +14,9 @@ from places import Failed, Missing, output_of
 
 NETWORK = "10.213.78"
 SERVER = f"{NETWORK}.1"
+# A second path, which the first client has.
+SECOND = "10.213.79.1"
+SECOND_CLIENT = "10.213.79.10"
 NOBODY = "02:00:00:00:00:99"
 
 
@@ -54,6 +57,11 @@ class Network:
             self.inside(client, "ip", "link", "set", self.links[n], "up")
             self.inside(client, "ip", "address", "add", f"{self.addresses[n]}/24",
                         "dev", self.links[n])  # fmt: skip
+        pair = ["type", "veth", "peer", "name", "second", "netns", self.clients[0]]
+        output_of(["ip", "link", "add", "second", "netns", self.server, *pair])
+        for namespace, address in ((self.server, SECOND), (self.clients[0], SECOND_CLIENT)):
+            self.inside(namespace, "ip", "address", "add", f"{address}/24", "dev", "second")
+            self.inside(namespace, "ip", "link", "set", "second", "up")
 
     @staticmethod
     def inside(namespace: str, *command: str) -> str:
@@ -74,6 +82,11 @@ class Network:
         if to_client:
             self._misdirect(self.server, self.addresses[client], "hub")
 
+    def drop_second(self) -> None:
+        """The same on the second path."""
+        self._misdirect(self.clients[0], SECOND, "second")
+        self._misdirect(self.server, SECOND_CLIENT, "second")
+
     def _misdirect(self, namespace: str, address: str, device: str) -> None:
         self.inside(namespace, "ip", "neighbour", "replace", address, "lladdr", NOBODY,
                     "nud", "permanent", "dev", device)  # fmt: skip
@@ -90,7 +103,9 @@ class Network:
     def mend(self, client: int = 0) -> None:
         """Everything goes through again."""
         self.inside(self.server, "ip", "link", "set", self.server_ends[client], "up")
-        for namespace, device in ((self.clients[client], self.links[client]), (self.server, "hub")):
+        ways = [(self.clients[client], self.links[client]), (self.server, "hub")]
+        ways += [(self.clients[0], "second"), (self.server, "second")]
+        for namespace, device in ways:
             self.inside(namespace, "ip", "neighbour", "flush", "nud", "permanent", "dev", device)
             self.inside(namespace, "ip", "neighbour", "flush", "dev", device)
 

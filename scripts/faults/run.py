@@ -10,7 +10,8 @@ Faults of machines: kill, interrupt, terminate, restart, network, disk, source. 
     zombie   a client that was stopped wakes when its run has gone on elsewhere
     two      two loads of one target at once
 
-Of a slow disk: straggler, whose pieces are split while they are loaded, and one of the first.
+Of a slow disk: straggler, whose pieces are split while they are loaded, and one of the first. Of
+two paths to one server: path, one of which is cut, some times to be mended.
 
 Of these each exit code, summary and last word is held against the table and the ledger, and what
 is advised is done (promises.py).
@@ -47,6 +48,7 @@ from faults_ddl import Ddl
 from faults_disk import DiskFull
 from faults_late import Late
 from faults_limits import Limits
+from faults_path import TwoPaths
 from faults_source import SourceChanged
 from faults_spelled import Spelled
 from faults_straggler import Straggler
@@ -63,19 +65,19 @@ FAULTS: dict[str, type[Fault]] = {
     fault.name: fault
     for fault in (
         Kill, Terminate, Restart, Cut, DiskFull, Interrupt, SourceChanged,
-        Ddl, Writers, Spelled, Limits, Late, Zombie, Two, Straggler,
+        Ddl, Writers, Spelled, Limits, Late, Zombie, Two, Straggler, TwoPaths,
     )
 }  # fmt: skip
 COUNTS = {
     "kill": 200, "terminate": 100, "restart": 40, "network": 40, "disk": 10, "interrupt": 40,
     "source": 10,
     "ddl": 80, "writer": 60, "spelled": 80, "limits": 40, "late": 50, "zombie": 50, "two": 40,
-    "straggler": 40,
+    "straggler": 40, "path": 40,
 }  # fmt: skip
 SHORT = {
     "kill": 4, "terminate": 2, "restart": 2, "network": 4, "disk": 3, "interrupt": 2, "source": 2,
     "ddl": 5, "writer": 4, "spelled": 4, "limits": 3, "late": 4, "zombie": 3, "two": 4,
-    "straggler": 2,
+    "straggler": 2, "path": 2,
 }  # fmt: skip
 MEGABYTES, MEGABYTES_SHORT = 80, 40
 # How much was repeated after kills at nine tenths; measured once all trials are done.

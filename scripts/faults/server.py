@@ -40,6 +40,7 @@ class Server:
         settings: dict[str, str],
         namespace: str | None = None,
         address: str | None = None,
+        also: tuple[str, ...] = (),
         initdb: tuple[str, ...] = (),
         data: Path | None = None,
     ) -> None:
@@ -59,7 +60,7 @@ class Server:
             give(path)
         all_settings = {
             **SETTINGS,
-            "listen_addresses": f"'{address or ''}'",
+            "listen_addresses": f"'{','.join((address, *also)) if address else ''}'",
             "unix_socket_directories": f"'{self.socket_dir}'",
             **settings,
         }
@@ -69,8 +70,9 @@ class Server:
             out.writelines(f"{name} = {value}\n" for name, value in all_settings.items())
         if address is not None:
             access = self.data / "pg_hba.conf"
-            network = address.rpartition(".")[0] + ".0/24"
-            access.write_text(f"host all postgres {network} trust\n{access.read_text()}")
+            for each in (address, *also):
+                network = each.rpartition(".")[0] + ".0/24"
+                access.write_text(f"host all postgres {network} trust\n{access.read_text()}")
         self.start()
         self.sql(f"CREATE DATABASE {DATABASE}", database="postgres")
         self.sql("CREATE EXTENSION fullbore; CREATE EXTENSION amcheck")

@@ -6,7 +6,7 @@ import shutil
 from contextlib import suppress
 
 from data import COLUMNS, Data, made
-from network import SERVER, Network
+from network import SECOND, SERVER, Network
 from places import Missing
 from server import Server, folder_for_servers
 
@@ -45,9 +45,8 @@ class World:
             # One of them listens on the network.
             is_first = level == self.levels[0]
             namespace = self.network.server if self.network and is_first else None
-            server = Server(
-                self.folder, level, LEVELS[level], namespace, SERVER if namespace else None
-            )
+            address, also = (SERVER, (SECOND,)) if namespace else (None, ())
+            server = Server(self.folder, level, LEVELS[level], namespace, address, also)
             self._servers[level] = server
         return self._servers[level]
 

@@ -8,7 +8,10 @@ use fullbore_record::{Entry, Event, Listener};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::limit_now::Now;
-use crate::words::{bytes, counted, grouped, rate_limit, seconds, settled, shown};
+use crate::words::{
+    bytes, counted, endpoint_down, endpoint_up, form_changed, grouped, rate_limit, seconds,
+    settled, shown,
+};
 
 /// A listener that draws the bars; where nobody looks it only tells of pauses.
 pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listener> {
@@ -143,6 +146,9 @@ fn of_pause(event: &Event) -> Option<String> {
         Event::StreamsSettled { streams, tried, limit, .. } => {
             Some(settled(*streams, tried, *limit))
         }
+        Event::FormChanged { form, limit } => Some(form_changed(*form, *limit)),
+        Event::EndpointDown { endpoint, reason } => Some(endpoint_down(endpoint, reason)),
+        Event::EndpointUp { endpoint, seconds: down } => Some(endpoint_up(endpoint, *down)),
         Event::RunPaused { reason } => Some(format!("paused: {reason}")),
         Event::RunContinued { seconds: paused } => {
             Some(format!("resumed after a pause of {}", seconds(*paused)))

@@ -1,7 +1,8 @@
 //! Formats numbers and errors for people.
 
 pub use fullbore_report::words::{
-    achieved, bytes, counted, details, grouped, rate_limit, seconds, sentence, settled,
+    achieved, bytes, counted, details, endpoint_down, endpoint_up, form_changed, grouped,
+    rate_limit, seconds, sentence, settled,
 };
 
 use std::borrow::Cow;

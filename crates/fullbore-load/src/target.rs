@@ -3,7 +3,7 @@
 //! A destination that has no tables of its own (`null:`, `parquet:`) is planned for without one.
 
 use fullbore_read::error::Result;
-use fullbore_record::terms::{Codec, Method, Publish};
+use fullbore_record::terms::{Compress, Method, Publish};
 
 use crate::TargetColumn;
 use crate::job::DirectIo;
@@ -45,7 +45,7 @@ pub enum Making<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
     pub method: Method,
-    pub codec: Codec,
+    pub compress: Compress,
     pub io: DirectIo,
 }
 

@@ -77,8 +77,8 @@ impl Session {
 }
 
 impl CopyIn<'_> {
-    /// Sends one message of data, from where it lies: the payload is not copied on the way to the
-    /// kernel, unless it is encrypted.
+    /// Sends data, from where it lies: the payload is not copied on the way to the kernel, unless it is
+    /// encrypted. It is one message, unless the connection's options want smaller ones.
     ///
     /// The server may end the COPY at any moment. That is noticed when its socket is full, or
     /// after a megabyte, and its error is returned here; the COPY is over then, and the session
@@ -94,6 +94,12 @@ impl CopyIn<'_> {
                 payload.len()
             )));
         }
+        let size = self.session.message_bytes.max(1);
+        payload.chunks(size).try_for_each(|part| self.send_message(part))
+    }
+
+    fn send_message(&mut self, payload: &[u8]) -> Result<(), ConnectionError> {
+        self.check()?;
         let length = u32::try_from(payload.len() + 4)
             .map_err(|error| ConnectionError::usage(error.to_string()))?;
         let mut header = [COPY_DATA_TAG, 0, 0, 0, 0];

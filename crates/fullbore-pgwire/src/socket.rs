@@ -1,16 +1,16 @@
 //! From a host to an open socket, within a deadline.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use socket2::{SockRef, TcpKeepalive};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use super::error::ConnectionError;
-use super::options::{Host, HostOptions, Keepalive};
+use super::options::{Host, HostOptions, Keepalive, Source, Way};
 
 /// What a Unix socket may hold on its way. The default, 208 KiB, makes a session wait several times
 /// for each encoded block; measured, this takes a tenth off the client's CPU. TCP sizes its own.
@@ -19,24 +19,24 @@ const UNIX_SEND_BUFFER_BYTES: usize = 1 << 20;
 /// One address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Peer {
-    Tcp(SocketAddr),
-    Unix(PathBuf),
+    Tcp { address: SocketAddr, way: Way },
+    Unix { path: PathBuf, way: Way },
 }
 
 /// All addresses of a host.
 pub(super) fn resolve(host: &HostOptions) -> Result<Vec<Peer>, ConnectionError> {
+    let tcp = |address| Peer::Tcp { address, way: host.way.clone() };
     match &host.host {
-        Host::Unix { .. } => Ok(vec![Peer::Unix(host.socket_path())]),
+        Host::Unix { .. } => {
+            Ok(vec![Peer::Unix { path: host.socket_path(), way: host.way.clone() }])
+        }
         Host::Tcp { address: Some(address), .. } => {
-            Ok(vec![Peer::Tcp(SocketAddr::new(*address, host.port))])
+            Ok(vec![tcp(SocketAddr::new(*address, host.port))])
         }
         Host::Tcp { name, .. } => {
             let fail = |source| ConnectionError::Resolve { host: name.clone(), source };
-            let peers: Vec<Peer> = (name.as_str(), host.port)
-                .to_socket_addrs()
-                .map_err(fail)?
-                .map(Peer::Tcp)
-                .collect();
+            let peers: Vec<Peer> =
+                (name.as_str(), host.port).to_socket_addrs().map_err(fail)?.map(tcp).collect();
             if peers.is_empty() {
                 return Err(fail(io::Error::new(io::ErrorKind::NotFound, "no address found")));
             }
@@ -53,24 +53,67 @@ pub(super) fn open(
     deadline: Option<Instant>,
 ) -> io::Result<OwnedFd> {
     match peer {
-        Peer::Tcp(address) => {
-            let stream = match time_left(deadline)? {
-                Some(left) => TcpStream::connect_timeout(address, left)?,
-                None => TcpStream::connect(address)?,
-            };
-            stream.set_nodelay(true)?;
-            set_keepalive(&stream, keepalive)?;
-            stream.set_nonblocking(true)?;
-            Ok(stream.into())
+        Peer::Tcp { address, way } => {
+            let socket = tcp(*address, way)?;
+            match time_left(deadline)? {
+                Some(left) => socket.connect_timeout(&(*address).into(), left)?,
+                None => socket.connect(&(*address).into())?,
+            }
+            socket.set_tcp_nodelay(true)?;
+            set_keepalive(&socket, keepalive)?;
+            socket.set_nonblocking(true)?;
+            Ok(socket.into())
         }
-        Peer::Unix(path) => {
+        Peer::Unix { path, way } => {
             let stream = connect_unix(path)?;
+            let buffer = way.send_buffer.unwrap_or(UNIX_SEND_BUFFER_BYTES);
             // Less is granted where the system's limit is lower; nothing depends on it.
-            let _ = SockRef::from(&stream).set_send_buffer_size(UNIX_SEND_BUFFER_BYTES);
+            let _ = SockRef::from(&stream).set_send_buffer_size(buffer);
             stream.set_nonblocking(true)?;
             Ok(stream.into())
         }
     }
+}
+
+/// A socket for connections to an address.
+fn tcp(address: SocketAddr, way: &Way) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if let Some(bytes) = way.send_buffer {
+        socket.set_send_buffer_size(bytes)?;
+    }
+    #[cfg(target_os = "linux")]
+    if let Some(name) = &way.congestion {
+        socket.set_tcp_congestion(name.as_bytes()).map_err(|error| {
+            let words = format!("congestion control {name:?} can't be used here: {error}");
+            io::Error::new(error.kind(), words)
+        })?;
+    }
+    match &way.source {
+        None => {}
+        Some(Source::Address(own)) => socket.bind(&SocketAddr::new(*own, 0).into())?,
+        #[cfg(target_os = "linux")]
+        Some(Source::Interface(name)) => socket.bind_device(Some(name.as_bytes()))?,
+        #[cfg(not(target_os = "linux"))]
+        Some(Source::Interface(_)) => return Err(io::ErrorKind::Unsupported.into()),
+    }
+    Ok(socket)
+}
+
+/// Begins to connect to a host and does not wait for it: whether the way there is open shows in the socket.
+pub fn knock(host: &HostOptions) -> Result<OwnedFd, ConnectionError> {
+    let refused = |source| ConnectionError::Refused { target: host.describe(), source };
+    let peer = resolve(host)?.into_iter().next();
+    let Some(Peer::Tcp { address, way }) = peer else {
+        return Err(refused(io::ErrorKind::Unsupported.into()));
+    };
+    let begun = tcp(address, &way).and_then(|socket| {
+        socket.set_nonblocking(true)?;
+        match socket.connect(&address.into()) {
+            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+            _ => Ok(socket.into()),
+        }
+    });
+    begun.map_err(refused)
 }
 
 /// What is left until a deadline; an error if nothing is.
@@ -95,7 +138,7 @@ fn connect_unix(path: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(path)
 }
 
-fn set_keepalive(stream: &TcpStream, keepalive: &Keepalive) -> io::Result<()> {
+fn set_keepalive(stream: &Socket, keepalive: &Keepalive) -> io::Result<()> {
     let socket = SockRef::from(stream);
     if keepalive.enabled {
         let mut settings = TcpKeepalive::new();

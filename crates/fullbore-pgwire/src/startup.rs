@@ -96,7 +96,7 @@ fn shuffle<T>(items: &mut [T]) {
 /// Whether to encrypt, in the order to be tried.
 fn encryptions(options: &ConnectionOptions, peer: &Peer) -> &'static [bool] {
     // What passes through a socket never leaves the machine; libpq does not encrypt there either.
-    if matches!(peer, Peer::Unix(_)) {
+    if matches!(peer, Peer::Unix { .. }) {
         return &[false];
     }
     match options.tls.mode {

@@ -14,6 +14,7 @@ use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_postgres::direct::Descriptor;
 use fullbore_postgres::encode_copy::{BinaryEncoder, SentColumn};
+use fullbore_postgres::encode_direct::packing::Packing;
 use fullbore_postgres::encode_direct::{DirectEncoder, Layout};
 use fullbore_record::terms::Codec;
 use serde_json::json;
@@ -99,7 +100,7 @@ fn main() {
     };
     let direct = |codec| {
         let layout = Layout::new(&descriptor, &shape).expect("a layout");
-        DirectEncoder::new(Some(layout), copy(), codec)
+        DirectEncoder::new(Some(layout), copy(), Arc::new(Packing::new(codec)))
     };
     let mut encoders: Vec<(&str, Box<dyn Encoder>)> =
         vec![("COPY binary", Box::new(copy())), ("bodies", Box::new(direct(Codec::None)))];

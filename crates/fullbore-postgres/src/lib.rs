@@ -2,7 +2,7 @@
 //!
 //! [`postgres`] is the server of a run with its sessions and tables; [`sink`] is what the data path
 //! calls. [`catalog`] reads what a target is, [`target`] describes it, `planning` answers while a load is
-//! planned; [`encode_copy`] writes rows in COPY's forms, `writer` sends pieces, `fallback` finds
+//! planned; [`encode_copy`] writes rows in COPY's forms, `writer` sends pieces, by `endpoints`, `fallback` finds
 //! the rows that the server refuses, [`publish`] makes rows visible, [`ledger`] records committed pieces,
 //! [`verify`] compares what was loaded with what was read, [`orphans`] finds what crashes left.
 
@@ -12,6 +12,7 @@ mod digits;
 pub mod direct;
 pub mod encode_copy;
 pub mod encode_direct;
+mod endpoints;
 mod error;
 mod fallback;
 pub mod ledger;

@@ -12,6 +12,8 @@ use fullbore_read::error::Result;
 use fullbore_record::{Event, Recorder};
 
 use crate::catalog::Relation;
+use crate::encode_direct::packing::Packing;
+use crate::endpoints::{Dealt, Endpoints};
 use crate::error::failed;
 use crate::ledger::Ledger;
 use crate::ledger::locks;
@@ -54,6 +56,8 @@ pub struct Postgres {
     /// Processes that a swap waits for without being in the server's queue.
     pub(crate) looked_at: Mutex<Vec<i32>>,
     pub(crate) throttle_memory: Mutex<ThrottleMemory>,
+    /// How frames are packed.
+    pub(crate) packing: Arc<Packing>,
     /// What the streams are connected by.
     pub(crate) sockets: Sockets,
     /// The backends of the streams, by number of stream.
@@ -91,6 +95,7 @@ impl Postgres {
             guard: Mutex::default(),
             looked_at: Mutex::default(),
             throttle_memory: Mutex::default(),
+            packing: Arc::default(),
             sockets: Sockets::default(),
             backends: Mutex::default(),
         }
@@ -144,7 +149,34 @@ impl Postgres {
 
     /// The same, unless there are too many connections.
     pub(crate) fn marked_session_now(&self) -> Result<Session> {
-        let mut session = self.session_now()?;
+        self.marked(self.session_now()?)
+    }
+
+    /// A stream's session by the endpoint to which its piece was dealt, or by another where that is down.
+    pub(crate) fn stream_session(
+        &self,
+        endpoints: &Endpoints,
+        dealt: &mut Dealt,
+    ) -> Result<Session> {
+        for _ in 1..endpoints.count() {
+            let error = match self.session_by(endpoints, dealt.at) {
+                Err(error) if error.is_lost() && !error.is_crowded() => error,
+                session => return self.marked(session?),
+            };
+            endpoints.lose(dealt.at, &error.to_string());
+            self.report_news(endpoints);
+            dealt.again();
+        }
+        self.marked(self.session_by(endpoints, dealt.at)?)
+    }
+
+    /// Reports what became of endpoints.
+    pub(crate) fn report_news(&self, endpoints: &Endpoints) {
+        endpoints.news().into_iter().for_each(|event| self.report(event));
+    }
+
+    fn marked(&self, session: Session) -> Result<Session> {
+        let mut session = session;
         if let Some(ledger) = self.ledger() {
             let run_id = &ledger.run_id;
             let marked = locks::settle(&mut session, Some(run_id));

@@ -1,12 +1,14 @@
 //! A server that is connected to: what is asked of it while a load is planned, and of runs that have
 //! been.
 
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use fullbore_load::job::{Endpoint, EndpointPolicy};
 use fullbore_pgwire::{ConnectionOptions, Session, StoredConnection, quote_identifier};
 use fullbore_read::error::Result;
 
-use crate::error::{failed, refused};
+use crate::endpoints::{Endpoints, Guard, server_of};
+use crate::error::{failed, refuse, refused};
 use crate::ledger::locks::{self, Backend};
 use crate::ledger::trust::Trusted;
 use crate::session_settings::{self, SessionSettings};
@@ -23,6 +25,9 @@ pub struct Settings {
     pub analyze: bool,
     /// Files that other runs have appended are loaded all the same.
     pub loads_again: bool,
+    /// The addresses that streams connect to; without any, that of the connection.
+    pub endpoints: Vec<Endpoint>,
+    pub endpoint_policy: EndpointPolicy,
 }
 
 /// A PostgreSQL server, by the session that plans, prepares and publishes.
@@ -41,15 +46,32 @@ pub struct Server {
     pub(crate) reading: Mutex<SessionSettings>,
     /// The connection as it may be kept on disk.
     kept: StoredConnection,
+    /// Where there are several ways to it, or one of its own for streams.
+    pub(crate) endpoints: Option<Arc<Endpoints>>,
+    guard: Option<Guard>,
+    /// Which server the endpoints lead to; changes when it is started again.
+    identity: Mutex<String>,
 }
 
 impl Server {
     /// Connects; the session is kept for the catalog and for publishing.
     pub fn connect(options: ConnectionOptions, settings: Settings) -> Result<Self> {
-        let mut options = options;
         let kept = options.kept();
-        timeouts::limit(&mut options);
-        let mut control = timeouts::connect(&options).map_err(refused)?;
+        let endpoints = Endpoints::new(&settings.endpoints, settings.endpoint_policy, &options);
+        let guard = match &endpoints {
+            Some(endpoints) => Guard::start(endpoints)
+                .map_err(|error| refuse(format!("no thread for endpoints: {error}"), ""))?,
+            None => None,
+        };
+        let mut control =
+            timeouts::connect(&by_any(endpoints.as_deref(), &options)).map_err(refused)?;
+        let identity = match &endpoints {
+            Some(_) => server_of(&mut control).map_err(refused)?,
+            None => String::new(),
+        };
+        if let Some(guard) = &guard {
+            guard.watch(&control, None);
+        }
         session_settings::style(&mut control, &options).map_err(refused)?;
         let reading = SessionSettings::of(&mut control).map_err(refused)?;
         let is_pooled = locks::is_pooled(&mut control).map_err(refused)?;
@@ -59,7 +81,7 @@ impl Server {
         let version = control.server_version_num();
         tracing::info!(to = options.redacted(), version, "connected");
         Ok(Self {
-            options,
+            options: by_any(None, &options),
             settings,
             control: Mutex::new(control),
             first: OnceLock::new(),
@@ -68,6 +90,9 @@ impl Server {
             is_pooled,
             reading: Mutex::new(reading),
             kept,
+            endpoints,
+            guard,
+            identity: Mutex::new(identity),
         })
     }
 
@@ -89,9 +114,49 @@ impl Server {
         self.control.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// The connection's options, with all ways that there are.
+    pub(crate) fn ways(&self) -> ConnectionOptions {
+        by_any(self.endpoints.as_deref(), &self.options)
+    }
+
     /// A further session that reads text as the others do.
     pub(crate) fn session_now(&self) -> Result<Session> {
-        let mut session = timeouts::connect(&self.options).map_err(failed)?;
+        let session = timeouts::connect(&self.ways()).map_err(failed)?;
+        self.like_the_others(session, None)
+    }
+
+    /// The same by one of the endpoints; refused where that leads to another server.
+    pub(crate) fn session_by(&self, endpoints: &Endpoints, at: usize) -> Result<Session> {
+        let mut options = endpoints.options(at).clone();
+        timeouts::limit(&mut options);
+        let mut session = timeouts::connect(&options).map_err(failed)?;
+        self.check_identity(&mut session, endpoints.name(at))?;
+        self.like_the_others(session, Some(at))
+    }
+
+    fn check_identity(&self, session: &mut Session, endpoint: &str) -> Result<()> {
+        let there = server_of(session).map_err(failed)?;
+        let mut known = self.identity.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if there == *known {
+            return Ok(());
+        }
+        // Or was it started again?
+        let mut control = timeouts::connect(&by_any(None, &self.options)).map_err(failed)?;
+        *known = server_of(&mut control).map_err(failed)?;
+        if there == *known {
+            return Ok(());
+        }
+        Err(refuse(
+            format!("endpoint {endpoint} leads to another server than {}", self.options.redacted()),
+            "name addresses of one server with --endpoint; several servers are not loaded at once",
+        ))
+    }
+
+    fn like_the_others(&self, session: Session, at: Option<usize>) -> Result<Session> {
+        let mut session = session;
+        if let Some(guard) = &self.guard {
+            guard.watch(&session, at);
+        }
         self.reading().apply(&mut session).map_err(failed)?;
         if !self.is_pooled {
             locks::unhurry(&mut session).map_err(failed)?;
@@ -107,4 +172,14 @@ impl Server {
         let name = &self.settings.tablespaces[number % self.settings.tablespaces.len()];
         Ok(format!(" TABLESPACE {}", quote_identifier(name).map_err(failed)?))
     }
+}
+
+/// The options of a session for which any way will do.
+fn by_any(endpoints: Option<&Endpoints>, options: &ConnectionOptions) -> ConnectionOptions {
+    let mut options = match endpoints {
+        Some(endpoints) => endpoints.any(),
+        None => options.clone(),
+    };
+    timeouts::limit(&mut options);
+    options
 }

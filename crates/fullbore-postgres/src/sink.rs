@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use fullbore_load::plan::Plan;
 use fullbore_load::sink::{
-    Committed, Encoder, LoadState, Overload, Proven, RejectsViolations, Resumable, Sink, Summer,
-    Throttled, Verifying, Writer,
+    Committed, Encoder, LoadState, Overload, Paced, Packed, Packs, Proven, RejectsViolations,
+    Resumable, Sink, Summer, Throttled, Verifying, Writer,
 };
 use fullbore_parse::Lane;
 use fullbore_pgwire::Session;
@@ -13,16 +13,19 @@ use fullbore_read::error::{Error, Result};
 use fullbore_record::Phase;
 use fullbore_record::observe::socket::SocketNow;
 use fullbore_record::observe::{Observed, Watch};
+use fullbore_record::terms::Codec;
 
 use crate::direct::known::Direct;
 use crate::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
 use crate::encode_direct::DirectEncoder;
 use crate::error::failed;
+use crate::fallback::server_check::SKIPS_BAD_ROWS;
 use crate::ledger::schema;
 use crate::ledger::{Begun, locks, meanwhile, parts, runs};
 use crate::postgres::Postgres;
 use crate::publish;
-use crate::watch::{self, PostgresWatch};
+use crate::target::PostgresTable;
+use crate::watch::PostgresWatch;
 use crate::writer::PostgresWriter;
 
 impl Postgres {
@@ -97,6 +100,9 @@ impl Sink for Postgres {
         if lane == Lane::Text {
             return Ok(Box::new(TextEncoder::default()));
         }
+        if let Some(codec) = plan.compress.codec() {
+            self.packing.set(codec);
+        }
         let columns = plan.tables[table]
             .shape
             .columns
@@ -108,18 +114,15 @@ impl Sink for Postgres {
             .collect();
         let copy = BinaryEncoder::new(columns);
         Ok(match &self.targets()[table].direct {
-            Some(Direct { layout, codec, .. }) => {
-                Box::new(DirectEncoder::new(layout.clone(), copy, *codec))
+            Some(Direct { layout, .. }) => {
+                Box::new(DirectEncoder::new(layout.clone(), copy, self.packing.clone()))
             }
             None => Box::new(copy),
         })
     }
 
     fn open<'a>(&'a self, plan: &Arc<Plan>, stream: usize) -> Result<Box<dyn Writer + 'a>> {
-        let mut session = self.marked_session_now()?;
-        let backend = watch::backend_of(&mut session).map_err(failed)?;
-        self.lock_backends().insert(stream, backend);
-        Ok(Box::new(PostgresWriter::new(self, plan.clone(), session, stream)))
+        Ok(Box::new(PostgresWriter::open(self, plan.clone(), stream)?))
     }
 
     fn publish(&self, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {
@@ -150,8 +153,60 @@ impl Sink for Postgres {
         Some(self)
     }
 
+    fn packs(&self) -> Option<&dyn Packs> {
+        Some(self)
+    }
+
+    fn paced(&self) -> Option<&dyn Paced> {
+        Some(self)
+    }
+
     fn observed(&self) -> Option<&dyn Observed> {
         Some(self)
+    }
+}
+
+impl Paced for Postgres {
+    fn sockets(&self) -> Vec<(usize, SocketNow)> {
+        self.sockets.look()
+    }
+
+    fn pace(&self, bytes_per_second: Option<u64>) {
+        self.sockets.pace(bytes_per_second);
+    }
+}
+
+impl Packs for Postgres {
+    fn codecs(&self) -> Vec<Codec> {
+        let all_know = |codec: &Codec| {
+            let knows = |target: &PostgresTable| {
+                let known = target.direct.as_ref().map(|direct| &direct.descriptor.codecs);
+                known.is_some_and(|known| known.iter().any(|name| name == codec.name()))
+            };
+            *codec == Codec::None || self.targets().iter().all(knows)
+        };
+        [Codec::None, Codec::Lz4, Codec::Zstd].into_iter().filter(all_know).collect()
+    }
+
+    fn takes_text(&self) -> bool {
+        // Before, each refused row takes a round trip of its own.
+        self.version() >= SKIPS_BAD_ROWS
+    }
+
+    fn codec(&self) -> Codec {
+        self.packing.codec()
+    }
+
+    fn pack(&self, codec: Codec) {
+        self.packing.set(codec);
+    }
+
+    fn sample(&self) {
+        self.packing.sample();
+    }
+
+    fn sampled(&self, codec: Codec) -> Option<Packed> {
+        self.packing.sampled(codec)
     }
 }
 

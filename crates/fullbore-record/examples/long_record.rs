@@ -134,7 +134,15 @@ fn main() {
                 since[stream] = at;
                 recorder.record_at(
                     at,
-                    Event::PieceCommitted { piece, table, stream, rows, bytes, seconds },
+                    Event::PieceCommitted {
+                        piece,
+                        table,
+                        stream,
+                        endpoint: None,
+                        rows,
+                        bytes,
+                        seconds,
+                    },
                 );
                 pieces += 1;
                 let weights: Vec<_> =

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::diagnose::Limit;
-use crate::terms::{Codec, Method};
+use crate::terms::{Compress, Method};
 
 const GIGABYTE: f64 = 1e9;
 
@@ -98,7 +98,7 @@ pub struct Ceiling {
 pub struct Used {
     pub streams: usize,
     pub parsers: usize,
-    pub codec: Codec,
+    pub codec: Compress,
 }
 
 /// All ceilings of a job.

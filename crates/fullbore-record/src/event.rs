@@ -10,7 +10,7 @@ use crate::ceilings::{Achieved, Ceilings};
 use crate::diagnose::{Limit, Verdict};
 use crate::observe::{Observation, Settings};
 use crate::summaries::{PlanSummary, RejectSummary};
-use crate::terms::{Method, Verify};
+use crate::terms::{Form, Method, Verify};
 
 /// The version of the record's format.
 pub const RECORD_VERSION: u32 = 1;
@@ -158,11 +158,28 @@ pub enum Event {
         /// How long the piece would have taken yet; null if no row of it had been read.
         seconds_left: Option<f64>,
     },
+    /// Rows take another form on their way.
+    FormChanged {
+        form: Form,
+        /// The bottleneck before.
+        limit: Limit,
+    },
+    /// Connections by an endpoint break: its pieces go by the others.
+    EndpointDown { endpoint: String, reason: String },
+    /// An endpoint accepts connections again.
+    EndpointUp {
+        endpoint: String,
+        /// How long it was down.
+        seconds: f64,
+    },
     /// A piece was committed.
     PieceCommitted {
         piece: usize,
         table: usize,
         stream: usize,
+        /// The way that it took, where several were given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        endpoint: Option<String>,
         rows: u64,
         bytes: u64,
         /// From claim to commit; 0 in records of earlier versions.

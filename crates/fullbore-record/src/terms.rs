@@ -47,6 +47,77 @@ impl Codec {
     }
 }
 
+/// What is wanted of compression in transit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Compress {
+    /// What brings the highest rate, found while rows are sent.
+    #[default]
+    Auto,
+    None,
+    Lz4,
+    Zstd,
+}
+
+impl Compress {
+    /// Its name, as it is written.
+    pub fn name(self) -> &'static str {
+        self.codec().map_or("auto", Codec::name)
+    }
+
+    /// The codec that is asked for by name.
+    pub fn codec(self) -> Option<Codec> {
+        match self {
+            Self::Auto => None,
+            Self::None => Some(Codec::None),
+            Self::Lz4 => Some(Codec::Lz4),
+            Self::Zstd => Some(Codec::Zstd),
+        }
+    }
+}
+
+/// The form that rows have in transit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Form {
+    /// As the method sends them.
+    Plain,
+    /// Compressed.
+    Lz4,
+    Zstd,
+    /// As COPY text instead of binary.
+    Text,
+}
+
+impl Form {
+    /// Its name, as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Text => "text",
+            Self::Lz4 | Self::Zstd => self.codec().name(),
+        }
+    }
+
+    /// The codec that it needs.
+    pub fn codec(self) -> Codec {
+        match self {
+            Self::Plain | Self::Text => Codec::None,
+            Self::Lz4 => Codec::Lz4,
+            Self::Zstd => Codec::Zstd,
+        }
+    }
+
+    /// The form of rows that a codec packs.
+    pub fn of(codec: Codec) -> Self {
+        match codec {
+            Codec::None => Self::Plain,
+            Codec::Lz4 => Self::Lz4,
+            Codec::Zstd => Self::Zstd,
+        }
+    }
+}
+
 /// How rows are published.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

@@ -94,6 +94,38 @@ pub fn rejects(page: &Page) -> Markup {
     }
 }
 
+/// What went by each endpoint.
+pub fn endpoints(page: &Page) -> Markup {
+    if page.endpoints.is_empty() {
+        return html! {};
+    }
+    html! {
+        section {
+            h2 { "Endpoints" }
+            div .scrolls #scrolls-endpoints tabindex="0" role="region" aria-label="Endpoints" {
+                table {
+                    thead { tr {
+                        th scope="col" { "endpoint" }
+                        th scope="col" .number { "pieces" }
+                        th scope="col" .number { "rows" }
+                        th scope="col" .number { "source bytes" }
+                        th scope="col" .number { "times down" }
+                        th scope="col" .number { "time down" }
+                    } }
+                    tbody { @for (name, by) in &page.endpoints { tr {
+                        th scope="row" { (name) }
+                        td .number { (grouped(by.pieces)) }
+                        td .number { (grouped(by.rows)) }
+                        td .number { (bytes(by.bytes)) }
+                        td .number { (grouped(by.times_down)) }
+                        td .number { (seconds(by.seconds_down)) }
+                    } } }
+                }
+            }
+        }
+    }
+}
+
 /// The run, the server, what happened.
 pub fn facts(page: &Page) -> Markup {
     let settings = || page.settings.iter().flat_map(|settings| &settings.values);

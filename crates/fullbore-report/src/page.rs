@@ -3,6 +3,8 @@
 //! A report takes all of them at once, a live page as they are written; the latter keeps a bounded
 //! number of samples, of which any can be left out, since they are counters that only grow.
 
+use std::collections::BTreeMap;
+
 use fullbore_record::ceilings::{Achieved, Ceilings};
 use fullbore_record::diagnose::{Circumstances, Limit, Verdict, verdict};
 use fullbore_record::observe::{Observation, Settings};
@@ -12,7 +14,7 @@ use fullbore_record::{
 
 use crate::curves::Curves;
 use crate::entries::{attempts, keep, recent};
-use crate::words::{rate_limit, seconds, settled};
+use crate::words::{endpoint_down, endpoint_up, form_changed, rate_limit, seconds, settled};
 
 /// How long after all that was seen before a process takes over: so that the two are told apart.
 const MOMENT_S: f64 = 1e-6;
@@ -58,6 +60,8 @@ pub struct Page {
     pub observations: Vec<(f64, Observation)>,
     /// The first one since the run was begun, or gone on with.
     first: Option<Observation>,
+    /// What went by each endpoint, where several were given.
+    pub endpoints: BTreeMap<String, ByEndpoint>,
     /// What happened, beside pieces and samples.
     pub events: Vec<(f64, String)>,
     /// Of samples and of observations no more are kept.
@@ -65,6 +69,17 @@ pub struct Page {
     /// A process that goes on with the run counts its moments anew: they are shown after those before,
     /// each from one of these on.
     taken_over: Vec<f64>,
+}
+
+/// What went by an endpoint.
+#[derive(Debug, Clone, Default)]
+pub struct ByEndpoint {
+    pub pieces: u64,
+    pub rows: u64,
+    /// Of source.
+    pub bytes: u64,
+    pub times_down: u64,
+    pub seconds_down: f64,
 }
 
 impl Default for Page {
@@ -113,6 +128,7 @@ impl Page {
             samples: Vec::new(),
             observations: Vec::new(),
             first: None,
+            endpoints: BTreeMap::new(),
             events: Vec::new(),
             kept_max,
             taken_over: Vec::new(),
@@ -231,6 +247,23 @@ impl Page {
                         .map_or_else(String::new, |left| format!(" ({} left)", seconds(left)));
                     self.note(at, format!("piece {piece} slow{left}, split among idle streams"));
                 }
+            }
+            Event::FormChanged { form, limit } => {
+                self.note(at, form_changed(*form, *limit));
+            }
+            Event::EndpointDown { endpoint, reason } => {
+                self.endpoints.entry(endpoint.clone()).or_default().times_down += 1;
+                self.note(at, endpoint_down(endpoint, reason));
+            }
+            Event::EndpointUp { endpoint, seconds } => {
+                self.endpoints.entry(endpoint.clone()).or_default().seconds_down += seconds;
+                self.note(at, endpoint_up(endpoint, *seconds));
+            }
+            Event::PieceCommitted { endpoint: Some(endpoint), rows, bytes, .. } => {
+                let by = self.endpoints.entry(endpoint.clone()).or_default();
+                by.pieces += 1;
+                by.rows += rows;
+                by.bytes += bytes;
             }
             Event::RunResumed { .. } | Event::PieceCommitted { .. } => {}
         }

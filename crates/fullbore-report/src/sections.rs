@@ -28,6 +28,7 @@ pub fn all(page: &Page) -> Vec<Section> {
         Section { name: "waits", markup: waits(page) },
         Section { name: "rejects", markup: facts::rejects(page) },
         Section { name: "advice", markup: advice(page) },
+        Section { name: "endpoints", markup: facts::endpoints(page) },
         Section { name: "plan", markup: facts::plan(page) },
         Section { name: "facts", markup: facts::facts(page) },
     ]

@@ -2,7 +2,8 @@
 
 use fullbore_record::Tried;
 use fullbore_record::ceilings::Achieved;
-use fullbore_record::diagnose::{HostShare, Limit, Sureness, Verdict};
+use fullbore_record::diagnose::{HostShare, Limit, NetworkSeen, Sureness, Verdict};
+use fullbore_record::terms::Form;
 
 /// 1234567 as 1,234,567.
 pub fn grouped(number: u64) -> String {
@@ -85,6 +86,29 @@ pub fn rate_limit(bytes_per_second: Option<u64>) -> String {
     }
 }
 
+/// The form that rows have on their way from now on, and what the bottleneck was before.
+pub fn form_changed(form: Form, limit: Limit) -> String {
+    let rows = match form {
+        Form::Plain => "rows are no longer compressed".to_owned(),
+        Form::Text => "rows are sent as text, which is shorter".to_owned(),
+        Form::Lz4 | Form::Zstd => format!("rows are compressed by {}", form.name()),
+    };
+    match limit {
+        Limit::None => rows,
+        limit => format!("{rows}; bottleneck: {}", limit.words()),
+    }
+}
+
+/// An endpoint whose connections break.
+pub fn endpoint_down(endpoint: &str, reason: &str) -> String {
+    format!("endpoint {endpoint} is down, its pieces go by the others: {reason}")
+}
+
+/// An endpoint that is used again.
+pub fn endpoint_up(endpoint: &str, down: f64) -> String {
+    format!("endpoint {endpoint} is up again after {}", seconds(down))
+}
+
 /// The number of streams that `--streams auto` settled on, and what others brought.
 pub fn settled(streams: usize, tried: &[Tried], limit: Limit) -> String {
     let others: Vec<String> = tried
@@ -138,6 +162,7 @@ pub fn details(verdict: &Verdict, tables: &[&str]) -> Vec<String> {
         }
     }
     lines.truncate(TABLES_TOLD_MAX);
+    lines.extend(verdict.network.as_ref().and_then(network));
     lines.extend(verdict.hosts.iter().take(HOSTS_TOLD_MAX).map(host));
     for straggler in &verdict.stragglers {
         let mut reasons = Vec::new();
@@ -162,6 +187,25 @@ pub fn details(verdict: &Verdict, tables: &[&str]) -> Vec<String> {
 /// Tables that something else held back are told, not listed without end; hosts too.
 const TABLES_TOLD_MAX: usize = 8;
 const HOSTS_TOLD_MAX: usize = 64;
+
+/// What the load did to the network: how much longer round trips were.
+fn network(seen: &NetworkSeen) -> Option<String> {
+    let longer = seen.rtt_ms - seen.rtt_min_ms;
+    // Below it is a host that was busy, not the network.
+    let is_longer = longer >= 1.0 && longer >= 0.1 * seen.rtt_min_ms;
+    let again = match seen.resent {
+        share if share >= 0.000_05 => {
+            format!("; {:.2}% of the bytes were sent again", share * 100.0)
+        }
+        _ => String::new(),
+    };
+    (is_longer || !again.is_empty()).then(|| {
+        format!(
+            "network: round trip {:.1} ms, {:.1} ms without this load{again}",
+            seen.rtt_ms, seen.rtt_min_ms
+        )
+    })
+}
 
 /// What a host did, and what held it back.
 fn host(host: &HostShare) -> String {
@@ -216,6 +260,7 @@ mod tests {
             tables: Vec::new(),
             stragglers: Vec::new(),
             hosts: Vec::new(),
+            network: None,
         };
         assert_eq!(
             sentence(&verdict),
@@ -255,6 +300,7 @@ mod tests {
             tables: vec![share(Limit::DatabaseCpu, 0.8), share(Limit::SourceDisk, 0.6)],
             stragglers: vec![straggler],
             hosts: Vec::new(),
+            network: None,
         };
         assert_eq!(
             details(&verdict, &["a", "b"]),

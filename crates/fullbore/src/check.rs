@@ -1,9 +1,9 @@
 //! Refuses a job whose options contradict each other, before anything is looked at.
 
-use fullbore_load::job::{DirectIo, Job, TableJob};
+use fullbore_load::job::{DirectIo, EndpointPolicy, Job, TableJob};
 use fullbore_read::error::{Error, Result};
 use fullbore_read::foreign::refuse_remote;
-use fullbore_record::terms::{Codec, Method, Publish, Verify};
+use fullbore_record::terms::{Compress, Method, Publish, Verify};
 
 use crate::destinations::is_server;
 
@@ -17,6 +17,7 @@ pub fn check(job: &Job) -> Result<()> {
     check_atomic(job)?;
     check_locks(job)?;
     check_if_loaded(job)?;
+    check_endpoints(job)?;
     check_part(job)?;
     check_engine(job)?;
     match job.tables.is_empty() {
@@ -49,7 +50,7 @@ fn check_server_options(job: &Job) -> Result<()> {
     }
     let given = [
         (job.method == Method::Direct, "--method direct"),
-        (job.compress != Codec::None, "--compress"),
+        (is_codec(job.compress), "--compress"),
         (job.direct_io != DirectIo::Auto, "--direct-io"),
         (job.verify == Verify::Full, "--verify full"),
         (!job.tablespaces.is_empty(), "--tablespaces"),
@@ -58,6 +59,11 @@ fn check_server_options(job: &Job) -> Result<()> {
         (job.replace_anyway, "--replace-anyway"),
         (job.lock_writers, "--lock-writers"),
         (job.if_loaded.is_some(), "--if-loaded"),
+        (!job.endpoints.is_empty(), "--endpoint"),
+        (job.polite, "--polite"),
+        (job.congestion.is_some(), "--congestion"),
+        (job.send_buffer.is_some(), "--send-buffer"),
+        (job.message_size.is_some(), "--message-size"),
         (job.tables.iter().any(|table| table.schema_file.is_some()), "--schema"),
     ];
     refuse_given(&given, "needs a PostgreSQL server", "name one with --to URL, or ")
@@ -96,18 +102,42 @@ fn check_created(job: &Job) -> Result<()> {
     Ok(())
 }
 
+/// Whether rows are to be compressed whatever comes.
+fn is_codec(compress: Compress) -> bool {
+    matches!(compress, Compress::Lz4 | Compress::Zstd)
+}
+
 /// An option that could do nothing is refused.
 fn check_direct_options(job: &Job) -> Result<()> {
     if job.method != Method::Copy {
         return Ok(());
     }
     let given = [
-        (job.compress != Codec::None, "--compress"),
+        (is_codec(job.compress), "--compress"),
         (job.direct_io != DirectIo::Auto, "--direct-io"),
         (job.skip_logical_decoding, "--skip-logical-decoding"),
     ];
     let because = "requires method direct, but --method copy was given";
     refuse_given(&given, because, "choose --method auto or direct, or ")
+}
+
+/// A policy needs something to choose from, and a weight a policy that looks at it.
+fn check_endpoints(job: &Job) -> Result<()> {
+    let policy = job.endpoint_policy;
+    if policy != EndpointPolicy::default() && job.endpoints.len() < 2 {
+        return Err(Error::usage_with_hint(
+            "--endpoint-policy needs several endpoints",
+            "name each with --endpoint HOST, or omit --endpoint-policy",
+        ));
+    }
+    let weighted = job.endpoints.iter().find(|endpoint| endpoint.weight != 1);
+    match weighted.filter(|_| policy != EndpointPolicy::Weighted) {
+        None => Ok(()),
+        Some(endpoint) => Err(Error::usage_with_hint(
+            format!("endpoint {endpoint} has a weight, which policy {} ignores", policy.name()),
+            "add --endpoint-policy weighted, or omit the weight",
+        )),
+    }
 }
 
 /// Only a table that is replaced can be kept.

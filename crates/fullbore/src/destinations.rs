@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use fullbore_load::job::{IfLoaded, Job};
+use fullbore_load::job::{IfLoaded, Job, WireSize};
 use fullbore_load::plan::Plan;
 use fullbore_load::sink::{Encoder, Null, ParquetFiles, Sink};
 use fullbore_parse::Lane;
@@ -39,7 +39,12 @@ impl Destinations {
                 Ok(Self::Parquet(ParquetFiles::into(place, &job.store)?))
             }
             to => {
-                let options = connection(to)?;
+                let mut options = connection(to)?;
+                options.message_bytes = job.message_size.map(WireSize::bytes);
+                for host in &mut options.hosts {
+                    host.way.congestion.clone_from(&job.congestion);
+                    host.way.send_buffer = job.send_buffer.map(WireSize::bytes);
+                }
                 options.warnings.iter().for_each(|warning| warn(warning));
                 let settings = Settings {
                     tablespaces: job.tablespaces.clone(),
@@ -47,6 +52,8 @@ impl Destinations {
                     skip_logical_decoding: job.skip_logical_decoding,
                     analyze: !job.no_analyze,
                     loads_again: job.if_loaded == Some(IfLoaded::Again),
+                    endpoints: job.endpoints.clone(),
+                    endpoint_policy: job.endpoint_policy,
                 };
                 Ok(Self::Postgres(Arc::new(Server::connect(options, settings)?)))
             }

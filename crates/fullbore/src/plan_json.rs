@@ -5,7 +5,7 @@ use fullbore_load::plan::{Format, PieceInput, Plan, PlannedPiece, TablePlan};
 use fullbore_parse::Lane;
 use fullbore_parse::dialect::{Dialect, Family, Header, LineEnd};
 use fullbore_read::FileRange;
-use fullbore_record::terms::{Codec, Method, Publish, Verify};
+use fullbore_record::terms::{Compress, Method, Publish, Verify};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -43,7 +43,7 @@ struct Details {
     /// Share of this host when several hosts load together.
     part: Option<String>,
     verify: Verify,
-    compress: Codec,
+    compress: Compress,
     /// Limit of rejected rows: a number, or a share such as `0.5%`.
     max_rejects: String,
     tables: Vec<Table>,
@@ -146,7 +146,7 @@ impl JsonPlan {
             resumes: continuity.resumes.then(|| plan.run_id.clone()),
             part: continuity.part.as_ref().map(|part| part.spec.to_string()),
             verify: plan.verify,
-            compress: plan.codec,
+            compress: plan.compress,
             max_rejects: plan.max_rejects.to_string(),
             tables: plan.tables.iter().enumerate().map(of_table).collect(),
             pieces: plan.pieces.iter().map(Piece::of).collect(),

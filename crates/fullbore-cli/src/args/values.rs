@@ -1,8 +1,8 @@
 //! Parses the values of options.
 
-use fullbore_load::job::{Count, DirectIo, IfLoaded};
+use fullbore_load::job::{Count, DirectIo, EndpointPolicy, IfLoaded};
 use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
-use fullbore_record::terms::{Codec, Method, Publish, Verify};
+use fullbore_record::terms::{Compress, Method, Publish, Verify};
 
 /// A value of an enum by the name that the job file uses too.
 fn by_name<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
@@ -53,7 +53,11 @@ pub fn if_loaded(text: &str) -> Result<IfLoaded, String> {
     by_name(text)
 }
 
-pub fn codec(text: &str) -> Result<Codec, String> {
+pub fn compress(text: &str) -> Result<Compress, String> {
+    by_name(text)
+}
+
+pub fn endpoint_policy(text: &str) -> Result<EndpointPolicy, String> {
     by_name(text)
 }
 

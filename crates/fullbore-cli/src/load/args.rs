@@ -4,15 +4,16 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fullbore_load::job::{
-    Count, DirectIo, IfLoaded, LockTimeout, MaxRate, PartSpec, PauseWhen, PieceSize, RejectLimit,
+    Count, DirectIo, Endpoint, EndpointPolicy, IfLoaded, LockTimeout, MaxRate, PartSpec, PauseWhen,
+    PieceSize, RejectLimit, WireSize,
 };
 use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
-use fullbore_record::terms::{Codec, Method, Publish, Verify};
+use fullbore_record::terms::{Compress, Method, Publish, Verify};
 
 use crate::args::output::{AnswerArgs, LogArgs, OUTPUT, SilenceArgs};
 use crate::args::values::{
-    HERE, codec, count, direct_io, format_name, header, host, if_loaded, line_end, method, publish,
-    quotes, ragged, verify,
+    HERE, compress, count, direct_io, endpoint_policy, format_name, header, host, if_loaded,
+    line_end, method, publish, quotes, ragged, verify,
 };
 
 /// The headings of the help.
@@ -183,6 +184,36 @@ pub struct LoadArgs {
     /// Bytes as they are sent. `fullbore runs throttle` changes it while the load runs.
     #[arg(long, value_name = "RATE", help_heading = SPEED, hide_short_help = true)]
     pub max_rate: Option<MaxRate>,
+    /// Leave the network to others, and use what they leave
+    ///
+    /// The rate follows the round trip: it shrinks while others fill the network.
+    #[arg(long, help_heading = SPEED, hide_short_help = true)]
+    pub polite: bool,
+    /// Address of the server for streams; repeatable
+    ///
+    /// `HOST[:PORT][,source=ADDRESS|INTERFACE][,weight=N]`: source is where connections begin on this
+    /// machine. All endpoints lead to the server of --to. One that fails is used again when it is back.
+    #[arg(long, value_name = "ENDPOINT", help_heading = SPEED, hide_short_help = true)]
+    pub endpoint: Vec<Endpoint>,
+    /// least-queue, round-robin or weighted
+    ///
+    /// How pieces are divided among endpoints. least-queue: to the one with the fewest bytes left to send.
+    /// round-robin: in turn. weighted: in turn, each as often as its weight. [default: least-queue]
+    #[arg(long, value_parser = endpoint_policy, value_name = "POLICY", help_heading = SPEED, hide_short_help = true)]
+    pub endpoint_policy: Option<EndpointPolicy>,
+    /// Congestion control of the connections, such as bbr
+    ///
+    /// By the kernel's name. [default: the system's]
+    #[arg(long, value_name = "NAME", help_heading = SPEED, hide_short_help = true)]
+    pub congestion: Option<String>,
+    /// Send buffer of a connection, such as 8MB
+    ///
+    /// [default: it grows as the kernel decides, which is mostly better]
+    #[arg(long, value_name = "SIZE", help_heading = SPEED, hide_short_help = true)]
+    pub send_buffer: Option<WireSize>,
+    /// Size of a COPY message, such as 32kB [default: 256kB]
+    #[arg(long, value_name = "SIZE", help_heading = SPEED, hide_short_help = true)]
+    pub message_size: Option<WireSize>,
     /// auto, copy or direct [default: auto]
     ///
     /// How rows enter the database. copy: by COPY. direct: rows are laid out by the client and
@@ -194,11 +225,12 @@ pub struct LoadArgs {
     /// Fewer bytes for a slow network, more work for the server.
     #[arg(long, help_heading = SPEED, hide_short_help = true)]
     pub as_text: bool,
-    /// Compress rows in transit (method direct): lz4 or zstd
+    /// Compress rows in transit: auto, none, lz4 or zstd
     ///
-    /// For slow networks. [default: none]
-    #[arg(long, value_parser = codec, value_name = "CODEC", help_heading = SPEED, hide_short_help = true)]
-    pub compress: Option<Codec>,
+    /// lz4 and zstd need method direct. auto: chosen during the load if the network is the bottleneck; rows
+    /// sent by COPY are sent as text instead, if that is shorter. [default: auto]
+    #[arg(long, value_parser = compress, value_name = "CODEC", help_heading = SPEED, hide_short_help = true)]
+    pub compress: Option<Compress>,
     /// Server writes: auto, buffered or direct
     ///
     /// Under method direct. buffered leaves the rows in the server's page cache for the next

@@ -20,6 +20,14 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     job.parsers = args.parsers.unwrap_or(job.parsers);
     job.piece_size = args.piece_size.or(job.piece_size);
     job.max_rate = args.max_rate.or(job.max_rate);
+    if !args.endpoint.is_empty() {
+        job.endpoints = args.endpoint.clone();
+    }
+    job.endpoint_policy = args.endpoint_policy.unwrap_or(job.endpoint_policy);
+    job.polite |= args.polite;
+    job.congestion = args.congestion.clone().or(job.congestion);
+    job.send_buffer = args.send_buffer.or(job.send_buffer);
+    job.message_size = args.message_size.or(job.message_size);
     job.method = args.method.unwrap_or(job.method);
     job.compress = args.compress.unwrap_or(job.compress);
     job.direct_io = args.direct_io.unwrap_or(job.direct_io);

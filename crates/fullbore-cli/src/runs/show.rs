@@ -9,7 +9,8 @@ use super::folders::say;
 use super::list;
 use super::take_back::Opened;
 use crate::words::{
-    achieved, bytes, counted, details, grouped, print_json, rate_limit, seconds, sentence, settled,
+    achieved, bytes, counted, details, endpoint_down, endpoint_up, form_changed, grouped,
+    print_json, rate_limit, seconds, sentence, settled,
 };
 
 pub fn show(run: &str, json: bool, ledger: &LedgerArgs) -> Result<()> {
@@ -78,9 +79,10 @@ fn show_record(run: &str, json: bool) -> Result<()> {
             Event::Achieved { achieved: figures } => {
                 say(format_args!("{at} {}", achieved(&figures)));
             }
-            Event::PieceCommitted { piece, stream, rows, .. } => {
+            Event::PieceCommitted { piece, stream, endpoint, rows, .. } => {
+                let by = endpoint.map_or_else(String::new, |endpoint| format!(" by {endpoint}"));
                 say(format_args!(
-                    "{at} piece {piece} committed by stream {stream}: {} rows",
+                    "{at} piece {piece} committed by stream {stream}{by}: {} rows",
                     grouped(rows)
                 ));
             }
@@ -124,6 +126,15 @@ fn show_record(run: &str, json: bool) -> Result<()> {
             }
             Event::StreamsSettled { streams, tried, limit, .. } => {
                 say(format_args!("{at} {}", settled(streams, &tried, limit)));
+            }
+            Event::FormChanged { form, limit } => {
+                say(format_args!("{at} {}", form_changed(form, limit)));
+            }
+            Event::EndpointDown { endpoint, reason } => {
+                say(format_args!("{at} {}", endpoint_down(&endpoint, &reason)));
+            }
+            Event::EndpointUp { endpoint, seconds: down } => {
+                say(format_args!("{at} {}", endpoint_up(&endpoint, down)));
             }
             Event::RunPaused { reason } => say(format_args!("{at} paused: {reason}")),
             Event::RunContinued { seconds: paused } => {

@@ -1,5 +1,6 @@
 //! The job: what to load, where to, how to publish. From the command line or a TOML file.
 
+mod endpoint;
 mod file;
 mod identity;
 mod loaded;
@@ -9,16 +10,18 @@ mod pause;
 mod piece_size;
 mod rate;
 mod sample;
+mod wire;
 mod write;
 
 use std::collections::BTreeMap;
 
 use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
 use fullbore_read::StoreOptions;
-use fullbore_record::terms::{Codec, Method, Publish, Verify};
+use fullbore_record::terms::{Compress, Method, Publish, Verify};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use endpoint::{Endpoint, EndpointPolicy};
 pub use file::{as_job_file, read_job_file, varied};
 pub use loaded::IfLoaded;
 pub use locks::{LockTimeout, OtherWriters};
@@ -27,6 +30,7 @@ pub use pause::PauseWhen;
 pub use piece_size::PieceSize;
 pub use rate::MaxRate;
 pub use sample::Sample;
+pub use wire::WireSize;
 pub use write::{Staged, Write};
 
 /// A load: its sources, its destination, and how rows get there.
@@ -50,10 +54,32 @@ pub struct Job {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<TextOrNumber>")]
     pub max_rate: Option<MaxRate>,
+    /// Leave the network to others, and use what they leave.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub polite: bool,
+    /// Addresses of the server that streams connect to: `HOST[:PORT][,source=ADDRESS|INTERFACE][,weight=N]`.
+    /// Default: that of `to`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>")]
+    pub endpoints: Vec<Endpoint>,
+    /// How pieces are divided among the endpoints.
+    pub endpoint_policy: EndpointPolicy,
+    /// Congestion control of the connections, by the kernel's name: `cubic`, `bbr`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// Size of a connection's send buffer. Default: it grows as the kernel decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<TextOrNumber>")]
+    pub send_buffer: Option<WireSize>,
+    /// Size of a COPY message. Default: about 256 kB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<TextOrNumber>")]
+    pub message_size: Option<WireSize>,
     /// How rows enter the server.
     pub method: Method,
-    /// Compress rows in transit, under method direct. For networks slower than one core.
-    pub compress: Codec,
+    /// Compress rows in transit, under method direct. `auto`: if the network is the bottleneck; rows sent by
+    /// COPY are sent as text if that is shorter.
+    pub compress: Compress,
     /// How the server writes pages under method direct.
     pub direct_io: DirectIo,
     /// How many rows may be rejected: a number, or a share such as `0.5%`.
@@ -409,6 +435,8 @@ macro_rules! as_text {
     };
 }
 
+as_text!(Endpoint, |endpoint| endpoint.to_string());
+as_text!(WireSize, |size| size.to_string());
 as_text!(MaxRate, |rate| rate.to_string());
 as_text!(Sample, |sample| sample.to_string());
 as_text!(PieceSize, |size| size.to_string());

@@ -79,7 +79,7 @@ struct Streams {
 }
 
 /// The streams of a load. Beside the session that is open, one watches the server, and one what `--pause-when` is
-/// about.
+/// about. A stream has a session for each endpoint.
 fn streams_of<T: Target>(job: &Job, target: Option<&T>) -> Result<Streams> {
     let (wanted, largest) = match job.streams {
         Count::Fixed(streams) => (streams, streams),
@@ -88,7 +88,8 @@ fn streams_of<T: Target>(job: &Job, target: Option<&T>) -> Result<Streams> {
     let room = target.map(Target::room).transpose()?.flatten();
     let Some(room) = room else { return Ok(Streams { count: wanted, most: largest, note: None }) };
     let beside = 1 + usize::from(job.pause_when.is_some());
-    let most = room.left.saturating_sub(beside).max(1);
+    let sessions = job.endpoints.len().max(1);
+    let most = (room.left.saturating_sub(beside) / sessions).max(1);
     if wanted <= most {
         return Ok(Streams { count: wanted, most: largest.min(most), note: None });
     }
@@ -120,7 +121,9 @@ pub fn assemble<T: Target>(
         Count::Auto => std::thread::available_parallelism().map_or(2, usize::from).min(streams),
     };
     // Parts of a load would each judge what the others do to it.
-    let is_tuned = job.streams == Count::Auto && job.part.is_none() && target.is_some();
+    // And of a load that gives way no number of streams says anything.
+    let is_tuned =
+        job.streams == Count::Auto && job.part.is_none() && !job.polite && target.is_some();
     let tuning = Tuning {
         first: streams,
         first_parsers: parsers,
@@ -148,7 +151,7 @@ pub fn assemble<T: Target>(
         let then = earlier.as_ref().and_then(|earlier| earlier.table(number));
         // Another method would need other pieces.
         let method = then.map_or(method_of(job, table_job), |(method, _)| method);
-        let wanted = Wanted { method, codec: job.compress, io: job.direct_io };
+        let wanted = Wanted { method, compress: job.compress, io: job.direct_io };
         // A limit is for all rows of a run: none is shown before it is known to hold.
         let is_limited = table_job.publish == Publish::Append && job.max_rejects.allows_any();
         let atomic = match then {
@@ -204,7 +207,8 @@ pub fn assemble<T: Target>(
         tables_at_once: job.tables_at_once,
         continuity: Continuity::default(),
         verify: job.verify,
-        codec: job.compress,
+        is_polite: job.polite,
+        compress: job.compress,
         ceilings: None,
         destination: String::new(),
     };

@@ -33,7 +33,7 @@ use fullbore_parse::Lane;
 use fullbore_parse::types::{ParseColumn, ParseShape};
 use fullbore_read::{FileRange, SourceFile};
 use fullbore_record::ceilings::{Ceilings, Used};
-use fullbore_record::terms::{Codec, Method, Publish, Stage, Verify};
+use fullbore_record::terms::{Compress, Method, Publish, Stage, Verify};
 use serde::{Deserialize, Serialize};
 
 use crate::TargetColumn;
@@ -68,8 +68,10 @@ pub struct Plan {
     pub continuity: Continuity,
     /// How much of what is loaded is compared with what was read.
     pub verify: Verify,
-    /// How rows are packed on their way, under the direct method.
-    pub codec: Codec,
+    /// Others have the network first.
+    pub is_polite: bool,
+    /// How rows are packed on their way.
+    pub compress: Compress,
     /// What its way can do, where that was measured before.
     pub ceilings: Option<Ceilings>,
     /// Where rows go, as people call it and without a password.
@@ -89,7 +91,7 @@ impl Plan {
 
     /// The settings that ceilings depend on.
     pub fn used(&self) -> Used {
-        Used { streams: self.streams, parsers: self.parsers, codec: self.codec }
+        Used { streams: self.streams, parsers: self.parsers, codec: self.compress }
     }
 
     /// The id that names what the run shares with the other parts of its load, if there are any.

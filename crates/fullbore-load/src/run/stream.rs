@@ -82,11 +82,13 @@ pub fn load_until_done(
                     seconds,
                 });
                 schedule.finish(committed, &work.lines);
+                let endpoint = session.endpoint().map(str::to_owned);
                 tracing::debug!(table, piece = piece.number, rows, bytes, "piece committed");
                 recorder.record(Event::PieceCommitted {
                     piece: piece.number,
                     table: piece.table,
                     stream: number,
+                    endpoint,
                     rows,
                     bytes,
                     seconds,
@@ -114,6 +116,7 @@ pub fn load_until_done(
         } else if error.is_lost() && plan.continuity.is_resumable {
             // Whether it was committed is for the ledger to say, once all streams have ended.
             tracing::warn!(piece = piece.number, stream = number, "connection lost: {error}");
+            session.lose(&error);
             writer = None;
             schedule.lose(&piece, error);
         } else {

@@ -25,7 +25,7 @@ pub fn pronounce(plan: &Plan, seen: &Seen, pieces: &[PieceTime]) -> (Verdict, Ve
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         method: main.map_or(Method::Copy, |table| table.method),
         publish: main.map_or(Publish::Append, |table| table.publish),
-        codec: plan.codec,
+        codec: plan.compress,
         is_text: main.is_some_and(|table| table.lane == Lane::Text),
         is_read_by_one: plan.pieces.iter().any(|piece| match &piece.input {
             PieceInput::Stream { .. } => true,
@@ -89,7 +89,8 @@ mod tests {
             tables_at_once: false,
             continuity: Continuity::default(),
             verify: Default::default(),
-            codec: Default::default(),
+            is_polite: false,
+            compress: Default::default(),
             destination: String::new(),
             ceilings,
         }
@@ -120,6 +121,7 @@ mod tests {
                 tables: Vec::new(),
                 stragglers: Vec::new(),
                 hosts: Vec::new(),
+                network: None,
             };
             bound(&mut verdict, &plan(ceilings), &outcome);
             verdict.at_most_times

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use fullbore_read::error::Result;
 use fullbore_record::observe::{Clocks, Seen};
+use fullbore_record::terms::Compress;
 use fullbore_record::{Event, Recorder, watch_run};
 
+use super::packing::Packing;
 use super::rejects::Rejects;
 use super::schedule::{Hold, Schedule};
 use super::threads::{Threads, not_started};
 use super::tuning::{Round, Tuner};
-use super::{parser, pause, stream};
+use super::{parser, pause, polite, stream};
 use crate::plan::Plan;
 use crate::sink::Sink;
 
@@ -95,10 +97,32 @@ impl Worker<'_> {
                     });
                 })
             });
+            let packs = sink.packs().filter(|_| plan.compress == Compress::Auto);
+            let packing = packs.map(|packs| {
+                threads.start("packing".into(), move || {
+                    clocks.count_as_observing();
+                    let packing = Packing { plan, schedule, clocks, recorder, packs };
+                    schedule.guard(|| {
+                        packing.watch(&has_ended);
+                        Ok(())
+                    });
+                })
+            });
+            let paced = sink.paced().filter(|_| plan.is_polite);
+            let polite = paced.map(|paced| {
+                threads.start("polite".into(), move || {
+                    clocks.count_as_observing();
+                    schedule.guard(|| {
+                        polite::watch(paced, &has_ended);
+                        Ok(())
+                    });
+                })
+            });
             schedule.wait_for_streams();
             schedule.close();
             finished.store(true, Ordering::Relaxed);
-            for thread in [sampler, observer, tuning.flatten()].iter().flatten() {
+            let [tuning, packing, polite] = [tuning, packing, polite].map(Option::flatten);
+            for thread in [sampler, observer, tuning, packing, polite].iter().flatten() {
                 thread.thread().unpark();
             }
             if let Some(watch) = watch.flatten() {

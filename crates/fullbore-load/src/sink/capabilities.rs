@@ -2,6 +2,8 @@
 
 use arrow_array::RecordBatch;
 use fullbore_read::error::Result;
+use fullbore_record::observe::socket::SocketNow;
+use fullbore_record::terms::Codec;
 
 use super::{Committed, Writer};
 use crate::plan::{Plan, PlannedPiece};
@@ -120,6 +122,38 @@ pub trait Reread {
     /// Rejects some of the rows that [`Reread::rows`] gave last, and makes that safe: by pieces, how
     /// many. An error where they are too many.
     fn refuse(&mut self, table: usize, refusals: Vec<Refusal>) -> Result<Vec<(usize, u64)>>;
+}
+
+/// A sink whose rows can take another form on their way, while they are sent.
+pub trait Packs: Sync {
+    /// What rows that enter directly can be packed with, `none` among them.
+    fn codecs(&self) -> Vec<Codec>;
+    /// Whether rows that enter by COPY can be sent as text instead.
+    fn takes_text(&self) -> bool;
+    /// What they are packed with now.
+    fn codec(&self) -> Codec;
+    /// What they are packed with from now on.
+    fn pack(&self, codec: Codec);
+    /// Has some of the next rows packed by each codec, to know what each makes of them.
+    fn sample(&self);
+    /// What a codec has made of these.
+    fn sampled(&self, codec: Codec) -> Option<Packed>;
+}
+
+/// What packing makes of a byte.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Packed {
+    /// What is left of it.
+    pub ratio: f64,
+    pub seconds_per_byte: f64,
+}
+
+/// A sink with connections whose rate can be limited.
+pub trait Paced: Sync {
+    /// What the kernel says of those of streams.
+    fn sockets(&self) -> Vec<(usize, SocketNow)>;
+    /// Limits each of them to so many bytes a second, or none.
+    fn pace(&self, bytes_per_second: Option<u64>);
 }
 
 /// A sink that can tell whether it is overloaded, by the limits of `--pause-when`.

@@ -2,7 +2,7 @@
 //!
 //! A [`Sink`] prepares, opens a [`Writer`] for each stream, publishes, and aborts. Optional capabilities
 //! are traits, queried once: [`Resumable`], [`Judging`], [`Verifying`],
-//! [`RejectsViolations`], [`Throttled`], [`Observed`]. A run works without any of them.
+//! [`RejectsViolations`], [`Throttled`], [`Packs`], [`Paced`], [`Observed`]. A run works without any of them.
 //!
 //! The order of calls: [`Sink::prepare`], or [`Resumable::attempt`] where a run is resumed;
 //! [`Sink::open`] for each stream, [`Writer`]'s calls piece by piece, [`Sink::publish`] once.
@@ -23,8 +23,8 @@ use fullbore_record::Phase;
 use fullbore_record::observe::Observed;
 
 pub use capabilities::{
-    Judging, LoadState, Overload, Proven, Refusal, RejectsViolations, Reread, Resumable, Summer,
-    TextRows, Throttled, Verifying,
+    Judging, LoadState, Overload, Paced, Packed, Packs, Proven, Refusal, RejectsViolations, Reread,
+    Resumable, Summer, TextRows, Throttled, Verifying,
 };
 pub use null::{Counting, Null};
 pub use parquet_files::ParquetFiles;
@@ -87,6 +87,12 @@ pub trait Writer: Send {
     fn commit(&mut self, portion: &Portion) -> Result<Receipt>;
     /// Takes back what the piece had sent; the writer can begin another.
     fn rollback(&mut self) -> Result<()>;
+    /// Its connection broke, and it is used no more.
+    fn lose(&mut self, _why: &Error) {}
+    /// The way that its last piece took, where there are several.
+    fn endpoint(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// A place that batches are loaded into.
@@ -117,6 +123,14 @@ pub trait Sink: Send + Sync {
     }
     /// Its limits of `--pause-when`, where it has any.
     fn throttled(&self) -> Option<&dyn Throttled> {
+        None
+    }
+    /// The forms that rows can take on their way, where there are several.
+    fn packs(&self) -> Option<&dyn Packs> {
+        None
+    }
+    /// Its connections, where they go over a network.
+    fn paced(&self) -> Option<&dyn Paced> {
         None
     }
     /// What can be seen of it while the streams load.

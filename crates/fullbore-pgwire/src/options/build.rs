@@ -13,7 +13,8 @@ use super::choices::{
 };
 use super::settings::Settings;
 use super::{
-    ClientCertificate, ConnectionOptions, Host, HostOptions, Keepalive, Roots, TlsOptions, passfile,
+    ClientCertificate, ConnectionOptions, Host, HostOptions, Keepalive, Roots, TlsOptions, Way,
+    passfile,
 };
 
 const DEFAULT_PORT: u16 = 5432;
@@ -70,6 +71,7 @@ pub(super) fn options(
             .into(),
         options: settings.get("options").map(Into::into),
         runtime: runtime(environment),
+        message_bytes: None,
         connect_timeout: duration(settings, "connect_timeout", Duration::from_secs)?,
         keepalive: keepalive(settings)?,
         tls: tls(settings, environment)?,
@@ -126,6 +128,7 @@ fn hosts(
                 host: host(at(&names), &at(&addresses), port, environment)?,
                 port,
                 password: None,
+                way: Way::default(),
             })
         })
         .collect()

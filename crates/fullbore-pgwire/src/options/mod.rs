@@ -62,6 +62,8 @@ pub struct ConnectionOptions {
     pub options: Option<String>,
     /// Settings of the session, sent with the login: (`synchronous_commit`, `off`).
     pub runtime: Vec<(String, String)>,
+    /// Bytes of one message of COPY; none: as they come.
+    pub message_bytes: Option<usize>,
     /// How long each address may take until the session is ready; none: as long as it takes.
     pub connect_timeout: Option<Duration>,
     /// When to notice that the peer is gone.
@@ -85,6 +87,28 @@ pub struct HostOptions {
     pub port: u16,
     /// The password for it.
     pub password: Option<Secret>,
+    /// How its packets travel.
+    pub way: Way,
+}
+
+/// How packets travel to a server; what is not given the system chooses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Way {
+    /// Where connections begin on this machine.
+    pub source: Option<Source>,
+    /// The congestion control, by the kernel's name: `bbr`.
+    pub congestion: Option<String>,
+    /// Bytes that may wait in a socket. The kernel grows no buffer that is given.
+    pub send_buffer: Option<usize>,
+}
+
+/// Where connections begin on this machine, if it has several ways out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// An address of its own.
+    Address(IpAddr),
+    /// An interface: `eth1`.
+    Interface(String),
 }
 
 /// Where a server is.
@@ -190,6 +214,21 @@ impl ConnectionOptions {
         }
         settings.fill_from_environment(environment);
         build::options(&settings, environment)
+    }
+
+    /// The same server at another address, from `source`. The port, the password and all else stay as they are for
+    /// the first host, where they are not given.
+    #[must_use]
+    pub fn by_way_of(&self, name: &str, port: Option<u16>, source: Option<Source>) -> Self {
+        let first = &self.hosts[0];
+        let way = Way { source, ..first.way.clone() };
+        let host = HostOptions {
+            host: Host::Tcp { name: name.into(), address: None },
+            port: port.unwrap_or(first.port),
+            password: first.password.clone(),
+            way,
+        };
+        Self { hosts: vec![host], ..self.clone() }
     }
 
     /// Whether the server is surely on this machine, whichever host answers.

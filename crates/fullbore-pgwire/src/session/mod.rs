@@ -55,6 +55,8 @@ pub struct Session {
     backend_pid: i32,
     target: String,
     cancel: CancelHandle,
+    /// Bytes of one message of COPY.
+    pub(super) message_bytes: usize,
     /// Statements find the server's own objects alone, unless they say otherwise.
     is_pinned: bool,
 }
@@ -86,6 +88,7 @@ impl Session {
             backend_pid: started.backend_pid,
             target: started.target,
             cancel,
+            message_bytes: options.message_bytes.unwrap_or(usize::MAX),
             is_pinned: false,
         }
     }

@@ -32,9 +32,10 @@ pub fn choose(target: &mut PostgresTable, wanted: Wanted, shapes: &Shapes) -> Re
             return copy(reason);
         }
     };
-    if wanted.codec != Codec::None && !descriptor.codecs.iter().any(|c| c == wanted.codec.name()) {
+    let codec = wanted.compress.codec().unwrap_or(Codec::None);
+    if codec != Codec::None && !descriptor.codecs.iter().any(|known| known == codec.name()) {
         return Err(refuse(
-            format!("the server's extension can't unpack {}", wanted.codec.name()),
+            format!("the server's extension can't unpack {}", codec.name()),
             format!("choose --compress {}", descriptor.codecs.join(" or ")),
         ));
     }
@@ -50,7 +51,7 @@ pub fn choose(target: &mut PostgresTable, wanted: Wanted, shapes: &Shapes) -> Re
         Err(why) => return copy(format!("all rows would travel out of band: {why}")),
     };
     let reason = reason + written(wanted.io);
-    target.direct = Some(Direct { descriptor, layout, codec: wanted.codec, io: wanted.io });
+    target.direct = Some(Direct { descriptor, layout, io: wanted.io });
     Ok(Choice { method: Method::Direct, reason })
 }
 

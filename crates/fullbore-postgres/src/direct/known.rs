@@ -1,7 +1,6 @@
 //! The state of direct loading for a table, before and after the method is chosen.
 
 use fullbore_load::job::DirectIo;
-use fullbore_record::terms::Codec;
 
 use super::descriptor::Descriptor;
 use crate::encode_direct::Layout;
@@ -23,6 +22,5 @@ pub struct Direct {
     pub descriptor: Descriptor,
     /// `None` where only the server can lay rows out.
     pub layout: Option<Layout>,
-    pub codec: Codec,
     pub io: DirectIo,
 }

@@ -1,7 +1,12 @@
 //! Frames of the direct method: what is sent between server and client (extension/PROTOCOL.md).
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Codec;
+
+use super::packing::Packing;
 
 /// Bytes of the header that each payload follows.
 pub const HEADER_BYTES: usize = 24;
@@ -75,39 +80,54 @@ pub fn header(
 
 /// Packs payloads; keeps its memory from one to the next.
 pub struct Packer {
-    codec: Codec,
+    packing: Arc<Packing>,
     zstd: Option<zstd::bulk::Compressor<'static>>,
     packed: Vec<u8>,
 }
 
 impl Packer {
-    pub fn new(codec: Codec) -> Self {
-        let zstd = (codec == Codec::Zstd)
-            .then(|| zstd::bulk::Compressor::new(ZSTD_LEVEL).expect("a level that zstd has"));
-        Self { codec, zstd, packed: Vec::new() }
+    pub fn new(packing: Arc<Packing>) -> Self {
+        Self { packing, zstd: None, packed: Vec::new() }
     }
 
     /// Packs what `out` holds from `start` on, if that makes it shorter; how it stands there then.
     fn pack(&mut self, out: &mut Vec<u8>, start: usize) -> Codec {
-        let raw = &out[start..];
-        let bound = match self.codec {
-            Codec::None => return Codec::None,
-            Codec::Lz4 => lz4_flex::block::get_maximum_output_size(raw.len()),
-            Codec::Zstd => zstd::zstd_safe::compress_bound(raw.len()),
-        };
-        self.packed.resize(bound, 0);
-        let packed = match &mut self.zstd {
-            Some(zstd) => zstd.compress_to_buffer(raw, self.packed.as_mut_slice()).ok(),
-            None => lz4_flex::block::compress_into(raw, &mut self.packed).ok(),
-        };
-        match packed {
-            Some(bytes) if bytes < raw.len() => {
+        if self.packing.wants_samples() {
+            for codec in [Codec::Lz4, Codec::Zstd] {
+                let began = Instant::now();
+                let packed = self.packed(&out[start..], codec);
+                let bytes = packed.unwrap_or(out.len() - start);
+                self.packing.note(codec, out.len() - start, bytes, began.elapsed());
+            }
+        }
+        let codec = self.packing.codec();
+        match self.packed(&out[start..], codec) {
+            Some(bytes) if bytes < out.len() - start => {
                 out.truncate(start);
                 out.extend_from_slice(&self.packed[..bytes]);
-                self.codec
+                codec
             }
             _ => Codec::None,
         }
+    }
+
+    /// Packs bytes into our own memory; how long they are there.
+    fn packed(&mut self, raw: &[u8], codec: Codec) -> Option<usize> {
+        let bound = match codec {
+            Codec::None => return None,
+            Codec::Lz4 => lz4_flex::block::get_maximum_output_size(raw.len()),
+            Codec::Zstd => zstd::zstd_safe::compress_bound(raw.len()),
+        };
+        if self.packed.len() < bound {
+            self.packed.resize(bound, 0);
+        }
+        if codec == Codec::Lz4 {
+            return lz4_flex::block::compress_into(raw, &mut self.packed).ok();
+        }
+        let zstd = self.zstd.get_or_insert_with(|| {
+            zstd::bulk::Compressor::new(ZSTD_LEVEL).expect("a level that zstd has")
+        });
+        zstd.compress_to_buffer(raw, self.packed.as_mut_slice()).ok()
     }
 }
 

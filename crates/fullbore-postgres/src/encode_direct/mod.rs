@@ -10,22 +10,25 @@ mod column;
 mod frame;
 mod layout;
 mod numeric;
+pub mod packing;
 mod prepared;
 mod rows;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
 use fullbore_load::sink::Encoder;
 use fullbore_read::error::{Error, Result};
-use fullbore_record::terms::Codec;
 
 use crate::cursor;
 use crate::encode_copy::BinaryEncoder;
 use frame::{BODIES_BYTES_MAX, Packer};
 pub use frame::{Kind, header};
 pub use layout::{Layout, MAXALIGN};
+use packing::Packing;
 use prepared::Prepared;
 use rows::Rows;
 
@@ -43,8 +46,8 @@ pub struct DirectEncoder {
 }
 
 impl DirectEncoder {
-    pub fn new(layout: Option<Layout>, out_of_band: BinaryEncoder, codec: Codec) -> Self {
-        Self { layout, out_of_band, packer: Packer::new(codec), aside: Vec::new() }
+    pub fn new(layout: Option<Layout>, out_of_band: BinaryEncoder, packing: Arc<Packing>) -> Self {
+        Self { layout, out_of_band, packer: Packer::new(packing), aside: Vec::new() }
     }
 
     fn bodies(&mut self, layout: &Layout, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {

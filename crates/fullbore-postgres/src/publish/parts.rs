@@ -99,7 +99,8 @@ fn plans_of_others(
             reject_dir: plan.reject_dir.clone(),
             tables_at_once: plan.tables_at_once,
             continuity: plan.continuity.clone(),
-            codec: plan.codec,
+            is_polite: plan.is_polite,
+            compress: plan.compress,
             ceilings: None,
             destination: plan.destination.clone(),
         });

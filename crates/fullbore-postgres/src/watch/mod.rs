@@ -68,7 +68,7 @@ pub fn backend_of(session: &mut Session) -> std::result::Result<i32, ConnectionE
 
 impl<'a> PostgresWatch<'a> {
     pub fn open(postgres: &'a Postgres) -> Result<Self> {
-        let mut options = postgres.options().clone();
+        let mut options = postgres.ways();
         let patience = options.connect_timeout.map_or(PATIENCE, |timeout| timeout.min(PATIENCE));
         options.connect_timeout = Some(patience);
         let mut session = timeouts::connect(&options).map_err(failed)?;

@@ -2,15 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use fullbore_pgwire::Session;
+use fullbore_pgwire::pacing::set_max_rate;
 use fullbore_pgwire::tcp_info::{TcpInfo, tcp_info};
 use fullbore_record::observe::socket::SocketNow;
 
 /// Sockets by number of stream. A unix socket has no such counters and is not among them.
 #[derive(Debug, Default)]
-pub struct Sockets(Mutex<BTreeMap<usize, OwnedFd>>);
+pub struct Sockets {
+    sockets: Mutex<BTreeMap<usize, OwnedFd>>,
+    /// The rate that each is limited to; 0: none is.
+    rate: AtomicU64,
+}
 
 /// A socket that is among them until this is dropped: before its session, which it would keep open.
 pub struct Shown<'a> {
@@ -20,15 +26,31 @@ pub struct Shown<'a> {
 
 impl Sockets {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, OwnedFd>> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.sockets.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Shows the socket of a stream's session, where there is something to be seen of it.
     pub fn show(&self, stream: usize, session: &Session) -> Option<Shown<'_>> {
         let socket = session.socket().ok()?;
         tcp_info(&socket).ok()?;
+        if self.rate.load(Ordering::Relaxed) > 0 {
+            self.limit(&socket);
+        }
         self.lock().insert(stream, socket);
         Some(Shown { sockets: self, stream })
+    }
+
+    /// Limits each of them to a rate, later ones too.
+    pub fn pace(&self, bytes_per_second: Option<u64>) {
+        self.rate.store(bytes_per_second.unwrap_or(0), Ordering::Relaxed);
+        self.lock().values().for_each(|socket| self.limit(socket));
+    }
+
+    fn limit(&self, socket: &OwnedFd) {
+        let rate = Some(self.rate.load(Ordering::Relaxed)).filter(|rate| *rate > 0);
+        if let Err(error) = set_max_rate(socket, rate) {
+            tracing::warn!(%error, "the kernel does not limit a connection: --polite does nothing");
+        }
     }
 
     /// What the kernel says of each now.

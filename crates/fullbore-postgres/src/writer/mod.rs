@@ -1,6 +1,7 @@
 //! A stream's session: pieces as transactions, rows as COPY, ordinary or direct.
 
 mod judged;
+mod ways;
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use crate::publish::{bounds, partitions};
 use crate::target::PostgresTable;
 use crate::verify::beside::Beside;
 use crate::verify::store;
-use crate::watch::sockets::Shown;
+use ways::Ways;
 
 /// What a piece in work knows of its table.
 struct Work {
@@ -47,16 +48,16 @@ struct Work {
 pub struct PostgresWriter<'a> {
     postgres: &'a Postgres,
     plan: Arc<Plan>,
-    /// Dropped before the session, which it would keep open.
-    _shown: Option<Shown<'a>>,
+    /// Dropped before the session, whose socket they show.
+    ways: Ways<'a>,
     session: Session,
     work: Option<Work>,
 }
 
 impl<'a> PostgresWriter<'a> {
-    pub fn new(postgres: &'a Postgres, plan: Arc<Plan>, session: Session, stream: usize) -> Self {
-        let shown = postgres.sockets.show(stream, &session);
-        Self { postgres, plan, _shown: shown, session, work: None }
+    pub fn open(postgres: &'a Postgres, plan: Arc<Plan>, stream: usize) -> Result<Self> {
+        let (ways, session) = Ways::open(postgres, stream)?;
+        Ok(Self { postgres, plan, ways, session, work: None })
     }
 
     /// Ends the COPY, if one is open.
@@ -190,6 +191,7 @@ impl<'a> PostgresWriter<'a> {
     }
 
     fn begin_piece(&mut self, piece: &PlannedPiece, because: Option<&str>) -> Result<()> {
+        self.ways.choose(&mut self.session, piece.bytes)?;
         match self.begin_lane(piece, because) {
             Ok(work) => {
                 self.work = Some(work);
@@ -198,6 +200,7 @@ impl<'a> PostgresWriter<'a> {
             Err(error) => {
                 // The first error is the one to tell.
                 let _ = self.session.execute("ROLLBACK");
+                self.ways.end_piece();
                 Err(error)
             }
         }
@@ -249,6 +252,7 @@ impl Writer for PostgresWriter<'_> {
         match sent {
             Ok(paused) => {
                 work.copy = Some(paused);
+                self.ways.sent(encoded.len());
                 Ok(())
             }
             Err(error) => Err(self.explain(error)),
@@ -291,6 +295,7 @@ impl Writer for PostgresWriter<'_> {
             return Err(self.explain(error));
         }
         let work = self.work.take().expect("a piece was begun");
+        self.ways.end_piece();
         self.postgres.verification.add_kept_out(kept_out);
         if let Some(proof) = proof {
             self.postgres.verification.add_proof(work.piece.number, proof);
@@ -300,11 +305,20 @@ impl Writer for PostgresWriter<'_> {
 
     fn rollback(&mut self) -> Result<()> {
         let Some(work) = self.work.take() else { return Ok(()) };
+        self.ways.end_piece();
         if let Some(paused) = work.copy {
             paused.resume(&mut self.session).abort("the piece is rolled back").map_err(failed)?;
         }
         self.session.execute("ROLLBACK").map_err(failed)?;
         Ok(())
+    }
+
+    fn lose(&mut self, why: &Error) {
+        self.ways.lose(why);
+    }
+
+    fn endpoint(&self) -> Option<&str> {
+        self.ways.name()
     }
 }
 

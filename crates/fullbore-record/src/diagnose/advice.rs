@@ -3,7 +3,7 @@
 use super::Limit;
 use crate::observe::clock::Activity;
 use crate::observe::{Observation, Settings};
-use crate::terms::{Codec, Method, Publish};
+use crate::terms::{Compress, Method, Publish};
 
 /// What advice must know of the run.
 #[derive(Debug, Clone)]
@@ -15,7 +15,7 @@ pub struct InUse {
     pub method: Method,
     pub publish: Publish,
     /// How rows are packed on their way, under the direct method.
-    pub codec: Codec,
+    pub codec: Compress,
     /// Rows go as COPY text.
     pub is_text: bool,
     /// A compressed file, or a pipe, is read by one thread.
@@ -123,7 +123,7 @@ fn more_streams(used: &InUse, why: &str) -> String {
 fn congestion(used: &InUse) -> Vec<String> {
     let mut lines = Vec::new();
     match used.method {
-        Method::Direct if used.codec == Codec::None => lines.push(
+        Method::Direct if used.codec == Compress::None => lines.push(
             "the network is saturated: --compress zstd compresses the rows, lz4 does so with less CPU"
                 .into(),
         ),
@@ -283,7 +283,7 @@ mod tests {
             cores: 2,
             method,
             publish,
-            codec: Codec::None,
+            codec: Compress::None,
             is_text: false,
             is_read_by_one: false,
             has_objects: false,
@@ -338,7 +338,7 @@ mod tests {
             |used: &InUse| advise(Limit::Congestion, &Observation::default(), used).join("\n");
         let direct = used(Method::Direct, Publish::Partitions);
         assert!(says(&direct).contains("--compress zstd"));
-        let packed = says(&InUse { codec: Codec::Lz4, ..direct });
+        let packed = says(&InUse { codec: Compress::Lz4, ..direct });
         assert!(!packed.contains("--compress") && packed.contains("preflight net"), "{packed}");
         let copied = used(Method::Copy, Publish::Partitions);
         assert!(says(&copied).contains("--method direct --compress zstd"));

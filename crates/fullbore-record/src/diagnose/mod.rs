@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::observe::clock::Activity;
+use crate::observe::socket::SocketTimes;
 use crate::observe::{Observation, ThreadTimes};
 pub use advice::{InUse, advise};
 use attribution::{Pie, Upstream};
@@ -79,6 +80,35 @@ pub struct Verdict {
     /// Each host of a load on several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostShare>,
+    /// What the load did to the network; null without TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkSeen>,
+}
+
+/// What a load did to the network that it went over.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NetworkSeen {
+    /// The mean round trip while rows were sent.
+    pub rtt_ms: f64,
+    /// The shortest one: without queues.
+    pub rtt_min_ms: f64,
+    /// The share of bytes that was sent again.
+    pub resent: f64,
+}
+
+impl NetworkSeen {
+    fn of(streams: &[ThreadTimes]) -> Option<Self> {
+        let sockets = || streams.iter().filter_map(|stream| stream.socket);
+        let sum =
+            |of: fn(&SocketTimes) -> u64| sockets().map(|socket| of(&socket)).sum::<u64>() as f64;
+        let looks = sum(|socket| socket.looks);
+        let shortest = sockets().map(|socket| socket.rtt_min_us).filter(|trip| *trip > 0).min()?;
+        (looks > 0.0).then(|| Self {
+            rtt_ms: sum(|socket| socket.rtt_sum_us) / looks / 1e3,
+            rtt_min_ms: shortest as f64 / 1e3,
+            resent: sum(|socket| socket.resent_bytes) / sum(|socket| socket.sent_bytes).max(1.0),
+        })
+    }
 }
 
 /// What limited the run in a window of what was seen: a difference of two observations.
@@ -113,7 +143,8 @@ pub fn verdict(window: &Observation, about: &Circumstances) -> Verdict {
         .map(|table| refined(attribution::of_table(window, table, upstream, about)))
         .collect();
     let moments: u64 = worked.iter().flat_map(|s| &s.moments).map(|moment| moment.count).sum();
-    Verdict { streams, tables, ..judge(&pie, moments, is_asked(&worked)) }
+    let network = NetworkSeen::of(&window.streams);
+    Verdict { streams, tables, network, ..judge(&pie, moments, is_asked(&worked)) }
 }
 
 /// Time in which a stream had a piece, and was let.
@@ -164,5 +195,6 @@ fn judge(pie: &Pie, moments: u64, is_asked: bool) -> Verdict {
         tables: Vec::new(),
         stragglers: Vec::new(),
         hosts: Vec::new(),
+        network: None,
     }
 }

@@ -53,6 +53,11 @@ pub struct SocketTimes {
     /// The round trip when last looked at, and the shortest one seen.
     pub rtt_us: u64,
     pub rtt_min_us: u64,
+    /// Looks while bytes were under way, and the sum of the round trips then.
+    #[serde(default)]
+    pub looks: u64,
+    #[serde(default)]
+    pub rtt_sum_us: u64,
 }
 
 impl SocketTimes {
@@ -64,6 +69,8 @@ impl SocketTimes {
             send_buffer_ms: self.send_buffer_ms.saturating_sub(earlier.send_buffer_ms),
             sent_bytes: self.sent_bytes.saturating_sub(earlier.sent_bytes),
             resent_bytes: self.resent_bytes.saturating_sub(earlier.resent_bytes),
+            looks: self.looks.saturating_sub(earlier.looks),
+            rtt_sum_us: self.rtt_sum_us.saturating_sub(earlier.rtt_sum_us),
             ..*self
         }
     }
@@ -94,12 +101,14 @@ pub struct SocketSeen {
     last: Option<SocketNow>,
     /// Of sockets that the stream had before.
     ended: SocketTimes,
+    looks: u64,
+    rtt_sum_us: u64,
 }
 
 impl SocketSeen {
     /// One that goes on counting from where another ended.
     pub fn after(ended: SocketTimes) -> Self {
-        Self { last: None, ended }
+        Self { last: None, looks: ended.looks, rtt_sum_us: ended.rtt_sum_us, ended }
     }
 
     /// Takes the next look; what holds the socket's bytes, judged by the time since the last one.
@@ -114,6 +123,10 @@ impl SocketSeen {
         }
         let hold = hold(&self.last.unwrap_or_default(), &now);
         self.last = Some(now);
+        if hold != Hold::Nothing {
+            self.looks += 1;
+            self.rtt_sum_us += now.rtt_us;
+        }
         hold
     }
 
@@ -128,6 +141,8 @@ impl SocketSeen {
             resent_bytes: ended.resent_bytes + now.resent_bytes,
             rtt_us: now.rtt_us,
             rtt_min_us: now.rtt_min_us,
+            looks: self.looks,
+            rtt_sum_us: self.rtt_sum_us,
         }
     }
 }

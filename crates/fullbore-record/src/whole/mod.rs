@@ -96,12 +96,13 @@ impl Whole {
                     Vec::new()
                 };
             }
-            Event::PieceCommitted { piece, table, stream, rows, bytes, seconds } => {
+            Event::PieceCommitted { piece, table, stream, endpoint, rows, bytes, seconds } => {
                 let (pieces, streams) = self.numbered_before(number, place);
                 return vec![Event::PieceCommitted {
                     piece: pieces + piece,
                     table,
                     stream: streams + stream,
+                    endpoint,
                     rows,
                     bytes,
                     seconds,
@@ -130,6 +131,12 @@ impl Whole {
                 return said(format!("continued after {seconds:.1} s"));
             }
             Event::Notice { notice } => return said(notice),
+            event @ Event::FormChanged { .. } => return vec![event],
+            Event::EndpointDown { endpoint, reason } => {
+                let reason = format!("{host}: {reason}");
+                return vec![Event::EndpointDown { endpoint, reason }];
+            }
+            event @ Event::EndpointUp { .. } => return vec![event],
             // It is a share of the whole's, which is recorded already.
             Event::RateChanged { .. } => return Vec::new(),
             // A part keeps the number that it begins with.

@@ -70,6 +70,8 @@ fn add_thread(sum: &mut ThreadTimes, more: &ThreadTimes) {
             send_buffer_ms: now.send_buffer_ms + before.send_buffer_ms,
             sent_bytes: now.sent_bytes + before.sent_bytes,
             resent_bytes: now.resent_bytes + before.resent_bytes,
+            looks: now.looks + before.looks,
+            rtt_sum_us: now.rtt_sum_us + before.rtt_sum_us,
             ..now
         }),
         (now, before) => now.or(before),

@@ -120,8 +120,15 @@ fn parts_are_added_up() {
     whole.take(1, at(1.0, sample(10)));
     whole.take(2, at(1.0, sample(30)));
     assert_eq!(sums(whole.sample()), (40, Some(200 * MEGABYTE), 2));
-    let piece =
-        Event::PieceCommitted { piece: 3, table: 0, stream: 1, rows: 1, bytes: 1, seconds: 1.0 };
+    let piece = Event::PieceCommitted {
+        piece: 3,
+        table: 0,
+        stream: 1,
+        endpoint: None,
+        rows: 1,
+        bytes: 1,
+        seconds: 1.0,
+    };
     let events = whole.take(2, at(1.0, piece));
     let [Event::PieceCommitted { piece: 13, stream: 2, .. }] = events.as_slice() else {
         panic!("{events:?}")

@@ -1,4 +1,4 @@
-//! One of the two hosts: a network namespace with one device.
+//! One of the two hosts: a network namespace with a device for each path.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -12,7 +12,6 @@ use std::thread;
 use super::WanOptions;
 use super::tun;
 
-const DEVICE: &str = "wan0";
 /// Packets that may wait for the line's thread: more than it ever lets wait.
 const DEVICE_QUEUE: &str = "10000";
 
@@ -20,7 +19,10 @@ const DEVICE_QUEUE: &str = "10000";
 #[derive(Debug, Clone)]
 pub struct Host {
     pub namespace: String,
+    /// By the first path.
     pub address: Ipv4Addr,
+    /// By each path.
+    pub addresses: Vec<Ipv4Addr>,
 }
 
 impl Host {
@@ -50,36 +52,56 @@ impl Host {
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Makes namespace and device.
-    pub(super) fn make(&self, options: &WanOptions) -> io::Result<OwnedFd> {
+    pub(super) fn new(namespace: String, addresses: Vec<Ipv4Addr>) -> Self {
+        Self { namespace, address: addresses[0], addresses }
+    }
+
+    fn ip(&self, args: &[&str]) -> io::Result<()> {
+        ip(&[&["-n", self.namespace.as_str()], args].concat())
+    }
+
+    /// Makes the namespace.
+    pub(super) fn make(&self) -> io::Result<()> {
         ip(&["netns", "add", &self.namespace])?;
-        let device = thread::scope(|scope| {
+        self.ip(&["link", "set", "lo", "up"])?;
+        thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 self.enter()?;
                 // What one measurement learned of the way must not help the next.
-                fs::write("/proc/sys/net/ipv4/tcp_no_metrics_save", "1")?;
-                tun::open(DEVICE, options.loss == 0.0)
+                fs::write("/proc/sys/net/ipv4/tcp_no_metrics_save", "1")
+            });
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
+        })
+    }
+
+    /// Makes the device of a path.
+    pub(super) fn make_device(&self, path: usize, options: &WanOptions) -> io::Result<OwnedFd> {
+        let name = format!("wan{path}");
+        let device = thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                self.enter()?;
+                tun::open(&name, options.loss == 0.0)
             });
             thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
         })?;
-        let inside = |args: &[&str]| ip(&[&["-n", self.namespace.as_str()], args].concat());
         let mtu = options.mtu.to_string();
-        inside(&["link", "set", DEVICE, "mtu", &mtu, "txqueuelen", DEVICE_QUEUE])?;
-        inside(&["address", "add", &format!("{}/30", self.address), "dev", DEVICE])?;
-        inside(&["link", "set", "lo", "up"])?;
-        inside(&["link", "set", DEVICE, "up"])?;
+        self.ip(&["link", "set", &name, "mtu", &mtu, "txqueuelen", DEVICE_QUEUE])?;
+        self.ip(&["address", "add", &format!("{}/30", self.addresses[path]), "dev", &name])?;
+        self.ip(&["link", "set", &name, "up"])?;
         Ok(device)
     }
 
-    /// What the device has thrown away by itself; none of it was the line's doing.
+    /// What the devices have thrown away by themselves; none of it was the lines' doing.
     pub fn device_drops(&self) -> u64 {
         self.inside(|| {
             let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
-            let line = text.lines().find_map(|line| line.trim().strip_prefix("wan0:"));
-            let numbers: Vec<u64> = line
-                .map(|line| line.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect())
-                .unwrap_or_default();
-            numbers.get(3).unwrap_or(&0) + numbers.get(11).unwrap_or(&0)
+            let lines = text.lines().filter(|line| line.trim().starts_with("wan"));
+            let dropped = lines.map(|line| {
+                let numbers = line.split_whitespace().skip(1).map(|word| word.parse().unwrap_or(0));
+                let numbers: Vec<u64> = numbers.collect();
+                numbers.get(3).unwrap_or(&0) + numbers.get(11).unwrap_or(&0)
+            });
+            dropped.sum()
         })
     }
 }

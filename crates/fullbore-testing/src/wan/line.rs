@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +25,8 @@ pub struct Counted {
     pub dropped: AtomicU64,
     /// Lost on the way, as asked for.
     pub lost: AtomicU64,
+    /// The path was cut.
+    pub cut: AtomicU64,
     /// The other end's device did not take it: this must not happen.
     pub refused: AtomicU64,
     pub wire_bytes: AtomicU64,
@@ -47,6 +49,7 @@ impl Counted {
 pub struct Line {
     options: LineOptions,
     counted: Arc<Counted>,
+    is_cut: Arc<AtomicBool>,
     /// When the link has sent all that it was given. All times are since one beginning.
     link_free: Duration,
     /// Sent or waiting to be sent: when it arrives, and what it is.
@@ -59,9 +62,15 @@ pub struct Line {
 
 impl Line {
     pub fn new(options: LineOptions) -> Self {
+        Self::cut_by(options, Arc::default())
+    }
+
+    /// A line on which all is lost while this is so.
+    pub fn cut_by(options: LineOptions, is_cut: Arc<AtomicBool>) -> Self {
         Self {
             options,
             counted: Arc::default(),
+            is_cut,
             link_free: Duration::ZERO,
             under_way: VecDeque::new(),
             queue: VecDeque::new(),
@@ -82,6 +91,11 @@ impl Line {
     /// Takes a packet, which is so long on the wire, or drops it.
     pub fn take(&mut self, now: Duration, packet: &[u8], wire_bytes: u64) {
         Counted::add(&self.counted.taken, 1);
+        if self.is_cut.load(Ordering::Relaxed) {
+            // What was under way is lost, too.
+            self.under_way.clear();
+            return Counted::add(&self.counted.cut, 1);
+        }
         while self.queue.front().is_some_and(|(until, _)| *until <= now) {
             self.queued_bytes -= self.queue.pop_front().map_or(0, |(_, bytes)| bytes);
         }

@@ -21,7 +21,6 @@ use std::fmt;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
@@ -67,9 +66,16 @@ pub struct Wan {
     pub near: Host,
     pub far: Host,
     stop: Arc<AtomicBool>,
-    lines: Vec<Direction>,
+    paths: Vec<Path>,
     // The last field: the namespaces go when nothing uses them any more.
     _reaper: host::Reaper,
+}
+
+/// One path: its two directions, and whether it is cut.
+struct Path {
+    there: Direction,
+    back: Direction,
+    is_cut: Arc<AtomicBool>,
 }
 
 /// One direction, and the thread that carries it.
@@ -80,49 +86,79 @@ struct Direction {
 
 impl Wan {
     pub fn start(options: &WanOptions) -> Result<Self, NoWan> {
+        Self::start_paths(std::slice::from_ref(options))
+    }
+
+    /// The same with several paths, each of a net of its own.
+    pub fn start_paths(paths: &[WanOptions]) -> Result<Self, NoWan> {
         // SAFETY: it only asks.
         if unsafe { libc::geteuid() } != 0 {
             return Err(NoWan("network namespaces need root".into()));
         }
-        if !Path::new("/dev/net/tun").exists() {
+        if !std::path::Path::new("/dev/net/tun").exists() {
             return Err(NoWan("there is no /dev/net/tun".into()));
         }
-        Self::build(options).map_err(|error| NoWan(error.to_string()))
+        Self::build(paths).map_err(|error| NoWan(error.to_string()))
     }
 
-    fn build(options: &WanOptions) -> io::Result<Self> {
+    fn build(options: &[WanOptions]) -> io::Result<Self> {
         static LABS: AtomicU32 = AtomicU32::new(0);
         let id = format!("{}-{}", std::process::id(), LABS.fetch_add(1, Ordering::Relaxed));
-        let near =
-            Host { namespace: format!("fb-near-{id}"), address: Ipv4Addr::new(10, 214, 77, 1) };
-        let far =
-            Host { namespace: format!("fb-far-{id}"), address: Ipv4Addr::new(10, 214, 77, 2) };
+        let addresses =
+            |last| (77..).take(options.len()).map(move |net| Ipv4Addr::new(10, 214, net, last));
+        let near = Host::new(format!("fb-near-{id}"), addresses(1).collect());
+        let far = Host::new(format!("fb-far-{id}"), addresses(2).collect());
         let reaper = host::Reaper::watch(&[&near, &far])?;
-        let near_tun = Arc::new(near.make(options)?);
-        let far_tun = Arc::new(far.make(options)?);
+        near.make()?;
+        far.make()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let lines = [(&near_tun, &far_tun, 0), (&far_tun, &near_tun, 1)]
-            .into_iter()
-            .map(|(from, to, number)| start_line(options, from, to, number, &stop))
-            .collect::<io::Result<Vec<_>>>()?;
-        Ok(Self { near, far, stop, lines, _reaper: reaper })
+        let made = options.iter().enumerate().map(|(number, options)| {
+            let near = Arc::new(near.make_device(number, options)?);
+            let far = Arc::new(far.make_device(number, options)?);
+            let is_cut = Arc::new(AtomicBool::new(false));
+            Ok(Path {
+                there: start_line(options, &near, &far, 0, &is_cut, &stop)?,
+                back: start_line(options, &far, &near, 1, &is_cut, &stop)?,
+                is_cut,
+            })
+        });
+        let paths = made.collect::<io::Result<Vec<_>>>()?;
+        Ok(Self { near, far, stop, paths, _reaper: reaper })
     }
 
-    /// What went from the near host to the far one.
+    /// Cuts a path, or mends it: nothing comes through, and nobody is notified.
+    pub fn cut(&self, path: usize, is_cut: bool) {
+        self.paths[path].is_cut.store(is_cut, Ordering::Relaxed);
+    }
+
+    /// How many paths there are.
+    pub fn paths(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// What went from the near host to the far one by the first path.
     pub fn there(&self) -> &Counted {
-        &self.lines[0].counted
+        self.there_by(0)
     }
 
-    /// What went back.
+    /// What went back by it.
     pub fn back(&self) -> &Counted {
-        &self.lines[1].counted
+        self.back_by(0)
+    }
+
+    pub fn there_by(&self, path: usize) -> &Counted {
+        &self.paths[path].there.counted
+    }
+
+    pub fn back_by(&self, path: usize) -> &Counted {
+        &self.paths[path].back.counted
     }
 }
 
 impl Drop for Wan {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        for line in &mut self.lines {
+        for line in self.paths.iter_mut().flat_map(|path| [&mut path.there, &mut path.back]) {
             if let Some(thread) = line.thread.take() {
                 let _ = thread.join();
             }
@@ -135,15 +171,17 @@ fn start_line(
     from: &Arc<OwnedFd>,
     to: &Arc<OwnedFd>,
     number: u64,
+    is_cut: &Arc<AtomicBool>,
     stop: &Arc<AtomicBool>,
 ) -> io::Result<Direction> {
-    let line = Line::new(LineOptions {
+    let options = LineOptions {
         delay: Duration::from_secs_f64(options.rtt_ms / 2e3),
         bytes_per_second: options.rate_mbit.map(|rate| rate * 1e6 / 8.0),
         queue_bytes: options.queue_bytes,
         loss: options.loss,
         seed: options.seed.wrapping_mul(2) + number,
-    });
+    };
+    let line = Line::cut_by(options, is_cut.clone());
     let counted = line.counted();
     let (from, to, stop) = (Arc::clone(from), Arc::clone(to), Arc::clone(stop));
     let thread = thread::Builder::new()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fullbore::assemble;
-use fullbore_load::job::Job;
+use fullbore_load::job::{EndpointPolicy, Job};
 use fullbore_load::plan::{Completion, PieceInput, Plan, Planned};
 use fullbore_load::sink::Sink;
 use fullbore_pgwire::Session;
@@ -81,6 +81,8 @@ impl Scene<'_> {
             skip_logical_decoding: self.job.skip_logical_decoding,
             analyze: false,
             loads_again: true,
+            endpoints: Vec::new(),
+            endpoint_policy: EndpointPolicy::default(),
         };
         let loads = Arc::new(Server::connect(options.clone(), settings)?);
         let job = self.job_into(&scratch);

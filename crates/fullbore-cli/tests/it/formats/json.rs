@@ -150,7 +150,8 @@ fn a_key_without_a_column_is_refused_or_rejected_and_listed_keys_leave_others_ou
     let middle = middle + text[middle..].find('\n').expect("a line") + 1;
     text.insert_str(middle, "{\"id\": 7, \"late\": [1]}\n");
     let late = files.write("late.ndjson", text);
-    let output = files.load(&database, &late, "t", &[]);
+    // One piece, so that nothing is committed before it.
+    let output = files.load(&database, &late, "t", &["--streams", "1", "--piece-size", "1GB"]);
     assert_eq!(output.code, 1, "{}", output.stderr);
     for words in ["late.ndjson, line ", "column late", "no column is loaded from this key"] {
         assert!(output.stderr.contains(words), "{words} is not in {}", output.stderr);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fullbore_load::job::RejectLimit;
+use fullbore_load::job::{EndpointPolicy, RejectLimit};
 use fullbore_load::plan::{Continuity, Format, PieceInput, Plan, PlannedPiece, TablePlan};
 use fullbore_load::sink::{Resumable, Sink};
 use fullbore_load::target::{TableRequest, Target};
@@ -14,7 +14,7 @@ use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_pgwire::{ConnectionOptions, Environment};
 use fullbore_postgres::ledger::Ledger;
 use fullbore_postgres::{Postgres, Server, Settings};
-use fullbore_record::terms::{Codec, Method, Publish, Verify};
+use fullbore_record::terms::{Compress, Method, Publish, Verify};
 use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
 
 use super::LEDGER;
@@ -76,7 +76,8 @@ fn plan(run_id: &str, table: &str) -> Plan {
         tables_at_once: false,
         continuity: Continuity { is_resumable: true, ..Continuity::default() },
         verify: Verify::Quick,
-        codec: Codec::None,
+        is_polite: false,
+        compress: Compress::None,
         ceilings: None,
         destination: String::new(),
     }
@@ -92,6 +93,8 @@ fn second_host(database: &TestDatabase<'_>, schema: &str, plan: &Plan) -> Postgr
         skip_logical_decoding: false,
         analyze: true,
         loads_again: false,
+        endpoints: Vec::new(),
+        endpoint_policy: EndpointPolicy::default(),
     };
     let server = Server::connect(options, settings).expect("connected");
     let request = TableRequest {

@@ -1,5 +1,6 @@
 //! What a load changes by itself while it runs: who loads what, and how many streams there are.
 
+mod endpoints;
 mod rest;
 mod streams;
 mod volumes;

@@ -59,6 +59,7 @@ pub struct Schedule<'a> {
     /// Reads of silent pipes wait for it to end.
     attention: Cancellation,
     table_is_text: Vec<AtomicBool>,
+    sends_text: AtomicBool,
     /// What the pages of Parquet files take.
     pages: Arc<PageMemory>,
     /// Shared by all streams.
@@ -141,6 +142,7 @@ impl<'a> Schedule<'a> {
             released: Condvar::new(),
             attention: Cancellation::default(),
             table_is_text,
+            sends_text: AtomicBool::new(false),
             pages: Arc::default(),
             pace: Pace::new(plan.max_rate),
             lines_before: HashMap::new(),

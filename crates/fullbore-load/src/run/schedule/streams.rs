@@ -333,9 +333,22 @@ impl Schedule<'_> {
 
     /// How the table's rows are sent from now on.
     pub fn lane(&self, table: usize) -> Lane {
-        match self.table_is_text[table].load(Ordering::Relaxed) {
+        match self.table_is_text[table].load(Ordering::Relaxed) || self.sends_text() {
             true => Lane::Text,
             false => Lane::Binary,
+        }
+    }
+
+    /// Whether all rows are sent as text, since that is shorter.
+    pub fn sends_text(&self) -> bool {
+        self.sends_text.load(Ordering::Relaxed)
+    }
+
+    /// Has all rows sent as text from now on, or no longer: pieces that have begun with text end with it.
+    pub fn send_text(&self, as_text: bool) {
+        self.sends_text.store(as_text, Ordering::Relaxed);
+        if as_text {
+            self.lock().active.iter_mut().for_each(|active| active.lane = Lane::Text);
         }
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow_array::*;
 use arrow_schema::{Field, Schema};
 use fullbore_parse::types::{ParseColumn, ParseShape};
+use fullbore_record::terms::Codec;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -88,7 +89,7 @@ fn encoder(columns: &[Tried], codec: Codec) -> (DirectEncoder, BinaryEncoder) {
     let layout = Layout::new(&descriptor(columns), &shape(columns)).expect("a layout");
     let sent = |tried: &Tried| SentColumn { field_type: tried.field_type.clone(), element_oid: 0 };
     let copy = || BinaryEncoder::new(columns.iter().map(sent).collect());
-    (DirectEncoder::new(Some(layout), copy(), codec), copy())
+    (DirectEncoder::new(Some(layout), copy(), Arc::new(Packing::new(codec))), copy())
 }
 
 fn batch(columns: &[Tried], arrays: Vec<ArrayRef>) -> RecordBatch {
@@ -206,7 +207,7 @@ fn a_table_without_a_layout_travels_out_of_band() {
     let batch = batch(&columns, vec![Arc::new(Int32Array::from(vec![1, 2]))]);
     let copy = || encoder(&columns, Codec::None).1;
     let mut stream = Vec::new();
-    DirectEncoder::new(None, copy(), Codec::None).encode(&batch, &mut stream).unwrap();
+    DirectEncoder::new(None, copy(), Arc::default()).encode(&batch, &mut stream).unwrap();
     let mut rows = Vec::new();
     copy().encode(&batch, &mut rows).unwrap();
     assert_eq!(frames(&stream), [(b'C', 2, rows)]);

@@ -8,7 +8,7 @@ mod under_way;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fullbore_load::job::RejectLimit;
+use fullbore_load::job::{EndpointPolicy, RejectLimit};
 use fullbore_load::plan::{Continuity, Format, PieceInput, Plan, PlannedPiece, TablePlan};
 use fullbore_load::sink::{Portion, Sink, TextRows};
 use fullbore_load::target::{TableRequest, Target};
@@ -19,7 +19,7 @@ use fullbore_pgwire::{ConnectionOptions, Environment, Session};
 use fullbore_postgres::publish::{indexes, replace};
 use fullbore_postgres::{Postgres, Server, Settings};
 use fullbore_read::error::Result;
-use fullbore_record::terms::{Codec, Method, Publish, Verify};
+use fullbore_record::terms::{Compress, Method, Publish, Verify};
 
 /// A replacement that is to be done.
 pub struct Replacement<'a> {
@@ -69,6 +69,8 @@ impl<'a> Replacement<'a> {
             skip_logical_decoding: false,
             analyze: true,
             loads_again: false,
+            endpoints: Vec::new(),
+            endpoint_policy: EndpointPolicy::default(),
         };
         let server = Server::connect(options, settings)?;
         let target = server.describe(&TableRequest {
@@ -161,7 +163,8 @@ fn plan(table: &str, columns: &[&str]) -> Plan {
         tables_at_once: false,
         continuity: Continuity::default(),
         verify: Verify::Quick,
-        codec: Codec::None,
+        is_polite: false,
+        compress: Compress::None,
         ceilings: None,
         destination: String::new(),
     }
