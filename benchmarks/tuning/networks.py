@@ -24,9 +24,9 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "injected"))
 
-from lab import FULLBORE, SCRATCH, environment
+from files import Files
+from lab import FULLBORE, SCRATCH, environment, lineitem
 from links import Hosts, wan
-from run import Files
 from servers import Server
 from trial import DIRECT, PARTITIONS, Stage, table
 
@@ -62,7 +62,11 @@ class Far:
             "tbl",
             *options,
         ]
-        files = Files(self.stage).of(megabytes)
+        if "--partition-by" in options:
+            # Partitions hold each key once.
+            files = lineitem("4", 256)[: max(2, round(megabytes / 11.9))]
+        else:
+            files = Files(self.stage).of(megabytes)
         env = environment() | {"FULLBORE_HOME": str(home)}
         done = subprocess.run(
             [*command, "--", *map(str, files)],
@@ -99,7 +103,12 @@ def far(stage: Stage, rtt_ms: float, megabits: float, queue_s: float = 0.02) -> 
     """A server so far away; the queue before the link is a round trip long, or so many seconds."""
     queue = round(megabits * 1e6 / 8 * max(queue_s, rtt_ms / 1e3))
     with wan(rtt_ms, megabits, queue_bytes=max(queue, 250_000)) as hosts:
-        server = Server(f"far-{hosts.server[-8:]}", host=(hosts.server, hosts.server_address))
+        # Hundreds of partitions are dropped at once.
+        server = Server(
+            f"far-{hosts.server[-8:]}",
+            settings={"max_locks_per_transaction": "4096"},
+            host=(hosts.server, hosts.server_address),
+        )
         try:
             server.sql("CREATE EXTENSION IF NOT EXISTS fullbore")
             yield Far(stage, hosts, server)
@@ -118,11 +127,10 @@ def compress(stage: Stage, blocks: int, keep) -> None:
             for block in range(blocks):
                 for name in draw.sample(list(rates), len(rates)):
                     seconds = SECONDS_AUTO if name == "auto" else SECONDS
-                    megabytes = min(megabits / 8 / guess[name], 110) * seconds
-                    done = there.load(
-                        megabytes, *PARTITIONS, *DIRECT, "--compress", name, "--streams", "8",
-                        "--piece-size", "8MB",
-                    )  # fmt: skip
+                    megabytes = min(megabits / 8 / guess[name] * seconds, 3000)
+                    options = ["--table", "lineitem", *PARTITIONS, *DIRECT, "--compress", name]
+                    options += ["--streams", "8", "--piece-size", "8MB"]
+                    done = there.load(megabytes, *options)
                     changes = [
                         (round(e["at"], 1), e["form"])
                         for e in done["events"]

@@ -24,6 +24,7 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "injected"))
 
+from files import Files
 from kinds import KINDS
 from kinds.networks import _load
 from lab import FULLBORE, SCRATCH, environment
@@ -92,32 +93,6 @@ PLACES = {
     "far": Place(far, 25, (2, 4, 8, 12, 16, 24, 32, 48)),
     "slow_source": Place(KINDS["source_throttled"], 30, (1, 2, 3, 4, 6, 8)),
 }
-
-
-class Files:
-    """Files of lineitem, as often as they are needed, under names of their own."""
-
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-        self.folder = SCRATCH / "more"
-
-    def of(self, megabytes: float) -> list[Path]:
-        all_files = self.stage_files()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        made, size, number = [], 0.0, 0
-        while size < megabytes:
-            source = all_files[number % len(all_files)]
-            link = self.folder / f"lineitem-{number:04}.tbl"
-            if not link.exists():
-                link.symlink_to(source)
-            made.append(link)
-            size += source.stat().st_size / 1e6
-            number += 1
-        return made
-
-    def stage_files(self) -> list[Path]:
-        """Small ones, so that short loads have pieces enough."""
-        return Stage.files(self.stage, 90)
 
 
 @contextmanager

@@ -102,6 +102,9 @@ class Options(TypedDict, total=False):
     # Size of a piece, the unit of commit: bytes, or such as `64MB`. Default: by the size of the
     # table and the number of streams.
     piece_size: str | int
+    # Memory nodes that threads run on, on machines with several: `auto`, `none`, or nodes such as
+    # `streams=1,parsers=0`.
+    placement: str
     # Leave the network to others, and use what they leave.
     polite: bool
     # How rows are published.

@@ -63,4 +63,4 @@ pub use rows::{ColumnIndex, QueryResult, Row};
 pub use secret::Secret;
 pub use server_message::ServerMessage;
 pub use session::{Session, TransactionStatus};
-pub use socket::knock;
+pub use socket::{Door, check_congestion};

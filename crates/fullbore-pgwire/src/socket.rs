@@ -83,10 +83,7 @@ fn tcp(address: SocketAddr, way: &Way) -> io::Result<Socket> {
     }
     #[cfg(target_os = "linux")]
     if let Some(name) = &way.congestion {
-        socket.set_tcp_congestion(name.as_bytes()).map_err(|error| {
-            let words = format!("congestion control {name:?} can't be used here: {error}");
-            io::Error::new(error.kind(), words)
-        })?;
+        socket.set_tcp_congestion(name.as_bytes())?;
     }
     match &way.source {
         None => {}
@@ -99,21 +96,44 @@ fn tcp(address: SocketAddr, way: &Way) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Begins to connect to a host and does not wait for it: whether the way there is open shows in the socket.
-pub fn knock(host: &HostOptions) -> Result<OwnedFd, ConnectionError> {
-    let refused = |source| ConnectionError::Refused { target: host.describe(), source };
-    let peer = resolve(host)?.into_iter().next();
-    let Some(Peer::Tcp { address, way }) = peer else {
-        return Err(refused(io::ErrorKind::Unsupported.into()));
-    };
-    let begun = tcp(address, &way).and_then(|socket| {
+/// Refuses a congestion control that connections can't have.
+pub fn check_congestion(name: &str) -> Result<(), ConnectionError> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP));
+    #[cfg(target_os = "linux")]
+    let set = socket.and_then(|socket| socket.set_tcp_congestion(name.as_bytes()));
+    #[cfg(not(target_os = "linux"))]
+    let set: io::Result<()> = socket.and(Err(io::ErrorKind::Unsupported.into()));
+    set.map_err(|error| {
+        ConnectionError::usage_with_hint(
+            format!("congestion control {name:?} can't be used here: {error}"),
+            "see /proc/sys/net/ipv4/tcp_available_congestion_control, and tcp_allowed_... for users \
+             other than root",
+        )
+    })
+}
+
+/// The addresses of a host, at which it can be asked whether the way there is open.
+pub struct Door(Vec<Peer>);
+
+impl Door {
+    /// Looks them up.
+    pub fn of(host: &HostOptions) -> Result<Self, ConnectionError> {
+        resolve(host).map(Self)
+    }
+
+    /// Begins to connect and does not wait: whether the way is open shows in the socket. Another time it is another
+    /// address.
+    pub fn knock(&self, time: usize) -> io::Result<OwnedFd> {
+        let Some(Peer::Tcp { address, way }) = self.0.get(time % self.0.len().max(1)) else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let socket = tcp(*address, way)?;
         socket.set_nonblocking(true)?;
-        match socket.connect(&address.into()) {
+        match socket.connect(&(*address).into()) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
             _ => Ok(socket.into()),
         }
-    });
-    begun.map_err(refused)
+    }
 }
 
 /// What is left until a deadline; an error if nothing is.

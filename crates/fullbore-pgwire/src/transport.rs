@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 use rustls::ClientConnection;
 
 use super::limits::TLS_BUFFER_BYTES;
@@ -155,12 +155,13 @@ impl Transport {
         }
     }
 
-    /// Says goodbye, as far as that goes without waiting.
+    /// Says goodbye, as far as that goes without waiting, and ends the connection for duplicates of the socket, too.
     pub(super) fn close(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
             let _ = self.flush_some();
         }
+        let _ = shutdown(&self.descriptor, Shutdown::Both);
     }
 }
 

@@ -159,20 +159,24 @@ impl Postgres {
         dealt: &mut Dealt,
     ) -> Result<Session> {
         for _ in 1..endpoints.count() {
-            let error = match self.session_by(endpoints, dealt.at) {
-                Err(error) if error.is_lost() && !error.is_crowded() => error,
-                session => return self.marked(session?),
-            };
-            endpoints.lose(dealt.at, &error.to_string());
-            self.report_news(endpoints);
-            dealt.again();
+            match self.session_by_way(endpoints, dealt.at) {
+                Err(error) if error.is_lost() && !error.is_crowded() => dealt.again(),
+                session => return session,
+            }
         }
-        self.marked(self.session_by(endpoints, dealt.at)?)
+        self.session_by_way(endpoints, dealt.at)
     }
 
-    /// Reports what became of endpoints.
-    pub(crate) fn report_news(&self, endpoints: &Endpoints) {
-        endpoints.news().into_iter().for_each(|event| self.report(event));
+    /// A stream's session by an endpoint, which is down where it is not had.
+    pub(crate) fn session_by_way(&self, endpoints: &Endpoints, at: usize) -> Result<Session> {
+        let mut session = self.session_by(endpoints, at).inspect_err(|error| {
+            if error.is_lost() && !error.is_crowded() {
+                endpoints.lose(at, &error.to_string());
+            }
+        })?;
+        endpoints.find(at);
+        self.check_identity(&mut session, endpoints.name(at))?;
+        self.marked(session)
     }
 
     fn marked(&self, session: Session) -> Result<Session> {

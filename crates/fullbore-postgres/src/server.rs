@@ -125,25 +125,34 @@ impl Server {
         self.like_the_others(session, None)
     }
 
-    /// The same by one of the endpoints; refused where that leads to another server.
+    /// The same by one of the endpoints; nothing is known of where that leads.
     pub(crate) fn session_by(&self, endpoints: &Endpoints, at: usize) -> Result<Session> {
         let mut options = endpoints.options(at).clone();
         timeouts::limit(&mut options);
-        let mut session = timeouts::connect(&options).map_err(failed)?;
-        self.check_identity(&mut session, endpoints.name(at))?;
+        let session = timeouts::connect(&options).map_err(failed)?;
         self.like_the_others(session, Some(at))
     }
 
-    fn check_identity(&self, session: &mut Session, endpoint: &str) -> Result<()> {
+    /// Refuses a session whose endpoint leads to another server.
+    pub(crate) fn check_identity(&self, session: &mut Session, endpoint: &str) -> Result<()> {
+        let known = || self.identity.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let there = server_of(session).map_err(failed)?;
-        let mut known = self.identity.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if there == *known {
+        if there == *known() {
             return Ok(());
         }
-        // Or was it started again?
-        let mut control = timeouts::connect(&by_any(None, &self.options)).map_err(failed)?;
-        *known = server_of(&mut control).map_err(failed)?;
-        if there == *known {
+        // Or was it started again? The session that was there before may have noticed.
+        let by_control = server_of(&mut self.control()).ok();
+        let now = match by_control {
+            Some(now) => now,
+            None => {
+                let base = self.endpoints.as_ref().map(|endpoints| endpoints.base());
+                let mut options = base.unwrap_or_else(|| self.options.clone());
+                timeouts::limit(&mut options);
+                server_of(&mut timeouts::connect(&options).map_err(failed)?).map_err(failed)?
+            }
+        };
+        *known() = now.clone();
+        if there == now {
             return Ok(());
         }
         Err(refuse(

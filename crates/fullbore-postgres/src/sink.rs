@@ -9,15 +9,17 @@ use fullbore_load::sink::{
 };
 use fullbore_parse::Lane;
 use fullbore_pgwire::Session;
+use fullbore_pgwire::tcp_info::tcp_info;
 use fullbore_read::error::{Error, Result};
-use fullbore_record::Phase;
 use fullbore_record::observe::socket::SocketNow;
 use fullbore_record::observe::{Observed, Watch};
 use fullbore_record::terms::Codec;
+use fullbore_record::{Event, Phase};
 
 use crate::direct::known::Direct;
 use crate::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
 use crate::encode_direct::DirectEncoder;
+use crate::endpoints::interface;
 use crate::error::failed;
 use crate::fallback::server_check::SKIPS_BAD_ROWS;
 use crate::ledger::schema;
@@ -27,6 +29,9 @@ use crate::publish;
 use crate::target::PostgresTable;
 use crate::watch::PostgresWatch;
 use crate::writer::PostgresWriter;
+
+/// A round trip, in microseconds, that no local network has.
+const FAR_US: u32 = 1_000;
 
 impl Postgres {
     /// Begins the run in the ledger, and makes what its pieces need.
@@ -54,6 +59,13 @@ impl Postgres {
             Some(ledger) => runs::prepared(session, ledger),
             None => Ok(()),
         }
+    }
+
+    /// Whether the way to the server is so long that its network is likely slower than a processor packs rows.
+    fn is_far(&self) -> bool {
+        let socket = self.control().socket().ok();
+        let trip = socket.and_then(|socket| tcp_info(&socket).ok()).map(|info| info.min_rtt);
+        trip.is_some_and(|trip| trip != u32::MAX && trip >= FAR_US)
     }
 
     fn element_oid(&self, table: usize, column: &str) -> u32 {
@@ -100,9 +112,7 @@ impl Sink for Postgres {
         if lane == Lane::Text {
             return Ok(Box::new(TextEncoder::default()));
         }
-        if let Some(codec) = plan.compress.codec() {
-            self.packing.set(codec);
-        }
+        Packs::begin(self, plan);
         let columns = plan.tables[table]
             .shape
             .columns
@@ -153,6 +163,10 @@ impl Sink for Postgres {
         Some(self)
     }
 
+    fn news(&self) -> Vec<Event> {
+        self.endpoints.as_ref().map(|endpoints| endpoints.news()).unwrap_or_default()
+    }
+
     fn packs(&self) -> Option<&dyn Packs> {
         Some(self)
     }
@@ -167,6 +181,13 @@ impl Sink for Postgres {
 }
 
 impl Paced for Postgres {
+    fn interface(&self) -> Option<String> {
+        match &self.endpoints {
+            Some(endpoints) => endpoints.interface(),
+            None => interface::of_all(std::iter::once(self.options())),
+        }
+    }
+
     fn sockets(&self) -> Vec<(usize, SocketNow)> {
         self.sockets.look()
     }
@@ -177,6 +198,14 @@ impl Paced for Postgres {
 }
 
 impl Packs for Postgres {
+    fn begin(&self, plan: &Plan) {
+        self.packing.begin(|| match plan.compress.codec() {
+            Some(codec) => codec,
+            None if self.is_far() && self.codecs().contains(&Codec::Zstd) => Codec::Zstd,
+            None => Codec::None,
+        });
+    }
+
     fn codecs(&self) -> Vec<Codec> {
         let all_know = |codec: &Codec| {
             let knows = |target: &PostgresTable| {

@@ -1,6 +1,7 @@
 //! Refuses a job whose options contradict each other, before anything is looked at.
 
 use fullbore_load::job::{DirectIo, EndpointPolicy, Job, TableJob};
+use fullbore_load::run::placement::Nodes;
 use fullbore_read::error::{Error, Result};
 use fullbore_read::foreign::refuse_remote;
 use fullbore_record::terms::{Compress, Method, Publish, Verify};
@@ -18,6 +19,7 @@ pub fn check(job: &Job) -> Result<()> {
     check_locks(job)?;
     check_if_loaded(job)?;
     check_endpoints(job)?;
+    check_placement(job)?;
     check_part(job)?;
     check_engine(job)?;
     match job.tables.is_empty() {
@@ -119,6 +121,16 @@ fn check_direct_options(job: &Job) -> Result<()> {
     ];
     let because = "requires method direct, but --method copy was given";
     refuse_given(&given, because, "choose --method auto or direct, or ")
+}
+
+fn check_placement(job: &Job) -> Result<()> {
+    match Nodes::missing(job.placement) {
+        None => Ok(()),
+        Some(node) => Err(Error::usage_with_hint(
+            format!("this machine has no memory node {node}"),
+            "see /sys/devices/system/node, or omit --placement",
+        )),
+    }
 }
 
 /// A policy needs something to choose from, and a weight a policy that looks at it.

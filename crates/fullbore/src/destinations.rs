@@ -7,7 +7,7 @@ use fullbore_load::job::{IfLoaded, Job, WireSize};
 use fullbore_load::plan::Plan;
 use fullbore_load::sink::{Encoder, Null, ParquetFiles, Sink};
 use fullbore_parse::Lane;
-use fullbore_pgwire::{ConnectionOptions, Environment};
+use fullbore_pgwire::{ConnectionError, ConnectionOptions, Environment, check_congestion};
 use fullbore_postgres::encode_copy::{BinaryEncoder, SentColumn, TextEncoder};
 use fullbore_postgres::ledger::Ledger;
 use fullbore_postgres::{Attended, Postgres, PostgresTable, Server, Settings};
@@ -39,6 +39,10 @@ impl Destinations {
                 Ok(Self::Parquet(ParquetFiles::into(place, &job.store)?))
             }
             to => {
+                let refused = |error: ConnectionError| {
+                    Error::usage_with_hint(error.to_string(), error.hint().unwrap_or_default())
+                };
+                job.congestion.as_deref().map_or(Ok(()), check_congestion).map_err(refused)?;
                 let mut options = connection(to)?;
                 options.message_bytes = job.message_size.map(WireSize::bytes);
                 for host in &mut options.hosts {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use fullbore_load::job::{
     Count, DirectIo, Endpoint, EndpointPolicy, IfLoaded, LockTimeout, MaxRate, PartSpec, PauseWhen,
-    PieceSize, RejectLimit, WireSize,
+    PieceSize, Placement, RejectLimit, WireSize,
 };
 use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
 use fullbore_record::terms::{Compress, Method, Publish, Verify};
@@ -189,6 +189,12 @@ pub struct LoadArgs {
     /// The rate follows the round trip: it shrinks while others fill the network.
     #[arg(long, help_heading = SPEED, hide_short_help = true)]
     pub polite: bool,
+    /// Memory nodes of threads: auto, none, or streams=N,parsers=N
+    ///
+    /// On machines with several nodes (NUMA). auto: streams near the network interface, parsers near the disk
+    /// of the sources. [default: auto]
+    #[arg(long, value_name = "WHERE", help_heading = SPEED, hide_short_help = true)]
+    pub placement: Option<Placement>,
     /// Address of the server for streams; repeatable
     ///
     /// `HOST[:PORT][,source=ADDRESS|INTERFACE][,weight=N]`: source is where connections begin on this

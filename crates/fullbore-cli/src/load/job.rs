@@ -25,6 +25,7 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     }
     job.endpoint_policy = args.endpoint_policy.unwrap_or(job.endpoint_policy);
     job.polite |= args.polite;
+    job.placement = args.placement.unwrap_or(job.placement);
     job.congestion = args.congestion.clone().or(job.congestion);
     job.send_buffer = args.send_buffer.or(job.send_buffer);
     job.message_size = args.message_size.or(job.message_size);

@@ -8,6 +8,7 @@ mod locks;
 mod part;
 mod pause;
 mod piece_size;
+mod placement;
 mod rate;
 mod sample;
 mod wire;
@@ -28,6 +29,7 @@ pub use locks::{LockTimeout, OtherWriters};
 pub use part::PartSpec;
 pub use pause::PauseWhen;
 pub use piece_size::PieceSize;
+pub use placement::Placement;
 pub use rate::MaxRate;
 pub use sample::Sample;
 pub use wire::WireSize;
@@ -57,6 +59,10 @@ pub struct Job {
     /// Leave the network to others, and use what they leave.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub polite: bool,
+    /// Memory nodes that threads run on, on machines with several: `auto`, `none`, or nodes such as
+    /// `streams=1,parsers=0`.
+    #[schemars(with = "String")]
+    pub placement: Placement,
     /// Addresses of the server that streams connect to: `HOST[:PORT][,source=ADDRESS|INTERFACE][,weight=N]`.
     /// Default: that of `to`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -437,6 +443,7 @@ macro_rules! as_text {
 
 as_text!(Endpoint, |endpoint| endpoint.to_string());
 as_text!(WireSize, |size| size.to_string());
+as_text!(Placement, |placement| placement.to_string());
 as_text!(MaxRate, |rate| rate.to_string());
 as_text!(Sample, |sample| sample.to_string());
 as_text!(PieceSize, |size| size.to_string());

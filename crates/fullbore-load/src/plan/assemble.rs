@@ -207,6 +207,7 @@ pub fn assemble<T: Target>(
         tables_at_once: job.tables_at_once,
         continuity: Continuity::default(),
         verify: job.verify,
+        placement: job.placement,
         is_polite: job.polite,
         compress: job.compress,
         ceilings: None,

@@ -37,7 +37,7 @@ use fullbore_record::terms::{Compress, Method, Publish, Stage, Verify};
 use serde::{Deserialize, Serialize};
 
 use crate::TargetColumn;
-use crate::job::MaxRate;
+use crate::job::{MaxRate, Placement};
 use crate::job::{OtherWriters, PartSpec, PauseWhen, RejectLimit, Staged};
 use crate::run_id::RunId;
 pub use draft::{Completion, Draft, Planned};
@@ -68,6 +68,8 @@ pub struct Plan {
     pub continuity: Continuity,
     /// How much of what is loaded is compared with what was read.
     pub verify: Verify,
+    /// The memory nodes that threads run on.
+    pub placement: Placement,
     /// Others have the network first.
     pub is_polite: bool,
     /// How rows are packed on their way.

@@ -15,6 +15,7 @@ use fullbore_record::{Event, Phase, Recorder, now_unix_ms};
 
 use super::Outcome;
 use super::lines_before;
+use super::placement::Nodes;
 use super::rejects::{Rejects, remove_saved};
 use super::retry::{self, Patience};
 use super::schedule::{Refused, Schedule};
@@ -31,6 +32,7 @@ pub struct Driver<'a> {
     pub recorder: &'a Recorder,
     pub interrupted: &'a AtomicBool,
     pub clocks: &'a Clocks,
+    pub nodes: &'a Nodes,
     /// Where the number of streams may change.
     pub tuner: Option<&'a Tuner>,
 }
@@ -205,8 +207,8 @@ impl Driver<'_> {
         rejects: &Rejects,
         outcome: &mut Outcome,
     ) -> Result<()> {
-        let Self { plan, sink, recorder, clocks, tuner, .. } = *self;
-        let worker = Worker { plan, sink, recorder, schedule, rejects, clocks, tuner };
+        let Self { plan, sink, recorder, clocks, nodes, tuner, .. } = *self;
+        let worker = Worker { plan, sink, recorder, schedule, rejects, clocks, nodes, tuner };
         worker.load(&mut outcome.seen, &mut outcome.paused_seconds)
     }
 

@@ -21,6 +21,7 @@ mod packing;
 mod parser;
 mod pause;
 mod piece;
+pub mod placement;
 mod polite;
 mod reject_files;
 mod reject_record;
@@ -52,6 +53,7 @@ use fullbore_record::{Event, Phase, Recorder, RejectSummary, TableTotals, Verifi
 use crate::plan::Plan;
 use crate::sink::Sink;
 use driver::Driver;
+use placement::Nodes;
 pub use tuning::Tuned;
 use tuning::Tuner;
 
@@ -140,7 +142,8 @@ pub fn run(
     let most = tuner.as_ref().map_or((plan.streams, plan.parsers), Tuner::most);
     let clocks = Clocks::new(most.0, most.1);
     let tuner = tuner.as_ref();
-    let driver = Driver { plan, sink, recorder, interrupted, clocks: &clocks, tuner };
+    let nodes = &Nodes::of(plan, sink.paced(), recorder);
+    let driver = Driver { plan, sink, recorder, interrupted, clocks: &clocks, nodes, tuner };
     let result = driver.carry_out(&mut outcome);
     outcome.tuned = tuner.and_then(Tuner::tuned);
     outcome.seconds = began.elapsed().as_secs_f64();

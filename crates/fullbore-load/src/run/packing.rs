@@ -1,30 +1,31 @@
 //! `--compress auto`: chooses how rows are packed on their way, while they are sent.
 //!
-//! A thread looks at what limits the run. If that is the network, it has a few rows packed by each codec, and
-//! predicts the rate of each from three figures: what the network carries, what a row takes of it, and what packing
-//! costs the processors. The codec with the highest rate is used, and given up if the run is slower with it. Rows that
-//! go by COPY have one alternative instead: the text form, where it is shorter than the binary one.
+//! A thread has a few rows packed by each codec, and looks at what limits the run. It predicts the rate of each codec
+//! from three figures: what the network carries where that is the limit, what a row takes of it, and what packing costs
+//! the processors. The codec with the highest rate is used, and given up if the run is slower with it. Rows that go by
+//! COPY have one alternative instead: the text form, where it is shorter than the binary one.
 
 mod model;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fullbore_parse::Lane;
 use fullbore_record::diagnose::{Circumstances, Limit, verdict};
 use fullbore_record::observe::clock::Activity;
-use fullbore_record::observe::{Clocks, Observation};
-use fullbore_record::terms::{Form, Method};
+use fullbore_record::observe::{Clocks, Latest};
+use fullbore_record::terms::{Form, Method, Verify};
 use fullbore_record::{Event, Recorder};
 
 use super::schedule::Schedule;
 use crate::plan::Plan;
 use crate::sink::Packs;
-use model::{Flow, Model};
+use model::{By, Flow, Model};
 
 /// How often it looks, what it judges by, and what another form is given before it is judged.
-const LOOK: Duration = Duration::from_millis(250);
-const JUDGED_FOR: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(100);
+const JUDGED_FOR: Duration = Duration::from_millis(900);
 const RAMP: Duration = Duration::from_secs(2);
 
 /// A form that does not bring at least so much of the rate before is given up.
@@ -47,35 +48,40 @@ impl Packing<'_> {
             return;
         }
         let mut form = self.form();
+        if form != Form::Plain {
+            self.recorder.record(Event::FormChanged { form, limit: Limit::None });
+        }
         let mut before: Option<(f64, Form)> = None;
-        let mut window = Window::open(self, Duration::ZERO);
+        let mut window = Window::open(Duration::ZERO);
+        self.packs.sample();
         while !has_ended() {
             std::thread::park_timeout(LOOK);
             let Some((flow, limit)) = window.close(self) else { continue };
-            window = Window::open(self, Duration::ZERO);
+            window = Window::open(Duration::ZERO);
             if let Some((rate, old)) = before.take()
                 && flow.rate() < rate * BRINGS
             {
                 model.forget(form);
                 form = old;
                 self.change(form, limit);
-                window = Window::open(self, RAMP);
+                window = Window::open(RAMP);
                 continue;
-            }
-            if is_network(limit) {
-                self.packs.sample();
             }
             for form in [Form::Lz4, Form::Zstd] {
                 if let Some(sample) = self.packs.sampled(form.codec()) {
                     model.note(form, sample);
                 }
             }
-            let is_limited = is_network(limit);
-            let Some(better) = model.better(form, &flow, is_limited) else { continue };
+            let by = match limit {
+                limit if is_network(limit) => By::Network,
+                Limit::ClientCpu => By::Processors,
+                _ => By::Others,
+            };
+            let Some(better) = model.better(form, &flow, by) else { continue };
             before = Some((flow.rate(), form));
             form = better;
             self.change(form, limit);
-            window = Window::open(self, RAMP);
+            window = Window::open(RAMP);
         }
     }
 
@@ -88,7 +94,9 @@ impl Packing<'_> {
         let is_typed_copy = |table: &crate::plan::TablePlan| {
             table.method == Method::Copy && table.lane == Lane::Binary
         };
-        match tables.iter().all(is_typed_copy) && self.packs.takes_text() {
+        // Rows that go as text are summed by the server alone, which takes longer than a network is slow.
+        let may_be_text = self.packs.takes_text() && self.plan.verify != Verify::Full;
+        match may_be_text && tables.iter().all(is_typed_copy) {
             true => vec![Form::Plain, Form::Text],
             false => Vec::new(),
         }
@@ -103,7 +111,7 @@ impl Packing<'_> {
 
     fn change(&self, form: Form, limit: Limit) {
         self.packs.pack(form.codec());
-        self.schedule.send_text(form == Form::Text);
+        self.schedule.change_form(form == Form::Text);
         tracing::debug!(form = form.name(), limit = limit.name(), "rows change their form");
         self.recorder.record(Event::FormChanged { form, limit });
     }
@@ -114,41 +122,32 @@ fn is_network(limit: Limit) -> bool {
     matches!(limit, Limit::Congestion | Limit::FlowCap | Limit::SendWindow | Limit::ReceiveCap)
 }
 
-/// A stretch of a run that is judged.
+/// A stretch of a run that is judged: from one of the observer's looks to another.
 struct Window {
-    /// It begins then, and what was seen at its beginning.
+    /// It begins with the first look after.
     from: Instant,
-    first: Option<(Instant, u64, Observation)>,
+    first: Option<Latest>,
+    /// Source bytes sent by moments: looks have moments of their own.
+    trail: VecDeque<(Instant, u64)>,
 }
 
 impl Window {
-    fn open(packing: &Packing<'_>, after: Duration) -> Self {
-        let mut window = Self { from: Instant::now() + after, first: None };
-        window.begin(packing);
-        window
-    }
-
-    fn begin(&mut self, packing: &Packing<'_>) {
-        if self.first.is_none()
-            && Instant::now() >= self.from
-            && let Some(latest) = packing.clocks.latest()
-        {
-            let sent = packing.schedule.bytes_sent().0;
-            self.first = Some((Instant::now(), sent, latest.seen));
-        }
+    fn open(after: Duration) -> Self {
+        Self { from: Instant::now() + after, first: None, trail: VecDeque::new() }
     }
 
     /// What flowed in it and what limited that, once it is long enough to be judged.
     fn close(&mut self, packing: &Packing<'_>) -> Option<(Flow, Limit)> {
-        self.begin(packing);
-        let (since, sent_before, first) = self.first.as_ref()?;
-        if since.elapsed() < JUDGED_FOR {
+        self.trail.push_back((Instant::now(), packing.schedule.bytes_sent().0));
+        let latest = packing.clocks.latest().filter(|latest| latest.at >= self.from)?;
+        let first = self.first.get_or_insert_with(|| latest.clone());
+        let seconds = (latest.at - first.at).as_secs_f64();
+        if seconds < JUDGED_FOR.as_secs_f64() {
             return None;
         }
-        let latest = packing.clocks.latest()?;
-        let sent = packing.schedule.bytes_sent().0;
-        let seconds = since.elapsed().as_secs_f64();
-        let seen = latest.seen.since(first);
+        let sent = self.sent_until(latest.at)? - self.sent_until(self.first.as_ref()?.at)?;
+        let first = self.first.take()?;
+        let seen = latest.seen.since(&first.seen);
         let about = Circumstances {
             server_is_here: latest.settings.is_some_and(|settings| settings.is_here),
             tables: packing.plan.tables.len(),
@@ -158,21 +157,26 @@ impl Window {
             seen.streams.iter().filter_map(|stream| Some(stream.socket?.sent_bytes)).sum();
         let cpu_ms: u64 =
             seen.parsers.iter().map(|parser| parser.times.of(Activity::Parsing).cpu_ms).sum();
-        let is_disturbed = sent <= *sent_before || wire == 0 || packing.schedule.is_held();
         let flow = Flow {
             seconds,
-            source_bytes: sent.saturating_sub(*sent_before) as f64,
+            source_bytes: sent,
             wire_bytes: wire as f64,
             cpu_seconds: cpu_ms as f64 / 1e3,
             processors: seen.parsers.len().min(cores()) as f64,
         };
-        match is_disturbed {
-            true => {
-                self.first = None;
-                None
-            }
-            false => Some((flow, limit)),
-        }
+        let is_disturbed = sent <= 0.0 || wire == 0 || packing.schedule.is_held();
+        (!is_disturbed).then_some((flow, limit))
+    }
+
+    /// What had been sent at a moment, between those that were noted.
+    fn sent_until(&self, moment: Instant) -> Option<f64> {
+        let after = self.trail.iter().position(|(at, _)| *at >= moment)?;
+        let (later, sent_later) = self.trail[after];
+        let Some((earlier, sent)) = after.checked_sub(1).map(|before| self.trail[before]) else {
+            return Some(sent_later as f64);
+        };
+        let share = (moment - earlier).as_secs_f64() / (later - earlier).as_secs_f64().max(1e-9);
+        Some(sent as f64 + share * (sent_later as f64 - sent as f64))
     }
 }
 

@@ -144,6 +144,7 @@ impl<'a> PieceWork<'a> {
         }
         self.note_lines(&mut unit);
         self.schedule.sent(self.piece.table, unit.rows, unit.source_bytes);
+        self.writer.sent(unit.source_bytes);
         self.rows_shown += unit.rows;
         self.rounded += unit.rounded;
         for fault in std::mem::take(&mut unit.faults) {

@@ -6,7 +6,8 @@
 //! An eighth of the highest rate is kept, so that the load ends some day; how much that is shows in its first two
 //! seconds, which are not limited. The kernel paces the sockets, so that no block makes a queue by itself.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use fullbore_record::observe::socket::SocketNow;
 
@@ -35,9 +36,13 @@ const UNUSED: f64 = 1.5;
 /// Keeps the sockets' rate where their queue says until the round has ended.
 pub fn watch(paced: &dyn Paced, has_ended: &dyn Fn() -> bool) {
     let mut manners = Manners::default();
+    let mut last = Instant::now();
     while !has_ended() {
         let sockets: Vec<SocketNow> = paced.sockets().into_iter().map(|(_, now)| now).collect();
-        if let Some(rate) = manners.look(&sockets, LOOK.max(manners.trip())) {
+        // A thread that wakes late has more to count.
+        let passed = last.elapsed();
+        last = Instant::now();
+        if let Some(rate) = manners.look(&sockets, passed) {
             paced.pace(Some((rate / sockets.len() as f64) as u64));
         }
         std::thread::park_timeout(LOOK.max(manners.trip()));
@@ -50,10 +55,10 @@ pub fn watch(paced: &dyn Paced, has_ended: &dyn Fn() -> bool) {
 struct Manners {
     rate: f64,
     highest: f64,
-    /// The shortest round trip, in microseconds.
+    /// The round trip without queues, in microseconds, the middle one of the sockets.
     shortest: f64,
-    sent: u64,
-    resent: u64,
+    /// What each socket had sent, and sent again, by its number.
+    before: BTreeMap<u64, (u64, u64)>,
     /// For how long it has looked.
     age: Duration,
 }
@@ -64,8 +69,7 @@ impl Default for Manners {
             rate: UNLIMITED,
             highest: 0.0,
             shortest: f64::INFINITY,
-            sent: 0,
-            resent: 0,
+            before: BTreeMap::new(),
             age: Duration::ZERO,
         }
     }
@@ -82,18 +86,21 @@ impl Manners {
 
     /// The rate of all sockets together from now on; none where there is none of the network.
     fn look(&mut self, sockets: &[SocketNow], passed: Duration) -> Option<f64> {
-        let mut trips: Vec<u64> =
-            sockets.iter().map(|socket| socket.rtt_us).filter(|trip| *trip > 0).collect();
-        trips.sort_unstable();
-        let trip = *trips.get(trips.len() / 2)? as f64;
-        let shortest = sockets.iter().map(|s| s.rtt_min_us).filter(|trip| *trip > 0).min();
-        self.shortest = self.shortest.min(shortest.unwrap_or(u64::MAX) as f64);
-        let all = |of: fn(&SocketNow) -> u64| sockets.iter().map(of).sum::<u64>();
-        let (sent, resent) = (all(|s| s.sent_bytes), all(|s| s.resent_bytes));
-        let added = sent.saturating_sub(self.sent) as f64;
-        let lost = resent.saturating_sub(self.resent) as f64 > added * LOSS;
-        (self.sent, self.resent) = (sent, resent);
-        let used = added / passed.as_secs_f64();
+        let known = |socket: &&SocketNow| socket.rtt_us > 0 && socket.rtt_min_us > 0;
+        // Each by itself: several paths are of different lengths.
+        let queues = sockets.iter().filter(known).map(|s| s.rtt_us.saturating_sub(s.rtt_min_us));
+        let queue = middle(queues)? as f64;
+        self.shortest = middle(sockets.iter().filter(known).map(|s| s.rtt_min_us))? as f64;
+        let (mut added, mut again) = (0, 0);
+        for socket in sockets {
+            let now = (socket.sent_bytes, socket.resent_bytes);
+            let (sent, resent) = self.before.insert(socket.number, now).unwrap_or_default();
+            added += now.0.saturating_sub(sent);
+            again += now.1.saturating_sub(resent);
+        }
+        self.before.retain(|number, _| sockets.iter().any(|socket| socket.number == *number));
+        let lost = again as f64 > added as f64 * LOSS;
+        let used = added as f64 / passed.as_secs_f64().max(LOOK.as_secs_f64() / 2.0);
         self.highest = self.highest.max(used);
         self.age += passed;
         if self.age < LEARNS {
@@ -101,7 +108,6 @@ impl Manners {
         }
 
         let target = QUEUE_US + self.shortest * QUEUE_OF_TRIP;
-        let queue = (trip - self.shortest).max(0.0);
         let off = (target - queue) / target;
         if lost || off < 0.0 {
             let too_long = if lost { 1.0 } else { (-off).min(1.0) };
@@ -112,6 +118,13 @@ impl Manners {
         self.rate = self.rate.min(self.highest * UNUSED).max(self.highest * KEPT).max(LEAST);
         Some(self.rate)
     }
+}
+
+/// The middle one of some figures.
+fn middle(figures: impl Iterator<Item = u64>) -> Option<u64> {
+    let mut figures: Vec<u64> = figures.collect();
+    figures.sort_unstable();
+    figures.get(figures.len() / 2).copied()
 }
 
 #[cfg(test)]
@@ -142,7 +155,7 @@ mod tests {
                 sent_bytes: (self.sent / 4.0) as u64,
                 ..SocketNow::default()
             };
-            vec![socket; 4]
+            (1..=4).map(|number| SocketNow { number, ..socket }).collect()
         }
     }
 

@@ -89,6 +89,7 @@ mod tests {
             tables_at_once: false,
             continuity: Continuity::default(),
             verify: Default::default(),
+            placement: Default::default(),
             is_polite: false,
             compress: Default::default(),
             destination: String::new(),

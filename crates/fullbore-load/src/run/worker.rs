@@ -10,6 +10,7 @@ use fullbore_record::terms::Compress;
 use fullbore_record::{Event, Recorder, watch_run};
 
 use super::packing::Packing;
+use super::placement::Nodes;
 use super::rejects::Rejects;
 use super::schedule::{Hold, Schedule};
 use super::threads::{Threads, not_started};
@@ -29,6 +30,7 @@ pub struct Worker<'a> {
     pub schedule: &'a Schedule<'a>,
     pub rejects: &'a Rejects,
     pub clocks: &'a Clocks,
+    pub nodes: &'a Nodes,
     /// Where the number of streams may change.
     pub tuner: Option<&'a Tuner>,
 }
@@ -45,6 +47,7 @@ impl Worker<'_> {
         if throttled.is_some() {
             schedule.hold(Hold::Everywhere);
         }
+        sink.packs().iter().for_each(|packs| packs.begin(plan));
         std::thread::scope(|scope| {
             let threads = Threads { scope, schedule };
             let crew = Crew { worker: self, threads };
@@ -62,6 +65,7 @@ impl Worker<'_> {
                     while !has_ended() {
                         recorder.record(schedule.sample());
                         std::thread::park_timeout(SAMPLE_INTERVAL);
+                        sink.news().into_iter().for_each(|event| recorder.record(event));
                         if let Some(changed) = schedule.look_for_rate() {
                             recorder.record(changed);
                         }
@@ -130,6 +134,7 @@ impl Worker<'_> {
                 *paused += watch.join().unwrap_or_default().as_secs_f64();
             }
         });
+        sink.news().into_iter().for_each(|event| recorder.record(event));
         recorder.record(schedule.sample());
         schedule.take_failure().map_or(Ok(()), Err)
     }
@@ -145,11 +150,12 @@ struct Crew<'scope, 'env, 'a> {
 impl<'scope> Crew<'scope, '_, '_> {
     /// Starts as many as are lacking to so many.
     fn grow(self, streams: usize, parsers: usize) -> std::io::Result<()> {
-        let Worker { plan, sink, recorder, schedule, rejects, clocks, .. } = *self.worker;
+        let Worker { plan, sink, recorder, schedule, rejects, clocks, nodes, .. } = *self.worker;
         for number in schedule.parsers_lacking(parsers) {
             let Some(clock) = clocks.begin_parser(number) else { break };
             let parse = move || parser::parse_until_done(plan, sink, schedule, number);
             self.threads.try_start(format!("parser-{number}"), move || {
+                nodes.place_parser();
                 clock.time(|| schedule.guard(parse));
             })?;
         }
@@ -160,6 +166,7 @@ impl<'scope> Crew<'scope, '_, '_> {
             };
             schedule.begin_stream();
             let started = self.threads.try_start(format!("stream-{number}"), move || {
+                nodes.place_stream();
                 clock.time(|| schedule.guard(load));
                 schedule.end_stream();
             });

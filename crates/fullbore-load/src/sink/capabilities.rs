@@ -126,6 +126,8 @@ pub trait Reread {
 
 /// A sink whose rows can take another form on their way, while they are sent.
 pub trait Packs: Sync {
+    /// Chooses the form to begin with, before the first row is encoded.
+    fn begin(&self, plan: &Plan);
     /// What rows that enter directly can be packed with, `none` among them.
     fn codecs(&self) -> Vec<Codec>;
     /// Whether rows that enter by COPY can be sent as text instead.
@@ -148,8 +150,10 @@ pub struct Packed {
     pub seconds_per_byte: f64,
 }
 
-/// A sink with connections whose rate can be limited.
+/// A sink with connections that go over a network.
 pub trait Paced: Sync {
+    /// The interface of this machine that they go by, where that is one.
+    fn interface(&self) -> Option<String>;
     /// What the kernel says of those of streams.
     fn sockets(&self) -> Vec<(usize, SocketNow)>;
     /// Limits each of them to so many bytes a second, or none.

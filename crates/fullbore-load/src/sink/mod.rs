@@ -19,8 +19,8 @@ use arrow_array::RecordBatch;
 use fullbore_parse::{Counts, Lane};
 use fullbore_read::FileRange;
 use fullbore_read::error::{Error, Result};
-use fullbore_record::Phase;
 use fullbore_record::observe::Observed;
+use fullbore_record::{Event, Phase};
 
 pub use capabilities::{
     Judging, LoadState, Overload, Paced, Packed, Packs, Proven, Refusal, RejectsViolations, Reread,
@@ -87,6 +87,8 @@ pub trait Writer: Send {
     fn commit(&mut self, portion: &Portion) -> Result<Receipt>;
     /// Takes back what the piece had sent; the writer can begin another.
     fn rollback(&mut self) -> Result<()>;
+    /// So much of the piece's source is sent.
+    fn sent(&mut self, _source_bytes: u64) {}
     /// Its connection broke, and it is used no more.
     fn lose(&mut self, _why: &Error) {}
     /// The way that its last piece took, where there are several.
@@ -132,6 +134,10 @@ pub trait Sink: Send + Sync {
     /// Its connections, where they go over a network.
     fn paced(&self) -> Option<&dyn Paced> {
         None
+    }
+    /// What happened at its end since it was asked last.
+    fn news(&self) -> Vec<Event> {
+        Vec::new()
     }
     /// What can be seen of it while the streams load.
     fn observed(&self) -> Option<&dyn Observed> {

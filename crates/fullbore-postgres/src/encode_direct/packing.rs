@@ -1,7 +1,7 @@
 //! How all frames of a run are packed, which may change while it runs, and what each codec makes of them.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, Once};
 use std::time::Duration;
 
 use fullbore_load::sink::Packed;
@@ -11,8 +11,9 @@ use fullbore_record::terms::Codec;
 const SAMPLED_BYTES: u64 = 2 << 20;
 
 /// What encoders share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Packing {
+    begun: Once,
     codec: AtomicU8,
     /// Bytes that are to be sampled yet.
     wanted: AtomicU64,
@@ -27,9 +28,20 @@ struct Sampled {
     time: Duration,
 }
 
+impl Default for Packing {
+    fn default() -> Self {
+        Self::new(Codec::None)
+    }
+}
+
 impl Packing {
     pub fn new(codec: Codec) -> Self {
-        Self { codec: AtomicU8::new(codec as u8), ..Self::default() }
+        Self {
+            begun: Once::new(),
+            codec: AtomicU8::new(codec as u8),
+            wanted: AtomicU64::new(0),
+            sampled: Mutex::default(),
+        }
     }
 
     pub fn codec(&self) -> Codec {
@@ -38,6 +50,11 @@ impl Packing {
             2 => Codec::Zstd,
             _ => Codec::None,
         }
+    }
+
+    /// Sets the codec to begin with, once in a run.
+    pub fn begin(&self, first: impl FnOnce() -> Codec) {
+        self.begun.call_once(|| self.set(first()));
     }
 
     pub fn set(&self, codec: Codec) {

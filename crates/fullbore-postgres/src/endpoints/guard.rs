@@ -10,16 +10,17 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use fullbore_pgwire::Session;
 use fullbore_pgwire::tcp_info::{TcpInfo, tcp_info};
-use fullbore_pgwire::{Session, knock};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{Shutdown, shutdown, sockopt};
 
 use super::Endpoints;
 
 const LOOK: Duration = Duration::from_millis(250);
-/// Silence after which a peer that owes an answer counts as gone.
-const SILENCE_MS: u32 = 3000;
+/// How long a peer may owe an answer, and be silent: together with the first time that the kernel sends something again,
+/// some 3 seconds.
+const SILENCE: Duration = Duration::from_millis(2500);
 /// Questions of the kernel that may be unanswered at a time: one may be on its way.
 const UNANSWERED: u8 = 2;
 /// How long a knock may be unanswered: by then the kernel has sent it three times.
@@ -35,9 +36,16 @@ pub(crate) struct Guard {
 
 struct Watched {
     endpoints: Arc<Endpoints>,
-    /// The sockets, with the way that each takes where that is known.
-    sockets: Mutex<Vec<(OwnedFd, Option<usize>)>>,
+    sockets: Mutex<Vec<Socket>>,
     is_over: AtomicBool,
+}
+
+struct Socket {
+    descriptor: OwnedFd,
+    /// The way that it takes, where that is known.
+    at: Option<usize>,
+    /// Since when its peer owes an answer.
+    owes_since: Option<Instant>,
 }
 
 impl Guard {
@@ -59,8 +67,8 @@ impl Guard {
 
     /// Looks at a session's connection until it ends.
     pub fn watch(&self, session: &Session, at: Option<usize>) {
-        if let Ok(socket) = session.socket() {
-            self.watched.lock().push((socket, at));
+        if let Ok(descriptor) = session.socket() {
+            self.watched.lock().push(Socket { descriptor, at, owes_since: None });
         }
     }
 }
@@ -76,13 +84,13 @@ impl Drop for Guard {
 }
 
 impl Watched {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(OwnedFd, Option<usize>)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Socket>> {
         self.sockets.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     fn look_until_over(&self) {
-        let mut knocks: Vec<Option<Knock>> = Vec::new();
-        knocks.resize_with(self.endpoints.count(), || None);
+        let mut knocks: Vec<(Option<Knock>, usize)> = Vec::new();
+        knocks.resize_with(self.endpoints.count(), || (None, 0));
         while !self.is_over.load(Ordering::Relaxed) {
             self.end_cut_ones();
             for (at, since, pause) in self.endpoints.down() {
@@ -93,28 +101,52 @@ impl Watched {
     }
 
     fn end_cut_ones(&self) {
-        self.lock().retain(|(socket, at)| {
-            let Ok(info) = tcp_info(socket) else { return false };
-            let is_cut = is_cut(&info);
+        let mut sockets = self.lock();
+        let mut cut = Vec::new();
+        sockets.retain_mut(|socket| {
+            let Ok(info) = tcp_info(&socket.descriptor) else { return false };
+            let is_cut = socket.look(&info);
             if is_cut {
-                // Whoever waits for it finds its end.
-                let _ = shutdown(socket, Shutdown::Both);
-                if let Some(at) = at {
-                    let seconds = f64::from(info.last_ack_recv) / 1e3;
-                    self.endpoints.lose(*at, &format!("no answer for {seconds:.1} s"));
-                }
+                cut.extend(socket.at);
+                let seconds = f64::from(info.last_ack_recv) / 1e3;
+                self.end(socket, &format!("no answer for {seconds:.1} s"));
             }
             !is_cut && info.state == ESTABLISHED
         });
+        // Where a server did not read, the kernel asks ever more rarely: what goes by the same way and is silent, too,
+        // will not be answered either.
+        sockets.retain(|socket| {
+            let info = tcp_info(&socket.descriptor);
+            let is_cut = socket.at.is_some_and(|at| cut.contains(&at))
+                && info.is_ok_and(|info| is_silent(&info) && has_something_to_send(&info));
+            if is_cut {
+                self.end(socket, "its path is cut");
+            }
+            !is_cut
+        });
+    }
+
+    /// Ends a connection: whoever waits for it finds its end.
+    fn end(&self, socket: &Socket, why: &str) {
+        let _ = shutdown(&socket.descriptor, Shutdown::Both);
+        if let Some(at) = socket.at {
+            self.endpoints.lose(at, why);
+        }
     }
 
     /// Knocks at a way that is down, not before `earliest`.
-    fn look_for(&self, at: usize, earliest: Instant, knocking: &mut Option<Knock>) {
+    fn look_for(
+        &self,
+        at: usize,
+        earliest: Instant,
+        (knocking, times): &mut (Option<Knock>, usize),
+    ) {
         let now = Instant::now();
         match knocking {
             None if now >= earliest => {
-                let host = &self.endpoints.options(at).hosts[0];
-                *knocking = knock(host).ok().map(|socket| Knock { socket, since: now });
+                *times += 1;
+                let socket = self.endpoints.knock(at, *times);
+                *knocking = socket.map(|socket| Knock { socket, since: now });
             }
             None => {}
             Some(knock) => match knock.is_answered() {
@@ -149,10 +181,24 @@ impl Knock {
     }
 }
 
-/// Whether the peer owes an answer, and has owed it for too long: it was sent something again in vain, or does not
-/// answer the kernel's questions. One that reads nothing answers these.
-fn is_cut(info: &TcpInfo) -> bool {
-    let owes_receipt = info.unacked > 0 && info.retransmits > 0;
-    let owes_answer = info.probes >= UNANSWERED;
-    info.state == ESTABLISHED && info.last_ack_recv >= SILENCE_MS && (owes_receipt || owes_answer)
+impl Socket {
+    /// Whether its peer has owed an answer for too long: it was sent something again in vain, or does not answer the
+    /// kernel's questions. One that reads nothing answers these.
+    fn look(&mut self, info: &TcpInfo) -> bool {
+        let owes = (info.unacked > 0 && info.retransmits > 0) || info.probes >= UNANSWERED;
+        if !owes || info.state != ESTABLISHED {
+            self.owes_since = None;
+            return false;
+        }
+        let since = *self.owes_since.get_or_insert_with(Instant::now);
+        since.elapsed() >= SILENCE && is_silent(info)
+    }
+}
+
+fn is_silent(info: &TcpInfo) -> bool {
+    u128::from(info.last_ack_recv) >= SILENCE.as_millis()
+}
+
+fn has_something_to_send(info: &TcpInfo) -> bool {
+    info.unacked > 0 || info.notsent_bytes > 0 || info.probes > 0
 }

@@ -6,12 +6,14 @@
 
 mod dealing;
 mod guard;
+pub(crate) mod interface;
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use fullbore_load::job::{Endpoint, EndpointPolicy};
-use fullbore_pgwire::{ConnectionOptions, HostOptions, Session, Source};
+use fullbore_pgwire::{ConnectionOptions, Door, HostOptions, Session, Source};
 use fullbore_record::Event;
 
 use dealing::Dealer;
@@ -31,6 +33,8 @@ const HELD: Duration = Duration::from_secs(30);
 struct Way {
     name: String,
     options: ConnectionOptions,
+    /// Its addresses, once they are known.
+    door: OnceLock<Door>,
 }
 
 /// What is known of a way.
@@ -99,7 +103,11 @@ impl Endpoints {
                 hurry(&mut options);
             }
             let name = Endpoint { weight: 1, ..endpoint.clone() }.to_string();
-            Way { name, options }
+            let door = OnceLock::new();
+            if let Ok(found) = Door::of(&options.hosts[0]) {
+                let _ = door.set(found);
+            }
+            Way { name, options, door }
         };
         let weights = given.iter().map(|endpoint| match policy {
             EndpointPolicy::Weighted => endpoint.weight,
@@ -127,8 +135,20 @@ impl Endpoints {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// The destination's own ways, waited for no longer than the others.
+    pub(crate) fn base(&self) -> ConnectionOptions {
+        let mut options = self.base.clone();
+        hurry(&mut options);
+        options
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.ways.len()
+    }
+
+    /// The interface that all of them go by.
+    pub(crate) fn interface(&self) -> Option<String> {
+        interface::of_all(self.ways.iter().map(|way| &way.options))
     }
 
     pub(crate) fn name(&self, at: usize) -> &str {
@@ -185,7 +205,7 @@ impl Endpoints {
     }
 
     /// A connection by this way was accepted.
-    fn find(&self, at: usize) {
+    pub(crate) fn find(&self, at: usize) {
         let mut state = self.state();
         let known = &mut state.known[at];
         let Some(down) = known.down.take() else { return };
@@ -210,6 +230,15 @@ impl Endpoints {
         self.state().known[at].times
     }
 
+    /// Begins to connect by a way, to one of its addresses after the other.
+    fn knock(&self, at: usize, time: usize) -> Option<OwnedFd> {
+        let way = &self.ways[at];
+        if way.door.get().is_none() {
+            let _ = way.door.set(Door::of(&way.options.hosts[0]).ok()?);
+        }
+        way.door.get()?.knock(time).ok()
+    }
+
     /// What happened since it was asked last.
     pub(crate) fn news(&self) -> Vec<Event> {
         std::mem::take(&mut self.state().news)
@@ -217,9 +246,9 @@ impl Endpoints {
 }
 
 impl Dealt {
-    /// So much of the piece is sent.
-    pub fn sent(&mut self, bytes: usize) {
-        let bytes = self.left.min(bytes as u64);
+    /// So much of the piece's source is sent.
+    pub fn sent(&mut self, bytes: u64) {
+        let bytes = self.left.min(bytes);
         self.left -= bytes;
         self.endpoints.state().dealer.done(self.at, bytes);
     }
@@ -258,6 +287,8 @@ fn hurry(options: &mut ConnectionOptions) {
     options.connect_timeout.get_or_insert(CONNECTING);
     options.keepalive.idle.get_or_insert(ASKED_EVERY);
     options.keepalive.interval.get_or_insert(ASKED_EVERY);
+    // Left to the guard: it would end connections whose server does not read, too.
+    options.keepalive.user_timeout.get_or_insert(Duration::ZERO);
 }
 
 #[cfg(test)]

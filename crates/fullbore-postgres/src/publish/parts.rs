@@ -99,6 +99,7 @@ fn plans_of_others(
             reject_dir: plan.reject_dir.clone(),
             tables_at_once: plan.tables_at_once,
             continuity: plan.continuity.clone(),
+            placement: plan.placement,
             is_polite: plan.is_polite,
             compress: plan.compress,
             ceilings: None,

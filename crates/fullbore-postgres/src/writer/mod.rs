@@ -252,7 +252,6 @@ impl Writer for PostgresWriter<'_> {
         match sent {
             Ok(paused) => {
                 work.copy = Some(paused);
-                self.ways.sent(encoded.len());
                 Ok(())
             }
             Err(error) => Err(self.explain(error)),
@@ -311,6 +310,10 @@ impl Writer for PostgresWriter<'_> {
         }
         self.session.execute("ROLLBACK").map_err(failed)?;
         Ok(())
+    }
+
+    fn sent(&mut self, source_bytes: u64) {
+        self.ways.sent(source_bytes);
     }
 
     fn lose(&mut self, why: &Error) {

@@ -32,6 +32,35 @@ struct Several {
     parked: BTreeMap<usize, (u64, Session)>,
 }
 
+/// The session by which a piece goes.
+enum Next {
+    Present,
+    Other(Box<Session>),
+}
+
+impl Several {
+    /// Whether a session of that time is still there.
+    fn is_there(&self, (at, times): (usize, u64)) -> bool {
+        times == self.endpoints.times_down(at)
+    }
+
+    /// The session that there is by a way.
+    fn has(&mut self, at: usize) -> Option<Next> {
+        if at == self.at.0 && self.is_there(self.at) {
+            return Some(Next::Present);
+        }
+        let (times, session) = self.parked.remove(&at)?;
+        self.is_there((at, times)).then(|| Next::Other(Box::new(session)))
+    }
+
+    /// Any session that there is, and its way.
+    fn has_any(&mut self) -> Option<(usize, Next)> {
+        let mut ways: Vec<usize> = self.parked.keys().copied().collect();
+        ways.insert(0, self.at.0);
+        ways.into_iter().find_map(|at| Some((at, self.has(at)?)))
+    }
+}
+
 impl<'a> Ways<'a> {
     /// Opens a stream's first session, by the way that its first piece is dealt.
     pub fn open(postgres: &'a Postgres, stream: usize) -> Result<(Self, Session)> {
@@ -67,43 +96,45 @@ impl<'a> Ways<'a> {
     /// Makes the session that by which a piece of so many bytes goes.
     pub fn choose(&mut self, session: &mut Session, bytes: u64) -> Result<()> {
         let Some(several) = &mut self.several else { return Ok(()) };
-        let postgres = self.postgres;
-        postgres.report_news(&several.endpoints);
         let mut dealt = several.endpoints.deal(bytes);
         if several.is_first {
             several.is_first = false;
             dealt.instead(several.at.0);
         }
-        let is_there = |times: u64, at: usize| times == several.endpoints.times_down(at);
-        if dealt.at == several.at.0 && is_there(several.at.1, dealt.at) {
-            several.piece = Some(dealt);
-            return Ok(());
-        }
-        let parked = several.parked.remove(&dealt.at);
-        let next = match parked.filter(|(times, _)| is_there(*times, dealt.at)) {
-            Some((_, parked)) => parked,
-            None => match postgres.stream_session(&several.endpoints, &mut dealt) {
-                // The other ways are no use without connections: the piece goes by the one that it has.
-                Err(error) if error.is_crowded() && is_there(several.at.1, several.at.0) => {
-                    dealt.instead(several.at.0);
-                    several.piece = Some(dealt);
-                    return Ok(());
+        let mut tries = several.endpoints.count();
+        let next = loop {
+            tries -= 1;
+            if let Some(next) = several.has(dealt.at) {
+                break next;
+            }
+            match self.postgres.session_by_way(&several.endpoints, dealt.at) {
+                Ok(opened) => break Next::Other(Box::new(opened)),
+                // Another connection is not to be had: the piece goes by one that is there.
+                Err(error) if error.is_crowded() => {
+                    let (at, next) = several.has_any().ok_or(error)?;
+                    dealt.instead(at);
+                    break next;
                 }
-                opened => opened?,
-            },
+                Err(error) if error.is_lost() && tries > 0 => dealt.again(),
+                Err(error) => return Err(error),
+            }
         };
-        let before = several.at;
-        several.at = (dealt.at, several.endpoints.times_down(dealt.at));
-        let left = std::mem::replace(session, next);
-        if before.0 != dealt.at {
-            several.parked.insert(before.0, (before.1, left));
+        if let Next::Other(next) = next {
+            let before = several.at;
+            several.at = (dealt.at, several.endpoints.times_down(dealt.at));
+            let left = std::mem::replace(session, *next);
+            if before.0 != dealt.at && !left.is_broken() {
+                several.parked.insert(before.0, (before.1, left));
+            }
+            several.piece = Some(dealt);
+            return self.show(session);
         }
         several.piece = Some(dealt);
-        self.show(session)
+        Ok(())
     }
 
-    /// So many bytes of the piece are sent.
-    pub fn sent(&mut self, bytes: usize) {
+    /// So many bytes of the piece's source are sent.
+    pub fn sent(&mut self, bytes: u64) {
         if let Some(piece) = self.several.as_mut().and_then(|several| several.piece.as_mut()) {
             piece.sent(bytes);
         }
@@ -123,7 +154,6 @@ impl<'a> Ways<'a> {
             if several.at.1 == several.endpoints.times_down(several.at.0) {
                 several.endpoints.lose(several.at.0, &why.to_string());
             }
-            self.postgres.report_news(&several.endpoints);
         }
     }
 

@@ -46,6 +46,7 @@ pub struct Clocks {
 /// What was seen until a moment, and under which settings of the server.
 #[derive(Debug, Clone)]
 pub struct Latest {
+    pub at: Instant,
     pub seen: Observation,
     pub settings: Option<Settings>,
 }
@@ -92,7 +93,7 @@ impl Clocks {
     }
 
     pub(crate) fn set_latest(&self, seen: &Observation, settings: Option<&Settings>) {
-        let latest = Latest { seen: seen.clone(), settings: settings.cloned() };
+        let latest = Latest { at: Instant::now(), seen: seen.clone(), settings: settings.cloned() };
         *self.latest.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(latest);
     }
 

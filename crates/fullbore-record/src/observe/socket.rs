@@ -8,9 +8,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A socket at one moment. Times and bytes are counted since it was opened.
+/// A socket at one moment. Times and bytes are counted since it was first looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SocketNow {
+    /// Tells it from the sockets that the stream had before.
+    pub number: u64,
     pub busy_us: u64,
     pub receive_window_us: u64,
     pub send_buffer_us: u64,
@@ -114,9 +116,7 @@ impl SocketSeen {
     /// Takes the next look; what holds the socket's bytes, judged by the time since the last one.
     pub fn look(&mut self, now: SocketNow) -> Hold {
         // Another connection counts from nothing.
-        let is_another = self
-            .last
-            .is_some_and(|last| now.sent_bytes < last.sent_bytes || now.busy_us < last.busy_us);
+        let is_another = self.last.is_some_and(|last| now.number != last.number);
         if is_another {
             self.ended = self.times();
             self.last = None;
@@ -181,6 +181,7 @@ mod tests {
 
     /// A tenth of a second over 90 ms, the congestion window in the way.
     const PATH: SocketNow = SocketNow {
+        number: 1,
         busy_us: 100_000,
         receive_window_us: 0,
         send_buffer_us: 0,
@@ -223,7 +224,7 @@ mod tests {
         assert_eq!(seen.look(SocketNow { resent_bytes: 50_000, ..later }), Hold::Path);
         let before = seen.times();
         // The connection was lost, and another one took its place.
-        assert_eq!(seen.look(SocketNow { busy_us: 50_000, ..PATH }), Hold::Path);
+        assert_eq!(seen.look(SocketNow { number: 2, busy_us: 50_000, ..PATH }), Hold::Path);
         let times = seen.times();
         assert_eq!((times.busy_ms, times.sent_bytes, times.resent_bytes), (250, 3_000_000, 50_000));
         let added = times.since(&before);

@@ -1,8 +1,9 @@
 //! A WAN lab for scripts: says on stdout, as one JSON object, where its two hosts are, and stands until
 //! its standard input ends or its time is over; then it says what it has counted.
 //!
-//! `fullbore-wan RTT_MS [RATE_MBIT [QUEUE_BYTES [LOSS [SECONDS]]]]`; a rate of 0 is no limit. Figures with commas
-//! make several paths: `90 100,50`. On standard input, `cut N` cuts a path, counted from 0, and `mend N` mends it.
+//! `fullbore-wan RTT_MS [RATE_MBIT [QUEUE_BYTES [LOSS [SECONDS [MTU]]]]]`; a rate of 0 is no limit. Figures with commas
+//! make several paths: `90 100,50`. On standard input, `cut N` cuts a path, counted from 0, `mend N` mends it, and
+//! `lose N` loses the next packet with data there.
 
 use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
@@ -17,8 +18,8 @@ fn main() -> ExitCode {
         .skip(1)
         .map(|arg| arg.split(',').map(str::parse).collect::<Result<Vec<f64>, _>>())
         .collect();
-    let Some(given) = given.ok().filter(|given| (1..=5).contains(&given.len())) else {
-        eprintln!("usage: fullbore-wan RTT_MS [RATE_MBIT [QUEUE_BYTES [LOSS [SECONDS]]]]");
+    let Some(given) = given.ok().filter(|given| (1..=6).contains(&given.len())) else {
+        eprintln!("usage: fullbore-wan RTT_MS [RATE_MBIT [QUEUE_BYTES [LOSS [SECONDS [MTU]]]]]");
         return ExitCode::from(2);
     };
     let paths = given.iter().map(Vec::len).max().unwrap_or(1);
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
             rate_mbit: at(1, path).filter(|rate| *rate > 0.0),
             queue_bytes: at(2, path).map_or(default.queue_bytes, |bytes| bytes as u64),
             loss: at(3, path).unwrap_or(0.0),
+            mtu: at(5, path).map_or(default.mtu, |mtu| mtu as u32),
             ..default
         })
         .collect();
@@ -88,10 +90,13 @@ fn obey(wan: &Wan, time: Duration) {
             Ok(line) => {
                 let (word, path) = line.trim().split_once(' ').unwrap_or_default();
                 match path.parse::<usize>() {
-                    Ok(path) if path < wan.paths() && ["cut", "mend"].contains(&word) => {
-                        wan.cut(path, word == "cut");
-                    }
-                    _ => eprintln!("neither `cut N` nor `mend N`: {line}"),
+                    Ok(path) if path < wan.paths() => match word {
+                        "cut" => wan.cut(path, true),
+                        "mend" => wan.cut(path, false),
+                        "lose" => wan.lose(path, 1),
+                        _ => eprintln!("none of `cut N`, `mend N` and `lose N`: {line}"),
+                    },
+                    _ => eprintln!("there is no such path: {line}"),
                 }
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,

@@ -45,11 +45,31 @@ impl Counted {
     }
 }
 
+/// What befalls a line while it stands.
+#[derive(Debug, Default)]
+pub struct Faults {
+    /// All is lost.
+    pub is_cut: AtomicBool,
+    /// So many of the next packets with data are lost.
+    pub to_lose: AtomicU64,
+}
+
+/// Shorter packets are acknowledgements, whose loss nobody notices.
+const DATA_BYTES_MIN: u64 = 500;
+
+impl Faults {
+    fn takes_one(&self, wire_bytes: u64) -> bool {
+        let less = |left: u64| left.checked_sub(1);
+        wire_bytes >= DATA_BYTES_MIN
+            && self.to_lose.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+}
+
 /// One direction.
 pub struct Line {
     options: LineOptions,
     counted: Arc<Counted>,
-    is_cut: Arc<AtomicBool>,
+    faults: Arc<Faults>,
     /// When the link has sent all that it was given. All times are since one beginning.
     link_free: Duration,
     /// Sent or waiting to be sent: when it arrives, and what it is.
@@ -62,15 +82,15 @@ pub struct Line {
 
 impl Line {
     pub fn new(options: LineOptions) -> Self {
-        Self::cut_by(options, Arc::default())
+        Self::with_faults(options, Arc::default())
     }
 
-    /// A line on which all is lost while this is so.
-    pub fn cut_by(options: LineOptions, is_cut: Arc<AtomicBool>) -> Self {
+    /// A line with faults that come and go.
+    pub fn with_faults(options: LineOptions, faults: Arc<Faults>) -> Self {
         Self {
             options,
             counted: Arc::default(),
-            is_cut,
+            faults,
             link_free: Duration::ZERO,
             under_way: VecDeque::new(),
             queue: VecDeque::new(),
@@ -91,7 +111,7 @@ impl Line {
     /// Takes a packet, which is so long on the wire, or drops it.
     pub fn take(&mut self, now: Duration, packet: &[u8], wire_bytes: u64) {
         Counted::add(&self.counted.taken, 1);
-        if self.is_cut.load(Ordering::Relaxed) {
+        if self.faults.is_cut.load(Ordering::Relaxed) {
             // What was under way is lost, too.
             self.under_way.clear();
             return Counted::add(&self.counted.cut, 1);
@@ -102,7 +122,7 @@ impl Line {
         if self.queued_bytes + wire_bytes > self.options.queue_bytes {
             return Counted::add(&self.counted.dropped, 1);
         }
-        if self.is_lost() {
+        if self.is_lost() || self.faults.takes_one(wire_bytes) {
             return Counted::add(&self.counted.lost, 1);
         }
         Counted::add(&self.counted.wire_bytes, wire_bytes);
@@ -177,6 +197,24 @@ mod tests {
         assert_eq!(line.due(100 * MS), Some(b"a".to_vec()));
         assert_eq!(line.due(100 * MS), Some(b"b".to_vec()));
         assert_eq!(line.next_due(), Some(48 * MS), "behind the second");
+    }
+
+    #[test]
+    fn a_packet_is_lost_on_demand_and_all_of_a_line_that_is_cut() {
+        let mut line = line(None, u64::MAX, 0.0);
+        line.faults.to_lose.store(1, Ordering::Relaxed);
+        for (name, bytes) in [(b"ack", 52), (b"one", 1500), (b"two", 1500)] {
+            line.take(Duration::ZERO, name, bytes);
+        }
+        assert_eq!(line.due(50 * MS), Some(b"ack".to_vec()));
+        assert_eq!(line.due(50 * MS), Some(b"two".to_vec()));
+        line.take(60 * MS, b"three", 1500);
+        line.faults.is_cut.store(true, Ordering::Relaxed);
+        line.take(61 * MS, b"four", 1500);
+        assert_eq!(line.due(200 * MS), None, "what was under way is lost, too");
+        line.faults.is_cut.store(false, Ordering::Relaxed);
+        line.take(200 * MS, b"five", 1500);
+        assert_eq!(line.due(250 * MS), Some(b"five".to_vec()));
     }
 
     #[test]

@@ -27,7 +27,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 pub use host::Host;
-pub use line::{Counted, Line, LineOptions};
+pub use line::{Counted, Faults, Line, LineOptions};
 
 /// What the way is like, in both directions.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,11 +71,11 @@ pub struct Wan {
     _reaper: host::Reaper,
 }
 
-/// One path: its two directions, and whether it is cut.
+/// One path: its two directions, and what befalls them.
 struct Path {
     there: Direction,
     back: Direction,
-    is_cut: Arc<AtomicBool>,
+    faults: [Arc<Faults>; 2],
 }
 
 /// One direction, and the thread that carries it.
@@ -115,20 +115,29 @@ impl Wan {
         let made = options.iter().enumerate().map(|(number, options)| {
             let near = Arc::new(near.make_device(number, options)?);
             let far = Arc::new(far.make_device(number, options)?);
-            let is_cut = Arc::new(AtomicBool::new(false));
+            let faults = [Arc::default(), Arc::default()];
+            let number = 2 * number as u64;
             Ok(Path {
-                there: start_line(options, &near, &far, 0, &is_cut, &stop)?,
-                back: start_line(options, &far, &near, 1, &is_cut, &stop)?,
-                is_cut,
+                there: start_line(options, &near, &far, number, &faults[0], &stop)?,
+                back: start_line(options, &far, &near, number + 1, &faults[1], &stop)?,
+                faults,
             })
         });
-        let paths = made.collect::<io::Result<Vec<_>>>()?;
+        let paths = made
+            .collect::<io::Result<Vec<_>>>()
+            .inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
         Ok(Self { near, far, stop, paths, _reaper: reaper })
     }
 
     /// Cuts a path, or mends it: nothing comes through, and nobody is notified.
     pub fn cut(&self, path: usize, is_cut: bool) {
-        self.paths[path].is_cut.store(is_cut, Ordering::Relaxed);
+        let faults = &self.paths[path].faults;
+        faults.iter().for_each(|faults| faults.is_cut.store(is_cut, Ordering::Relaxed));
+    }
+
+    /// Loses so many of the next packets with data that go there by a path.
+    pub fn lose(&self, path: usize, packets: u64) {
+        self.paths[path].faults[0].to_lose.store(packets, Ordering::Relaxed);
     }
 
     /// How many paths there are.
@@ -171,7 +180,7 @@ fn start_line(
     from: &Arc<OwnedFd>,
     to: &Arc<OwnedFd>,
     number: u64,
-    is_cut: &Arc<AtomicBool>,
+    faults: &Arc<Faults>,
     stop: &Arc<AtomicBool>,
 ) -> io::Result<Direction> {
     let options = LineOptions {
@@ -179,9 +188,9 @@ fn start_line(
         bytes_per_second: options.rate_mbit.map(|rate| rate * 1e6 / 8.0),
         queue_bytes: options.queue_bytes,
         loss: options.loss,
-        seed: options.seed.wrapping_mul(2) + number,
+        seed: options.seed.wrapping_mul(16) + number,
     };
-    let line = Line::cut_by(options, is_cut.clone());
+    let line = Line::with_faults(options, faults.clone());
     let counted = line.counted();
     let (from, to, stop) = (Arc::clone(from), Arc::clone(to), Arc::clone(stop));
     let thread = thread::Builder::new()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fullbore_load::job::{EndpointPolicy, RejectLimit};
+use fullbore_load::job::{EndpointPolicy, Placement, RejectLimit};
 use fullbore_load::plan::{Continuity, Format, PieceInput, Plan, PlannedPiece, TablePlan};
 use fullbore_load::sink::{Resumable, Sink};
 use fullbore_load::target::{TableRequest, Target};
@@ -76,6 +76,7 @@ fn plan(run_id: &str, table: &str) -> Plan {
         tables_at_once: false,
         continuity: Continuity { is_resumable: true, ..Continuity::default() },
         verify: Verify::Quick,
+        placement: Placement::None,
         is_polite: false,
         compress: Compress::None,
         ceilings: None,

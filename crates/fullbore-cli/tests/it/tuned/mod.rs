@@ -1,6 +1,7 @@
 //! What a load changes by itself while it runs: who loads what, and how many streams there are.
 
 mod endpoints;
+mod network;
 mod rest;
 mod streams;
 mod volumes;

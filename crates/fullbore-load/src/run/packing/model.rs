@@ -31,6 +31,15 @@ impl Flow {
     }
 }
 
+/// What limits the flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    Network,
+    /// Those of this machine.
+    Processors,
+    Others,
+}
+
 /// What is known of forms.
 pub struct Model {
     forms: Vec<Form>,
@@ -59,13 +68,17 @@ impl Model {
         self.forms.retain(|known| *known != form);
     }
 
-    /// A better form than the present one, by what flows in it; `is_limited` by the network.
-    pub fn better(&mut self, now: Form, flow: &Flow, is_limited: bool) -> Option<Form> {
-        if is_limited {
-            let carried = flow.wire_bytes / flow.seconds;
-            self.capacity = Some(self.capacity.map_or(carried, |known| known.max(carried)));
+    /// A better form than the present one, by what flows in it and what limits that.
+    pub fn better(&mut self, now: Form, flow: &Flow, by: By) -> Option<Form> {
+        if by == By::Network {
+            self.capacity = Some(flow.wire_bytes / flow.seconds);
         }
-        let capacity = self.capacity?;
+        // A network that never was the limit may carry anything.
+        let capacity = match (self.capacity, by) {
+            (Some(capacity), _) => capacity,
+            (None, By::Processors) => f64::INFINITY,
+            (None, By::Network | By::Others) => return None,
+        };
         let (shrunk, costs) = self.of(now)?;
         let plain = flow.wire_bytes / flow.source_bytes / shrunk;
         // Of text it is not known what the binary form would have taken.
@@ -126,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_slow_network_is_worth_the_best_codec_and_a_fast_one_a_fast_codec_or_none() {
-        let best = |rate| model().better(Form::Plain, &flow(rate), true);
+        let best = |rate| model().better(Form::Plain, &flow(rate), By::Network);
         assert_eq!(best(10e6), Some(Form::Zstd));
         assert_eq!(best(80e6), Some(Form::Zstd));
         // With zstd the processors would allow 233 MB/s, with lz4 378 MB/s.
@@ -136,34 +149,42 @@ mod tests {
 
     #[test]
     fn nothing_is_changed_before_the_network_was_the_limit_or_codecs_are_known() {
-        assert_eq!(model().better(Form::Plain, &flow(10e6), false), None);
-        assert_eq!(Model::new(ALL.to_vec()).better(Form::Plain, &flow(10e6), true), None);
+        assert_eq!(model().better(Form::Plain, &flow(10e6), By::Others), None);
+        assert_eq!(Model::new(ALL.to_vec()).better(Form::Plain, &flow(10e6), By::Network), None);
     }
 
     #[test]
     fn where_processors_became_the_limit_a_cheaper_form_is_taken() {
         let mut model = model();
         // It carried 250 MB/s; packed by zstd, two processors make 200 of source.
-        assert!(model.better(Form::Plain, &flow(208e6), true).is_some());
+        assert!(model.better(Form::Plain, &flow(208e6), By::Network).is_some());
         let packed = Flow { wire_bytes: 1.2 * 0.3 * 150e6, cpu_seconds: 1.7, ..flow(150e6) };
-        let better = model.better(Form::Zstd, &packed, false);
+        let better = model.better(Form::Zstd, &packed, By::Processors);
         assert_ne!(better, None);
+    }
+
+    #[test]
+    fn a_form_that_costs_too_much_is_left_although_the_network_is_not_known() {
+        let packed = Flow { wire_bytes: 1.2 * 0.3 * 200e6, cpu_seconds: 1.7, ..flow(200e6) };
+        let better = |by| model().better(Form::Zstd, &packed, by);
+        assert_eq!(better(By::Processors), Some(Form::Plain));
+        assert_eq!(better(By::Others), None);
     }
 
     #[test]
     fn text_is_taken_where_it_is_shorter_and_not_left_again() {
         let forms = || vec![Form::Plain, Form::Text];
         let long = Flow { wire_bytes: 1.7 * 10e6, ..flow(10e6) };
-        assert_eq!(Model::new(forms()).better(Form::Plain, &long, true), Some(Form::Text));
+        assert_eq!(Model::new(forms()).better(Form::Plain, &long, By::Network), Some(Form::Text));
         let short = Flow { wire_bytes: 0.8 * 10e6, ..flow(10e6) };
-        assert_eq!(Model::new(forms()).better(Form::Plain, &short, true), None);
-        assert_eq!(Model::new(forms()).better(Form::Text, &short, true), None);
+        assert_eq!(Model::new(forms()).better(Form::Plain, &short, By::Network), None);
+        assert_eq!(Model::new(forms()).better(Form::Text, &short, By::Network), None);
     }
 
     #[test]
     fn a_form_that_was_given_up_is_not_tried_again() {
         let mut model = model();
         model.forget(Form::Zstd);
-        assert_eq!(model.better(Form::Plain, &flow(10e6), true), Some(Form::Lz4));
+        assert_eq!(model.better(Form::Plain, &flow(10e6), By::Network), Some(Form::Lz4));
     }
 }

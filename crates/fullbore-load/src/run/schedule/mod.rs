@@ -15,7 +15,7 @@ mod streams;
 mod volumes;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use fullbore_parse::Lane;
@@ -60,6 +60,7 @@ pub struct Schedule<'a> {
     attention: Cancellation,
     table_is_text: Vec<AtomicBool>,
     sends_text: AtomicBool,
+    forms_changed: AtomicU64,
     /// What the pages of Parquet files take.
     pages: Arc<PageMemory>,
     /// Shared by all streams.
@@ -143,6 +144,7 @@ impl<'a> Schedule<'a> {
             attention: Cancellation::default(),
             table_is_text,
             sends_text: AtomicBool::new(false),
+            forms_changed: AtomicU64::new(0),
             pages: Arc::default(),
             pace: Pace::new(plan.max_rate),
             lines_before: HashMap::new(),

@@ -344,8 +344,15 @@ impl Schedule<'_> {
         self.sends_text.load(Ordering::Relaxed)
     }
 
-    /// Has all rows sent as text from now on, or no longer: pieces that have begun with text end with it.
-    pub fn send_text(&self, as_text: bool) {
+    /// How often rows have changed their form.
+    pub fn forms_changed(&self) -> u64 {
+        self.forms_changed.load(Ordering::Relaxed)
+    }
+
+    /// Rows change their form: all of them are sent as text from now on, or no longer. Pieces that have begun with
+    /// text end with it.
+    pub fn change_form(&self, as_text: bool) {
+        self.forms_changed.fetch_add(1, Ordering::Relaxed);
         self.sends_text.store(as_text, Ordering::Relaxed);
         if as_text {
             self.lock().active.iter_mut().for_each(|active| active.lane = Lane::Text);

@@ -106,6 +106,11 @@ impl Climb {
         }
     }
 
+    /// Forgets all rates: what is sent has changed.
+    pub fn begin_again(&mut self) {
+        *self = Self { patience: self.patience, ..Self::new(self.now, self.most, false) };
+    }
+
     /// The number that is in use.
     pub fn streams(&self) -> usize {
         self.now

@@ -105,8 +105,14 @@ impl Tuner {
     /// Measures and decides until the round has ended.
     pub fn watch(&self, round: &Round<'_>, has_ended: &dyn Fn() -> bool) {
         let mut measured = Measured::new(round);
+        let mut forms = round.schedule.forms_changed();
         while !has_ended() {
             std::thread::park_timeout(SLICE);
+            let changed = round.schedule.forms_changed();
+            if std::mem::replace(&mut forms, changed) != changed {
+                self.lock().climb.begin_again();
+                measured.begin(round);
+            }
             let Some(rate) = measured.slice(round) else { continue };
             if !self.can_pay(round, rate) {
                 continue;
@@ -213,7 +219,7 @@ impl Measured {
 
     /// What limits the run since then, and what that says of more streams.
     fn cue(&self, round: &Round<'_>) -> (Limit, Cue) {
-        let (Some((since, first)), Some(Latest { seen, settings })) =
+        let (Some((since, first)), Some(Latest { seen, settings, .. })) =
             (&self.seen, round.clocks.latest())
         else {
             return (Limit::None, Cue::Unclear);

@@ -8,7 +8,7 @@ mod under_way;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fullbore_load::job::{EndpointPolicy, RejectLimit};
+use fullbore_load::job::{EndpointPolicy, Placement, RejectLimit};
 use fullbore_load::plan::{Continuity, Format, PieceInput, Plan, PlannedPiece, TablePlan};
 use fullbore_load::sink::{Portion, Sink, TextRows};
 use fullbore_load::target::{TableRequest, Target};
@@ -163,6 +163,7 @@ fn plan(table: &str, columns: &[&str]) -> Plan {
         tables_at_once: false,
         continuity: Continuity::default(),
         verify: Verify::Quick,
+        placement: Placement::None,
         is_polite: false,
         compress: Compress::None,
         ceilings: None,
