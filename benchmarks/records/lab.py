@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-FULLBORE = ROOT / ".venv" / "bin" / "fullbore"
+FULLBORE = Path(os.environ.get("FULLBORE_BIN") or ROOT / ".venv" / "bin" / "fullbore")
 WAN = ROOT / "target" / "release" / "fullbore-wan"
 SCHEMA = ROOT / "demo" / "schema" / "lineitem.sql"
 PORT = 5999

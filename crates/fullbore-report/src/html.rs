@@ -93,7 +93,7 @@ fn document(page: &Page, last: &Markup, more: &Markup, scripts: &[&str]) -> Stri
                             figure .chart id=(id) role="group" {}
                         }
                     }
-                    @for name in ["waits", "rejects", "advice", "plan", "facts"] { (part(name)) }
+                    @for name in ["waits", "rejects", "advice", "endpoints", "plan", "facts"] { (part(name)) }
                     (last)
                 }
                 (data("curves", &curves))
