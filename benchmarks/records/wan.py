@@ -10,11 +10,15 @@ to benchmarks/records/wan.
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parent.parent / "injected"))
+
 import page
-from lab import Curve, preflight_net, wan
+from curve import Curve
+from links import preflight_net, wan
 
 OUT = Path(__file__).resolve().parent / "wan"
 RTT_MS, MEGABITS = 180, 1000

@@ -1,10 +1,12 @@
-"""Files for loads of any length."""
+"""Files for loads of any length, and a load with what is known of it."""
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 
-from lab import SCRATCH
+from lab import SCRATCH, environment
 from trial import Stage
 
 
@@ -32,3 +34,19 @@ class Files:
     def stage_files(self) -> list[Path]:
         """Small ones, so that short loads have pieces enough."""
         return Stage.files(self.stage, 90)
+
+
+def carried_out(command: list[str], files: list[Path], home: Path, timeout: float = 600) -> dict:
+    """Loads files: the summary, its record as `events`, seconds and MB/s of its load phase."""
+    env = environment() | {"FULLBORE_HOME": str(home)}
+    command = [*command, "--", *map(str, files)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=timeout)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr[-1500:])
+    summary = json.loads(done.stdout)
+    record = home / "runs" / summary["run_id"] / "record.jsonl"
+    summary["events"] = [json.loads(line) for line in record.read_text().splitlines()]
+    phases = {phase["name"]: phase["seconds"] for phase in summary["phases"]}
+    summary["load_s"] = phases["load"]
+    summary["rate"] = summary["bytes"] / phases["load"] / 1e6
+    return summary

@@ -24,9 +24,9 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "injected"))
 
-from files import Files
-from lab import FULLBORE, SCRATCH, environment, lineitem
-from links import Hosts, wan
+from files import Files, carried_out
+from lab import FULLBORE, SCRATCH, lineitem
+from links import Hosts, inside, preflight_net, wan
 from servers import Server
 from trial import DIRECT, PARTITIONS, Stage, table
 
@@ -67,23 +67,7 @@ class Far:
             files = lineitem("4", 256)[: max(2, round(megabytes / 11.9))]
         else:
             files = Files(self.stage).of(megabytes)
-        env = environment() | {"FULLBORE_HOME": str(home)}
-        done = subprocess.run(
-            [*command, "--", *map(str, files)],
-            capture_output=True,
-            text=True,
-            env=env,
-            timeout=timeout,
-        )
-        if done.returncode != 0:
-            raise RuntimeError(done.stderr[-1500:])
-        summary = json.loads(done.stdout)
-        record = home / "runs" / summary["run_id"] / "record.jsonl"
-        summary["events"] = [json.loads(line) for line in record.read_text().splitlines()]
-        phases = {phase["name"]: phase["seconds"] for phase in summary["phases"]}
-        summary["rate"] = summary["bytes"] / phases["load"] / 1e6
-        summary["load_s"] = phases["load"]
-        return summary
+        return carried_out(command, files, home, timeout)
 
 
 def sent_rate(done: dict, begin: float, end: float) -> float:
@@ -193,10 +177,11 @@ def polite(stage: Stage, blocks: int, keep) -> None:
                     more = ["--polite"] if name == "polite" else []
                     megabytes = megabits / 8 / 1.7 * (40 if name == "plain" else 8)
                     server = subprocess.Popen(
-                        [*_in(there.hosts.server), "iperf3", "-s", "-1"], stdout=subprocess.DEVNULL
+                        [*inside(there.hosts.server), "iperf3", "-s", "-1"],
+                        stdout=subprocess.DEVNULL,
                     )
                     time.sleep(0.5)
-                    client = [*_in(there.hosts.client), "iperf3", "-t", "25", "-O", "8", "-J"]
+                    client = [*inside(there.hosts.client), "iperf3", "-t", "25", "-O", "8", "-J"]
                     client += ["-c", there.hosts.server_address]
                     flow = subprocess.Popen(client, stdout=subprocess.PIPE, text=True)
                     done = there.load(megabytes, *base, *more)
@@ -228,7 +213,8 @@ def distant(stage: Stage, blocks: int, keep) -> None:
     """180 ms away: the load beside what `preflight net` measures on the same path."""
     with far(stage, 180, 400) as there:
         for block in range(blocks):
-            found = preflight(there)
+            report = preflight_net(there.hosts, "--streams", "32", "--seconds", "30")
+            found = report["cells"][0]["bytes_per_second"] / 1e6
             done = there.load(
                 30 * 60, *COPY, "--streams", "32", "--piece-size", "8MB", "--compress", "none"
             )
@@ -238,37 +224,6 @@ def distant(stage: Stage, blocks: int, keep) -> None:
                 f"180 ms: preflight {found:.1f} MB/s, the load {sent:.1f}: {sent / found:.3f}",
                 flush=True,
             )
-
-
-def preflight(there: Far) -> float:
-    """What the path carries by `preflight net`, in MB/s."""
-    own = [str(FULLBORE), "preflight", "net"]
-    address = f"{there.hosts.server_address}:5999"
-    env = environment() | {"FULLBORE_PREFLIGHT_TOKEN": "a network of our own"}
-    listen = [*_in(there.hosts.server), *own, "--listen", address, "--once", "--json"]
-    listener = subprocess.Popen(listen, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env)
-    try:
-        assert listener.stdout is not None
-        listener.stdout.readline()
-        measure = [
-            *_in(there.hosts.client),
-            *own,
-            address,
-            "--streams",
-            "32",
-            "--seconds",
-            "30",
-            "--json",
-        ]
-        said = subprocess.run(measure, capture_output=True, text=True, env=env, check=True).stdout
-        return json.loads(said)["cells"][0]["bytes_per_second"] / 1e6
-    finally:
-        listener.terminate()
-        listener.wait()
-
-
-def _in(namespace: str) -> list[str]:
-    return ["ip", "netns", "exec", namespace]
 
 
 PARTS = {"compress": compress, "text": text, "rate": rate, "polite": polite, "far": distant}

@@ -12,14 +12,14 @@ import argparse
 import json
 import shutil
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "injected"))
 
-from lab import FULLBORE, SCRATCH, environment
+from files import carried_out
+from lab import FULLBORE, SCRATCH
 from links import wan
 from servers import Server
 from trial import Stage, table
@@ -64,28 +64,14 @@ def measured(stage: Stage, name: str, number: int) -> dict:
             command += ["--endpoint-policy", policy] if used > 1 else []
             files = stage.files(MEGABYTES)
             home = SCRATCH / f"home-{number}"
-            env = environment() | {"FULLBORE_HOME": str(home)}
-            done = subprocess.run(
-                [*command, "--", *map(str, files)],
-                capture_output=True,
-                text=True,
-                env=env,
-                timeout=300,
-            )
+            done = carried_out(command, files, home, 300)
         finally:
             server.remove()
-    if done.returncode != 0:
-        raise RuntimeError(done.stderr[-1500:])
-    summary = json.loads(done.stdout)
-    record = home / "runs" / summary["run_id"] / "record.jsonl"
-    events = [json.loads(line) for line in record.read_text().splitlines()]
     by: dict[str, int] = {}
-    for event in events:
+    for event in done["events"]:
         if event["event"] == "piece_committed":
             by[event["endpoint"]] = by.get(event["endpoint"], 0) + event["bytes"]
-    phases = {phase["name"]: phase["seconds"] for phase in summary["phases"]}
-    rate = summary["bytes"] / phases["load"] / 1e6
-    return {"case": name, "rate": rate, "by": by, "limit": summary["verdict"]["limit"]}
+    return {"case": name, "rate": done["rate"], "by": by, "limit": done["verdict"]["limit"]}
 
 
 def main() -> int:

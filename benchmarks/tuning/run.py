@@ -14,7 +14,6 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -24,10 +23,10 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "injected"))
 
-from files import Files
+from files import Files, carried_out
 from kinds import KINDS
 from kinds.networks import _load
-from lab import FULLBORE, SCRATCH, environment
+from lab import FULLBORE, SCRATCH
 from links import wan
 from trial import DIRECT, PARTITIONS, Load, Stage, kind, table
 
@@ -125,21 +124,14 @@ def measured(stage: Stage, place: Place, streams: str, home: Path) -> dict:
             command += ["--table", "lineitem"]
         if "--method" not in load.options:
             command += ["--method", "copy"]
-        command += [*load.options, "--", *map(str, load.files)]
-        env = environment() | {"FULLBORE_HOME": str(home)}
+        command += load.options
         with load.during or nullcontext():
-            done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=600)
-    if done.returncode != 0:
-        raise RuntimeError(f"{done.stderr[-1500:]}")
-    summary = json.loads(done.stdout)
-    record = home / "runs" / summary["run_id"] / "record.jsonl"
-    events = [json.loads(line) for line in record.read_text().splitlines()]
-    return told(summary, events)
+            return told(carried_out(command, load.files, home))
 
 
-def told(summary: dict, events: list[dict]) -> dict:
+def told(summary: dict) -> dict:
     """What is kept of a load: its rate while rows moved, and when its number was settled."""
-    phases = {phase["name"]: phase["seconds"] for phase in summary["phases"]}
+    events = summary["events"]
     settled = next((e for e in events if e["event"] == "streams_settled"), None)
     samples = [
         (e["at"], sum(t["bytes_sent"] for t in e["tables"]))
@@ -148,8 +140,8 @@ def told(summary: dict, events: list[dict]) -> dict:
     ]
     begun = next((at for at, sent in samples if sent > 0), 0.0)
     line = {
-        "rate": summary["bytes"] / phases["load"] / 1e6,
-        "seconds": phases["load"],
+        "rate": summary["rate"],
+        "seconds": summary["load_s"],
         "streams": summary["streams"],
         "limit": summary["verdict"]["limit"],
         "tried": [[e["at"] - begun, e["streams"]] for e in events if e["event"] == "streams_tried"],
@@ -158,7 +150,7 @@ def told(summary: dict, events: list[dict]) -> dict:
         line["settled_at"] = settled["at"] - begun
         line["known"] = settled["tried"]
     # The last fifth is the tail.
-    end = samples[-1][0] - 0.1 * phases["load"]
+    end = samples[-1][0] - 0.1 * summary["load_s"]
     begin = settled["at"] + 1 if settled else begun + 2
     inside = [(at, sent) for at, sent in samples if begin <= at <= end]
     if len(inside) > 5:

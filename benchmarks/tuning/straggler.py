@@ -23,6 +23,7 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "injected"))
 
+from files import carried_out
 from lab import FULLBORE, ROOT, SCRATCH, Missing, environment, lineitem
 from trial import Stage, table
 
@@ -61,15 +62,10 @@ def loaded(stage: Stage, command: Path, files: list[Path], more: list[str]) -> d
     table(server)
     arguments = [str(command), "load", "--json", "--no-analyze", "--to", server.url]
     arguments += ["--table", "lineitem", "--format", "tbl", "--method", "copy"]
-    arguments += ["--streams", str(STREAMS), *more, "--", *map(str, files)]
-    done = subprocess.run(
-        arguments, capture_output=True, text=True, env=environment(), timeout=600, check=True
-    )
-    summary = json.loads(done.stdout)
-    record = Path(environment()["FULLBORE_HOME"]) / "runs" / summary["run_id"] / "record.jsonl"
-    phases = {phase["name"]: phase["seconds"] for phase in summary["phases"]}
-    halved = record.read_text().count('"piece_halved"')
-    return {"seconds": phases["load"], "rows": summary["rows"], "halved": halved}
+    arguments += ["--streams", str(STREAMS), *more]
+    done = carried_out(arguments, files, Path(environment()["FULLBORE_HOME"]))
+    halved = sum(event["event"] == "piece_halved" for event in done["events"])
+    return {"seconds": done["load_s"], "rows": done["rows"], "halved": halved}
 
 
 def main() -> int:

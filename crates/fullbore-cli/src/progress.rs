@@ -8,10 +8,7 @@ use fullbore_record::{Entry, Event, Listener};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::limit_now::Now;
-use crate::words::{
-    bytes, counted, endpoint_down, endpoint_up, form_changed, grouped, rate_limit, seconds,
-    settled, shown,
-};
+use crate::words::{bytes, counted, grouped, said, seconds, shown};
 
 /// A listener that draws the bars; where nobody looks it only tells of pauses.
 pub fn listener(tables: &[(String, Option<u64>)], quiet: bool) -> Option<Listener> {
@@ -137,23 +134,15 @@ impl Lines {
     }
 }
 
-/// What is said of a pause, also where nothing else is: a load that holds still looks like one that
+/// What is said of a pause, and of other events, also where nothing else is: a load that holds still looks like one that
 /// hangs.
 fn of_pause(event: &Event) -> Option<String> {
     match event {
-        Event::Notice { notice } => Some(notice.clone()),
-        Event::RateChanged { bytes_per_second } => Some(rate_limit(*bytes_per_second)),
-        Event::StreamsSettled { streams, tried, limit, .. } => {
-            Some(settled(*streams, tried, *limit))
-        }
-        Event::FormChanged { form, limit } => Some(form_changed(*form, *limit)),
-        Event::EndpointDown { endpoint, reason } => Some(endpoint_down(endpoint, reason)),
-        Event::EndpointUp { endpoint, seconds: down } => Some(endpoint_up(endpoint, *down)),
         Event::RunPaused { reason } => Some(format!("paused: {reason}")),
         Event::RunContinued { seconds: paused } => {
             Some(format!("resumed after a pause of {}", seconds(*paused)))
         }
-        _ => None,
+        event => said(event),
     }
 }
 

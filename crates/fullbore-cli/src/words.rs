@@ -1,8 +1,7 @@
 //! Formats numbers and errors for people.
 
 pub use fullbore_report::words::{
-    achieved, bytes, counted, details, endpoint_down, endpoint_up, form_changed, grouped,
-    rate_limit, seconds, sentence, settled,
+    achieved, bytes, counted, details, grouped, said, seconds, sentence,
 };
 
 use std::borrow::Cow;

@@ -13,7 +13,7 @@ use fullbore_record::{Event, Recorder};
 
 use crate::catalog::Relation;
 use crate::encode_direct::packing::Packing;
-use crate::endpoints::{Dealt, Endpoints};
+use crate::endpoints::Endpoints;
 use crate::error::failed;
 use crate::ledger::Ledger;
 use crate::ledger::locks;
@@ -152,21 +152,6 @@ impl Postgres {
         self.marked(self.session_now()?)
     }
 
-    /// A stream's session by the endpoint to which its piece was dealt, or by another where that is down.
-    pub(crate) fn stream_session(
-        &self,
-        endpoints: &Endpoints,
-        dealt: &mut Dealt,
-    ) -> Result<Session> {
-        for _ in 1..endpoints.count() {
-            match self.session_by_way(endpoints, dealt.at) {
-                Err(error) if error.is_lost() && !error.is_crowded() => dealt.again(),
-                session => return session,
-            }
-        }
-        self.session_by_way(endpoints, dealt.at)
-    }
-
     /// A stream's session by an endpoint, which is down where it is not had.
     pub(crate) fn session_by_way(&self, endpoints: &Endpoints, at: usize) -> Result<Session> {
         let mut session = self.session_by(endpoints, at).inspect_err(|error| {
@@ -175,7 +160,7 @@ impl Postgres {
             }
         })?;
         endpoints.find(at);
-        self.check_identity(&mut session, endpoints.name(at))?;
+        self.check_identity(&mut session, endpoints, at)?;
         self.marked(session)
     }
 

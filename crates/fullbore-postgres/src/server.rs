@@ -134,7 +134,12 @@ impl Server {
     }
 
     /// Refuses a session whose endpoint leads to another server.
-    pub(crate) fn check_identity(&self, session: &mut Session, endpoint: &str) -> Result<()> {
+    pub(crate) fn check_identity(
+        &self,
+        session: &mut Session,
+        endpoints: &Endpoints,
+        at: usize,
+    ) -> Result<()> {
         let known = || self.identity.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let there = server_of(session).map_err(failed)?;
         if there == *known() {
@@ -145,8 +150,7 @@ impl Server {
         let now = match by_control {
             Some(now) => now,
             None => {
-                let base = self.endpoints.as_ref().map(|endpoints| endpoints.base());
-                let mut options = base.unwrap_or_else(|| self.options.clone());
+                let mut options = endpoints.base();
                 timeouts::limit(&mut options);
                 server_of(&mut timeouts::connect(&options).map_err(failed)?).map_err(failed)?
             }
@@ -156,7 +160,11 @@ impl Server {
             return Ok(());
         }
         Err(refuse(
-            format!("endpoint {endpoint} leads to another server than {}", self.options.redacted()),
+            format!(
+                "endpoint {} leads to another server than {}",
+                endpoints.name(at),
+                self.options.redacted()
+            ),
             "name addresses of one server with --endpoint; several servers are not loaded at once",
         ))
     }

@@ -9,7 +9,7 @@ use fullbore_load::sink::{
 };
 use fullbore_parse::Lane;
 use fullbore_pgwire::Session;
-use fullbore_pgwire::tcp_info::tcp_info;
+use fullbore_pgwire::tcp_info::{TcpInfo, tcp_info};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::observe::socket::SocketNow;
 use fullbore_record::observe::{Observed, Watch};
@@ -61,11 +61,14 @@ impl Postgres {
         }
     }
 
-    /// Whether the way to the server is so long that its network is likely slower than a processor packs rows.
+    /// What the kernel says of the way to the server, where it goes by TCP.
+    fn way(&self) -> Option<TcpInfo> {
+        tcp_info(&self.control().socket().ok()?).ok()
+    }
+
+    /// Whether it is so long that its network is likely slower than a processor packs rows.
     fn is_far(&self) -> bool {
-        let socket = self.control().socket().ok();
-        let trip = socket.and_then(|socket| tcp_info(&socket).ok()).map(|info| info.min_rtt);
-        trip.is_some_and(|trip| trip != u32::MAX && trip >= FAR_US)
+        self.way().is_some_and(|way| way.min_rtt != u32::MAX && way.min_rtt >= FAR_US)
     }
 
     fn element_oid(&self, table: usize, column: &str) -> u32 {
@@ -168,7 +171,8 @@ impl Sink for Postgres {
     }
 
     fn packs(&self) -> Option<&dyn Packs> {
-        Some(self)
+        // A socket of this machine carries whatever is sent.
+        self.way().is_some().then_some(self as &dyn Packs)
     }
 
     fn paced(&self) -> Option<&dyn Paced> {

@@ -14,7 +14,7 @@ use fullbore_record::{
 
 use crate::curves::Curves;
 use crate::entries::{attempts, keep, recent};
-use crate::words::{endpoint_down, endpoint_up, form_changed, rate_limit, seconds, settled};
+use crate::words::{said, seconds};
 
 /// How long after all that was seen before a process takes over: so that the two are told apart.
 const MOMENT_S: f64 = 1e-6;
@@ -149,6 +149,9 @@ impl Page {
         // What was left out of the record comes late.
         let last = self.seconds;
         self.seconds = self.seconds.max(at);
+        if let Some(words) = said(&entry.event) {
+            self.note(at, words);
+        }
         match &entry.event {
             Event::RunStarted {
                 run_id,
@@ -206,7 +209,6 @@ impl Page {
             Event::RoundStarted { reason, .. } => {
                 self.note(at, format!("restarted after a lost connection: {reason}"));
             }
-            Event::Notice { notice } => self.note(at, notice.clone()),
             Event::RunPaused { reason } => {
                 self.paused = Some(reason.clone());
                 self.note(at, format!("paused: {reason}"));
@@ -215,15 +217,9 @@ impl Page {
                 self.paused = None;
                 self.note(at, format!("continued after {seconds:.1} s"));
             }
-            Event::RateChanged { bytes_per_second } => {
-                self.note(at, rate_limit(*bytes_per_second));
-            }
-            Event::StreamsTried { streams, parsers } => {
+            Event::StreamsTried { streams, parsers }
+            | Event::StreamsSettled { streams, parsers, .. } => {
                 (self.streams, self.parsers) = (*streams, *parsers);
-            }
-            Event::StreamsSettled { streams, parsers, tried, limit } => {
-                (self.streams, self.parsers) = (*streams, *parsers);
-                self.note(at, settled(*streams, tried, *limit));
             }
             Event::Ceilings { ceilings } => self.ceilings = Some(ceilings.as_ref().clone()),
             Event::Achieved { achieved } => self.achieved = Some(*achieved),
@@ -248,16 +244,11 @@ impl Page {
                     self.note(at, format!("piece {piece} slow{left}, split among idle streams"));
                 }
             }
-            Event::FormChanged { form, limit } => {
-                self.note(at, form_changed(*form, *limit));
-            }
-            Event::EndpointDown { endpoint, reason } => {
+            Event::EndpointDown { endpoint, .. } => {
                 self.endpoints.entry(endpoint.clone()).or_default().times_down += 1;
-                self.note(at, endpoint_down(endpoint, reason));
             }
             Event::EndpointUp { endpoint, seconds } => {
                 self.endpoints.entry(endpoint.clone()).or_default().seconds_down += seconds;
-                self.note(at, endpoint_up(endpoint, *seconds));
             }
             Event::PieceCommitted { endpoint: Some(endpoint), rows, bytes, .. } => {
                 let by = self.endpoints.entry(endpoint.clone()).or_default();
@@ -265,7 +256,11 @@ impl Page {
                 by.rows += rows;
                 by.bytes += bytes;
             }
-            Event::RunResumed { .. } | Event::PieceCommitted { .. } => {}
+            Event::Notice { .. }
+            | Event::RateChanged { .. }
+            | Event::FormChanged { .. }
+            | Event::RunResumed { .. }
+            | Event::PieceCommitted { .. } => {}
         }
     }
 

@@ -1,9 +1,9 @@
 //! Formats numbers, times and verdicts for people.
 
-use fullbore_record::Tried;
 use fullbore_record::ceilings::Achieved;
 use fullbore_record::diagnose::{HostShare, Limit, NetworkSeen, Sureness, Verdict};
 use fullbore_record::terms::Form;
+use fullbore_record::{Event, Tried};
 
 /// 1234567 as 1,234,567.
 pub fn grouped(number: u64) -> String {
@@ -78,8 +78,21 @@ pub fn sentence(verdict: &Verdict) -> String {
     )
 }
 
+/// An event that is reported alike wherever it is: on the terminal, by `runs show`, on a page.
+pub fn said(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::Notice { notice } => notice.clone(),
+        Event::RateChanged { bytes_per_second } => rate_limit(*bytes_per_second),
+        Event::StreamsSettled { streams, tried, limit, .. } => settled(*streams, tried, *limit),
+        Event::FormChanged { form, limit } => form_changed(*form, *limit),
+        Event::EndpointDown { endpoint, reason } => endpoint_down(endpoint, reason),
+        Event::EndpointUp { endpoint, seconds } => endpoint_up(endpoint, *seconds),
+        _ => return None,
+    })
+}
+
 /// Another limit of what a load sends.
-pub fn rate_limit(bytes_per_second: Option<u64>) -> String {
+fn rate_limit(bytes_per_second: Option<u64>) -> String {
     match bytes_per_second {
         Some(rate) => format!("limited to {}/s", bytes(rate)),
         None => "no longer limited".to_owned(),
@@ -87,7 +100,7 @@ pub fn rate_limit(bytes_per_second: Option<u64>) -> String {
 }
 
 /// The form that rows have on their way from now on, and what the bottleneck was before.
-pub fn form_changed(form: Form, limit: Limit) -> String {
+fn form_changed(form: Form, limit: Limit) -> String {
     let rows = match form {
         Form::Plain => "rows are no longer compressed".to_owned(),
         Form::Text => "rows are sent as text, which is shorter".to_owned(),
@@ -100,17 +113,17 @@ pub fn form_changed(form: Form, limit: Limit) -> String {
 }
 
 /// An endpoint whose connections break.
-pub fn endpoint_down(endpoint: &str, reason: &str) -> String {
+fn endpoint_down(endpoint: &str, reason: &str) -> String {
     format!("endpoint {endpoint} is down, its pieces go by the others: {reason}")
 }
 
 /// An endpoint that is used again.
-pub fn endpoint_up(endpoint: &str, down: f64) -> String {
+fn endpoint_up(endpoint: &str, down: f64) -> String {
     format!("endpoint {endpoint} is up again after {}", seconds(down))
 }
 
 /// The number of streams that `--streams auto` settled on, and what others brought.
-pub fn settled(streams: usize, tried: &[Tried], limit: Limit) -> String {
+fn settled(streams: usize, tried: &[Tried], limit: Limit) -> String {
     let others: Vec<String> = tried
         .iter()
         .map(|tried| format!("{} at {}/s", tried.streams, bytes(tried.bytes_per_second as u64)))

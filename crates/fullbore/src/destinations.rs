@@ -44,10 +44,11 @@ impl Destinations {
                 };
                 job.congestion.as_deref().map_or(Ok(()), check_congestion).map_err(refused)?;
                 let mut options = connection(to)?;
-                options.message_bytes = job.message_size.map(WireSize::bytes);
+                let bytes = |size: WireSize| size.bytes() as usize;
+                options.message_bytes = job.message_size.map(bytes);
                 for host in &mut options.hosts {
                     host.way.congestion.clone_from(&job.congestion);
-                    host.way.send_buffer = job.send_buffer.map(WireSize::bytes);
+                    host.way.send_buffer = job.send_buffer.map(bytes);
                 }
                 options.warnings.iter().for_each(|warning| warn(warning));
                 let settings = Settings {

@@ -9,8 +9,7 @@ use super::folders::say;
 use super::list;
 use super::take_back::Opened;
 use crate::words::{
-    achieved, bytes, counted, details, endpoint_down, endpoint_up, form_changed, grouped,
-    print_json, rate_limit, seconds, sentence, settled,
+    achieved, bytes, counted, details, grouped, print_json, said, seconds, sentence,
 };
 
 pub fn show(run: &str, json: bool, ledger: &LedgerArgs) -> Result<()> {
@@ -35,6 +34,10 @@ fn show_record(run: &str, json: bool) -> Result<()> {
             continue;
         }
         let at = format!("{:>9.2} s ", entry.at);
+        if let Some(words) = said(&entry.event) {
+            say(format_args!("{at} {words}"));
+            continue;
+        }
         match entry.event {
             Event::RunStarted { run_id, fullbore, streams, parsers, pieces, tables, .. } => {
                 say(format_args!(
@@ -47,7 +50,14 @@ fn show_record(run: &str, json: bool) -> Result<()> {
             Event::Sample { .. }
             | Event::Planned { .. }
             | Event::Observed { .. }
-            | Event::ServerSettings { .. } => {}
+            | Event::ServerSettings { .. }
+            // These were said.
+            | Event::Notice { .. }
+            | Event::RateChanged { .. }
+            | Event::StreamsSettled { .. }
+            | Event::FormChanged { .. }
+            | Event::EndpointDown { .. }
+            | Event::EndpointUp { .. } => {}
             Event::Rejected { rejects } => {
                 for kind in rejects.kinds {
                     say(format_args!(
@@ -117,24 +127,8 @@ fn show_record(run: &str, json: bool) -> Result<()> {
                      {reason}"
                 ));
             }
-            Event::Notice { notice } => say(format_args!("{at} {notice}")),
-            Event::RateChanged { bytes_per_second } => {
-                say(format_args!("{at} {}", rate_limit(bytes_per_second)));
-            }
             Event::StreamsTried { streams, parsers } => {
                 say(format_args!("{at} streams {streams}, parsers {parsers}"));
-            }
-            Event::StreamsSettled { streams, tried, limit, .. } => {
-                say(format_args!("{at} {}", settled(streams, &tried, limit)));
-            }
-            Event::FormChanged { form, limit } => {
-                say(format_args!("{at} {}", form_changed(form, limit)));
-            }
-            Event::EndpointDown { endpoint, reason } => {
-                say(format_args!("{at} {}", endpoint_down(&endpoint, &reason)));
-            }
-            Event::EndpointUp { endpoint, seconds: down } => {
-                say(format_args!("{at} {}", endpoint_up(&endpoint, down)));
             }
             Event::RunPaused { reason } => say(format_args!("{at} paused: {reason}")),
             Event::RunContinued { seconds: paused } => {

@@ -7,11 +7,10 @@ mod loaded;
 mod locks;
 mod part;
 mod pause;
-mod piece_size;
 mod placement;
 mod rate;
 mod sample;
-mod wire;
+mod size;
 mod write;
 
 use std::collections::BTreeMap;
@@ -28,11 +27,10 @@ pub use loaded::IfLoaded;
 pub use locks::{LockTimeout, OtherWriters};
 pub use part::PartSpec;
 pub use pause::PauseWhen;
-pub use piece_size::PieceSize;
 pub use placement::Placement;
 pub use rate::MaxRate;
 pub use sample::Sample;
-pub use wire::WireSize;
+pub use size::{PieceSize, WireSize};
 pub use write::{Staged, Write};
 
 /// A load: its sources, its destination, and how rows get there.

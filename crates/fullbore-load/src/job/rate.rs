@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::pause;
+use super::size::bytes;
 
 /// Below this, a block would take minutes.
 const LEAST: u64 = 10_000;
@@ -28,8 +28,7 @@ impl FromStr for MaxRate {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let size = text.trim().strip_suffix("/s").unwrap_or(text.trim());
-        let bytes = size.parse().ok().or_else(|| pause::bytes(size));
-        match bytes {
+        match bytes(size) {
             Some(bytes) if bytes >= LEAST => Ok(Self(bytes)),
             _ => Err(format!("{text:?} is not a rate of at least 10kB/s, such as 50MB/s")),
         }

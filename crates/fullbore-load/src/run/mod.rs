@@ -13,6 +13,7 @@ mod covered;
 mod driver;
 mod key_check;
 mod late_rejects;
+mod limit_now;
 mod lines;
 mod lines_before;
 mod nulls;

@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fullbore_parse::Lane;
-use fullbore_record::diagnose::{Circumstances, Limit, verdict};
+use fullbore_record::diagnose::Limit;
 use fullbore_record::observe::clock::Activity;
 use fullbore_record::observe::{Clocks, Latest};
 use fullbore_record::terms::{Form, Method, Verify};
 use fullbore_record::{Event, Recorder};
 
+use super::limit_now::since;
 use super::schedule::Schedule;
 use crate::plan::Plan;
 use crate::sink::Packs;
@@ -27,6 +28,9 @@ use model::{By, Flow, Model};
 const LOOK: Duration = Duration::from_millis(100);
 const JUDGED_FOR: Duration = Duration::from_millis(900);
 const RAMP: Duration = Duration::from_secs(2);
+
+/// Moments that are remembered: more than lie between two looks that are judged.
+const TRAIL_MAX: usize = 100;
 
 /// A form that does not bring at least so much of the rate before is given up.
 const BRINGS: f64 = 1.0;
@@ -139,6 +143,9 @@ impl Window {
     /// What flowed in it and what limited that, once it is long enough to be judged.
     fn close(&mut self, packing: &Packing<'_>) -> Option<(Flow, Limit)> {
         self.trail.push_back((Instant::now(), packing.schedule.bytes_sent().0));
+        if self.trail.len() > TRAIL_MAX {
+            self.trail.pop_front();
+        }
         let latest = packing.clocks.latest().filter(|latest| latest.at >= self.from)?;
         let first = self.first.get_or_insert_with(|| latest.clone());
         let seconds = (latest.at - first.at).as_secs_f64();
@@ -147,12 +154,8 @@ impl Window {
         }
         let sent = self.sent_until(latest.at)? - self.sent_until(self.first.as_ref()?.at)?;
         let first = self.first.take()?;
+        let limit = since(packing.plan, &first.seen, &latest).limit;
         let seen = latest.seen.since(&first.seen);
-        let about = Circumstances {
-            server_is_here: latest.settings.is_some_and(|settings| settings.is_here),
-            tables: packing.plan.tables.len(),
-        };
-        let limit = verdict(&seen, &about).limit;
         let wire: u64 =
             seen.streams.iter().filter_map(|stream| Some(stream.socket?.sent_bytes)).sum();
         let cpu_ms: u64 =

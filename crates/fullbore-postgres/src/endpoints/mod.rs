@@ -253,6 +253,12 @@ impl Dealt {
         self.endpoints.state().dealer.done(self.at, bytes);
     }
 
+    /// It is so many bytes more.
+    pub fn add(&mut self, bytes: u64) {
+        self.left += bytes;
+        self.endpoints.state().dealer.add(self.at, bytes);
+    }
+
     /// Deals the same piece once more.
     pub fn again(&mut self) {
         let mut state = self.endpoints.state();

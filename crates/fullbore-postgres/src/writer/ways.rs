@@ -25,9 +25,8 @@ struct Several {
     endpoints: Arc<Endpoints>,
     /// The way of the present session, and how often it had been down before.
     at: (usize, u64),
-    /// The piece that goes by it; the first one was dealt before it was known.
+    /// The piece that goes by it; the first one is dealt before it is known.
     piece: Option<Dealt>,
-    is_first: bool,
     /// The sessions by other ways.
     parked: BTreeMap<usize, (u64, Session)>,
 }
@@ -61,6 +60,34 @@ impl Several {
     }
 }
 
+/// A session for a piece: the one that there is by the way that it was dealt, or another; by another way where that one
+/// is down.
+fn next(
+    postgres: &Postgres,
+    endpoints: &Endpoints,
+    piece: &mut Dealt,
+    mut there: Option<&mut Several>,
+) -> Result<Next> {
+    let mut tries = endpoints.count();
+    loop {
+        tries -= 1;
+        if let Some(next) = there.as_mut().and_then(|several| several.has(piece.at)) {
+            return Ok(next);
+        }
+        match postgres.session_by_way(endpoints, piece.at) {
+            Ok(opened) => return Ok(Next::Other(Box::new(opened))),
+            // Another connection is not to be had: the piece goes by one that is there.
+            Err(error) if error.is_crowded() => {
+                let (at, next) = there.and_then(Several::has_any).ok_or(error)?;
+                piece.instead(at);
+                return Ok(next);
+            }
+            Err(error) if error.is_lost() && tries > 0 => piece.again(),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 impl<'a> Ways<'a> {
     /// Opens a stream's first session, by the way that its first piece is dealt.
     pub fn open(postgres: &'a Postgres, stream: usize) -> Result<(Self, Session)> {
@@ -69,16 +96,14 @@ impl<'a> Ways<'a> {
             None => postgres.marked_session_now()?,
             Some(endpoints) => {
                 let mut piece = endpoints.deal(0);
-                let session = postgres.stream_session(endpoints, &mut piece)?;
+                let Next::Other(session) = next(postgres, endpoints, &mut piece, None)? else {
+                    unreachable!("no session is there yet");
+                };
                 let at = (piece.at, endpoints.times_down(piece.at));
-                ways.several = Some(Several {
-                    endpoints: endpoints.clone(),
-                    at,
-                    piece: Some(piece),
-                    is_first: true,
-                    parked: BTreeMap::new(),
-                });
-                session
+                let (endpoints, piece) = (endpoints.clone(), Some(piece));
+                let several = Several { endpoints, at, piece, parked: BTreeMap::new() };
+                ways.several = Some(several);
+                *session
             }
         };
         ways.show(&mut session)?;
@@ -96,29 +121,10 @@ impl<'a> Ways<'a> {
     /// Makes the session that by which a piece of so many bytes goes.
     pub fn choose(&mut self, session: &mut Session, bytes: u64) -> Result<()> {
         let Some(several) = &mut self.several else { return Ok(()) };
-        let mut dealt = several.endpoints.deal(bytes);
-        if several.is_first {
-            several.is_first = false;
-            dealt.instead(several.at.0);
-        }
-        let mut tries = several.endpoints.count();
-        let next = loop {
-            tries -= 1;
-            if let Some(next) = several.has(dealt.at) {
-                break next;
-            }
-            match self.postgres.session_by_way(&several.endpoints, dealt.at) {
-                Ok(opened) => break Next::Other(Box::new(opened)),
-                // Another connection is not to be had: the piece goes by one that is there.
-                Err(error) if error.is_crowded() => {
-                    let (at, next) = several.has_any().ok_or(error)?;
-                    dealt.instead(at);
-                    break next;
-                }
-                Err(error) if error.is_lost() && tries > 0 => dealt.again(),
-                Err(error) => return Err(error),
-            }
-        };
+        let endpoints = several.endpoints.clone();
+        let mut dealt = several.piece.take().unwrap_or_else(|| endpoints.deal(0));
+        dealt.add(bytes);
+        let next = next(self.postgres, &endpoints, &mut dealt, Some(several))?;
         if let Next::Other(next) = next {
             let before = several.at;
             several.at = (dealt.at, several.endpoints.times_down(dealt.at));

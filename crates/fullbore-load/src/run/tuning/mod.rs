@@ -9,10 +9,11 @@ mod climb;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use fullbore_record::diagnose::{Circumstances, Limit, Sureness, verdict};
-use fullbore_record::observe::{Clocks, Latest, Observation};
+use fullbore_record::diagnose::{Limit, Sureness};
+use fullbore_record::observe::{Clocks, Observation};
 use fullbore_record::{Event, Recorder, Tried};
 
+use super::limit_now::since;
 use super::schedule::Schedule;
 use crate::constants::PARSERS_MAX;
 use crate::plan::{Plan, Tuning};
@@ -219,19 +220,13 @@ impl Measured {
 
     /// What limits the run since then, and what that says of more streams.
     fn cue(&self, round: &Round<'_>) -> (Limit, Cue) {
-        let (Some((since, first)), Some(Latest { seen, settings, .. })) =
-            (&self.seen, round.clocks.latest())
-        else {
+        let (Some((began, first)), Some(latest)) = (&self.seen, round.clocks.latest()) else {
             return (Limit::None, Cue::Unclear);
         };
-        if since.elapsed() < JUDGED_FOR {
+        if began.elapsed() < JUDGED_FOR {
             return (Limit::None, Cue::Unclear);
         }
-        let about = Circumstances {
-            server_is_here: settings.is_some_and(|settings| settings.is_here),
-            tables: round.plan.tables.len(),
-        };
-        let found = verdict(&seen.since(first), &about);
+        let found = since(round.plan, first, &latest);
         let cue = match found.limit {
             Limit::TooFewStreams
             | Limit::ReadDepth
