@@ -33,6 +33,8 @@ fi
 
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu"
+# Emulated, a case takes ten times as long: a quarter of them, or all under `make test-all`.
+[ "${FULLBORE_TEST_ALL:-}" = 1 ] || export FULLBORE_TEST_CASES=0.25
 cargo test --quiet --package fullbore-parse --target "$target"
 if [ $# -gt 0 ]; then
     mkdir -p "$(dirname "$1")" && touch "$1"

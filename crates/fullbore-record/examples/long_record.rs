@@ -1,7 +1,7 @@
-//! Writes the record of ten hours by a simulated clock, through the recorder that every run has: what
+//! Writes the record of some hours by a simulated clock, through the recorder that every run has: what
 //! such a record comes to in bytes, and what its report costs a browser, is tested with it.
 //!
-//! `cargo run -p fullbore-load --example long_record -- FOLDER`
+//! `cargo run -p fullbore-record --example long_record -- FOLDER HOURS`
 
 use std::path::PathBuf;
 
@@ -14,7 +14,6 @@ use fullbore_record::observe::{
 use fullbore_record::terms::Method;
 use fullbore_record::{Event, Phase, Recorder, TableMethod, TableTotals};
 
-const HOURS: u64 = 10;
 const STREAMS: usize = 8;
 const PARSERS: usize = 8;
 const TABLES: [(&str, u64); 3] = [("lineitem", 10_000), ("orders", 3_000), ("partsupp", 2_000)];
@@ -63,6 +62,7 @@ impl Chance {
 
 fn main() {
     let folder = PathBuf::from(std::env::args().nth(1).expect("a folder for the run"));
+    let hours = std::env::args().nth(2).expect("hours").parse::<u64>().expect("a number");
     let recorder = Recorder::create(&folder, None).expect("the record can be written");
     let mut chance = Chance(7);
     let settings = Settings {
@@ -74,6 +74,7 @@ fn main() {
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into(),
         is_here: false,
+        volumes: None,
     };
     recorder.record_at(
         0.0,
@@ -114,7 +115,7 @@ fn main() {
     let mut of_piece = [0_u64; STREAMS];
     let mut since = [0.0; STREAMS];
     let mut pieces = 0;
-    for tick in 0..HOURS * 3600 * 5 {
+    for tick in 0..hours * 3600 * 5 {
         let at = tick as f64 / 5.0;
         for stream in 0..STREAMS {
             // Checkpoints slow it down.
@@ -156,7 +157,7 @@ fn main() {
             recorder.record_at(at, Event::Observed { observation: Box::new(seen.clone()) });
         }
     }
-    let end = (HOURS * 3600) as f64;
+    let end = (hours * 3600) as f64;
     let verdict = verdict(&seen, &Circumstances { server_is_here: false, tables: TABLES.len() });
     let advice = vec!["more sessions, if the server has processors free: --streams 16".to_owned()];
     recorder.record_at(end, Event::Verdict { verdict, advice });

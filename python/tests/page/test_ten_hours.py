@@ -15,20 +15,23 @@ from world import Loads, Look
 ROOT = Path(__file__).parents[3]
 RECORD_BYTES_MAX = 20_000_000
 OPEN_SECONDS_MAX = 2.0
+# Two of them pass the size at which a record is thinned out, too.
+HOURS = 10 if os.environ.get("FULLBORE_TEST_ALL") == "1" else 2
 # A machine that others use is busy for seconds at a time.
 TRIES = 8
 
 
 @pytest.fixture(scope="module")
 def run(loads: Loads) -> Path:
-    """A run's folder with such a record: eight streams, three tables, 18,000 pieces."""
+    """A run's folder with such a record: eight streams, three tables, half a piece a second."""
     folder = Path(loads.variables["FULLBORE_HOME"]) / "runs" / "10b015ec04d5"
     cargo = shutil.which("cargo") or pytest.skip("no cargo: nothing can write the record")
     # Of the whole workspace: with the features of one package alone, all it needs is built anew.
     command = [cargo, "build", "--quiet", "--workspace", "--example", "long_record"]
     subprocess.run(command, cwd=ROOT, check=True)
     target = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
-    subprocess.run([target / "debug" / "examples" / "long_record", folder], check=True)
+    program = target / "debug" / "examples" / "long_record"
+    subprocess.run([program, folder, str(HOURS)], check=True)
     return folder
 
 
@@ -43,7 +46,7 @@ def test_it_is_small_and_its_report_opens_at_once(loads: Loads, run: Path, look:
         page = look(url)
         page.until("document.querySelectorAll('#chart-server canvas').length > 0")
         seconds.append(time.monotonic() - began)
-    print(f"\nten hours: {size / 1e6:.1f} MB of record, opened in {min(seconds):.2f} s")
+    print(f"\n{HOURS} hours: {size / 1e6:.1f} MB of record, opened in {min(seconds):.2f} s")
     checks.charts_are_drawn(page, "chart-bytes", "chart-rows", "chart-server")
     assert page.page.locator(".strip").count() == 8
     assert min(seconds) < OPEN_SECONDS_MAX, seconds

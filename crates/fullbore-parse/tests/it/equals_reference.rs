@@ -36,7 +36,7 @@ fn parsed(text: &[u8], dialect: &Dialect, fields: usize, read: usize) -> Found {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
+    #![proptest_config(crate::cases(3000))]
 
     #[test]
     fn rows_and_faults_are_the_references(
@@ -106,7 +106,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(crate::cases(1000))]
 
     #[test]
     fn all_levels_see_the_same_quotes_however_the_text_is_cut(

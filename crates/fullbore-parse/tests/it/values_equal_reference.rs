@@ -41,7 +41,7 @@ fn units(field: &str, scale: usize) -> Option<i128> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(crate::cases(4000))]
 
     #[test]
     fn integers(value in any::<i64>(), shift in 0u32..63) {

@@ -103,7 +103,7 @@ fn is_common(field: &str) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+    #![proptest_config(crate::cases(3000))]
 
     #[test]
     fn anything(fields in proptest::collection::vec(any_field(), 1..40), precision in 1u8..19, scale in 0u8..9) {

@@ -17,6 +17,7 @@ use fullbore_record::observe::{ServerTimes, Settings, Wait, WaitClass, Watch};
 
 use crate::error::failed;
 use crate::local::backend_here;
+use crate::place::place;
 use crate::postgres::Postgres;
 use crate::timeouts;
 
@@ -133,7 +134,12 @@ impl Watch for PostgresWatch<'_> {
         let values = rows
             .iter()
             .filter_map(|row| Some((row.get("name")?.to_owned(), row.get("value")?.to_owned())));
-        Ok(Settings { values: values.collect(), is_here: self.is_here })
+        let values = values.collect();
+        let volumes = match self.is_here {
+            true => place(&mut self.session).map_err(failed)?.map(|place| place.volumes()),
+            false => None,
+        };
+        Ok(Settings { values, is_here: self.is_here, volumes })
     }
 
     fn waits(&mut self) -> Result<Vec<Wait>> {

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_postgres::direct::check::{self, Missing};
+use fullbore_postgres::place::{Place, place};
 use serde::Serialize;
-
-use super::place::{Place, place};
 
 /// Settings that matter to a load; those that a version does not have are left out.
 const SETTINGS: &str = "'wal_level', 'max_wal_size', 'min_wal_size', 'checkpoint_timeout',

@@ -1,13 +1,12 @@
 //! `preflight db`: how a server is set, for a load: the value in effect, the value advised, why, what
 //! that costs later, and the way back.
 //!
-//! [`ask`] collects facts, only by reading; [`advice`] judges them and is pure; [`place`] finds out
-//! about the server's disks, and [`cpu`] about its CPU time, where the server is this machine.
+//! [`ask`] collects facts, only by reading; [`advice`] judges them and is pure; [`cpu`] finds out about the
+//! server's CPU time, where the server is this machine.
 
 pub mod advice;
 pub mod ask;
 pub mod cpu;
-pub mod place;
 
 use fullbore_pgwire::{ConnectionError, ConnectionOptions, Session};
 use serde::Serialize;

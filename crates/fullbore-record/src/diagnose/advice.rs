@@ -1,8 +1,10 @@
 //! What to do about a limit, given the settings in use. Each line is one thing to try.
 
+use std::collections::BTreeMap;
+
 use super::Limit;
 use crate::observe::clock::Activity;
-use crate::observe::{Observation, Settings};
+use crate::observe::{Observation, Settings, Volumes};
 use crate::terms::{Compress, Method, Publish};
 
 /// What advice must know of the run.
@@ -212,8 +214,19 @@ fn wal(seen: &Observation, used: &InUse) -> Vec<String> {
     }
     lines.extend(min_wal_size(seen, used));
     lines.extend(max_wal_size(seen, used));
-    lines.push("put pg_wal on a device of its own".into());
+    lines.push(own_volume(used.settings.volumes.as_ref()));
     lines
+}
+
+/// What to do about the log's device, with its name where that is known.
+fn own_volume(volumes: Option<&Volumes>) -> String {
+    let Some((volumes, wal)) = volumes.and_then(|all| Some((all, all.wal.as_ref()?))) else {
+        return "put pg_wal on a device of its own".into();
+    };
+    if *wal == volumes.data {
+        return format!("put pg_wal on a device of its own: it shares {wal} with the tables");
+    }
+    format!("pg_wal has {wal} to itself: a faster device is needed")
 }
 
 /// A segment that is new is filled with zeros before anything is written to it. Checkpoints keep old ones
@@ -243,7 +256,41 @@ fn max_wal_size(seen: &Observation, used: &InUse) -> Option<String> {
 
 fn database_disk(seen: &Observation, used: &InUse) -> Vec<String> {
     let mut lines: Vec<String> = max_wal_size(seen, used).into_iter().collect();
-    lines.push("spread the tables over several disks: --tablespaces A,B".into());
+    lines.extend(spread(used.settings.volumes.as_ref()));
+    lines
+}
+
+/// Where new tables could go, by name where that is known.
+fn spread(volumes: Option<&Volumes>) -> Vec<String> {
+    let Some(volumes) = volumes else {
+        return vec!["spread the tables over several disks: --tablespaces A,B".into()];
+    };
+    let mut lines = Vec::new();
+    let data = &volumes.data;
+    if volumes.wal.as_ref() == Some(data) {
+        lines.push(format!(
+            "{data} takes the tables and the write-ahead log: move pg_wal to another device"
+        ));
+    }
+    // One of each volume: a second one there adds nothing.
+    let mut others: BTreeMap<&str, &str> = BTreeMap::new();
+    for (name, volume) in volumes.tablespaces.iter().filter(|(_, volume)| *volume != data) {
+        others.entry(volume).or_insert(name);
+    }
+    lines.push(match others.len() {
+        0 => format!(
+            "all tables are on {data}: create tablespaces on other disks, and use --tablespaces A,B"
+        ),
+        _ => {
+            let names: Vec<&str> = others.values().copied().collect();
+            let places: Vec<&str> = others.keys().copied().collect();
+            format!(
+                "spread new tables over {data} and {}: --tablespaces pg_default,{}",
+                places.join(", "),
+                names.join(",")
+            )
+        }
+    });
     lines
 }
 
@@ -289,6 +336,38 @@ mod tests {
             has_objects: false,
             settings: Settings::default(),
         }
+    }
+
+    #[test]
+    fn advice_names_volumes_where_they_are_known() {
+        let says = |limit, volumes| {
+            let mut used = used(Method::Copy, Publish::Append);
+            used.settings.volumes = volumes;
+            advise(limit, &Observation::default(), &used).join("; ")
+        };
+        let (data, wal) = ("/data (/dev/vdb)", "/wal (/dev/vdc)");
+        let with = |wal: &str, tablespaces: &[(&str, &str)]| {
+            let named = |(name, volume): &(&str, &str)| (name.to_string(), volume.to_string());
+            let tablespaces = tablespaces.iter().map(named).collect();
+            Some(Volumes { data: data.into(), wal: Some(wal.into()), tablespaces })
+        };
+        assert!(says(Limit::Wal, None).contains("put pg_wal on a device of its own"));
+        let one = says(Limit::Wal, with(data, &[]));
+        assert!(one.contains("it shares /data (/dev/vdb) with the tables"), "{one}");
+        let own = says(Limit::Wal, with(wal, &[]));
+        assert!(own.contains("/wal (/dev/vdc) to itself") && !own.contains("put pg_wal"), "{own}");
+        let one = says(Limit::DatabaseDisk, with(data, &[]));
+        assert!(one.contains("move pg_wal") && one.contains("create tablespaces"), "{one}");
+        // One tablespace of each other volume.
+        let more = [
+            ("same", data),
+            ("a", "/a (/dev/vdd)"),
+            ("b", "/b (/dev/vde)"),
+            ("b2", "/b (/dev/vde)"),
+        ];
+        let spread = says(Limit::DatabaseDisk, with(wal, &more));
+        assert!(spread.ends_with("--tablespaces pg_default,a,b"), "{spread}");
+        assert!(!spread.contains("move pg_wal"), "{spread}");
     }
 
     #[test]

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use clock::{Activity, Clock, Times};
 use host::HostTimes;
 use pieces::PieceTime;
-pub use server::{Observed, ServerTimes, Settings, Wait, WaitClass, Watch};
+pub use server::{Observed, ServerTimes, Settings, Volumes, Wait, WaitClass, Watch};
 use socket::{Hold, SocketTimes};
 
 /// The clocks of a run's threads.

@@ -83,6 +83,19 @@ pub struct Settings {
     pub values: BTreeMap<String, String>,
     /// The server runs on this machine and shares its processors.
     pub is_here: bool,
+    /// Where its files are, if that is this machine and the role may know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volumes: Option<Volumes>,
+}
+
+/// The volumes of a server's files, each by its mount point and device: `/mnt/a (/dev/vdb)`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Volumes {
+    pub data: String,
+    /// Of the write-ahead log.
+    pub wal: Option<String>,
+    /// By the name of the tablespace.
+    pub tablespaces: BTreeMap<String, String>,
 }
 
 /// A destination that can be observed while it is loaded.

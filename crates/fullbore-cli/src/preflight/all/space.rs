@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use fullbore::state::runs_dir;
-use fullbore_preflight::db::place::{Place, free_bytes};
+use fullbore_postgres::place::{Place, free_bytes};
 use fullbore_read::error::Result;
 use serde::Serialize;
 

@@ -107,6 +107,39 @@ fn what_is_in_effect_is_told() {
 }
 
 #[test]
+fn volumes_of_a_server_are_named() {
+    let cluster = start_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let beside = cluster.cluster().data_dir.with_file_name("elsewhere");
+    let folder = beside.display();
+    // Made by the server, which has to own it.
+    database.psql(&format!(
+        "COPY (SELECT 1) TO PROGRAM 'cat > /dev/null; mkdir {folder}';
+         CREATE TABLESPACE elsewhere LOCATION '{folder}'; CREATE TABLE t (a int, b text)"
+    ));
+    let report = look(&files, database.url());
+    let place = &report["server"]["facts"]["place"];
+    let volume = place["data"]["volume"].as_str().expect("a name");
+    assert!(volume.starts_with('/') && volume.ends_with(')'), "{volume}");
+    let why = line(&report, "tablespace elsewhere")["why"].as_str().expect("why").to_owned();
+    assert_eq!(why, format!("on {volume}, as the data: new tables there are no faster"));
+
+    let rows = files.write("t.csv", "1,a\n2,b\n");
+    let load = files.fullbore(&["load", &rows, "--to", database.url(), "--table", "t", "--json"]);
+    let summary = json(&load);
+    let run = summary["run_id"].as_str().expect("a run");
+    let runs = files.path("state").join("runs");
+    let record = std::fs::read_to_string(runs.join(run).join("record.jsonl"));
+    let record = record.expect("a record");
+    let settings = record.lines().find(|line| line.contains("server_settings")).expect("seen");
+    let settings: Value = serde_json::from_str(settings).expect("JSON");
+    let volumes = &settings["settings"]["volumes"];
+    assert_eq!(volumes["data"], volume, "{settings}");
+    assert_eq!(volumes["tablespaces"]["elsewhere"], volume, "{settings}");
+}
+
+#[test]
 fn a_pooler_in_between_is_seen() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
     let database = cluster.fresh_database();

@@ -56,11 +56,8 @@ impl Lines<'_> {
         let size = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
         for tablespace in &self.facts.tablespaces.clone() {
             let value = tablespace.bytes.map_or("size unknown".into(), size);
-            self.note(
-                &format!("tablespace {}", tablespace.name),
-                value,
-                "--tablespaces A,B spreads new tables over several",
-            );
+            let why = self.where_it_is(&tablespace.name);
+            self.note(&format!("tablespace {}", tablespace.name), value, why);
         }
         let Some(place) = self.facts.place.clone() else {
             self.note(
@@ -71,18 +68,42 @@ impl Lines<'_> {
             );
             return;
         };
-        let why = format!("in {}", place.data.path.display());
+        let why = format!("in {}, on {}", place.data.path.display(), place.data.volume);
         self.note("free disk", size(place.data.free_bytes), why);
         if let (Some(own), Some(wal)) = (place.has_own_wal_device(), &place.wal) {
             let value = if own { "a device of its own" } else { "the data's device" };
             let why = if own {
-                format!("good as it is; {} free there", size(wal.free_bytes))
+                format!("good as it is: {}, {} free", wal.volume, size(wal.free_bytes))
             } else {
-                "a WAL-logged load writes all data twice to this device; `initdb --waldir` or a \
-                 symbolic link moves pg_wal to another"
-                    .to_owned()
+                format!(
+                    "a WAL-logged load writes all data twice to {}; `initdb --waldir` or a symbolic \
+                     link moves pg_wal to another device",
+                    wal.volume
+                )
             };
             self.note("write-ahead log", value, why);
+        }
+    }
+
+    /// The volume of a tablespace, and what it is good for.
+    fn where_it_is(&self, name: &str) -> String {
+        let place = self.facts.place.as_ref();
+        let found = place.and_then(|place| {
+            let (_, folder) = place.tablespaces.iter().find(|(known, _)| known == name)?;
+            Some((place, folder))
+        });
+        match found {
+            Some((place, folder)) if folder.device == place.data.device => {
+                format!("on {}, as the data: new tables there are no faster", folder.volume)
+            }
+            Some((place, folder)) => format!(
+                "on {}: `fullbore preflight disk {} {}` measures it and the data's at once, \
+                 --tablespaces spreads new tables",
+                folder.volume,
+                folder.path.display(),
+                place.data.path.display()
+            ),
+            None => "--tablespaces A,B spreads new tables over several".into(),
         }
     }
 }
