@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -64,6 +65,8 @@ def swept(
     prefix: list[str] | None = None,
 ) -> dict:
     """An experiment of `fullbore sweep`; its result, and the records of its loads by run."""
+    # It would be continued.
+    shutil.rmtree(out, ignore_errors=True)
     command = [*(prefix or []), str(FULLBORE), "sweep", "--json", "--repeat", str(repeat)]
     for factor in vary:
         command += ["--vary", factor]
@@ -76,6 +79,8 @@ def swept(
     for one in found["measured"]:
         record = out / "home" / "runs" / one["run"] / "record.jsonl"
         found["events"][one["run"]] = [json.loads(line) for line in record.read_text().splitlines()]
+    # What is kept is the journal, the result and the page.
+    shutil.rmtree(out / "home")
     return found
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 
@@ -17,6 +20,18 @@ svg { max-width: 100%; height: auto; } .note { color: #56616c; }
   th, td { border-color: #38414b; } .note { color: #9aa6b2; } }
 """
 COLOURS = ("#2f6fb7", "#c2571a", "#2a8c55", "#8a4fb0", "#a8323e")
+
+
+def record(out: Path, measured: Callable[[], dict], written: Callable[[dict], None]) -> None:
+    """Measures, keeps the raw data and writes the page; `--page` writes it of what was kept."""
+    raw = out / "raw.json"
+    if "--page" in sys.argv[1:]:
+        written(json.loads(raw.read_text()))
+        return
+    out.mkdir(exist_ok=True)
+    found = measured()
+    raw.write_text(json.dumps(found, indent=1) + "\n")
+    written(json.loads(raw.read_text()))
 
 
 def table(head: list[str], rows: list[list[object]]) -> str:

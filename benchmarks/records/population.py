@@ -9,7 +9,6 @@ to benchmarks/records/population.
 
 from __future__ import annotations
 
-import json
 import shutil
 import statistics
 from dataclasses import dataclass
@@ -22,9 +21,9 @@ from servers import REPLICA, Server
 from trial import Stage
 
 OUT = loads.HERE / "population"
-RTT_MS, MEGABITS = 1, 400
+RTT_MS, MEGABITS = 1, 100
 BLOCKS = 5
-MEGABYTES = 240
+MEGABYTES = 90
 # A clustered index is a table in the order of its key; ours has the key's index.
 KEY = "ALTER TABLE lineitem ADD PRIMARY KEY (l_orderkey, l_linenumber)"
 
@@ -64,7 +63,7 @@ def populated(stage: Stage, step: Step) -> dict:
             url = f"postgresql://postgres@{hosts.server_address}:5432/postgres"
             server.sql(_table())
             arguments = ["--to", url, "--table", "lineitem", "--format", "tbl", "--method", "copy"]
-            arguments += ["--streams", "8", "--piece-size", "8MB", "--compress", "none"]
+            arguments += ["--streams", "8", "--piece-size", "2MB", "--compress", "none"]
             for address in hosts.server_addresses[: step.paths]:
                 arguments += ["--endpoint", address]
             if step.paths > 1:
@@ -94,21 +93,18 @@ def believed() -> dict:
     return {"configured": int(device), "mss": stream["mss_bytes"], "report": report}
 
 
-def main() -> None:
-    OUT.mkdir(exist_ok=True)
+def measured() -> dict:
     stage = Stage()
+    ways = {step.name: lambda step=step: populated(stage, step) for step in STEPS}
     try:
-        found = loads.blocks(
-            {step.name: lambda step=step: populated(stage, step) for step in STEPS},
-            BLOCKS,
-            said="seconds",
-        )
-        off = believed()
+        return {"steps": loads.blocks(ways, BLOCKS, said="seconds"), "believed": believed()}
     finally:
         stage.end()
         shutil.rmtree(SCRATCH, ignore_errors=True)
-    (OUT / "raw.json").write_text(json.dumps({"steps": found, "believed": off}, indent=1) + "\n")
 
+
+def written(raw: dict) -> None:
+    found, off = raw["steps"], raw["believed"]
     seconds = {name: [one["seconds"] for one in its] for name, its in found.items()}
     base = seconds[STEPS[0].name]
     head = ["cumulative", "2009", "seconds", "MB/s", "against the baseline", "verdict"]
@@ -162,4 +158,4 @@ def _words(seconds: dict[str, list[float]], found: dict[str, list[dict]]) -> str
 
 
 if __name__ == "__main__":
-    main()
+    page.record(OUT, measured, written)

@@ -8,7 +8,6 @@ Needs root. Raw data and the page are written to benchmarks/records/sqlldr.
 
 from __future__ import annotations
 
-import json
 import shutil
 import statistics
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import loads
 import page
 from lab import SCRATCH, lineitem
 from links import Hosts, inside, preflight_net, shaped, wan
+from networks import sent_rate
 from servers import Server
 from trial import Stage, table
 
@@ -24,7 +24,7 @@ OUT = loads.HERE / "sqlldr"
 # A path on which one stream is not enough.
 RTT_MS, MEGABITS = 10, 400
 # What a stream may have in flight, as the record's hosts were set.
-WINDOW = "128kB"
+WINDOW = "64kB"
 SESSIONS = (1, 2, 4, 8, 16, 32)
 MESSAGES = ("2kB", "4kB", "8kB", "32kB", "256kB")
 LOAD = ["--format", "tbl", "--table", "lineitem", "--method", "copy", "--compress", "none"]
@@ -50,7 +50,8 @@ def sessions(stage: Stage) -> list[dict]:
     """The network alone and loads, by sessions, over a path of some length."""
     with wan(RTT_MS, MEGABITS, queue_bytes=1 << 20) as hosts:
         report = preflight_net(
-            hosts, "--streams", ",".join(map(str, SESSIONS)), "--window", "64K", "--seconds", "5"
+            hosts, "--streams", ",".join(map(str, SESSIONS)), "--seconds", "5",
+            "--window", WINDOW.removesuffix("B"),
         )  # fmt: skip
         alone = {cell["streams"]: cell["bytes_per_second"] / 1e6 for cell in report["cells"]}
         with server_at(hosts) as server:
@@ -65,8 +66,8 @@ def sessions(stage: Stage) -> list[dict]:
             )
     lines = []
     for row, number in zip(found["rows"], SESSIONS, strict=True):
-        its = [(found["events"][one["run"]], one["bytes"]) for one in measured(found, row)]
-        sent = [sent_rate(events) for events, _ in its]
+        its = [(found["events"][one["run"]], one["bytes"]) for one in its_loads(found, row)]
+        sent = [sent_rate({"events": events}, 1, 1) for events, _ in its]
         cpu = [cpu_per_gb(events, count) for events, count in its]
         lines.append(
             {
@@ -82,27 +83,14 @@ def sessions(stage: Stage) -> list[dict]:
     return lines
 
 
-def measured(found: dict, row: dict) -> list[dict]:
+def its_loads(found: dict, row: dict) -> list[dict]:
     """The loads of a row that count."""
     its = (one for one in found["measured"] if one["cell"] == row["levels"])
-    return [one for one in its if one["disturbed"] is None]
+    return [one for one in its if one.get("disturbed") is None]
 
 
 def observations(events: list[dict]) -> list[tuple[float, dict]]:
     return [(e["at"], e["observation"]) for e in events if e["event"] == "observed"]
-
-
-def sent_rate(events: list[dict]) -> float:
-    """What the sockets carried in the middle of a load, in MB/s."""
-    seen = []
-    for at, observation in observations(events):
-        sockets = [stream.get("socket") or {} for stream in observation["streams"]]
-        seen.append((at, sum(socket.get("sent_bytes", 0) for socket in sockets)))
-    # The first second has slow starts in it, the last one the end.
-    inner = [(at, sent) for at, sent in seen if seen[0][0] + 1 <= at <= seen[-1][0] - 1]
-    inner = inner if len(inner) >= 2 else seen
-    (first, before), (last, after) = inner[0], inner[-1]
-    return (after - before) / (last - first) / 1e6
 
 
 def cpu_per_gb(events: list[dict], count: int) -> float:
@@ -129,7 +117,7 @@ def messages() -> list[dict]:
         )
     lines = []
     for row, size in zip(found["rows"], MESSAGES, strict=True):
-        its = [loads.waits(found["events"][one["run"]]) for one in measured(found, row)]
+        its = [loads.waits(found["events"][one["run"]]) for one in its_loads(found, row)]
         mean = {
             name: statistics.mean(one.get(name, 0) for one in its)
             for name in sorted({name for one in its for name in one})
@@ -139,18 +127,17 @@ def messages() -> list[dict]:
     return lines
 
 
-def main() -> None:
-    OUT.mkdir(exist_ok=True)
+def measured() -> dict:
     stage = Stage()
     try:
-        by_sessions = sessions(stage)
-        by_size = messages()
+        return {"sessions": sessions(stage), "messages": messages()}
     finally:
         stage.end()
         shutil.rmtree(SCRATCH, ignore_errors=True)
-    raw = {"sessions": by_sessions, "messages": by_size}
-    (OUT / "raw.json").write_text(json.dumps(raw, indent=1) + "\n")
 
+
+def written(raw: dict) -> None:
+    by_sessions, by_size = raw["sessions"], raw["messages"]
     best = max(line["sent"] for line in by_sessions)
     knee = next(line for line in by_sessions if line["sent"] >= 0.95 * best)
     network = max(line["network"] for line in by_sessions)
@@ -235,4 +222,4 @@ def _words(lines: list[dict], knee: dict, share: float, sizes: list[dict]) -> st
 
 
 if __name__ == "__main__":
-    main()
+    page.record(OUT, measured, written)

@@ -9,7 +9,6 @@ Raw data and the page are written to benchmarks/records/ssis.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import statistics
@@ -31,8 +30,9 @@ TABLES = ("lineitem", "orders", "partsupp", "part", "customer", "supplier")
 KEYS = {"lineitem": "l_orderkey", "orders": "o_orderkey", "partsupp": "ps_partkey"}
 KEYS |= {"part": "p_partkey", "customer": "c_custkey", "supplier": "s_suppkey"}
 # One setting after the other, as the record's table has them, each upon those that were kept.
-STEPS = ("message-size=4kB,32kB,256kB", "piece-size=1MB,8MB,64MB", "streams=56,16,4")
+STEPS = ("message-size=4kB,32kB", "piece-size=1MB,64MB", "streams=56,4")
 BLOCKS = 4
+ONE_HEAP = "one command, one heap"
 # Of 56 files these are on a disk of their own: a server of four had 14.
 SLOW_FILES = range(14)
 # MB/s of a reader, ms of a request, readers at a time: fragments all over it.
@@ -82,6 +82,7 @@ class Field:
     def fresh(self, has_tables: bool = True) -> Path:
         """Empty tables, and a place for a job."""
         self.server.clear()
+        self.server.sql("CREATE EXTENSION fullbore")
         if has_tables:
             for name in TABLES:
                 self.server.sql((ROOT / "demo" / "schema" / f"{name}.sql").read_text())
@@ -152,8 +153,7 @@ def slow(field: Field) -> dict:
         return field.one_heap("--method", "copy", folder=folder)
 
 
-def main() -> None:
-    OUT.mkdir(exist_ok=True)
+def measured() -> dict:
     folder = data()
     SCRATCH.mkdir(mode=0o755, exist_ok=True)
     size = sum(path.stat().st_size for path in folder.glob("*.tbl*"))
@@ -172,7 +172,7 @@ def main() -> None:
                 )
                 ways: dict[str, Callable[[], dict]] = {
                     "a package per stream, one heap": field.packages,
-                    "one command, one heap": lambda: field.one_heap("--method", "copy"),
+                    ONE_HEAP: lambda: field.one_heap("--method", "copy"),
                     "one command, a table per stream": lambda: field.table_per_stream(
                         "--method", "copy"
                     ),
@@ -180,7 +180,6 @@ def main() -> None:
                         "--method", "direct"
                     ),
                 }
-                field.server.sql("CREATE EXTENSION IF NOT EXISTS fullbore")
                 checked = {
                     name: lambda way=way: counted(field, way()) for name, way in ways.items()
                 }
@@ -190,25 +189,28 @@ def main() -> None:
                 field.server.remove()
     finally:
         shutil.rmtree(SCRATCH, ignore_errors=True)
-    shutil.rmtree(OUT / "steps" / "home", ignore_errors=True)
-    written(stepwise, found, fragmented, size)
+    # Of all curves one is shown.
+    by_table = loads.rates_by_table(found[ONE_HEAP][-1]["events"])
+    slow_by_table = loads.rates_by_table(fragmented.pop("events"))
+    for one in (one for its in found.values() for one in its):
+        one.pop("events", None)
+    return {
+        "bytes": size,
+        "steps": {key: stepwise[key] for key in ("rows", "steps", "measured")},
+        "ways": found,
+        "fragmented": fragmented,
+        "by_table": by_table,
+        "slow_by_table": slow_by_table,
+    }
 
 
-def written(stepwise: dict, found: dict, fragmented: dict, size: int) -> None:
-    """Raw data, tables and the page."""
+def written(raw: dict) -> None:
+    """Tables and the page."""
+    stepwise, found, fragmented = raw["steps"], raw["ways"], raw["fragmented"]
+    size = raw["bytes"]
     names = list(found)
     seconds = {name: [one["seconds"] for one in its] for name, its in found.items()}
     middle = {name: statistics.median(its) for name, its in seconds.items()}
-    one_heap = found[names[1]]
-    curve = loads.rates_by_table(one_heap[-1].pop("events"))
-    slow_curve = loads.rates_by_table(fragmented.pop("events"))
-    for its in found.values():
-        for one in its:
-            one.pop("events", None)
-    kept = {key: stepwise[key] for key in ("rows", "steps", "measured")}
-    raw = {"steps": kept, "ways": found, "fragmented": fragmented}
-    (OUT / "raw.json").write_text(json.dumps(raw, indent=1) + "\n")
-
     cores = os.cpu_count() or 1
     best = min(middle.values())
     theirs = (
@@ -259,10 +261,10 @@ def written(stepwise: dict, found: dict, fragmented: dict, size: int) -> None:
             ("Theirs and ours", page.table(*theirs)),
             ("Ways to load", page.table(ways_head, ways_rows)),
             ("One setting upon the other, one command into one heap", page.table(*steps)),
-            ("MB/s by table, one heap", page.curves(curve, "seconds", "MB/s")),
+            ("MB/s by table, one heap", page.curves(raw["by_table"], "seconds", "MB/s")),
             (
                 "MB/s by table, a quarter of lineitem on a fragmented disk",
-                page.curves(slow_curve, "seconds", "MB/s")
+                page.curves(raw["slow_by_table"], "seconds", "MB/s")
                 + f'<p class="note">stragglers: {", ".join(named) or "none"}</p>',
             ),
             ("What came of it", _words(middle, names, fragmented, named)),
@@ -293,4 +295,4 @@ def _words(middle: dict[str, float], names: list[str], fragmented: dict, named: 
 
 
 if __name__ == "__main__":
-    main()
+    page.record(OUT, measured, written)

@@ -9,7 +9,6 @@ to benchmarks/records/wan.
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 from pathlib import Path
@@ -102,17 +101,18 @@ def described(curve: list[tuple[float, float]]) -> dict:
     }
 
 
-def main() -> None:
-    OUT.mkdir(exist_ok=True)
+def measured() -> dict:
     cells = matrix()
+    curves = {control: recovery(control) for control in CONTROLS}
+    rates = {str(mtu): frames(mtu) for mtu in (1500, 9000)}
+    return {"cells": cells, "curves": curves, "frames": rates}
+
+
+def written(raw: dict) -> None:
+    cells, curves, rates = raw["cells"], raw["curves"], raw["frames"]
     by = {(cell["window"], cell["streams"]): cell for cell in cells}
     near = [abs(cell["measured"] / cell["predicted"] - 1) <= 0.15 for cell in cells]
-    curves = {control: recovery(control) for control in CONTROLS}
     facts = {control: described(curve) for control, curve in curves.items()}
-    rates = {mtu: frames(mtu) for mtu in (1500, 9000)}
-    raw = {"cells": cells, "curves": curves, "recovery": facts, "frames": rates}
-    (OUT / "raw.json").write_text(json.dumps(raw, indent=1) + "\n")
-
     names = list(dict.fromkeys(cell["window"] for cell in cells))
     head = ["window", *(f"{streams} streams" for streams in STREAMS)]
     rows = [
@@ -154,7 +154,7 @@ def main() -> None:
             "stock TCP: over an hour",
             f"reno at {facts['reno']['end']:.0%} after 30 s",
         ],
-        ["frames of 9000", "5 x one stock stream", f"{rates[9000] / rates[1500]:.1f} x"],
+        ["frames of 9000", "5 x one stock stream", f"{rates['9000'] / rates['1500']:.1f} x"],
     ]
     for table in ((theirs[0], theirs[1:]), (head, rows), (after_head, after)):
         print(page.text_table(*table), end="\n\n")
@@ -211,10 +211,10 @@ def _words(facts: dict, rates: dict, near: int, of: int) -> str:
         f" packet takes reno to {reno['low']:.0%} of its rate; it is at {reno['end']:.0%} at the"
         f" end, since it gains one segment per round trip. bbr is at {bbr['end']:.0%}: it measures"
         " the path instead of halving. Larger frames bring"
-        f" {rates[9000] / rates[1500]:.1f} times the rate where losses are the limit, since a"
+        f" {rates['9000'] / rates['1500']:.1f} times the rate where losses are the limit, since a"
         " segment of reno's growth is so much larger.</p>"
     )
 
 
 if __name__ == "__main__":
-    main()
+    page.record(OUT, measured, written)

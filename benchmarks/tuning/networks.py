@@ -71,12 +71,14 @@ class Far:
 
 
 def sent_rate(done: dict, begin: float, end: float) -> float:
-    """What the sockets of a load sent, in MB/s, without its first and its last seconds."""
+    """What the sockets of a load carried, in MB/s, without its first and its last seconds. What was
+    lost and sent again counts once."""
     seen = []
     for event in done["events"]:
         if event["event"] == "observed":
             sockets = [stream.get("socket") or {} for stream in event["observation"]["streams"]]
-            seen.append((event["at"], sum(socket.get("sent_bytes", 0) for socket in sockets)))
+            carried = sum(s.get("sent_bytes", 0) - s.get("resent_bytes", 0) for s in sockets)
+            seen.append((event["at"], carried))
     inside = [(at, sent) for at, sent in seen if begin <= at <= seen[-1][0] - end]
     (first, before), (last, after) = inside[0], inside[-1]
     return (after - before) / (last - first) / 1e6
