@@ -16,6 +16,7 @@ from random import Random
 sys.path.append(str(Path(__file__).resolve().parent.parent / "injected"))
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tuning"))
 
+import page
 from files import carried_out
 from lab import FULLBORE, SCRATCH, environment
 
@@ -81,6 +82,8 @@ def swept(
         found["events"][one["run"]] = [json.loads(line) for line in record.read_text().splitlines()]
     # What is kept is the journal, the result and the page.
     shutil.rmtree(out / "home")
+    for kept in out.iterdir():
+        kept.write_text(page.without_paths(kept.read_text()))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from html import escape
@@ -30,8 +31,14 @@ def record(out: Path, measured: Callable[[], dict], written: Callable[[dict], No
         return
     out.mkdir(exist_ok=True)
     found = measured()
-    raw.write_text(json.dumps(found, indent=1) + "\n")
+    raw.write_text(without_paths(json.dumps(found, indent=1)) + "\n")
     written(json.loads(raw.read_text()))
+
+
+def without_paths(text: str) -> str:
+    """Without the folders of this machine."""
+    root = Path(__file__).resolve().parents[2]
+    return re.sub(r"/tmp/fullbore-injected-\d+", "scratch", text.replace(f"{root}/", ""))
 
 
 def table(head: list[str], rows: list[list[object]]) -> str:
