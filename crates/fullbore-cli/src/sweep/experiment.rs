@@ -19,8 +19,8 @@ const BLOCKS_MIN: usize = 4;
 /// How often a load that was disturbed is repeated.
 const REPEATED_MAX: usize = 2;
 
-/// Loads after which it can be said what is usual here.
-const USUAL_FROM: usize = 6;
+/// Loads of a cell after which it can be said what is usual with it.
+const USUAL_FROM: usize = 3;
 
 /// Blocks of one step have numbers of their own.
 const BLOCKS_OF_A_STEP: usize = 10_000;
@@ -99,9 +99,11 @@ impl Experiment<'_> {
         }
         let (job, settings) = cell_of(self.job, self.design, cell)?;
         // What is always so is no disturbance.
-        let measured = &self.journal.measured;
-        let disturbed = measured.iter().filter(|m| m.disturbed.is_some()).count();
-        let is_usual = measured.len() >= USUAL_FROM && disturbed * 2 > measured.len();
+        let its = self.journal.measured.iter().filter(|m| m.cell == *cell);
+        let (count, disturbed) = its.fold((0, 0), |(count, disturbed), m| {
+            (count + 1, disturbed + usize::from(m.disturbed.is_some()))
+        });
+        let is_usual = count >= USUAL_FROM && disturbed * 2 > count;
         let repeats = if is_usual { 0 } else { REPEATED_MAX };
         for repeated in 0..=repeats {
             let mut measured = self.bench.measure(&job, &settings, block, cell)?;
