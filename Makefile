@@ -11,7 +11,7 @@ RUST_SOURCES := $(shell find crates -path 'crates/*/tests' -prune -o -type f -pr
 	$(shell find extension -name '*.[ch]' -o -name '*.sql' -o -name '*.control') extension/Makefile
 PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*/*.py python/fullbore/*.pyi python/fullbore/py.typed)
 
-.PHONY: help build tested wheel demo demo-cluster check test test-all test-rust test-rust-all test-engines test-rest lint docs bench \
+.PHONY: help build tested wheel demo demo-cluster check test test-all test-rust test-engines test-rest lint docs bench \
 	fuzz faults neighbour soak pipe clean servers browser stores engines screenshots
 
 help:
@@ -134,7 +134,7 @@ test: ready
 # Every version, and what is long.
 test-all: export FULLBORE_TEST_ALL := 1
 test-all: ready
-	@$(SIDE_BY_SIDE) test-rust-all test-rest test-engines
+	@$(SIDE_BY_SIDE) test-rust test-rest test-engines
 	$(BIN)/python scripts/cluster/trials.py
 	scripts/test_neon.sh
 	$(PYTEST) -n 2 --dist worksteal extension/test
@@ -144,10 +144,7 @@ test-all: ready
 CARGO_TEST := env -u MAKEFLAGS -u MFLAGS cargo test --workspace --quiet --no-fail-fast -- \
 	--test-threads=$(TEST_THREADS)
 test-rust:
-	$(CARGO_TEST)
-
-test-rust-all:
-	$(CARGO_TEST) --include-ignored
+	$(CARGO_TEST) $(if $(FULLBORE_TEST_ALL),--include-ignored)
 
 # Loads on clusters of this machine, which wait for processes of the engines more than they work.
 ENGINE_TESTS := python/tests/test_ray.py python/tests/test_spark.py python/tests/test_write.py

@@ -58,14 +58,18 @@ def beside(*commands: list[str], env: dict[str, str] | None = None) -> Iterator[
 
 
 def lineitem(scale: str, files: int) -> list[Path]:
-    """TPC-H's lineitem in so many files, made once and read once, so that they lie in memory."""
-    folder = DATA / f"tpch-{scale}-{files}"
+    """TPC-H's lineitem in so many files, the first one first."""
+    return tpch(DATA / f"tpch-{scale}-{files}", scale, files, ("lineitem",))
+
+
+def tpch(folder: Path, scale: str, files: int, tables: tuple[str, ...]) -> list[Path]:
+    """Tables of TPC-H in so many files each, made once, and read so that they lie in memory."""
     if not (folder / ".done").exists():
         folder.mkdir(parents=True, exist_ok=True)
         command = [str(FULLBORE), "gen", "tpch", "--scale", scale, "--streams", str(files)]
-        run([*command, "--tables", "lineitem", "--out", str(folder)])
+        run([*command, "--tables", ",".join(tables), "--out", str(folder)], timeout=600)
         (folder / ".done").touch()
-    found = sorted(folder.glob("lineitem.tbl.*"), key=lambda path: int(path.suffix[1:]))
+    found = sorted(folder.glob("*.tbl.*"), key=lambda path: (path.stem, int(path.suffix[1:])))
     for path in found:
         with path.open("rb", buffering=0) as source:
             while source.read(1 << 20):

@@ -161,8 +161,7 @@ def written(raw: dict) -> None:
         ]
         for name, its in found.items()
     ]
-    for each in (theirs, (head, lines)):
-        print(page.text_table(*each), end="\n\n")
+    page.show(theirs, (head, lines))
     heats = []
     for size in SIZES:
         by = {(c["chunk"], c["in_flight"]): c["rate"] for c in cells if c["size"] == size}
@@ -180,7 +179,6 @@ def written(raw: dict) -> None:
             ("What came of it", _words(minute, best, found)),
         ],
     )
-    print(OUT / "page.html")
 
 
 def _size(count: int) -> str:

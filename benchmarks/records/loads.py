@@ -80,10 +80,11 @@ def swept(
     for one in found["measured"]:
         record = out / "home" / "runs" / one["run"] / "record.jsonl"
         found["events"][one["run"]] = [json.loads(line) for line in record.read_text().splitlines()]
-    # What is kept is the journal, the result and the page.
-    shutil.rmtree(out / "home")
-    for kept in out.iterdir():
-        kept.write_text(page.without_paths(kept.read_text()))
+    # Of it the journal is kept, of which all else is made.
+    journal = page.without_paths((out / "journal.jsonl").read_text())
+    shutil.rmtree(out)
+    out.mkdir()
+    (out / "journal.jsonl").write_text(journal)
     return found
 
 

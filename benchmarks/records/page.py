@@ -30,8 +30,9 @@ def record(out: Path, measured: Callable[[], dict], written: Callable[[dict], No
         written(json.loads(raw.read_text()))
         return
     out.mkdir(exist_ok=True)
-    found = measured()
-    raw.write_text(without_paths(json.dumps(found, indent=1)) + "\n")
+    # A line for each part.
+    parts = (f"{json.dumps(name)}: {json.dumps(part)}" for name, part in measured().items())
+    raw.write_text(without_paths("{" + ",\n".join(parts) + "}\n"))
     written(json.loads(raw.read_text()))
 
 
@@ -58,6 +59,12 @@ def text_table(head: list[str], rows: list[list[object]]) -> str:
         rest = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
         lines.append("  ".join((row[0].ljust(widths[0]), *rest)))
     return "\n".join(lines)
+
+
+def show(*tables: tuple[list[str], list[list[object]]]) -> None:
+    """Tables in a terminal."""
+    for head, rows in tables:
+        print(text_table(head, rows), end="\n\n")
 
 
 def curves(
@@ -131,3 +138,4 @@ def write(path: Path, title: str, sections: list[tuple[str, str]]) -> None:
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style>'
         f"<h1>{escape(title)}</h1>{body}</html>\n"
     )
+    print(path)

@@ -18,7 +18,7 @@ import page
 from lab import SCRATCH, run
 from links import inside, preflight_net, wan
 from servers import REPLICA, Server
-from trial import Stage
+from trial import Stage, table
 
 OUT = loads.HERE / "population"
 RTT_MS, MEGABITS = 1, 100
@@ -61,7 +61,7 @@ def populated(stage: Stage, step: Step) -> dict:
         )
         try:
             url = f"postgresql://postgres@{hosts.server_address}:5432/postgres"
-            server.sql(_table())
+            table(server, KEY)
             arguments = ["--to", url, "--table", "lineitem", "--format", "tbl", "--method", "copy"]
             arguments += ["--streams", "8", "--piece-size", "2MB", "--compress", "none"]
             for address in hosts.server_addresses[: step.paths]:
@@ -75,12 +75,6 @@ def populated(stage: Stage, step: Step) -> dict:
                 for left in stage.disk("log", 3000).path.glob("*-wal"):
                     shutil.rmtree(left)
     return {"seconds": done["load_s"], "rate": done["rate"], "verdict": done["verdict"]}
-
-
-def _table() -> str:
-    from lab import SCHEMA
-
-    return f"{SCHEMA.read_text()}; {KEY}"
 
 
 def believed() -> dict:
@@ -123,8 +117,7 @@ def written(raw: dict) -> None:
         ["the device of the near end", str(off["configured"])],
         ["in effect: segments, as preflight net reports them", str(off["mss"])],
     ]
-    print(page.text_table(head, rows), end="\n\n")
-    print(page.text_table(["frames believed to be on", "bytes"], in_effect), end="\n\n")
+    page.show((head, rows), (["frames believed to be on", "bytes"], in_effect))
     page.write(
         OUT / "page.html",
         "Record 5: a table is populated over a network",
@@ -137,7 +130,6 @@ def written(raw: dict) -> None:
             ("What came of it", _words(seconds, found)),
         ],
     )
-    print(OUT / "page.html")
 
 
 def _words(seconds: dict[str, list[float]], found: dict[str, list[dict]]) -> str:

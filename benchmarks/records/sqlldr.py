@@ -174,8 +174,7 @@ def written(raw: dict) -> None:
         ]
         for line in by_size
     ]
-    for each in (theirs, (head, rows), (waits_head, waits_rows)):
-        print(page.text_table(*each), end="\n\n")
+    page.show(theirs, (head, rows), (waits_head, waits_rows))
     curves = {
         name: [(line["sessions"], line[key]) for line in by_sessions]
         for name, key in (("network alone", "network"), ("load, on the wire", "sent"))
@@ -199,7 +198,6 @@ def written(raw: dict) -> None:
             ("What came of it", _words(by_sessions, knee, best / network, by_size)),
         ],
     )
-    print(OUT / "page.html")
 
 
 def _sizes(lines: list[dict]) -> str:

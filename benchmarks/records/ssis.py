@@ -3,7 +3,7 @@
     python benchmarks/records/ssis.py
 
 TPC-H in 56 stream files over a network: a package per stream against one command, one setting upon
-the other, a table per stream against one heap, one slow source disk. About 12 minutes. Needs root.
+the other, a table per stream against one heap, one slow source disk. About 10 minutes. Needs root.
 Raw data and the page are written to benchmarks/records/ssis.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import loads
 import page
-from lab import DATA, FULLBORE, ROOT, SCRATCH, environment, run
+from lab import DATA, FULLBORE, ROOT, SCRATCH, environment, tpch
 from links import Hosts, inside, shaped
 from servers import Server
 from straggler import slow_disk
@@ -55,18 +55,6 @@ def job(at: Path, folder: Path, more: str = "", stream: int | None = None, each:
     return at
 
 
-def data() -> Path:
-    folder = DATA / f"tpch-all-{SCALE}-{STREAMS}"
-    if not (folder / ".done").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        command = [str(FULLBORE), "gen", "tpch", "--scale", SCALE, "--streams", str(STREAMS)]
-        run([*command, "--tables", ",".join(TABLES), "--out", str(folder)], timeout=600)
-        (folder / ".done").touch()
-    for path in folder.glob("*.tbl*"):
-        path.read_bytes()
-    return folder
-
-
 class Field:
     """Two hosts, a server on one of them, and the tables in it."""
 
@@ -78,6 +66,8 @@ class Field:
             host=(hosts.server, hosts.server_address),
         )
         self.number = 0
+        lines = (path.read_bytes().count(b"\n") for path in folder.glob("lineitem.tbl.*"))
+        self.rows = sum(lines)
 
     def fresh(self, has_tables: bool = True) -> Path:
         """Empty tables, and a place for a job."""
@@ -95,9 +85,7 @@ class Field:
         """One command for all of it."""
         arguments = ["--to", self.server.url, "--no-analyze", "--streams", str(STREAMS), *options]
         done = loads.loaded(arguments, [path], inside(self.hosts.client))
-        return {key: done[key] for key in ("rate", "verdict", "events", "bytes")} | {
-            "seconds": done["load_s"]
-        }
+        return {key: done[key] for key in ("seconds", "verdict", "events")}
 
     def one_heap(self, *options: str, folder: Path | None = None) -> dict:
         """All streams into one heap for each table."""
@@ -132,10 +120,9 @@ class Field:
 
 def counted(field: Field, found: dict) -> dict:
     """The load is whole: as many rows of lineitem as there are lines."""
-    wanted = sum(path.read_bytes().count(b"\n") for path in field.folder.glob("lineitem.tbl.*"))
     count = int(field.server.sql("SELECT count(*) FROM lineitem"))
-    if count != wanted:
-        raise RuntimeError(f"{count} rows of lineitem, not {wanted}")
+    if count != field.rows:
+        raise RuntimeError(f"{count} rows of lineitem, not {field.rows}")
     return found
 
 
@@ -154,9 +141,9 @@ def slow(field: Field) -> dict:
 
 
 def measured() -> dict:
-    folder = data()
+    folder = DATA / f"tpch-all-{SCALE}-{STREAMS}"
     SCRATCH.mkdir(mode=0o755, exist_ok=True)
-    size = sum(path.stat().st_size for path in folder.glob("*.tbl*"))
+    size = sum(path.stat().st_size for path in tpch(folder, SCALE, STREAMS, TABLES))
     try:
         with shaped(None) as hosts:
             field = Field(hosts, folder)
@@ -196,7 +183,7 @@ def measured() -> dict:
         one.pop("events", None)
     return {
         "bytes": size,
-        "steps": {key: stepwise[key] for key in ("rows", "steps", "measured")},
+        "steps": {key: stepwise[key] for key in ("rows", "steps")},
         "ways": found,
         "fragmented": fragmented,
         "by_table": by_table,
@@ -250,8 +237,7 @@ def written(raw: dict) -> None:
         ]
     )
     steps = loads.table_of(stepwise)
-    for each in (theirs, (ways_head, ways_rows), steps):
-        print(page.text_table(*each), end="\n\n")
+    page.show(theirs, (ways_head, ways_rows), steps)
     stragglers = fragmented["verdict"].get("stragglers", [])
     named = [f"{Path(one['file']).name}: {one['seconds']:.1f} s" for one in stragglers[:5]]
     page.write(
@@ -270,7 +256,6 @@ def written(raw: dict) -> None:
             ("What came of it", _words(middle, names, fragmented, named)),
         ],
     )
-    print(OUT / "page.html")
 
 
 def _step(stepwise: dict, name: str) -> str:

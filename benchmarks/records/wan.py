@@ -156,8 +156,7 @@ def written(raw: dict) -> None:
         ],
         ["frames of 9000", "5 x one stock stream", f"{rates['9000'] / rates['1500']:.1f} x"],
     ]
-    for table in ((theirs[0], theirs[1:]), (head, rows), (after_head, after)):
-        print(page.text_table(*table), end="\n\n")
+    page.show((theirs[0], theirs[1:]), (head, rows), (after_head, after))
     print(f"predicted within 15%: {sum(near)} of {len(near)} cells")
     page.write(
         OUT / "page.html",
@@ -182,7 +181,6 @@ def written(raw: dict) -> None:
             ("What came of it", _words(facts, rates, sum(near), len(near))),
         ],
     )
-    print(OUT / "page.html")
 
 
 def _both(cell: dict) -> str:

@@ -99,11 +99,9 @@ impl Experiment<'_> {
         }
         let (job, settings) = cell_of(self.job, self.design, cell)?;
         // What is always so is no disturbance.
-        let its = self.journal.measured.iter().filter(|m| m.cell == *cell);
-        let (count, disturbed) = its.fold((0, 0), |(count, disturbed), m| {
-            (count + 1, disturbed + usize::from(m.disturbed.is_some()))
-        });
-        let is_usual = count >= USUAL_FROM && disturbed * 2 > count;
+        let its: Vec<_> = self.journal.measured.iter().filter(|m| m.cell == *cell).collect();
+        let disturbed = its.iter().filter(|m| m.disturbed.is_some()).count();
+        let is_usual = its.len() >= USUAL_FROM && disturbed * 2 > its.len();
         let repeats = if is_usual { 0 } else { REPEATED_MAX };
         for repeated in 0..=repeats {
             let mut measured = self.bench.measure(&job, &settings, block, cell)?;
