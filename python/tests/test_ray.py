@@ -23,6 +23,7 @@ import faulty  # noqa: E402
 from fullbore import _native, _parts  # noqa: E402
 
 import fullbore.ray  # noqa: E402 isort: skip
+from fullbore.ray import _driver  # noqa: E402 isort: skip
 
 HOSTS = ("src1", "src2", "src3")
 ROWS = 300_000
@@ -190,6 +191,30 @@ def test_a_worker_that_is_killed_is_replaced(target: Server, folders: dict[str, 
     check(target)
     assert result.rows == len(HOSTS) * ROWS
     assert "was lost; part" in result.report()
+
+
+def test_what_workers_tell_is_counted_once_whatever_is_lost_of_it(
+    target: Server, folders: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Lossy(_driver._Collector):
+        """Comes late, and two of its three replies do not arrive."""
+
+        def __init__(self) -> None:
+            time.sleep(3)
+            super().__init__()
+            self.replies = 0
+
+        def drain(self, heard: dict) -> dict:
+            self.replies += 1
+            told = super().drain(heard)
+            return told if self.replies % 3 == 0 else {}
+
+    monkeypatch.setattr(_driver, "HEAR_S", 0.5)
+    monkeypatch.setattr(_driver, "_Collector", Lossy)
+    result = load(target, folders, streams=3, piece_size="1MB")
+    check(target)
+    assert result.rows == len(HOSTS) * ROWS
+    assert {host["host"] for host in result.raw["verdict"]["hosts"]} == set(HOSTS)
 
 
 def test_a_driver_that_is_killed_is_resumed_elsewhere(

@@ -30,6 +30,9 @@ LOSSES_MAX = 5
 # How long a host whose files nobody else has may be away, unless the job says.
 AWAY_S = 600.0
 
+# How long workers may take to be heard before the driver looks after its tasks again.
+HEAR_S = 10.0
+
 # How long the parts of a load that stops may take to end their pieces.
 STOPS_S = 120.0
 
@@ -47,16 +50,27 @@ class _Collector:
     """What workers tell, until the driver asks for it. An actor."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[int, int, str, list[str]]] = []
+        # By part: the attempt, the host, and lines from the first that its driver may lack.
+        self.told: dict[int, tuple[int, str, int, list[str]]] = {}
+        # What the driver has heard, by part: lines of an attempt.
+        self.heard: dict[int, tuple[int, int]] = {}
         self.stopped = False
         self.rate: int | None = None
 
-    def take(self, part: int, attempt: int, host: str, lines: list[str]) -> tuple[bool, int | None]:
-        self.told.append((part, attempt, host, lines))
-        return self.stopped, self.rate
+    def take(
+        self, part: int, attempt: int, host: str, first: int, lines: list[str]
+    ) -> tuple[bool, int | None, int]:
+        """Take what a worker tells, which is told again until the driver has heard it."""
+        if part not in self.told or self.told[part][0] <= attempt:
+            self.told[part] = (attempt, host, first, lines)
+        of, heard = self.heard.get(part, (attempt, 0))
+        return self.stopped, self.rate, heard if of == attempt else 0
 
-    def drain(self) -> list[tuple[int, int, str, list[str]]]:
-        told, self.told = self.told, []
+    def drain(
+        self, heard: dict[int, tuple[int, int]]
+    ) -> dict[int, tuple[int, str, int, list[str]]]:
+        self.heard = heard
+        told, self.told = self.told, {}
         return told
 
     def stop(self) -> None:
@@ -71,27 +85,33 @@ def _load_part(
     options: dict[str, Any], environment: dict[str, str], collector: Any, part: int, attempt: int
 ) -> dict[str, Any]:
     """Load a part and tell the collector of it. A task."""
-    asked: list[Any] = []
+    asked: Any = None
     stopped = False
     rate: int | None = options["job"].get("max_rate")
+    # Lines that the driver may not have heard, and the number of their first.
+    kept: list[str] = []
+    first = 0
 
     def tell(host: str, lines: list[str]) -> tuple[bool, int | None]:
-        nonlocal stopped, rate
-        if asked and ray.wait(asked, timeout=0)[0]:
+        nonlocal asked, stopped, rate, first
+        kept.extend(lines)
+        if asked is not None:
+            if not ray.wait([asked], timeout=0)[0]:
+                return stopped, rate
             try:
-                stopped, rate = ray.get(asked.pop())
+                stopped, rate, heard = ray.get(asked)
+                del kept[: max(0, heard - first)]
+                first = max(first, heard)
             except ray.exceptions.ActorUnavailableError:
                 pass
             except ray.exceptions.RayActorError:
                 # The driver is gone: whoever resumes the load must not find us at work.
                 stopped = True
-        # Whatever is not heard in time is counted in what is told next.
-        asked[:] = [collector.take.remote(part, attempt, host, lines)]
+        asked = collector.take.remote(part, attempt, host, first, kept)
         return stopped, rate
 
     answer = _worker.load_part(options, environment, tell)
-    ray.wait(asked, timeout=10)
-    return answer
+    return {**answer, "first": first, "lines": kept}
 
 
 @dataclass
@@ -114,6 +134,8 @@ class _Flight:
     attempt: int = 0
     slot: _Slot | None = None
     has_begun: bool = False
+    # Lines of its attempt's record that are heard.
+    heard: int = 0
     # The ledger may have some of it.
     is_kept: bool = False
     losses: int = 0
@@ -328,7 +350,7 @@ class Driver:
                 continue
             slot.is_free = False
             flight.slot, flight.has_begun, flight.away_since = slot, False, None
-            flight.attempt += 1
+            flight.attempt, flight.heard = flight.attempt + 1, 0
             resumes = self.resume or flight.attempt > 1
             job = flight.part.job(self.job, len(self.parts), self._share(slot))
             if self.share is not None:
@@ -366,35 +388,45 @@ class Driver:
 
     def _hear(self) -> None:
         """Take what workers have told, and say what it comes to."""
+        heard = {number: (flight.attempt, flight.heard) for number, flight in self.flights.items()}
         try:
-            told = ray.get(self.collector.drain.remote(), timeout=10)
+            told = ray.get(self.collector.drain.remote(heard), timeout=HEAR_S)
         except ray.exceptions.RayError:
-            told = []
-        for number, attempt, host, lines in told:
+            # Workers tell it again.
+            told = {}
+        for number, (attempt, host, first, lines) in told.items():
             flight = self.flights[number]
-            if attempt != flight.attempt or flight.answer:
-                continue
-            if not flight.has_begun:
-                flight.has_begun = flight.is_kept = True
-                self.whole.begin(number, flight.part.host or host)
-            if any('"piece_committed"' in line for line in lines):
-                flight.losses = 0
-            self.whole.take(number, lines)
+            if attempt == flight.attempt and flight.answer is None:
+                self._take(flight, host, first, lines)
         for line in self.whole.drain():
             self.say({"entry": json.loads(line)})
 
+    def _take(self, flight: _Flight, host: str, first: int, lines: list[str]) -> None:
+        """Take lines of a part's record, of which some may be heard already."""
+        lines = lines[max(0, flight.heard - first) :]
+        number = flight.part.number
+        if lines and not flight.has_begun:
+            flight.has_begun = flight.is_kept = True
+            self.whole.begin(number, flight.part.host or host)
+        if any('"piece_committed"' in line for line in lines):
+            flight.losses = 0
+        flight.heard += len(lines)
+        self.whole.take(number, lines)
+
     def _landed(self, task: Any, flight: _Flight) -> dict[str, Any] | None:
         """A task has ended; why the load has to stop, if it has to."""
-        self.whole.end(flight.part.number)
         flight.slot.is_free = True
         try:
             answer = ray.get(task)
+            self._take(flight, answer["host"], answer.pop("first"), answer.pop("lines"))
         except ray.exceptions.RayTaskError:
             raise
         except (ray.exceptions.RuntimeEnvSetupError, ray.exceptions.TaskCancelledError) as error:
             return failure(FAILED, f"part {flight.part.number}: {error}", "client")
         except ray.exceptions.RayError as error:
             return self._lost(flight, error)
+        finally:
+            self.whole.end(flight.part.number)
         self._keep_rejects(answer)
         if answer["exit_code"] in (LOADED, 3):
             flight.answer, flight.is_kept = answer, True
