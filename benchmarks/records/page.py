@@ -103,12 +103,12 @@ def curves(
         points = " ".join(place(at, value) for at, value in line)
         parts.append(
             f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
-            f'<text x="{left + 10 + 130 * number}" y="{height - 2}" font-size="13"'
+            f'<text x="{left + 10 + 130 * number}" y="{height + 14}" font-size="13"'
             f' fill="{colour}">{escape(name)}</text>'
         )
     label = escape(f"{y} over {x}: {', '.join(lines)}")
     return (
-        f'<svg viewBox="0 0 {width} {height + 10}" role="img" aria-label="{label}">'
+        f'<svg viewBox="0 0 {width} {height + 20}" role="img" aria-label="{label}">'
         f"{''.join(parts)}</svg>"
         f'<p class="note">{escape(y)} over {escape(x)}</p>'
     )

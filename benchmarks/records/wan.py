@@ -25,14 +25,19 @@ WINDOWS = ("256K", "1M", "4M", "auto")
 STREAMS = (1, 2, 4, 8, 16, 24)
 CONTROLS = ("reno", "cubic", "bbr")
 SECONDS = 8
-# A window that holds what is on its way, so that nothing but our loss is lost.
-ONE_WINDOW, LOST_AT_S, WATCHED_S = "16M", 22.0, 50
+# What a switch on such a path holds: all that is on its way, so that only windows limit.
+QUEUE = 24 << 20
+# A window that holds what is on its way, so that nothing but our losses is lost. Slow start leaves
+# a congestion window that is larger than the buffers, and a first loss takes only that away.
+ONE_WINDOW, FIRST_LOST_AT_S, LOST_AT_S, WATCHED_S = "16M", 12.0, 22.0, 50
+# A loss shows in the rate of a few round trips: packets after a gap arrive at once.
+SMOOTH_S = 5 * RTT_MS / 1000
 LINK = MEGABITS / 8
 
 
 def matrix() -> list[dict]:
     """The cells of windows times streams, each with its prediction."""
-    with wan(RTT_MS, MEGABITS) as there:
+    with wan(RTT_MS, MEGABITS, QUEUE, mtu=9000) as there:
         report = preflight_net(
             there, "--streams", ",".join(map(str, STREAMS)), "--window", ",".join(WINDOWS),
             "--congestion", "cubic", "--seconds", str(SECONDS),
@@ -63,13 +68,15 @@ def size(window: int | None) -> str:
 def recovery(control: str) -> list[tuple[float, float]]:
     """The rate of one stream before and after one packet is lost."""
     with wan(RTT_MS, 0) as there, Curve(there).watched() as curve:
-        lose = threading.Timer(LOST_AT_S, there.say, ["lose 0"])
-        lose.start()
+        losses = [threading.Timer(at, there.say, ["lose 0"]) for at in (FIRST_LOST_AT_S, LOST_AT_S)]
+        for lose in losses:
+            lose.start()
         preflight_net(
             there, "--streams", "1", "--window", ONE_WINDOW, "--congestion", control,
             "--seconds", str(WATCHED_S),
         )  # fmt: skip
-        lose.join()
+        for lose in losses:
+            lose.join()
     return curve.points
 
 
@@ -83,14 +90,23 @@ def frames(mtu: int) -> float:
     return report["cells"][0]["bytes_per_second"] / 1e6
 
 
+def smooth(curve: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The rate over the last few round trips."""
+    points = []
+    for at, _ in curve:
+        near = [rate for other, rate in curve if at - SMOOTH_S < other <= at]
+        points.append((at, sum(near) / len(near)))
+    return points
+
+
 def described(curve: list[tuple[float, float]]) -> dict:
     """When it was at 90% at first, how deep one loss took it, and when it was back."""
     before = [rate for at, rate in curve if LOST_AT_S - 3 <= at < LOST_AT_S]
     steady = sum(before) / len(before)
     up = next(at for at, rate in curve if rate >= 0.9 * steady)
     began = next(at for at, rate in curve if rate > 0.02 * steady)
-    after = [(at, rate) for at, rate in curve if LOST_AT_S + 0.5 <= at <= WATCHED_S]
-    low_at, low = min(after[:20], key=lambda point: point[1])
+    after = [(at, rate) for at, rate in curve if LOST_AT_S <= at <= WATCHED_S]
+    low_at, low = min(after[:16], key=lambda point: point[1])
     back = next((at for at, rate in after if at > low_at and rate >= 0.9 * steady), None)
     return {
         "steady": steady,
@@ -112,6 +128,7 @@ def written(raw: dict) -> None:
     cells, curves, rates = raw["cells"], raw["curves"], raw["frames"]
     by = {(cell["window"], cell["streams"]): cell for cell in cells}
     near = [abs(cell["measured"] / cell["predicted"] - 1) <= 0.15 for cell in cells]
+    curves = {control: smooth(curve) for control, curve in curves.items()}
     facts = {control: described(curve) for control, curve in curves.items()}
     names = list(dict.fromkeys(cell["window"] for cell in cells))
     head = ["window", *(f"{streams} streams" for streams in STREAMS)]
@@ -175,10 +192,10 @@ def written(raw: dict) -> None:
             ),
             (
                 "One loss",
-                page.curves(curves, "seconds", "MB/s", (LOST_AT_S,))
+                page.curves(curves, "seconds", "MB/s", (FIRST_LOST_AT_S, LOST_AT_S))
                 + page.table(after_head, after),
             ),
-            ("What came of it", _words(facts, rates, sum(near), len(near))),
+            ("What came of it", _words(facts, rates, cells, near)),
         ],
     )
 
@@ -201,16 +218,24 @@ def _knees(names: list[str], by: dict) -> str:
     return ", ".join(knees)
 
 
-def _words(facts: dict, rates: dict, near: int, of: int) -> str:
-    reno, bbr = facts["reno"], facts["bbr"]
+def _words(facts: dict, rates: dict, cells: list[dict], near: list[bool]) -> str:
+    reno, cubic, bbr = facts["reno"], facts["cubic"], facts["bbr"]
+    others = (
+        f" {cell['window']} with {cell['streams']} carried {cell['measured']:.0f} MB/s instead of"
+        f" {cell['predicted']:.0f}."
+        for cell, is_near in zip(cells, near, strict=True)
+        if not is_near
+    )
     return (
         "<p>A stream carries one window per round trip, so its rate is known beforehand"
-        f" ({near} of {of} cells within 15%), and streams add up until the link is full. One lost"
-        f" packet takes reno to {reno['low']:.0%} of its rate; it is at {reno['end']:.0%} at the"
-        f" end, since it gains one segment per round trip. bbr is at {bbr['end']:.0%}: it measures"
-        " the path instead of halving. Larger frames bring"
-        f" {rates['9000'] / rates['1500']:.1f} times the rate where losses are the limit, since a"
-        " segment of reno's growth is so much larger.</p>"
+        f" ({sum(near)} of {len(near)} cells within 15%), and streams add up until the link is"
+        f" full.{''.join(others)} The first loss only takes away what slow start left above the"
+        f" buffers; the second takes reno to {reno['low']:.0%} of its rate, and it is at"
+        f" {reno['end']:.0%} at the end, since it gains one segment per round trip. cubic falls to"
+        f" {cubic['low']:.0%} and is at {cubic['end']:.0%}. bbr is at {bbr['end']:.0%}: it measures"
+        " the path instead of halving, and empties it every twenty seconds or so to measure it"
+        f" again. Larger frames bring {rates['9000'] / rates['1500']:.1f} times the rate where"
+        " losses are the limit, since a segment of reno's growth is so much larger.</p>"
     )
 
 

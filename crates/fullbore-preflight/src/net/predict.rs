@@ -26,8 +26,9 @@ pub struct Cap {
 }
 
 /// Share of a full send buffer that is on its way in the mean: who waits for room in it is woken only
-/// when a third is free. (Measured over the WAN lab: 0.82 to 0.90 at round trips of 10 to 180 ms.)
-const SEND_SHARE: f64 = 0.85;
+/// when a third is free, and the kernel's own bytes about each packet count. (Measured over the WAN lab: 0.67
+/// to 0.77 at round trips of 20 to 180 ms, frames of 1500 and of 9000, windows of the kernel's and ours.)
+const SEND_SHARE: f64 = 0.7;
 
 /// The largest window that the two kernels let one stream have; `None` where they don't tell.
 /// `receive_share`: how much of a receive buffer was offered as a window on this path.
@@ -107,11 +108,11 @@ mod tests {
 
     #[test]
     fn the_smaller_window_decides() {
-        let sender = side("4096\t16384\t4194304", "4096\t131072\t6291456");
+        let sender = side("4096\t16384\t4194304", "4096\t131072\t4194304");
         let found = cap(&sender, &sender, None, 0.18, receive_share(&sender)).expect("told");
         assert_eq!(found.side, CapSide::ReceiveWindow);
-        assert_eq!(found.window_bytes, 3_145_728);
-        assert!((found.bytes_per_second - 3_145_728.0 / 0.18).abs() < 1.0);
+        assert_eq!(found.window_bytes, 2_097_152);
+        assert!((found.bytes_per_second - 2_097_152.0 / 0.18).abs() < 1.0);
         let receiver = side("4096\t16384\t4194304", "4096\t131072\t33554432");
         let found = cap(&sender, &receiver, None, 0.18, 0.5).expect("told");
         assert_eq!(found.side, CapSide::SendBuffer);
