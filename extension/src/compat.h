@@ -156,6 +156,43 @@ FbRelationPath(Relation rel, char *path)
 #define FB_HAVE_REGISTERSYNC 1
 #endif
 
+/* 16 errors by itself where a file ends too early. */
+#if PG_VERSION_NUM >= 160000
+#define FbReadFile(file, to, bytes) BufFileReadExact(file, to, bytes)
+#else
+#define FbReadFile(file, to, bytes) \
+	do { \
+		if (BufFileRead(file, to, bytes) != (bytes)) \
+			elog(ERROR, "a temporary file ended too early"); \
+	} while (0)
+#endif
+
+/* 15 named it; 18 made the other one a number of its own. */
+#if PG_VERSION_NUM >= 150000
+#define FbOpaque(page) BTPageGetOpaque(page)
+#else
+#define FbOpaque(page) ((BTPageOpaque) PageGetSpecialPointer(page))
+#endif
+#if PG_VERSION_NUM >= 180000
+#define FbMaxItemSize(page) BTMaxItemSize
+#else
+#define FbMaxItemSize(page) BTMaxItemSize(page)
+#endif
+
+/* 15 lets NULLs be equal. */
+#if PG_VERSION_NUM >= 150000
+#define FbNullsAreDistinct(index) (!(index)->rd_index->indnullsnotdistinct)
+#else
+#define FbNullsAreDistinct(index) true
+#endif
+
+/* 18 says it of a locale, not of a collation. */
+#if PG_VERSION_NUM >= 180000
+#define FbCollateIsC(collation) (pg_newlocale_from_collation(collation)->collate_is_c)
+#else
+#define FbCollateIsC(collation) lc_collate_is_c(collation)
+#endif
+
 #ifdef WORDS_BIGENDIAN
 #define FB_LITTLE_ENDIAN false
 #else

@@ -170,7 +170,7 @@ fullbore_descriptor(PG_FUNCTION_ARGS)
 					 BLCKSZ, MAXIMUM_ALIGNOF, FB_LITTLE_ENDIAN ? "true" : "false",
 					 fb_body_bytes_max(rel), would_need_wal(rel) ? "true" : "false",
 					 FB_LZ4_NAME, FB_ZSTD_NAME, columns);
-	if (fb_refuse_table(rel, &refusal))
+	if (fb_refuse_table(rel, true, &refusal))
 		append_refusal(&out, &refusal);
 	else
 		appendStringInfoString(&out, "null");

@@ -6,6 +6,7 @@
  */
 #include "compat.h"
 #include "load.h"
+#include "indexes.h"
 #include "state.h"
 #include "writers.h"
 
@@ -112,5 +113,6 @@ _PG_init(void)
 	previous_hook = ProcessUtility_hook;
 	ProcessUtility_hook = process_utility;
 	fb_state_init();
+	fb_indexes_init();
 	fb_writers_init();
 }

@@ -17,10 +17,10 @@ typedef struct FbRefusal
 } FbRefusal;
 
 #define FB_PROTOCOL 1
-#define FB_VERSION "0.2.0"
+#define FB_VERSION "0.3.0"
 
-/* Why this table can't be loaded directly, whatever the transaction. */
-extern bool fb_refuse_table(Relation rel, FbRefusal *refusal);
+/* Why this table can't be loaded directly, whatever the transaction; with its indexes, or if it has none. */
+extern bool fb_refuse_table(Relation rel, bool with_indexes, FbRefusal *refusal);
 
 /* The layout, compiled for the validator; in the current memory context. */
 extern FbLayout *fb_make_layout(Relation rel);

@@ -5,6 +5,7 @@
 #include "checks.h"
 #include "frames.h"
 #include "guard.h"
+#include "indexes.h"
 #include "layout.h"
 #include "pages.h"
 #include "rows.h"
@@ -35,6 +36,7 @@ typedef struct Load
 	FbChecks	checks;
 	FbFrames	frames;
 	FbRows		rows;
+	FbIndexes  *indexes;		/* NULL: none */
 	uint64		row;			/* of a frame of bodies, from 1; 0: not in one */
 } Load;
 
@@ -50,11 +52,11 @@ check_privileges(Relation rel)
 }
 
 static void
-check_table(Relation rel)
+check_table(Relation rel, bool with_indexes)
 {
 	FbRefusal	refusal;
 
-	if (fb_refuse_table(rel, &refusal))
+	if (fb_refuse_table(rel, with_indexes, &refusal))
 		ereport(ERROR,
 				(errcode(refusal.code),
 				 errmsg_internal("%s", refusal.message),
@@ -250,7 +252,9 @@ begin(Load *load, List *columns, const FbOptions *options, BlockNumber first_blo
 	fb_prepare_layout(load->layout);
 	fb_frames_begin(&load->frames);
 	fb_store_begin(&load->store, load->rel, options->io, first_block);
-	fb_pages_begin(&load->pages, &load->store, load->rel, options->freeze);
+	if (options->indexes)
+		load->indexes = fb_indexes_begin(load->rel, first_block);
+	fb_pages_begin(&load->pages, &load->store, load->rel, options->freeze, load->indexes);
 	fb_rows_begin(&load->rows, load->rel, columns, &load->checks, &load->pages);
 }
 
@@ -261,6 +265,8 @@ finish(Load *load)
 	pgstat_count_heap_insert(load->rel, load->pages.rows);
 	fb_range_install(&load->checks);
 	fb_checks_end(&load->checks);
+	if (load->indexes != NULL)
+		fb_indexes_end(load->indexes);
 	table_close(load->rel, NoLock);
 	return load->pages.rows;
 }
@@ -275,7 +281,7 @@ fb_load(const CopyStmt *statement, const FbOptions *options)
 
 	load->rel = rel;
 	check_privileges(rel);
-	check_table(rel);
+	check_table(rel, options->indexes);
 	columns = CopyGetAttnums(RelationGetDescr(rel), rel, statement->attlist);
 	first_block = check_storage(rel, options);
 	check_descriptor(rel, options);
@@ -311,7 +317,7 @@ fb_adopt(Oid into, Oid from)
 
 	load->rel = table_open(into, RowExclusiveLock);
 	check_privileges(load->rel);
-	check_table(load->rel);
+	check_table(load->rel, false);
 	first_block = check_storage(load->rel, &options);
 	source = fb_source_open(from, load->rel);
 	begin(load, NIL, &options, first_block);

@@ -14,6 +14,7 @@ typedef struct FbOptions
 	char	   *descriptor;		/* the hash that the client laid its rows out by */
 	bool		freeze;
 	FbIo		io;
+	bool		indexes;		/* are filled, once fullbore.finish() is called */
 	char	   *range_column;	/* NULL: no range */
 	char	   *range_from;		/* NULL: no lower bound */
 	char	   *range_to;		/* NULL: no upper bound */

@@ -62,6 +62,8 @@ fb_read_options(const CopyStmt *statement)
 			options.descriptor = defGetString(option);
 		else if (strcmp(name, "freeze") == 0)
 			options.freeze = defGetBoolean(option);
+		else if (strcmp(name, "indexes") == 0)
+			options.indexes = defGetBoolean(option);
 		else if (strcmp(name, "io") == 0)
 			options.io = read_io(option);
 		else if (strcmp(name, "range_column") == 0)
@@ -76,8 +78,8 @@ fb_read_options(const CopyStmt *statement)
 			ereport(ERROR,
 					(errcode(ERRCODE_SYNTAX_ERROR),
 					 errmsg("COPY format \"fullbore\" has no option \"%s\"", name),
-					 errhint("Its options are descriptor, freeze, io, range_column, range_from, "
-							 "range_to and range_constraint.")));
+					 errhint("Its options are descriptor, freeze, indexes, io, range_column, "
+							 "range_from, range_to and range_constraint.")));
 	}
 
 	if (options.descriptor == NULL)

@@ -11,7 +11,7 @@
 #include "storage/bufpage.h"
 
 void
-fb_pages_begin(FbPages *pages, FbStore *store, Relation rel, bool frozen)
+fb_pages_begin(FbPages *pages, FbStore *store, Relation rel, bool frozen, FbIndexes *indexes)
 {
 	memset(pages, 0, sizeof *pages);
 	pages->store = store;
@@ -19,6 +19,7 @@ fb_pages_begin(FbPages *pages, FbStore *store, Relation rel, bool frozen)
 	pages->xid = GetCurrentTransactionId();
 	pages->cid = GetCurrentCommandId(true);
 	pages->frozen = frozen;
+	pages->indexes = indexes;
 	pages->infomask = HEAP_XMAX_INVALID | (frozen ? HEAP_XMIN_FROZEN : 0);
 	pages->columns = RelationGetNumberOfAttributes(rel);
 }
@@ -91,6 +92,8 @@ fb_pages_add(FbPages *pages, const char *body, uint32 length, uint16 data_infoma
 	tuple->t_infomask = pages->infomask | data_infomask;
 	tuple->t_hoff = header_and_bitmap;
 	pages->rows++;
+	if (pages->indexes != NULL)
+		fb_indexes_take(pages->indexes, tuple);
 	return tuple;
 }
 

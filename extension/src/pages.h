@@ -5,6 +5,7 @@
 #define FB_PAGES_H
 
 #include "compat.h"
+#include "indexes.h"
 #include "store.h"
 
 /* What of a tuple's infomask its data decides; everything else is the builder's. */
@@ -26,10 +27,12 @@ typedef struct FbPages
 	uint16		infomask;		/* what all tuples have */
 	uint16		columns;
 	bool		frozen;
+	FbIndexes  *indexes;		/* of the table; NULL: none */
 	uint64		rows;
 } FbPages;
 
-extern void fb_pages_begin(FbPages *pages, FbStore *store, Relation rel, bool frozen);
+extern void fb_pages_begin(FbPages *pages, FbStore *store, Relation rel, bool frozen,
+						   FbIndexes *indexes);
 
 /* Puts a body on a page, behind a header of the server's own making. Returns the tuple. */
 extern HeapTupleHeader fb_pages_add(FbPages *pages, const char *body, uint32 length,

@@ -5,7 +5,9 @@
  * to do instead, since COPY loads nearly all of these.
  */
 #include "layout.h"
+#include "keys.h"
 
+#include "access/genam.h"
 #include "access/xlog.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
@@ -82,11 +84,33 @@ refuse_family(Relation rel, FbRefusal *refusal)
 }
 
 static bool
+refuse_indexes(Relation rel, bool with_indexes, FbRefusal *refusal)
+{
+	ListCell   *cell;
+
+	foreach(cell, RelationGetIndexList(rel))
+	{
+		Relation	index;
+		const char *reason;
+
+		if (!with_indexes)
+			return refuse_feature(refusal, rel, "It has an index.",
+								  "Create indexes and keys after the load.");
+		index = index_open(lfirst_oid(cell), AccessShareLock);
+		reason = fb_keys_refuse(index);
+		index_close(index, AccessShareLock);
+		if (reason != NULL)
+			return refuse_feature(refusal, rel,
+								  psprintf("Its index \"%s\" can't be filled: %s.",
+										   get_rel_name(lfirst_oid(cell)), reason),
+								  "Create this index after the load.");
+	}
+	return false;
+}
+
+static bool
 refuse_dependents(Relation rel, FbRefusal *refusal)
 {
-	if (RelationGetIndexList(rel) != NIL)
-		return refuse_feature(refusal, rel, "It has an index.",
-							  "Create indexes and keys after the load.");
 	if (rel->trigdesc != NULL)
 		return refuse_feature(refusal, rel, "It has a trigger or a foreign key.",
 							  "Create triggers and foreign keys after the load.");
@@ -160,12 +184,13 @@ refuse_decoding(Relation rel, FbRefusal *refusal)
 }
 
 bool
-fb_refuse_table(Relation rel, FbRefusal *refusal)
+fb_refuse_table(Relation rel, bool with_indexes, FbRefusal *refusal)
 {
 	memset(refusal, 0, sizeof *refusal);
 	return refuse_kind(rel, refusal)
 		|| refuse_family(rel, refusal)
 		|| refuse_columns(rel, refusal)
+		|| refuse_indexes(rel, with_indexes, refusal)
 		|| refuse_dependents(rel, refusal)
 		|| refuse_decoding(rel, refusal);
 }

@@ -12,6 +12,7 @@
  * taken whatever is remembered of it.
  */
 #include "state.h"
+#include "indexes.h"
 
 #include "access/xact.h"
 #include "catalog/objectaccess.h"
@@ -57,6 +58,7 @@ object_accessed(ObjectAccessType access, Oid class, Oid object, int sub, void *a
 	for (FbWritten *at = written; at != NULL; at = at->next)
 		if (at->table == object)
 			at->blocks = 0;
+	fb_indexes_forget(object);
 }
 
 void

@@ -178,11 +178,17 @@ make_durable(FbStore *store)
 }
 
 void
+fb_store_end(FbStore *store)
+{
+	fb_direct_file_end(store->direct);
+	store->direct = NULL;
+}
+
+void
 fb_store_finish(FbStore *store, bool frozen)
 {
 	write_run(store);
-	fb_direct_file_end(store->direct);
-	store->direct = NULL;
+	fb_store_end(store);
 	if (store->run_block == store->first_block)
 		return;
 	if (store->needs_sync)

@@ -44,6 +44,9 @@ extern void fb_store_page_done(FbStore *store);
 /* Writes what is left and makes it as durable as its commit will need. */
 extern void fb_store_finish(FbStore *store, bool frozen);
 
+/* Without writing what is left: nobody will read it. */
+extern void fb_store_end(FbStore *store);
+
 /* After an error: gives back what no memory context knows. */
 extern void fb_store_abandon(void);
 

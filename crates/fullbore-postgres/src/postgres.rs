@@ -12,6 +12,7 @@ use fullbore_read::error::Result;
 use fullbore_record::{Event, Recorder};
 
 use crate::catalog::Relation;
+use crate::direct::filled::Filled;
 use crate::encode_direct::packing::Packing;
 use crate::endpoints::Endpoints;
 use crate::error::failed;
@@ -62,6 +63,8 @@ pub struct Postgres {
     pub(crate) sockets: Sockets,
     /// The backends of the streams, by number of stream.
     backends: Mutex<BTreeMap<usize, i32>>,
+    /// The indexes of the targets, by number of table, once a piece has asked.
+    filled: Mutex<BTreeMap<usize, Arc<Filled>>>,
 }
 
 impl Deref for Postgres {
@@ -98,6 +101,7 @@ impl Postgres {
             packing: Arc::default(),
             sockets: Sockets::default(),
             backends: Mutex::default(),
+            filled: Mutex::default(),
         }
     }
 
@@ -204,6 +208,10 @@ impl Postgres {
 
     pub(crate) fn lock_backends(&self) -> MutexGuard<'_, BTreeMap<usize, i32>> {
         self.backends.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub(crate) fn filled(&self) -> MutexGuard<'_, BTreeMap<usize, Arc<Filled>>> {
+        self.filled.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// The backends of the streams, by number of stream.

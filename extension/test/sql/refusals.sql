@@ -19,6 +19,7 @@ CREATE TABLE missing (k int4);
 INSERT INTO missing VALUES (1);
 ALTER TABLE missing ADD COLUMN l int4 DEFAULT 5;
 CREATE TABLE indexed (k int4 PRIMARY KEY);
+CREATE INDEX by_next ON indexed ((k + 1));
 CREATE TABLE triggered (k int4 REFERENCES indexed);
 CREATE TABLE ruled (k int4);
 CREATE RULE nothing AS ON INSERT TO ruled DO INSTEAD NOTHING;

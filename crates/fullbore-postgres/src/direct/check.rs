@@ -46,6 +46,12 @@ pub const DESCRIPTOR: &str = "descriptor";
 /// The extension's function that copies rows of one table into another, new one.
 pub const ADOPT: &str = "adopt";
 
+/// The extension's function that says why an index can't be filled while rows are loaded.
+pub const FILLS: &str = "fills";
+
+/// The extension's function that builds the indexes of a table whose rows are loaded.
+pub const FINISH: &str = "finish";
+
 /// A function of the extension's, quoted; `None` where it is not there.
 pub fn function(session: &mut Session, name: &str) -> Result<Option<String>, ConnectionError> {
     let rows = session.query(&state("NULL", name))?;

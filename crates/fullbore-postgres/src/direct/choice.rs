@@ -7,6 +7,7 @@ use fullbore_parse::Lane;
 use fullbore_read::error::Result;
 use fullbore_record::terms::{Codec, Method, Publish};
 
+use super::filled;
 use super::known::{Direct, Probe};
 use crate::encode_direct::Layout;
 use crate::error::refuse;
@@ -20,8 +21,8 @@ pub fn choose(target: &mut PostgresTable, wanted: Wanted, shapes: &Shapes) -> Re
     }
     let must = wanted.method == Method::Direct;
     let probe = target.probe.take().expect("a target is probed unless it is to go by COPY");
-    let descriptor = match probe {
-        Probe::Described(descriptor) => *descriptor,
+    let (descriptor, indexes) = match probe {
+        Probe::Described(descriptor, indexes) => (*descriptor, indexes),
         Probe::Impossible { reason, hint } if must => {
             return Err(refuse(
                 format!("{} can't be loaded directly: {reason}", target.name()),
@@ -51,6 +52,7 @@ pub fn choose(target: &mut PostgresTable, wanted: Wanted, shapes: &Shapes) -> Re
         Err(why) => return copy(format!("all rows would travel out of band: {why}")),
     };
     let reason = reason + written(wanted.io);
+    target.notes.extend(filled::notes(&indexes));
     target.direct = Some(Direct { descriptor, layout, io: wanted.io });
     Ok(Choice { method: Method::Direct, reason })
 }

@@ -3,17 +3,16 @@
 use fullbore_load::job::DirectIo;
 
 use super::descriptor::Descriptor;
+use super::filled::Filled;
 use crate::encode_direct::Layout;
 
 /// What is known of a target before the load.
 #[derive(Debug, Clone)]
 pub enum Probe {
-    Described(Box<Descriptor>),
+    /// By a table like it; and its own indexes.
+    Described(Box<Descriptor>, Filled),
     /// Why it can't be loaded directly, and what to do about it.
-    Impossible {
-        reason: String,
-        hint: Option<String>,
-    },
+    Impossible { reason: String, hint: Option<String> },
 }
 
 /// How a table is loaded directly.

@@ -8,6 +8,7 @@ use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::Codec;
 
 use super::check::described;
+use super::filled;
 use super::known::Direct;
 use crate::encode_direct::{Kind, header};
 use crate::error::failed;
@@ -23,6 +24,9 @@ const SKIPPED: &str = "fullbore: row skipped";
 /// What the COPYs of a piece share.
 pub struct DirectLoad {
     copy: String,
+    table: QualifiedName,
+    /// The table has indexes, which are filled.
+    fills: bool,
     /// The options that hold rows to their range; the first COPY makes a CHECK of them, which holds
     /// those after it.
     range: Option<String>,
@@ -42,13 +46,14 @@ const MANY_PERCENT: usize = 10;
 const SIEVE: &str = "pg_temp.fullbore_sieve";
 
 impl DirectLoad {
-    /// Begins on a table that was just made or truncated.
+    /// Begins on a table that was just made or truncated; `fills` the indexes that it has.
     pub fn begin(
         session: &mut Session,
         direct: &Direct,
         table: &QualifiedName,
         column_list: &str,
         range: Option<String>,
+        fills: bool,
     ) -> Result<Self> {
         let found = described(session, table).map_err(failed)?;
         if let Some(refusal) = found.refusal {
@@ -67,7 +72,16 @@ impl DirectLoad {
         if direct.io != DirectIo::Auto {
             copy.push_str(&format!(", IO '{}'", direct.io.name()));
         }
-        Ok(Self { copy, range, refuses_many: false, has_sieve: false })
+        if fills {
+            copy.push_str(", INDEXES");
+        }
+        let table = table.clone();
+        Ok(Self { copy, table, fills, range, refuses_many: false, has_sieve: false })
+    }
+
+    /// All rows are there: builds the indexes.
+    pub fn finish(&self, session: &mut Session) -> Result<(), ConnectionError> {
+        if self.fills { filled::finish(session, &self.table) } else { Ok(()) }
     }
 
     /// The statement that opens a COPY.

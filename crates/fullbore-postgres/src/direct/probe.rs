@@ -10,6 +10,7 @@ use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 
 use super::check::{self, Missing, described};
+use super::filled::{self, Filled};
 use super::known::Probe;
 use super::{Descriptor, PROTOCOL};
 use crate::catalog;
@@ -52,9 +53,13 @@ pub fn probe(session: &mut Session, target: &PostgresTable, skip_decoding: bool)
     session.execute("BEGIN").map_err(refused)?;
     let described = describe_new(session, target, &name);
     session.execute("ROLLBACK").map_err(refused)?;
+    let indexes = match catalog::relation(session, target.name()).map_err(refused)? {
+        Some(relation) => filled::of_table(session, relation.oid).map_err(refused)?,
+        None => Filled::new(),
+    };
     Ok(match described {
         // Nobody knows the table that was described.
-        Ok(descriptor) => match usable(descriptor) {
+        Ok(descriptor) => match usable(descriptor, indexes) {
             Probe::Impossible { reason, hint } => {
                 let reason = reason.replace(name.name(), target.name().name());
                 Probe::Impossible { reason, hint }
@@ -102,7 +107,7 @@ fn describe_new(
 }
 
 /// A descriptor that rows can be laid out by.
-fn usable(descriptor: Descriptor) -> Probe {
+fn usable(descriptor: Descriptor, indexes: Filled) -> Probe {
     if descriptor.protocol != PROTOCOL {
         return impossible(
             format!(
@@ -131,5 +136,5 @@ fn usable(descriptor: Descriptor) -> Probe {
             "load by COPY, with --method copy",
         );
     }
-    Probe::Described(Box::new(descriptor))
+    Probe::Described(Box::new(descriptor), indexes)
 }

@@ -151,7 +151,7 @@ pub fn index_jobs(
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
-    let may_be_built = postgres.is_later_attempt();
+    let may_be_built = postgres.is_later_attempt() || target.direct.is_some();
     let mut jobs = Vec::new();
     for piece in loaded_pieces(&mut session, plan, table, target)? {
         let mut built = match may_be_built {
@@ -168,7 +168,7 @@ pub fn index_jobs(
     Ok(jobs)
 }
 
-/// The indexes that an earlier attempt built on a piece's table.
+/// The indexes that a piece's table was made with, or that an earlier attempt built.
 fn built_on(session: &mut Session, name: &QualifiedName) -> Result<Vec<IndexDefinition>> {
     match catalog::relation(session, name).map_err(failed)? {
         Some(relation) => catalog::indexes(session, relation.oid).map_err(failed),
@@ -186,7 +186,7 @@ fn is_alike(wanted: &IndexDefinition, built: &IndexDefinition) -> bool {
 }
 
 /// The target as it is now: a table made by this run was described before it was made.
-fn current(session: &mut Session, target: &PostgresTable) -> Result<Relation> {
+pub fn current(session: &mut Session, target: &PostgresTable) -> Result<Relation> {
     let relation = catalog::relation(session, target.name()).map_err(failed)?;
     relation.ok_or_else(|| Error::Destination {
         message: format!("{} no longer exists", target.name()),

@@ -13,6 +13,7 @@ use fullbore_pgwire::{ConnectionError, PausedCopy, QualifiedName, Session};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Stage;
 
+use crate::direct::filled;
 use crate::direct::load::{DirectLoad, range_options};
 use crate::encode_copy::{BINARY_HEADER, BINARY_TRAILER};
 use crate::error::{failed, failed_while};
@@ -136,11 +137,13 @@ impl<'a> PostgresWriter<'a> {
         column_list: &str,
     ) -> Result<Option<DirectLoad>> {
         let Some(direct) = &target.direct else { return Ok(None) };
+        let session = &mut self.session;
+        let fills = filled::make(self.postgres, session, &self.plan, piece.table, table)?;
         let range = match &piece.bounds {
             Some(bounds) => Some(range_options(bounds::key(&target.relation)?, bounds)?),
             None => None,
         };
-        DirectLoad::begin(&mut self.session, direct, table, column_list, range).map(Some)
+        DirectLoad::begin(session, direct, table, column_list, range, fills).map(Some)
     }
 
     /// The CHECK that a partition's table must have, where no direct COPY has made it.
@@ -151,6 +154,12 @@ impl<'a> PostgresWriter<'a> {
         }
         let (table, piece) = (work.table.clone(), work.piece.clone());
         self.add_check(&table, &piece)
+    }
+
+    fn finish_indexes(&mut self) -> Result<()> {
+        let work = self.work.as_ref().expect("a piece was begun");
+        let finished = work.direct.as_ref().map(|direct| direct.finish(&mut self.session));
+        finished.unwrap_or(Ok(())).map_err(|error| self.explain(error))
     }
 
     fn add_check(&mut self, table: &QualifiedName, piece: &PlannedPiece) -> Result<()> {
@@ -265,6 +274,7 @@ impl Writer for PostgresWriter<'_> {
     fn commit(&mut self, portion: &Portion) -> Result<Receipt> {
         self.end_copy()?;
         self.complete_check()?;
+        self.finish_indexes()?;
         let kept_out = self.check_count(portion)?;
         let proof = self.proof(portion)?;
         let work = self.work.as_ref().expect("a piece was begun");

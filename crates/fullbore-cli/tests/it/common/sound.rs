@@ -46,6 +46,14 @@ fn complaints(database: &TestDatabase<'_>, leaf: &str) -> String {
         said += &database
             .psql(&format!("SELECT * FROM verify_heapam('{leaf}', check_toast => true) LIMIT 5"));
     }
+    if has(database, "amcheck") {
+        // What it finds is an error.
+        database.psql(&format!(
+            "SELECT count(bt_index_parent_check(indexrelid, true, true))
+               FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+              WHERE indrelid = '{leaf}'::regclass AND relam = 403"
+        ));
+    }
     if has(database, "pg_visibility") {
         said += &database.psql(&format!(
             "SELECT 'not visible to all', t FROM pg_check_visible('{leaf}') AS t LIMIT 5;

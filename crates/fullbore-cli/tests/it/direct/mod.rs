@@ -1,6 +1,7 @@
 //! What the direct method loads equals what plain COPY loads, by count and checksum.
 
 mod choice;
+mod filled;
 mod replicas;
 mod tpch;
 mod ways;

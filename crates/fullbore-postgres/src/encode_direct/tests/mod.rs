@@ -78,7 +78,7 @@ fn descriptor(columns: &[Tried]) -> Descriptor {
         })
         .collect();
     serde_json::from_value(json!({
-        "protocol": 1, "extension": "0.2.0", "server": 180_006, "relation": 1, "encoding": "UTF8",
+        "protocol": 1, "extension": "0.3.0", "server": 180_006, "relation": 1, "encoding": "UTF8",
         "block_bytes": 8192, "maxalign": 8, "little_endian": true, "body_bytes_max": BODY_BYTES_MAX,
         "needs_wal": false, "codecs": ["none"], "columns": columns, "refusal": null, "hash": "0",
     }))

@@ -34,7 +34,7 @@ use fullbore_read::error::Result;
 
 use super::indexes::Job;
 use super::ours::ours;
-use crate::catalog::Relation;
+use crate::catalog::{IndexDefinition, Relation};
 use crate::error::failed_while;
 use crate::ledger::runs;
 use crate::postgres::Postgres;
@@ -79,11 +79,22 @@ pub fn index_jobs_by(
     in_transaction(session, |session| {
         let old = unchanged(postgres, session, table)?;
         let jobs = rebuild::jobs(session, plan, &old, &staging)?;
-        match postgres.is_later_attempt() {
+        match postgres.is_later_attempt() || postgres.targets()[table].direct.is_some() {
             true => rebuild::left_to_do(session, &staging, jobs),
             false => Ok(jobs),
         }
     })
+}
+
+/// The statements that make one of the old table's indexes on the new one, while that is empty.
+pub fn index_statements(
+    plan: &Plan,
+    target: &PostgresTable,
+    number: usize,
+    index: &IndexDefinition,
+    staging: &QualifiedName,
+) -> Result<Vec<String>> {
+    rebuild::index_statements(plan, target.name(), number, index, staging)
 }
 
 /// Puts the new table in the old one's place, in the transaction that is open and has locked it.

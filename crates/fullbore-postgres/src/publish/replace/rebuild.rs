@@ -96,11 +96,10 @@ pub fn jobs(
     let mut shared = Vec::new();
     let mut alone = Vec::new();
     for (number, index) in wanted.iter().enumerate() {
-        let name = derived(&old.name, plan.shared_id(), &format!("i{number}")).map_err(failed)?;
         let known = index.constraint.as_ref().map_or(&index.name, |constraint| &constraint.name);
         let mut job = Job {
             what: format!("building {known} of {}", old.name),
-            statements: build(index, staging, &name)?,
+            statements: index_statements(plan, &old.name, number, index, staging)?,
             locks_others: false,
             may_be_gone: false,
         };
@@ -124,8 +123,8 @@ pub fn jobs(
     Ok(shared)
 }
 
-/// Takes away what an earlier attempt has built: indexes by their names, which tell the run and the
-/// index; foreign keys are dropped, to be checked anew.
+/// Takes away what is built already, with the rows or by an earlier attempt: indexes by their names, which tell
+/// the run and the index; foreign keys are dropped, to be checked anew.
 pub fn left_to_do(
     session: &mut Session,
     staging: &QualifiedName,
@@ -153,11 +152,15 @@ fn attaches(index: &IndexDefinition) -> bool {
     index.constraint.as_ref().is_some_and(|constraint| constraint.attaches.is_some())
 }
 
-fn build(
+/// The statements that make an index of a table, the how manieth it is of all, on the new one.
+pub fn index_statements(
+    plan: &Plan,
+    table: &QualifiedName,
+    number: usize,
     index: &IndexDefinition,
     staging: &QualifiedName,
-    name: &QualifiedName,
 ) -> Result<Vec<String>> {
+    let name = derived(table, plan.shared_id(), &format!("i{number}")).map_err(failed)?;
     let plain = IndexDefinition { constraint: None, ..index.clone() };
     let built = if attaches(index) { &plain } else { index };
     let statement = indexes::statement(built, staging, Some(name.name())).map_err(failed)?;

@@ -1,0 +1,19 @@
+-- Complain if this file is read by psql instead of ALTER EXTENSION.
+\echo Use "ALTER EXTENSION fullbore UPDATE" to load this file. \quit
+
+-- Why an index can't be filled from rows as they are loaded; NULL: it can.
+CREATE FUNCTION fullbore.fills(regclass) RETURNS text
+    AS 'MODULE_PATHNAME', 'fullbore_fills'
+    LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION fullbore.fills(regclass) IS
+    'why an index must be created after the load; NULL: COPY ... (FORMAT fullbore, INDEXES true) fills it';
+
+-- Builds the indexes of a table from the rows that this transaction loaded into it with INDEXES true.
+-- Returns those that must be dropped before the transaction commits, since their keys are not unique.
+CREATE FUNCTION fullbore.finish(regclass) RETURNS regclass[]
+    AS 'MODULE_PATHNAME', 'fullbore_finish'
+    LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION fullbore.finish(regclass) IS
+    'builds the indexes of a table loaded in this transaction; needs EXECUTE on fullbore.descriptor';

@@ -1,0 +1,429 @@
+/*
+ * indexes.c - gathers the keys of rows as they are stored, and builds indexes of them.
+ *
+ * The indexes were made on the empty table, in the transaction that loads it. From the first COPY
+ * until fullbore.finish() they lack its rows; nobody else can see them, and a transaction that would commit
+ * before is not let through. Whatever else writes to an index meanwhile makes it longer than one page.
+ */
+#include "indexes.h"
+#include "keys.h"
+#include "load.h"
+#include "sorter.h"
+#include "state.h"
+#include "store.h"
+#include "tree.h"
+
+#include "access/genam.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/relcache.h"
+
+PG_FUNCTION_INFO_V1(fullbore_fills);
+PG_FUNCTION_INFO_V1(fullbore_finish);
+
+typedef struct FbIndex
+{
+	Oid			oid;
+	FbLocator	locator;
+	FbKeys		keys;			/* of the COPY at hand, or of finish() */
+	FbSorter	sorter;
+	bool		is_begun;		/* its pages are being written, or were */
+	bool		is_built;
+} FbIndex;
+
+struct FbIndexes
+{
+	Oid			table;
+	FbLocator	locator;
+	SubTransactionId sub;
+	MemoryContext context;
+	FbFields	fields;
+	int			count;
+	FbIndex    *indexes;
+	struct FbIndexes *next;
+};
+
+static FbIndexes *unfinished = NULL;
+
+static FbIndexes *
+find(Relation rel)
+{
+	for (FbIndexes *at = unfinished; at != NULL; at = at->next)
+		if (FbLocatorEquals(at->locator, FbRelationLocator(rel)))
+			return at;
+	return NULL;
+}
+
+static void
+forget(FbIndexes *indexes)
+{
+	for (FbIndexes **at = &unfinished; *at != NULL; at = &(*at)->next)
+		if (*at == indexes)
+		{
+			*at = indexes->next;
+			break;
+		}
+	for (int at = 0; at < indexes->count; at++)
+		fb_sorter_end(&indexes->indexes[at].sorter);
+	MemoryContextDelete(indexes->context);
+}
+
+/* An index that is still there must not be committed without its rows, wherever they are now. */
+static void
+check_finished(void)
+{
+	for (FbIndexes *indexes = unfinished; indexes != NULL; indexes = indexes->next)
+		for (int at = 0; at < indexes->count; at++)
+		{
+			const FbIndex *index = &indexes->indexes[at];
+			char	   *name = index->is_built ? NULL : get_rel_name(index->oid);
+
+			if (name != NULL)
+				ereport(ERROR,
+						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						 errmsg("index \"%s\" lacks the rows of this transaction", name),
+						 errhint("Call fullbore.finish() after the last direct load, and drop the "
+								 "indexes that it returns.")));
+		}
+}
+
+static void
+transaction_ends(XactEvent event, void *argument)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+		case XACT_EVENT_PRE_PREPARE:
+			check_finished();
+			break;
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+			break;
+		default:
+			/* Memory and files go with the transaction. */
+			unfinished = NULL;
+			break;
+	}
+}
+
+static void
+subtransaction_ends(SubXactEvent event, SubTransactionId sub, SubTransactionId parent,
+					void *argument)
+{
+	FbIndexes **at = &unfinished;
+
+	if (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
+		return;
+	while (*at != NULL)
+	{
+		if ((*at)->sub == sub && event == SUBXACT_EVENT_ABORT_SUB)
+		{
+			*at = (*at)->next;
+			continue;
+		}
+		if ((*at)->sub == sub)
+			(*at)->sub = parent;
+		at = &(*at)->next;
+	}
+}
+
+void
+fb_indexes_forget(Oid table)
+{
+	FbIndexes  *next;
+
+	for (FbIndexes *at = unfinished; at != NULL; at = next)
+	{
+		next = at->next;
+		if (at->table == table)
+			forget(at);
+	}
+}
+
+void
+fb_indexes_init(void)
+{
+	RegisterXactCallback(transaction_ends, NULL);
+	RegisterSubXactCallback(subtransaction_ends, NULL);
+}
+
+/* Was its storage made in this transaction, and has nobody written to it? */
+static bool
+is_empty(Relation index, SubTransactionId sub)
+{
+	bool		is_new = sub == InvalidSubTransactionId
+		? index->rd_createSubid != InvalidSubTransactionId
+		|| FbNewStorageSubid(index) != InvalidSubTransactionId
+		: index->rd_createSubid == sub || FbNewStorageSubid(index) == sub;
+
+	return is_new && RelationGetNumberOfBlocks(index) == 1;
+}
+
+static void FB_NORETURN
+refuse_index(Relation rel, Relation index, const char *reason)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("index \"%s\" can't be filled by a direct load into table \"%s\"",
+					RelationGetRelationName(index), RelationGetRelationName(rel)),
+			 errdetail("Reason: %s.", reason),
+			 errhint("Create it after the load.")));
+}
+
+static void
+begin_index(FbIndexes *indexes, FbIndex *index, Relation rel, Oid oid, Size limit)
+{
+	Relation	opened = index_open(oid, RowExclusiveLock);
+	const char *reason = fb_keys_refuse(opened);
+
+	if (reason == NULL && !is_empty(opened, GetCurrentSubTransactionId()))
+		reason = "it was not created in this subtransaction on the empty table";
+	if (reason != NULL)
+		refuse_index(rel, opened, reason);
+	index->oid = oid;
+	index->locator = FbRelationLocator(opened);
+	fb_keys_begin(&index->keys, rel, opened);
+	fb_sorter_begin(&index->sorter, index->keys.bytes_max, limit);
+	index_close(opened, NoLock);
+}
+
+static FbIndexes *
+make(Relation rel, List *oids)
+{
+	MemoryContext context = AllocSetContextCreate(CurTransactionContext, "fullbore indexes",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext previous = MemoryContextSwitchTo(context);
+	FbIndexes  *made = palloc0(sizeof *made);
+	Size		memory = (Size) maintenance_work_mem * 1024;
+	ListCell   *cell;
+
+	made->table = RelationGetRelid(rel);
+	made->locator = FbRelationLocator(rel);
+	made->sub = GetCurrentSubTransactionId();
+	made->context = context;
+	made->indexes = palloc0(list_length(oids) * sizeof(FbIndex));
+	foreach(cell, oids)
+		begin_index(made, &made->indexes[made->count++], rel, lfirst_oid(cell),
+					memory / list_length(oids));
+	MemoryContextSwitchTo(previous);
+	made->next = unfinished;
+	unfinished = made;
+	return made;
+}
+
+/* Opens an index again, which must be what it was. */
+static Relation
+reopen(FbIndexes *indexes, FbIndex *index, Relation rel)
+{
+	Relation	opened = index_open(index->oid, RowExclusiveLock);
+	FbKeys		before = index->keys;
+	const char *reason = fb_keys_refuse(opened);
+	MemoryContext previous;
+
+	if (reason == NULL && (index->is_begun
+						   || !FbLocatorEquals(index->locator, FbRelationLocator(opened))
+						   || !is_empty(opened, InvalidSubTransactionId)))
+		reason = "it was changed or written to since the load began";
+	if (reason != NULL)
+		refuse_index(rel, opened, reason);
+	previous = MemoryContextSwitchTo(indexes->context);
+	fb_keys_begin(&index->keys, rel, opened);
+	MemoryContextSwitchTo(previous);
+	if (before.count != index->keys.count || before.key_count != index->keys.key_count
+		|| memcmp(before.columns, index->keys.columns, before.count * sizeof(FbKeyColumn)) != 0)
+		refuse_index(rel, opened, "its columns were changed since the load began");
+	return opened;
+}
+
+static void
+check_list(FbIndexes *indexes, Relation rel, List *oids)
+{
+	bool		is_same = list_length(oids) == indexes->count;
+
+	for (int at = 0; at < indexes->count && is_same; at++)
+		is_same = list_member_oid(oids, indexes->indexes[at].oid);
+	if (!is_same)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" got or lost an index since its load began",
+						RelationGetRelationName(rel)),
+				 errhint("Create all indexes before the first direct load, or after the last.")));
+}
+
+FbIndexes *
+fb_indexes_begin(Relation rel, BlockNumber blocks)
+{
+	List	   *oids = RelationGetIndexList(rel);
+	FbIndexes  *indexes = find(rel);
+	int			fields = 0;
+
+	if (indexes == NULL && oids == NIL)
+		return NULL;
+	if (indexes == NULL)
+	{
+		if (blocks != 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("table \"%s\" contains rows whose keys were not gathered",
+							RelationGetRelationName(rel)),
+					 errhint("Create all indexes before the first direct load, or after the last.")));
+		indexes = make(rel, oids);
+	}
+	else
+		check_list(indexes, rel, oids);
+	for (int at = 0; at < indexes->count; at++)
+	{
+		FbIndex    *index = &indexes->indexes[at];
+
+		/* Open until the COPY ends. */
+		reopen(indexes, index, rel);
+		for (int column = 0; column < index->keys.count; column++)
+			fields = Max(fields, index->keys.columns[column].attribute + 1);
+	}
+	fb_fields_begin(&indexes->fields, rel, fields);
+	return indexes;
+}
+
+void
+fb_indexes_take(FbIndexes *indexes, HeapTupleHeader row)
+{
+	fb_fields_find(&indexes->fields, row);
+	for (int at = 0; at < indexes->count; at++)
+	{
+		FbIndex    *index = &indexes->indexes[at];
+		char	   *room = fb_sorter_room(&index->sorter, FB_PLAIN_TUPLE_MAX);
+		Size		bytes = fb_keys_form_plain(&index->keys, &indexes->fields, room);
+
+		if (unlikely(bytes == 0))
+		{
+			MemoryContext previous = MemoryContextSwitchTo(index->keys.scratch);
+			IndexTuple	formed = fb_keys_form(&index->keys, &indexes->fields);
+
+			bytes = MAXALIGN(IndexTupleSize(formed));
+			room = fb_sorter_room(&index->sorter, bytes);
+			memcpy(room, formed, IndexTupleSize(formed));
+			MemoryContextSwitchTo(previous);
+			MemoryContextReset(index->keys.scratch);
+		}
+		((IndexTuple) room)->t_tid = row->t_ctid;
+		fb_keys_normalise(&index->keys, &indexes->fields);
+		fb_sorter_put(&index->sorter, bytes, index->keys.normal, index->keys.normal_bytes);
+	}
+}
+
+void
+fb_indexes_end(FbIndexes *indexes)
+{
+	for (int at = 0; at < indexes->count; at++)
+		index_close(indexes->indexes[at].keys.index, NoLock);
+}
+
+/* False: its keys are not unique, and should be. */
+static bool
+build(FbIndexes *indexes, FbIndex *index, Relation rel)
+{
+	Relation	opened = reopen(indexes, index, rel);
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fullbore tree",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext previous = MemoryContextSwitchTo(context);
+	bool		is_unique = opened->rd_index->indisunique;
+	bool		nulls_differ = FbNullsAreDistinct(opened);
+	bool		is_equal = false;
+	bool		is_fine = true;
+	IndexTuple	tuple;
+	FbTree		tree;
+
+	index->is_begun = true;
+	fb_sorter_sort(&index->sorter);
+	fb_tree_begin(&tree, rel, opened);
+	while ((tuple = fb_sorter_next(&index->sorter, &is_equal)) != NULL)
+	{
+		is_fine = !(is_equal && is_unique
+					&& !(nulls_differ && fb_keys_is_null(&index->keys, tuple)));
+		if (!is_fine)
+			break;
+		fb_tree_add(&tree, tuple, is_equal);
+	}
+	if (is_fine)
+		fb_tree_finish(&tree);
+	else
+		fb_tree_abandon(&tree);
+	index->is_built = is_fine;
+	MemoryContextSwitchTo(previous);
+	MemoryContextDelete(context);
+	fb_sorter_end(&index->sorter);
+	index_close(opened, NoLock);
+	return is_fine;
+}
+
+/* Builds all of them; those that can't be, since their keys are not unique. */
+static ArrayType *
+build_all(FbIndexes *indexes, Relation rel)
+{
+	Datum	   *failed = palloc(indexes->count * sizeof(Datum));
+	volatile int failed_count = 0;
+
+	if (RelationGetNumberOfBlocks(rel) != fb_state_blocks(rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" was written to since it was loaded directly",
+						RelationGetRelationName(rel)),
+				 errhint("Call fullbore.finish() before anything else writes to it.")));
+	check_list(indexes, rel, RelationGetIndexList(rel));
+	PG_TRY();
+	{
+		for (int at = 0; at < indexes->count; at++)
+			if (!build(indexes, &indexes->indexes[at], rel))
+				failed[failed_count++] = ObjectIdGetDatum(indexes->indexes[at].oid);
+	}
+	PG_CATCH();
+	{
+		fb_store_abandon();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	return construct_array(failed, failed_count, REGCLASSOID, sizeof(Oid), true, TYPALIGN_INT);
+}
+
+/* Why an index can't be filled from rows as they pass; NULL: it can. */
+Datum
+fullbore_fills(PG_FUNCTION_ARGS)
+{
+	Relation	index = relation_open(PG_GETARG_OID(0), AccessShareLock);
+	bool		is_index = index->rd_rel->relkind == RELKIND_INDEX
+		|| index->rd_rel->relkind == RELKIND_PARTITIONED_INDEX;
+	const char *reason = is_index ? fb_keys_refuse(index) : "it is not an index";
+	text	   *answer = reason == NULL ? NULL : cstring_to_text(reason);
+
+	relation_close(index, AccessShareLock);
+	if (answer == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(answer);
+}
+
+/*
+ * Builds the indexes of a table from the keys of this transaction's loads. Returns those that have to be
+ * dropped, since their keys are not unique.
+ */
+Datum
+fullbore_finish(PG_FUNCTION_ARGS)
+{
+	Relation	rel;
+	FbIndexes  *indexes;
+	ArrayType  *failed;
+
+	fb_check_may_load();
+	rel = table_open(PG_GETARG_OID(0), RowExclusiveLock);
+	indexes = find(rel);
+	failed = indexes == NULL ? construct_empty_array(REGCLASSOID) : build_all(indexes, rel);
+	table_close(rel, NoLock);
+	PG_RETURN_ARRAYTYPE_P(failed);
+}

@@ -1,0 +1,74 @@
+/*
+ * sorter.h - index tuples in the order of their keys, within so much memory.
+ */
+#ifndef FB_SORTER_H
+#define FB_SORTER_H
+
+#include "compat.h"
+
+#include "access/itup.h"
+#include "storage/buffile.h"
+
+/* The first words of a key as numbers, and where its tuple is: FB_WORDS_MAX + 1 at most. */
+#define FB_WORDS_MAX 2
+
+/* A sorted part that is in a file. */
+typedef struct FbRun
+{
+	BufFile    *file;
+	uint64		left;			/* tuples not read yet */
+	char	   *record;			/* the next one: its words, tuple and rest */
+	Size		room;
+} FbRun;
+
+typedef struct FbSorter
+{
+	MemoryContext context;		/* lives as long as the sorter */
+	int			words;			/* of a key that are compared as numbers */
+	bool		has_rest;		/* keys can be longer */
+	Size		limit;			/* bytes that it may take */
+
+	uint64	   *entries;		/* words and place of each, (words + 1) numbers */
+	uint64	   *scratch;		/* as many, to sort with */
+	Size		count;
+	Size		room;
+	char	   *arena;			/* tuples, each with the rest of its key */
+	Size		used;
+	Size		arena_room;
+	bool		in_order;		/* so far each key was at least as large as the one before */
+
+	FbRun	   *runs;
+	int			run_count;
+	int			run_room;
+
+	/* Reading. */
+	Size		next;
+	int		   *heap;			/* of runs by their next tuples; the one in memory is number run_count */
+	int			heap_count;
+	char	   *last;			/* the key given last, to compare with */
+	Size		last_room;
+	bool		is_first;
+} FbSorter;
+
+/* `bytes_max`: of a key; 0: without a bound. */
+extern void fb_sorter_begin(FbSorter *sorter, uint32 bytes_max, Size limit);
+
+/* Room for the next tuple, of at most so many bytes. */
+extern char *fb_sorter_room(FbSorter *sorter, Size bytes);
+
+/* A tuple of so many bytes is there, MAXALIGNed, and this is its key. Tuples come in the order of the heap. */
+extern void fb_sorter_put(FbSorter *sorter, Size bytes, const uint8 *key, Size key_bytes);
+
+/* All are there. */
+extern void fb_sorter_sort(FbSorter *sorter);
+
+/* The next one, or NULL. `is_equal`: its key is that of the one before. */
+extern IndexTuple fb_sorter_next(FbSorter *sorter, bool *is_equal);
+
+/* Gives back its files and what is large of its memory. */
+extern void fb_sorter_end(FbSorter *sorter);
+
+/* radix.c: sorts entries by their words, stably; `scratch` has as much room. Returns where they are. */
+extern uint64 *fb_radix_sort(uint64 *entries, uint64 *scratch, Size count, int words);
+
+#endif							/* FB_SORTER_H */
