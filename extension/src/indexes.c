@@ -191,7 +191,7 @@ begin_index(FbIndexes *indexes, FbIndex *index, Relation rel, Oid oid, Size limi
 	index->oid = oid;
 	index->locator = FbRelationLocator(opened);
 	fb_keys_begin(&index->keys, rel, opened);
-	fb_sorter_begin(&index->sorter, index->keys.bytes_max, limit);
+	fb_sorter_begin(&index->sorter, &index->keys, limit);
 	index_close(opened, NoLock);
 }
 
@@ -299,9 +299,18 @@ fb_indexes_take(FbIndexes *indexes, HeapTupleHeader row)
 	for (int at = 0; at < indexes->count; at++)
 	{
 		FbIndex    *index = &indexes->indexes[at];
-		char	   *room = fb_sorter_room(&index->sorter, FB_PLAIN_TUPLE_MAX);
-		Size		bytes = fb_keys_form_plain(&index->keys, &indexes->fields, room);
+		uint64		words[FB_WORDS_MAX];
+		char	   *room;
+		Size		bytes;
 
+		if (index->keys.packed_words > 0)
+		{
+			fb_keys_pack(&index->keys, &indexes->fields, words);
+			fb_sorter_put_packed(&index->sorter, words, &row->t_ctid);
+			continue;
+		}
+		room = fb_sorter_room(&index->sorter, FB_PLAIN_TUPLE_MAX);
+		bytes = fb_keys_form_plain(&index->keys, &indexes->fields, room);
 		if (unlikely(bytes == 0))
 		{
 			MemoryContext previous = MemoryContextSwitchTo(index->keys.scratch);
@@ -336,21 +345,30 @@ build(FbIndexes *indexes, FbIndex *index, Relation rel)
 	MemoryContext previous = MemoryContextSwitchTo(context);
 	bool		is_unique = opened->rd_index->indisunique;
 	bool		nulls_differ = FbNullsAreDistinct(opened);
-	bool		is_equal = false;
 	bool		is_fine = true;
-	IndexTuple	tuple;
+	char		room[FB_PACKED_TUPLE_MAX] pg_attribute_aligned(MAXIMUM_ALIGNOF);
+	FbSorted	next;
 	FbTree		tree;
 
 	index->is_begun = true;
 	fb_sorter_sort(&index->sorter);
 	fb_tree_begin(&tree, rel, opened);
-	while ((tuple = fb_sorter_next(&index->sorter, &is_equal)) != NULL)
+	while (is_fine && fb_sorter_next(&index->sorter, &next))
 	{
-		is_fine = !(is_equal && is_unique
-					&& !(nulls_differ && fb_keys_is_null(&index->keys, tuple)));
-		if (!is_fine)
-			break;
-		fb_tree_add(&tree, tuple, is_equal);
+		IndexTuple	tuple = next.tuple;
+
+		if (tuple == NULL)
+		{
+			if (next.is_equal && fb_tree_add_row(&tree, &next.row))
+				continue;
+			tuple = fb_keys_unpack(&index->keys, next.words, room);
+			tuple->t_tid = next.row;
+		}
+		if (next.is_equal && is_unique
+			&& !(nulls_differ && fb_keys_is_null(&index->keys, tuple)))
+			is_fine = false;
+		else
+			fb_tree_add(&tree, tuple, next.is_equal);
 	}
 	if (is_fine)
 		fb_tree_finish(&tree);

@@ -54,7 +54,13 @@ typedef struct FbKeyColumn
 	bool		nullable;
 	bool		nulls_first;
 	bool		descending;
+	uint8		bits;			/* of a packed value, and ... */
+	uint8		bit_at;			/* ... where it begins; a bit that tells NULLs stands before it */
+	uint16		fixed_at;		/* where it is in a tuple without NULLs */
 } FbKeyColumn;
+
+/* A key that is packed has so many words at most. */
+#define FB_WORDS_MAX 2
 
 typedef struct FbKeys
 {
@@ -62,7 +68,8 @@ typedef struct FbKeys
 	int			count;			/* of its columns */
 	int			key_count;		/* of these, those it is sorted by */
 	FbKeyColumn *columns;
-	uint32		bytes_max;		/* of a key; 0: without a bound */
+	int			packed_words;	/* of a key that holds all of its tuple; 0: keys are bytes */
+	uint32		bytes_max;		/* of a key as bytes; 0: without a bound */
 	MemoryContext scratch;		/* of values that are not stored as an index stores them */
 	uint8	   *normal;			/* the key at hand */
 	Size		normal_bytes;
@@ -88,6 +95,16 @@ extern void fb_fields_find(FbFields *fields, HeapTupleHeader tuple);
  */
 extern Size fb_keys_form_plain(const FbKeys *keys, const FbFields *fields, char *room);
 extern IndexTuple fb_keys_form(const FbKeys *keys, const FbFields *fields);
+
+/*
+ * A key as numbers that compare as it does, where keys are packed; and the tuple that was packed so, in `room` of
+ * FB_PACKED_TUPLE_MAX bytes, but for its row.
+ */
+extern void fb_keys_pack(const FbKeys *keys, const FbFields *fields, uint64 *words);
+extern IndexTuple fb_keys_unpack(const FbKeys *keys, const uint64 *words, char *room);
+
+/* Sixteen bytes of values, what aligns them, and what tells NULLs. */
+#define FB_PACKED_TUPLE_MAX 64
 
 /* Its key, in keys->normal: of two keys the smaller one has the smaller bytes, and none begins another. */
 extern void fb_keys_normalise(FbKeys *keys, const FbFields *fields);

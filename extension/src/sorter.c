@@ -34,12 +34,15 @@ typedef struct Record
 #define RECORD_HEADER offsetof(Record, tuple)
 
 void
-fb_sorter_begin(FbSorter *sorter, uint32 bytes_max, Size limit)
+fb_sorter_begin(FbSorter *sorter, const FbKeys *keys, Size limit)
 {
 	memset(sorter, 0, sizeof *sorter);
 	sorter->context = CurrentMemoryContext;
-	sorter->words = bytes_max > sizeof(uint64) ? 2 : 1;
-	sorter->has_rest = bytes_max == 0 || bytes_max > FB_WORDS_MAX * sizeof(uint64);
+	sorter->packed = keys->packed_words > 0;
+	sorter->words = sorter->packed ? keys->packed_words
+		: keys->bytes_max > sizeof(uint64) ? 2 : 1;
+	sorter->has_rest = !sorter->packed
+		&& (keys->bytes_max == 0 || keys->bytes_max > FB_WORDS_MAX * sizeof(uint64));
 	sorter->limit = limit;
 	sorter->in_order = true;
 }
@@ -226,7 +229,9 @@ spill(FbSorter *sorter)
 	CurrentResourceOwner = CurTransactionResourceOwner;
 	run->file = BufFileCreateTemp(false);
 	run->left = sorter->count;
-	for (Size at = 0; at < sorter->count; at++)
+	if (sorter->packed)
+		BufFileWrite(run->file, sorter->entries, sorter->count * ENTRY_BYTES(sorter));
+	for (Size at = 0; at < sorter->count && !sorter->packed; at++)
 	{
 		const uint64 *entry = ENTRY(sorter, at);
 		const char *tuple = tuple_of(sorter, entry);
@@ -273,12 +278,11 @@ append_rest(FbSorter *sorter, const uint8 *key, Size key_bytes)
 	sorter->used += MAXALIGN(offsetof(Rest, data) + bytes);
 }
 
-void
-fb_sorter_put(FbSorter *sorter, Size bytes, const uint8 *key, Size key_bytes)
+/* Makes room for another entry. */
+static inline uint64 *
+next_entry(FbSorter *sorter)
 {
-	uint64	   *entry;
-
-	if (sorter->count == sorter->room)
+	if (unlikely(sorter->count == sorter->room))
 	{
 		Size		room = Max(2 * sorter->room, 2048);
 
@@ -288,7 +292,43 @@ fb_sorter_put(FbSorter *sorter, Size bytes, const uint8 *key, Size key_bytes)
 			pfree(sorter->scratch);
 		sorter->scratch = NULL;
 	}
-	entry = ENTRY(sorter, sorter->count);
+	return ENTRY(sorter, sorter->count);
+}
+
+/* As many entries again are needed to sort with. */
+static inline void
+end_entry(FbSorter *sorter)
+{
+	sorter->count++;
+	if (unlikely(sorter->used + 2 * sorter->count * ENTRY_BYTES(sorter) >= sorter->limit))
+		spill(sorter);
+}
+
+void
+fb_sorter_put_packed(FbSorter *sorter, const uint64 *words, ItemPointer row)
+{
+	uint64	   *entry = next_entry(sorter);
+
+	entry[0] = words[0];
+	if (sorter->words > 1)
+		entry[1] = words[1];
+	entry[sorter->words] = (uint64) ItemPointerGetBlockNumber(row) << 16
+		| ItemPointerGetOffsetNumber(row);
+	if (sorter->in_order && sorter->count > 0)
+	{
+		const uint64 *before = entry - STRIDE(sorter);
+
+		sorter->in_order = entry[0] != before[0] ? entry[0] > before[0]
+			: sorter->words == 1 || entry[1] >= before[1];
+	}
+	end_entry(sorter);
+}
+
+void
+fb_sorter_put(FbSorter *sorter, Size bytes, const uint8 *key, Size key_bytes)
+{
+	uint64	   *entry = next_entry(sorter);
+
 	entry[0] = word_at(key, key_bytes, 0);
 	if (sorter->words > 1)
 		entry[1] = word_at(key, key_bytes, 8);
@@ -308,9 +348,27 @@ fb_sorter_put(FbSorter *sorter, Size bytes, const uint8 *key, Size key_bytes)
 			sorter->in_order = compare_rests(rest_of(sorter, before), rest_of(sorter, entry), 0)
 				<= 0;
 	}
-	sorter->count++;
-	if (sorter->used + 2 * sorter->count * ENTRY_BYTES(sorter) >= sorter->limit)
-		spill(sorter);
+	end_entry(sorter);
+}
+
+/* Entries that are read at once. */
+#define READ_ENTRIES 1024
+
+/* Goes to the next entry of a run; false: there is none. */
+static bool
+read_entry(FbSorter *sorter, FbRun *run)
+{
+	if (run->record == NULL)
+		run->record = MemoryContextAlloc(sorter->context, READ_ENTRIES * ENTRY_BYTES(sorter));
+	else if (++run->at < run->have)
+		return true;
+	if (run->left == 0)
+		return false;
+	run->at = 0;
+	run->have = Min(run->left, READ_ENTRIES);
+	run->left -= run->have;
+	FbReadFile(run->file, run->record, run->have * ENTRY_BYTES(sorter));
+	return true;
 }
 
 /* Reads the next record of a run; false: there is none. */
@@ -319,6 +377,8 @@ read_record(FbSorter *sorter, FbRun *run)
 {
 	Record		header;
 
+	if (sorter->packed)
+		return read_entry(sorter, run);
 	if (run->left == 0)
 		return false;
 	run->left--;
@@ -335,10 +395,19 @@ read_record(FbSorter *sorter, FbRun *run)
 	return true;
 }
 
-/* The next tuple of a part and its words. */
+/* The next tuple of a part and its words; NULL where keys are packed. */
 static const char *
 tuple_at(const FbSorter *sorter, int part, const uint64 **words)
 {
+	if (sorter->packed)
+	{
+		const FbRun *run = &sorter->runs[part];
+
+		*words = part < sorter->run_count
+			? (const uint64 *) run->record + run->at * STRIDE(sorter)
+			: ENTRY(sorter, sorter->next);
+		return NULL;
+	}
 	if (part < sorter->run_count)
 	{
 		Record	   *record = (Record *) sorter->runs[part].record;
@@ -423,32 +492,34 @@ fb_sorter_sort(FbSorter *sorter)
 	MemoryContextSwitchTo(previous);
 }
 
+static inline void
+give(FbSorted *next, const FbSorter *sorter, const uint64 *words, const char *tuple)
+{
+	next->words = words;
+	next->tuple = (IndexTuple) unconstify(char *, tuple);
+	if (sorter->packed)
+		ItemPointerSet(&next->row, words[sorter->words] >> 16, words[sorter->words] & 0xffff);
+}
+
 /* From memory alone. */
-static IndexTuple
-next_in_memory(FbSorter *sorter, bool *is_equal)
+static bool
+next_in_memory(FbSorter *sorter, FbSorted *next)
 {
 	/* Tuples are read in the order of keys, which is none in memory. */
 	enum {AHEAD = 12};
 	const uint64 *entry = ENTRY(sorter, sorter->next);
-	char	   *tuple;
+	const uint64 *before = entry - STRIDE(sorter);
 
 	if (sorter->next == sorter->count)
-		return NULL;
-	if (sorter->next + AHEAD < sorter->count)
+		return false;
+	if (!sorter->packed && sorter->next + AHEAD < sorter->count)
 		__builtin_prefetch(tuple_of(sorter, entry + AHEAD * STRIDE(sorter)));
-	tuple = tuple_of(sorter, entry);
-	if (sorter->next == 0)
-		*is_equal = false;
-	else
-	{
-		const uint64 *before = entry - STRIDE(sorter);
-
-		*is_equal = has_equal_words(sorter, before, entry)
-			&& (!sorter->has_rest
-				|| compare_rests(rest_of(sorter, before), rest_behind(tuple), 0) == 0);
-	}
+	give(next, sorter, entry, sorter->packed ? NULL : tuple_of(sorter, entry));
+	next->is_equal = sorter->next > 0 && has_equal_words(sorter, before, entry)
+		&& (!sorter->has_rest
+			|| compare_rests(rest_of(sorter, before), rest_of(sorter, entry), 0) == 0);
 	sorter->next++;
-	return (IndexTuple) tuple;
+	return true;
 }
 
 /* Keeps a key, to compare the next one with. */
@@ -472,15 +543,15 @@ keep_key(FbSorter *sorter, const uint64 *words, const char *tuple)
 		memcpy(kept->tuple, rest, offsetof(Rest, data) + rest->bytes);
 }
 
-static IndexTuple
-next_of_parts(FbSorter *sorter, bool *is_equal)
+static bool
+next_of_parts(FbSorter *sorter, FbSorted *next)
 {
 	const uint64 *words;
 	const char *tuple;
 	int			part;
 
 	if (sorter->heap_count == 0)
-		return NULL;
+		return false;
 	if (!sorter->is_first)
 	{
 		/* The one that was given last is not needed any more. */
@@ -491,28 +562,28 @@ next_of_parts(FbSorter *sorter, bool *is_equal)
 			: ++sorter->next == sorter->count)
 			sorter->heap[0] = sorter->heap[--sorter->heap_count];
 		if (sorter->heap_count == 0)
-			return NULL;
+			return false;
 		sift_down(sorter, 0);
 	}
 	tuple = tuple_at(sorter, sorter->heap[0], &words);
-	*is_equal = false;
+	give(next, sorter, words, tuple);
+	next->is_equal = false;
 	if (!sorter->is_first)
 	{
 		const Record *kept = (const Record *) sorter->last;
 
-		*is_equal = has_equal_words(sorter, kept->words, words)
+		next->is_equal = has_equal_words(sorter, kept->words, words)
 			&& (!sorter->has_rest
 				|| compare_rests((const Rest *) kept->tuple, rest_behind(tuple), 0) == 0);
 	}
 	sorter->is_first = false;
-	return (IndexTuple) unconstify(char *, tuple);
+	return true;
 }
 
-IndexTuple
-fb_sorter_next(FbSorter *sorter, bool *is_equal)
+bool
+fb_sorter_next(FbSorter *sorter, FbSorted *next)
 {
-	return sorter->run_count == 0 ? next_in_memory(sorter, is_equal)
-		: next_of_parts(sorter, is_equal);
+	return sorter->run_count == 0 ? next_in_memory(sorter, next) : next_of_parts(sorter, next);
 }
 
 void

@@ -5,25 +5,35 @@
 #define FB_SORTER_H
 
 #include "compat.h"
+#include "keys.h"
 
 #include "access/itup.h"
 #include "storage/buffile.h"
-
-/* The first words of a key as numbers, and where its tuple is: FB_WORDS_MAX + 1 at most. */
-#define FB_WORDS_MAX 2
 
 /* A sorted part that is in a file. */
 typedef struct FbRun
 {
 	BufFile    *file;
 	uint64		left;			/* tuples not read yet */
-	char	   *record;			/* the next one: its words, tuple and rest */
+	char	   *record;			/* the next one: its words, tuple and rest; or entries */
 	Size		room;
+	Size		at;				/* of these, the next one, and how many there are */
+	Size		have;
 } FbRun;
+
+/* What is given back. */
+typedef struct FbSorted
+{
+	IndexTuple	tuple;			/* NULL: keys are packed */
+	const uint64 *words;
+	ItemPointerData row;		/* of a packed one */
+	bool		is_equal;		/* its key is that of the one before */
+} FbSorted;
 
 typedef struct FbSorter
 {
 	MemoryContext context;		/* lives as long as the sorter */
+	bool		packed;			/* entries are all there is: words and a row */
 	int			words;			/* of a key that are compared as numbers */
 	bool		has_rest;		/* keys can be longer */
 	Size		limit;			/* bytes that it may take */
@@ -50,8 +60,10 @@ typedef struct FbSorter
 	bool		is_first;
 } FbSorter;
 
-/* `bytes_max`: of a key; 0: without a bound. */
-extern void fb_sorter_begin(FbSorter *sorter, uint32 bytes_max, Size limit);
+extern void fb_sorter_begin(FbSorter *sorter, const FbKeys *keys, Size limit);
+
+/* A row with a packed key. */
+extern void fb_sorter_put_packed(FbSorter *sorter, const uint64 *words, ItemPointer row);
 
 /* Room for the next tuple, of at most so many bytes. */
 extern char *fb_sorter_room(FbSorter *sorter, Size bytes);
@@ -62,8 +74,8 @@ extern void fb_sorter_put(FbSorter *sorter, Size bytes, const uint8 *key, Size k
 /* All are there. */
 extern void fb_sorter_sort(FbSorter *sorter);
 
-/* The next one, or NULL. `is_equal`: its key is that of the one before. */
-extern IndexTuple fb_sorter_next(FbSorter *sorter, bool *is_equal);
+/* The next one; false: there is none. */
+extern bool fb_sorter_next(FbSorter *sorter, FbSorted *next);
 
 /* Gives back its files and what is large of its memory. */
 extern void fb_sorter_end(FbSorter *sorter);

@@ -210,17 +210,24 @@ flush_rows(FbTree *tree)
 	tree->row_count = 0;
 }
 
+bool
+fb_tree_add_row(FbTree *tree, ItemPointer row)
+{
+	if (!tree->deduplicates || tree->row_count == 0
+		|| MAXALIGN(IndexTupleSize(tree->base)
+					+ (tree->row_count + 1) * sizeof(ItemPointerData)) > tree->rows_bytes_max)
+		return false;
+	tree->rows[tree->row_count++] = *row;
+	return true;
+}
+
 /* Equal keys can be stored in different ways; only those that are the same bit for bit are one. */
 static bool
-joins_rows(const FbTree *tree, IndexTuple tuple)
+is_same(const FbTree *tree, IndexTuple tuple)
 {
-	Size		bytes = IndexTupleSize(tuple);
-
 	return tuple->t_info == tree->base->t_info
-		&& MAXALIGN(bytes + (tree->row_count + 1) * sizeof(ItemPointerData))
-		<= tree->rows_bytes_max
 		&& memcmp((char *) tuple + sizeof *tuple, (char *) tree->base + sizeof *tuple,
-				  bytes - sizeof *tuple) == 0;
+				  IndexTupleSize(tuple) - sizeof *tuple) == 0;
 }
 
 void
@@ -233,16 +240,16 @@ fb_tree_add(FbTree *tree, IndexTuple tuple, bool is_equal)
 		add_item(tree, tuple, 0);
 		return;
 	}
-	if (!is_equal || tree->row_count == 0 || !joins_rows(tree, tuple))
+	if (is_equal && tree->row_count > 0 && is_same(tree, tuple)
+		&& fb_tree_add_row(tree, &tuple->t_tid))
+		return;
+	flush_rows(tree);
+	if (bytes > tree->base_room)
 	{
-		flush_rows(tree);
-		if (bytes > tree->base_room)
-		{
-			pfree(tree->base);
-			tree->base = palloc(tree->base_room = 2 * bytes);
-		}
-		memcpy(tree->base, tuple, bytes);
+		pfree(tree->base);
+		tree->base = palloc(tree->base_room = 2 * bytes);
 	}
+	memcpy(tree->base, tuple, bytes);
 	tree->rows[tree->row_count++] = tuple->t_tid;
 }
 

@@ -49,6 +49,9 @@ extern void fb_tree_begin(FbTree *tree, Relation rel, Relation index);
 /* `is_equal`: its key is that of the one before. */
 extern void fb_tree_add(FbTree *tree, IndexTuple tuple, bool is_equal);
 
+/* The same tuple as the one before for another row; false: it has to be given whole. */
+extern bool fb_tree_add_row(FbTree *tree, ItemPointer row);
+
 /* Writes what is left, and the index begins at its root. */
 extern void fb_tree_finish(FbTree *tree);
 

@@ -14,7 +14,7 @@ from wire import Connection, ServerError
 
 Row = list[str | None]
 
-TABLES = 400 if os.environ.get("FULLBORE_TEST_ALL") == "1" else 25
+TABLES = 400 if os.environ.get("FULLBORE_TEST_ALL") == "1" else 12
 
 
 def number(draw: Random, bits: int) -> str:

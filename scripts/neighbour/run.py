@@ -202,7 +202,7 @@ def trials(version: int, folder: Path, short: bool) -> int:
         world.drop(sample)
         world.forget()
         rows = [attack for attack in found if attack.name.startswith("rows:")]
-        kept = rows[:: max(1, len(rows) // 6)] if short else rows
+        kept = rows[:: max(1, len(rows) // 2)] if short else rows
         chosen = [attack for attack in found if attack not in rows] + kept
         peeped(world)
         for attack in chosen:

@@ -264,10 +264,19 @@ pub struct IndexConstraint {
 
 /// The indexes of a table, those behind constraints among them.
 pub fn indexes(session: &mut Session, oid: u32) -> Result<Vec<IndexDefinition>, ConnectionError> {
+    Ok(indexes_of(session, &[oid])?.into_iter().map(|(_, index)| index).collect())
+}
+
+/// The indexes of tables, each with its table.
+pub fn indexes_of(
+    session: &mut Session,
+    tables: &[u32],
+) -> Result<Vec<(u32, IndexDefinition)>, ConnectionError> {
+    let tables: Vec<String> = tables.iter().map(u32::to_string).collect();
     // pg_get_indexdef names the table; what stands before its access method is cut off by length.
     // Constraints that are kept as exclusions (WITHOUT OVERLAPS too) can't take over an index.
     let found = session.query(&format!(
-        "SELECT ic.oid, ic.relname AS name, i.indisunique,
+        "SELECT ic.oid, ic.relname AS name, i.indrelid, i.indisunique,
                 con.conname, pg_get_constraintdef(con.oid) AS constraint_definition,
                 CASE WHEN i.indisexclusion THEN NULL
                      WHEN con.contype = 'p' THEN 'PRIMARY KEY'
@@ -288,24 +297,23 @@ pub fn indexes(session: &mut Session, oid: u32) -> Result<Vec<IndexDefinition>, 
            JOIN pg_class c ON c.oid = i.indrelid
            JOIN pg_namespace n ON n.oid = c.relnamespace
            LEFT JOIN pg_constraint con ON con.conindid = i.indexrelid AND con.contype IN ('p', 'u', 'x')
-          WHERE i.indrelid = {oid} AND i.indislive
-          ORDER BY ic.relname"
+          WHERE i.indrelid = ANY (ARRAY[{}]::oid[]) AND i.indislive
+          ORDER BY i.indrelid, ic.relname",
+        tables.join(", ")
     ))?;
-    Ok(found
-        .iter()
-        .map(|row| IndexDefinition {
-            oid: row.number("oid").unwrap_or_default(),
-            name: row.text("name"),
-            tail: row.text("tail"),
-            is_unique: row.flag("indisunique"),
-            tablespace: row.text("tablespace"),
-            options: row.text("options"),
-            constraint: row.get("conname").map(|name| IndexConstraint {
-                name: name.to_owned(),
-                definition: row.text("constraint_definition"),
-                attaches: row.get("attaches").map(str::to_owned),
-                timing: row.text("timing"),
-            }),
-        })
-        .collect())
+    let index = |row: &Row| IndexDefinition {
+        oid: row.number("oid").unwrap_or_default(),
+        name: row.text("name"),
+        tail: row.text("tail"),
+        is_unique: row.flag("indisunique"),
+        tablespace: row.text("tablespace"),
+        options: row.text("options"),
+        constraint: row.get("conname").map(|name| IndexConstraint {
+            name: name.to_owned(),
+            definition: row.text("constraint_definition"),
+            attaches: row.get("attaches").map(str::to_owned),
+            timing: row.text("timing"),
+        }),
+    };
+    Ok(found.iter().map(|row| (row.number("indrelid").unwrap_or_default(), index(row))).collect())
 }

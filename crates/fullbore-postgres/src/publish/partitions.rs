@@ -10,7 +10,7 @@ use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::bounds::{RANGE_CHECK, bounds, end_sql, key};
 use super::indexes::{self, Job};
-use super::ours::ours;
+use super::ours::ours_among;
 use super::{existing, hidden, ranges};
 use crate::catalog::{self, IndexDefinition, Relation};
 use crate::error::{failed, failed_while, refuse};
@@ -151,29 +151,29 @@ pub fn index_jobs(
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
-    let may_be_built = postgres.is_later_attempt() || target.direct.is_some();
+    let pieces = loaded_pieces(&mut session, plan, table, target)?;
+    // With the rows, or by an earlier attempt.
+    let mut built = match postgres.is_later_attempt() || target.direct.is_some() {
+        true => {
+            let oids: Vec<u32> = pieces.iter().map(|piece| piece.oid).collect();
+            catalog::indexes_of(&mut session, &oids).map_err(failed)?
+        }
+        false => Vec::new(),
+    };
     let mut jobs = Vec::new();
-    for piece in loaded_pieces(&mut session, plan, table, target)? {
-        let mut built = match may_be_built {
-            true => built_on(&mut session, &piece.1)?,
-            false => Vec::new(),
-        };
+    for piece in &pieces {
+        let mut its: Vec<IndexDefinition> = built
+            .extract_if(.., |(table, _)| *table == piece.oid)
+            .map(|(_, index)| index)
+            .collect();
         for index in &wanted {
-            match built.iter().position(|built| is_alike(index, built)) {
-                Some(at) => drop(built.swap_remove(at)),
-                None => jobs.push(indexes::job(index, &piece.1, target.name())?),
+            match its.iter().position(|built| is_alike(index, built)) {
+                Some(at) => drop(its.swap_remove(at)),
+                None => jobs.push(indexes::job(index, &piece.name, target.name())?),
             }
         }
     }
     Ok(jobs)
-}
-
-/// The indexes that a piece's table was made with, or that an earlier attempt built.
-fn built_on(session: &mut Session, name: &QualifiedName) -> Result<Vec<IndexDefinition>> {
-    match catalog::relation(session, name).map_err(failed)? {
-        Some(relation) => catalog::indexes(session, relation.oid).map_err(failed),
-        None => Ok(Vec::new()),
-    }
 }
 
 fn is_alike(wanted: &IndexDefinition, built: &IndexDefinition) -> bool {
@@ -195,21 +195,28 @@ pub fn current(session: &mut Session, target: &PostgresTable) -> Result<Relation
     })
 }
 
+/// A piece that holds rows, in a table of its own.
+pub struct LoadedPiece<'a> {
+    pub piece: &'a PlannedPiece,
+    pub name: QualifiedName,
+    pub oid: u32,
+}
+
 /// The pieces of a table that hold rows: an empty one made no table.
 pub fn loaded_pieces<'a>(
     session: &mut Session,
     plan: &'a Plan,
     table: usize,
     target: &PostgresTable,
-) -> Result<Vec<(&'a PlannedPiece, QualifiedName)>> {
-    let mut loaded = Vec::new();
-    for piece in plan.pieces.iter().filter(|piece| piece.table == table) {
-        let name = target.piece(plan, piece.number)?;
-        if ours(session, &name, &target.relation)?.is_some() {
-            loaded.push((piece, name));
-        }
-    }
-    Ok(loaded)
+) -> Result<Vec<LoadedPiece<'a>>> {
+    let pieces: Vec<_> = plan.pieces.iter().filter(|piece| piece.table == table).collect();
+    let names = pieces.iter().map(|piece| target.piece(plan, piece.number));
+    let names = names.collect::<Result<Vec<_>>>()?;
+    let oids = ours_among(session, &names, &target.relation)?;
+    let found = pieces.into_iter().zip(names).zip(oids);
+    let loaded =
+        found.filter_map(|((piece, name), oid)| Some(LoadedPiece { piece, name, oid: oid? }));
+    Ok(loaded.collect())
 }
 
 /// Attaches all pieces, in the transaction that is open; `committed` of them have tables, where that
@@ -247,38 +254,74 @@ pub fn show(
     postgres.planned(table).check(session)?;
     let relation = current(session, target)?;
     let may_be_given = hidden::is_any_given(session).map_err(failed)?;
-    for (piece, name) in loaded {
+    let mut batch = Batch::default();
+    for LoadedPiece { piece, name, .. } in loaded {
         let KeyBounds { lower, upper, .. } = bounds(piece);
         let (lower, upper) = (end_sql(&relation, lower)?, end_sql(&relation, upper)?);
         let vacated = match existing::replaced(session, &relation, piece)? {
-            Some(partition) => Some(existing::vacate(session, target, partition)?),
+            Some(partition) => {
+                batch.send(session)?;
+                Some(existing::vacate(session, target, partition)?)
+            }
             None => None,
         };
         for column in &borrowed {
-            let drop = format!("ALTER TABLE {name} ALTER {column} DROP DEFAULT");
-            session.execute(&drop).map_err(failed)?;
+            batch.add(format!("ALTER TABLE {name} ALTER {column} DROP DEFAULT"));
         }
-        let attach = format!(
+        batch.add(format!(
             "ALTER TABLE {} ATTACH PARTITION {name} FOR VALUES FROM ({lower}) TO ({upper})",
             target.name()
-        );
-        session
-            .execute(&attach)
-            .map_err(|error| failed_while(error, &format!("attaching {name}")))?;
+        ));
         // The partition's own constraint says the same from here on.
-        let drop = format!(
+        batch.add(format!(
             "ALTER TABLE {name} DROP CONSTRAINT {RANGE_CHECK}, \
              DROP CONSTRAINT IF EXISTS {PARENTS_CHECK}"
-        );
-        session.execute(&drop).map_err(failed)?;
+        ));
         if may_be_given {
-            session.execute(&hidden::reveal(&name.to_string()).map_err(failed)?).map_err(failed)?;
+            batch.add(hidden::reveal(&name.to_string()).map_err(failed)?);
+        }
+        batch.attaches(&name);
+        if vacated.is_some() || batch.names.len() == BATCH_PIECES {
+            batch.send(session)?;
         }
         if let Some(vacated) = vacated {
             existing::take_names(session, &name, &vacated)?;
         }
     }
-    Ok(())
+    batch.send(session)
+}
+
+/// So many pieces are attached at once: a server far away would take minutes for hundreds one by one.
+const BATCH_PIECES: usize = 50;
+
+/// Statements that are sent together, and the pieces that they attach.
+#[derive(Default)]
+struct Batch {
+    statements: Vec<String>,
+    names: Vec<String>,
+}
+
+impl Batch {
+    fn add(&mut self, statement: String) {
+        self.statements.push(statement);
+    }
+
+    fn attaches(&mut self, name: &QualifiedName) {
+        self.names.push(name.to_string());
+    }
+
+    fn send(&mut self, session: &mut Session) -> Result<()> {
+        let Self { statements, names } = std::mem::take(self);
+        if statements.is_empty() {
+            return Ok(());
+        }
+        let what = match names.as_slice() {
+            [first, .., last] => format!("attaching {first} to {last}"),
+            names => format!("attaching {}", names.concat()),
+        };
+        let sent = session.execute(&statements.join("; "));
+        sent.map(drop).map_err(|error| failed_while(error, &what))
+    }
 }
 
 /// The partitions that this run showed, by the names that they have now.
@@ -289,7 +332,7 @@ pub fn shown(
     target: &PostgresTable,
 ) -> Result<Vec<QualifiedName>> {
     let loaded = loaded_pieces(session, plan, table, target)?;
-    let mut names: Vec<QualifiedName> = loaded.into_iter().map(|(_, name)| name).collect();
+    let mut names: Vec<QualifiedName> = loaded.into_iter().map(|piece| piece.name).collect();
     let relation = current(session, target)?;
     for piece in plan.pieces.iter().filter(|piece| piece.table == table) {
         names.extend(existing::in_place_of(session, &relation, bounds(piece))?);

@@ -56,7 +56,9 @@ fn an_interrupt_says_at_once_what_is_waited_for() {
     let args = ["load", &file, "--to", database.url(), "--table", "t", "--header", "none"];
     let child = files.start(&args);
     common::held::wait_for("a waiting load", || {
-        database.psql("SELECT count(*) FROM pg_locks WHERE NOT granted") != "0"
+        let waiting =
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 't'::regclass";
+        database.psql(waiting) != "0"
     });
     common::held::interrupt(&child);
     std::thread::sleep(std::time::Duration::from_secs(2));

@@ -182,7 +182,7 @@ impl Postgres {
                 }
                 Stage::Pieces => {
                     let loaded = partitions::loaded_pieces(session, plan, number, target)?;
-                    loaded.into_iter().map(|(piece, name)| (piece.number, name)).unzip()
+                    loaded.into_iter().map(|its| (its.piece.number, its.name)).unzip()
                 }
             };
             let columns = plan.tables[number].shape.columns.iter();
