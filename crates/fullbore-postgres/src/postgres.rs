@@ -12,7 +12,7 @@ use fullbore_read::error::Result;
 use fullbore_record::{Event, Recorder};
 
 use crate::catalog::Relation;
-use crate::direct::filled::Filled;
+use crate::direct::known::Filled;
 use crate::encode_direct::packing::Packing;
 use crate::endpoints::Endpoints;
 use crate::error::failed;

@@ -1,71 +1,13 @@
-//! Indexes that a new table has from the beginning: the server's extension fills them from rows as they pass.
+//! Which indexes the server's extension fills from rows as they pass, and building them.
 //!
 //! The others, and those whose keys turn out not to be unique, are built with `CREATE INDEX` when the load is
 //! published, as all are after COPY.
 
-use std::sync::Arc;
-
-use fullbore_load::plan::Plan;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
-use fullbore_read::error::Result;
-use fullbore_record::terms::Publish;
 
 use super::check;
+use super::known::Filled;
 use crate::catalog::{self, IndexDefinition};
-use crate::error::{failed, failed_while};
-use crate::postgres::Postgres;
-use crate::publish::{indexes, partitions, replace};
-use crate::target::PostgresTable;
-
-/// A target's indexes, in the catalog's order, each with why the extension can't fill it, if it can't.
-pub type Filled = Vec<(IndexDefinition, Option<String>)>;
-
-/// Makes the indexes that can be filled on a table that is new in this transaction; whether it has any.
-pub fn make(
-    postgres: &Postgres,
-    session: &mut Session,
-    plan: &Plan,
-    table: usize,
-    name: &QualifiedName,
-) -> Result<bool> {
-    let target = &postgres.targets()[table];
-    let wanted = filled(postgres, session, table, target)?;
-    if target.publish == Publish::Append {
-        // It has its own.
-        return Ok(!wanted.is_empty());
-    }
-    let mut made = false;
-    for (number, (index, reason)) in wanted.iter().enumerate() {
-        if reason.is_some() {
-            continue;
-        }
-        let statements = match target.publish {
-            Publish::Replace => replace::index_statements(plan, target, number, index, name)?,
-            _ => indexes::job(index, name, target.name())?.statements,
-        };
-        for sql in statements {
-            let what = format!("creating index {} of {}", index.name, target.name());
-            session.execute(&sql).map_err(|error| failed_while(error, &what))?;
-        }
-        made = true;
-    }
-    Ok(made)
-}
-
-fn filled(
-    postgres: &Postgres,
-    session: &mut Session,
-    table: usize,
-    target: &PostgresTable,
-) -> Result<Arc<Filled>> {
-    if let Some(known) = postgres.filled().get(&table) {
-        return Ok(Arc::clone(known));
-    }
-    let oid = partitions::current(session, target)?.oid;
-    let found = Arc::new(of_table(session, oid).map_err(failed)?);
-    postgres.filled().insert(table, Arc::clone(&found));
-    Ok(found)
-}
 
 /// The indexes of a table, and which of them tables like it can have from the beginning.
 pub fn of_table(session: &mut Session, oid: u32) -> Result<Filled, ConnectionError> {

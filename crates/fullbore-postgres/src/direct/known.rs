@@ -3,8 +3,11 @@
 use fullbore_load::job::DirectIo;
 
 use super::descriptor::Descriptor;
-use super::filled::Filled;
+use crate::catalog::IndexDefinition;
 use crate::encode_direct::Layout;
+
+/// A target's indexes, in the catalog's order, each with why the extension can't fill it, if it can't.
+pub type Filled = Vec<(IndexDefinition, Option<String>)>;
 
 /// What is known of a target before the load.
 #[derive(Debug, Clone)]

@@ -10,8 +10,8 @@ use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 
 use super::check::{self, Missing, described};
-use super::filled::{self, Filled};
-use super::known::Probe;
+use super::filled;
+use super::known::{Filled, Probe};
 use super::{Descriptor, PROTOCOL};
 use crate::catalog;
 use crate::encode_direct::MAXALIGN;

@@ -8,6 +8,7 @@ pub mod append;
 pub mod bounds;
 pub mod exclusion;
 pub mod existing;
+pub mod filled;
 pub(crate) mod hidden;
 pub mod indexes;
 mod last;

@@ -13,7 +13,6 @@ use fullbore_pgwire::{ConnectionError, PausedCopy, QualifiedName, Session};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Stage;
 
-use crate::direct::filled;
 use crate::direct::load::{DirectLoad, range_options};
 use crate::encode_copy::{BINARY_HEADER, BINARY_TRAILER};
 use crate::error::{failed, failed_while};
@@ -22,7 +21,7 @@ use crate::fallback::server_check;
 use crate::ledger::pieces;
 use crate::postgres::Postgres;
 use crate::publish::unchanged::Planned;
-use crate::publish::{bounds, partitions};
+use crate::publish::{bounds, filled, partitions};
 use crate::target::PostgresTable;
 use crate::verify::beside::Beside;
 use crate::verify::store;
