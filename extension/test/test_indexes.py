@@ -14,7 +14,7 @@ from wire import Connection, ServerError
 
 Row = list[str | None]
 
-TABLES = 400 if os.environ.get("FULLBORE_TEST_ALL") == "1" else 12
+TABLES = 2000 if os.environ.get("FULLBORE_TEST_ALL") == "1" else 40
 
 
 def number(draw: Random, bits: int) -> str:
@@ -142,7 +142,7 @@ def send(session: Connection, table: str, rows: list[Row], draw: Random) -> None
     """By bodies and by lines of text, in several COPYs."""
     columns = descriptor(session, table)["columns"]
     while True:
-        count = draw.choice((300, 5000, 20000))
+        count = draw.choice((200, 1000))
         part, rows = rows[:count], rows[count:]
         frames = [bodies.body_frame(columns, part), bodies.text_frame(part)]
         load(session, table, draw.choice(frames), options=", INDEXES true, FREEZE true")
