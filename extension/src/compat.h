@@ -193,6 +193,15 @@ FbRelationPath(Relation rel, char *path)
 #define FbCollateIsC(collation) lc_collate_is_c(collation)
 #endif
 
+/* What a type's alignment asks for, in bytes. */
+static inline uint8
+fb_align_bytes(char align)
+{
+	return align == TYPALIGN_CHAR ? 1
+		: align == TYPALIGN_SHORT ? ALIGNOF_SHORT
+		: align == TYPALIGN_INT ? ALIGNOF_INT : ALIGNOF_DOUBLE;
+}
+
 #ifdef WORDS_BIGENDIAN
 #define FB_LITTLE_ENDIAN false
 #else

@@ -43,14 +43,6 @@ storage_name(char storage)
 	}
 }
 
-static int
-align_bytes(char align)
-{
-	return align == TYPALIGN_CHAR ? 1
-		: align == TYPALIGN_SHORT ? ALIGNOF_SHORT
-		: align == TYPALIGN_INT ? ALIGNOF_INT : ALIGNOF_DOUBLE;
-}
-
 static void
 append_column(StringInfo out, Form_pg_attribute attribute)
 {
@@ -63,7 +55,7 @@ append_column(StringInfo out, Form_pg_attribute attribute)
 				  ? form : format_type_be_qualified(attribute->atttypid));
 	appendStringInfo(out, ", \"type_oid\": %u, \"modifier\": %d, \"length\": %d, \"align\": %d, ",
 					 attribute->atttypid, attribute->atttypmod, attribute->attlen,
-					 align_bytes(attribute->attalign));
+					 fb_align_bytes(attribute->attalign));
 	append_string(out, "storage", storage_name(attribute->attstorage));
 	appendStringInfo(out, ", \"not_null\": %s, ", attribute->attnotnull ? "true" : "false");
 	append_string(out, "form", form);

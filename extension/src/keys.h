@@ -76,6 +76,12 @@ typedef struct FbKeys
 	Size		normal_room;
 } FbKeys;
 
+/* The bytes of a value of this form in a key; 0: they differ. */
+extern uint8 fb_normal_bytes(FbKeyForm form);
+
+/* Sees whether keys can be packed, and how. */
+extern void fb_keys_begin_packing(FbKeys *keys);
+
 /* Why an index can't be filled from rows as they pass; NULL: it can. */
 extern const char *fb_keys_refuse(Relation index);
 

@@ -122,22 +122,6 @@ add_labels(FbColumn *column, Oid type)
 	column->label_count = count;
 }
 
-static uint8
-alignment(char align)
-{
-	switch (align)
-	{
-		case TYPALIGN_CHAR:
-			return 1;
-		case TYPALIGN_SHORT:
-			return ALIGNOF_SHORT;
-		case TYPALIGN_INT:
-			return ALIGNOF_INT;
-		default:
-			return ALIGNOF_DOUBLE;
-	}
-}
-
 /* What the type's modifier asks of a value. */
 static void
 add_modifier(FbColumn *column, int32 modifier)
@@ -217,7 +201,7 @@ fb_make_layout(Relation rel)
 		const FbType *type = find_type(attribute);
 
 		column->form = type == NULL ? FB_NO_FORM : type->form;
-		column->align = alignment(attribute->attalign);
+		column->align = fb_align_bytes(attribute->attalign);
 		column->plain = attribute->attstorage == TYPSTORAGE_PLAIN;
 		column->not_null = attribute->attnotnull;
 		if (column->form == FB_ENUM)
