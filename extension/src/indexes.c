@@ -178,8 +178,9 @@ refuse_index(Relation rel, Relation index, const char *reason)
 			 errhint("Create it after the load.")));
 }
 
+/* Opens an index, which must be new and empty. */
 static void
-begin_index(FbIndexes *indexes, FbIndex *index, Relation rel, Oid oid, Size limit)
+begin_index(FbIndex *index, Relation rel, Oid oid, Size limit)
 {
 	Relation	opened = index_open(oid, RowExclusiveLock);
 	const char *reason = fb_keys_refuse(opened);
@@ -192,7 +193,6 @@ begin_index(FbIndexes *indexes, FbIndex *index, Relation rel, Oid oid, Size limi
 	index->locator = FbRelationLocator(opened);
 	fb_keys_begin(&index->keys, rel, opened);
 	fb_sorter_begin(&index->sorter, &index->keys, limit);
-	index_close(opened, NoLock);
 }
 
 static FbIndexes *
@@ -211,7 +211,7 @@ make(Relation rel, List *oids)
 	made->context = context;
 	made->indexes = palloc0(list_length(oids) * sizeof(FbIndex));
 	foreach(cell, oids)
-		begin_index(made, &made->indexes[made->count++], rel, lfirst_oid(cell),
+		begin_index(&made->indexes[made->count++], rel, lfirst_oid(cell),
 					memory / list_length(oids));
 	MemoryContextSwitchTo(previous);
 	made->next = unfinished;
@@ -278,15 +278,18 @@ fb_indexes_begin(Relation rel, BlockNumber blocks)
 		indexes = make(rel, oids);
 	}
 	else
+	{
 		check_list(indexes, rel, oids);
+		for (int at = 0; at < indexes->count; at++)
+			reopen(indexes, &indexes->indexes[at], rel);
+	}
+	/* They are open until the COPY ends. */
 	for (int at = 0; at < indexes->count; at++)
 	{
-		FbIndex    *index = &indexes->indexes[at];
+		const FbKeys *keys = &indexes->indexes[at].keys;
 
-		/* Open until the COPY ends. */
-		reopen(indexes, index, rel);
-		for (int column = 0; column < index->keys.count; column++)
-			fields = Max(fields, index->keys.columns[column].attribute + 1);
+		for (int column = 0; column < keys->count; column++)
+			fields = Max(fields, keys->columns[column].attribute + 1);
 	}
 	fb_fields_begin(&indexes->fields, rel, fields);
 	return indexes;

@@ -76,8 +76,7 @@ def load_part(
     folder = Path(tempfile.mkdtemp(prefix="fullbore-rejects-"))
     asked = json.dumps({**options, "reject_dir": os.fspath(folder)})
     answer = json.loads(_native.load(asked, None, heard))
-    if kept:
-        tell(host, kept)
+    tell(host, kept)
     return {**answer, "host": host, "reject_dir": os.fspath(folder), **_rejects(folder)}
 
 

@@ -94,7 +94,7 @@ def workers() -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            if path.read_bytes().startswith(b"ray::_load_part"):
+            if path.read_bytes().startswith(b"ray::load_part"):
                 found.append(int(path.parent.name))
     return found
 
@@ -196,7 +196,7 @@ def test_a_worker_that_is_killed_is_replaced(target: Server, folders: dict[str, 
 def test_what_workers_tell_is_counted_once_whatever_is_lost_of_it(
     target: Server, folders: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Lossy(_driver._Collector):
+    class Lossy(_driver.Collector):
         """Comes late, and two of its three replies do not arrive."""
 
         def __init__(self) -> None:
@@ -210,7 +210,7 @@ def test_what_workers_tell_is_counted_once_whatever_is_lost_of_it(
             return told if self.replies % 3 == 0 else {}
 
     monkeypatch.setattr(_driver, "HEAR_S", 0.5)
-    monkeypatch.setattr(_driver, "_Collector", Lossy)
+    monkeypatch.setattr(_driver, "Collector", Lossy)
     result = load(target, folders, streams=3, piece_size="1MB")
     check(target)
     assert result.rows == len(HOSTS) * ROWS

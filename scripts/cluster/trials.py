@@ -220,7 +220,7 @@ class Trial:
 
     def workers(self, host: Host) -> list[int]:
         """Processes on a host that may be writing."""
-        marks = {"ray": (b"ray::_load_part",), "ray-sink": (b"ray::",)}
+        marks = {"ray": (b"ray::load_part",), "ray-sink": (b"ray::",)}
         found = []
         for pid in host.pids():
             with suppress(OSError):

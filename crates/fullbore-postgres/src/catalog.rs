@@ -250,6 +250,13 @@ pub struct IndexDefinition {
     pub constraint: Option<IndexConstraint>,
 }
 
+impl IndexDefinition {
+    /// The name that its owner knows: of the constraint behind it, or its own.
+    pub fn known(&self) -> &str {
+        self.constraint.as_ref().map_or(&self.name, |constraint| &constraint.name)
+    }
+}
+
 /// A constraint that is kept by an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexConstraint {

@@ -20,6 +20,7 @@ import ray
 from fullbore import _native, _worker
 from fullbore._errors import kind_of
 from fullbore._parts import Part, alone, divided, sources_of
+from fullbore.ray._collector import Collector, load_part
 from fullbore.ray._connection import at_node, nodes, refusal
 
 LOADED, FAILED, STOPPED = 0, 1, 4
@@ -44,74 +45,6 @@ _VARIABLES = (
     *("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGPASSWORD", "PGOPTIONS"),
     *("PGAPPNAME", "PGSSLMODE", "PGCHANNELBINDING", "PGCONNECT_TIMEOUT", "PGTARGETSESSIONATTRS"),
 )
-
-
-class _Collector:
-    """What workers tell, until the driver asks for it. An actor."""
-
-    def __init__(self) -> None:
-        # By part: the attempt, the host, and lines from the first that its driver may lack.
-        self.told: dict[int, tuple[int, str, int, list[str]]] = {}
-        # What the driver has heard, by part: lines of an attempt.
-        self.heard: dict[int, tuple[int, int]] = {}
-        self.stopped = False
-        self.rate: int | None = None
-
-    def take(
-        self, part: int, attempt: int, host: str, first: int, lines: list[str]
-    ) -> tuple[bool, int | None, int]:
-        """Take what a worker tells, which is told again until the driver has heard it."""
-        if part not in self.told or self.told[part][0] <= attempt:
-            self.told[part] = (attempt, host, first, lines)
-        of, heard = self.heard.get(part, (attempt, 0))
-        return self.stopped, self.rate, heard if of == attempt else 0
-
-    def drain(
-        self, heard: dict[int, tuple[int, int]]
-    ) -> dict[int, tuple[int, str, int, list[str]]]:
-        self.heard = heard
-        told, self.told = self.told, {}
-        return told
-
-    def stop(self) -> None:
-        self.stopped = True
-
-    def limit(self, rate: int | None) -> None:
-        """What each part may send, in bytes a second."""
-        self.rate = rate
-
-
-def _load_part(
-    options: dict[str, Any], environment: dict[str, str], collector: Any, part: int, attempt: int
-) -> dict[str, Any]:
-    """Load a part and tell the collector of it. A task."""
-    asked: Any = None
-    stopped = False
-    rate: int | None = options["job"].get("max_rate")
-    # Lines that the driver may not have heard, and the number of their first.
-    kept: list[str] = []
-    first = 0
-
-    def tell(host: str, lines: list[str]) -> tuple[bool, int | None]:
-        nonlocal asked, stopped, rate, first
-        kept.extend(lines)
-        if asked is not None:
-            if not ray.wait([asked], timeout=0)[0]:
-                return stopped, rate
-            try:
-                stopped, rate, heard = ray.get(asked)
-                del kept[: max(0, heard - first)]
-                first = max(first, heard)
-            except ray.exceptions.ActorUnavailableError:
-                pass
-            except ray.exceptions.RayActorError:
-                # The driver is gone: whoever resumes the load must not find us at work.
-                stopped = True
-        asked = collector.take.remote(part, attempt, host, first, kept)
-        return stopped, rate
-
-    answer = _worker.load_part(options, environment, tell)
-    return {**answer, "first": first, "lines": kept}
 
 
 @dataclass
@@ -184,7 +117,7 @@ class Driver:
         # Near the driver: what it is told of others goes over their links once.
         here = at_node({"NodeID": ray.get_runtime_context().get_node_id()}, soft=True)
         options = {"num_cpus": 0, "max_restarts": -1, **here}
-        self.collector = ray.remote(_Collector).options(**options).remote()
+        self.collector = ray.remote(Collector).options(**options).remote()
         self._limit(min(len(self.slots), len(self.parts)))
         return self._fly()
 
@@ -363,7 +296,7 @@ class Driver:
                 "whole": self.whole_id,
             }
             task = (
-                ray.remote(_load_part)
+                ray.remote(load_part)
                 .options(max_retries=0, **slot.options)
                 .remote(options, self.environment, self.collector, number, flight.attempt)
             )
@@ -405,7 +338,7 @@ class Driver:
         """Take lines of a part's record, of which some may be heard already."""
         lines = lines[max(0, flight.heard - first) :]
         number = flight.part.number
-        if lines and not flight.has_begun:
+        if not flight.has_begun:
             flight.has_begun = flight.is_kept = True
             self.whole.begin(number, flight.part.host or host)
         if any('"piece_committed"' in line for line in lines):

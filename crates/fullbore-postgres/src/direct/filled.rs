@@ -12,6 +12,9 @@ use crate::catalog::{self, IndexDefinition};
 /// The indexes of a table, and which of them tables like it can have from the beginning.
 pub fn of_table(session: &mut Session, oid: u32) -> Result<Filled, ConnectionError> {
     let found = catalog::indexes(session, oid)?;
+    if found.is_empty() {
+        return Ok(Filled::new());
+    }
     let Some(fills) = check::function(session, check::FILLS)? else {
         let old = "the server's extension is older than 0.3.0";
         return Ok(found.into_iter().map(|index| (index, Some(old.to_owned()))).collect());
@@ -30,7 +33,7 @@ pub fn of_table(session: &mut Session, oid: u32) -> Result<Filled, ConnectionErr
 /// How each index will be made, in words.
 pub fn notes(indexes: &Filled) -> Vec<String> {
     let note = |(index, reason): &(IndexDefinition, Option<String>)| {
-        let known = index.constraint.as_ref().map_or(&index.name, |constraint| &constraint.name);
+        let known = index.known();
         match reason {
             None => format!("index {known}: filled while rows are loaded"),
             Some(reason) => format!("index {known}: created after the rows are loaded ({reason})"),

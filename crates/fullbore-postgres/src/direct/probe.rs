@@ -53,9 +53,9 @@ pub fn probe(session: &mut Session, target: &PostgresTable, skip_decoding: bool)
     session.execute("BEGIN").map_err(refused)?;
     let described = describe_new(session, target, &name);
     session.execute("ROLLBACK").map_err(refused)?;
-    let indexes = match catalog::relation(session, target.name()).map_err(refused)? {
-        Some(relation) => filled::of_table(session, relation.oid).map_err(refused)?,
-        None => Filled::new(),
+    let indexes = match target.create {
+        Some(_) => Filled::new(),
+        None => filled::of_table(session, target.relation.oid).map_err(refused)?,
     };
     Ok(match described {
         // Nobody knows the table that was described.

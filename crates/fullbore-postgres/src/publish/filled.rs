@@ -34,7 +34,9 @@ pub fn make(
             continue;
         }
         statements.extend(match target.publish {
-            Publish::Replace => replace::index_statements(plan, target, number, index, name)?,
+            Publish::Replace => {
+                replace::index_statements(plan, target.name(), number, index, name)?
+            }
             _ => indexes::job(index, name, target.name())?.statements,
         });
         // A tablespace was set for this index alone.

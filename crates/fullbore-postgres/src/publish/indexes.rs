@@ -85,7 +85,7 @@ fn is_gone(error: &ConnectionError) -> bool {
 
 /// The job that builds an index, or the constraint behind it, on another table.
 pub fn job(index: &IndexDefinition, table: &QualifiedName, target: &QualifiedName) -> Result<Job> {
-    let known = index.constraint.as_ref().map_or(&index.name, |constraint| &constraint.name);
+    let what = format!("building {} of {target}", index.known());
     let mut index = index.clone();
     if let Some(constraint) = index.constraint.as_mut().filter(|found| found.attaches.is_some())
         && !index.options.is_empty()
@@ -102,7 +102,6 @@ pub fn job(index: &IndexDefinition, table: &QualifiedName, target: &QualifiedNam
         let tablespace = quote_literal(&index.tablespace).map_err(failed)?;
         sql = format!("SET LOCAL default_tablespace = {tablespace}; {sql}");
     }
-    let what = format!("building {known} of {target}");
     Ok(Job { what, statements: vec![sql], locks_others: false, may_be_gone: false })
 }
 

@@ -97,7 +97,7 @@ fn read(session: &mut Session, table: &Checked<'_>) -> Result<Vec<UniqueKey>, Co
             None => list("equals")?,
         };
         Some(UniqueKey {
-            name: index.constraint.as_ref().map_or(&index.name, |known| &known.name).clone(),
+            name: index.known().to_owned(),
             expressions,
             operators,
             written: row.get("written").unwrap_or_default().to_owned(),

@@ -34,13 +34,14 @@ use fullbore_read::error::Result;
 
 use super::indexes::Job;
 use super::ours::ours;
-use crate::catalog::{IndexDefinition, Relation};
+use crate::catalog::Relation;
 use crate::error::failed_while;
 use crate::ledger::runs;
 use crate::postgres::Postgres;
 use crate::target::PostgresTable;
 use kept::Baseline;
 pub use obstacles::check;
+pub use rebuild::index_statements;
 use tools::{changed, in_transaction, quote, unchanged};
 
 /// Makes the new table, empty and committed, for all sessions to fill.
@@ -84,17 +85,6 @@ pub fn index_jobs_by(
             false => Ok(jobs),
         }
     })
-}
-
-/// The statements that make one of the old table's indexes on the new one, while that is empty.
-pub fn index_statements(
-    plan: &Plan,
-    target: &PostgresTable,
-    number: usize,
-    index: &IndexDefinition,
-    staging: &QualifiedName,
-) -> Result<Vec<String>> {
-    rebuild::index_statements(plan, target.name(), number, index, staging)
 }
 
 /// Puts the new table in the old one's place, in the transaction that is open and has locked it.

@@ -96,9 +96,8 @@ pub fn jobs(
     let mut shared = Vec::new();
     let mut alone = Vec::new();
     for (number, index) in wanted.iter().enumerate() {
-        let known = index.constraint.as_ref().map_or(&index.name, |constraint| &constraint.name);
         let mut job = Job {
-            what: format!("building {known} of {}", old.name),
+            what: format!("building {} of {}", index.known(), old.name),
             statements: index_statements(plan, &old.name, number, index, staging)?,
             locks_others: false,
             may_be_gone: false,

@@ -19,23 +19,6 @@ CREATE FUNCTION fullbore.adopt(regclass, regclass) RETURNS bigint
 COMMENT ON FUNCTION fullbore.adopt(regclass, regclass) IS
     'copies rows into a new table of the same layout; needs EXECUTE on fullbore.descriptor';
 
--- Why an index can't be filled from rows as they are loaded; NULL: it can.
-CREATE FUNCTION fullbore.fills(regclass) RETURNS text
-    AS 'MODULE_PATHNAME', 'fullbore_fills'
-    LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
-
-COMMENT ON FUNCTION fullbore.fills(regclass) IS
-    'why an index must be created after the load; NULL: COPY ... (FORMAT fullbore, INDEXES true) fills it';
-
--- Builds the indexes of a table from the rows that this transaction loaded into it with INDEXES true.
--- Returns those that must be dropped before the transaction commits, since their keys are not unique.
-CREATE FUNCTION fullbore.finish(regclass) RETURNS regclass[]
-    AS 'MODULE_PATHNAME', 'fullbore_finish'
-    LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
-
-COMMENT ON FUNCTION fullbore.finish(regclass) IS
-    'builds the indexes of a table loaded in this transaction; needs EXECUTE on fullbore.descriptor';
-
 -- The DBA grants direct loads:
 --   GRANT USAGE ON SCHEMA fullbore TO loader;
 --   GRANT EXECUTE ON FUNCTION fullbore.descriptor(regclass) TO loader;
