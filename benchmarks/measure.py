@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from lab import SCRATCH, Failed, Measured
@@ -18,11 +19,13 @@ def run_measured(
     commands: list[Command],
     feed: list[str] | None = None,
     env: dict[str, str] | None = None,
+    then: Sequence[list[Command]] = (),
 ) -> Measured:
     """Runs commands side by side to their end, then CHECKPOINT.
 
     Each command comes with the file that is its standard input, if any. ``feed`` is a command
-    whose output is piped into the first one; it is no client, so its CPU is only noted.
+    whose output is piped into the first one; it is no client, so its CPU is only noted. ``then``
+    are commands that begin once all those before have ended.
     """
     SCRATCH.mkdir(parents=True, exist_ok=True)
     server_before = server.cpu_seconds()
@@ -30,6 +33,10 @@ def run_measured(
     started: list[subprocess.Popen[bytes]] = []
     try:
         cpu, memory, notes = _run(server, commands, feed, server.env | (env or {}), started)
+        for number, later in enumerate(then):
+            notes[f"seconds_before_{number + 1}"] = time.monotonic() - began
+            more, peak, _ = _run(server, later, None, server.env | (env or {}), started)
+            cpu, memory = cpu + more, max(memory, peak)
     finally:
         for process in started:
             if process.returncode is None:

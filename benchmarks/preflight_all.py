@@ -283,7 +283,7 @@ def measure(job: Job, repeats: int, keep: Keep) -> None:
         keep({"part": "all", "job": job.name, "seconds": took, "preflight": report})
         for repeat in range(repeats):
             clear()
-            load = [str(FULLBORE), "load", *what, "--no-analyze"]
+            load = [str(FULLBORE), "load", *what, "--statistics=none"]
             done = json.loads(run_text(load, env=env))
             keep({"part": "all", "job": job.name, "repeat": repeat, "load": done})
         place.sql(f"DROP TABLE IF EXISTS {job.table}")

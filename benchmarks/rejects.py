@@ -140,7 +140,7 @@ def load(server: Server, rows: Rows, options: list[str]) -> tuple[float, dict[st
     for old in folder.iterdir():
         old.unlink()
     command = [str(FULLBORE), "load", str(rows.path), "--to", server.url, "--table", "ours"]
-    command += ["--header", "none", "--format", "csv", "--no-analyze", "--max-rejects", "5%"]
+    command += ["--header", "none", "--format", "csv", "--statistics=none", "--max-rejects", "5%"]
     command += ["--reject-dir", str(folder), "--json", "--quiet", *options]
     began = time.monotonic()
     done = subprocess.run(command, env=server.env, capture_output=True, text=True, check=False)

@@ -34,7 +34,8 @@ def about(server: Server, scale: str, repeats: int) -> list[str]:
     return [
         f"{version}; {cpu}, {cores} cores shared by client and server; {values}; unix socket,",
         f"but for the network cases. Scale {scale}, {repeats} repeats in turn, medians; hot files;",
-        "a final CHECKPOINT is in every figure; nobody gathers statistics. `ours / it` is our rate",
+        "a final CHECKPOINT is in every figure; nobody gathers statistics, but in the cases",
+        "`ready`, where all have the same indexes. `ours / it` is our rate",
         "over that of a way with the same final shape, median of the repeats: above 1 we win;",
         "a ratio between two ways of ours says how they differ. `client / psql` is a client's CPU",
         "over what the server spends on the best psql of the case: seconds depend on the machine",

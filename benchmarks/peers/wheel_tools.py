@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from data import DataSet
 from lab import HERE, SCRATCH, Measured
-from measure import run_measured
+from measure import Command, run_measured
 from server import Server
 from wheels import python_with
 
@@ -21,15 +21,15 @@ def parser(name: str, server: Server, data: DataSet) -> Load:
     return lambda: run_measured(server, [(command, None)])
 
 
-def duckdb(server: Server, data: DataSet) -> Load:
+def duckdb(server: Server, data: DataSet, then: list[list[Command]] | None = None) -> Load:
     """DuckDB's PostgreSQL writer."""
     python = python_with("duckdb_extension_postgres_scanner", "requirements-duckdb-writer.txt")
-    return _loading(server, data, python, "duckdb_write.py")
+    return _loading(server, data, python, "duckdb_write.py", then)
 
 
-def adbc(server: Server, data: DataSet) -> Load:
+def adbc(server: Server, data: DataSet, then: list[list[Command]] | None = None) -> Load:
     """pyarrow reading, ADBC ingesting."""
-    return _loading(server, data, python_with("adbc_driver_postgresql"), "adbc_ingest.py")
+    return _loading(server, data, python_with("adbc_driver_postgresql"), "adbc_ingest.py", then)
 
 
 def polars(server: Server, data: DataSet) -> Load:
@@ -52,10 +52,16 @@ def dlt(server: Server, data: DataSet) -> Load:
     return load
 
 
-def _loading(server: Server, data: DataSet, python: str, script: str) -> Load:
+def _loading(
+    server: Server,
+    data: DataSet,
+    python: str,
+    script: str,
+    then: list[list[Command]] | None = None,
+) -> Load:
     def load() -> Measured:
         server.sql(data.create())
         command = [python, str(TOOLS / script), data.described(), server.url]
-        return run_measured(server, [(command, None)])
+        return run_measured(server, [(command, None)], then=then or ())
 
     return load

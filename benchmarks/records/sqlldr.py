@@ -28,7 +28,7 @@ WINDOW = "64kB"
 SESSIONS = (1, 2, 4, 8, 16, 32)
 MESSAGES = ("2kB", "4kB", "8kB", "32kB", "256kB")
 LOAD = ["--format", "tbl", "--table", "lineitem", "--method", "copy", "--compress", "none"]
-LOAD += ["--no-analyze"]
+LOAD += ["--statistics=none"]
 
 
 @contextmanager

@@ -83,7 +83,14 @@ class Field:
 
     def load(self, path: Path, *options: str) -> dict:
         """One command for all of it."""
-        arguments = ["--to", self.server.url, "--no-analyze", "--streams", str(STREAMS), *options]
+        arguments = [
+            "--to",
+            self.server.url,
+            "--statistics=none",
+            "--streams",
+            str(STREAMS),
+            *options,
+        ]
         done = loads.loaded(arguments, [path], inside(self.hosts.client))
         return {key: done[key] for key in ("seconds", "verdict", "events")}
 
@@ -104,7 +111,9 @@ class Field:
     def packages(self) -> dict:
         """The record's way: a package for each stream, its tables in order, all at once."""
         folder = self.fresh()
-        more = 'streams = 1\nparsers = 1\nno_ledger = true\nno_analyze = true\npiece_size = "64MB"'
+        more = (
+            'streams = 1\nparsers = 1\nno_ledger = true\nstatistics = "none"\npiece_size = "64MB"'
+        )
         command = [*inside(self.hosts.client), str(FULLBORE), "load", "--quiet", "--method", "copy"]
         began = time.monotonic()
         processes = []
@@ -150,7 +159,14 @@ def measured() -> dict:
             try:
                 path = job(field.fresh() / "job.toml", folder, "tables_at_once = true")
                 stepwise = loads.swept(
-                    ["--to", field.server.url, "--no-analyze", "--method", "copy", "--stepwise"],
+                    [
+                        "--to",
+                        field.server.url,
+                        "--statistics=none",
+                        "--method",
+                        "copy",
+                        "--stepwise",
+                    ],
                     [path],
                     OUT / "steps",
                     list(STEPS),

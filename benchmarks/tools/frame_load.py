@@ -53,7 +53,7 @@ def fullbore_load(frame: Any, table: str, url: str, method: str) -> Callable[[],
     """Into the table that is there, in place of its rows: the direct method fills new tables."""
     import fullbore
 
-    options: dict[str, Any] = {"method": method, "no_analyze": True, "verify": "count"}
+    options: dict[str, Any] = {"method": method, "statistics": "none", "verify": "count"}
     publish = "replace" if method == "direct" else "append"
     return lambda: fullbore.load(frame, to=url, table=table, publish=publish, **options)
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from lab import SCRATCH, environment
+from lab import SCRATCH, environment, lineitem
 from trial import Stage
 
 
@@ -34,6 +34,18 @@ class Files:
     def stage_files(self) -> list[Path]:
         """Small ones, so that short loads have pieces enough."""
         return Stage.files(self.stage, 90)
+
+
+class Distinct:
+    """Files of lineitem that have no key in common: as many as there are."""
+
+    def of(self, megabytes: float) -> list[Path]:
+        made, size = [], 0.0
+        for file in lineitem("4", 256):
+            if size < megabytes:
+                made.append(file)
+                size += file.stat().st_size / 1e6
+        return made
 
 
 def carried_out(command: list[str], files: list[Path], home: Path, timeout: float = 600) -> dict:

@@ -54,7 +54,7 @@ class Far:
             table(self.server)
         command = ["ip", "netns", "exec", self.hosts.client, str(FULLBORE), "load", "--json"]
         command += [
-            "--no-analyze",
+            "--statistics=none",
             "--no-ledger",
             "--to",
             self.server.url,

@@ -55,7 +55,7 @@ def measured(stage: Stage, name: str, number: int) -> dict:
                 str(FULLBORE),
                 "load",
                 "--json",
-                "--no-analyze",
+                "--statistics=none",
             ]
             command += ["--to", url, "--table", "lineitem", "--format", "tbl", "--method", "copy"]
             command += ["--streams", "8", "--piece-size", "2MB"]

@@ -60,7 +60,7 @@ def loaded(stage: Stage, command: Path, files: list[Path], more: list[str]) -> d
     """Loads once, and says how long rows moved and how often a piece was split."""
     server = stage.server()
     table(server)
-    arguments = [str(command), "load", "--json", "--no-analyze", "--to", server.url]
+    arguments = [str(command), "load", "--json", "--to", server.url]
     arguments += ["--table", "lineitem", "--format", "tbl", "--method", "copy"]
     arguments += ["--streams", str(STREAMS), *more]
     done = carried_out(arguments, files, Path(environment()["FULLBORE_HOME"]))

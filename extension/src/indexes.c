@@ -340,7 +340,7 @@ fb_indexes_end(FbIndexes *indexes)
 
 /* False: its keys are not unique, and should be. */
 static bool
-build(FbIndexes *indexes, FbIndex *index, Relation rel)
+build(FbIndexes *indexes, FbIndex *index, Relation rel, FbSpare *spare)
 {
 	Relation	opened = reopen(indexes, index, rel);
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fullbore tree",
@@ -354,7 +354,7 @@ build(FbIndexes *indexes, FbIndex *index, Relation rel)
 	FbTree		tree;
 
 	index->is_begun = true;
-	fb_sorter_sort(&index->sorter);
+	fb_sorter_sort(&index->sorter, spare);
 	fb_tree_begin(&tree, rel, opened);
 	while (is_fine && fb_sorter_next(&index->sorter, &next))
 	{
@@ -391,6 +391,7 @@ build_all(FbIndexes *indexes, Relation rel)
 {
 	Datum	   *failed = palloc(indexes->count * sizeof(Datum));
 	volatile int failed_count = 0;
+	FbSpare		spare = {0};
 
 	if (RelationGetNumberOfBlocks(rel) != fb_state_blocks(rel))
 		ereport(ERROR,
@@ -402,7 +403,7 @@ build_all(FbIndexes *indexes, Relation rel)
 	PG_TRY();
 	{
 		for (int at = 0; at < indexes->count; at++)
-			if (!build(indexes, &indexes->indexes[at], rel))
+			if (!build(indexes, &indexes->indexes[at], rel, &spare))
 				failed[failed_count++] = ObjectIdGetDatum(indexes->indexes[at].oid);
 	}
 	PG_CATCH();
@@ -411,6 +412,8 @@ build_all(FbIndexes *indexes, Relation rel)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	if (spare.memory != NULL)
+		pfree(spare.memory);
 	return construct_array(failed, failed_count, REGCLASSOID, sizeof(Oid), true, TYPALIGN_INT);
 }
 

@@ -235,10 +235,23 @@ fb_sorter_put(FbSorter *sorter, Size bytes, const uint8 *key, Size key_bytes)
 }
 
 void
-fb_sorter_sort(FbSorter *sorter)
+fb_sorter_sort(FbSorter *sorter, FbSpare *spare)
 {
+	Size		bytes = sorter->room * ENTRY_BYTES(sorter);
+
+	if (sorter->scratch == NULL && spare->bytes >= bytes)
+	{
+		sorter->scratch = spare->memory;
+		spare->memory = NULL;
+		spare->bytes = 0;
+	}
 	fb_sorter_sort_memory(sorter);
-	if (sorter->scratch != NULL)
+	if (sorter->scratch != NULL && spare->memory == NULL)
+	{
+		spare->memory = sorter->scratch;
+		spare->bytes = bytes;
+	}
+	else if (sorter->scratch != NULL)
 		pfree(sorter->scratch);
 	sorter->scratch = NULL;
 	sorter->next = 0;

@@ -60,6 +60,13 @@ typedef struct FbSorter
 	bool		is_first;
 } FbSorter;
 
+/* Memory that one sorter leaves to the next: a page that is touched first costs more than to sort what is in it. */
+typedef struct FbSpare
+{
+	uint64	   *memory;
+	Size		bytes;
+} FbSpare;
+
 extern void fb_sorter_begin(FbSorter *sorter, const FbKeys *keys, Size limit);
 
 /* A row with a packed key. */
@@ -71,8 +78,8 @@ extern char *fb_sorter_room(FbSorter *sorter, Size bytes);
 /* A tuple of so many bytes is there, MAXALIGNed, and this is its key. Tuples come in the order of the heap. */
 extern void fb_sorter_put(FbSorter *sorter, Size bytes, const uint8 *key, Size key_bytes);
 
-/* All are there. */
-extern void fb_sorter_sort(FbSorter *sorter);
+/* All are there. The spare memory must live as long as the sorter. */
+extern void fb_sorter_sort(FbSorter *sorter, FbSpare *spare);
 
 /* The next one; false: there is none. */
 extern bool fb_sorter_next(FbSorter *sorter, FbSorted *next);

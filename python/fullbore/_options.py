@@ -80,8 +80,6 @@ class Options(TypedDict, total=False):
     message_size: str | int
     # How rows enter the server.
     method: Literal["copy"] | str
-    # Do not run ANALYZE after loading.
-    no_analyze: bool
     # Keep no ledger; the run cannot be resumed.
     no_ledger: bool
     # String, or list of strings, read as NULL. Default: that of the format.
@@ -134,6 +132,8 @@ class Options(TypedDict, total=False):
     skip_lines: int
     # Load directly although `wal_level` is `logical`: logical decoding does not see these rows.
     skip_logical_decoding: bool
+    # Who makes the statistics of what is loaded.
+    statistics: Literal["auto", "client", "analyze", "none"]
     # How object stores are reached. Default: as each cloud's own tools reach them.
     store: Mapping[str, str | bool]
     # Number of sessions, or `auto`.

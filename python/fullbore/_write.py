@@ -70,7 +70,7 @@ class Write:
         """Make the table, if that is asked for. ``schema`` is a pyarrow schema."""
         if self.job["table"][0].get("create"):
             table = {**self.job["table"][0], "publish": "append"}
-            self._load(table, schema, [], no_ledger=True, no_analyze=True, method="copy")
+            self._load(table, schema, [], no_ledger=True, statistics="none", method="copy")
 
     def stage(self, batches: Iterable[Any], task: int) -> Message | None:
         """Stage a task's rows; ``batches`` are pyarrow record batches or tables.
@@ -95,7 +95,7 @@ class Write:
                 table.pop(option, None)
             rows = itertools.chain([first], iterator)
             result = self._load(
-                table, first.schema, rows, no_ledger=True, no_analyze=True, reject_dir=str(folder)
+                table, first.schema, rows, no_ledger=True, statistics="none", reject_dir=str(folder)
             )
             _native.forget(result.run_id)
             return Message(

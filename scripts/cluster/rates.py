@@ -182,7 +182,7 @@ def files(rates: Rates, scale: float) -> list[str]:
         made(lab, publish)
         # Each host has a share of its own: where the files are is where they are loaded. The peers
         # leave statistics to autovacuum.
-        _, took, _ = load(lab, publish, "auto", "auto", "--no-analyze")
+        _, took, _ = load(lab, publish, "auto", "auto", "--statistics=none")
         rates.equal(expected)
         return took
 

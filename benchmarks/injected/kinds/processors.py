@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from random import Random
 
 from lab import beside
@@ -51,13 +51,18 @@ def server_one_core(stage: Stage, draw: Random) -> Iterator[Load]:
 @contextmanager
 def _bound(server: Server, core: int) -> Iterator[None]:
     everywhere = os.sched_getaffinity(0)
-    for pid in server.pids():
-        os.sched_setaffinity(pid, {core})
+    _bind(server, {core})
     try:
         yield
     finally:
-        for pid in server.pids():
-            os.sched_setaffinity(pid, everywhere)
+        _bind(server, everywhere)
+
+
+def _bind(server: Server, cores: set[int]) -> None:
+    for pid in server.pids():
+        # Backends end while it is looked.
+        with suppress(ProcessLookupError):
+            os.sched_setaffinity(pid, cores)
 
 
 @kind

@@ -35,7 +35,7 @@ impl Now {
                     recent.observations.pop_front();
                 }
                 let (first, last) = (recent.observations.front()?, recent.observations.back()?);
-                let about = Circumstances { server_is_here: recent.settings.is_here, tables: 0 };
+                let about = Circumstances::of(Some(&recent.settings), 0);
                 let verdict = verdict(&last.since(first), &about);
                 let words = verdict.limit.name();
                 (verdict.limit != Limit::None)

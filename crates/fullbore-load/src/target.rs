@@ -23,6 +23,8 @@ pub struct TableRequest {
     pub keep_old: bool,
     /// The table was made for this load alone.
     pub is_fresh: bool,
+    /// The tables that are replaced in the same transaction: what they have of this one is no obstacle.
+    pub replaced_with: Vec<String>,
 }
 
 /// A column to be made.

@@ -2,7 +2,9 @@
 
 use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Row, Session, quote_literal};
+use fullbore_read::error::Result as Done;
 
+use crate::error::refused;
 use crate::types::CatalogType;
 
 /// Transaction ids in rows have 32 bits; those that count epochs have 64.
@@ -50,6 +52,20 @@ pub struct Column {
     pub has_default: bool,
     /// Of an identity column: the sequence that fills it, quoted.
     pub sequence: Option<String>,
+    /// What decides which of its texts comes first.
+    pub collation: Collation,
+}
+
+/// How text is ordered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Collation {
+    /// By its bytes, or the column has none.
+    #[default]
+    OfBytes,
+    /// By this one, quoted, with its schema.
+    Named(String),
+    /// Texts that differ may be equal.
+    Nondeterministic,
 }
 
 /// A number that differs where tables `c` differ in kind, persistence or columns: their places, names,
@@ -72,6 +88,18 @@ fn resolved(session: &mut Session, name: &QualifiedName) -> Result<String, Conne
     ))?;
     let oid = rows.first().and_then(|row| row.get("oid")?.parse::<u32>().ok());
     Ok(oid.map_or_else(|| "NULL::oid".to_owned(), |oid| format!("{oid}::oid")))
+}
+
+/// The tables of these names that are there.
+pub fn oids(session: &mut Session, names: &[String]) -> Done<Vec<u32>> {
+    let mut oids = Vec::new();
+    for name in names {
+        let name = QualifiedName::parse(name).map_err(refused)?;
+        let oid = resolved(session, &name).map_err(refused)?;
+        let rows = session.query(&format!("SELECT {oid} AS oid")).map_err(refused)?;
+        oids.extend(rows.first().and_then(|row| row.number::<u32>("oid")));
+    }
+    Ok(oids)
 }
 
 /// Looks a table up, by the role's own search path where its schema is not named; `None` where there is
@@ -143,12 +171,25 @@ fn columns(session: &mut Session, oid: u32) -> Result<Vec<Column>, ConnectionErr
                 en.nspname AS element_schema, e.typname AS element_name, e.typtype AS element_kind,
                 (SELECT string_agg(l.enumlabel, E'\\x01' ORDER BY l.enumsortorder)
                    FROM pg_enum l
-                  WHERE l.enumtypid = CASE WHEN t.typtype = 'e' THEN t.oid ELSE e.oid END) AS labels
+                  WHERE l.enumtypid = CASE WHEN t.typtype = 'e' THEN t.oid ELSE e.oid END) AS labels,
+                quote_ident(cn.nspname) || '.' || quote_ident(c.collname) AS collation, c.collisdeterministic AS is_exact,
+                -- The default one is the database's; 14 knows no other provider there, and the server's own
+                -- compare bytes.
+                c.oid IS NULL OR CASE c.collprovider
+                    WHEN 'd' THEN (SELECT coalesce(to_jsonb(d) ->> 'datlocprovider', 'c') = 'b'
+                                       OR coalesce(to_jsonb(d) ->> 'datlocprovider', 'c') = 'c'
+                                          AND d.datcollate IN ('C', 'POSIX')
+                                     FROM pg_database d WHERE d.datname = current_database())
+                    WHEN 'b' THEN true
+                    WHEN 'c' THEN c.collcollate IN ('C', 'POSIX')
+                    ELSE false END AS is_of_bytes
            FROM pg_attribute a
            JOIN pg_type t ON t.oid = a.atttypid
            JOIN pg_namespace tn ON tn.oid = t.typnamespace
            LEFT JOIN pg_type e ON e.oid = t.typelem
            LEFT JOIN pg_namespace en ON en.oid = e.typnamespace
+           LEFT JOIN pg_collation c ON c.oid = a.attcollation
+           LEFT JOIN pg_namespace cn ON cn.oid = c.collnamespace
           WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped
           ORDER BY a.attnum"
     ))?;
@@ -187,6 +228,11 @@ fn column(row: &Row) -> Column {
         is_identity: row.flag("is_identity"),
         has_default: row.flag("has_default"),
         sequence: row.get("sequence").map(str::to_owned),
+        collation: match (row.flag("is_of_bytes"), row.flag("is_exact")) {
+            (true, _) => Collation::OfBytes,
+            (false, true) => Collation::Named(row.text("collation")),
+            (false, false) => Collation::Nondeterministic,
+        },
     }
 }
 

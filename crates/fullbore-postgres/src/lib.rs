@@ -4,7 +4,7 @@
 //! calls. [`catalog`] reads what a target is, [`target`] describes it, `planning` answers while a load is
 //! planned; [`encode_copy`] writes rows in COPY's forms, `writer` sends pieces, by `endpoints`, `fallback` finds
 //! the rows that the server refuses, [`publish`] makes rows visible, [`ledger`] records committed pieces,
-//! [`verify`] compares what was loaded with what was read, [`orphans`] finds what crashes left.
+//! `statistics` makes those of new partitions, [`verify`] compares what was loaded with what was read, [`orphans`] finds what crashes left.
 
 pub mod catalog;
 mod cursor;
@@ -30,6 +30,7 @@ mod server;
 mod session_settings;
 pub mod sink;
 mod small_decimals;
+mod statistics;
 pub mod target;
 mod throttle;
 mod throttle_memory;

@@ -19,6 +19,7 @@ use crate::publish;
 use crate::publish::existing;
 use crate::schema;
 use crate::server::Server;
+use crate::statistics;
 use crate::target::PostgresTable;
 
 impl TargetTable for PostgresTable {
@@ -144,7 +145,9 @@ impl target::Target for Server {
     }
 
     fn choose(&self, table: &mut PostgresTable, wanted: Wanted, shapes: &Shapes) -> Result<Choice> {
-        choose(table, wanted, shapes)
+        let choice = choose(table, wanted, shapes)?;
+        statistics::choice::choose(self, table, shapes)?;
+        Ok(choice)
     }
 
     fn not_resumable(&self, table: &PostgresTable) -> Result<Option<String>> {
@@ -293,9 +296,13 @@ impl Server {
                 ));
             }
         }
+        let company = match request.publish {
+            Publish::Replace => catalog::oids(session, &request.replaced_with)?,
+            _ => Vec::new(),
+        };
         if create.is_none() {
             let is_allowed = self.settings.allow_publication;
-            publish::check(session, &relation, request.publish, is_allowed)?;
+            publish::check(session, &relation, request.publish, &company, is_allowed)?;
         }
         let columns = self.columns_of(&relation);
         let is_there = create.is_none();
@@ -310,9 +317,11 @@ impl Server {
             atomic: request.atomic,
             // What a run makes itself is nothing to keep.
             keep_old: request.keep_old && is_there,
+            company,
             is_fresh: request.is_fresh,
             probe: None,
             direct: None,
+            statistics: None,
             notes: Vec::new(),
         };
         if target.publish == Publish::Replace && !target.relation.is_unlogged {

@@ -20,6 +20,7 @@ use crate::ledger::Ledger;
 use crate::ledger::locks;
 use crate::publish::replace::kept::{Baseline, Guard};
 use crate::server::Server;
+use crate::statistics::known::Gathered;
 use crate::target::PostgresTable;
 use crate::throttle_memory::ThrottleMemory;
 use crate::verify::state::State;
@@ -65,6 +66,8 @@ pub struct Postgres {
     backends: Mutex<BTreeMap<usize, i32>>,
     /// The indexes of the targets, by number of table, once a piece has asked.
     filled: Mutex<BTreeMap<usize, Arc<Filled>>>,
+    /// What is known of rows that were loaded, by number of table.
+    gathered: Mutex<BTreeMap<usize, Gathered>>,
 }
 
 impl Deref for Postgres {
@@ -102,6 +105,7 @@ impl Postgres {
             sockets: Sockets::default(),
             backends: Mutex::default(),
             filled: Mutex::default(),
+            gathered: Mutex::default(),
         }
     }
 
@@ -212,6 +216,10 @@ impl Postgres {
 
     pub(crate) fn filled(&self) -> MutexGuard<'_, BTreeMap<usize, Arc<Filled>>> {
         self.filled.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub(crate) fn lock_gathered(&self) -> MutexGuard<'_, BTreeMap<usize, Gathered>> {
+        self.gathered.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// The backends of the streams, by number of stream.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use fullbore_load::job::{Endpoint, EndpointPolicy};
 use fullbore_pgwire::{ConnectionOptions, Session, StoredConnection, quote_identifier};
 use fullbore_read::error::Result;
+use fullbore_record::terms::Statistics;
 
 use crate::endpoints::{Endpoints, Guard, server_of};
 use crate::error::{failed, refuse, refused};
@@ -21,8 +22,8 @@ pub struct Settings {
     pub allow_publication: bool,
     /// Direct loads are allowed where `wal_level` is logical.
     pub skip_logical_decoding: bool,
-    /// Gather statistics once the rows are published.
-    pub analyze: bool,
+    /// Who makes statistics of what is loaded.
+    pub statistics: Statistics,
     /// Files that other runs have appended are loaded all the same.
     pub loads_again: bool,
     /// The addresses that streams connect to; without any, that of the connection.
@@ -51,6 +52,13 @@ pub struct Server {
     guard: Option<Guard>,
     /// Which server the endpoints lead to; changes when it is started again.
     identity: Mutex<String>,
+}
+
+impl Settings {
+    /// Whether there are to be statistics at all.
+    pub fn makes_statistics(&self) -> bool {
+        self.statistics != Statistics::None
+    }
 }
 
 impl Server {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use fullbore_load::plan::Plan;
 use fullbore_load::sink::{
-    Committed, Encoder, LoadState, Overload, Paced, Packed, Packs, Proven, RejectsViolations,
-    Resumable, Sink, Summer, Throttled, Verifying, Writer,
+    Committed, Encoder, Gathers, LoadState, Overload, Paced, Packed, Packs, Proven,
+    RejectsViolations, Resumable, Sink, Summer, Throttled, Verifying, Writer,
 };
 use fullbore_parse::Lane;
 use fullbore_pgwire::Session;
@@ -156,6 +156,11 @@ impl Sink for Postgres {
 
     fn verifying(&self) -> Option<&dyn Verifying> {
         Some(self)
+    }
+
+    fn gathers(&self) -> Option<&dyn Gathers> {
+        let are_any = self.targets().iter().any(|target| target.statistics.is_some());
+        are_any.then_some(self as &dyn Gathers)
     }
 
     fn rejects_violations(&self) -> Option<&dyn RejectsViolations> {

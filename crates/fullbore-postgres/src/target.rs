@@ -9,6 +9,7 @@ use fullbore_record::terms::{Publish, Stage};
 use crate::catalog::{Column, Relation};
 use crate::direct::known::{Direct, Probe};
 use crate::error::{failed, refuse, refused};
+use crate::statistics::known::Made;
 
 /// A target as the destination will load it.
 #[derive(Debug, Clone)]
@@ -22,12 +23,16 @@ pub struct PostgresTable {
     pub atomic: bool,
     /// The table that is replaced is kept.
     pub keep_old: bool,
+    /// The tables that are replaced in the same transaction, this one among them.
+    pub company: Vec<u32>,
     /// It was made for this load alone, which may truncate it.
     pub is_fresh: bool,
     /// What is known of loading it directly, before the method is chosen.
     pub probe: Option<Probe>,
     /// How it is loaded directly, if it is.
     pub direct: Option<Direct>,
+    /// How its statistics are made, if the client makes them.
+    pub statistics: Option<Made>,
     /// What whoever loads should know of it.
     pub notes: Vec<String>,
 }
@@ -72,6 +77,11 @@ impl PostgresTable {
     /// Where its rows are until they are published.
     pub fn stage(&self) -> Stage {
         self.publish.stage(self.atomic)
+    }
+
+    /// Whether one session alone can fill it: what is written is a new table, which nobody else sees.
+    pub fn has_one_session(&self) -> bool {
+        self.direct.is_some() && self.publish != Publish::Partitions
     }
 
     /// Whether its rows are visible as each piece is committed.

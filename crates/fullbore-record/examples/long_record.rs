@@ -73,6 +73,7 @@ fn main() {
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into(),
+        has_one_session: false,
         is_here: false,
         volumes: None,
     };
@@ -158,7 +159,8 @@ fn main() {
         }
     }
     let end = (hours * 3600) as f64;
-    let verdict = verdict(&seen, &Circumstances { server_is_here: false, tables: TABLES.len() });
+    let verdict =
+        verdict(&seen, &Circumstances { tables: TABLES.len(), ..Circumstances::default() });
     let advice = vec!["more sessions, if the server has processors free: --streams 16".to_owned()];
     recorder.record_at(end, Event::Verdict { verdict, advice });
     let sum = |count: fn(&TableTotals) -> u64| tables.iter().map(count).sum();

@@ -182,3 +182,18 @@ impl Verify {
         }
     }
 }
+
+/// Who makes the statistics that a planner uses of what was loaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Statistics {
+    /// The cheaper of the two that are possible.
+    #[default]
+    Auto,
+    /// The client, of all rows while they pass.
+    Client,
+    /// The server, of a sample once they are loaded.
+    Analyze,
+    /// Nobody now.
+    None,
+}

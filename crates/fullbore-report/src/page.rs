@@ -313,10 +313,7 @@ impl Page {
     }
 
     fn circumstances(&self) -> Circumstances {
-        Circumstances {
-            server_is_here: self.settings.as_ref().is_some_and(|settings| settings.is_here),
-            tables: self.tables.len(),
-        }
+        Circumstances::of(self.settings.as_ref(), self.tables.len())
     }
 
     /// The first and the last that the process saw which has the run now.

@@ -110,10 +110,7 @@ fn in_words(name: &str, stretches: &[Stretch]) -> String {
 
 /// The stretches of each stream, each window looked at once for all of them.
 fn of_streams(page: &Page, streams: usize) -> Vec<Vec<Stretch>> {
-    let about = Circumstances {
-        server_is_here: page.settings.as_ref().is_some_and(|settings| settings.is_here),
-        tables: 0,
-    };
+    let about = Circumstances::of(page.settings.as_ref(), 0);
     let step = page.observations.len().div_ceil(WINDOWS_MAX).max(1);
     let mut rows = vec![Vec::new(); streams];
     for (before, now) in page.observed().into_iter().flat_map(|seen| windows(seen, step)) {

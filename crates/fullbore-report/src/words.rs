@@ -62,20 +62,33 @@ pub fn sentence(verdict: &Verdict) -> String {
             shares().map(|share| format!("{} ({})", share.limit.words(), percent(share.share)));
         return format!("bottleneck: {}", shares.collect::<Vec<_>>().join(", "));
     }
-    let mut others: String = shares()
-        .filter(|share| share.limit != verdict.limit)
-        .map(|share| format!("; {} {}", share.limit.words(), percent(share.share)))
-        .collect();
+    let is_phase = verdict.phases.first().is_some_and(|phase| phase.phase == verdict.limit.name());
+    let mut others: String = match is_phase {
+        true => {
+            let others = verdict.phases[1..].iter().filter(|phase| phase.share >= 0.005).take(2);
+            others.map(|it| format!("; {} {}", phase_words(&it.phase), percent(it.share))).collect()
+        }
+        false => shares()
+            .filter(|share| share.limit != verdict.limit)
+            .map(|share| format!("; {} {}", share.limit.words(), percent(share.share)))
+            .collect(),
+    };
     if verdict.sure == Sureness::Low {
         others.push_str("; uncertain");
     }
     let gain = verdict.at_most_times.filter(|times| *times >= 1.05).map(gain);
     let gain = gain.map(|gain| format!(". Without it: up to {gain} faster"));
     format!(
-        "bottleneck: {words} ({} of load time{others}){}",
+        "bottleneck: {words} ({} of {}{others}){}",
         percent(verdict.share),
+        if is_phase { "the time" } else { "load time" },
         gain.unwrap_or_default()
     )
+}
+
+/// A part of a run's time in words.
+fn phase_words(phase: &str) -> String {
+    if phase == "rows" { "loading rows".to_owned() } else { limit_words(phase) }
 }
 
 /// An event that is reported alike wherever it is: on the terminal, by `runs show`, on a page.
@@ -252,7 +265,7 @@ fn gain(times: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fullbore_record::diagnose::{Share, Straggler};
+    use fullbore_record::diagnose::{PhaseShare, Share, Straggler};
 
     use super::*;
 
@@ -268,6 +281,7 @@ mod tests {
                 .iter()
                 .map(|(limit, share)| Share { limit: *limit, share: *share })
                 .collect(),
+            phases: Vec::new(),
             at_most_times: Some(2.32),
             streams: Vec::new(),
             tables: Vec::new(),
@@ -290,6 +304,30 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_after_the_rows_is_said_of_the_whole_time() {
+        let phase = |phase: &str, share| PhaseShare { phase: phase.into(), share };
+        let verdict = Verdict {
+            limit: Limit::Indexes,
+            share: 0.6,
+            runner_up: Some(Limit::DatabaseCpu),
+            sure: Sureness::High,
+            shares: vec![Share { limit: Limit::DatabaseCpu, share: 1.0 }],
+            phases: vec![phase("indexes", 0.6), phase("rows", 0.3), phase("statistics", 0.1)],
+            at_most_times: Some(2.5),
+            streams: Vec::new(),
+            tables: Vec::new(),
+            stragglers: Vec::new(),
+            hosts: Vec::new(),
+            network: None,
+        };
+        assert_eq!(
+            sentence(&verdict),
+            "bottleneck: building indexes (60% of the time; loading rows 30%; gathering statistics \
+             10%). Without it: up to 2.5x faster"
+        );
+    }
+
+    #[test]
     fn details_name_tables_and_files() {
         let share = |limit, share| Some(Share { limit, share });
         let straggler = Straggler {
@@ -308,6 +346,7 @@ mod tests {
             runner_up: None,
             sure: Sureness::High,
             shares: Vec::new(),
+            phases: Vec::new(),
             at_most_times: None,
             streams: Vec::new(),
             tables: vec![share(Limit::DatabaseCpu, 0.8), share(Limit::SourceDisk, 0.6)],

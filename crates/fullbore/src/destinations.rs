@@ -55,7 +55,7 @@ impl Destinations {
                     tablespaces: job.tablespaces.clone(),
                     allow_publication: job.allow_publication,
                     skip_logical_decoding: job.skip_logical_decoding,
-                    analyze: !job.no_analyze,
+                    statistics: job.statistics,
                     loads_again: job.if_loaded == Some(IfLoaded::Again),
                     endpoints: job.endpoints.clone(),
                     endpoint_policy: job.endpoint_policy,

@@ -2,7 +2,7 @@
 
 use fullbore_load::job::{Count, DirectIo, EndpointPolicy, IfLoaded};
 use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
-use fullbore_record::terms::{Compress, Method, Publish, Verify};
+use fullbore_record::terms::{Compress, Method, Publish, Statistics, Verify};
 
 /// A value of an enum by the name that the job file uses too.
 fn by_name<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
@@ -46,6 +46,10 @@ pub fn method(text: &str) -> Result<Method, String> {
 }
 
 pub fn verify(text: &str) -> Result<Verify, String> {
+    by_name(text)
+}
+
+pub fn statistics(text: &str) -> Result<Statistics, String> {
     by_name(text)
 }
 

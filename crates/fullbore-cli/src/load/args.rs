@@ -8,12 +8,12 @@ use fullbore_load::job::{
     PieceSize, Placement, RejectLimit, WireSize,
 };
 use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
-use fullbore_record::terms::{Compress, Method, Publish, Verify};
+use fullbore_record::terms::{Compress, Method, Publish, Statistics, Verify};
 
 use crate::args::output::{AnswerArgs, LogArgs, OUTPUT, SilenceArgs};
 use crate::args::values::{
     HERE, compress, count, direct_io, endpoint_policy, format_name, header, host, if_loaded,
-    line_end, method, publish, quotes, ragged, verify,
+    line_end, method, publish, quotes, ragged, statistics, verify,
 };
 
 /// The headings of the help.
@@ -244,9 +244,13 @@ pub struct LoadArgs {
     /// small loads]
     #[arg(long, value_parser = direct_io, value_name = "HOW", help_heading = SPEED, hide_short_help = true)]
     pub direct_io: Option<DirectIo>,
-    /// Leave ANALYZE to autovacuum
-    #[arg(long, help_heading = SPEED)]
-    pub no_analyze: bool,
+    /// Statistics for the planner: auto, client, analyze or none
+    ///
+    /// client: made of all rows while they are loaded, for new tables and partitions of PostgreSQL 18.
+    /// analyze: by ANALYZE. auto: client where that is faster. none: left to autovacuum.
+    /// [default: auto]
+    #[arg(long, value_parser = statistics, value_name = "WHO", help_heading = SPEED)]
+    pub statistics: Option<Statistics>,
 
     /// Rejected rows to allow, or their share [default: 0]
     #[arg(long, value_name = "N|P%", help_heading = REJECTS)]

@@ -36,7 +36,7 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     job.max_field_bytes = args.max_field_bytes.or(job.max_field_bytes);
     job.allow_publication |= args.allow_publication;
     job.skip_logical_decoding |= args.skip_logical_decoding;
-    job.no_analyze |= args.no_analyze;
+    job.statistics = args.statistics.unwrap_or(job.statistics);
     job.no_ledger |= args.no_ledger;
     job.ledger_schema = args.ledger_schema.clone().or(job.ledger_schema);
     job.verify = args.verify.unwrap_or(job.verify);

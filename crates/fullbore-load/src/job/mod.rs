@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
 use fullbore_read::StoreOptions;
-use fullbore_record::terms::{Compress, Method, Publish, Verify};
+use fullbore_record::terms::{Compress, Method, Publish, Statistics, Verify};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -98,8 +98,8 @@ pub struct Job {
     /// Load directly although `wal_level` is `logical`: logical decoding does not see these rows.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub skip_logical_decoding: bool,
-    /// Do not run ANALYZE after loading.
-    pub no_analyze: bool,
+    /// Who makes the statistics of what is loaded.
+    pub statistics: Statistics,
     /// Tablespaces for new tables, used in turn.
     pub tablespaces: Vec<String>,
     /// Schema of the ledger. Default: `fullbore_ledger`.

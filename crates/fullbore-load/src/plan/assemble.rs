@@ -147,6 +147,7 @@ pub fn assemble<T: Target>(
     let mut statements = Vec::new();
     let mut pieces = Vec::new();
     let mut not_resumable = None;
+    let replaced: Vec<String> = replaced_by(job);
     for (number, table_job) in job.tables.iter().enumerate() {
         let then = earlier.as_ref().and_then(|earlier| earlier.table(number));
         // Another method would need other pieces.
@@ -169,7 +170,7 @@ pub fn assemble<T: Target>(
             sample: job.sample,
         };
         let (verify, store) = (job.verify, &job.store);
-        let run = Run { id: &run_id, loaded_at, verify, sizes, store };
+        let run = Run { id: &run_id, loaded_at, verify, sizes, store, replaced: &replaced };
         let cut = Cut { is_made: earlier.is_some(), is_part: job.part.is_some() };
         let mut made = assemble_table(table_job, number, wanted, target, cut, run)?;
         made.plan.asked = asked;
@@ -210,10 +211,20 @@ pub fn assemble<T: Target>(
         placement: job.placement,
         is_polite: job.polite,
         compress: job.compress,
+        statistics: job.statistics,
         ceilings: None,
         destination: String::new(),
     };
     Ok(Draft { plan, targets, statements, not_resumable })
+}
+
+/// The tables that are replaced together; none where they are kept, which foreign keys would tie to each other.
+fn replaced_by(job: &Job) -> Vec<String> {
+    let replaced = job.tables.iter().filter(|table| table.publish == Publish::Replace);
+    if replaced.clone().any(|table| table.keep_old) {
+        return Vec::new();
+    }
+    replaced.filter_map(|table| table.name.clone()).collect()
 }
 
 /// A replacement that several hosts fill can't be filled directly.
@@ -248,6 +259,8 @@ struct Run<'a> {
     sizes: PieceSizes,
     /// How object stores are reached.
     store: &'a StoreOptions,
+    /// The tables that are replaced.
+    replaced: &'a [String],
 }
 
 fn assemble_table<T: Target>(
@@ -288,7 +301,8 @@ fn assemble_table<T: Target>(
             if !is_cut && job.create {
                 check_not_made(&job, asked)?;
             }
-            let target = describe(&job, &mut sources, wanted.method, asked, &mut schema)?;
+            let target =
+                describe(&job, &mut sources, (wanted.method, run.replaced), asked, &mut schema)?;
             if is_cut && target.create().is_none() {
                 // Of a table that the run made before, the types are guesses still.
                 guesses(&job, &sources, target.columns(), &mut schema)?;
@@ -405,7 +419,7 @@ fn assemble_table<T: Target>(
 fn describe<T: Target>(
     job: &TableJob,
     sources: &mut Sources,
-    method: Method,
+    (method, replaced): (Method, &[String]),
     asked: &T,
     schema: &mut Schema,
 ) -> Result<T::Table> {
@@ -427,6 +441,7 @@ fn describe<T: Target>(
         method,
         keep_old: job.keep_old,
         is_fresh: job.fresh,
+        replaced_with: replaced.to_vec(),
     })?;
     if !is_inferred {
         settle(job, sources, Some(target.columns()))?;

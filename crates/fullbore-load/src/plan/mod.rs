@@ -33,7 +33,7 @@ use fullbore_parse::Lane;
 use fullbore_parse::types::{ParseColumn, ParseShape};
 use fullbore_read::{FileRange, SourceFile};
 use fullbore_record::ceilings::{Ceilings, Used};
-use fullbore_record::terms::{Compress, Method, Publish, Stage, Verify};
+use fullbore_record::terms::{Compress, Method, Publish, Stage, Statistics, Verify};
 use serde::{Deserialize, Serialize};
 
 use crate::TargetColumn;
@@ -74,6 +74,8 @@ pub struct Plan {
     pub is_polite: bool,
     /// How rows are packed on their way.
     pub compress: Compress,
+    /// Who makes statistics of what is loaded.
+    pub statistics: Statistics,
     /// What its way can do, where that was measured before.
     pub ceilings: Option<Ceilings>,
     /// Where rows go, as people call it and without a password.

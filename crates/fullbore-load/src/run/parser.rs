@@ -1,9 +1,10 @@
 //! A parser's loop: take a block, parse, encode, hand on.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 
+use arrow_array::RecordBatch;
 use fullbore_parse::block::Block;
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::{Lane, Parser};
@@ -15,11 +16,11 @@ use fullbore_record::observe::clock::{self, Activity};
 use super::key_check::{KeyCheck, check_for};
 use super::nulls;
 use super::reject_record::Reject;
-use super::schedule::{Origin, ParseTask, Schedule, Unit};
+use super::schedule::{Gatherers, Origin, ParseTask, Schedule, Unit};
 use super::source_row::{Records, SourceRow};
 use crate::plan::lineage::Places;
 use crate::plan::{Format, KeyLimits, Plan};
-use crate::sink::{Encoder, Sink, Summer};
+use crate::sink::{Encoder, Gatherer, Sink, Summer};
 
 /// What a parser keeps for one table in one lane.
 struct Tools {
@@ -28,6 +29,8 @@ struct Tools {
     encoder: Box<dyn Encoder>,
     /// For typed rows whose sums are asked for.
     summer: Option<Box<dyn Summer>>,
+    /// That of the piece at hand, for typed rows, where the destination gathers statistics.
+    gatherer: Option<Box<dyn Gatherer>>,
 }
 
 pub fn parse_until_done(
@@ -41,7 +44,7 @@ pub fn parse_until_done(
     let mut block = Block::default();
     while let Some(task) = schedule.next_task(number) {
         clock::work_for(task.table);
-        let (fed, sequence, is_last) = {
+        let (fed, sequence, order, is_last) = {
             clock::enter(Activity::Queueing);
             let mut feed = task.feed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             clock::enter(Activity::Reading);
@@ -51,7 +54,8 @@ pub fn parse_until_done(
                 Fed::End | Fed::Later => 0,
                 _ => task.sequence.fetch_add(1, Ordering::Relaxed),
             };
-            (fed, sequence, is_last)
+            // Blocks of a piece have the order of its source.
+            (fed, sequence, schedule.next_block(), is_last)
         };
         clock::enter(Activity::Parsing);
         match fed {
@@ -73,8 +77,9 @@ pub fn parse_until_done(
             }
         };
         let mut unit = Unit { encoded: schedule.buffer(), is_text, ..Unit::default() };
+        tools.gatherer = take_gatherer(plan, sink, &task);
         match fed {
-            Fed::Rows(rows) => take_rows(plan, sink, &task, tools, rows, &mut unit)?,
+            Fed::Rows(rows) => take_rows(plan, sink, &task, tools, (rows, order), &mut unit)?,
             _ => {
                 let check = match &task.limits {
                     Some(limits) => {
@@ -82,7 +87,7 @@ pub fn parse_until_done(
                     }
                     None => None,
                 };
-                parse_block(plan, task.table, tools, &block, check, &mut unit)?;
+                parse_block(plan, task.table, tools, (&block, order), check, &mut unit)?;
                 if let Some(origin) = &mut unit.origin {
                     origin.is_last = is_last;
                 }
@@ -94,9 +99,23 @@ pub fn parse_until_done(
                 }
             }
         }
+        if let Some(gatherer) = tools.gatherer.take() {
+            lock(&task.gatherers).push(gatherer);
+        }
         schedule.deliver(task.activation, sequence, unit);
     }
     Ok(())
+}
+
+/// What notes the piece's rows, unless they go as text.
+fn take_gatherer(plan: &Plan, sink: &dyn Sink, task: &ParseTask) -> Option<Box<dyn Gatherer>> {
+    let gathers = sink.gathers().filter(|_| task.lane == Lane::Binary)?;
+    let idle = lock(&task.gatherers).pop();
+    idle.or_else(|| gathers.gatherer(plan, task.table))
+}
+
+fn lock(gatherers: &Gatherers) -> MutexGuard<'_, Vec<Box<dyn Gatherer>>> {
+    gatherers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Takes rows that came as a batch.
@@ -105,7 +124,7 @@ fn take_rows(
     sink: &dyn Sink,
     task: &ParseTask,
     tools: &mut Tools,
-    rows: Rows,
+    (rows, order): (Rows, u64),
     unit: &mut Unit,
 ) -> Result<()> {
     let Rows { mut batch, file, mut numbers, faults, rounded } = rows;
@@ -131,8 +150,18 @@ fn take_rows(
     let batch = found.lineage.extend(&batch, task.lane, &places)?;
     unit.rows = batch.num_rows() as u64;
     unit.numbers = Some((file, numbers));
-    unit.sums = tools.summer.as_mut().map(|summer| summer.sums(&batch));
-    tools.encoder.encode(&batch, &mut unit.encoded)
+    tools.send(&batch, order, unit)
+}
+
+impl Tools {
+    /// Encodes a batch, and notes what is asked for of its rows.
+    fn send(&mut self, batch: &RecordBatch, order: u64, unit: &mut Unit) -> Result<()> {
+        unit.sums = self.summer.as_mut().map(|summer| summer.sums(batch));
+        if let Some(gatherer) = &mut self.gatherer {
+            gatherer.gather(batch, order)?;
+        }
+        self.encoder.encode(batch, &mut unit.encoded)
+    }
 }
 
 fn new_tools(plan: &Arc<Plan>, sink: &dyn Sink, table: usize, lane: Lane) -> Result<Tools> {
@@ -150,7 +179,7 @@ fn new_tools(plan: &Arc<Plan>, sink: &dyn Sink, table: usize, lane: Lane) -> Res
         Format::Delimited(dialect) => Some(parser_for(table, dialect, lane)),
         Format::Columnar(_) => None,
     };
-    Ok(Tools { parser, encoder, summer })
+    Ok(Tools { parser, encoder, summer, gatherer: None })
 }
 
 /// The parser of a table in a lane.
@@ -167,7 +196,7 @@ fn parse_block(
     plan: &Plan,
     table: usize,
     tools: &mut Tools,
-    block: &Block,
+    (block, order): (&Block, u64),
     check: Option<(&mut KeyCheck, &Arc<KeyLimits>)>,
     unit: &mut Unit,
 ) -> Result<()> {
@@ -226,8 +255,7 @@ fn parse_block(
         }
     }
     // Of what is sent: without the rows that were refused, with what was added.
-    unit.sums = tools.summer.as_mut().map(|summer| summer.sums(&batch));
-    tools.encoder.encode(&batch, &mut unit.encoded)?;
+    tools.send(&batch, order, unit)?;
     unit.counts = parsed.counts;
     let (shape, format) = (&plan.tables[table].shape, &plan.tables[table].format);
     let Format::Delimited(dialect) = format else { unreachable!("a block holds delimited text") };

@@ -81,6 +81,9 @@ pub fn load_until_done(
                     began,
                     seconds,
                 });
+                if let Some(gathers) = sink.gathers() {
+                    gathers.gathered(&committed, schedule.noted_of(piece.number));
+                }
                 schedule.finish(committed, &work.lines);
                 let endpoint = session.endpoint().map(str::to_owned);
                 tracing::debug!(table, piece = piece.number, rows, bytes, "piece committed");

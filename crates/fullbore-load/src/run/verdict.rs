@@ -2,7 +2,7 @@
 
 use fullbore_parse::Lane;
 use fullbore_record::diagnose::{
-    Circumstances, InUse, Limit, Verdict, advise, stragglers, verdict,
+    self, Circumstances, InUse, Limit, Verdict, advise, stragglers, verdict,
 };
 use fullbore_record::observe::Seen;
 use fullbore_record::observe::pieces::PieceTime;
@@ -13,13 +13,33 @@ use crate::plan::{PieceInput, Plan};
 
 /// The verdict on the time in which rows moved, and what to do about it.
 pub fn pronounce(plan: &Plan, seen: &Seen, pieces: &[PieceTime]) -> (Verdict, Vec<String>) {
-    let settings = seen.settings.clone().unwrap_or_default();
-    let about = Circumstances { server_is_here: settings.is_here, tables: plan.tables.len() };
+    let about = Circumstances::of(seen.settings.as_ref(), plan.tables.len());
     let whole = seen.whole();
     let mut verdict = verdict(&whole, &about);
     verdict.stragglers = stragglers(pieces, |piece| file_of(plan, piece));
+    let used = in_use(plan, seen);
+    let limits: Vec<Limit> = match verdict.limit {
+        // Both that lead.
+        Limit::Mixed => verdict.shares.iter().take(2).map(|share| share.limit).collect(),
+        limit => vec![limit],
+    };
+    let lines = limits.into_iter().flat_map(|limit| advise(limit, &whole, &used));
+    (verdict, lines.collect())
+}
+
+/// Weighs the verdict on the rows against what was done for them to be used.
+pub fn weigh(plan: &Plan, outcome: &mut Outcome) {
+    let Outcome { verdict, phases, seen, .. } = outcome;
+    let Some((verdict, advice)) = verdict else { return };
+    if let Some(lines) = diagnose::weigh(verdict, phases, &in_use(plan, seen)) {
+        *advice = lines;
+    }
+}
+
+/// What advice must know of a run.
+fn in_use(plan: &Plan, seen: &Seen) -> InUse {
     let main = plan.tables.iter().max_by_key(|table| table.bytes);
-    let used = InUse {
+    InUse {
         streams: plan.streams,
         parsers: plan.parsers,
         cores: std::thread::available_parallelism().map_or(1, usize::from),
@@ -39,15 +59,9 @@ pub fn pronounce(plan: &Plan, seen: &Seen, pieces: &[PieceTime]) -> (Verdict, Ve
             .tables
             .iter()
             .any(|table| table.files.iter().any(|file| file.object.is_some())),
-        settings,
-    };
-    let limits: Vec<Limit> = match verdict.limit {
-        // Both that lead.
-        Limit::Mixed => verdict.shares.iter().take(2).map(|share| share.limit).collect(),
-        limit => vec![limit],
-    };
-    let lines = limits.into_iter().flat_map(|limit| advise(limit, &whole, &used));
-    (verdict, lines.collect())
+        settings: seen.settings.clone().unwrap_or_default(),
+        statistics: plan.statistics,
+    }
 }
 
 /// What mending the limit could bring at most, where ceilings are known: the next one holds the run
@@ -92,6 +106,7 @@ mod tests {
             placement: Default::default(),
             is_polite: false,
             compress: Default::default(),
+            statistics: Default::default(),
             destination: String::new(),
             ceilings,
         }
@@ -117,6 +132,7 @@ mod tests {
                 runner_up: None,
                 sure: Sureness::High,
                 shares: Vec::new(),
+                phases: Vec::new(),
                 at_most_times: Some(5.0),
                 streams: Vec::new(),
                 tables: Vec::new(),

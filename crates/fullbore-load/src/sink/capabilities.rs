@@ -1,5 +1,7 @@
 //! Optional capabilities of a sink: each is a trait, queried once.
 
+use std::any::Any;
+
 use arrow_array::RecordBatch;
 use fullbore_read::error::Result;
 use fullbore_record::observe::socket::SocketNow;
@@ -70,6 +72,22 @@ pub trait Verifying {
 /// Makes the sums of batches; one for each parser and table.
 pub trait Summer: Send {
     fn sums(&mut self, batch: &RecordBatch) -> Sums;
+}
+
+/// A sink that makes statistics of the rows that it is sent.
+pub trait Gathers: Sync {
+    /// What notes rows of one piece of a table; none where nothing is noted of it. Rows that are judged as
+    /// text pass it by.
+    fn gatherer(&self, plan: &Plan, table: usize) -> Option<Box<dyn Gatherer>>;
+    /// All that was noted of a piece, by as many as have parsed it, once it is committed.
+    fn gathered(&self, piece: &Committed, noted: Vec<Box<dyn Gatherer>>);
+}
+
+/// Notes what passes of one piece; has one parser at a time.
+pub trait Gatherer: Send {
+    /// Notes the rows of a block. Blocks of all pieces have the order of their numbers, as far as there is one.
+    fn gather(&mut self, batch: &RecordBatch, block: u64) -> Result<()>;
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
 /// What a destination has proved of a run's rows.

@@ -1,7 +1,7 @@
 //! What every destination implements while rows are loaded.
 //!
 //! A [`Sink`] prepares, opens a [`Writer`] for each stream, publishes, and aborts. Optional capabilities
-//! are traits, queried once: [`Resumable`], [`Judging`], [`Verifying`],
+//! are traits, queried once: [`Resumable`], [`Judging`], [`Verifying`], [`Gathers`],
 //! [`RejectsViolations`], [`Throttled`], [`Packs`], [`Paced`], [`Observed`]. A run works without any of them.
 //!
 //! The order of calls: [`Sink::prepare`], or [`Resumable::attempt`] where a run is resumed;
@@ -23,8 +23,8 @@ use fullbore_record::observe::Observed;
 use fullbore_record::{Event, Phase};
 
 pub use capabilities::{
-    Judging, LoadState, Overload, Paced, Packed, Packs, Proven, Refusal, RejectsViolations, Reread,
-    Resumable, Summer, TextRows, Throttled, Verifying,
+    Gatherer, Gathers, Judging, LoadState, Overload, Paced, Packed, Packs, Proven, Refusal,
+    RejectsViolations, Reread, Resumable, Summer, TextRows, Throttled, Verifying,
 };
 pub use null::{Counting, Null};
 pub use parquet_files::ParquetFiles;
@@ -117,6 +117,10 @@ pub trait Sink: Send + Sync {
     }
     /// What it can prove of the rows.
     fn verifying(&self) -> Option<&dyn Verifying> {
+        None
+    }
+    /// What it wants to know of all rows.
+    fn gathers(&self) -> Option<&dyn Gathers> {
         None
     }
     /// Its constraints, where rows that violate them can be taken out before publishing.

@@ -5,6 +5,7 @@ use fullbore_load::plan::KeyBounds;
 use fullbore_load::sink::{Refusal, TextRows};
 use fullbore_pgwire::{ConnectionError, QualifiedName, ServerMessage, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
+use fullbore_record::observe::clock::{self, Activity};
 use fullbore_record::terms::Codec;
 
 use super::check::described;
@@ -81,7 +82,13 @@ impl DirectLoad {
 
     /// All rows are there: builds the indexes.
     pub fn finish(&self, session: &mut Session) -> Result<(), ConnectionError> {
-        if self.fills { filled::finish(session, &self.table) } else { Ok(()) }
+        if !self.fills {
+            return Ok(());
+        }
+        clock::enter(Activity::Indexing);
+        let finished = filled::finish(session, &self.table);
+        clock::enter(Activity::Answering);
+        finished
     }
 
     /// The statement that opens a COPY.

@@ -101,7 +101,7 @@ fn describe_new(
     } else {
         let relation = catalog::relation(session, target.name()).map_err(failed)?;
         let relation = relation.expect("it was described a moment ago, or just made");
-        replace::staging::make(session, &relation, name, "")?;
+        replace::staging::make(session, &relation, name, "", &target.company)?;
     }
     described(session, name).map_err(failed)
 }

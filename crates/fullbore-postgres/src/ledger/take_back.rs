@@ -12,7 +12,7 @@ use super::{locks, parts, pieces};
 use crate::catalog;
 use crate::error::{failed, refuse};
 use crate::naming::{is_derived, maker};
-use crate::publish::made::{drop_if_empty, drop_table};
+use crate::publish::made::{drop_if_empty, drop_tables};
 use crate::server::Server;
 use crate::target::PostgresTable;
 
@@ -129,13 +129,9 @@ pub(super) fn drop_all(
     id: &RunId,
     targets: &[&QualifiedName],
 ) -> Result<Vec<String>> {
-    let mut left = Vec::new();
-    for name in runs::leftovers(session, id, targets)? {
-        if let Err(error) = drop_table(session, &name) {
-            left.push(format!("{name} can't be dropped: {error}"));
-        }
-    }
-    Ok(left)
+    let names = runs::leftovers(session, id, targets)?;
+    let left = drop_tables(session, names).into_iter();
+    Ok(left.map(|(name, error)| format!("{name} can't be dropped: {error}")).collect())
 }
 
 /// Rows that plain append had committed.

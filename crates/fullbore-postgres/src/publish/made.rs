@@ -90,6 +90,27 @@ pub fn take_away(postgres: &Postgres, session: &mut Session) -> Result<()> {
     Ok(())
 }
 
+/// Drops tables that the run made beside its targets; those that stay, and why.
+pub fn drop_tables(
+    session: &mut Session,
+    mut names: Vec<QualifiedName>,
+) -> Vec<(QualifiedName, ConnectionError)> {
+    loop {
+        let tables = names.len();
+        let mut left = Vec::new();
+        for name in names {
+            if let Err(error) = drop_table(session, &name) {
+                left.push((name, error));
+            }
+        }
+        // One may have waited for another that refers to it.
+        if left.is_empty() || left.len() == tables {
+            return left;
+        }
+        names = left.into_iter().map(|(name, _)| name).collect();
+    }
+}
+
 /// Drops a table that the run made beside a target, whatever is in it. Whoever reads it is not waited for
 /// for ever: what stays is named, and can be dropped later.
 pub fn drop_table(session: &mut Session, name: &QualifiedName) -> Result<(), ConnectionError> {

@@ -3,7 +3,7 @@
 //! All tables of a run are published in one transaction; indexes are built before it, side by side.
 
 mod adopt;
-mod analyze;
+pub mod analyze;
 pub mod append;
 pub mod bounds;
 pub mod exclusion;
@@ -44,11 +44,13 @@ use locking::{Frame, LockWait};
 use ours::ours;
 use replace::kept::Guard;
 
-/// Refuses, by name, what can't be published the way that is asked. Nothing is touched.
+/// Refuses, by name, what can't be published the way that is asked. Nothing is touched. `company` are the tables
+/// that are replaced together with this one.
 pub fn check(
     session: &mut Session,
     relation: &Relation,
     publish: Publish,
+    company: &[u32],
     allow_publication: bool,
 ) -> Result<()> {
     let owner =
@@ -73,7 +75,7 @@ pub fn check(
     }
     match publish {
         Publish::Append => Ok(()),
-        Publish::Replace => replace::check(session, relation),
+        Publish::Replace => replace::check(session, relation, company),
         Publish::Partitions => {
             partitions::check(relation)?;
             passed_by::check(session, relation, allow_publication)
@@ -196,8 +198,8 @@ pub fn not_begun(postgres: &Postgres, error: Error) -> Error {
     }
 }
 
-/// Builds indexes, shows the rows of all tables in one transaction, gathers statistics. What an
-/// earlier attempt has done of it is not done again.
+/// Builds indexes, gathers statistics, checks foreign keys, and shows the rows of all tables in one transaction.
+/// What an earlier attempt has done of it is not done again.
 pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {
     if let (Some(part), Some(ledger)) = (&plan.continuity.part, postgres.ledger()) {
         return parts::phases(postgres, ledger, plan, part, committed);
@@ -246,11 +248,17 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
         }
         indexes::build(postgres, plan, jobs)
     })?;
-    if postgres.settings.analyze && !is_published {
-        timed("analyze", &mut || {
-            indexes::build(postgres, plan, analyze::early_jobs(postgres, plan)?)
-        })?;
+    if postgres.settings.makes_statistics() && !is_published {
+        timed("analyze", &mut || analyze::early(postgres, plan, committed))?;
     }
+    // With statistics: they are looked up by joins.
+    timed("constraints", &mut || match is_published {
+        true => Ok(()),
+        false => {
+            let jobs = replace::key_jobs(postgres, &mut postgres.control(), plan)?;
+            indexes::build(postgres, plan, jobs)
+        }
+    })?;
     timed("publish", &mut || {
         if is_published {
             return Ok(());
@@ -264,8 +272,8 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
         postgres.verification.add_kept_out(shown?);
         Ok(())
     })?;
-    if postgres.settings.analyze {
-        timed("analyze", &mut || indexes::build(postgres, plan, analyze::jobs(postgres, plan)?))?;
+    if postgres.settings.makes_statistics() {
+        timed("analyze", &mut || analyze::late(postgres, plan, committed))?;
     }
     if let Some(ledger) = postgres.ledger() {
         runs::finished(&mut postgres.control(), ledger)?;
@@ -325,16 +333,11 @@ fn show(
         counted::hold(postgres, session, plan, table, committed)?;
     }
     replace::locks::take(postgres, session, plan, is_sure)?;
-    for (table, target) in targets() {
-        match target.publish {
-            Publish::Append => {}
-            Publish::Replace => replace::show(postgres, session, plan, table)?,
-            Publish::Partitions => {
-                let its = committed.iter().filter(|piece| piece.table == table).count();
-                let its = postgres.ledger().map(|_| its);
-                partitions::show(postgres, session, plan, table, its)?;
-            }
-        }
+    replace::show(postgres, session, plan)?;
+    for (table, _) in targets().filter(|(_, target)| target.publish == Publish::Partitions) {
+        let its = committed.iter().filter(|piece| piece.table == table).count();
+        let its = postgres.ledger().map(|_| its);
+        partitions::show(postgres, session, plan, table, its)?;
     }
     if let Some(ledger) = postgres.ledger() {
         writes::note(session, ledger, plan)?;
@@ -379,12 +382,8 @@ pub fn abort(postgres: &Postgres, plan: &Plan) -> Vec<String> {
 fn take_away(postgres: &Postgres, session: &mut Session, plan: &Plan, all: bool) -> Vec<String> {
     // Pieces of a plain append stay.
     let _ = session.execute(BEGIN).map_err(failed).and_then(|_| commit(session));
-    let mut left = Vec::new();
-    for name in leftovers(postgres, plan, all) {
-        if made::drop_table(session, &name).is_err() {
-            left.push(name.to_string());
-        }
-    }
+    let left = made::drop_tables(session, leftovers(postgres, plan, all));
+    let left: Vec<String> = left.into_iter().map(|(name, _)| name.to_string()).collect();
     // A table made for this run, with nothing in it, goes too.
     if let Err(error) = made::take_away(postgres, session) {
         tracing::warn!("what the run made of its targets stays: {error}");

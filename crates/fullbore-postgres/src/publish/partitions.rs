@@ -324,18 +324,19 @@ impl Batch {
     }
 }
 
-/// The partitions that this run showed, by the names that they have now.
+/// The partitions that this run showed, by the numbers of their pieces and the names that they have now.
 pub fn shown(
     session: &mut Session,
     plan: &Plan,
     table: usize,
     target: &PostgresTable,
-) -> Result<Vec<QualifiedName>> {
+) -> Result<Vec<(usize, QualifiedName)>> {
     let loaded = loaded_pieces(session, plan, table, target)?;
-    let mut names: Vec<QualifiedName> = loaded.into_iter().map(|piece| piece.name).collect();
+    let mut names: Vec<_> = loaded.into_iter().map(|it| (it.piece.number, it.name)).collect();
     let relation = current(session, target)?;
     for piece in plan.pieces.iter().filter(|piece| piece.table == table) {
-        names.extend(existing::in_place_of(session, &relation, bounds(piece))?);
+        let name = existing::in_place_of(session, &relation, bounds(piece))?;
+        names.extend(name.map(|name| (piece.number, name)));
     }
     Ok(names)
 }

@@ -102,6 +102,7 @@ fn plans_of_others(
             placement: plan.placement,
             is_polite: plan.is_polite,
             compress: plan.compress,
+            statistics: plan.statistics,
             ceilings: None,
             destination: plan.destination.clone(),
         });
@@ -137,7 +138,7 @@ pub fn phases(
         *postgres.waits_for.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = missing;
         return Ok(phases);
     }
-    if postgres.settings.analyze {
+    if postgres.settings.makes_statistics() {
         let began = Instant::now();
         let others = plans_of_others(&mut postgres.control(), ledger, plan, part)?;
         let mut jobs = super::analyze::jobs(postgres, plan)?;
@@ -263,10 +264,10 @@ fn build_shared_indexes(postgres: &Postgres, session: &mut Session, plan: &Plan)
         }
     }
     indexes::build(postgres, plan, jobs)?;
-    match postgres.settings.analyze {
-        true => indexes::build(postgres, plan, super::analyze::early_jobs(postgres, plan)?),
-        false => Ok(()),
+    if postgres.settings.makes_statistics() {
+        super::analyze::early(postgres, plan, &[])?;
     }
+    indexes::build(postgres, plan, replace::key_jobs(postgres, session, plan)?)
 }
 
 /// Shows all rows, in the transaction that is open.
@@ -300,18 +301,13 @@ fn show(
         append::show(postgres, session, plan, table, staged)?;
     }
     replace::locks::take(postgres, session, plan, &mut false)?;
-    for (table, target) in targets() {
-        match target.publish {
-            Publish::Append => {}
-            Publish::Replace => replace::show(postgres, session, plan, table)?,
-            Publish::Partitions => {
-                let all: Vec<&Plan> = std::iter::once(plan).chain(&others).collect();
-                ranges::lock_if_replaced(session, &all, table, target)?;
-                for plan in all {
-                    let (count, _) = pieces_of(session, schema, &plan.run_id, table)?;
-                    partitions::show(postgres, session, plan, table, Some(count))?;
-                }
-            }
+    replace::show(postgres, session, plan)?;
+    for (table, target) in targets().filter(|(_, target)| target.publish == Publish::Partitions) {
+        let all: Vec<&Plan> = std::iter::once(plan).chain(&others).collect();
+        ranges::lock_if_replaced(session, &all, table, target)?;
+        for plan in all {
+            let (count, _) = pieces_of(session, schema, &plan.run_id, table)?;
+            partitions::show(postgres, session, plan, table, Some(count))?;
         }
     }
     for part in &known {

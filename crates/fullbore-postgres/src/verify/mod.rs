@@ -19,10 +19,10 @@ mod comparison;
 pub mod counted;
 mod extent;
 #[cfg(target_arch = "x86_64")]
-mod fast_crc;
+pub(crate) mod fast_crc;
 pub(crate) mod hash;
 pub(crate) mod kept_out;
-mod numeric;
+pub(crate) mod numeric;
 pub mod recount;
 pub mod removed;
 pub mod run;

@@ -19,6 +19,7 @@ use crate::error::failed;
 use crate::local::backend_here;
 use crate::place::place;
 use crate::postgres::Postgres;
+use crate::target::PostgresTable;
 use crate::timeouts;
 
 /// Settings that advice looks at.
@@ -138,7 +139,10 @@ impl Watch for PostgresWatch<'_> {
         // A role that may not ask loses the names, not the settings.
         let place = if self.is_here { place(&mut self.session).ok().flatten() } else { None };
         let volumes = place.map(|place| place.volumes());
-        Ok(Settings { values, is_here: self.is_here, volumes })
+        let targets = self.postgres.targets();
+        let has_one_session =
+            !targets.is_empty() && targets.iter().all(PostgresTable::has_one_session);
+        Ok(Settings { values, is_here: self.is_here, has_one_session, volumes })
     }
 
     fn waits(&mut self) -> Result<Vec<Wait>> {

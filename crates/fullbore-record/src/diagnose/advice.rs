@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::Limit;
+use super::{Limit, phases};
 use crate::observe::clock::Activity;
 use crate::observe::{Observation, Settings, Volumes};
-use crate::terms::{Compress, Method, Publish};
+use crate::terms::{Compress, Method, Publish, Statistics};
 
 /// What advice must know of the run.
 #[derive(Debug, Clone)]
@@ -25,10 +25,11 @@ pub struct InUse {
     /// Sources are objects of a store.
     pub has_objects: bool,
     pub settings: Settings,
+    pub statistics: Statistics,
 }
 
 impl InUse {
-    fn setting(&self, name: &str) -> &str {
+    pub(super) fn setting(&self, name: &str) -> &str {
         self.settings.values.get(name).map_or("", String::as_str)
     }
 
@@ -43,6 +44,7 @@ pub fn advise(limit: Limit, seen: &Observation, used: &InUse) -> Vec<String> {
         Limit::SourceDisk | Limit::ReadDepth => source(used),
         Limit::ClientCpu => client_cpu(used),
         Limit::TooFewStreams => too_few_streams(seen, used),
+        Limit::OneSession => vec![more_streams(used, "CPUs are idle")],
         Limit::DatabaseCpu => database_cpu(used),
         Limit::Wal => wal(seen, used),
         Limit::DatabaseDisk => database_disk(seen, used),
@@ -71,6 +73,11 @@ pub fn advise(limit: Limit, seen: &Observation, used: &InUse) -> Vec<String> {
             more_streams(used, "or use more connections"),
         ],
         Limit::FlowCap => vec![more_streams(used, "one connection can't go faster")],
+        Limit::Indexes
+        | Limit::ForeignKeys
+        | Limit::Statistics
+        | Limit::Verification
+        | Limit::Publishing => phases::advice(limit, used),
         Limit::Mixed | Limit::None => Vec::new(),
     }
 }
@@ -335,6 +342,7 @@ mod tests {
             is_read_by_one: false,
             has_objects: false,
             settings: Settings::default(),
+            statistics: Statistics::Auto,
         }
     }
 

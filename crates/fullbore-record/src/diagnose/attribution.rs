@@ -164,8 +164,13 @@ fn share_out(
     around: &Around<'_>,
 ) {
     let Around { upstream, about, loses_packets } = *around;
-    if activity == Activity::Limited {
-        pie.add(Limit::MaxRate, spent.ms as f64);
+    let whole = match activity {
+        Activity::Limited => Some(Limit::MaxRate),
+        Activity::Indexing => Some(Limit::Indexes),
+        _ => None,
+    };
+    if let Some(limit) = whole {
+        pie.add(limit, spent.ms as f64);
         return;
     }
     // What it did itself, and what it was held up.

@@ -17,6 +17,8 @@ pub enum Limit {
     ClientCpu,
     /// Client and server have idle processors: more streams would use them.
     TooFewStreams,
+    /// The one session that fills a new table: processors are idle, but more streams would not use them.
+    OneSession,
     /// The sender's socket buffer.
     SendWindow,
     /// The server's receive window, although the server reads without delay.
@@ -41,6 +43,16 @@ pub enum Limit {
     Neighbour,
     /// The limit of `--max-rate`.
     MaxRate,
+    /// Building indexes.
+    Indexes,
+    /// Checking foreign keys.
+    ForeignKeys,
+    /// Gathering statistics.
+    Statistics,
+    /// Comparing what was loaded with its source.
+    Verification,
+    /// Showing rows once they are loaded.
+    Publishing,
     /// No single cause dominates.
     Mixed,
     /// Too little was observed to say.
@@ -55,6 +67,7 @@ impl Limit {
             Self::ReadDepth => "read_depth",
             Self::ClientCpu => "client_cpu",
             Self::TooFewStreams => "too_few_streams",
+            Self::OneSession => "one_session",
             Self::SendWindow => "send_window",
             Self::ReceiveCap => "receive_cap",
             Self::Congestion => "congestion",
@@ -67,6 +80,11 @@ impl Limit {
             Self::LongTail => "long_tail",
             Self::Neighbour => "neighbour",
             Self::MaxRate => "max_rate",
+            Self::Indexes => "indexes",
+            Self::ForeignKeys => "foreign_keys",
+            Self::Statistics => "statistics",
+            Self::Verification => "verification",
+            Self::Publishing => "publishing",
             Self::Mixed => "mixed",
             Self::None => "none",
         }
@@ -79,6 +97,7 @@ impl Limit {
             Self::ReadDepth => "too few concurrent reads",
             Self::ClientCpu => "client CPU",
             Self::TooFewStreams => "too few streams",
+            Self::OneSession => "the one session that fills a new table",
             Self::SendWindow => "send window",
             Self::ReceiveCap => "receive window of the server",
             Self::Congestion => "network saturated",
@@ -91,6 +110,11 @@ impl Limit {
             Self::LongTail => "long tail",
             Self::Neighbour => "other programs on this machine",
             Self::MaxRate => "the rate limit of this load",
+            Self::Indexes => "building indexes",
+            Self::ForeignKeys => "checking foreign keys",
+            Self::Statistics => "gathering statistics",
+            Self::Verification => "verification",
+            Self::Publishing => "publishing",
             Self::Mixed => "several causes",
             Self::None => "unknown",
         }

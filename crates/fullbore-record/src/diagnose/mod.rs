@@ -5,6 +5,7 @@ mod advice;
 mod attribution;
 mod hosts;
 mod limit;
+mod phases;
 mod processors;
 mod stragglers;
 #[cfg(test)]
@@ -15,11 +16,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::observe::clock::Activity;
 use crate::observe::socket::SocketTimes;
-use crate::observe::{Observation, ThreadTimes};
+use crate::observe::{Observation, Settings, ThreadTimes};
 pub use advice::{InUse, advise};
 use attribution::{Pie, Upstream};
 pub use hosts::{HostShare, name_slow};
 pub use limit::Limit;
+pub use phases::{PhaseShare, weigh};
 use processors::refine;
 pub use stragglers::{Straggler, stragglers};
 
@@ -35,6 +37,19 @@ pub struct Circumstances {
     /// The server shares this machine's processors, and there is no network in between.
     pub server_is_here: bool,
     pub tables: usize,
+    /// All rows go by one session, which alone can fill a new table.
+    pub has_one_session: bool,
+}
+
+impl Circumstances {
+    /// By what was seen of the server, of a run with so many tables.
+    pub fn of(settings: Option<&Settings>, tables: usize) -> Self {
+        Self {
+            server_is_here: settings.is_some_and(|settings| settings.is_here),
+            has_one_session: settings.is_some_and(|settings| settings.has_one_session),
+            tables,
+        }
+    }
 }
 
 /// How sure a verdict is.
@@ -58,14 +73,18 @@ pub struct Share {
 pub struct Verdict {
     /// The bottleneck.
     pub limit: Limit,
-    /// Its share of stream time, from 0 to 1; with `mixed`, that of the largest cause.
+    /// Its share of stream time, from 0 to 1; with `mixed`, that of the largest cause. Of what is done once rows are
+    /// loaded, the share of the run's time.
     pub share: f64,
-    /// The second largest cause.
+    /// The second largest cause; of what is done once rows are loaded, the bottleneck before.
     pub runner_up: Option<Limit>,
     /// How certain the verdict is.
     pub sure: Sureness,
     /// All causes, the largest first.
     pub shares: Vec<Share>,
+    /// The parts of the run's time, the largest first; null before the run ends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseShare>,
     /// The most that removing the bottleneck could bring: 2.3 means 2.3 times as fast.
     pub at_most_times: Option<f64>,
     /// The largest cause of each stream; null for a stream without work.
@@ -190,6 +209,7 @@ fn judge(pie: &Pie, moments: u64, is_asked: bool) -> Verdict {
             .iter()
             .map(|(limit, share)| Share { limit: *limit, share: *share })
             .collect(),
+        phases: Vec::new(),
         at_most_times: (limit != Limit::None && share < 1.0).then(|| 1.0 / (1.0 - share)),
         streams: Vec::new(),
         tables: Vec::new(),

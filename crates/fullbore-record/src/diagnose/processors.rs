@@ -66,7 +66,12 @@ fn free_or_taken(pie: &mut Pie, window: &Observation, about: &Circumstances) {
             pie.shift(client, Limit::TooFewStreams, 1.0);
         }
         if about.server_is_here && database_on_cpu(window).is_none_or(|part| part > ON_CPU_MIN) {
-            pie.shift(database, Limit::TooFewStreams, 1.0);
+            // No other one could help it.
+            let lacking = match about.has_one_session {
+                true => Limit::OneSession,
+                false => Limit::TooFewStreams,
+            };
+            pie.shift(database, lacking, 1.0);
         }
         return;
     }

@@ -45,7 +45,7 @@ fn host(idle: u64, own: u64, server: u64, window: &mut Observation) {
 }
 
 fn here() -> Circumstances {
-    Circumstances { server_is_here: true, tables: 1 }
+    Circumstances { server_is_here: true, tables: 1, has_one_session: false }
 }
 
 use Activity::{Answering, Blocked, Idle, Parsing, Queueing, Reading, Sending, Starved};
@@ -80,7 +80,7 @@ fn a_stream_waits_for_what_its_backend_waits_for() {
         assert_eq!(verdict.tables[0].expect("a table").limit, limit);
         assert_eq!(verdict.streams[1].expect("a stream").limit, limit);
     }
-    let away = Circumstances { server_is_here: false, tables: 1 };
+    let away = Circumstances { server_is_here: false, ..here() };
     assert_eq!(verdict(&held_up(WaitClass::Client), &away).limit, Limit::Congestion);
     assert_eq!(verdict(&held_up(WaitClass::Client), &here()).limit, Limit::ClientCpu);
 }
@@ -131,7 +131,7 @@ fn idle_processors_want_more_streams_and_foreign_work_is_named() {
     host(9_000, 1_000, 9_000, &mut sending);
     assert_eq!(verdict(&sending, &here()).limit, Limit::TooFewStreams);
     // What a server elsewhere has free is not known here.
-    let away = Circumstances { server_is_here: false, tables: 1 };
+    let away = Circumstances { server_is_here: false, ..here() };
     assert_eq!(verdict(&sending, &away).limit, Limit::DatabaseCpu);
 }
 
@@ -170,7 +170,7 @@ fn a_quota_on_this_process_is_its_own_limit_whatever_the_rare_moments_show() {
 
 #[test]
 fn processors_that_this_process_may_not_use_are_not_free() {
-    let away = Circumstances { server_is_here: false, tables: 1 };
+    let away = Circumstances { server_is_here: false, ..here() };
     let mut window = starved(vec![parser(&[(Parsing, 9_000, 8_800)]); 2]);
     // Sixteen processors, of which it may use two, and does.
     window.host = HostTimes {
@@ -188,7 +188,7 @@ fn processors_that_this_process_may_not_use_are_not_free() {
 
 #[test]
 fn on_the_way_the_socket_says_what_holds_the_bytes() {
-    let away = Circumstances { server_is_here: false, tables: 1 };
+    let away = Circumstances { server_is_here: false, ..here() };
     for (hold, limit) in [
         (Hold::SendBuffer, Limit::SendWindow),
         (Hold::ReceiveWindow, Limit::ReceiveCap),
@@ -215,7 +215,7 @@ fn on_the_way_the_socket_says_what_holds_the_bytes() {
 
 #[test]
 fn a_path_that_loses_packets_is_full_between_the_losses_too() {
-    let away = Circumstances { server_is_here: false, tables: 1 };
+    let away = Circumstances { server_is_here: false, ..here() };
     let mut window = held_up(WaitClass::Client);
     for stream in &mut window.streams {
         stream.moments.iter_mut().for_each(|moment| moment.held = Some(Hold::Path));

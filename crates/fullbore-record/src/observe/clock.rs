@@ -42,10 +42,12 @@ pub enum Activity {
     Held,
     /// A stream: waits for its turn under `--max-rate`.
     Limited,
+    /// A stream: waits for the server to build the indexes of a piece.
+    Indexing,
 }
 
 impl Activity {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Idle,
         Self::Queueing,
         Self::Reading,
@@ -56,6 +58,7 @@ impl Activity {
         Self::Answering,
         Self::Held,
         Self::Limited,
+        Self::Indexing,
     ];
 }
 

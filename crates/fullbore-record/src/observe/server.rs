@@ -83,6 +83,9 @@ pub struct Settings {
     pub values: BTreeMap<String, String>,
     /// The server runs on this machine and shares its processors.
     pub is_here: bool,
+    /// All rows go by one session, which alone can fill a new table.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_one_session: bool,
     /// Where its files are, if that is this machine and the role may know it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volumes: Option<Volumes>,

@@ -89,6 +89,8 @@ impl Whole {
                 let all = self.settings.get_or_insert_with(|| settings.clone());
                 // Only where all parts share its machine is there no network.
                 all.is_here &= settings.is_here;
+                // Each part has a session of its own.
+                all.has_one_session = false;
                 let settings = all.clone();
                 return if is_first {
                     vec![Event::ServerSettings { settings }]
@@ -234,8 +236,7 @@ impl Whole {
 
     /// What held the whole back, with each host's share, and the advice of the parts that it held back.
     pub fn verdict(&self, now: f64) -> (Verdict, Vec<String>) {
-        let is_here = self.settings.as_ref().is_some_and(|settings| settings.is_here);
-        let about = Circumstances { server_is_here: is_here, tables: self.tables.len() };
+        let about = Circumstances::of(self.settings.as_ref(), self.tables.len());
         let mut verdict = hosts::verdict(&self.places, self.seen(), &about, now);
         let stragglers = self.parts.iter().filter_map(|part| part.verdict.as_ref());
         verdict.stragglers =

@@ -47,7 +47,10 @@ fn bottlenecks_that_were_made_are_named() {
         }
         *kinds.entry(trial.kind.clone()).or_default() += 1;
         let server_is_here = settings.is_some_and(|settings| settings.is_here);
-        let found = verdict(&last.since(&first), &Circumstances { server_is_here, tables: 1 });
+        let found = verdict(
+            &last.since(&first),
+            &Circumstances { server_is_here, tables: 1, ..Circumstances::default() },
+        );
         if !trial.accept.contains(&found.limit) {
             wrong.push((trial.kind, trial.repeat, found.limit, found.shares));
         }

@@ -16,7 +16,7 @@ use fullbore_preflight::db::cpu::ServerCpu;
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_read::prescan::memory_available;
 use fullbore_record::ceilings::Stage;
-use fullbore_record::terms::{Publish, Verify};
+use fullbore_record::terms::{Publish, Statistics, Verify};
 
 use super::data::Finding;
 use super::encoded::{Encoded, KeptPiece, Room, Rows};
@@ -79,7 +79,7 @@ impl Scene<'_> {
             // Rows of the scratch schema must not reach anybody's subscriber.
             allow_publication: false,
             skip_logical_decoding: self.job.skip_logical_decoding,
-            analyze: false,
+            statistics: Statistics::None,
             loads_again: true,
             endpoints: Vec::new(),
             endpoint_policy: EndpointPolicy::default(),
@@ -123,7 +123,7 @@ impl Scene<'_> {
     /// The same job into the copies.
     fn job_into(&self, scratch: &Scratch) -> Job {
         Job {
-            no_analyze: true,
+            statistics: Statistics::None,
             no_ledger: true,
             ledger_schema: None,
             verify: Verify::Quick,

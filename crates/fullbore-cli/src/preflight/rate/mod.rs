@@ -21,7 +21,7 @@ use fullbore_preflight::Error;
 use fullbore_preflight::db::Facts;
 use fullbore_preflight::knee::knee;
 use fullbore_record::Recorder;
-use fullbore_record::terms::{Method, Publish};
+use fullbore_record::terms::{Method, Publish, Statistics};
 use serde::Serialize;
 
 use super::args::{DbArgs, RateMethod};
@@ -297,7 +297,7 @@ fn job(
         streams: Count::Fixed(sessions),
         method,
         tables_at_once: true,
-        no_analyze: true,
+        statistics: Statistics::None,
         no_ledger: true,
         tables,
         ..Job::default()

@@ -122,7 +122,7 @@ fn a_job_file_loads_several_tables() {
     let output = files.fullbore(&[&plan[..], &again].concat());
     assert!(output.stdout.contains("3 streams"), "{}", output.stdout);
     files.write("b.1.csv", "3\nx\n");
-    let rejects = ["--max-rejects", "1", "--no-analyze", "--set", "table.b.publish=replace"];
+    let rejects = ["--max-rejects", "1", "--statistics=none", "--set", "table.b.publish=replace"];
     let mut args = vec!["load", job.as_str(), "--to", database.url()];
     args.extend(rejects);
     args.extend(again);

@@ -64,7 +64,7 @@ impl Way {
     }
 
     pub fn args(&self) -> Vec<&'static str> {
-        let mut args = vec!["--header", "none", "--streams", "1", "--no-analyze"];
+        let mut args = vec!["--header", "none", "--streams", "1", "--statistics=none"];
         args.extend(self.options);
         args
     }

@@ -206,7 +206,7 @@ fn what_is_loaded_survives_a_crash() {
         files.write("rows.csv", (0..20_000).map(|k| format!("{k},row {k}\n")).collect::<String>());
     let columns = "k bigint, v text";
     database.psql(&format!("CREATE TABLE ours ({columns}); CREATE TABLE plain ({columns}); COPY plain FROM '{file}' (FORMAT csv)"));
-    let output = files.load(&database, &file, "ours", &["--header", "none", "--no-analyze"]);
+    let output = files.load(&database, &file, "ours", &["--header", "none", "--statistics=none"]);
     assert_eq!(output.code, 0, "{}", output.stderr);
     cluster.crash_and_restart();
     assert_same(&database, "ours", "plain");

@@ -46,7 +46,7 @@ fn stop_after_a_piece(database: &TestDatabase<'_>, files: &Files, url: &str, fil
     assert_eq!(ledger(database, "t"), "loading|1");
 }
 
-const ARGS: [&str; 5] = ["--header", "none", "--streams", "1", "--no-analyze"];
+const ARGS: [&str; 5] = ["--header", "none", "--streams", "1", "--statistics=none"];
 
 #[test]
 fn the_options_of_the_url_hold_when_a_run_is_gone_on_with() {

@@ -5,7 +5,7 @@ use crate::common::moments::assert_loaded;
 use crate::common::{Files, assert_no_leftovers};
 use fullbore_testing::{Output, TestDatabase, TestServer, shared_or_skip};
 
-const ARGS: [&str; 4] = ["--header", "none", "--no-analyze", "--resume"];
+const ARGS: [&str; 4] = ["--header", "none", "--statistics=none", "--resume"];
 
 fn args<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&ARGS[..], more].concat()

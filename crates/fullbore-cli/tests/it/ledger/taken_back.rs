@@ -17,7 +17,7 @@ fn an_aborted_run_does_not_come_back_to_life() {
     let database = cluster.fresh_database();
     let files = Files::new();
     let file = prepared(&database, &files);
-    let append = ["--header", "none", "--streams", "1", "--no-analyze"];
+    let append = ["--header", "none", "--streams", "1", "--statistics=none"];
     let mut replace = append.to_vec();
     replace.extend(REPLACE.options);
     for (args, kept) in [(&append[..], true), (&replace, false)] {
@@ -105,7 +105,8 @@ impl Making {
     }
 }
 
-const CREATE: [&str; 6] = ["--create", "--header", "true", "--type", "k=bigint", "--no-analyze"];
+const CREATE: [&str; 6] =
+    ["--create", "--header", "true", "--type", "k=bigint", "--statistics=none"];
 
 fn start(database: &TestDatabase<'_>, files: &Files, file: &str, more: &[&str]) -> Child {
     let mut args = CREATE.to_vec();

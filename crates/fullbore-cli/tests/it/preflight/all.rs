@@ -101,7 +101,7 @@ fn a_load_says_how_much_of_its_ceiling_it_achieved() {
     let job = [file.as_str(), "--to", database.url(), "--table", "parts", "--header", "none"];
     let job = [&job[..], &["--publish", "partitions", "--streams", "2"]].concat();
     let load = |more: &[&str]| {
-        files.fullbore(&[&["load"], &job[..], more, &["--json", "--no-analyze"]].concat())
+        files.fullbore(&[&["load"], &job[..], more, &["--json", "--statistics=none"]].concat())
     };
     // Not known: it says what to do.
     let output = load(&[]);

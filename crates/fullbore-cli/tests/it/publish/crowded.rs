@@ -50,7 +50,7 @@ fn a_role_with_few_connections_loads_by_fewer_streams() {
 
         for streams in ["auto", "6"] {
             database.psql("TRUNCATE append");
-            let args = ["--header", "none", "--streams", streams, "--no-analyze"];
+            let args = ["--header", "none", "--streams", streams, "--statistics=none"];
             assert_loaded(&files.load_at(&url, &file, "append", &args));
             assert_same(&database, "append", "plain");
         }

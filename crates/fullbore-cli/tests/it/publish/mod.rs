@@ -2,12 +2,14 @@
 //! kept waiting without bound.
 
 mod crowded;
+mod gathered;
 mod identity;
 mod keep_old;
 mod one_target;
 mod same_table;
 mod slots;
 mod statistics;
+mod together;
 mod unavailable;
 mod waits;
 mod writers;

@@ -24,7 +24,7 @@ fn a_table_has_its_statistics_before_it_replaces_another() {
             database.psql(&format!("SELECT; {tuned}"));
             let mut gate = Gate::at(&database, Moment::PublishCommits);
             let args: Vec<&str> =
-                REPLACE.args().into_iter().filter(|arg| *arg != "--no-analyze").collect();
+                REPLACE.args().into_iter().filter(|arg| *arg != "--statistics=none").collect();
             let load = files.start_load(database.url(), &file, REPLACE.name, &args);
             gate.wait();
             let staged = "SELECT count(*) FROM pg_stats WHERE tablename ~ '^replaced_fb_'";

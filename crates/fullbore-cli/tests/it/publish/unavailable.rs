@@ -180,7 +180,8 @@ fn sessions_that_are_ended_while_indexes_are_built_are_opened_again() {
         let index = format!("CREATE INDEX ON {} (slow(n))", way.name);
         database.psql(&index);
         let mut held = Held::begin(database.url(), "SELECT pg_advisory_xact_lock(815)");
-        let args: Vec<&str> = way.args().into_iter().filter(|arg| *arg != "--no-analyze").collect();
+        let args: Vec<&str> =
+            way.args().into_iter().filter(|arg| *arg != "--statistics=none").collect();
         let child = files.start_load(database.url(), &file, way.name, &args);
         if statement == "ANALYZE" {
             // It is let through the build, and held again behind it.

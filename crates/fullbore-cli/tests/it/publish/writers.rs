@@ -184,7 +184,7 @@ fn writers_can_be_kept_out_from_the_beginning() {
     made(&database);
     let mut plan = vec!["plan", &file, "--to", database.url(), "--table", "replaced"];
     plan.extend(REPLACE.args());
-    plan.retain(|arg| *arg != "--no-analyze");
+    plan.retain(|arg| *arg != "--statistics=none");
     plan.push("--lock-writers");
     let planned = files.fullbore(&plan);
     assert!(planned.stdout.contains("writers of the old table are blocked"), "{}", planned.stdout);

@@ -6,7 +6,7 @@ use super::{REFUSED, STOPPED};
 use crate::common::moments::assert_loaded;
 use crate::common::{Files, assert_no_leftovers};
 
-const ARGS: [&str; 3] = ["--header", "none", "--no-analyze"];
+const ARGS: [&str; 3] = ["--header", "none", "--statistics=none"];
 
 fn load(database: &TestDatabase<'_>, files: &Files, file: &str, more: &[&str]) -> Output {
     files.load(database, file, "t", &[&ARGS[..], more].concat())

@@ -174,7 +174,7 @@ fn compressed_files_are_gone_on_with_from_what_is_missing() {
     for (packer, content) in packed(rows.as_bytes()).into_iter().skip(1).take(1) {
         let file = files.write(&format!("packed.{packer}"), content);
         APPEND.make(&database);
-        let mut args = vec!["--header", "none", "--streams", "2", "--no-analyze"];
+        let mut args = vec!["--header", "none", "--streams", "2", "--statistics=none"];
         // Its pieces take the file's blocks in turn; one of them is ended in its COMMIT.
         let mut gate = Gate::at(&database, Moment::PieceCommits(1));
         let child = files.start_load(database.url(), &file, "append", &args);

@@ -69,7 +69,7 @@ fn files_in_another_order_are_the_same_files() {
         (files.write("one.csv", rows(0..12_000)), files.write("two.csv", rows(12_000..24_000)));
     let load = |order: [&str; 2], more: &[&str]| {
         let mut args = vec!["load", order[0], order[1], "--to", database.url(), "--table", "t"];
-        args.extend(["--header", "none", "--streams", "1", "--no-analyze"]);
+        args.extend(["--header", "none", "--streams", "1", "--statistics=none"]);
         args.extend(more);
         args.into_iter().map(str::to_owned).collect::<Vec<_>>()
     };

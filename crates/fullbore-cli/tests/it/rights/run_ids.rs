@@ -14,7 +14,7 @@ use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_pgwire::{ConnectionOptions, Environment};
 use fullbore_postgres::ledger::Ledger;
 use fullbore_postgres::{Postgres, Server, Settings};
-use fullbore_record::terms::{Compress, Method, Publish, Verify};
+use fullbore_record::terms::{Compress, Method, Publish, Statistics, Verify};
 use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
 
 use super::LEDGER;
@@ -79,6 +79,7 @@ fn plan(run_id: &str, table: &str) -> Plan {
         placement: Placement::None,
         is_polite: false,
         compress: Compress::None,
+        statistics: Statistics::Auto,
         ceilings: None,
         destination: String::new(),
     }
@@ -92,7 +93,7 @@ fn second_host(database: &TestDatabase<'_>, schema: &str, plan: &Plan) -> Postgr
         tablespaces: Vec::new(),
         allow_publication: false,
         skip_logical_decoding: false,
-        analyze: true,
+        statistics: Statistics::Auto,
         loads_again: false,
         endpoints: Vec::new(),
         endpoint_policy: EndpointPolicy::default(),

@@ -80,7 +80,7 @@ fn changes_follow_each_other() {
     let file = files.write("sales.csv", rows(20_000));
     let job = [file.as_str(), "--to", database.url(), "--table", "sales", "--header", "none"];
     let out = files.path("steps").display().to_string();
-    let vary = ["--vary", "publish=append,replace", "--vary", "no-analyze=false,true"];
+    let vary = ["--vary", "publish=append,replace", "--vary", "statistics=none,analyze"];
     let more = ["--stepwise", "--repeat", "2", "--sample", "50%", "--out", &out];
     let output = sweep(&files, &[&job[..], &vary, &more, &["--json"]].concat());
     assert_eq!(output.code, 0, "{}", output.stderr);

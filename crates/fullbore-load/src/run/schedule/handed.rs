@@ -10,6 +10,7 @@ use fullbore_read::feed::Feed;
 use crate::plan::{KeyLimits, PlannedPiece};
 use crate::run::reject_record::Reject;
 use crate::run::source_row::SourceRow;
+use crate::sink::Gatherer;
 use crate::sums::Sums;
 
 /// Where a block stood in its source.
@@ -76,4 +77,8 @@ pub struct ParseTask {
     pub sequence: Arc<AtomicU64>,
     /// The keys that its rows may have, where it becomes a partition.
     pub limits: Option<Arc<KeyLimits>>,
+    pub gatherers: Arc<Gatherers>,
 }
+
+/// What notes the rows of a piece, one for each parser that works on it at once.
+pub type Gatherers = Mutex<Vec<Box<dyn Gatherer>>>;

@@ -30,7 +30,7 @@ use super::lines::Lines;
 use super::pace::Pace;
 use crate::plan::{PieceInput, Plan};
 use crate::sink::Committed;
-pub use handed::{Claim, Origin, ParseTask, RestOf, Unit};
+pub use handed::{Claim, Gatherers, Origin, ParseTask, RestOf, Unit};
 pub use state::Refused;
 use state::{SharedStream, State};
 
@@ -61,6 +61,7 @@ pub struct Schedule<'a> {
     table_is_text: Vec<AtomicBool>,
     sends_text: AtomicBool,
     forms_changed: AtomicU64,
+    blocks_taken: AtomicU64,
     /// What the pages of Parquet files take.
     pages: Arc<PageMemory>,
     /// Shared by all streams.
@@ -145,6 +146,7 @@ impl<'a> Schedule<'a> {
             table_is_text,
             sends_text: AtomicBool::new(false),
             forms_changed: AtomicU64::new(0),
+            blocks_taken: AtomicU64::new(0),
             pages: Arc::default(),
             pace: Pace::new(plan.max_rate),
             lines_before: HashMap::new(),

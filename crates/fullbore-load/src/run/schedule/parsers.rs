@@ -1,5 +1,7 @@
 //! What parsers ask of the schedule: blocks to parse, and memory to parse them into.
 
+use std::sync::atomic::Ordering;
+
 use fullbore_parse::block::Block;
 use fullbore_record::observe::clock::{self, Activity};
 
@@ -43,6 +45,7 @@ impl Schedule<'_> {
                     feed: active.feed.clone(),
                     sequence: active.sequence.clone(),
                     limits: active.limits.clone(),
+                    gatherers: active.gatherers.clone(),
                 });
             }
             // Either all queues are full, or no piece is there with something left to parse.
@@ -50,6 +53,11 @@ impl Schedule<'_> {
             clock::enter(if is_full { Activity::Blocked } else { Activity::Idle });
             state = self.work.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
+    }
+
+    /// The number of another block, among those of all pieces.
+    pub fn next_block(&self) -> u64 {
+        self.blocks_taken.fetch_add(1, Ordering::Relaxed)
     }
 
     /// An empty buffer for encoded rows.

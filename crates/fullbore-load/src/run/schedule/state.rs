@@ -13,7 +13,7 @@ use fullbore_read::feed::Feed;
 use fullbore_record::TableTotals;
 
 use super::Hold;
-use super::handed::{RestOf, Unit};
+use super::handed::{Gatherers, RestOf, Unit};
 use super::volumes::Volumes;
 use crate::plan::{KeyLimits, PlannedPiece};
 use crate::run::covered::length;
@@ -45,6 +45,7 @@ pub(super) struct Active {
     /// Its rest is being taken away right now: it must not end meanwhile.
     pub(super) is_halved: bool,
     pub(super) limits: Option<Arc<KeyLimits>>,
+    pub(super) gatherers: Arc<Gatherers>,
     /// Its stream waits here for its next unit: nobody else is woken for one.
     pub(super) arrived: Arc<Condvar>,
 }

@@ -20,7 +20,7 @@ use super::{Claim, Hold, Schedule, Unit};
 use crate::constants::{BUFFER_BYTES_KEPT, CAREFUL_AFTER_PIECES, QUEUE_BLOCKS_PER_STREAM};
 use crate::plan::{Format, PieceInput, PlannedPiece};
 use crate::run::lines::Lines;
-use crate::sink::Committed;
+use crate::sink::{Committed, Gatherer};
 
 impl Schedule<'_> {
     /// Gives a stream its next piece, or `None` when there is none left. One that is not wanted waits until it is;
@@ -133,6 +133,7 @@ impl Schedule<'_> {
             waits_for_memory: false,
             ready_bytes: 0,
             arrived: Arc::default(),
+            gatherers: Arc::default(),
         });
         self.work.notify_all();
     }
@@ -227,6 +228,12 @@ impl Schedule<'_> {
     /// The ranges of a piece that is parsed to its end: those that it kept.
     pub fn ranges_of(&self, piece: usize) -> Vec<FileRange> {
         find(&mut self.lock(), piece).piece.input.ranges().unwrap_or_default().to_vec()
+    }
+
+    /// What was noted of the rows of a piece that is parsed to its end.
+    pub fn noted_of(&self, piece: usize) -> Vec<Box<dyn Gatherer>> {
+        let gatherers = find(&mut self.lock(), piece).gatherers.clone();
+        std::mem::take(&mut *gatherers.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 
     /// The piece is committed.

@@ -83,9 +83,13 @@ impl ForeignKey {
             // The run may be about to show rows of the other table, too.
             Some(parent) => {
                 let loaded = table.others.iter();
-                let loaded = loaded.filter(|other| other.target.relation.oid == self.parent_oid);
-                let heaps = loaded.flat_map(|other| &other.heaps).map(ToString::to_string);
-                heaps.chain([parent.clone()]).collect()
+                let loaded: Vec<_> =
+                    loaded.filter(|other| other.target.relation.oid == self.parent_oid).collect();
+                let heaps = loaded.iter().flat_map(|other| &other.heaps).map(ToString::to_string);
+                // One that is replaced keeps none of its rows.
+                let is_replaced =
+                    loaded.iter().any(|other| other.target.publish == Publish::Replace);
+                heaps.chain((!is_replaced).then(|| parent.clone())).collect()
             }
             None if table.joins_target() => own.chain([table.target_alone()]).collect(),
             None => own.collect(),

@@ -5,18 +5,19 @@ use std::collections::BTreeMap;
 use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_read::error::Result;
 
+use super::company::Company;
 use super::rebuild;
 use super::tools::{changed, fill};
 use crate::catalog::Relation;
 use crate::error::failed;
 
 /// Which constraints are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum With {
+#[derive(Clone, Copy)]
+pub enum With<'a> {
     /// CHECK and NOT NULL.
     ChecksOnly,
-    /// Outgoing foreign keys too.
-    ForeignKeys,
+    /// Outgoing foreign keys too; those to another one of the company are alike where they refer to the same member.
+    ForeignKeys(&'a Company),
 }
 
 /// Everything about the table `{oid}` that LIKE has carried over, a definition each. A CHECK that
@@ -51,15 +52,20 @@ const DEFINITION: &str = "
 fn definition(
     session: &mut Session,
     oid: u32,
-    with: With,
+    with: With<'_>,
 ) -> Result<BTreeMap<String, String>, ConnectionError> {
     let rows = session.query(&fill(DEFINITION, &[("oid", &oid.to_string())]))?;
     let text = |value: Option<&str>| value.unwrap_or_default().to_owned();
     let mut definition: BTreeMap<String, String> =
         rows.iter().map(|row| (text(row.get("what")), text(row.get("definition")))).collect();
-    if with == With::ForeignKeys {
+    if let With::ForeignKeys(company) = with {
         for key in rebuild::foreign_keys(session, oid)? {
-            definition.insert(format!("foreign key {}", key.name), key.definition("itself"));
+            let other = match company.name_of(key.other) {
+                Some(name) => name.to_string(),
+                None if key.is_to_itself() => "itself".to_owned(),
+                None => key.other_name.clone(),
+            };
+            definition.insert(format!("foreign key {}", key.name), key.definition(&other));
         }
     }
     Ok(definition)
@@ -70,7 +76,7 @@ pub fn differences(
     session: &mut Session,
     old: u32,
     new: u32,
-    with: With,
+    with: With<'_>,
 ) -> Result<Vec<String>, ConnectionError> {
     let wanted = definition(session, old, with)?;
     let made = definition(session, new, with)?;
@@ -83,7 +89,7 @@ pub fn differences(
 }
 
 /// Refuses to go on where the old table's definition is not the new one's.
-pub fn equal(session: &mut Session, old: &Relation, new: u32, with: With) -> Result<()> {
+pub fn equal(session: &mut Session, old: &Relation, new: u32, with: With<'_>) -> Result<()> {
     let differ = differences(session, old.oid, new, with).map_err(failed)?;
     if differ.is_empty() {
         return Ok(());

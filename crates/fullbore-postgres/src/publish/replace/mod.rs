@@ -1,7 +1,7 @@
 //! `replace`: fills and indexes a new table, then swaps it with the old one.
 //!
 //! One module per step: [`obstacles`] refuses tables with objects that cannot be moved, before a row is
-//! sent; [`writers`] records who writes to the old table when the run begins; [`staging`] creates the new
+//! sent; `company` are the tables that one run replaces together; [`writers`] records who writes to the old table when the run begins; [`staging`] creates the new
 //! table; `rebuild` builds its indexes and foreign keys; [`locks`] keeps others out during the swap and
 //! finds rows they wrote; [`show`] swaps the tables in one transaction, with the properties that `carry`
 //! and `grants` move. Nothing is dropped by CASCADE: an overlooked object makes the swap fail, and the old
@@ -17,6 +17,7 @@
 //! A CHECK that was NOT VALID comes back valid, since every new row has passed it.
 
 mod carry;
+mod company;
 mod definition;
 mod grants;
 pub mod kept;
@@ -31,6 +32,7 @@ mod writers;
 use fullbore_load::plan::Plan;
 use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::Result;
+use fullbore_record::terms::Publish;
 
 use super::indexes::Job;
 use super::ours::ours;
@@ -39,6 +41,7 @@ use crate::error::failed_while;
 use crate::ledger::runs;
 use crate::postgres::Postgres;
 use crate::target::PostgresTable;
+use company::Company;
 use kept::Baseline;
 pub use obstacles::check;
 pub use rebuild::index_statements;
@@ -60,11 +63,12 @@ pub fn prepare(
         if let Some(ledger) = postgres.ledger() {
             runs::noted(session, ledger, plan, postgres)?;
         }
-        staging::make(session, &old, &target.staging(plan)?, &tablespace)
+        let company = Company::of(postgres, session, plan)?.oids();
+        staging::make(session, &old, &target.staging(plan)?, &tablespace, &company)
     })
 }
 
-/// The old table's indexes and foreign keys on the new one.
+/// The old table's indexes on the new one.
 pub fn index_jobs(postgres: &Postgres, plan: &Plan, table: usize) -> Result<Vec<Job>> {
     index_jobs_by(postgres, &mut postgres.control(), plan, table)
 }
@@ -79,7 +83,7 @@ pub fn index_jobs_by(
     let staging = postgres.targets()[table].staging(plan)?;
     in_transaction(session, |session| {
         let old = unchanged(postgres, session, table)?;
-        let jobs = rebuild::jobs(session, plan, &old, &staging)?;
+        let jobs = rebuild::index_jobs(session, plan, &old, &staging)?;
         match postgres.is_later_attempt() || postgres.targets()[table].direct.is_some() {
             true => rebuild::left_to_do(session, &staging, jobs),
             false => Ok(jobs),
@@ -87,17 +91,43 @@ pub fn index_jobs_by(
     })
 }
 
-/// Puts the new table in the old one's place, in the transaction that is open and has locked it.
-pub fn show(postgres: &Postgres, session: &mut Session, plan: &Plan, table: usize) -> Result<()> {
-    let target = &postgres.targets()[table];
-    let name = target.name();
-    let staging = target.staging(plan)?;
-    let old = unchanged(postgres, session, table)?;
-    obstacles::none(session, &old)?;
-    let kept = target.kept(&plan.run_id)?;
-    for statement in swap(session, &old, &staging, kept.as_ref())? {
+/// The foreign keys of all tables to others, on the new ones; a job for each table.
+pub fn key_jobs(postgres: &Postgres, session: &mut Session, plan: &Plan) -> Result<Vec<Job>> {
+    in_transaction(session, |session| {
+        let company = Company::of(postgres, session, plan)?;
+        let mut jobs = Vec::new();
+        for (table, target) in replaced(postgres) {
+            let old = unchanged(postgres, session, table)?;
+            jobs.extend(rebuild::key_jobs(session, &company, &old, &target.staging(plan)?)?);
+        }
+        Ok(jobs)
+    })
+}
+
+/// The targets that are replaced, with their numbers.
+fn replaced(postgres: &Postgres) -> impl Iterator<Item = (usize, &PostgresTable)> {
+    let targets = postgres.targets().iter().enumerate();
+    targets.filter(|(_, target)| target.publish == Publish::Replace)
+}
+
+/// Puts the new tables in the old ones' places, in the transaction that is open and has locked them.
+pub fn show(postgres: &Postgres, session: &mut Session, plan: &Plan) -> Result<()> {
+    let company = Company::of(postgres, session, plan)?;
+    // All is told from the old tables while they are what they were.
+    let mut swaps = Vec::new();
+    for (table, target) in replaced(postgres) {
+        let old = unchanged(postgres, session, table)?;
+        obstacles::none(session, &old, &company.oids())?;
+        let kept = target.kept(&plan.run_id)?;
+        let statements = swap(session, &company, &old, &target.staging(plan)?, kept.as_ref())?;
+        swaps.push((target.name(), statements));
+    }
+    let parted = company.part(session)?;
+    let swaps = swaps.iter().flat_map(|(name, statements)| statements.iter().map(|it| (*name, it)));
+    let first = replaced(postgres).next().map(|(_, target)| target.name());
+    for (name, statement) in parted.iter().filter_map(|it| Some((first?, it))).chain(swaps) {
         session
-            .execute(&statement)
+            .execute(statement)
             .map_err(|error| failed_while(error, &format!("replacing {name} by `{statement}`")))?;
     }
     Ok(())
@@ -107,6 +137,7 @@ pub fn show(postgres: &Postgres, session: &mut Session, plan: &Plan, table: usiz
 /// is told from the old table, in names that are the new one's by then.
 fn swap(
     session: &mut Session,
+    company: &Company,
     old: &Relation,
     staging: &QualifiedName,
     kept: Option<&QualifiedName>,
@@ -114,7 +145,7 @@ fn swap(
     let new =
         ours(session, staging, old)?.ok_or_else(|| changed(staging, "it no longer exists"))?;
     let name = &old.name;
-    definition::equal(session, old, new.oid, definition::With::ForeignKeys)?;
+    definition::equal(session, old, new.oid, definition::With::ForeignKeys(company))?;
     let renamed_indexes = rebuild::renames(session, old, new.oid)?;
     let (moved_sequences, renamed_sequences) = carry::sequences(session, old.oid, &new)?;
     let mut carried = grants::of_table(session, old, new.oid)?;

@@ -51,6 +51,10 @@ const OBSTACLES: &str = "
       LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
      WHERE NOT EXISTS (SELECT FROM ours k WHERE k.classid = d.classid AND k.objid = d.objid)
        AND NOT (d.deptype = 'a' AND c.oid IS NOT NULL AND c.relkind = 'S')
+       -- Foreign keys of tables that are replaced with it are made again on the new ones.
+       AND NOT EXISTS (SELECT FROM pg_constraint k
+                        WHERE d.classid = 'pg_constraint'::regclass AND k.oid = d.objid
+                          AND k.contype = 'f' AND k.conrelid IN ({company}))
     UNION
     SELECT pg_describe_object(d.refclassid, d.refobjid, 0) || ', to which '
            || pg_describe_object(d.classid, d.objid, 0) || ' belongs'
@@ -132,25 +136,40 @@ const PERMISSIONS: &str = "
                         AND has_schema_privilege(s.stxowner, n.oid, 'CREATE')))
     ORDER BY 1";
 
-pub(super) fn found(session: &mut Session, oid: u32) -> Result<Vec<String>, ConnectionError> {
+/// What hangs on a table, but for what tables of its company have of it.
+pub(super) fn found(
+    session: &mut Session,
+    oid: u32,
+    company: &[u32],
+) -> Result<Vec<String>, ConnectionError> {
     let of_schemas = if session.server_version_num() >= PUBLISHES_SCHEMAS {
         PUBLICATIONS_OF_SCHEMAS
     } else {
         ""
     };
     let query = format!("{OURS}{OBSTACLES}{of_schemas} ORDER BY 1");
-    texts(session, &fill(&query, &[("oid", &oid.to_string())]))
+    let company: Vec<String> = company.iter().chain([&0]).map(u32::to_string).collect();
+    let values = [("oid", &*oid.to_string()), ("company", &company.join(", "))];
+    texts(session, &fill(&query, &values))
 }
 
 fn sentence(name: &QualifiedName, what: &[String]) -> String {
     format!("{name} can't be replaced, the new table would lose: {}", what.join("; "))
 }
 
-const HINT: &str =
-    "load with --publish append, or drop them first and create them again afterwards";
+/// What to do about them. A constraint that is another table's refers to this one.
+fn hint(what: &[String]) -> String {
+    let together = match what.iter().any(|it| it.starts_with("constraint ")) {
+        true => ", together with the tables that refer to it",
+        false => "",
+    };
+    format!(
+        "load with --publish append{together}, or drop them first and create them again afterwards"
+    )
+}
 
 /// Refuses a table on which something hangs that can't be carried over. Nothing is touched.
-pub fn check(session: &mut Session, relation: &Relation) -> Result<()> {
+pub fn check(session: &mut Session, relation: &Relation, company: &[u32]) -> Result<()> {
     let name = &relation.name;
     if relation.kind != 'r' {
         return Err(refuse(
@@ -158,9 +177,9 @@ pub fn check(session: &mut Session, relation: &Relation) -> Result<()> {
             "load with --publish partitions or append",
         ));
     }
-    let what = found(session, relation.oid).map_err(refused)?;
+    let what = found(session, relation.oid, company).map_err(refused)?;
     if !what.is_empty() {
-        return Err(refuse(sentence(name, &what), HINT));
+        return Err(refuse(sentence(name, &what), hint(&what)));
     }
     let values = [("oid", &*relation.oid.to_string()), ("become", right_to_become(session))];
     let permissions = fill(PERMISSIONS, &values);
@@ -175,14 +194,14 @@ pub fn check(session: &mut Session, relation: &Relation) -> Result<()> {
 }
 
 /// As [`check`], for a run that has begun: somebody may have added something since.
-pub fn none(session: &mut Session, relation: &Relation) -> Result<()> {
-    let what = found(session, relation.oid).map_err(failed)?;
+pub fn none(session: &mut Session, relation: &Relation, company: &[u32]) -> Result<()> {
+    let what = found(session, relation.oid, company).map_err(failed)?;
     if what.is_empty() {
         return Ok(());
     }
     Err(Error::Destination {
         message: sentence(&relation.name, &what),
-        hint: Some(HINT.into()),
+        hint: Some(hint(&what)),
         kind: DestinationFailure::Other,
     })
 }

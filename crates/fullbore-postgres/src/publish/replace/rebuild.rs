@@ -8,6 +8,7 @@ use fullbore_load::plan::Plan;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_literal};
 use fullbore_read::error::Result;
 
+use super::company::Company;
 use super::tools::{changed, quote};
 use crate::catalog::{self, IndexDefinition, Relation};
 use crate::error::failed;
@@ -17,8 +18,12 @@ use crate::publish::indexes::{self, Job};
 /// A foreign key of a table to another one, or to itself.
 pub struct ForeignKey {
     pub name: String,
-    /// What stands before and after the name of the table itself, where the key refers to it.
-    parts: (String, Option<String>),
+    /// The table that it refers to.
+    pub other: u32,
+    pub other_name: String,
+    /// What stands before and after its name.
+    parts: (String, String),
+    table: u32,
     is_valid: bool,
     to_partitions: bool,
     /// The referenced index.
@@ -26,20 +31,22 @@ pub struct ForeignKey {
 }
 
 impl ForeignKey {
-    /// The definition on a table that is called `itself`.
-    pub fn definition(&self, itself: &str) -> String {
-        match &self.parts {
-            (definition, None) => definition.clone(),
-            (before, Some(after)) => format!("{before}{itself}{after}"),
-        }
+    pub fn is_to_itself(&self) -> bool {
+        self.other == self.table
+    }
+
+    /// The definition, where the other table is called `other`.
+    pub fn definition(&self, other: &str) -> String {
+        let (before, after) = &self.parts;
+        format!("{before}{other}{after}")
     }
 
     /// One that is valid is added unchecked first: that way the other table is locked for its
     /// writers only for a moment, and not while the rows are looked up. Not so where that is
     /// partitioned: before 18 the keys that stand for its partitions would stay unchecked.
-    fn statements(&self, table: &QualifiedName) -> Result<Vec<String>> {
+    fn statements(&self, table: &QualifiedName, other: &str) -> Result<Vec<String>> {
         let name = quote(&self.name)?;
-        let definition = self.definition(&table.to_string());
+        let definition = self.definition(other);
         let add = format!("ALTER TABLE {table} ADD CONSTRAINT {name} {definition}");
         Ok(if self.is_valid && !self.to_partitions {
             vec![
@@ -57,21 +64,24 @@ impl ForeignKey {
 pub fn foreign_keys(session: &mut Session, oid: u32) -> Result<Vec<ForeignKey>, ConnectionError> {
     let rows = session.query(&format!(
         "SELECT conname, conindid, convalidated, pg_get_constraintdef(oid) AS definition,
-                CASE WHEN confrelid = conrelid THEN conrelid::regclass END AS itself,
+                confrelid, confrelid::regclass AS other,
                 (SELECT relkind = 'p' FROM pg_class c WHERE c.oid = confrelid) AS to_partitions
            FROM pg_constraint
           WHERE conrelid = {oid} AND contype = 'f' AND conparentid = 0 ORDER BY conname"
     ))?;
     let keys = rows.iter().map(|row| {
         let text = |name: &str| row.get(name).unwrap_or_default().to_owned();
-        let definition = text("definition");
-        let parts = row.get("itself").and_then(|itself| {
-            let (before, after) = definition.split_once(&format!(") REFERENCES {itself}("))?;
-            Some((format!("{before}) REFERENCES "), Some(format!("({after}"))))
-        });
+        let (definition, other_name) = (text("definition"), text("other"));
+        let parts = definition
+            .split_once(&format!(") REFERENCES {other_name}("))
+            .map(|(before, after)| (format!("{before}) REFERENCES "), format!("({after}")));
+        let other = text("confrelid").parse().unwrap_or(0);
         ForeignKey {
             name: text("conname"),
-            parts: parts.unwrap_or((definition, None)),
+            parts: parts.unwrap_or_else(|| (definition.clone(), String::new())),
+            other,
+            other_name,
+            table: oid,
             is_valid: row.flag("convalidated"),
             to_partitions: row.flag("to_partitions"),
             index: text("conindid").parse().unwrap_or(0),
@@ -80,18 +90,16 @@ pub fn foreign_keys(session: &mut Session, oid: u32) -> Result<Vec<ForeignKey>, 
     Ok(keys.collect())
 }
 
-/// What builds the old table's indexes and foreign keys on the new one.
-pub fn jobs(
+/// What builds the old table's indexes on the new one, with its foreign keys to itself.
+pub fn index_jobs(
     session: &mut Session,
     plan: &Plan,
     old: &Relation,
     staging: &QualifiedName,
 ) -> Result<Vec<Job>> {
     let wanted = catalog::indexes(session, old.oid).map_err(failed)?;
-    let (to_itself, to_others): (Vec<_>, Vec<_>) = foreign_keys(session, old.oid)
-        .map_err(failed)?
-        .into_iter()
-        .partition(|key| key.parts.1.is_some());
+    let mut to_itself = foreign_keys(session, old.oid).map_err(failed)?;
+    to_itself.retain(ForeignKey::is_to_itself);
     // Those that lock the whole table come last: side by side the others don't wait for them.
     let mut shared = Vec::new();
     let mut alone = Vec::new();
@@ -105,32 +113,57 @@ pub fn jobs(
         let mut locks = index.constraint.is_some() && !attaches(index);
         // A table's keys to itself need the index that they refer to, and nothing else.
         for key in to_itself.iter().filter(|key| key.index == index.oid) {
-            job.statements.extend(key.statements(staging)?);
+            job.statements.extend(key.statements(staging, &staging.to_string())?);
             locks = true;
         }
         if locks { alone.push(job) } else { shared.push(job) }
-    }
-    let mut statements = Vec::new();
-    for key in &to_others {
-        statements.extend(key.statements(staging)?);
-    }
-    if !statements.is_empty() {
-        let what = format!("checking the foreign keys of {}", old.name);
-        alone.push(Job { what, statements, locks_others: true, may_be_gone: false });
     }
     shared.extend(alone);
     Ok(shared)
 }
 
+/// What makes the old table's foreign keys to others on the new one, once there are all indexes: those to tables
+/// that are replaced with it refer to the new ones.
+pub fn key_jobs(
+    session: &mut Session,
+    company: &Company,
+    old: &Relation,
+    staging: &QualifiedName,
+) -> Result<Vec<Job>> {
+    let new = super::tools::known(session, staging)?.oid;
+    let made = foreign_keys(session, new).map_err(failed)?;
+    let mut statements = Vec::new();
+    for key in foreign_keys(session, old.oid).map_err(failed)? {
+        if key.is_to_itself() {
+            continue;
+        }
+        // What an earlier attempt has made may have been true of other rows.
+        if made.iter().any(|made| made.name == key.name) {
+            statements.push(format!("ALTER TABLE {staging} DROP CONSTRAINT {}", quote(&key.name)?));
+        }
+        let other = match company.staging_of(key.other) {
+            Some(staging) => staging.to_string(),
+            None => key.other_name.clone(),
+        };
+        statements.extend(key.statements(staging, &other)?);
+    }
+    if statements.is_empty() {
+        return Ok(Vec::new());
+    }
+    let what = format!("checking the foreign keys of {}", old.name);
+    Ok(vec![Job { what, statements, locks_others: true, may_be_gone: false }])
+}
+
 /// Takes away what is built already, with the rows or by an earlier attempt: indexes by their names, which tell
-/// the run and the index; foreign keys are dropped, to be checked anew.
+/// the run and the index; foreign keys to the table itself are dropped, to be checked anew.
 pub fn left_to_do(
     session: &mut Session,
     staging: &QualifiedName,
     mut jobs: Vec<Job>,
 ) -> Result<Vec<Job>> {
     let new = super::tools::known(session, staging)?;
-    for key in foreign_keys(session, new.oid).map_err(failed)? {
+    let keys = foreign_keys(session, new.oid).map_err(failed)?;
+    for key in keys.iter().filter(|key| key.is_to_itself()) {
         let drop = format!("ALTER TABLE {staging} DROP CONSTRAINT {}", quote(&key.name)?);
         session.execute(&drop).map_err(failed)?;
     }

@@ -51,9 +51,10 @@ pub fn make(
     old: &Relation,
     staging: &QualifiedName,
     tablespace: &str,
+    company: &[u32],
 ) -> Result<()> {
     // Also for a table that this run made: a publication may cover its schema.
-    obstacles::none(session, old)?;
+    obstacles::none(session, old, company)?;
     let (old_name, new_name) = (literal(&old.name)?, literal(staging)?);
     let oid = old.oid.to_string();
     let values = [
@@ -80,6 +81,6 @@ pub fn make(
     }
     // Something of the new table that refers to the old one would go unseen otherwise, as
     // would a property that LIKE does not know.
-    obstacles::none(session, old)?;
+    obstacles::none(session, old, company)?;
     definition::equal(session, old, new.oid, definition::With::ChecksOnly)
 }

@@ -7,6 +7,7 @@
 use fullbore_pgwire::{QualifiedName, Session, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
+use super::company::Company;
 use super::tools::{known, quote, texts};
 use super::{carry, definition, obstacles};
 use crate::catalog::{self, IndexDefinition, Relation};
@@ -87,12 +88,12 @@ pub fn put_back(session: &mut Session, target: &QualifiedName, kept: &QualifiedN
 /// Refuses where something that was done to the new table would be lost.
 fn unchanged(session: &mut Session, old: &Relation, new: &Relation) -> Result<()> {
     let name = &new.name;
-    let hanging = obstacles::found(session, new.oid).map_err(failed)?;
+    let hanging = obstacles::found(session, new.oid, &[]).map_err(failed)?;
     if !hanging.is_empty() {
         return Err(changed(name, &format!("it would lose {}", hanging.join("; "))));
     }
-    let differ = definition::differences(session, old.oid, new.oid, definition::With::ForeignKeys)
-        .map_err(failed)?;
+    let with = definition::With::ForeignKeys(&Company::default());
+    let differ = definition::differences(session, old.oid, new.oid, with).map_err(failed)?;
     if !differ.is_empty() {
         let what = differ.join(", ");
         return Err(changed(name, &format!("{what} differ from those of the old table")));

@@ -19,7 +19,7 @@ use fullbore_pgwire::{ConnectionOptions, Environment, Session};
 use fullbore_postgres::publish::{indexes, replace};
 use fullbore_postgres::{Postgres, Server, Settings};
 use fullbore_read::error::Result;
-use fullbore_record::terms::{Compress, Method, Publish, Verify};
+use fullbore_record::terms::{Compress, Method, Publish, Statistics, Verify};
 
 /// A replacement that is to be done.
 pub struct Replacement<'a> {
@@ -55,7 +55,7 @@ impl<'a> Replacement<'a> {
             let mut session = Session::connect(postgres.options()).unwrap();
             session.execute("BEGIN").unwrap();
             replace::locks::take(postgres, &mut session, plan, &mut false)?;
-            replace::show(postgres, &mut session, plan, 0)?;
+            replace::show(postgres, &mut session, plan)?;
             session.execute("COMMIT").unwrap();
             Ok(())
         })
@@ -67,7 +67,7 @@ impl<'a> Replacement<'a> {
             tablespaces: self.tablespaces.iter().map(ToString::to_string).collect(),
             allow_publication: false,
             skip_logical_decoding: false,
-            analyze: true,
+            statistics: Statistics::Auto,
             loads_again: false,
             endpoints: Vec::new(),
             endpoint_policy: EndpointPolicy::default(),
@@ -81,6 +81,7 @@ impl<'a> Replacement<'a> {
             method: Method::Copy,
             keep_old: false,
             is_fresh: false,
+            replaced_with: Vec::new(),
         })?;
         let postgres = Postgres::new(Arc::new(server), vec![target], None, None);
         let plan = Arc::new(plan(self.table, self.columns));
@@ -166,6 +167,7 @@ fn plan(table: &str, columns: &[&str]) -> Plan {
         placement: Placement::None,
         is_polite: false,
         compress: Compress::None,
+        statistics: Statistics::Auto,
         ceilings: None,
         destination: String::new(),
     }
