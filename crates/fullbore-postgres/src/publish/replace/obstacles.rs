@@ -157,9 +157,10 @@ fn sentence(name: &QualifiedName, what: &[String]) -> String {
     format!("{name} can't be replaced, the new table would lose: {}", what.join("; "))
 }
 
-/// What to do about them. A constraint that is another table's refers to this one.
+/// What to do about them. A constraint that is another table's, and not its own in the way, refers to this one.
 fn hint(what: &[String]) -> String {
-    let together = match what.iter().any(|it| it.starts_with("constraint ")) {
+    let refers = |it: &String| it.starts_with("constraint ") && !it.contains(", which ");
+    let together = match what.iter().any(refers) {
         true => ", together with the tables that refer to it",
         false => "",
     };

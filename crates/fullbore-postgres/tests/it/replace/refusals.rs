@@ -103,9 +103,15 @@ fn on(cluster: &TestCluster, version: u32) {
         database.psql(obstacle);
         let (message, hint) = refusal(database.url(), "t");
         assert!(message.contains(name), "{obstacle}: {message}");
-        let wanted =
-            "load with --publish append, or drop them first and create them again afterwards";
-        assert_eq!(hint.as_deref(), Some(wanted), "{obstacle}");
+        let refers = name.starts_with("constraint ") && !name.contains(", which");
+        let together = match refers {
+            true => ", together with the tables that refer to it",
+            false => "",
+        };
+        let wanted = format!(
+            "load with --publish append{together}, or drop them first and create them again afterwards"
+        );
+        assert_eq!(hint, Some(wanted), "{obstacle}");
         if name == "subscription b" {
             database.psql("ALTER SUBSCRIPTION b SET (slot_name = NONE); DROP SUBSCRIPTION b");
         }
