@@ -89,4 +89,20 @@ EXPECTED: dict[str, tuple[str, list[str]]] = {
         "partitions of fixed ranges, one of which holds nearly all rows",
         ["long_tail"],
     ),
+    "indexes_after": (
+        "a table with 3 to 5 indexes is replaced by COPY",
+        ["indexes"],
+    ),
+    "little_memory": (
+        "the same with two indexes and 1 to 4 MB of maintenance_work_mem",
+        ["indexes"],
+    ),
+    "many_partitions": (
+        "100 to 145 MB in partitions of 2 MB, each analyzed",
+        ["statistics"],
+    ),
+    "foreign_keys": (
+        "a replaced table refers to two or three others, of 10,000 to 6,000,000 rows",
+        ["foreign_keys"],
+    ),
 }

@@ -115,10 +115,11 @@ def loaded(load: Load) -> dict:
         str(FULLBORE),
         "load",
         "--json",
-        "--statistics=none",
         "--to",
         load.server.url,
     ]
+    if "--statistics" not in load.options:
+        command += ["--statistics", "none"]
     if "--table" not in load.options:
         command += ["--table", "lineitem", "--format", "tbl"]
     if "--method" not in load.options:
@@ -138,6 +139,7 @@ def loaded(load: Load) -> dict:
         "share": verdict["share"],
         "sure": verdict["sure"],
         "shares": verdict["shares"],
+        "phases": verdict.get("phases", []),
         "stragglers": [
             straggler | {"file": Path(straggler["file"]).name}
             for straggler in verdict.get("stragglers", [])

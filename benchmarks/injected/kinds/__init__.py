@@ -1,6 +1,6 @@
 """Kinds of injected bottlenecks, a module per part of the machine."""
 
-from kinds import disks, locks, networks, processors, shapes
+from kinds import after, disks, locks, networks, processors, shapes
 
 KINDS = {
     "server_quota": processors.server_quota,
@@ -25,4 +25,8 @@ KINDS = {
     "extension_lock": locks.extension_lock,
     "one_stream": shapes.one_stream,
     "one_large_piece": shapes.one_large_piece,
+    "indexes_after": after.indexes_after,
+    "little_memory": after.little_memory,
+    "many_partitions": after.many_partitions,
+    "foreign_keys": after.foreign_keys,
 }

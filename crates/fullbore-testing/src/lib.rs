@@ -84,10 +84,15 @@ macro_rules! extended_or_skip {
     };
 }
 
+/// Whether tests are to take the time that they need: `make test-all`.
+pub fn is_long() -> bool {
+    std::env::var_os("FULLBORE_TEST_ALL").is_some_and(|value| value == "1")
+}
+
 /// The servers that a test runs on: one of those it could, and another one for other tests; all of them
 /// under `FULLBORE_TEST_ALL=1`, as `make test-all` has it.
 pub fn wanted<const N: usize>(servers: [TestServer; N]) -> Vec<TestServer> {
-    if std::env::var_os("FULLBORE_TEST_ALL").is_some_and(|value| value == "1") {
+    if is_long() {
         return servers.to_vec();
     }
     // The same one each time: by the name of the test, which is its thread's.

@@ -2,7 +2,7 @@
 
 use crate::common;
 use crate::common::Files;
-use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
+use fullbore_testing::{TestDatabase, TestServer, is_long, shared_or_skip};
 
 /// What can be wrong with a table.
 const KINDS: [&str; 7] = [
@@ -225,12 +225,12 @@ fn finds(server: TestServer, each: usize) {
 
 #[test]
 fn seeded_damage_on_18() {
-    finds(TestServer::Embedded18, 50);
+    finds(TestServer::Embedded18, if is_long() { 50 } else { 15 });
 }
 
 #[test]
 fn seeded_damage_on_15() {
-    finds(TestServer::Debian15, 10);
+    finds(TestServer::Debian15, if is_long() { 10 } else { 3 });
 }
 
 /// One heap of several pieces: the transactions that wrote its rows tell them apart.

@@ -77,9 +77,13 @@ fn every_type_and_way_on_18() {
 
 #[test]
 fn every_type_and_way_before_17() {
-    every_way(TestServer::Pg16, 40);
-    every_way(TestServer::Debian15, 0);
-    every_way(TestServer::Pg14, 5);
+    use TestServer::{Debian15, Pg14, Pg16};
+    let servers = wanted([Debian15, Pg14, Pg16]);
+    for (server, odd_every) in [(Pg16, 40), (Debian15, 0), (Pg14, 5)] {
+        if servers.contains(&server) {
+            every_way(server, odd_every);
+        }
+    }
 }
 
 #[test]
