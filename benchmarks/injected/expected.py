@@ -94,7 +94,7 @@ EXPECTED: dict[str, tuple[str, list[str]]] = {
         ["indexes"],
     ),
     "little_memory": (
-        "the same with two indexes and 1 to 4 MB of maintenance_work_mem",
+        "the same with five indexes and 1 to 4 MB of maintenance_work_mem",
         ["indexes"],
     ),
     "many_partitions": (
