@@ -173,7 +173,7 @@ def ready_tables(setting: Setting) -> Iterator[Case]:
     generated(setting.scale, 4, TABLES)
     sets = [tpch(setting.scale, 4, table) for table in TABLES]
     job = DATA / f"ready-{setting.scale}.toml"
-    lines = []
+    lines = ["tables_at_once = true"]
     for data in sets:
         sources = ", ".join(f'"{path}"' for path in data.files)
         lines += ["[[table]]", f'name = "{data.table}"', f"sources = [{sources}]"]
@@ -206,7 +206,7 @@ def ready_tables(setting: Setting) -> Iterator[Case]:
     def loaded() -> Measured:
         made = [data.create() + ";\n" + _key(data.table, KEYS[data.table]) for data in sets]
         server.sql("".join(made) + "".join(_reference(*one) for one in REFERENCES))
-        return ours.ready(server, "--tables-at-once", str(job))
+        return ours.ready(server, str(job))
 
     ways = [
         Way("fullbore, a job of 8 tables", loaded),
