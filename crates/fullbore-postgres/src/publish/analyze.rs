@@ -110,26 +110,30 @@ fn apart(postgres: &Postgres, plan: &Plan, table: usize, target: &PostgresTable)
     let workers = sessions.len();
     let mut own = vec![Vec::new(); workers];
     shown.iter().enumerate().for_each(|(at, (_, name))| own[at % workers].push(name.to_string()));
-    let are_locked = Barrier::new(workers + 1);
+    // Locked, and later no longer needed: the parent's session must find them locked all the time.
+    let step = Barrier::new(workers + 1);
     let done = std::thread::scope(|scope| {
         let threads: Vec<_> = sessions
             .iter_mut()
             .zip(&own)
             .map(|(session, own)| {
-                let are_locked = &are_locked;
+                let step = &step;
                 scope.spawn(move || {
-                    let lock = "BEGIN; LOCK TABLE ONLY";
                     let names = own.join(", ONLY ");
-                    let locked = session
-                        .execute(&format!("{lock} {names} IN SHARE UPDATE EXCLUSIVE MODE NOWAIT"));
-                    are_locked.wait();
-                    locked?;
-                    session.execute(&format!("ANALYZE {}; COMMIT", own.join(", "))).map(drop)
+                    let locked = session.execute(&format!(
+                        "BEGIN; LOCK TABLE ONLY {names} IN SHARE UPDATE EXCLUSIVE MODE NOWAIT"
+                    ));
+                    step.wait();
+                    let analyze = format!("ANALYZE {}", own.join(", "));
+                    let analyzed = locked.and_then(|_| session.execute(&analyze));
+                    step.wait();
+                    analyzed.and_then(|_| session.execute("COMMIT")).map(drop)
                 })
             })
             .collect();
-        are_locked.wait();
+        step.wait();
         let parent = of_parent.execute(&format!("ANALYZE (SKIP_LOCKED) {name}")).map(drop);
+        step.wait();
         let joined = threads.into_iter().map(|thread| thread.join().expect("it does not panic"));
         joined.fold(parent, Result::and)
     });

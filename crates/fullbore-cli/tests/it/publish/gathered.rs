@@ -1,6 +1,6 @@
 //! Statistics that the client makes: those of ANALYZE, where that reads all rows; and who makes them.
 
-use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
+use fullbore_testing::{TestDatabase, TestServer, shared_or_skip, wanted};
 
 use crate::common::Files;
 use crate::common::moments::{Gate, Moment, assert_loaded};
@@ -174,6 +174,28 @@ fn what_another_process_has_loaded_is_analyzed() {
     assert_eq!(known, "12|3|4");
     let rows = "SELECT reltuples FROM pg_class WHERE relname = 'parted'";
     assert_eq!(database.psql(rows), "25000");
+}
+
+#[test]
+fn before_18_a_parent_is_analyzed_beside_its_partitions() {
+    for server in wanted([TestServer::Pg14, TestServer::Pg16, TestServer::Pg17]) {
+        let cluster = shared_or_skip!(server);
+        let database = cluster.fresh_database();
+        let files = Files::new();
+        let file = files.write("rows.csv", rows(0..1_800));
+        made(&database, "PARTITION BY RANGE (id)");
+        let args = ["--header", "none", "--publish", "partitions", "--piece-size", "100kB"];
+        assert_loaded(&files.load(&database, &file, "t", &args));
+        let known = database.psql(
+            "SELECT count(DISTINCT tablename) = (SELECT count(*) FROM pg_partition_tree('t')),
+                    count(*) FILTER (WHERE inherited) FROM pg_stats WHERE tablename ~ '^t($|_)'",
+        );
+        // Each of the columns, and nothing of the parent's own rows, of which there are none.
+        assert_eq!(known, "t|22");
+        // Each was looked at once.
+        let times = "SELECT max(analyze_count) FROM pg_stat_user_tables WHERE relname ~ '^t_'";
+        assert_eq!(database.psql(times), "1");
+    }
 }
 
 #[test]
