@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from data import tpch
-from lab import DATA, Case, Way
+from lab import Case, Way
 from peers import ours, psql
 from server import Server
 
 from cases.lineitem import PARTITIONS
-from cases.setting import Setting
+from cases.setting import Setting, replica
 
 
 @contextmanager
@@ -23,20 +23,12 @@ def direct(setting: Setting) -> Iterator[Case]:
 @contextmanager
 def direct_replica(setting: Setting) -> Iterator[Case]:
     """wal_level=replica: both sides log every row, as production does."""
-    server = Server(DATA / "home-replica")
-    server.start()
-    try:
-        if server.sql("SHOW wal_level") != "replica":
-            server.sql("ALTER SYSTEM SET wal_level = 'replica'")
-            server.stop()
-            server.start()
+    with replica() as server:
         case = _lineitem(setting, server)
         case.server = server
         case.notes.append("direct-replica ran under wal_level=replica, for all of its ways.")
         yield case
         server.clear()
-    finally:
-        server.stop()
 
 
 def _lineitem(setting: Setting, server: Server) -> Case:

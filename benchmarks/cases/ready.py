@@ -12,7 +12,7 @@ from measure import Command, run_measured
 from peers import ours, psql, wheel_tools
 from server import Server, program
 
-from cases.setting import Setting
+from cases.setting import Setting, replica
 
 INDEXES = ("l_shipdate", "l_partkey, l_suppkey")
 KEY = "l_orderkey, l_linenumber"
@@ -63,20 +63,11 @@ def ready(setting: Setting) -> Iterator[Case]:
 @contextmanager
 def ready_replica(setting: Setting) -> Iterator[Case]:
     """The same under wal_level=replica."""
-    server = Server(DATA / "home-replica")
-    server.start()
-    try:
-        if server.sql("SHOW wal_level") != "replica":
-            server.sql("ALTER SYSTEM SET wal_level = 'replica'")
-            server.stop()
-            server.start()
-        with _lineitem(setting, server) as case:
-            case.server = server
-            case.notes.append("ready-replica ran under wal_level=replica, for all of its ways.")
-            yield case
-            server.clear()
-    finally:
-        server.stop()
+    with replica() as server, _lineitem(setting, server) as case:
+        case.server = server
+        case.notes.append("ready-replica ran under wal_level=replica, for all of its ways.")
+        yield case
+        server.clear()
 
 
 @contextmanager

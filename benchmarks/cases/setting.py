@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from lab import DATA
 from server import Server
 
 # Scales of TPC-H and megabytes of the other files, where `--scale` is not given.
@@ -28,3 +31,18 @@ class Setting:
     def scale_of(self, amount: float) -> str:
         """A scale of TPC-H that is meant for the standard scale."""
         return f"{self.scaled(amount):.4g}"
+
+
+@contextmanager
+def replica() -> Iterator[Server]:
+    """A server under wal_level=replica, on a data folder of its own."""
+    server = Server(DATA / "home-replica")
+    server.start()
+    try:
+        if server.sql("SHOW wal_level") != "replica":
+            server.sql("ALTER SYSTEM SET wal_level = 'replica'")
+            server.stop()
+            server.start()
+        yield server
+    finally:
+        server.stop()

@@ -166,29 +166,7 @@ impl Driver<'_> {
                 super::verdict::pronounce(self.plan, &outcome.seen, &pieces);
             super::verdict::bound(&mut verdict, self.plan, outcome);
             outcome.verdict = Some((verdict, advice));
-        }
-        let ended =
-            self.end_round(loaded, lost, &schedule, &rejects, (is_published, committed), outcome);
-        // Unless there is another round.
-        if let (false, Some((verdict, advice))) = (matches!(ended, Ok(Some(_))), &outcome.verdict) {
-            let (verdict, advice) = (verdict.clone(), advice.clone());
-            self.recorder.record(Event::Verdict { verdict, advice });
-        }
-        ended
-    }
-
-    /// What is left to do once streams have ended: rejects are written, rows published.
-    fn end_round(
-        &self,
-        loaded: Result<()>,
-        lost: Option<Error>,
-        schedule: &Schedule<'_>,
-        rejects: &Rejects,
-        (is_published, mut committed): (bool, Vec<Committed>),
-        outcome: &mut Outcome,
-    ) -> Result<Option<Error>> {
-        if loaded.is_err() || lost.is_none() {
-            let finished = rejects.finish(self.plan, schedule);
+            let finished = rejects.finish(self.plan, &schedule);
             outcome.rejected = rejects.count();
             // Of a run that failed they are wanted most.
             let not_written = finished.map(|files| outcome.reject_files = files);
@@ -205,7 +183,8 @@ impl Driver<'_> {
         if !is_published {
             verify::pieces(self.plan, &committed)?;
         }
-        match self.publish(&mut committed, rejects, outcome) {
+        let mut committed = committed;
+        match self.publish(&mut committed, &rejects, outcome) {
             Err(error) if error.is_lost() && self.plan.continuity.is_resumable => {
                 return Ok(Some(error));
             }
@@ -265,7 +244,6 @@ impl Driver<'_> {
             self.recorder.record(Event::PhaseFinished { phase: phase.clone() });
             outcome.phases.push(phase);
         }
-        super::verdict::weigh(self.plan, outcome);
         Ok(())
     }
 }

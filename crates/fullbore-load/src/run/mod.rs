@@ -148,6 +148,12 @@ pub fn run(
     let result = driver.carry_out(&mut outcome);
     outcome.tuned = tuner.and_then(Tuner::tuned);
     outcome.seconds = began.elapsed().as_secs_f64();
+    if result.is_ok() {
+        verdict::weigh(plan, &mut outcome);
+    }
+    if let Some((verdict, advice)) = outcome.verdict.clone() {
+        recorder.record(Event::Verdict { verdict, advice });
+    }
     if !outcome.reject_files.is_empty() {
         recorder.record(Event::Rejected { rejects: RejectSummary::of(&outcome.reject_files) });
     }

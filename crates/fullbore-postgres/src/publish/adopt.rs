@@ -1,8 +1,6 @@
 //! What tasks of an engine have staged, taken over by the run that publishes it: inserted into the target, or
 //! into the table that takes its place, and dropped.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use fullbore_load::job::Staged;
 use fullbore_load::plan::Plan;
 use fullbore_pgwire::{QualifiedName, Session, quote_literal};
@@ -15,7 +13,6 @@ use crate::error::{failed, refuse, refused};
 use crate::naming::is_derived;
 use crate::postgres::Postgres;
 use crate::target::PostgresTable;
-use crate::workers::side_by_side;
 
 /// The tables that were staged for a target, checked by their names: a task may say anything.
 pub fn tables<'a>(
@@ -146,20 +143,12 @@ fn insert_side_by_side(
     columns: &str,
     staged: &[(QualifiedName, &Staged)],
 ) -> Result<()> {
-    let next = AtomicUsize::new(0);
-    side_by_side(plan.streams.min(staged.len()), |_, has_failed| {
-        let mut session = postgres.marked_session()?;
-        while let Some(one) = staged.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if has_failed() {
-                return Ok(());
-            }
-            session.execute("BEGIN").map_err(failed)?;
-            let rows = insert(&mut session, target, into, columns, one)?;
-            if rows != one.1.rows {
-                return Err(lost(&one.0, one.1.rows, rows));
-            }
-            session.execute("COMMIT").map_err(failed)?;
+    postgres.share_out(plan.streams, staged.iter().collect(), |session, one| {
+        session.execute("BEGIN").map_err(failed)?;
+        let rows = insert(session, target, into, columns, one)?;
+        if rows != one.1.rows {
+            return Err(lost(&one.0, one.1.rows, rows));
         }
-        Ok(())
+        session.execute("COMMIT").map(drop).map_err(failed)
     })
 }

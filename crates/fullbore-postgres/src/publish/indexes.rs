@@ -1,7 +1,5 @@
 //! Builds indexes and constraints side by side.
 
-use std::sync::Mutex;
-
 use fullbore_load::plan::Plan;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::Result;
@@ -11,7 +9,6 @@ use crate::catalog::IndexDefinition;
 use crate::error::{failed, failed_while};
 use crate::postgres::Postgres;
 use crate::publish::locking::{Frame, LockWait, insist};
-use crate::workers::side_by_side;
 
 /// Statements that must run one after the other, on one session.
 pub struct Job {
@@ -29,54 +26,28 @@ const IS_GONE: [&str; 2] = ["42P01", "3F000"];
 
 /// Runs jobs on up to as many sessions as the plan has streams; the first error ends the rest.
 pub fn build(postgres: &Postgres, plan: &Plan, jobs: Vec<Job>) -> Result<()> {
-    let workers = plan.streams.min(jobs.len());
-    let jobs = Mutex::new(jobs.into_iter());
-    side_by_side(workers, |number, has_failed| {
-        // One of them does all the work where there are connections for no more.
-        work(postgres, plan, &jobs, has_failed, number == 0)
-    })
+    postgres.share_out(plan.streams, jobs, |session, job| work(postgres, plan, session, &job))
 }
 
-fn work(
-    postgres: &Postgres,
-    plan: &Plan,
-    jobs: &Mutex<std::vec::IntoIter<Job>>,
-    has_failed: &dyn Fn() -> bool,
-    is_needed: bool,
-) -> Result<()> {
-    let mut session = match is_needed {
-        true => postgres.marked_session()?,
-        false => match postgres.marked_session_now() {
-            Err(error) if error.is_crowded() => return Ok(()),
-            opened => opened?,
-        },
-    };
-    let session = &mut session;
-    loop {
-        if has_failed() {
-            return Ok(());
-        }
-        let Some(job) = jobs.lock().unwrap_or_else(|p| p.into_inner()).next() else {
-            return Ok(());
-        };
-        for sql in &job.statements {
-            let execute = |session: &mut Session| match session.execute(sql) {
-                Err(gone) if job.may_be_gone && is_gone(&gone) => {
-                    let notice = format!("{} was left out: {gone}", job.what);
-                    postgres.report(Event::Notice { notice });
-                    Ok(())
-                }
-                done => done.map(drop).map_err(|error| failed_while(error, &job.what)),
-            };
-            match job.locks_others {
-                true => {
-                    let (wait, frame) = (LockWait::of(plan), Frame::Transaction("BEGIN"));
-                    insist(postgres, session, &wait, frame, &job.what, execute)?;
-                }
-                false => execute(session)?,
+fn work(postgres: &Postgres, plan: &Plan, session: &mut Session, job: &Job) -> Result<()> {
+    for sql in &job.statements {
+        let execute = |session: &mut Session| match session.execute(sql) {
+            Err(gone) if job.may_be_gone && is_gone(&gone) => {
+                let notice = format!("{} was left out: {gone}", job.what);
+                postgres.report(Event::Notice { notice });
+                Ok(())
             }
+            done => done.map(drop).map_err(|error| failed_while(error, &job.what)),
+        };
+        match job.locks_others {
+            true => {
+                let (wait, frame) = (LockWait::of(plan), Frame::Transaction("BEGIN"));
+                insist(postgres, session, &wait, frame, &job.what, execute)?;
+            }
+            false => execute(session)?,
         }
     }
+    Ok(())
 }
 
 fn is_gone(error: &ConnectionError) -> bool {

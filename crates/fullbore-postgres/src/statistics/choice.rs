@@ -79,13 +79,13 @@ fn made(
             "of the table's statistics targets, extended statistics or expressions".into()
         ));
     }
-    let mut columns = summed_columns(&target.relation, &sent)?;
+    let columns = summed_columns(&target.relation, &sent)?;
     let collation = |name: &str| {
         let found = target.relation.columns.iter().find(|column| column.name == name);
         found.map(|column| &column.collation)
     };
     let mut found = Vec::new();
-    for (hashed, parsed) in columns.iter_mut().zip(&shapes.typed.columns) {
+    for (mut hashed, parsed) in columns.into_iter().zip(&shapes.typed.columns) {
         hashed.field_type = parsed.field_type.clone();
         let order = match &hashed.field_type {
             FieldType::Json => Order::None,
@@ -101,7 +101,7 @@ fn made(
             },
             _ => Order::OfType,
         };
-        found.push(Column { hashed: hashed.clone(), order });
+        found.push(Column { hashed, order });
     }
     let rows = session.query("SHOW default_statistics_target").map_err(failed)?;
     let target = rows.first().and_then(|row| row.number("default_statistics_target"));

@@ -1,7 +1,5 @@
 //! Gives statistics to the server.
 
-use std::sync::Mutex;
-
 use fullbore_load::plan::Plan;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_literal};
 use fullbore_read::error::Result;
@@ -11,7 +9,6 @@ use super::column::{ColumnStatistics, Spread, Value};
 use super::known::TableStatistics;
 use crate::error::{failed, failed_while};
 use crate::postgres::Postgres;
-use crate::workers::side_by_side;
 
 /// A table, and the statistics that it is given.
 pub struct Gift {
@@ -29,22 +26,7 @@ pub struct Gift {
 /// Gives all of them, on up to as many sessions as the plan has streams. A table that does not take its own is
 /// left to ANALYZE.
 pub fn give(postgres: &Postgres, plan: &Plan, gifts: Vec<Gift>) -> Result<()> {
-    let workers = plan.streams.min(gifts.len());
-    let gifts = Mutex::new(gifts.into_iter());
-    let next = || gifts.lock().unwrap_or_else(|p| p.into_inner()).next();
-    side_by_side(workers, |number, has_failed| {
-        let mut session = match number {
-            0 => postgres.marked_session()?,
-            _ => match postgres.marked_session_now() {
-                Err(error) if error.is_crowded() => return Ok(()),
-                opened => opened?,
-            },
-        };
-        while let Some(gift) = next().filter(|_| !has_failed()) {
-            give_one(postgres, &mut session, gift)?;
-        }
-        Ok(())
-    })
+    postgres.share_out(plan.streams, gifts, |session, gift| give_one(postgres, session, gift))
 }
 
 fn give_one(postgres: &Postgres, session: &mut Session, gift: Gift) -> Result<()> {

@@ -36,6 +36,7 @@ impl TableStatistics {
 /// What is known of a table's pieces, and of all of them together.
 #[derive(Default)]
 pub struct Gathered {
+    /// Of those that become partitions.
     pub pieces: BTreeMap<usize, TableStatistics>,
     pub whole: Option<Sketch>,
     /// The pieces whose tables have theirs; none stands for the whole.

@@ -67,23 +67,18 @@ impl Postgres {
         if !is_known(&sketch, piece.rows) {
             return Ok(());
         }
-        {
-            let mut gathered = self.lock_gathered();
-            let whole = &mut gathered.entry(piece.table).or_default().whole;
-            let whole = whole
-                .get_or_insert_with(|| Sketch::new(Arc::clone(&sketch.columns), SAMPLED * target));
-            // Partitions stand one after the other; in one heap rows have the order in which they came.
-            let part = match self.targets()[piece.table].publish {
-                Publish::Partitions => piece.piece as u64,
-                _ => 0,
-            };
-            whole.merge(&sketch, part)?;
-        }
-        if let Some(made) = TableStatistics::of(&sketch, target)? {
-            let mut gathered = self.lock_gathered();
-            gathered.entry(piece.table).or_default().pieces.insert(piece.piece, made);
-        }
-        Ok(())
+        // Partitions stand one after the other; in one heap rows have the order in which they came.
+        let (part, made) = match self.targets()[piece.table].publish {
+            Publish::Partitions => (piece.piece as u64, TableStatistics::of(&sketch, target)?),
+            _ => (0, None),
+        };
+        let mut gathered = self.lock_gathered();
+        let known = gathered.entry(piece.table).or_default();
+        known.pieces.extend(made.map(|made| (piece.piece, made)));
+        let whole = known
+            .whole
+            .get_or_insert_with(|| Sketch::new(Arc::clone(&sketch.columns), SAMPLED * target));
+        whole.merge(&sketch, part)
     }
 
     /// The statistics of a table's pieces, as far as they are known.

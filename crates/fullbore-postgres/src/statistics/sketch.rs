@@ -70,20 +70,14 @@ impl Sketch {
     fn count(&mut self, batch: &RecordBatch) {
         #[cfg(target_arch = "x86_64")]
         {
-            use crate::verify::fast_crc::FastCrc;
+            use crate::verify::fast_crc::{FastCrc, is_there};
 
             /// Compiled for processors of 2013 and later.
             #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,movbe,sse4.2")]
             fn fast(sketch: &mut Sketch, batch: &RecordBatch) {
                 sketch.plainly::<FastCrc>(batch);
             }
-            if is_x86_feature_detected!("avx2")
-                && is_x86_feature_detected!("bmi1")
-                && is_x86_feature_detected!("bmi2")
-                && is_x86_feature_detected!("lzcnt")
-                && is_x86_feature_detected!("movbe")
-                && is_x86_feature_detected!("sse4.2")
-            {
+            if is_there() {
                 // SAFETY: the processor has the instructions.
                 return unsafe { fast(self, batch) };
             }

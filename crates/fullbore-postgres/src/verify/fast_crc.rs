@@ -5,6 +5,16 @@ use super::hash::{CRC_TABLE, Hash};
 /// Only for code that is compiled for SSE 4.2.
 pub struct FastCrc;
 
+/// Whether the processor has all that loops over values are compiled for where it does: of 2013 and later.
+pub fn is_there() -> bool {
+    is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("lzcnt")
+        && is_x86_feature_detected!("movbe")
+        && is_x86_feature_detected!("sse4.2")
+}
+
 impl FastCrc {
     #[inline(always)]
     fn step(state: u64, word: u64) -> u64 {

@@ -39,7 +39,7 @@ impl BatchSummer {
     fn dispatch(&mut self, batch: &RecordBatch) -> Sums {
         #[cfg(target_arch = "x86_64")]
         {
-            use super::fast_crc::FastCrc;
+            use super::fast_crc::{FastCrc, is_there};
 
             /// Compiled for processors of 2013 and later.
             #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,movbe,sse4.2")]
@@ -51,13 +51,7 @@ impl BatchSummer {
             fn by_lookup(summer: &mut BatchSummer, batch: &RecordBatch) -> Sums {
                 summer.plainly::<Lookup3>(batch)
             }
-            if is_x86_feature_detected!("avx2")
-                && is_x86_feature_detected!("bmi1")
-                && is_x86_feature_detected!("bmi2")
-                && is_x86_feature_detected!("lzcnt")
-                && is_x86_feature_detected!("movbe")
-                && is_x86_feature_detected!("sse4.2")
-            {
+            if is_there() {
                 return match self.kind {
                     // SAFETY: the processor has the instructions.
                     HashKind::Crc32c => unsafe { by_crc(self, batch) },

@@ -33,6 +33,24 @@ impl InUse {
         self.settings.values.get(name).map_or("", String::as_str)
     }
 
+    /// As tests have it.
+    #[cfg(test)]
+    pub(super) fn tried(method: Method, publish: Publish) -> Self {
+        Self {
+            streams: 4,
+            parsers: 2,
+            cores: 2,
+            method,
+            publish,
+            codec: Compress::None,
+            is_text: false,
+            is_read_by_one: false,
+            has_objects: false,
+            settings: Settings::default(),
+            statistics: Statistics::Auto,
+        }
+    }
+
     fn version(&self) -> u32 {
         self.setting("server_version_num").parse().unwrap_or_default()
     }
@@ -330,26 +348,10 @@ mod tests {
     use crate::observe::clock::Spent;
     use crate::observe::{ServerTimes, ThreadTimes};
 
-    fn used(method: Method, publish: Publish) -> InUse {
-        InUse {
-            streams: 4,
-            parsers: 2,
-            cores: 2,
-            method,
-            publish,
-            codec: Compress::None,
-            is_text: false,
-            is_read_by_one: false,
-            has_objects: false,
-            settings: Settings::default(),
-            statistics: Statistics::Auto,
-        }
-    }
-
     #[test]
     fn advice_names_volumes_where_they_are_known() {
         let says = |limit, volumes| {
-            let mut used = used(Method::Copy, Publish::Append);
+            let mut used = InUse::tried(Method::Copy, Publish::Append);
             used.settings.volumes = volumes;
             advise(limit, &Observation::default(), &used).join("; ")
         };
@@ -389,7 +391,7 @@ mod tests {
         ];
         for limit in streams {
             let says = |method, publish, words: &str| {
-                let lines = advise(limit, &Observation::default(), &used(method, publish));
+                let lines = advise(limit, &Observation::default(), &InUse::tried(method, publish));
                 lines.iter().any(|line| line.contains(words))
             };
             assert!(says(Method::Copy, Publish::Replace, "--streams 8"), "{limit:?}");
@@ -402,8 +404,11 @@ mod tests {
     #[test]
     fn more_streams_are_not_asked_where_they_wait_for_rows() {
         let mut seen = Observation { streams: vec![ThreadTimes::default()], ..Default::default() };
-        let used =
-            InUse { is_read_by_one: true, parsers: 1, ..used(Method::Copy, Publish::Partitions) };
+        let used = InUse {
+            is_read_by_one: true,
+            parsers: 1,
+            ..InUse::tried(Method::Copy, Publish::Partitions)
+        };
         let mut says = |starved, sending| {
             let times = &mut seen.streams[0].times.0;
             for (activity, ms) in
@@ -423,14 +428,14 @@ mod tests {
     fn fewer_bytes_are_asked_of_what_can_send_fewer() {
         let says =
             |used: &InUse| advise(Limit::Congestion, &Observation::default(), used).join("\n");
-        let direct = used(Method::Direct, Publish::Partitions);
+        let direct = InUse::tried(Method::Direct, Publish::Partitions);
         assert!(says(&direct).contains("--compress zstd"));
         let packed = says(&InUse { codec: Compress::Lz4, ..direct });
         assert!(!packed.contains("--compress") && packed.contains("preflight net"), "{packed}");
-        let copied = used(Method::Copy, Publish::Partitions);
+        let copied = InUse::tried(Method::Copy, Publish::Partitions);
         assert!(says(&copied).contains("--method direct --compress zstd"));
         assert!(says(&copied).contains("--as-text"));
-        let appended = used(Method::Copy, Publish::Append);
+        let appended = InUse::tried(Method::Copy, Publish::Append);
         assert!(!says(&appended).contains("--method direct"), "{}", says(&appended));
         let text = InUse { is_text: true, ..appended };
         assert!(!says(&text).contains("--as-text"), "{}", says(&text));
@@ -439,7 +444,7 @@ mod tests {
     #[test]
     fn sessions_that_waited_for_a_lock_are_not_to_wait_for_processors() {
         let says = |streams, is_here| {
-            let mut used = used(Method::Copy, Publish::Append);
+            let mut used = InUse::tried(Method::Copy, Publish::Append);
             (used.streams, used.settings.is_here) = (streams, is_here);
             advise(Limit::ExtensionLock, &Observation::default(), &used).join("\n")
         };
@@ -451,7 +456,7 @@ mod tests {
 
     #[test]
     fn a_log_in_new_segments_is_worth_a_line() {
-        let used = used(Method::Copy, Publish::Append);
+        let used = InUse::tried(Method::Copy, Publish::Append);
         let says = |new_log_bytes, wal_bytes| {
             let server = ServerTimes { new_log_bytes, wal_bytes, ..ServerTimes::default() };
             let seen = Observation { server: Some(server), ..Observation::default() };

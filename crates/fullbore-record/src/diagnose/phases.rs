@@ -147,8 +147,6 @@ fn publishing(used: &InUse) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::diagnose::{Observation, Share, verdict};
-    use crate::observe::Settings;
-    use crate::terms::Compress;
 
     fn weighed(limit: Limit, shares: &[(Limit, f64)], phases: &[(&str, f64)]) -> (Verdict, bool) {
         let mut found =
@@ -160,19 +158,7 @@ mod tests {
             .iter()
             .map(|(name, seconds)| Phase { name: (*name).into(), seconds: *seconds })
             .collect();
-        let used = InUse {
-            streams: 2,
-            parsers: 2,
-            cores: 2,
-            method: Method::Copy,
-            publish: Publish::Replace,
-            codec: Compress::None,
-            is_text: false,
-            is_read_by_one: false,
-            has_objects: false,
-            settings: Settings::default(),
-            statistics: Statistics::Auto,
-        };
+        let used = InUse::tried(Method::Copy, Publish::Replace);
         let advice = weigh(&mut found, &phases, &used);
         let has_advice = advice.is_some_and(|lines| !lines.is_empty());
         (found, has_advice)

@@ -67,14 +67,15 @@ impl Company {
         self.members.iter().find(|member| member.old == old).map(|member| &member.staging)
     }
 
-    /// The statements that part the old tables, so that each can be dropped by itself.
-    pub fn part(&self, session: &mut Session) -> Result<Vec<String>> {
+    /// The statements that part the old tables, so that each can be dropped by itself; with the table of each.
+    pub fn part(&self, session: &mut Session) -> Result<Vec<(QualifiedName, String)>> {
         let mut statements = Vec::new();
         for member in &self.members {
             for key in foreign_keys(session, member.old).map_err(failed)? {
                 if !key.is_to_itself() && self.staging_of(key.other).is_some() {
                     let (table, name) = (&member.name, quote(&key.name)?);
-                    statements.push(format!("ALTER TABLE {table} DROP CONSTRAINT {name}"));
+                    let parts = format!("ALTER TABLE {table} DROP CONSTRAINT {name}");
+                    statements.push((table.clone(), parts));
                 }
             }
         }

@@ -114,20 +114,17 @@ fn replaced(postgres: &Postgres) -> impl Iterator<Item = (usize, &PostgresTable)
 pub fn show(postgres: &Postgres, session: &mut Session, plan: &Plan) -> Result<()> {
     let company = Company::of(postgres, session, plan)?;
     // All is told from the old tables while they are what they were.
-    let mut swaps = Vec::new();
+    let mut statements = company.part(session)?;
     for (table, target) in replaced(postgres) {
         let old = unchanged(postgres, session, table)?;
         obstacles::none(session, &old, &company.oids())?;
         let kept = target.kept(&plan.run_id)?;
-        let statements = swap(session, &company, &old, &target.staging(plan)?, kept.as_ref())?;
-        swaps.push((target.name(), statements));
+        let swaps = swap(session, &company, &old, &target.staging(plan)?, kept.as_ref())?;
+        statements.extend(swaps.into_iter().map(|statement| (target.name().clone(), statement)));
     }
-    let parted = company.part(session)?;
-    let swaps = swaps.iter().flat_map(|(name, statements)| statements.iter().map(|it| (*name, it)));
-    let first = replaced(postgres).next().map(|(_, target)| target.name());
-    for (name, statement) in parted.iter().filter_map(|it| Some((first?, it))).chain(swaps) {
+    for (name, statement) in statements {
         session
-            .execute(statement)
+            .execute(&statement)
             .map_err(|error| failed_while(error, &format!("replacing {name} by `{statement}`")))?;
     }
     Ok(())

@@ -9,7 +9,7 @@ use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_literal};
 use fullbore_read::error::Result;
 
 use super::company::Company;
-use super::tools::{changed, quote};
+use super::tools::{changed, known, quote};
 use crate::catalog::{self, IndexDefinition, Relation};
 use crate::error::failed;
 use crate::naming::derived;
@@ -130,7 +130,7 @@ pub fn key_jobs(
     old: &Relation,
     staging: &QualifiedName,
 ) -> Result<Vec<Job>> {
-    let new = super::tools::known(session, staging)?.oid;
+    let new = known(session, staging)?.oid;
     let made = foreign_keys(session, new).map_err(failed)?;
     let mut statements = Vec::new();
     for key in foreign_keys(session, old.oid).map_err(failed)? {
@@ -161,7 +161,7 @@ pub fn left_to_do(
     staging: &QualifiedName,
     mut jobs: Vec<Job>,
 ) -> Result<Vec<Job>> {
-    let new = super::tools::known(session, staging)?;
+    let new = known(session, staging)?;
     let keys = foreign_keys(session, new.oid).map_err(failed)?;
     for key in keys.iter().filter(|key| key.is_to_itself()) {
         let drop = format!("ALTER TABLE {staging} DROP CONSTRAINT {}", quote(&key.name)?);
