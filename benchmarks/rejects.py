@@ -1,9 +1,9 @@
 """Bad rows among many: is each one told, is each other one loaded, and what does it cost?
 
-Ten million rows, one in a hundred of them bad, in eight ways that are errors of input; and the
-same with rows that break constraints. Every reject is held against what was written: its line,
-its SQLSTATE, its record. Every good row is held against a table of clean rows, by checksum. See
-README.md beside this.
+Ten million rows, one in a hundred of them bad, in eight ways that are errors of input; the same
+with rows that break constraints; and with one in a thousand that has the key of another row. Every
+reject is held against what was written: its line, its SQLSTATE, its record. Every good row is held
+against a table of clean rows, by checksum. See README.md beside this.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from lab import DATA, FULLBORE, HERE, Failed
 from server import Server
 
-EVERY = 100
 PARENTS = 1000
 COLUMNS = "k bigint, n int, day date, price numeric(9,2), tag varchar(8), note text"
 CONSTRAINED = (
     "k bigint PRIMARY KEY, n int REFERENCES parents, day date NOT NULL,"
     " price numeric(9,2) CONSTRAINT paid CHECK (price >= 0), tag varchar(8), note text"
 )
+KEYED = "k bigint PRIMARY KEY, n int, day date, price numeric(9,2), tag varchar(8), note text"
 CHUNK = 100_000
 
 
@@ -71,6 +71,40 @@ CONSTRAINT_ERRORS: list[Kind] = [
     (lambda k: with_field(k, 3, "-1.00"), "23514"),
     (lambda k: with_field(k, 2, ""), "23502"),
 ]
+# Rows in the order of their keys, as partitions want them.
+REPEATED_KEYS: list[Kind] = [(lambda k: with_field(k, 0, str(k - 1)), "23505")]
+
+WAYS = {
+    "append (atomic)": [],
+    "replace, copy": ["--publish", "replace", "--method", "copy"],
+    "replace, direct": ["--publish", "replace", "--method", "direct"],
+}
+KEYED_WAYS = {
+    "replace, direct": WAYS["replace, direct"],
+    "partitions, direct": ["--publish", "partitions", "--method", "direct", "--scan-keys"],
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Bad rows of some kinds, and the table that they are loaded into."""
+
+    what: str
+    columns: str
+    kinds: list[Kind]
+    ways: dict[str, list[str]]
+    every: int
+
+    def is_bad(self, k: int) -> bool:
+        """Whether a row is bad in files that have some."""
+        return k % self.every == self.every // 2
+
+
+CASES = [
+    Case("8 kinds of input error", COLUMNS, INPUT_ERRORS, WAYS, 100),
+    Case("UNIQUE, FOREIGN KEY, CHECK, NOT NULL", CONSTRAINED, CONSTRAINT_ERRORS, WAYS, 100),
+    Case("keys that are there twice", KEYED, REPEATED_KEYS, KEYED_WAYS, 1000),
+]
 
 
 @dataclass
@@ -82,13 +116,8 @@ class Rows:
     bad: dict[int, tuple[str, str]]
 
 
-def is_bad(k: int) -> bool:
-    """Whether a row is bad in files that have some."""
-    return k % EVERY == EVERY // 2
-
-
-def write(name: str, rows: int, kinds: list[Kind]) -> Rows:
-    """Writes a file, its rows numbered as its lines; without kinds all of them are good."""
+def write(name: str, rows: int, case: Case | None) -> Rows:
+    """Writes a file, its rows numbered as its lines; without a case all of them are good."""
     path = DATA / "rejects" / f"{name}.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
     bad: dict[int, tuple[str, str]] = {}
@@ -96,8 +125,8 @@ def write(name: str, rows: int, kinds: list[Kind]) -> Rows:
         for first in range(1, rows + 1, CHUNK):
             lines = []
             for k in range(first, min(first + CHUNK, rows + 1)):
-                if kinds and is_bad(k):
-                    make, code = kinds[k // EVERY % len(kinds)]
+                if case and case.is_bad(k):
+                    make, code = case.kinds[k // case.every % len(case.kinds)]
                     line = make(k)
                     bad[k] = (code, line)
                 else:
@@ -156,52 +185,47 @@ def checksum(server: Server, query: str) -> str:
     return server.sql(f"SELECT count(*), sum(hashtextextended(t::text, 0)) FROM ({query}) t")
 
 
-WAYS = {
-    "append (atomic)": [],
-    "replace, copy": ["--publish", "replace", "--method", "copy"],
-    "replace, direct": ["--publish", "replace", "--method", "direct"],
-}
-
-
-def run(server: Server, count: int, repeats: int, out: Path) -> list[str]:
+def run(server: Server, count: int, repeats: int, out: Path, cases: list[Case]) -> list[str]:
     """Loads all files in all ways; the lines of the table."""
-    clean = write("clean", count, [])
+    clean = write("clean", count, None)
     server.sql(f"CREATE TABLE reference ({COLUMNS})")
-    copy = f"\\copy reference FROM '{clean.path}' (FORMAT csv)"
-    server.sql(copy)
+    server.sql(f"\\copy reference FROM '{clean.path}' (FORMAT csv)")
     server.sql(
         f"CREATE TABLE parents (id int PRIMARY KEY);"
         f" INSERT INTO parents SELECT generate_series(0, {PARENTS - 1})"
     )
-    good = f"SELECT * FROM reference WHERE k % {EVERY} <> {EVERY // 2}"
-    expected = {False: checksum(server, "SELECT * FROM reference"), True: checksum(server, good)}
     lines = []
-    for what, columns, kinds in [
-        ("8 kinds of input error", COLUMNS, INPUT_ERRORS),
-        ("UNIQUE, FOREIGN KEY, CHECK, NOT NULL", CONSTRAINED, CONSTRAINT_ERRORS),
-    ]:
-        dirty = write("dirty", count, kinds)
-        for way, options in WAYS.items():
+    for case in cases:
+        good = f"SELECT * FROM reference WHERE k % {case.every} <> {case.every // 2}"
+        expected = {
+            False: checksum(server, "SELECT * FROM reference"),
+            True: checksum(server, good),
+        }
+        dirty = write("dirty", count, case)
+        for way, options in case.ways.items():
             rates: dict[bool, list[float]] = {False: [], True: []}
             phases = ""
             for _ in range(repeats):
                 for rows in (clean, dirty):
                     has_bad = bool(rows.bad)
-                    server.sql(f"DROP TABLE IF EXISTS ours; CREATE TABLE ours ({columns})")
+                    tail = "PARTITION BY RANGE (k)" if "partitions" in options else ""
+                    server.sql(
+                        f"DROP TABLE IF EXISTS ours; CREATE TABLE ours ({case.columns}) {tail}"
+                    )
                     server.sql("CHECKPOINT")
                     seconds, said, folder = load(server, rows, options)
                     if checksum(server, "SELECT * FROM ours") != expected[has_bad]:
-                        raise Failed(f"{what}, {way}: the rows loaded are not the good ones")
+                        raise Failed(f"{case.what}, {way}: the rows loaded are not the good ones")
                     if has_bad:
                         check_rejects(folder, rows)
                         phases = json.dumps(said["phases"])
                     rates[has_bad].append(rows.size / seconds / 1e6)
-                    line = {"case": what, "way": way, "bad": len(rows.bad), "seconds": seconds}
+                    line = {"case": case.what, "way": way, "bad": len(rows.bad), "seconds": seconds}
                     with (out / "raw.jsonl").open("a") as raw:
                         raw.write(json.dumps(line | {"said": said}) + "\n")
             slow, fast = (sorted(rates[bad])[len(rates[bad]) // 2] for bad in (True, False))
             lines.append(
-                f"| {what} | {way} | {fast:.0f} | {slow:.0f} | {slow / fast:.2f}"
+                f"| {case.what} | {way} | {fast:.0f} | {slow:.0f} | {slow / fast:.2f}"
                 f" | {len(dirty.bad):,} |"
             )
             print(lines[-1], phases, flush=True)
@@ -216,7 +240,9 @@ def main() -> int:
     parser.add_argument(
         "--name", default=f"{platform.node()}-rejects", help="of the folder under runs/"
     )
+    parser.add_argument("--only", default="", help="cases whose names hold this")
     args = parser.parse_args()
+    cases = [case for case in CASES if args.only in case.what]
     out = HERE / "runs" / f"{time.strftime('%Y-%m-%d')}-{args.name}"
     out.mkdir(parents=True, exist_ok=True)
     (out / "raw.jsonl").unlink(missing_ok=True)
@@ -225,7 +251,7 @@ def main() -> int:
     server.clear()
     server.sql("CREATE EXTENSION IF NOT EXISTS fullbore")
     try:
-        lines = run(server, args.rows, args.repeats, out)
+        lines = run(server, args.rows, args.repeats, out, cases)
     finally:
         server.clear()
         server.stop()
@@ -233,7 +259,9 @@ def main() -> int:
             path.unlink()
     head = [
         f"# {out.name}\n",
-        f"{args.rows:,} rows, one in {EVERY} of them bad in the files that have bad rows; every"
+        f"{args.rows:,} rows; of the files that have bad rows, "
+        + ", ".join(f"one in {case.every} ({case.what})" for case in cases)
+        + ". Every"
         " reject was compared by line, SQLSTATE and record, every good row by checksum. MB/s of"
         f" text, final CHECKPOINT included; medians of {args.repeats}.\n",
         "| bad rows | way | clean, MB/s | with bad rows, MB/s | ratio | rejects |",

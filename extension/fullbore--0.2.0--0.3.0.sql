@@ -10,10 +10,19 @@ COMMENT ON FUNCTION fullbore.fills(regclass) IS
     'why an index must be created after the load; NULL: COPY ... (FORMAT fullbore, INDEXES true) fills it';
 
 -- Builds the indexes of a table from the rows that this transaction loaded into it with INDEXES true.
--- Returns those that must be dropped before the transaction commits, since their keys are not unique.
+-- Returns those that are left invalid, since their keys are not unique.
 CREATE FUNCTION fullbore.finish(regclass) RETURNS regclass[]
     AS 'MODULE_PATHNAME', 'fullbore_finish'
     LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION fullbore.finish(regclass) IS
     'builds the indexes of a table loaded in this transaction; needs EXECUTE on fullbore.descriptor';
+
+-- The rows that share their key in a unique index that finish() left invalid, however many share it. Where there
+-- are none, the index becomes valid.
+CREATE FUNCTION fullbore.shared(regclass) RETURNS tid[]
+    AS 'MODULE_PATHNAME', 'fullbore_shared'
+    LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION fullbore.shared(regclass) IS
+    'rows that share a key in an index that finish() left invalid; none: the index becomes valid';

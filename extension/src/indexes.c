@@ -8,6 +8,7 @@
 #include "indexes.h"
 #include "keys.h"
 #include "load.h"
+#include "shared.h"
 #include "sorter.h"
 #include "state.h"
 #include "store.h"
@@ -91,8 +92,7 @@ check_finished(void)
 				ereport(ERROR,
 						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						 errmsg("index \"%s\" lacks the rows of this transaction", name),
-						 errhint("Call fullbore.finish() after the last direct load, and drop the "
-								 "indexes that it returns.")));
+						 errhint("Call fullbore.finish() after the last direct load.")));
 		}
 }
 
@@ -338,7 +338,7 @@ fb_indexes_end(FbIndexes *indexes)
 		index_close(indexes->indexes[at].keys.index, NoLock);
 }
 
-/* False: its keys are not unique, and should be. */
+/* False: its keys are not unique, and should be; it is invalid. */
 static bool
 build(FbIndexes *indexes, FbIndex *index, Relation rel, FbSpare *spare)
 {
@@ -356,7 +356,7 @@ build(FbIndexes *indexes, FbIndex *index, Relation rel, FbSpare *spare)
 	index->is_begun = true;
 	fb_sorter_sort(&index->sorter, spare);
 	fb_tree_begin(&tree, rel, opened);
-	while (is_fine && fb_sorter_next(&index->sorter, &next))
+	while (fb_sorter_next(&index->sorter, &next))
 	{
 		IndexTuple	tuple = next.tuple;
 
@@ -370,22 +370,20 @@ build(FbIndexes *indexes, FbIndex *index, Relation rel, FbSpare *spare)
 		if (next.is_equal && is_unique
 			&& !(nulls_differ && fb_keys_is_null(&index->keys, tuple)))
 			is_fine = false;
-		else
-			fb_tree_add(&tree, tuple, next.is_equal);
+		fb_tree_add(&tree, tuple, next.is_equal);
 	}
-	if (is_fine)
-		fb_tree_finish(&tree);
-	else
-		fb_tree_abandon(&tree);
-	index->is_built = is_fine;
+	fb_tree_finish(&tree);
+	index->is_built = true;
 	MemoryContextSwitchTo(previous);
 	MemoryContextDelete(context);
 	fb_sorter_end(&index->sorter);
 	index_close(opened, NoLock);
+	if (!is_fine)
+		fb_shared_mark(rel, index->oid);
 	return is_fine;
 }
 
-/* Builds all of them; those that can't be, since their keys are not unique. */
+/* Builds all of them; those whose keys are not unique, and should be. */
 static ArrayType *
 build_all(FbIndexes *indexes, Relation rel)
 {
@@ -434,8 +432,8 @@ fullbore_fills(PG_FUNCTION_ARGS)
 }
 
 /*
- * Builds the indexes of a table from the keys of this transaction's loads. Returns those that have to be
- * dropped, since their keys are not unique.
+ * Builds the indexes of a table from the keys of this transaction's loads. Returns those that are invalid, since
+ * their keys are not unique.
  */
 Datum
 fullbore_finish(PG_FUNCTION_ARGS)

@@ -327,9 +327,3 @@ fb_tree_finish(FbTree *tree)
 	fb_store_finish(&tree->store, false);
 	write_metapage(tree, root, level->number);
 }
-
-void
-fb_tree_abandon(FbTree *tree)
-{
-	fb_store_end(&tree->store);
-}

@@ -55,7 +55,4 @@ extern bool fb_tree_add_row(FbTree *tree, ItemPointer row);
 /* Writes what is left, and the index begins at its root. */
 extern void fb_tree_finish(FbTree *tree);
 
-/* It will be dropped. */
-extern void fb_tree_abandon(FbTree *tree);
-
 #endif							/* FB_TREE_H */

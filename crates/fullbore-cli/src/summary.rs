@@ -38,7 +38,7 @@ fn verified_words(verified: &Verified) -> String {
                     "counted by client and server"
                 }
                 0 => "counted in the table",
-                _ => "and the server's statistics show no deleted rows",
+                _ => "and the server's statistics show no deletions by others",
             };
             format!("row counts match ({rows}, {pieces}), {how}")
         }

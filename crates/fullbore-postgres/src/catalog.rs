@@ -288,6 +288,8 @@ pub struct IndexDefinition {
     /// What follows `CREATE [UNIQUE] INDEX ... ON table `.
     pub tail: String,
     pub is_unique: bool,
+    /// Every row is found by it, and a unique one lets in no other with the same key.
+    pub is_valid: bool,
     /// Empty for the database's default.
     pub tablespace: String,
     /// Storage parameters, `fillfactor='70'`.
@@ -329,7 +331,7 @@ pub fn indexes_of(
     // pg_get_indexdef names the table; what stands before its access method is cut off by length.
     // Constraints that are kept as exclusions (WITHOUT OVERLAPS too) can't take over an index.
     let found = session.query(&format!(
-        "SELECT ic.oid, ic.relname AS name, i.indrelid, i.indisunique,
+        "SELECT ic.oid, ic.relname AS name, i.indrelid, i.indisunique, i.indisvalid,
                 con.conname, pg_get_constraintdef(con.oid) AS constraint_definition,
                 CASE WHEN i.indisexclusion THEN NULL
                      WHEN con.contype = 'p' THEN 'PRIMARY KEY'
@@ -359,6 +361,7 @@ pub fn indexes_of(
         name: row.text("name"),
         tail: row.text("tail"),
         is_unique: row.flag("indisunique"),
+        is_valid: row.flag("indisvalid"),
         tablespace: row.text("tablespace"),
         options: row.text("options"),
         constraint: row.get("conname").map(|name| IndexConstraint {

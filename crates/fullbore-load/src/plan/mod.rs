@@ -289,6 +289,14 @@ impl Plan {
         (table.is_constrained && self.max_rejects.allows_any() && is_lost)
             .then_some("the source can be read only once, and the table has constraints")
     }
+
+    /// Whether rows that violate a key are looked for in the sources, and rejected. Of rows in parts, other hosts
+    /// have the files.
+    pub fn rejects_violations(&self) -> bool {
+        let mut files = self.tables.iter().flat_map(|table| &table.files);
+        let is_whole = self.continuity.part.is_none();
+        is_whole && self.max_rejects.allows_any() && files.all(|file| file.is_regular)
+    }
 }
 
 impl TablePlan {

@@ -5,11 +5,15 @@
 //! kept; the sink compares their values. The load itself carries no extra data.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_array::{BooleanArray, RecordBatch};
-use fullbore_parse::Lane;
+use arrow_schema::ArrowError;
 use fullbore_parse::block::Block;
 use fullbore_parse::dialect::Dialect;
+use fullbore_parse::types::ParseShape;
+use fullbore_parse::{Lane, Parser};
 use fullbore_read::FileRange;
 use fullbore_read::columnar::{Reading, RowFeed};
 use fullbore_read::error::{Error, Result};
@@ -41,11 +45,6 @@ pub struct SourcesAgain<'a> {
     pub refused: BTreeMap<usize, u64>,
     /// The same as records for the reject files.
     pub records: Vec<(Vec<u8>, Vec<u8>)>,
-}
-
-/// Whether all sources of a run can be read again.
-pub fn is_possible(plan: &Plan) -> bool {
-    plan.tables.iter().flat_map(|table| &table.files).all(|file| file.is_regular)
 }
 
 impl<'a> SourcesAgain<'a> {
@@ -82,6 +81,7 @@ impl Reread for SourcesAgain<'_> {
     fn rows(
         &mut self,
         table: usize,
+        columns: &[usize],
         is_wanted: &mut dyn FnMut(&RecordBatch) -> Result<Vec<bool>>,
         take: &mut dyn FnMut(TextRows<'_>) -> Result<()>,
     ) -> Result<()> {
@@ -96,9 +96,9 @@ impl Reread for SourcesAgain<'_> {
         };
         match &self.plan.tables[table].format {
             Format::Delimited(dialect) => {
-                self.text_rows(table, dialect, is_wanted, &mut out)?;
+                self.text_rows(table, dialect, columns, is_wanted, &mut out)?;
             }
-            Format::Columnar(_) => self.columnar_rows(table, is_wanted, &mut out)?,
+            Format::Columnar(_) => self.columnar_rows(table, columns, is_wanted, &mut out)?,
         }
         out.flush()?;
         self.given = Some(out.places.into_reader(2)?);
@@ -157,11 +157,13 @@ impl SourcesAgain<'_> {
         &self,
         table: usize,
         dialect: &Dialect,
+        columns: &[usize],
         is_wanted: &mut dyn FnMut(&RecordBatch) -> Result<Vec<bool>>,
         out: &mut Out<'_>,
     ) -> Result<()> {
         let found = &self.plan.tables[table];
-        let mut typed = parser_for(found, dialect, Lane::Binary);
+        let mut typed =
+            Parser::new(dialect.clone(), some_of(&found.read_shape(Lane::Binary), columns));
         let mut as_text = parser_for(found, dialect, Lane::Text);
         let mut block = Block::default();
         for (file, source) in found.files.iter().enumerate() {
@@ -190,30 +192,34 @@ impl SourcesAgain<'_> {
                 if parsed.odd.is_empty() && !wanted.contains(&true) {
                     continue;
                 }
-                let odd: HashSet<usize> = parsed.odd.iter().map(|odd| odd.range.start).collect();
-                let records = as_text.records(&block);
-                let batch = as_text.parse(&block).batch;
-                let first = skipped + first;
-                let numbers: Vec<u64> =
-                    as_text.lines_of_rows(&block).into_iter().map(|line| line + first).collect();
+                let odd = parsed.odd.iter().map(|odd| odd.range.clone());
+                let mut records: Vec<Range<usize>> = odd.collect();
+                let rows = typed.parsed_records(&block).into_iter().zip(wanted);
+                records.extend(rows.filter(|(_, wanted)| *wanted).map(|(record, _)| record));
+                records.sort_unstable_by_key(|record| record.start);
+                records
+                    .retain(|record| !out.is_rejected((file, block.offset + record.start as u64)));
+                if records.is_empty() {
+                    continue;
+                }
+                let part = part_of(&block, &records);
+                let batch = as_text.parse(&part).batch;
+                // Some may be no rows for the sake of other columns.
+                let rows: HashSet<usize> =
+                    as_text.parsed_records(&part).into_iter().map(|row| row.start).collect();
+                let mut at = 0;
+                records.retain(|record| {
+                    at += record.len();
+                    rows.contains(&(at - record.len()))
+                });
+                let mut stood = Records::of(&block);
+                let rows: Vec<SourceRow> =
+                    records.into_iter().map(|record| stood.at(record)).collect();
+                let numbers: Vec<u64> = rows.iter().map(|row| row.line).collect();
                 let path = path_of(self.plan, table, file);
                 let places = Places { file: &path, lines: &numbers };
                 let batch = found.lineage.extend(&batch, Lane::Text, &places)?;
-                let mut wanted = wanted.into_iter();
-                let mask: Vec<bool> = records
-                    .iter()
-                    .map(|record| {
-                        let is_odd = odd.contains(&record.start);
-                        // Rows that are not odd come in the order of the typed batch.
-                        let is_wanted = is_odd || wanted.next().unwrap_or(true);
-                        let place = (file, block.offset + record.start as u64);
-                        is_wanted && !out.is_rejected(place)
-                    })
-                    .collect();
-                let kept = records.into_iter().zip(&mask).filter(|(_, kept)| **kept);
-                let mut stood = Records::of(&block);
-                let kept = kept.map(|(record, _)| stood.at(record));
-                out.give(&batch, mask.clone(), kept)?;
+                out.give(&batch, vec![true; rows.len()], rows.into_iter())?;
             }
         }
         Ok(())
@@ -222,6 +228,7 @@ impl SourcesAgain<'_> {
     fn columnar_rows(
         &self,
         table: usize,
+        columns: &[usize],
         is_wanted: &mut dyn FnMut(&RecordBatch) -> Result<Vec<bool>>,
         out: &mut Out<'_>,
     ) -> Result<()> {
@@ -241,7 +248,11 @@ impl SourcesAgain<'_> {
             (typed.next(Lane::Binary)?, as_text.next(Lane::Text)?)
         {
             let file = text.file;
-            let wanted = typed.numbers.into_iter().zip(is_wanted(&typed.batch)?);
+            let batch = match columns.is_empty() {
+                true => typed.batch,
+                false => typed.batch.project(columns).map_err(not_picked)?,
+            };
+            let wanted = typed.numbers.into_iter().zip(is_wanted(&batch)?);
             let wanted: HashMap<u64, bool> = wanted.collect();
             let mut places = Vec::new();
             let mut mask = Vec::with_capacity(text.numbers.len());
@@ -261,6 +272,29 @@ impl SourcesAgain<'_> {
         }
         Ok(())
     }
+}
+
+fn not_picked(error: ArrowError) -> Error {
+    Error::usage(format!("rows could not be picked: {error}"))
+}
+
+/// These columns of a shape alone; all of them where there are none.
+fn some_of(shape: &Arc<ParseShape>, columns: &[usize]) -> Arc<ParseShape> {
+    if columns.is_empty() {
+        return shape.clone();
+    }
+    let columns = columns.iter().map(|number| shape.columns[*number].clone()).collect();
+    Arc::new(ParseShape { columns, ..ParseShape::clone(shape) })
+}
+
+/// Some records of a block, as one that holds no others.
+fn part_of(block: &Block, records: &[Range<usize>]) -> Block {
+    let text: Vec<&[u8]> = records.iter().map(|record| &block.text()[record.clone()]).collect();
+    let mut part = Block::of(&text.concat());
+    part.file = block.file;
+    part.line_end = block.line_end;
+    part.is_messy = block.is_messy;
+    part
 }
 
 /// Where records go that may be wanted.
@@ -291,7 +325,7 @@ impl Out<'_> {
             return Ok(());
         }
         let kept = arrow_select::filter::filter_record_batch(batch, &BooleanArray::from(mask))
-            .map_err(|error| Error::usage(format!("rows could not be picked: {error}")))?;
+            .map_err(not_picked)?;
         let before = self.lines.len();
         self.encoder.encode(&kept, &mut self.lines)?;
         let mut lines = self.lines[before..].split_inclusive(|byte| *byte == b'\n');

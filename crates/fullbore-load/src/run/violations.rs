@@ -5,15 +5,13 @@ use fullbore_read::error::{Error, Result};
 
 use super::Outcome;
 use super::rejects::{self, Rejects};
-use super::reread::{self, SourcesAgain};
+use super::reread::SourcesAgain;
 use crate::plan::Plan;
 use crate::sink::{Committed, Sink};
 
 /// Whether it is rows that keep the others from being published, and they may be rejected.
 pub fn may_reject(plan: &Plan, error: &Error) -> bool {
-    // Of rows in parts, other hosts have the files.
-    let is_whole = plan.continuity.part.is_none();
-    error.is_of_rows() && is_whole && plan.max_rejects.allows_any() && reread::is_possible(plan)
+    error.is_of_rows() && plan.rejects_violations()
 }
 
 /// Takes out rows that violate what the table asks of all its rows, after `first` was what

@@ -126,12 +126,13 @@ pub trait RejectsViolations {
 /// The sources of a run, read once more: for rows that were loaded and can't stay.
 pub trait Reread {
     /// Reads a table's sources in the order of its files and their lines. Rows that were rejected
-    /// are passed over, and of the others those that `is_wanted` does not want, by the batch; it is
-    /// not asked about rows that only the destination can read, which are all given. What is left comes
+    /// are passed over, and of the others those that `is_wanted` does not want, by a batch of these
+    /// columns (their numbers in the plan's shape; without any, of all of them); it is not asked about rows that only the destination can read, which are all given. What is left comes
     /// to `take`; its rows count from 0 through all calls.
     fn rows(
         &mut self,
         table: usize,
+        columns: &[usize],
         is_wanted: &mut dyn FnMut(&RecordBatch) -> Result<Vec<bool>>,
         take: &mut dyn FnMut(TextRows<'_>) -> Result<()>,
     ) -> Result<()>;

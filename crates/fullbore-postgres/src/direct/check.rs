@@ -52,6 +52,9 @@ pub const FILLS: &str = "fills";
 /// The extension's function that builds the indexes of a table whose rows are loaded.
 pub const FINISH: &str = "finish";
 
+/// The extension's function that tells which rows share a key.
+pub const SHARED: &str = "shared";
+
 /// A function of the extension's, quoted; `None` where it is not there.
 pub fn function(session: &mut Session, name: &str) -> Result<Option<String>, ConnectionError> {
     let rows = session.query(&state("NULL", name))?;

@@ -1,7 +1,7 @@
 //! Which indexes the server's extension fills from rows as they pass, and building them.
 //!
-//! The others, and those whose keys turn out not to be unique, are built with `CREATE INDEX` when the load is
-//! published, as all are after COPY.
+//! The others are built with `CREATE INDEX` when the load is published, as all are after COPY. One whose keys
+//! turn out not to be unique is left invalid: it tells which rows share a key (`shared`).
 
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 
@@ -30,6 +30,29 @@ pub fn of_table(session: &mut Session, oid: u32) -> Result<Filled, ConnectionErr
     Ok(found.into_iter().zip(reasons).collect())
 }
 
+/// The extension's function that tells which rows share a key.
+pub struct Shared {
+    function: String,
+}
+
+impl Shared {
+    pub fn of(session: &mut Session) -> Result<Self, ConnectionError> {
+        let function = check::function(session, check::SHARED)?.ok_or_else(|| {
+            ConnectionError::usage("the extension's function shared(regclass) does not exist")
+        })?;
+        Ok(Self { function })
+    }
+
+    /// Finds the places (`tid`) of rows that share their key in an index which is invalid for that reason. Where
+    /// there are none, the index becomes valid.
+    pub fn query(&self, index: u32) -> String {
+        let function = &self.function;
+        format!(
+            "SELECT tid FROM pg_catalog.unnest({function}({index}::pg_catalog.regclass)) AS of (tid)"
+        )
+    }
+}
+
 /// How each index will be made, in words.
 pub fn notes(indexes: &Filled) -> Vec<String> {
     let note = |(index, reason): &(IndexDefinition, Option<String>)| {
@@ -42,7 +65,7 @@ pub fn notes(indexes: &Filled) -> Vec<String> {
     indexes.iter().map(note).collect()
 }
 
-/// Builds the indexes that were made, and takes away those whose keys are not unique.
+/// Builds the indexes that were made.
 pub fn finish(session: &mut Session, table: &QualifiedName) -> Result<(), ConnectionError> {
     let finish = check::function(session, check::FINISH)?.ok_or_else(|| {
         ConnectionError::usage("the extension's function finish(regclass) does not exist")
@@ -53,6 +76,10 @@ pub fn finish(session: &mut Session, table: &QualifiedName) -> Result<(), Connec
            LEFT JOIN pg_catalog.pg_constraint ON conindid OPERATOR(pg_catalog.=) index",
         quote_literal(&table.to_string())?
     ))?;
+    if rows.is_empty() || check::function(session, check::SHARED)?.is_some() {
+        return Ok(());
+    }
+    // An extension that can't tell which rows share a key has not filled them.
     for row in &rows {
         let sql = match row.get("conname") {
             Some(name) => {

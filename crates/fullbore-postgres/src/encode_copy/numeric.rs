@@ -28,13 +28,12 @@ pub fn write_64(units: i64, scale: Scale, place: Place) -> Place {
     // 16 bits each, the highest of four empty.
     let [high, middle, low] = scale.three(magnitude);
     let groups = high << 32 | middle << 16 | low;
-    // Groups before and after those that matter; zero counts as having none but leading ones. What
-    // weight it gets then is the same to the server, which normalizes it (make_result in
-    // PostgreSQL's numeric.c).
+    // Groups before and after those that matter; zero counts as having none but leading ones.
     let leading = groups.leading_zeros() / 16;
     let trailing = (groups.trailing_zeros() / 16) & 3;
     let digits = 4 - leading - trailing;
-    let weight = 3 - scale.fraction_groups - leading as i16;
+    // The server sends zero with this weight, and what it sends is compared with what is written here.
+    let weight = if groups == 0 { 0 } else { 3 - scale.fraction_groups - leading as i16 };
     let sign = if units < 0 { NEGATIVE } else { 0 };
     let head = head(digits, weight as u16, sign, u16::from(scale.scale));
     let shown = (groups << 16) << (16 * (leading - 1));

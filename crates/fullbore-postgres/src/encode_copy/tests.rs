@@ -52,6 +52,9 @@ fn numeric_by_the_book(text: &str) -> Vec<u8> {
     while groups.last() == Some(&0) {
         groups.pop();
     }
+    if groups.is_empty() {
+        weight = 0;
+    }
     let head = [groups.len() as u16, weight as u16, sign, fraction.len() as u16];
     head.iter().chain(&groups).flat_map(|word| word.to_be_bytes()).collect()
 }

@@ -20,8 +20,12 @@ use crate::target::PostgresTable;
 impl Postgres {
     /// Whether an earlier attempt may have done some of what is left.
     pub(crate) fn is_later_attempt(&self) -> bool {
+        self.is_of_several() || self.removed.load(Ordering::Relaxed)
+    }
+
+    /// Another process has loaded a part of the run.
+    pub(crate) fn is_of_several(&self) -> bool {
         self.ledger().is_some_and(|ledger| ledger.attempt() > 1 || ledger.has_parts)
-            || self.removed.load(Ordering::Relaxed)
     }
 
     /// The control session, opened again where it was lost.

@@ -2,7 +2,7 @@
 
 use fullbore_load::plan::Plan;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
-use fullbore_read::error::Result;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::Event;
 
 use crate::catalog::IndexDefinition;
@@ -95,4 +95,29 @@ pub fn statement(
             index.tail
         ),
     })
+}
+
+/// The statement that drops an index which was filled, but not with unique keys; building it again then names one of
+/// them. An error where the rows that share them are rejected instead.
+pub fn not_unique(
+    plan: &Plan,
+    table: &QualifiedName,
+    index: &IndexDefinition,
+    what: &str,
+) -> Result<String> {
+    if plan.rejects_violations() {
+        return Err(Error::Destination {
+            message: format!("{what}: several rows share a key"),
+            hint: None,
+            kind: DestinationFailure::Constraint,
+        });
+    }
+    let drop = match &index.constraint {
+        Some(constraint) => quote_identifier(&constraint.name)
+            .map(|name| format!("ALTER TABLE {table} DROP CONSTRAINT {name}")),
+        None => {
+            QualifiedName::new(table.schema(), &index.name).map(|name| format!("DROP INDEX {name}"))
+        }
+    };
+    drop.map_err(failed)
 }

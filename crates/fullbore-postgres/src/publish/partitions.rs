@@ -168,7 +168,15 @@ pub fn index_jobs(
             .collect();
         for index in &wanted {
             match its.iter().position(|built| is_alike(index, built)) {
-                Some(at) => drop(its.swap_remove(at)),
+                Some(at) => {
+                    let built = its.swap_remove(at);
+                    if !built.is_valid {
+                        let mut job = indexes::job(index, &piece.name, target.name())?;
+                        let drop = indexes::not_unique(plan, &piece.name, &built, &job.what)?;
+                        job.statements.insert(0, drop);
+                        jobs.push(job);
+                    }
+                }
                 None => jobs.push(indexes::job(index, &piece.name, target.name())?),
             }
         }

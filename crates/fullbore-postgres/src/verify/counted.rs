@@ -40,7 +40,7 @@ const OLD_SHARE_MAX: u64 = 4;
 pub fn count(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Result<()> {
     let mut counted = Counted::default();
     // A crash takes the statistics, and between attempts it may have come.
-    let may_ask = plan.verify == Verify::Quick && !postgres.is_later_attempt();
+    let may_ask = plan.verify == Verify::Quick && !postgres.is_of_several();
     let mut heaps: Vec<(QualifiedName, u64)> = Vec::new();
     for (table, target) in postgres.targets().iter().enumerate() {
         let its = || committed.iter().filter(|piece| piece.table == table);
@@ -70,6 +70,7 @@ pub fn count(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Resul
             name,
             has_rows: *rows > 0,
             file: postgres.verification.file_of(name),
+            deleted: postgres.verification.deleted_from(name),
         });
         let made: Vec<_> = made.collect();
         let mut session = postgres.usable_control()?;

@@ -30,7 +30,7 @@ pub mod size;
 pub(crate) mod sql;
 pub mod staged;
 pub mod state;
-mod statistics;
+pub mod statistics;
 pub mod store;
 mod summer;
 

@@ -50,6 +50,8 @@ pub struct State {
     seen: Mutex<BTreeMap<usize, Vec<Extent>>>,
     /// The files of tables that this process has truncated itself.
     files: Mutex<BTreeMap<QualifiedName, u32>>,
+    /// How many rows this process has itself deleted from tables that it made.
+    deleted: Mutex<BTreeMap<QualifiedName, u64>>,
 }
 
 /// What the last comparison covered. After rows were taken out there is another one.
@@ -105,6 +107,17 @@ impl State {
     pub(crate) fn file_of(&self, table: &QualifiedName) -> Option<u32> {
         let files = self.files.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         files.get(table).copied()
+    }
+
+    /// Notes rows that the run itself has deleted from a table that it made.
+    pub fn add_deleted(&self, table: &QualifiedName, rows: u64) {
+        let mut deleted = self.deleted.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *deleted.entry(table.clone()).or_default() += rows;
+    }
+
+    pub(crate) fn deleted_from(&self, table: &QualifiedName) -> u64 {
+        let deleted = self.deleted.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        deleted.get(table).copied().unwrap_or(0)
     }
 
     /// Notes what was taken out of the table of a piece, where no ledger does.

@@ -6,7 +6,7 @@
 //! a crash of the server takes with it is the statistics as a whole, so they are asked only by a run that
 //! has lost no connection.
 
-use fullbore_pgwire::{QualifiedName, Session, quote_literal};
+use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_literal};
 use fullbore_read::error::Result;
 
 use crate::error::failed;
@@ -27,15 +27,26 @@ pub struct Made<'a> {
     /// The file that the run itself gave it; otherwise it has the one that it was made with, whose number
     /// is the table's own.
     pub file: Option<u32>,
+    /// Rows that the run itself has deleted from it.
+    pub deleted: u64,
+}
+
+/// Has what this session deleted counted before its next statement, where the server can be asked to (from 15
+/// on): otherwise it may take seconds.
+pub fn flush(session: &mut Session) -> Result<(), ConnectionError> {
+    if session.server_version_num() >= 150_000 {
+        session.execute("SELECT pg_stat_force_next_flush()")?;
+    }
+    Ok(())
 }
 
 /// Of each table whether all that was committed to it is there for sure.
 pub fn are_whole(session: &mut Session, tables: &[Made<'_>]) -> Result<Vec<bool>> {
     let mut values = Vec::new();
-    for (number, Made { name, has_rows, file }) in tables.iter().enumerate() {
+    for (number, Made { name, has_rows, file, deleted }) in tables.iter().enumerate() {
         let literal = quote_literal(&name.to_string()).map_err(failed)?;
         let file = file.map_or("NULL".to_owned(), |file| file.to_string());
-        values.push(format!("({number}, {literal}, {has_rows}, {file}::oid)"));
+        values.push(format!("({number}, {literal}, {has_rows}, {file}::oid, {deleted})"));
     }
     let mut are_whole = vec![false; tables.len()];
     if values.is_empty() {
@@ -44,9 +55,9 @@ pub fn are_whole(session: &mut Session, tables: &[Made<'_>]) -> Result<Vec<bool>
     let rows = session
         .query(&format!(
             "SELECT t.number
-               FROM (VALUES {}) AS t (number, name, has_rows, file)
+               FROM (VALUES {}) AS t (number, name, has_rows, file, deleted)
                JOIN pg_class c ON c.oid = to_regclass(t.name)
-              WHERE {} = 0
+              WHERE {} = t.deleted
                 AND pg_relation_filenode(c.oid) = coalesce(t.file, c.oid)
                 AND (pg_relation_size(c.oid) > 0) = t.has_rows",
             values.join(", "),

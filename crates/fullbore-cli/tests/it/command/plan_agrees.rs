@@ -3,7 +3,7 @@
 
 use crate::common::Files;
 use crate::common::codes::REFUSED;
-use fullbore_testing::{Output, TestDatabase, TestServer, shared_or_skip};
+use fullbore_testing::{Output, TestDatabase, TestServer, is_long, shared_or_skip};
 
 const LOADED: i32 = 0;
 
@@ -235,7 +235,8 @@ fn fifty_jobs_are_refused_or_loaded_by_all_alike() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
     assert_eq!(JOBS.len(), 50);
     let mut wrong = Vec::new();
-    for job in JOBS {
+    // `make test` runs every third.
+    for job in JOBS.iter().step_by(if is_long() { 1 } else { 3 }) {
         let database = cluster.fresh_database();
         let files = Files::new();
         if !job.sql.is_empty() {
@@ -275,5 +276,5 @@ fn fifty_jobs_are_refused_or_loaded_by_all_alike() {
             }
         }
     }
-    assert!(wrong.is_empty(), "{} of {} jobs:\n{}", wrong.len(), JOBS.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -3,8 +3,9 @@
 use fullbore_testing::{TestServer, extended_or_skip, extension, skip, start_or_skip, wanted};
 
 use super::{SERVERS, fresh, loads};
+use crate::common::refused::forget_rejects;
 use crate::common::sound::assert_sound;
-use crate::common::{Files, assert_no_leftovers};
+use crate::common::{Files, assert_no_leftovers, assert_same};
 
 const COLUMNS: &str = "k bigint, n integer, v text COLLATE \"C\"";
 
@@ -134,5 +135,70 @@ fn keys_that_are_not_unique_are_refused_as_after_copy() {
             }
         }
         assert_eq!(told[0], told[1], "{publish}");
+    }
+}
+
+/// They are rejected with their lines, whatever their other columns hold; the indexes that were filled stay.
+#[test]
+fn rows_that_share_a_key_are_taken_out_of_filled_indexes() {
+    const SHAPE: &str = "k bigint, n integer, rate numeric(9,2), code char(4) COLLATE \"C\"";
+    for server in wanted(SERVERS) {
+        let cluster = extended_or_skip!(server);
+        for publish in ["replace", "partitions"] {
+            let database = fresh(cluster);
+            let files = Files::new();
+            let row = |i: u32| format!("{},{},{}.{:02},c{}\n", i / 7, i % 7, i % 3, i % 4, i % 50);
+            let (mut text, mut twice) = (String::new(), Vec::new());
+            let mut line = 0;
+            for i in 0..30_000 {
+                text.push_str(&row(i));
+                line += 1;
+                if i % 500 == 0 {
+                    text.push_str(&row(i));
+                    line += 1;
+                    twice.push(line);
+                }
+            }
+            let file = files.write("rows.csv", text);
+            let good = files.write("good.csv", (0..30_000).map(row).collect::<String>());
+            let partition = if publish == "partitions" { "PARTITION BY RANGE (k)" } else { "" };
+            database.psql(&format!(
+                "CREATE TABLE ours ({SHAPE}, PRIMARY KEY (k, n)) {partition};
+                 CREATE INDEX by_rate ON ours (rate); CREATE UNIQUE INDEX by_code ON ours (code, k, n);
+                 CREATE TABLE plain ({SHAPE}); COPY plain FROM '{good}' (FORMAT csv)"
+            ));
+            let before = database.psql(DEFINITIONS);
+            let args = ["--method", "direct", "--publish", publish, "--header", "none"];
+            let mut args = args.to_vec();
+            args.extend(["--streams", "2", "--piece-size", "200kB"]);
+            let output = files.load(&database, &file, "ours", &args);
+            assert_eq!(output.code, 1, "{}", output.stderr);
+            assert!(output.stderr.contains("is duplicated"), "it names the key: {}", output.stderr);
+            args.extend(["--max-rejects", "10"]);
+            let output = files.load(&database, &file, "ours", &args);
+            assert_eq!(output.code, 4, "{}", output.stderr);
+            let resume = ["runs", "resume", "last", "--to", database.url(), "--max-rejects", "1%"];
+            forget_rejects(&files);
+            let resumed = files.fullbore(&resume);
+            assert_eq!(resumed.code, 3, "{}", resumed.stderr);
+            let told: Vec<u64> =
+                files.reasons().iter().filter_map(|reason| reason["line"].as_u64()).collect();
+            assert_eq!(told, twice);
+            assert!(files.reasons().iter().all(|reason| reason["code"] == "23505"));
+            assert_same(&database, "ours", "plain");
+            assert_eq!(database.psql(DEFINITIONS), before);
+            assert_eq!(
+                database.psql("SELECT count(*) FROM pg_index WHERE NOT indisvalid OR indcheckxmin"),
+                "0"
+            );
+            assert_sound(&database, "ours");
+            database.psql(
+                "DO $$ BEGIN
+                     INSERT INTO ours SELECT * FROM plain WHERE k = 0 AND n = 0;
+                     RAISE 'a key is there twice';
+                 EXCEPTION WHEN unique_violation THEN END $$",
+            );
+            assert_no_leftovers(&database);
+        }
     }
 }

@@ -225,7 +225,7 @@ fn finds(server: TestServer, each: usize) {
 
 #[test]
 fn seeded_damage_on_18() {
-    finds(TestServer::Embedded18, if is_long() { 50 } else { 15 });
+    finds(TestServer::Embedded18, if is_long() { 50 } else { 6 });
 }
 
 #[test]

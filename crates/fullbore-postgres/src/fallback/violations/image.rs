@@ -5,15 +5,16 @@
 //! false match is harmless: the server compares again.
 
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
 
 use arrow_array::RecordBatch;
 use fullbore_load::TargetColumn;
 use fullbore_load::sink::Encoder;
 use fullbore_parse::types::FieldType;
 use fullbore_pgwire::{ConnectionError, Session};
-use fullbore_read::error::{Error, Result};
+use fullbore_read::error::Result;
 
+use super::keys::UniqueKey;
 use super::{Checked, REMOVED};
 use crate::encode_copy::{BINARY_HEADER, BinaryEncoder, SentColumn};
 use crate::error::failed;
@@ -23,7 +24,7 @@ pub struct Picker {
     /// The places of the columns that are compared.
     columns: Vec<usize>,
     encoder: BinaryEncoder,
-    wanted: HashSet<u64>,
+    wanted: HashSet<u64, BuildHasherDefault<IsHash>>,
     buffer: Vec<u8>,
 }
 
@@ -49,23 +50,32 @@ fn is_comparable(column: &TargetColumn) -> bool {
 }
 
 impl Picker {
-    /// Reads what was taken out.
-    pub fn of(session: &mut Session, table: &Checked<'_>) -> Result<Self> {
+    /// Reads what was taken out, by the columns of these keys, or by all columns where there are none.
+    pub fn of(session: &mut Session, table: &Checked<'_>, keys: &[UniqueKey]) -> Result<Self> {
         let plan = table.columns();
+        let is_of_keys =
+            |name: &String| keys.iter().any(|key| key.columns.iter().any(|column| column == name));
         let mut columns = Vec::new();
-        let mut sent = Vec::new();
         for (number, column) in plan.shape.columns.iter().enumerate() {
             let target = plan.columns.iter().find(|target| target.name == column.name);
             // What records are read for has no lineage yet.
             if target.is_some_and(is_comparable) && plan.lineage_of(column).is_none() {
                 columns.push(number);
-                sent.push(SentColumn { field_type: column.field_type.clone(), element_oid: 0 });
             }
         }
+        let name = |number: &usize| &plan.shape.columns[*number].name;
+        if columns.iter().any(|number| is_of_keys(name(number))) {
+            columns.retain(|number| is_of_keys(name(number)));
+        }
+        let sent = columns.iter().map(|number| SentColumn {
+            field_type: plan.shape.columns[*number].field_type.clone(),
+            element_oid: 0,
+        });
+        let sent = sent.collect();
         let mut picker = Self {
             encoder: BinaryEncoder::new(sent),
             columns,
-            wanted: HashSet::new(),
+            wanted: HashSet::default(),
             buffer: Vec::new(),
         };
         if !picker.columns.is_empty() {
@@ -103,16 +113,18 @@ impl Picker {
         Ok(())
     }
 
-    /// Which rows of a batch may be among those that were taken out.
+    /// The columns that are compared, by their numbers among those that are sent.
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// Which rows of a batch of these columns may be among those that were taken out.
     pub fn is_wanted(&mut self, batch: &RecordBatch) -> Result<Vec<bool>> {
         if self.columns.is_empty() {
             return Ok(vec![true; batch.num_rows()]);
         }
-        let compared = batch
-            .project(&self.columns)
-            .map_err(|error| Error::usage(format!("columns could not be picked: {error}")))?;
         self.buffer.clear();
-        self.encoder.encode(&compared, &mut self.buffer)?;
+        self.encoder.encode(batch, &mut self.buffer)?;
         let mut at = 0;
         let mut wanted = Vec::with_capacity(batch.num_rows());
         while let Some(end) = row_end(&self.buffer, at) {
@@ -120,6 +132,24 @@ impl Picker {
             at = end;
         }
         Ok(wanted)
+    }
+}
+
+/// Of what is a hash itself.
+#[derive(Default)]
+struct IsHash(u64);
+
+impl Hasher for IsHash {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only numbers are looked up");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 

@@ -2,9 +2,11 @@
 //! constraint.
 
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
-use fullbore_read::error::Result;
+use fullbore_read::error::{Error, Result};
 
 use super::{Checked, REMOVED, SHARED_KEY};
+use crate::catalog::{self, IndexDefinition};
+use crate::direct::filled;
 use crate::error::failed;
 use crate::naming::derived;
 
@@ -12,6 +14,8 @@ use crate::naming::derived;
 pub struct UniqueKey {
     /// Of its constraint, or else of itself.
     pub name: String,
+    /// The columns that it depends on.
+    pub columns: Vec<String>,
     /// Its columns or expressions, as SQL in the names of the table's columns.
     expressions: Vec<String>,
     /// The columns as people name them.
@@ -77,11 +81,12 @@ fn read(session: &mut Session, table: &Checked<'_>) -> Result<Vec<UniqueKey>, Co
     let Some(relation) = found.first().and_then(|row| row.get("relation")?.parse().ok()) else {
         return Ok(Vec::new());
     };
-    let built = crate::catalog::indexes(session, relation)?;
+    let built = catalog::indexes(session, relation)?;
     let keys = found.iter().filter_map(|row| {
         let sent = &table.columns().shape.columns;
         let is_sent = |name: &str| sent.iter().any(|column| column.name == name);
-        if !row.get("columns")?.split('\u{1}').all(is_sent) {
+        let columns: Vec<String> = row.get("columns")?.split('\u{1}').map(str::to_owned).collect();
+        if !columns.iter().all(|name| is_sent(name)) {
             // What the table fills in by itself is in no file.
             return None;
         }
@@ -98,6 +103,7 @@ fn read(session: &mut Session, table: &Checked<'_>) -> Result<Vec<UniqueKey>, Co
         };
         Some(UniqueKey {
             name: index.known().to_owned(),
+            columns,
             expressions,
             operators,
             written: row.get("written").unwrap_or_default().to_owned(),
@@ -174,6 +180,11 @@ impl UniqueKey {
         format!("concat_ws(', ', {})", self.keys("a."))
     }
 
+    /// Whether an index of a heap that was loaded is the one of this key.
+    fn is_kept_by(&self, index: &IndexDefinition) -> bool {
+        self.exclusion.is_none() && index.is_unique && index.tail == self.tail
+    }
+
     /// The places (`tid`) of rows in a heap that share their key with another one of it.
     fn shared_within(&self, heap: &str) -> String {
         let keys = self.keys("");
@@ -215,11 +226,24 @@ impl UniqueKey {
 pub fn take_out(session: &mut Session, table: &Checked<'_>, unique: &[UniqueKey]) -> Result<u64> {
     let mut removed = 0;
     let mut helpers: Vec<QualifiedName> = Vec::new();
+    let built = built(session, table, unique)?;
     for (number, heap) in table.heaps.iter().enumerate() {
         let name = heap.to_string();
-        let mut shared: Vec<String> = unique.iter().map(|key| key.shared_within(&name)).collect();
+        let mut shared = Vec::new();
+        let mut is_searched = false;
+        for (key, built) in unique.iter().zip(&built[number]) {
+            match built {
+                Some(Built { shared: None, .. }) => {}
+                Some(Built { shared: Some(told), .. }) => shared.push(told.clone()),
+                None => {
+                    is_searched = true;
+                    shared.push(key.shared_within(&name));
+                }
+            }
+        }
         if table.joins_target() {
             let target = table.target_alone();
+            is_searched |= !unique.is_empty();
             shared.extend(unique.iter().map(|key| key.shared_with(&name, &target)));
         }
         if shared.is_empty() {
@@ -233,26 +257,88 @@ pub fn take_out(session: &mut Session, table: &Checked<'_>, unique: &[UniqueKey]
             session.execute(&sql).map_err(failed)?;
             helpers.push(index);
         }
+        if is_searched {
+            session.execute(&format!("ANALYZE {heap}")).map_err(failed)?;
+        }
         // All are found before any is taken out: what one key takes away, another one still counts.
-        session
-            .execute(&format!(
-                "ANALYZE {heap};
-                 CREATE TEMP TABLE fullbore_shared ON COMMIT DROP AS {}",
-                shared.join(" UNION ")
-            ))
-            .map_err(failed)?;
         removed += session
             .execute(&format!(
-                "WITH gone AS (DELETE FROM {heap} h USING pg_temp.fullbore_shared s
-                                WHERE h.ctid = s.tid RETURNING {})
+                "WITH shared AS MATERIALIZED ({}),
+                      gone AS (DELETE FROM {heap} h USING shared s WHERE h.ctid = s.tid RETURNING {})
                  INSERT INTO {REMOVED} SELECT *, {SHARED_KEY}, {number} FROM gone",
+                shared.join(" UNION "),
                 table.list("h.")
             ))
             .map_err(failed)?;
-        session.execute("DROP TABLE pg_temp.fullbore_shared").map_err(failed)?;
         for index in helpers.drain(..) {
             session.execute(&format!("DROP INDEX {index}")).map_err(failed)?;
         }
     }
     Ok(removed)
+}
+
+/// The rows that stay are back: indexes that were filled with all others as well become valid.
+pub fn settle(session: &mut Session, table: &Checked<'_>, unique: &[UniqueKey]) -> Result<()> {
+    for index in built(session, table, unique)?.into_iter().flatten().flatten() {
+        let Some(shared) = &index.shared else { continue };
+        if let Some(row) = session.query(shared).map_err(failed)?.first() {
+            let place = row.get("tid").unwrap_or_default();
+            return Err(Error::usage(format!(
+                "the row {place} shares a key of {}, but was not taken out",
+                index.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// An index that was made of a heap's rows before.
+struct Built {
+    name: String,
+    /// Where it is invalid: the query that finds the rows which share its keys.
+    shared: Option<String>,
+}
+
+/// The index of each key on each heap, where there is one.
+fn built(
+    session: &mut Session,
+    table: &Checked<'_>,
+    unique: &[UniqueKey],
+) -> Result<Vec<Vec<Option<Built>>>> {
+    let names = table.heaps.iter().map(|heap| quote_literal(&heap.to_string()));
+    let names = names.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let rows = session
+        .query(&format!(
+            "SELECT to_regclass(name)::oid AS oid FROM unnest(ARRAY[{}]::text[])
+               WITH ORDINALITY AS of (name, place) ORDER BY place",
+            names.join(", ")
+        ))
+        .map_err(failed)?;
+    let oids: Vec<u32> = rows.iter().map(|row| row.number("oid").unwrap_or_default()).collect();
+    let indexes = catalog::indexes_of(session, &oids).map_err(failed)?;
+    let mut told = None;
+    let mut all = Vec::new();
+    for oid in oids {
+        let mut its = Vec::new();
+        for key in unique {
+            let mut on_heap = indexes.iter().filter(|(of, _)| *of == oid).map(|(_, index)| index);
+            let Some(index) = on_heap.find(|index| key.is_kept_by(index)) else {
+                its.push(None);
+                continue;
+            };
+            let shared = match index.is_valid {
+                true => None,
+                false => {
+                    let known = match &mut told {
+                        Some(known) => known,
+                        told => told.insert(filled::Shared::of(session).map_err(failed)?),
+                    };
+                    Some(known.query(index.oid))
+                }
+            };
+            its.push(Some(Built { name: index.name.clone(), shared }));
+        }
+        all.push(its);
+    }
+    Ok(all)
 }

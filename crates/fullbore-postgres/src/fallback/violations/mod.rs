@@ -35,6 +35,7 @@ use crate::postgres::Postgres;
 use crate::publish::partitions;
 use crate::target::PostgresTable;
 use crate::verify::removed::RemovedSums;
+use crate::verify::statistics;
 
 /// Rows that were taken out, each with why and of which heap.
 const REMOVED: &str = "pg_temp.fullbore_removed";
@@ -64,6 +65,15 @@ enum Pass {
     Together,
     /// By trying them one by one: where no statement found any, in no table.
     OneByOne,
+}
+
+/// What was taken out.
+#[derive(Default)]
+struct Taken {
+    /// Sums of its rows, by a piece of the table that they were in.
+    sums: BTreeMap<usize, Sums>,
+    /// How many rows of which table.
+    deleted: Vec<(QualifiedName, u64)>,
 }
 
 /// One table whose rows are checked.
@@ -139,29 +149,32 @@ impl RejectsViolations for Postgres {
         self.removed.store(true, std::sync::atomic::Ordering::Relaxed);
         let mut session = self.usable_control()?;
         session.execute("BEGIN").map_err(failed)?;
-        let mut sums = BTreeMap::new();
-        let rejected = self.reject_in_all(&mut session, plan, committed, sources, &mut sums);
+        let mut taken = Taken::default();
+        let rejected = self.reject_in_all(&mut session, plan, committed, sources, &mut taken);
         // The first error is the one to tell.
         let has_removed = matches!(rejected, Ok(true));
         let ended = session.execute(if has_removed { "COMMIT" } else { "ROLLBACK" });
         let rejected = rejected?;
         ended.map_err(failed)?;
-        for (piece, sums) in &sums {
+        for (piece, sums) in &taken.sums {
             self.verification.add_removed(*piece, sums);
         }
+        for (heap, rows) in &taken.deleted {
+            self.verification.add_deleted(heap, *rows);
+        }
+        statistics::flush(&mut session).map_err(failed)?;
         Ok(rejected)
     }
 }
 
 impl Postgres {
-    /// `sums` are those of what was taken out, by a piece of the table it was taken out of.
     fn reject_in_all(
         &self,
         session: &mut Session,
         plan: &Plan,
         committed: &[Committed],
         sources: &mut dyn Reread,
-        sums: &mut BTreeMap<usize, Sums>,
+        taken: &mut Taken,
     ) -> Result<bool> {
         if let Some(ledger) = self.ledger() {
             let rows = committed.iter().map(|piece| piece.rows).sum();
@@ -191,7 +204,7 @@ impl Postgres {
             waiting.push(Waiting { number, target, heaps, names, pieces });
         }
         for pass in [Pass::Together, Pass::OneByOne] {
-            if self.reject_in_a_pass(session, plan, sources, sums, pass, &waiting)? {
+            if self.reject_in_a_pass(session, plan, sources, taken, pass, &waiting)? {
                 return Ok(true);
             }
         }
@@ -204,7 +217,7 @@ impl Postgres {
         session: &mut Session,
         plan: &Plan,
         sources: &mut dyn Reread,
-        sums: &mut BTreeMap<usize, Sums>,
+        taken: &mut Taken,
         pass: Pass,
         waiting: &[Waiting<'_>],
     ) -> Result<bool> {
@@ -239,7 +252,8 @@ impl Postgres {
             if let Some(ledger) = self.ledger() {
                 crate::ledger::pieces::refuse(session, ledger, &by_piece)?;
             }
-            sums.extend(self.keep_removed(session, its_sums, pieces)?);
+            taken.sums.extend(self.keep_removed(session, its_sums, pieces)?);
+            taken.deleted.extend(deleted(session, heaps)?);
             for name in [REMOVED, CANDIDATES, MATCHED] {
                 session.execute(&format!("DROP TABLE {name}")).map_err(failed)?;
             }
@@ -271,11 +285,12 @@ fn reject(
         .map_err(failed)?;
     let mut reasons = Vec::new();
     let unique = keys::unique(session, table)?;
+    let mut alone = 0;
     let removed = match pass {
         // Where it can't be asked, what its keys say is better than nothing.
         Pass::Together if table.is_judged_by_target() && trial::is_possible(session, table)? => 0,
         Pass::Together => {
-            let alone = references::take_out(session, table, &mut reasons)?;
+            alone = references::take_out(session, table, &mut reasons)?;
             alone + keys::take_out(session, table, &unique)?
         }
         Pass::OneByOne if table.joins_target() => trial::take_out(session, table, &mut reasons)?,
@@ -286,11 +301,14 @@ fn reject(
         return Ok(None);
     }
     tracing::info!(table = %table.target.name(), rows = removed, "rows are looked for in the files");
-    let mut picker = image::Picker::of(session, table)?;
+    // What shares a key is known by it.
+    let of_keys = pass == Pass::Together && alone == 0;
+    let mut picker = image::Picker::of(session, table, if of_keys { &unique } else { &[] })?;
     make_candidates(session, table)?;
     let list = format!("fullbore_place, {}", table.list(""));
     let mut given = 0u64;
-    sources.rows(table.number, &mut |batch| picker.is_wanted(batch), &mut |rows| {
+    let columns = picker.columns().to_vec();
+    sources.rows(table.number, &columns, &mut |batch| picker.is_wanted(batch), &mut |rows| {
         copy_candidates(session, table, &list, rows, given)?;
         given += rows.rows;
         Ok(())
@@ -305,7 +323,19 @@ fn reject(
     let most = sources.room().saturating_add(1);
     let mut refused = known_reasons(session, &reasons, most)?;
     refused.extend(order::decide(session, table, &unique, sums, most)?);
+    keys::settle(session, table, &unique)?;
     Ok(Some(refused))
+}
+
+/// How many rows were deleted from each heap.
+fn deleted(session: &mut Session, heaps: &[QualifiedName]) -> Result<Vec<(QualifiedName, u64)>> {
+    let counts = format!("SELECT fullbore_heap AS heap, count(*) AS n FROM {REMOVED} GROUP BY 1");
+    let rows = session.query(&counts).map_err(failed)?;
+    let of = |row: &Row| {
+        let heap: usize = row.number("heap")?;
+        Some((heaps.get(heap)?.clone(), row.number("n")?))
+    };
+    Ok(rows.iter().filter_map(of).collect())
 }
 
 fn make_candidates(session: &mut Session, table: &Checked<'_>) -> Result<()> {

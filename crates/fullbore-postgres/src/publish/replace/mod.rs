@@ -85,7 +85,7 @@ pub fn index_jobs_by(
         let old = unchanged(postgres, session, table)?;
         let jobs = rebuild::index_jobs(session, plan, &old, &staging)?;
         match postgres.is_later_attempt() || postgres.targets()[table].direct.is_some() {
-            true => rebuild::left_to_do(session, &staging, jobs),
+            true => rebuild::left_to_do(session, plan, &staging, jobs),
             false => Ok(jobs),
         }
     })

@@ -158,6 +158,7 @@ pub fn key_jobs(
 /// the run and the index; foreign keys to the table itself are dropped, to be checked anew.
 pub fn left_to_do(
     session: &mut Session,
+    plan: &Plan,
     staging: &QualifiedName,
     mut jobs: Vec<Job>,
 ) -> Result<Vec<Job>> {
@@ -173,7 +174,16 @@ pub fn left_to_do(
             statement.contains(&format!("INDEX {name} ON "))
                 || statement.contains(&format!("ADD CONSTRAINT {name} "))
         };
-        jobs.iter_mut().for_each(|job| job.statements.retain(|statement| !builds(statement)));
+        for job in &mut jobs {
+            let Some(at) = job.statements.iter().position(builds) else { continue };
+            match built.is_valid {
+                true => drop(job.statements.remove(at)),
+                false => {
+                    let drop = indexes::not_unique(plan, staging, &built, &job.what)?;
+                    job.statements.insert(at, drop);
+                }
+            }
+        }
     }
     jobs.retain(|job| !job.statements.is_empty());
     Ok(jobs)

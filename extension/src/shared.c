@@ -1,0 +1,313 @@
+/*
+ * shared.c - rows that share a key, told by the index that was filled with all of them.
+ *
+ * fullbore.finish() fills a unique index whether or not its keys are unique, and leaves it invalid where they
+ * are not. Equal keys stand side by side in it, so one pass over its leaves finds their rows; once none of
+ * them share a key any more, the index is valid. It holds rows that were deleted since, as any index may.
+ *
+ * An invalid index of other origin may lack rows, and must never become valid so. Ours are marked in a way in
+ * which the server leaves none: invalid, and yet to be used by later transactions only (indcheckxmin, which
+ * CREATE INDEX CONCURRENTLY never sets).
+ */
+#include "shared.h"
+#include "compat.h"
+#include "load.h"
+
+#include "access/genam.h"
+#include "access/nbtree.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "catalog/index.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/array.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(fullbore_shared);
+
+/* Pages that are asked for before they are needed: a direct load leaves none in memory. */
+#define FB_AHEAD 128
+
+/* Rows of equal keys stand one behind the other. */
+typedef struct Walk
+{
+	Relation	rel;
+	Relation	index;
+	BTScanInsert key;
+	bool		nulls_differ;
+	IndexTuple	last;			/* of the rows at hand; NULL: none */
+	int			first;			/* of the rows that share its key */
+	int			count;
+	int			room;
+	ItemPointer rows;
+	bool	   *is_first;		/* of its key, for each of them */
+} Walk;
+
+static void
+set_valid(Relation rel, Oid index, bool is_valid)
+{
+	Relation	catalog = table_open(IndexRelationId, RowExclusiveLock);
+	HeapTuple	tuple = SearchSysCacheCopy1(INDEXRELID, ObjectIdGetDatum(index));
+	Form_pg_index form;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for index %u", index);
+	form = (Form_pg_index) GETSTRUCT(tuple);
+	form->indisvalid = is_valid;
+	form->indcheckxmin = !is_valid;
+	CatalogTupleUpdate(catalog, &tuple->t_self, tuple);
+	heap_freetuple(tuple);
+	table_close(catalog, RowExclusiveLock);
+	CacheInvalidateRelcache(rel);
+}
+
+void
+fb_shared_mark(Relation rel, Oid index)
+{
+	set_valid(rel, index, false);
+}
+
+static bool
+is_marked(Relation index)
+{
+	Form_pg_index form = index->rd_index;
+
+	return form->indisunique && form->indisready && form->indcheckxmin && !form->indisvalid;
+}
+
+/* Where the key's bytes end. */
+static Size
+key_end(IndexTuple tuple)
+{
+	return BTreeTupleIsPosting(tuple) ? BTreeTupleGetPostingOffset(tuple) : IndexTupleSize(tuple);
+}
+
+static bool
+is_same_key(const Walk *walk, IndexTuple one, IndexTuple other)
+{
+	TupleDesc	description = RelationGetDescr(walk->index);
+	Size		end = key_end(one);
+
+	if (IndexTupleHasNulls(one) == IndexTupleHasNulls(other) && end == key_end(other)
+		&& memcmp((char *) one + sizeof *one, (char *) other + sizeof *other,
+				  end - sizeof *one) == 0)
+		return true;
+	/* Equal values of these types are stored alike, unless one of them is compressed. */
+	if (walk->key->allequalimage && !IndexTupleHasVarwidths(one))
+		return false;
+	for (int at = 0; at < IndexRelationGetNumberOfKeyAttributes(walk->index); at++)
+	{
+		ScanKey		key = &walk->key->scankeys[at];
+		bool		one_is_null;
+		bool		other_is_null;
+		Datum		its = index_getattr(one, at + 1, description, &one_is_null);
+		Datum		others = index_getattr(other, at + 1, description, &other_is_null);
+
+		if (one_is_null != other_is_null)
+			return false;
+		if (!one_is_null
+			&& DatumGetInt32(FunctionCall2Coll(&key->sk_func, key->sk_collation, its, others)) != 0)
+			return false;
+	}
+	return true;
+}
+
+static bool
+has_null(const Walk *walk, IndexTuple tuple)
+{
+	if (!IndexTupleHasNulls(tuple))
+		return false;
+	for (int at = 0; at < IndexRelationGetNumberOfKeyAttributes(walk->index); at++)
+		if (att_isnull(at, (bits8 *) ((char *) tuple + sizeof *tuple)))
+			return true;
+	return false;
+}
+
+/* Keeps the rows at hand if there are several. */
+static void
+end_rows(Walk *walk)
+{
+	bool		are_shared = walk->count - walk->first > 1
+		&& !(walk->nulls_differ && has_null(walk, walk->last));
+
+	if (are_shared)
+		walk->first = walk->count;
+	else
+		walk->count = walk->first;
+}
+
+static void
+take_item(Walk *walk, IndexTuple tuple)
+{
+	int			rows = BTreeTupleIsPosting(tuple) ? BTreeTupleGetNPosting(tuple) : 1;
+	ItemPointer row = BTreeTupleIsPosting(tuple) ? BTreeTupleGetPosting(tuple) : &tuple->t_tid;
+
+	if (walk->last != NULL && !is_same_key(walk, walk->last, tuple))
+		end_rows(walk);
+	walk->last = tuple;
+	if (walk->count + rows > walk->room)
+	{
+		walk->room = 2 * (walk->count + rows);
+		walk->rows = repalloc_huge(walk->rows, walk->room * sizeof(ItemPointerData));
+		walk->is_first = repalloc_huge(walk->is_first, walk->room * sizeof(bool));
+	}
+	for (int at = 0; at < rows; at++, walk->count++)
+	{
+		walk->rows[walk->count] = row[at];
+		walk->is_first[walk->count] = walk->count == walk->first;
+	}
+}
+
+/* Takes away what is not there any more, and what shares its key with nothing that is. */
+static void
+keep_alive(Walk *walk)
+{
+	int			kept = 0;
+	int			first = 0;
+
+	for (int at = 0; at < Min(FB_AHEAD, walk->count); at++)
+		PrefetchBuffer(walk->rel, MAIN_FORKNUM, ItemPointerGetBlockNumber(&walk->rows[at]));
+	for (int at = 0; at < walk->count; at++)
+	{
+		ItemPointerData row = walk->rows[at];
+
+		CHECK_FOR_INTERRUPTS();
+		if (at + FB_AHEAD < walk->count)
+			PrefetchBuffer(walk->rel, MAIN_FORKNUM,
+						   ItemPointerGetBlockNumber(&walk->rows[at + FB_AHEAD]));
+		if (walk->is_first[at])
+		{
+			kept = kept - first > 1 ? kept : first;
+			first = kept;
+		}
+		if (table_index_fetch_tuple_check(walk->rel, &row, SnapshotSelf, NULL))
+			walk->rows[kept++] = row;
+	}
+	walk->count = kept - first > 1 ? kept : first;
+}
+
+static void
+copy_page(const Walk *walk, BlockNumber block, Page page)
+{
+	Buffer		buffer = ReadBuffer(walk->index, block);
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	memcpy(page, BufferGetPage(buffer), BLCKSZ);
+	UnlockReleaseBuffer(buffer);
+}
+
+/* The first leaf; P_NONE: the index is empty. */
+static BlockNumber
+first_leaf(const Walk *walk, Page page)
+{
+	BlockNumber block;
+
+	copy_page(walk, BTREE_METAPAGE, page);
+	block = BTPageGetMeta(page)->btm_root;
+	while (block != P_NONE)
+	{
+		BTPageOpaque opaque;
+		IndexTuple	first;
+
+		copy_page(walk, block, page);
+		opaque = FbOpaque(page);
+		if (P_ISLEAF(opaque))
+			break;
+		first = (IndexTuple) PageGetItem(page, PageGetItemId(page, P_FIRSTDATAKEY(opaque)));
+		block = BTreeTupleGetDownLink(first);
+	}
+	return block;
+}
+
+static void
+walk_leaves(Walk *walk)
+{
+	/* The last tuple of a page is compared with the first one of the next. */
+	char	   *pages[2] = {palloc(BLCKSZ), palloc(BLCKSZ)};
+	int			at = 0;
+	BlockNumber block = first_leaf(walk, pages[0]);
+	BlockNumber blocks = RelationGetNumberOfBlocks(walk->index);
+	BlockNumber ahead = block;
+
+	while (block != P_NONE)
+	{
+		Page		page = pages[at ^= 1];
+		BTPageOpaque opaque;
+		OffsetNumber last;
+
+		CHECK_FOR_INTERRUPTS();
+		/* Leaves that were filled follow each other. */
+		for (; ahead < Min(blocks, block + FB_AHEAD); ahead++)
+			PrefetchBuffer(walk->index, MAIN_FORKNUM, ahead);
+		copy_page(walk, block, page);
+		opaque = FbOpaque(page);
+		last = P_IGNORE(opaque) ? 0 : PageGetMaxOffsetNumber(page);
+		for (OffsetNumber item = P_FIRSTDATAKEY(opaque); item <= last; item++)
+			take_item(walk, (IndexTuple) PageGetItem(page, PageGetItemId(page, item)));
+		/* A page without items leaves the other one as it is. */
+		if (walk->last != NULL && (char *) walk->last >= pages[at ^ 1]
+			&& (char *) walk->last < pages[at ^ 1] + BLCKSZ)
+			at ^= 1;
+		block = opaque->btpo_next;
+	}
+	end_rows(walk);
+}
+
+/*
+ * Rows of the table that share their key in this index, which fullbore.finish() left invalid. Where there are
+ * none, the index is valid from now on.
+ */
+Datum
+fullbore_shared(PG_FUNCTION_ARGS)
+{
+	Oid			oid = PG_GETARG_OID(0);
+	Oid			table;
+	Datum	   *shared;
+	Walk		walk = {0};
+
+	fb_check_may_load();
+	table = IndexGetRelation(oid, false);
+	if (!FbOwnsRelation(table))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(table));
+	/* Nobody writes meanwhile. */
+	walk.rel = table_open(table, ShareLock);
+	walk.index = index_open(oid, AccessShareLock);
+	if (!is_marked(walk.index))
+	{
+		if (!walk.index->rd_index->indisvalid)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("index \"%s\" is invalid for a reason of its own",
+							RelationGetRelationName(walk.index)),
+					 errhint("Use REINDEX.")));
+	}
+	else
+	{
+		walk.key = _bt_mkscankey(walk.index, NULL);
+		walk.key->allequalimage = _bt_allequalimage(walk.index, false);
+		walk.nulls_differ = FbNullsAreDistinct(walk.index);
+		walk.room = 64;
+		walk.rows = palloc(walk.room * sizeof(ItemPointerData));
+		walk.is_first = palloc(walk.room * sizeof(bool));
+		walk_leaves(&walk);
+		keep_alive(&walk);
+		if (walk.count == 0)
+			set_valid(walk.rel, oid, true);
+	}
+	index_close(walk.index, NoLock);
+	table_close(walk.rel, NoLock);
+	shared = MemoryContextAllocHuge(CurrentMemoryContext, Max(walk.count, 1) * sizeof(Datum));
+	for (int at = 0; at < walk.count; at++)
+		shared[at] = PointerGetDatum(&walk.rows[at]);
+	PG_RETURN_ARRAYTYPE_P(construct_array(shared, walk.count, TIDOID,
+										  sizeof(ItemPointerData), false, TYPALIGN_SHORT));
+}
