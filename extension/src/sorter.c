@@ -76,7 +76,6 @@ sort_group(FbSorter *sorter, uint64 *entries, Size count, Size from)
 {
 	uint64		word = entries[0];
 	Size		scratch_at = entries - sorter->entries;
-	uint64	   *sorted;
 
 	check_stack_depth();
 	CHECK_FOR_INTERRUPTS();
@@ -94,9 +93,7 @@ sort_group(FbSorter *sorter, uint64 *entries, Size count, Size from)
 
 		entries[at * STRIDE(sorter)] = word_at(rest->data, rest->bytes, from);
 	}
-	sorted = fb_radix_sort(entries, sorter->scratch + scratch_at, count, sorter->words);
-	if (sorted != entries)
-		memcpy(entries, sorted, count * ENTRY_BYTES(sorter));
+	fb_radix_sort(entries, sorter->scratch + scratch_at, count, sorter->words);
 	sort_rests(sorter, entries, count, from + 8);
 	for (Size at = 0; at < count; at++)
 		entries[at * STRIDE(sorter)] = word;
@@ -124,18 +121,11 @@ sort_rests(FbSorter *sorter, uint64 *entries, Size count, Size from)
 void
 fb_sorter_sort_memory(FbSorter *sorter)
 {
-	uint64	   *sorted;
-
 	if (sorter->in_order || sorter->count < 2)
 		return;
 	if (sorter->scratch == NULL)
 		sorter->scratch = grow(sorter, NULL, sorter->room * ENTRY_BYTES(sorter));
-	sorted = fb_radix_sort(sorter->entries, sorter->scratch, sorter->count, sorter->words);
-	if (sorted != sorter->entries)
-	{
-		sorter->scratch = sorter->entries;
-		sorter->entries = sorted;
-	}
+	fb_radix_sort(sorter->entries, sorter->scratch, sorter->count, sorter->words);
 	if (sorter->has_rest)
 		sort_rests(sorter, sorter->entries, sorter->count, 0);
 }

@@ -87,7 +87,7 @@ extern bool fb_sorter_next(FbSorter *sorter, FbSorted *next);
 /* Gives back its files and what is large of its memory. */
 extern void fb_sorter_end(FbSorter *sorter);
 
-/* radix.c: sorts entries by their words, stably; `scratch` has as much room. Returns where they are. */
-extern uint64 *fb_radix_sort(uint64 *entries, uint64 *scratch, Size count, int words);
+/* radix.c: sorts entries by their words, stably; `scratch` has as much room. */
+extern void fb_radix_sort(uint64 *entries, uint64 *scratch, Size count, int words);
 
 #endif							/* FB_SORTER_H */
