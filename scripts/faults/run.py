@@ -75,8 +75,8 @@ COUNTS = {
     "straggler": 40, "path": 40,
 }  # fmt: skip
 SHORT = {
-    "kill": 4, "terminate": 2, "restart": 2, "network": 4, "disk": 3, "interrupt": 2, "source": 2,
-    "ddl": 5, "writer": 4, "spelled": 4, "limits": 3, "late": 4, "zombie": 3, "two": 4,
+    "kill": 4, "terminate": 2, "restart": 2, "network": 4, "disk": 2, "interrupt": 2, "source": 2,
+    "ddl": 5, "writer": 4, "spelled": 4, "limits": 3, "late": 2, "zombie": 3, "two": 4,
     "straggler": 2, "path": 2,
 }  # fmt: skip
 MEGABYTES, MEGABYTES_SHORT = 80, 40
