@@ -29,6 +29,10 @@ const CLOSE: f64 = 0.15;
 const CHANGE_SLICES: usize = 12;
 const CHANGE_MIN: f64 = 0.30;
 
+/// ... at once when it is less than this part of what another number was measured at: buffers had made it look
+/// better than it is, ...
+const AS_MEASURED: f64 = 0.85;
+
 /// ... or when for so many what limits the run asks for more; each time after twice as many slices.
 const PATIENCE_SLICES: usize = 40;
 
@@ -175,8 +179,9 @@ impl Climb {
     /// The next number between one that is enough and one that is not.
     fn search(&mut self) -> Step {
         let best = self.best().map_or(0.0, |best| best.rate);
-        // In doubt, fewer are.
-        let is_enough = |known: &Known| known.rate + known.error / 2.0 >= ENOUGH * best;
+        // In doubt, fewer are; but of rates that vary much, not any.
+        let doubt = |known: &Known| (known.error / 2.0).min((1.0 - ENOUGH) * best);
+        let is_enough = |known: &Known| known.rate + doubt(known) >= ENOUGH * best;
         let enough = self.known.iter().find(|(_, known)| is_enough(known));
         let high = enough.map_or(self.now, |(streams, _)| *streams);
         let low = self.known.range(..high).next_back().map_or(0, |(streams, _)| *streams);
@@ -210,6 +215,13 @@ impl Climb {
         self.forget_slices();
         // Settled by an earlier run: this is what it is like here.
         let then = *self.known.entry(self.now).or_insert(now);
+        let others = self.known.iter().filter(|(streams, _)| **streams != self.now);
+        let promised = others.map(|(_, known)| known.rate).fold(0.0, f64::max);
+        if now.rate + now.error / 2.0 < AS_MEASURED * promised {
+            self.known.insert(self.now, now);
+            self.phase = Phase::Searching;
+            return Some(self.search());
+        }
         let is_changed = (now.rate - then.rate).abs() > CHANGE_MIN * then.rate;
         let is_asked = cue == Cue::More && self.now < self.most;
         if !is_changed && !is_asked || self.settled_for < self.patience {
@@ -318,6 +330,24 @@ mod tests {
         }
         assert!(tried.iter().all(|streams| *streams < 4), "{tried:?}");
         assert!(climb.is_settled() && climb.streams() == 4);
+    }
+
+    #[test]
+    fn what_only_looked_good_enough_is_corrected() {
+        // Of one stream, buffers take in more for a while than it can deliver.
+        let mut climb = Climb::new(2, 64, false);
+        let mut alone = 0;
+        for _ in 0..60 {
+            alone += usize::from(climb.streams() == 1);
+            let rate = match climb.streams() {
+                1 if alone < 16 => 18.0,
+                1 => 10.0,
+                _ => 18.5,
+            };
+            climb.slice(rate, Cue::Enough);
+        }
+        assert!((16 + CHANGE_SLICES..40).contains(&alone), "{alone}");
+        assert!(climb.is_settled() && climb.streams() == 2);
     }
 
     #[test]
