@@ -368,7 +368,7 @@ build(FbIndexes *indexes, FbIndex *index, Relation rel, FbSpare *spare)
 			tuple->t_tid = next.row;
 		}
 		if (next.is_equal && is_unique
-			&& !(nulls_differ && fb_keys_is_null(&index->keys, tuple)))
+			&& !(nulls_differ && fb_keys_is_null(tuple, index->keys.key_count)))
 			is_fine = false;
 		fb_tree_add(&tree, tuple, next.is_equal);
 	}

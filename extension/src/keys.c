@@ -222,11 +222,11 @@ fb_keys_form(const FbKeys *keys, const FbFields *fields)
 }
 
 bool
-fb_keys_is_null(const FbKeys *keys, IndexTuple tuple)
+fb_keys_is_null(IndexTuple tuple, int key_count)
 {
 	if (!IndexTupleHasNulls(tuple))
 		return false;
-	for (int at = 0; at < keys->key_count; at++)
+	for (int at = 0; at < key_count; at++)
 		if (att_isnull(at, (bits8 *) ((char *) tuple + sizeof(IndexTupleData))))
 			return true;
 	return false;

@@ -115,7 +115,7 @@ extern IndexTuple fb_keys_unpack(const FbKeys *keys, const uint64 *words, char *
 /* Its key, in keys->normal: of two keys the smaller one has the smaller bytes, and none begins another. */
 extern void fb_keys_normalise(FbKeys *keys, const FbFields *fields);
 
-/* Has a key with a NULL in it? */
-extern bool fb_keys_is_null(const FbKeys *keys, IndexTuple tuple);
+/* Has a key, the first `key_count` columns, with a NULL in it? */
+extern bool fb_keys_is_null(IndexTuple tuple, int key_count);
 
 #endif							/* FB_KEYS_H */

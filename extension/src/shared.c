@@ -11,6 +11,7 @@
  */
 #include "shared.h"
 #include "compat.h"
+#include "keys.h"
 #include "load.h"
 
 #include "access/genam.h"
@@ -76,12 +77,13 @@ fb_shared_mark(Relation rel, Oid index)
 	set_valid(rel, index, false);
 }
 
+/* Of an index that is invalid. */
 static bool
 is_marked(Relation index)
 {
 	Form_pg_index form = index->rd_index;
 
-	return form->indisunique && form->indisready && form->indcheckxmin && !form->indisvalid;
+	return form->indisunique && form->indisready && form->indcheckxmin;
 }
 
 /* Where the key's bytes end. */
@@ -121,25 +123,14 @@ is_same_key(const Walk *walk, IndexTuple one, IndexTuple other)
 	return true;
 }
 
-static bool
-has_null(const Walk *walk, IndexTuple tuple)
-{
-	if (!IndexTupleHasNulls(tuple))
-		return false;
-	for (int at = 0; at < IndexRelationGetNumberOfKeyAttributes(walk->index); at++)
-		if (att_isnull(at, (bits8 *) ((char *) tuple + sizeof *tuple)))
-			return true;
-	return false;
-}
-
 /* Keeps the rows at hand if there are several. */
 static void
 end_rows(Walk *walk)
 {
-	bool		are_shared = walk->count - walk->first > 1
-		&& !(walk->nulls_differ && has_null(walk, walk->last));
+	int			keys = IndexRelationGetNumberOfKeyAttributes(walk->index);
 
-	if (are_shared)
+	if (walk->count - walk->first > 1
+		&& !(walk->nulls_differ && fb_keys_is_null(walk->last, keys)))
 		walk->first = walk->count;
 	else
 		walk->count = walk->first;
@@ -253,9 +244,8 @@ walk_leaves(Walk *walk)
 		last = P_IGNORE(opaque) ? 0 : PageGetMaxOffsetNumber(page);
 		for (OffsetNumber item = P_FIRSTDATAKEY(opaque); item <= last; item++)
 			take_item(walk, (IndexTuple) PageGetItem(page, PageGetItemId(page, item)));
-		/* A page without items leaves the other one as it is. */
-		if (walk->last != NULL && (char *) walk->last >= pages[at ^ 1]
-			&& (char *) walk->last < pages[at ^ 1] + BLCKSZ)
+		/* Of a page without items nothing is kept: the next one takes its place. */
+		if (last < P_FIRSTDATAKEY(opaque))
 			at ^= 1;
 		block = opaque->btpo_next;
 	}
@@ -281,17 +271,14 @@ fullbore_shared(PG_FUNCTION_ARGS)
 	/* Nobody writes meanwhile. */
 	walk.rel = table_open(table, ShareLock);
 	walk.index = index_open(oid, AccessShareLock);
-	if (!is_marked(walk.index))
+	if (!walk.index->rd_index->indisvalid)
 	{
-		if (!walk.index->rd_index->indisvalid)
+		if (!is_marked(walk.index))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("index \"%s\" is invalid for a reason of its own",
 							RelationGetRelationName(walk.index)),
 					 errhint("Use REINDEX.")));
-	}
-	else
-	{
 		walk.key = _bt_mkscankey(walk.index, NULL);
 		walk.key->allequalimage = _bt_allequalimage(walk.index, false);
 		walk.nulls_differ = FbNullsAreDistinct(walk.index);

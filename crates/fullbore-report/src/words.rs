@@ -269,25 +269,32 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn the_bottleneck_is_said_in_words() {
-        let shares = [(Limit::DatabaseDisk, 0.57), (Limit::TooFewStreams, 0.43)];
-        let mut verdict = Verdict {
-            limit: Limit::DatabaseDisk,
-            share: 0.57,
+    /// A verdict without anything further.
+    fn verdict(limit: Limit, share: f64) -> Verdict {
+        Verdict {
+            limit,
+            share,
             runner_up: None,
             sure: Sureness::High,
-            shares: shares
-                .iter()
-                .map(|(limit, share)| Share { limit: *limit, share: *share })
-                .collect(),
+            shares: Vec::new(),
             phases: Vec::new(),
-            at_most_times: Some(2.32),
+            at_most_times: None,
             streams: Vec::new(),
             tables: Vec::new(),
             stragglers: Vec::new(),
             hosts: Vec::new(),
             network: None,
+        }
+    }
+
+    #[test]
+    fn the_bottleneck_is_said_in_words() {
+        let shares = [(Limit::DatabaseDisk, 0.57), (Limit::TooFewStreams, 0.43)];
+        let shares = shares.map(|(limit, share)| Share { limit, share });
+        let mut verdict = Verdict {
+            shares: shares.to_vec(),
+            at_most_times: Some(2.32),
+            ..verdict(Limit::DatabaseDisk, 0.57)
         };
         assert_eq!(
             sentence(&verdict),
@@ -307,18 +314,11 @@ mod tests {
     fn what_comes_after_the_rows_is_said_of_the_whole_time() {
         let phase = |phase: &str, share| PhaseShare { phase: phase.into(), share };
         let verdict = Verdict {
-            limit: Limit::Indexes,
-            share: 0.6,
             runner_up: Some(Limit::DatabaseCpu),
-            sure: Sureness::High,
             shares: vec![Share { limit: Limit::DatabaseCpu, share: 1.0 }],
             phases: vec![phase("indexes", 0.6), phase("rows", 0.3), phase("statistics", 0.1)],
             at_most_times: Some(2.5),
-            streams: Vec::new(),
-            tables: Vec::new(),
-            stragglers: Vec::new(),
-            hosts: Vec::new(),
-            network: None,
+            ..verdict(Limit::Indexes, 0.6)
         };
         assert_eq!(
             sentence(&verdict),
@@ -341,18 +341,9 @@ mod tests {
             alone_seconds: Some(3.5),
         };
         let verdict = Verdict {
-            limit: Limit::DatabaseCpu,
-            share: 0.7,
-            runner_up: None,
-            sure: Sureness::High,
-            shares: Vec::new(),
-            phases: Vec::new(),
-            at_most_times: None,
-            streams: Vec::new(),
             tables: vec![share(Limit::DatabaseCpu, 0.8), share(Limit::SourceDisk, 0.6)],
             stragglers: vec![straggler],
-            hosts: Vec::new(),
-            network: None,
+            ..verdict(Limit::DatabaseCpu, 0.7)
         };
         assert_eq!(
             details(&verdict, &["a", "b"]),

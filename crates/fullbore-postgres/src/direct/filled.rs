@@ -3,7 +3,7 @@
 //! The others are built with `CREATE INDEX` when the load is published, as all are after COPY. One whose keys
 //! turn out not to be unique is left invalid: it tells which rows share a key (`shared`).
 
-use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
+use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_literal};
 
 use super::check;
 use super::known::Filled;
@@ -65,29 +65,14 @@ pub fn notes(indexes: &Filled) -> Vec<String> {
     indexes.iter().map(note).collect()
 }
 
-/// Builds the indexes that were made.
+/// Builds the indexes that were made; those whose keys are not unique are invalid.
 pub fn finish(session: &mut Session, table: &QualifiedName) -> Result<(), ConnectionError> {
     let finish = check::function(session, check::FINISH)?.ok_or_else(|| {
         ConnectionError::usage("the extension's function finish(regclass) does not exist")
     })?;
-    let rows = session.query(&format!(
-        "SELECT index::pg_catalog.regclass::pg_catalog.text AS index, conname
-           FROM pg_catalog.unnest({finish}({}::pg_catalog.regclass)) AS index
-           LEFT JOIN pg_catalog.pg_constraint ON conindid OPERATOR(pg_catalog.=) index",
+    session.execute(&format!(
+        "SELECT {finish}({}::pg_catalog.regclass)",
         quote_literal(&table.to_string())?
     ))?;
-    if rows.is_empty() || check::function(session, check::SHARED)?.is_some() {
-        return Ok(());
-    }
-    // An extension that can't tell which rows share a key has not filled them.
-    for row in &rows {
-        let sql = match row.get("conname") {
-            Some(name) => {
-                format!("ALTER TABLE {table} DROP CONSTRAINT {}", quote_identifier(name)?)
-            }
-            None => format!("DROP INDEX {}", row.get("index").unwrap_or_default()),
-        };
-        session.execute(&sql)?;
-    }
     Ok(())
 }

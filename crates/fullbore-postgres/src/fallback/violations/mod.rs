@@ -162,7 +162,9 @@ impl RejectsViolations for Postgres {
         for (heap, rows) in &taken.deleted {
             self.verification.add_deleted(heap, *rows);
         }
-        statistics::flush(&mut session).map_err(failed)?;
+        if !taken.deleted.is_empty() {
+            statistics::flush(&mut session).map_err(failed)?;
+        }
         Ok(rejected)
     }
 }
