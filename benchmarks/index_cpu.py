@@ -123,6 +123,7 @@ def main() -> int:
     out = HERE / "runs" / f"{time.strftime('%Y-%m-%d')}-{args.name}"
     out.mkdir(parents=True, exist_ok=True)
     (out / "raw.jsonl").unlink(missing_ok=True)
+    DATA.mkdir(parents=True, exist_ok=True)
     path = DATA / "index_cpu.csv"
     write(path, args.rows)
     server = Server()

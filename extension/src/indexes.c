@@ -370,7 +370,7 @@ build(FbIndexes *indexes, FbIndex *index, Relation rel, FbSpare *spare)
 		if (next.is_equal && is_unique
 			&& !(nulls_differ && fb_keys_is_null(tuple, index->keys.key_count)))
 			is_fine = false;
-		fb_tree_add(&tree, tuple, next.is_equal);
+		fb_tree_add(&tree, tuple, next.is_equal, next.is_single);
 	}
 	fb_tree_finish(&tree);
 	index->is_built = true;

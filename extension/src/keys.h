@@ -69,6 +69,7 @@ typedef struct FbKeys
 	int			key_count;		/* of these, those it is sorted by */
 	FbKeyColumn *columns;
 	int			packed_words;	/* of a key that holds all of its tuple; 0: keys are bytes */
+	bool		packs_nulls;	/* a column of such a key can be NULL */
 	uint32		bytes_max;		/* of a key as bytes; 0: without a bound */
 	MemoryContext scratch;		/* of values that are not stored as an index stores them */
 	uint8	   *normal;			/* the key at hand */

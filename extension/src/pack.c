@@ -28,6 +28,7 @@ fb_keys_begin_packing(FbKeys *keys)
 			return;
 		column->bits = 8 * fb_normal_bytes(column->form);
 		bits += column->nullable;
+		keys->packs_nulls |= column->nullable;
 		column->bit_at = Min(bits, UINT8_MAX);
 		bits += column->bits;
 		at = TYPEALIGN(column->align, at);
@@ -154,7 +155,7 @@ fb_keys_unpack(const FbKeys *keys, const uint64 *words, char *room)
 	uint32		at = 0;
 	char	   *data;
 
-	for (int number = 0; number < keys->count; number++)
+	for (int number = 0; keys->packs_nulls && number < keys->count; number++)
 		if (is_null_packed(&keys->columns[number], words))
 			info = INDEX_NULL_MASK;
 	memset(room, 0, FB_PACKED_TUPLE_MAX);

@@ -244,7 +244,7 @@ fb_runs_next(FbSorter *sorter, FbSorted *next)
 	}
 	tuple = tuple_at(sorter, sorter->heap[0], &words);
 	give(next, sorter, words, tuple);
-	next->is_equal = false;
+	next->is_equal = next->is_single = false;
 	if (!sorter->is_first)
 	{
 		const Record *kept = (const Record *) sorter->last;

@@ -245,6 +245,7 @@ fb_sorter_sort(FbSorter *sorter, FbSpare *spare)
 		pfree(sorter->scratch);
 	sorter->scratch = NULL;
 	sorter->next = 0;
+	sorter->next_is_equal = false;
 	sorter->is_first = true;
 	if (sorter->run_count > 0)
 		fb_runs_begin(sorter);
@@ -257,17 +258,19 @@ next_in_memory(FbSorter *sorter, FbSorted *next)
 	/* Tuples are read in the order of keys, which is none in memory. */
 	enum {AHEAD = 12};
 	const uint64 *entry = ENTRY(sorter, sorter->next);
-	const uint64 *before = entry - STRIDE(sorter);
+	const uint64 *after = entry + STRIDE(sorter);
 
 	if (sorter->next == sorter->count)
 		return false;
 	if (!sorter->packed && sorter->next + AHEAD < sorter->count)
 		__builtin_prefetch(tuple_of(sorter, entry + AHEAD * STRIDE(sorter)));
 	give(next, sorter, entry, sorter->packed ? NULL : tuple_of(sorter, entry));
-	next->is_equal = sorter->next > 0 && has_equal_words(sorter, before, entry)
+	next->is_equal = sorter->next_is_equal;
+	sorter->next_is_equal = ++sorter->next < sorter->count
+		&& has_equal_words(sorter, entry, after)
 		&& (!sorter->has_rest
-			|| compare_rests(rest_of(sorter, before), rest_of(sorter, entry), 0) == 0);
-	sorter->next++;
+			|| compare_rests(rest_of(sorter, entry), rest_of(sorter, after), 0) == 0);
+	next->is_single = !next->is_equal && !sorter->next_is_equal;
 	return true;
 }
 

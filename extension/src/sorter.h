@@ -28,6 +28,7 @@ typedef struct FbSorted
 	const uint64 *words;
 	ItemPointerData row;		/* of a packed one */
 	bool		is_equal;		/* its key is that of the one before */
+	bool		is_single;		/* no other has its key, for all that is known */
 } FbSorted;
 
 typedef struct FbSorter
@@ -53,6 +54,7 @@ typedef struct FbSorter
 
 	/* Reading. */
 	Size		next;
+	bool		next_is_equal;	/* of those in memory */
 	int		   *heap;			/* of runs by their next tuples; the one in memory is number run_count */
 	int			heap_count;
 	char	   *last;			/* the key given last, to compare with */

@@ -76,7 +76,11 @@ static inline void
 put_item(FbLevel *level, const void *item, Size bytes)
 {
 	level->upper -= MAXALIGN(bytes);
-	memcpy(level->page + level->upper, item, bytes);
+	/* Most are of one short key. */
+	if (bytes == 16)
+		memcpy(level->page + level->upper, item, 16);
+	else
+		memcpy(level->page + level->upper, item, bytes);
 	ItemIdSetNormal((ItemId) (level->page + level->lower), level->upper, bytes);
 	level->lower += sizeof(ItemIdData);
 	level->items++;
@@ -162,7 +166,7 @@ next_page(FbTree *tree)
 	pfree(moved);
 }
 
-static void
+static inline void
 add_item(FbTree *tree, IndexTuple tuple, Size extra)
 {
 	FbLevel    *level = &tree->level;
@@ -231,12 +235,14 @@ is_same(const FbTree *tree, IndexTuple tuple)
 }
 
 void
-fb_tree_add(FbTree *tree, IndexTuple tuple, bool is_equal)
+fb_tree_add(FbTree *tree, IndexTuple tuple, bool is_equal, bool is_single)
 {
 	Size		bytes = IndexTupleSize(tuple);
 
-	if (!tree->deduplicates)
+	if (!tree->deduplicates || is_single)
 	{
+		if (tree->row_count > 0)
+			flush_rows(tree);
 		add_item(tree, tuple, 0);
 		return;
 	}

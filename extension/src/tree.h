@@ -46,8 +46,8 @@ typedef struct FbTree
 
 extern void fb_tree_begin(FbTree *tree, Relation rel, Relation index);
 
-/* `is_equal`: its key is that of the one before. */
-extern void fb_tree_add(FbTree *tree, IndexTuple tuple, bool is_equal);
+/* `is_equal`: its key is that of the one before; `is_single`: neither that nor the next one's. */
+extern void fb_tree_add(FbTree *tree, IndexTuple tuple, bool is_equal, bool is_single);
 
 /* The same tuple as the one before for another row; false: it has to be given whole. */
 extern bool fb_tree_add_row(FbTree *tree, ItemPointer row);

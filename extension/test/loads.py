@@ -33,6 +33,40 @@ def copy_text(session: Connection, table: str, rows: list[list[str | None]]) -> 
     session.copy(f"COPY {table} FROM STDIN", bodies.text_lines(rows))
 
 
+# An option of loads into tables whose indexes are filled as rows pass.
+INDEXED = ", INDEXES true"
+
+
+def begin_indexed(session: Connection, table: str, shape: str) -> None:
+    """Makes a table, of columns k and v, with two indexes, in a transaction."""
+    session.query(f"BEGIN; CREATE TABLE {table} {shape}; CREATE INDEX {table}_k ON {table} (k)")
+    session.query(f'CREATE INDEX {table}_v ON {table} (v COLLATE "C", k)')
+
+
+def fill_indexes(session: Connection, table: str) -> None:
+    """All is loaded: its indexes are written."""
+    assert session.value(f"SELECT fullbore.finish('{table}')") == "{}"
+
+
+# All rows by the index on (v, k), in its order.
+READ_INDEX = """SET enable_seqscan = off; SET enable_bitmapscan = off;
+    SELECT count(*) || ' ' || coalesce(sum(hashtextextended(v, k)), 0)
+      FROM (SELECT v COLLATE "C" AS v, k FROM {} WHERE v COLLATE "C" > '') AS read"""
+
+
+def assert_indexes_sound(session: Connection, table: str) -> None:
+    """Its indexes are valid, and have all rows in order, as far as the server has a checker."""
+    found = session.query(
+        "SELECT indexrelid::regclass, indisvalid AND indisready FROM pg_index"
+        f" WHERE indrelid = '{table}'::regclass"
+    )
+    checks = session.query("SELECT 1 FROM pg_extension WHERE extname = 'amcheck'")
+    for index, is_valid in found:
+        assert is_valid == "t", index
+        if checks:
+            session.query(f"SELECT bt_index_parent_check('{index}', true, true)")
+
+
 SUM = "SELECT count(*) || ' ' || coalesce(sum(hashtextextended(t::text, 0)), 0) FROM {} t"
 
 
@@ -71,6 +105,7 @@ def assert_sound(session: Connection, table: str, frozen: bool = False) -> None:
     there = make_checkers(session)
     if "amcheck" in there:
         assert session.query(f"SELECT * FROM verify_heapam('{table}')") == []
+    assert_indexes_sound(session, table)
     if "pg_visibility" in there:
         assert session.query(f"SELECT * FROM pg_check_visible('{table}')") == []
         assert session.query(f"SELECT * FROM pg_check_frozen('{table}')") == []

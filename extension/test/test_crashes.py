@@ -12,12 +12,17 @@ import bodies
 import pytest
 from conftest import fresh
 from loads import (
+    INDEXED,
+    READ_INDEX,
     assert_equal,
     assert_sound,
+    begin_indexed,
     checksum,
     copy_sql,
     copy_text,
     descriptor,
+    fill_indexes,
+    load,
     load_rows,
 )
 from server import Server
@@ -51,17 +56,18 @@ def test_a_crash(server: Server) -> None:
             table = f"direct_{phase.replace('-', '_')}_{number}"
             session = Connection.to(first)
             under_way.append(session)
-            session.query(f"BEGIN; CREATE TABLE {table} {SHAPE}")
+            begin_indexed(session, table, SHAPE)
             shape = descriptor(session, table)
             stream = many_frames(shape["columns"], 8)
             if phase == "mid-load":
-                session.begin_copy(copy_sql(table, shape["hash"], options))
+                session.begin_copy(copy_sql(table, shape["hash"], options + INDEXED))
                 session.socket.sendall(b"d" + struct.pack(">I", len(stream) + 4) + stream[:-9])
                 first.query("CHECKPOINT")
                 continue
-            session.copy(copy_sql(table, shape["hash"], options), stream)
+            session.copy(copy_sql(table, shape["hash"], options + INDEXED), stream)
             if phase == "checkpoint":
                 first.query("CHECKPOINT")
+            fill_indexes(session, table)
             if phase in ("committed", "checkpoint"):
                 session.query("COMMIT")
     server.crash()
@@ -84,16 +90,17 @@ def test_a_checkpoint_in_the_middle(server: Server) -> None:
     expected = {}
     for number, options in enumerate(WAYS):
         session, table = Connection.to(first), f"direct{number}"
-        session.query(f"BEGIN; CREATE TABLE {table} {SHAPE}")
+        begin_indexed(session, table, SHAPE)
         shape = descriptor(session, table)
         stream = many_frames(shape["columns"], 8)
         half = len(stream) // 2
-        session.begin_copy(copy_sql(table, shape["hash"], options))
+        session.begin_copy(copy_sql(table, shape["hash"], options + INDEXED))
         session.send(b"d", stream[:half])
         first.query("CHECKPOINT")
         session.send(b"d", stream[half:])
         session.send(b"c")
         assert session.finish()[1] == "COPY 16000"
+        fill_indexes(session, table)
         session.query("COMMIT")
         expected[table] = checksum(session, table), "FREEZE" in options
     server.crash()
@@ -108,11 +115,12 @@ def test_data_checksums_on_disk(server: Server) -> None:
     """pg_checksums agrees with every page, of the visibility map too."""
     session = fresh(server)
     for number, options in enumerate(WAYS):
-        session.query(f"BEGIN; CREATE TABLE direct{number} {SHAPE}")
-        shape = descriptor(session, f"direct{number}")
-        session.copy(
-            copy_sql(f"direct{number}", shape["hash"], options), many_frames(shape["columns"], 8)
-        )
+        table = f"direct{number}"
+        begin_indexed(session, table, SHAPE)
+        shape = descriptor(session, table)
+        hash_, stream = shape["hash"], many_frames(shape["columns"], 8)
+        session.copy(copy_sql(table, hash_, options + INDEXED), stream)
+        fill_indexes(session, table)
         session.query("COMMIT")
     session.close()
     server.stop()
@@ -146,12 +154,12 @@ def test_a_base_backup_during_loads(replicated: Server) -> None:
     """Taken in the middle of a load, restored, and compared."""
     session = fresh(replicated)
     other = Connection.to(session)
-    session.query(f"BEGIN; CREATE TABLE direct {SHAPE}")
+    begin_indexed(session, "direct", SHAPE)
     shape = descriptor(session, "direct")
     stream = many_frames(shape["columns"], 20)
     third = len(stream) // 3
     backup = replicated.folder / "backup"
-    session.begin_copy(copy_sql("direct", shape["hash"], ", FREEZE true"))
+    session.begin_copy(copy_sql("direct", shape["hash"], ", FREEZE true" + INDEXED))
     session.send(b"d", stream[:third])
     replicated.program(
         "pg_basebackup", "-h", str(replicated.socket_dir), "-U", "postgres", "-c", "fast",
@@ -160,6 +168,7 @@ def test_a_base_backup_during_loads(replicated: Server) -> None:
     session.send(b"d", stream[third:])
     session.send(b"c")
     session.finish()
+    fill_indexes(session, "direct")
     session.query("COMMIT")
     expected = checksum(session, "direct")
     other.query("SELECT pg_switch_wal()")
@@ -229,17 +238,25 @@ def test_a_streaming_standby(replicated: Server) -> None:
     replicated.program("pg_ctl", "-D", str(standby), "-l", log, "-w", "-s", "start")
     try:
         for number, options in enumerate(WAYS):
-            session.query(f"BEGIN; CREATE TABLE direct{number} {SHAPE}")
-            shape = descriptor(session, f"direct{number}")
-            stream = many_frames(shape["columns"], 8) + bodies.text_frame([["5", "y" * 100_000]])
-            session.copy(copy_sql(f"direct{number}", shape["hash"], options), stream)
+            table = f"direct{number}"
+            begin_indexed(session, table, SHAPE)
+            shape = descriptor(session, table)
+            stream = many_frames(shape["columns"], 8)
+            session.copy(copy_sql(table, shape["hash"], options + INDEXED), stream)
+            fill_indexes(session, table)
+            # Without indexes rows can be of any length.
+            session.query(f"CREATE TABLE long{number} {SHAPE}")
+            load(session, f"long{number}", bodies.text_frame([["5", "y" * 100_000]]), options)
             session.query("COMMIT")
         end = session.value("SELECT pg_current_wal_lsn()")
         copy = Connection(sockets, session.database)
         while copy.value(f"SELECT pg_last_wal_replay_lsn() >= '{end}'") != "t":
             copy.query("SELECT pg_sleep(0.05)")
         for number in range(len(WAYS)):
-            assert checksum(copy, f"direct{number}") == checksum(session, f"direct{number}")
+            for table in (f"direct{number}", f"long{number}"):
+                assert checksum(copy, table) == checksum(session, table)
+            scanned = READ_INDEX.format(f"direct{number}")
+            assert copy.value(scanned) == session.value(scanned)
         copy.close()
     finally:
         replicated.program("pg_ctl", "-D", str(standby), "-w", "-s", "-m", "immediate", "stop")

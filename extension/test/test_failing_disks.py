@@ -13,7 +13,16 @@ import bodies
 import pytest
 from crash.matrix import FRAMES, ROWS, SHAPE
 from crash.shim import Shim, wait_until
-from loads import SUM, assert_sound, checksum, copy_sql, descriptor
+from loads import (
+    INDEXED,
+    SUM,
+    assert_sound,
+    begin_indexed,
+    checksum,
+    copy_sql,
+    descriptor,
+    fill_indexes,
+)
 from server import Server
 from wire import Connection, ServerError
 
@@ -37,15 +46,17 @@ class Load:
         self.server = server
         self.session = Connection(server.socket_dir)
         self.checkpointer = checkpointer_of(self.session)
-        self.session.query(f"BEGIN; CREATE TABLE direct {SHAPE}")
+        begin_indexed(self.session, "direct", SHAPE)
         self.shape = descriptor(self.session, "direct")
         self.stream = stream_of(self.shape)
-        path = self.session.value("SELECT pg_relation_filepath('direct')")
-        assert path is not None
-        self.path = path
+        paths = self.session.query(
+            "SELECT pg_relation_filepath('direct'), pg_relation_filepath('direct_v')"
+        )
+        self.path, self.index = map(str, paths[0])
 
-    def copy(self, options: str) -> str:
-        return self.session.copy(copy_sql("direct", self.shape["hash"], options), self.stream)
+    def copy(self, options: str) -> None:
+        self.session.copy(copy_sql("direct", self.shape["hash"], options + INDEXED), self.stream)
+        fill_indexes(self.session, "direct")
 
     def lost_session(self, doing: str) -> None:
         """What is done makes the server fall, whether or not it can still say so to the client."""
@@ -84,9 +95,11 @@ def is_empty(server: Server, path: str) -> bool:
 
 def load_again(session: Connection) -> None:
     """The same load goes through now, and is COPY's."""
-    session.query(f"DROP TABLE IF EXISTS direct; BEGIN; CREATE TABLE direct {SHAPE}")
+    session.query("DROP TABLE IF EXISTS direct")
+    begin_indexed(session, "direct", SHAPE)
     shape = descriptor(session, "direct")
-    session.copy(copy_sql("direct", shape["hash"]), stream_of(shape))
+    session.copy(copy_sql("direct", shape["hash"], INDEXED), stream_of(shape))
+    fill_indexes(session, "direct")
     session.query("COMMIT")
     assert checksum(session, "direct") == checksum(session, "copied")
     assert_sound(session, "direct")
@@ -113,6 +126,21 @@ def test_no_room_for_data(shimmed: tuple[Server, Shim], options: str, skip: int)
     assert "disk space" in caught.value.fields["H"]
     load.session.query("ROLLBACK")
     assert is_empty(server, load.path)
+    load_again(load.session)
+    load.session.close()
+
+
+def test_no_room_for_an_index(shimmed: tuple[Server, Shim]) -> None:
+    server, shim = shimmed
+    load = Load(server)
+    shim.rule(load.session.pid, "write", load.index, 1, "ENOSPC")
+    with pytest.raises(ServerError) as caught:
+        load.copy("")
+    shim.clear()
+    assert caught.value.code == "53100", caught.value
+    assert load.index in caught.value.fields["M"]
+    load.session.query("ROLLBACK")
+    assert is_empty(server, load.path) and is_empty(server, load.index)
     load_again(load.session)
     load.session.close()
 

@@ -5,13 +5,23 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import bodies
 import pytest
 from conftest import COMPILER, WANTED
 from crash.matrix import ROWS, SETTINGS, SHAPE
 from crash.shim import wait_until
-from loads import assert_sound, checksum, copy_sql, copy_text, descriptor
+from loads import (
+    INDEXED,
+    assert_sound,
+    begin_indexed,
+    checksum,
+    copy_sql,
+    copy_text,
+    descriptor,
+    fill_indexes,
+)
 from server import Installation, Server, installations, ordinary_user
 from test_failing_disks import WAYS, assert_as_before
 from wire import Connection, ServerError
@@ -54,6 +64,14 @@ def newest() -> Installation:
     return found[-1]
 
 
+def begin(session: Connection) -> dict[str, Any]:
+    """A table whose rows and indexes lie on the small disk."""
+    session.query("SET default_tablespace = small")
+    begin_indexed(session, "direct", SHAPE)
+    session.query("RESET default_tablespace")
+    return descriptor(session, "direct")
+
+
 def test_a_full_file_system() -> None:
     """A tablespace on a small one; which also has no direct I/O on older kernels."""
     server = Server(newest(), {"wal_level": "minimal"}, COMPILER)
@@ -64,19 +82,27 @@ def test_a_full_file_system() -> None:
         session.query("CREATE EXTENSION fullbore")
         session.query(f"CREATE TABLESPACE small LOCATION '{disk.folder}'")
         free = disk.free()
-        for options in WAYS:
-            session.query(f"BEGIN; CREATE TABLE direct {SHAPE} TABLESPACE small")
-            shape = descriptor(session, "direct")
+        for options in (way + INDEXED for way in WAYS):
+            shape = begin(session)
             frame = bodies.body_frame(shape["columns"], ROWS)
-            with pytest.raises(ServerError) as caught:
-                session.copy(copy_sql("direct", shape["hash"], options), frame * 100)
-            assert caught.value.code == "53100", caught.value
+            session.copy(copy_sql("direct", shape["hash"], options), frame)
+            size = int(session.value("SELECT pg_relation_size('direct')") or 0)
             session.query("ROLLBACK; CHECKPOINT")
-            assert disk.free() >= free - 65536
-            session.query(f"BEGIN; CREATE TABLE direct {SHAPE} TABLESPACE small")
+            # Full of rows, and full when its indexes are written.
+            for frames in (100, int(0.98 * free / size)):
+                shape = begin(session)
+                with pytest.raises(ServerError) as caught:
+                    session.copy(copy_sql("direct", shape["hash"], options), frame * frames)
+                    assert frames < 100
+                    fill_indexes(session, "direct")
+                assert caught.value.code == "53100", caught.value
+                session.query("ROLLBACK; CHECKPOINT")
+                assert disk.free() >= free - 65536
+            shape = begin(session)
             assert session.copy(copy_sql("direct", shape["hash"], options), frame * 8) == (
                 f"COPY {8 * len(ROWS)}"
             )
+            fill_indexes(session, "direct")
             session.query("COMMIT")
             assert_sound(session, "direct")
             session.query("DROP TABLE direct; CHECKPOINT")

@@ -11,7 +11,15 @@ import bodies
 import pytest
 from conftest import COMPILER, WANTED
 from crash.shim import wait_until
-from loads import checksum, copy_sql, descriptor
+from loads import (
+    INDEXED,
+    READ_INDEX,
+    begin_indexed,
+    checksum,
+    copy_sql,
+    descriptor,
+    fill_indexes,
+)
 from server import Server, installations
 from wire import Connection
 
@@ -69,13 +77,14 @@ def standby(primary: Server) -> Iterator[Standby]:
 
 
 def begin(session: Connection, table: str) -> bytes:
-    session.query(f"BEGIN; CREATE TABLE {table} {SHAPE}")
+    begin_indexed(session, table, SHAPE)
     return bodies.body_frame(descriptor(session, table)["columns"], ROWS) * FRAMES
 
 
 def copy(session: Connection, table: str, stream: bytes) -> None:
     hash_ = descriptor(session, table)["hash"]
-    session.copy(copy_sql(table, hash_, ", FREEZE true"), stream)
+    session.copy(copy_sql(table, hash_, ", FREEZE true" + INDEXED), stream)
+    fill_indexes(session, table)
 
 
 def receiver(standby: Standby) -> int:
@@ -99,6 +108,8 @@ def equal(standby: Standby, session: Connection, table: str) -> None:
     replayed = f"SELECT pg_last_wal_replay_lsn() >= '{end}'"
     wait_until("standby that is level", lambda: copy_of.value(replayed) == "t")
     assert checksum(copy_of, table) == checksum(session, table)
+    scanned = READ_INDEX.format(table)
+    assert copy_of.value(scanned) == session.value(scanned)
     copy_of.close()
 
 

@@ -16,7 +16,17 @@ import bodies
 import pytest
 from crash.matrix import FRAMES, ROWS, SHAPE
 from crash.shim import Shim, wait_until
-from loads import assert_sound, checksum, copy_sql, descriptor
+from loads import (
+    INDEXED,
+    READ_INDEX,
+    SUM,
+    assert_sound,
+    begin_indexed,
+    checksum,
+    copy_sql,
+    descriptor,
+    fill_indexes,
+)
 from server import Server
 from wire import Connection, ServerError
 
@@ -24,17 +34,19 @@ from wire import Connection, ServerError
 def load(server: Server, shim: Shim, table: str, options: str, checkpoint: str) -> list[Path]:
     """Loads and commits; the files of the table."""
     session, other = Connection(server.socket_dir), Connection(server.socket_dir)
-    session.query(f"BEGIN; CREATE TABLE {table} {SHAPE}")
+    begin_indexed(session, table, SHAPE)
     shape = descriptor(session, table)
     stream = bodies.body_frame(shape["columns"], ROWS) * FRAMES
     half = len(stream) // 2
-    path = session.value(f"SELECT pg_relation_filepath('{table}')")
-    assert path is not None
-    files = [server.data / path, server.data / f"{path}_vm"]
+    files = []
+    for suffix in ("", "_v", "_k"):
+        path = session.value(f"SELECT pg_relation_filepath('{table}{suffix}')")
+        files.append(server.data / str(path))
+    files.append(server.data / f"{files[0]}_vm")
     if checkpoint == "between":
         # The next one after a file was made syncs it once, whoever wrote; it is not relied on.
         other.query("CHECKPOINT")
-    session.begin_copy(copy_sql(table, shape["hash"], options))
+    session.begin_copy(copy_sql(table, shape["hash"], options + INDEXED))
     session.send(b"d", stream[:half])
     if checkpoint == "between":
         wait_until("pages that are written", lambda: shim.unsynced(files[0]))
@@ -42,6 +54,7 @@ def load(server: Server, shim: Shim, table: str, options: str, checkpoint: str) 
     session.send(b"d", stream[half:])
     session.send(b"c")
     session.finish()
+    fill_indexes(session, table)
     session.query("COMMIT")
     if checkpoint == "after":
         other.query("CHECKPOINT")
@@ -105,16 +118,17 @@ def test_what_was_not_synced_is_not_missed(
     again.close()
 
 
-def test_the_loss_is_a_loss(shimmed: tuple[Server, Shim]) -> None:
+@pytest.mark.parametrize(("number", "query"), [(0, SUM), (1, READ_INDEX)])
+def test_the_loss_is_a_loss(shimmed: tuple[Server, Shim], number: int, query: str) -> None:
     """Were nothing synced, the same cut would be seen: the tests above can fail."""
     server, shim = shimmed
     files = load(server, shim, "direct", ", IO 'direct'", "after")
     cut(server)
-    assert lose(files[0], [(0, files[0].stat().st_size)]) > 0
+    assert lose(files[number], [(0, files[number].stat().st_size)]) > 0
     server.start()
     again = Connection(server.socket_dir)
     try:
-        assert checksum(again, "direct") != checksum(again, "copied")
+        assert again.value(query.format("direct")) != again.value(query.format("copied"))
     except ServerError as error:
         assert error.code.startswith("XX"), error
     again.query("DROP TABLE direct")
@@ -125,9 +139,10 @@ def test_wal_carries_what_no_checkpoint_has_passed(shimmed: tuple[Server, Shim])
     """With wal_level=replica nothing needs to be synced at the commit on 17 and later."""
     server, shim = shimmed
     files = load(server, shim, "direct", ", IO 'direct'", "none")
-    unsynced = sum(length for _, length in shim.unsynced(files[0]))
     relies_on_wal = server.settings["wal_level"] == "replica" and server.name == "18"
-    assert (unsynced > 0) == relies_on_wal, unsynced
+    for file in files[:2]:
+        unsynced = sum(length for _, length in shim.unsynced(file))
+        assert (unsynced > 0) == relies_on_wal, f"{unsynced} of {file}"
     session = Connection(server.socket_dir)
     session.query("DROP TABLE direct; CHECKPOINT")
     session.close()

@@ -9,7 +9,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from loads import copy_sql
+from loads import INDEXED, begin_indexed, copy_sql, fill_indexes
 from wire import Connection, ServerError
 
 SECONDS_MAX = 120
@@ -73,13 +73,13 @@ class Load:
         self.stream = stream
 
 
-# The backend, then the files of the table, of its TOAST table and of that one's index.
-FILES = """SELECT pg_backend_pid() || ' '
-         || string_agg(pg_relation_filepath(c.oid), ' ' ORDER BY c.oid <> t.oid)
+# The backend, then the files of the table, of its larger index, and of all that belongs to it.
+FILES = """SELECT pg_backend_pid() || ' ' || string_agg(
+         pg_relation_filepath(c.oid), ' ' ORDER BY c.oid <> t.oid, c.relname <> '{0}_v')
   FROM pg_class t, pg_class c
  WHERE t.oid = '{0}'::regclass
-   AND (c.oid IN (t.oid, t.reltoastrelid)
-        OR c.oid IN (SELECT indexrelid FROM pg_index WHERE indrelid = t.reltoastrelid))"""
+   AND (c.oid IN (t.oid, t.reltoastrelid) OR c.oid IN (
+         SELECT indexrelid FROM pg_index WHERE indrelid IN (t.oid, t.reltoastrelid)))"""
 
 
 def obey(sockets: Path, database: str, table: str, load: Load, orders: int, answers: int) -> None:
@@ -90,16 +90,17 @@ def obey(sockets: Path, database: str, table: str, load: Load, orders: int, answ
         for line in lines:
             step, answer = line.strip(), "done"
             if step == "begin":
-                session.query(f"BEGIN; CREATE TABLE {table} {load.shape}")
+                begin_indexed(session, table, load.shape)
                 session.query(f"SELECT fullbore.descriptor('{table}'::regclass)")
                 answer = session.value(FILES.format(table)) or ""
             elif step == "half":
-                session.begin_copy(copy_sql(table, load.hash, load.options))
+                session.begin_copy(copy_sql(table, load.hash, load.options + INDEXED))
                 session.send(b"d", load.stream[:half])
             elif step == "rest":
                 session.send(b"d", load.stream[half:])
                 session.send(b"c")
                 session.finish()
+                fill_indexes(session, table)
             elif step in ("COMMIT", "ROLLBACK"):
                 session.query(step)
             os.write(answers, answer.encode() + b"\n")

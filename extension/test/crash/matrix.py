@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import bodies
-from loads import SUM, copy_text, descriptor
+from loads import SUM, assert_indexes_sound, copy_text, descriptor
 from server import Server
 from wire import Connection, ServerError
 
 from crash.client import Client, Load
-from crash.phases import ABSENT, COMPLETE, EITHER, HEAP, Phase
+from crash.phases import ABSENT, COMPLETE, EITHER, HEAP, INDEX, Phase
 from crash.shim import Shim, wait_until
 
 VICTIMS = ("client", "backend", "postmaster")
@@ -35,6 +35,8 @@ SETTINGS = {
     "checkpoint_timeout": "'1h'",
     # So that the loading backend itself writes WAL while it loads.
     "wal_buffers": "'64kB'",
+    # So that a commit syncs the larger index, and logs the smaller one.
+    "wal_skip_threshold": "'350kB'",
     "shared_buffers": "'16MB'",
 }
 
@@ -106,7 +108,7 @@ class Matrix:
             begun = client.do("begin").split()
             backend, files = int(begun[0]), begun[1:]
             checkpointer = self.checkpointer(watcher)
-            if not self.reach(phase, client, watcher, backend, checkpointer, files[0], options):
+            if not self.reach(phase, client, watcher, backend, checkpointer, files, options):
                 return False
             everything = victim == "postmaster" and self.numbers.random() < 0.5
             self.kill(victim, client, backend, checkpointer, everything)
@@ -125,7 +127,7 @@ class Matrix:
 
     def reach(
         self, phase: Phase, client: Client, watcher: Connection, backend: int, checkpointer: int,
-        heap: str, options: str,
+        files: list[str], options: str,
     ) -> bool:  # fmt: skip
         """Goes on until the moment has come; False where it was passed by."""
         own = phase.stop is not None and phase.who == "backend"
@@ -133,7 +135,7 @@ class Matrix:
         for step in steps[: steps.index(phase.step) + 1]:
             if own and phase.since == step:
                 self.keep_in_segment(phase, watcher)
-                self.set_rule(phase, backend, heap, options)
+                self.set_rule(phase, backend, files, options)
             client.tell(phase.instead if step == "COMMIT" else step)
             done = False
             while not done and not (own and self.shim.hit()):
@@ -162,13 +164,14 @@ class Matrix:
             watcher.query("CHECKPOINT")
         return True
 
-    def set_rule(self, phase: Phase, backend: int, heap: str, options: str) -> None:
+    def set_rule(self, phase: Phase, backend: int, files: list[str], options: str) -> None:
         assert phase.stop is not None
         operation, path, action = phase.stop
         # Buffered, each page is a write of its own.
         most = phase.skip_max * (100 if "buffered" in options and HEAP in path else 1)
         skip = self.numbers.randint(0, most)
-        self.shim.rule(backend, operation, path.replace(HEAP, heap), skip, action)
+        path = path.replace(HEAP, files[0]).replace(INDEX, files[1])
+        self.shim.rule(backend, operation, path, skip, action)
 
     def keep_in_segment(self, phase: Phase, watcher: Connection) -> None:
         """A commit whose WAL goes on in another segment syncs the one that it leaves first: that
@@ -252,6 +255,7 @@ class Matrix:
             if session.query("SELECT 1 FROM pg_extension WHERE extname = 'amcheck'"):
                 found = session.query(f"SELECT * FROM verify_heapam('{table}')")
                 assert found == [], f"{where}: {found}"
+            assert_indexes_sound(session, table)
         assert session.value(SUM.format("copied")) == self.expected, f"{where}: another table"
         left = [f for f in files if not there and self.is_left(f)]
         assert victim != "client" or left == [], f"{where}: {left} left without a crash"
@@ -293,7 +297,9 @@ class Matrix:
     def end_of_group(self) -> None:
         """All pieces again, checksums of all files, and an empty table of contents for the next."""
         session = self.session()
-        pieces = session.query("SELECT relname FROM pg_class WHERE relname ~ '^piece' ORDER BY 1")
+        pieces = session.query(
+            "SELECT relname FROM pg_class WHERE relname ~ '^piece' AND relkind = 'r' ORDER BY 1"
+        )
         for (name,) in pieces:
             assert session.value(SUM.format(name)) == self.expected, f"{self.level}: {name}"
         session.close()

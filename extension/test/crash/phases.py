@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ABSENT, COMPLETE, EITHER = "absent", "complete", "either"
-HEAP = "{heap}"
+HEAP, INDEX = "{heap}", "{index}"
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,23 @@ PHASES = [
           ("sync", HEAP, "before"), "rest", levels=("replica",), checkpoint="between"),
     Phase("after the load's own sync, a checkpoint having passed", "rest", ABSENT,
           ("sync", HEAP, "after"), "rest", levels=("replica",), checkpoint="between"),
+    Phase("between logging an index's pages and writing them", "rest", ABSENT,
+          ("write", INDEX, "before"), "rest", 1),
+    Phase("half of a run of an index's pages written", "rest", ABSENT, ("write", INDEX, "half"),
+          "rest", 1),
+    Phase("an index's pages just written", "rest", ABSENT, ("write", INDEX, "after"), "rest", 1),
+    Phase("before an index's own sync", "rest", ABSENT, ("sync", INDEX, "before"), "rest",
+          levels=("replica",), versions=OLDER),
+    Phase("after an index's own sync", "rest", ABSENT, ("sync", INDEX, "after"), "rest",
+          levels=("replica",), versions=OLDER),
     Phase("loaded, not committed", "rest", ABSENT),
     Phase("before the commit's sync of the file", "COMMIT", ABSENT, ("sync", HEAP, "before"),
           "COMMIT", levels=("minimal",)),
     Phase("after the commit's sync of the file", "COMMIT", ABSENT, ("sync", HEAP, "after"),
+          "COMMIT", levels=("minimal",)),
+    Phase("before the commit's sync of an index", "COMMIT", ABSENT, ("sync", INDEX, "before"),
+          "COMMIT", levels=("minimal",)),
+    Phase("after the commit's sync of an index", "COMMIT", ABSENT, ("sync", INDEX, "after"),
           "COMMIT", levels=("minimal",)),
     Phase("before the commit's WAL is written", "COMMIT", ABSENT, ("write", "/pg_wal/", "before"),
           "COMMIT"),

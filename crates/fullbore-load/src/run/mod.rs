@@ -9,6 +9,7 @@
 //! queues connect the two ([`schedule`]), so a slow destination throttles the parsers and memory stays
 //! bounded.
 
+mod ahead;
 mod covered;
 mod driver;
 mod key_check;

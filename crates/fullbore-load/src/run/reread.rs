@@ -20,6 +20,7 @@ use fullbore_read::error::{Error, Result};
 use fullbore_read::feed::Fed;
 use fullbore_read::ranges::RangeFeed;
 
+use super::ahead::{self, Ahead};
 use super::parser::{parser_for, path_of};
 use super::reject_record::Reject;
 use super::rejects::Rejects;
@@ -29,6 +30,9 @@ use crate::constants::{JUDGED_ROWS_MAX, ODD_BYTES_IN_MEMORY};
 use crate::plan::lineage::{Lineage, Places};
 use crate::plan::{Format, PieceInput, Plan};
 use crate::sink::{Committed, Encoder, Refusal, Reread, Sink, TextRows};
+
+/// A file has a thread for so many bytes of it.
+const BYTES_PER_THREAD: u64 = 8 << 20;
 
 /// Bytes of rows that are handed on at a time.
 const CHUNK_BYTES: usize = 4 << 20;
@@ -162,10 +166,8 @@ impl SourcesAgain<'_> {
         out: &mut Out<'_>,
     ) -> Result<()> {
         let found = &self.plan.tables[table];
-        let mut typed =
-            Parser::new(dialect.clone(), some_of(&found.read_shape(Lane::Binary), columns));
+        let shape = some_of(&found.read_shape(Lane::Binary), columns);
         let mut as_text = parser_for(found, dialect, Lane::Text);
-        let mut block = Block::default();
         for (file, source) in found.files.iter().enumerate() {
             let is_seekable = source.is_seekable();
             if is_seekable && source.end() <= source.data_start {
@@ -175,32 +177,29 @@ impl SourcesAgain<'_> {
             let range = FileRange { file, start: source.data_start, end };
             let files = found.files.clone();
             let limit = self.plan.max_field_bytes;
-            let mut feed = RangeFeed::new(files, vec![range], dialect.clone(), limit);
+            let feed = RangeFeed::new(files, vec![range], dialect.clone(), limit);
+            let threads = (source.size / BYTES_PER_THREAD).clamp(1, self.plan.parsers as u64);
+            let parsers = (0..threads).map(|_| Parser::new(dialect.clone(), shape.clone()));
             // What is read on counts from the file's first line by itself.
             let skipped = if is_seekable { source.data_start_lines } else { 0 };
             let mut lines = 0;
-            while feed.next(&mut block)? {
+            ahead::parse_in_order(feed, parsers.collect(), &mut |ahead| {
+                let Ahead { mut block, batch, records: rows, odd: mut records, .. } = ahead;
                 let first = block.first_line.unwrap_or(lines + 1);
                 block.first_line = Some(skipped + first);
                 block.line_of_file = block.first_line;
-                let parsed = typed.parse(&block);
-                lines = first - 1 + parsed.lines;
-                let wanted = match parsed.batch.num_rows() {
+                lines = first - 1 + ahead.lines;
+                let wanted = match batch.num_rows() {
                     0 => Vec::new(),
-                    _ => is_wanted(&parsed.batch)?,
+                    _ => is_wanted(&batch)?,
                 };
-                if parsed.odd.is_empty() && !wanted.contains(&true) {
-                    continue;
-                }
-                let odd = parsed.odd.iter().map(|odd| odd.range.clone());
-                let mut records: Vec<Range<usize>> = odd.collect();
-                let rows = typed.parsed_records(&block).into_iter().zip(wanted);
+                let rows = rows.into_iter().zip(wanted);
                 records.extend(rows.filter(|(_, wanted)| *wanted).map(|(record, _)| record));
                 records.sort_unstable_by_key(|record| record.start);
                 records
                     .retain(|record| !out.is_rejected((file, block.offset + record.start as u64)));
                 if records.is_empty() {
-                    continue;
+                    return Ok(block);
                 }
                 let part = part_of(&block, &records);
                 let batch = as_text.parse(&part).batch;
@@ -220,7 +219,8 @@ impl SourcesAgain<'_> {
                 let places = Places { file: &path, lines: &numbers };
                 let batch = found.lineage.extend(&batch, Lane::Text, &places)?;
                 out.give(&batch, vec![true; rows.len()], rows.into_iter())?;
-            }
+                Ok(block)
+            })?;
         }
         Ok(())
     }
