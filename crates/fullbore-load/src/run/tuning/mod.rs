@@ -115,7 +115,7 @@ impl Tuner {
                 measured.begin(round);
             }
             let Some(rate) = measured.slice(round) else { continue };
-            if !self.can_pay(round, rate) {
+            if !self.can_pay(round, measured.mean()) {
                 continue;
             }
             let (limit, cue) = measured.cue(round);
@@ -137,7 +137,8 @@ impl Tuner {
         }
     }
 
-    /// Whether enough is left for a trial to pay, and for other streams to work on.
+    /// Whether enough is left for a trial to pay, and for other streams to work on. `rate` is that of the whole
+    /// round: by the rate of a slice, of a load that comes in bursts only slow ones would be counted.
     fn can_pay(&self, round: &Round<'_>, rate: f64) -> bool {
         let (sent, expected) = round.schedule.bytes_sent();
         let left = expected.filter(|bytes| *bytes > 0).map(|bytes| bytes.saturating_sub(sent));
@@ -179,15 +180,24 @@ struct Measured {
     from: Instant,
     last: Instant,
     sent: u64,
+    /// When the round began, and what had been sent by then.
+    began: (Instant, u64),
     /// What had been seen when it began to be measured.
     seen: Option<(Instant, Observation)>,
 }
 
 impl Measured {
     fn new(round: &Round<'_>) -> Self {
-        let mut measured = Self { from: Instant::now(), last: Instant::now(), sent: 0, seen: None };
+        let (now, sent) = (Instant::now(), round.schedule.bytes_sent().0);
+        let mut measured = Self { from: now, last: now, sent, began: (now, sent), seen: None };
         measured.begin(round);
         measured
+    }
+
+    /// The rate of the round until now.
+    fn mean(&self) -> f64 {
+        let (began, before) = self.began;
+        self.sent.saturating_sub(before) as f64 / began.elapsed().as_secs_f64().max(1e-3)
     }
 
     /// Begins with another number.
