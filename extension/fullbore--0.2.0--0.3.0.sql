@@ -26,3 +26,12 @@ CREATE FUNCTION fullbore.shared(regclass) RETURNS tid[]
 
 COMMENT ON FUNCTION fullbore.shared(regclass) IS
     'rows that share a key in an index that finish() left invalid; none: the index becomes valid';
+
+-- Validates foreign keys of a table that are NOT VALID, all in one pass over it, and returns their names. Keys that do
+-- not hold, and those of types that it does not know, are left for VALIDATE CONSTRAINT.
+CREATE FUNCTION fullbore.validate(regclass) RETURNS text[]
+    AS 'MODULE_PATHNAME', 'fullbore_validate'
+    LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION fullbore.validate(regclass) IS
+    'validates foreign keys that are NOT VALID in one pass over the table; the names of those that hold';

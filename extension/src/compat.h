@@ -193,6 +193,20 @@ FbRelationPath(Relation rel, char *path)
 #define FbCollateIsC(collation) lc_collate_is_c(collation)
 #endif
 
+/* 18 has foreign keys that are not enforced, and some that compare periods; 15 tells more of each. */
+#if PG_VERSION_NUM >= 180000
+#define FbIsPlainReference(form) ((form)->conenforced && !(form)->conperiod)
+#else
+#define FbIsPlainReference(form) true
+#endif
+#if PG_VERSION_NUM >= 150000
+#define FbReadReference(tuple, count, columns, others, equals) \
+	DeconstructFkConstraintRow(tuple, count, columns, others, equals, NULL, NULL, NULL, NULL)
+#else
+#define FbReadReference(tuple, count, columns, others, equals) \
+	DeconstructFkConstraintRow(tuple, count, columns, others, equals, NULL, NULL)
+#endif
+
 /* What a type's alignment asks for, in bytes. */
 static inline uint8
 fb_align_bytes(char align)

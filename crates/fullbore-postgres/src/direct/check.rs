@@ -55,6 +55,9 @@ pub const FINISH: &str = "finish";
 /// The extension's function that tells which rows share a key.
 pub const SHARED: &str = "shared";
 
+/// The extension's function that validates foreign keys of a table in one pass over it.
+pub const VALIDATE: &str = "validate";
+
 /// A function of the extension's, quoted; `None` where it is not there.
 pub fn function(session: &mut Session, name: &str) -> Result<Option<String>, ConnectionError> {
     let rows = session.query(&state("NULL", name))?;

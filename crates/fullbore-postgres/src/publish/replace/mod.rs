@@ -37,7 +37,8 @@ use fullbore_record::terms::Publish;
 use super::indexes::Job;
 use super::ours::ours;
 use crate::catalog::Relation;
-use crate::error::failed_while;
+use crate::direct::check;
+use crate::error::{failed, failed_while};
 use crate::ledger::runs;
 use crate::postgres::Postgres;
 use crate::target::PostgresTable;
@@ -96,9 +97,15 @@ pub fn key_jobs(postgres: &Postgres, session: &mut Session, plan: &Plan) -> Resu
     in_transaction(session, |session| {
         let company = Company::of(postgres, session, plan)?;
         let mut jobs = Vec::new();
+        let is_direct = replaced(postgres).any(|(_, target)| target.direct.is_some());
+        let validate = match is_direct {
+            true => check::function(session, check::VALIDATE).map_err(failed)?,
+            false => None,
+        };
         for (table, target) in replaced(postgres) {
             let old = unchanged(postgres, session, table)?;
-            jobs.extend(rebuild::key_jobs(session, &company, &old, &target.staging(plan)?)?);
+            let staging = target.staging(plan)?;
+            jobs.extend(rebuild::key_jobs(session, &company, &old, &staging, validate.as_deref())?);
         }
         Ok(jobs)
     })

@@ -41,20 +41,18 @@ impl ForeignKey {
         format!("{before}{other}{after}")
     }
 
-    /// One that is valid is added unchecked first: that way the other table is locked for its
+    /// What adds it, and what validates it then. One that is valid is added unchecked first: that way the other table is locked for its
     /// writers only for a moment, and not while the rows are looked up. Not so where that is
     /// partitioned: before 18 the keys that stand for its partitions would stay unchecked.
-    fn statements(&self, table: &QualifiedName, other: &str) -> Result<Vec<String>> {
+    fn statements(&self, table: &QualifiedName, other: &str) -> Result<(String, Option<String>)> {
         let name = quote(&self.name)?;
         let definition = self.definition(other);
         let add = format!("ALTER TABLE {table} ADD CONSTRAINT {name} {definition}");
         Ok(if self.is_valid && !self.to_partitions {
-            vec![
-                format!("{add} NOT VALID"),
-                format!("ALTER TABLE {table} VALIDATE CONSTRAINT {name}"),
-            ]
+            let validate = format!("ALTER TABLE {table} VALIDATE CONSTRAINT {name}");
+            (format!("{add} NOT VALID"), Some(validate))
         } else {
-            vec![add]
+            (add, None)
         })
     }
 }
@@ -113,7 +111,9 @@ pub fn index_jobs(
         let mut locks = index.constraint.is_some() && !attaches(index);
         // A table's keys to itself need the index that they refer to, and nothing else.
         for key in to_itself.iter().filter(|key| key.index == index.oid) {
-            job.statements.extend(key.statements(staging, &staging.to_string())?);
+            let (add, validate) = key.statements(staging, &staging.to_string())?;
+            job.statements.push(add);
+            job.statements.extend(validate);
             locks = true;
         }
         if locks { alone.push(job) } else { shared.push(job) }
@@ -123,16 +123,18 @@ pub fn index_jobs(
 }
 
 /// What makes the old table's foreign keys to others on the new one, once there are all indexes: those to tables
-/// that are replaced with it refer to the new ones.
+/// that are replaced with it refer to the new ones. `validate` is the extension's function for it, if it is there.
 pub fn key_jobs(
     session: &mut Session,
     company: &Company,
     old: &Relation,
     staging: &QualifiedName,
+    validate: Option<&str>,
 ) -> Result<Vec<Job>> {
     let new = known(session, staging)?.oid;
     let made = foreign_keys(session, new).map_err(failed)?;
     let mut statements = Vec::new();
+    let mut validating = Vec::new();
     for key in foreign_keys(session, old.oid).map_err(failed)? {
         if key.is_to_itself() {
             continue;
@@ -145,8 +147,16 @@ pub fn key_jobs(
             Some(staging) => staging.to_string(),
             None => key.other_name.clone(),
         };
-        statements.extend(key.statements(staging, &other)?);
+        let (add, validate) = key.statements(staging, &other)?;
+        statements.push(add);
+        validating.extend(validate);
     }
+    if let Some(validate) = validate.filter(|_| !validating.is_empty()) {
+        // What it leaves is for the server to validate, or to refuse with its own words.
+        let literal = quote_literal(&staging.to_string()).map_err(failed)?;
+        statements.push(format!("SELECT {validate}({literal}::pg_catalog.regclass)"));
+    }
+    statements.extend(validating);
     if statements.is_empty() {
         return Ok(Vec::new());
     }
