@@ -95,7 +95,7 @@ def slow_pipe(stage: Stage, draw: Random) -> Iterator[Load]:
 def wal_throttled(stage: Stage, draw: Random) -> Iterator[Load]:
     """The log has a disk of its own, which writes slowly; every row is logged."""
     disk = stage.disk("wal", 4096)
-    # New files of the log would be written twice, as long as there are no old ones to be used again.
+    # New files of the log would be written twice, until there are old ones to be used again.
     settings = {**REPLICA, "wal_init_zero": "off"}
     server = stage.server("slowlog", settings=settings, wal=disk.path)
     table(server)
