@@ -20,6 +20,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
+#include "storage/lmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -134,9 +135,8 @@ number_of(Datum value, uint8 bytes)
 typedef void (*TakeRow) (void *argument, TupleTableSlot *slot);
 
 static void
-scan(Relation rel, int columns, TakeRow take, void *argument)
+scan(Relation rel, Snapshot snapshot, int columns, TakeRow take, void *argument)
 {
-	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
 
@@ -148,7 +148,6 @@ scan(Relation rel, int columns, TakeRow take, void *argument)
 	}
 	ExecDropSingleTupleTableSlot(slot);
 	table_endscan(scan);
-	UnregisterSnapshot(snapshot);
 }
 
 /* What a referred-to table has: the range of each column. */
@@ -182,33 +181,59 @@ place_of(const FbReference *reference, uint64 number)
 	return at;
 }
 
+typedef enum FbKeyKind
+{
+	FB_KEY_IS_NULL,				/* one column is enough: MATCH SIMPLE */
+	FB_KEY_OUTSIDE,				/* of all keys that there are to refer to */
+	FB_KEY_INSIDE
+} FbKeyKind;
+
+/* The number of a row's key, of the table that is referred to or of the one that refers. */
+static inline FbKeyKind
+key_of(const FbReference *reference, TupleTableSlot *slot, bool is_other, uint64 *number)
+{
+	FbKeyKind	kind = FB_KEY_INSIDE;
+
+	*number = 0;
+	for (int at = 0; at < reference->count; at++)
+	{
+		const FbReferring *column = &reference->columns[at];
+		int			attribute = (is_other ? column->other : column->column) - 1;
+		int64		value;
+
+		if (slot->tts_isnull[attribute])
+			return FB_KEY_IS_NULL;
+		value = number_of(slot->tts_values[attribute], column->bytes);
+		if (value < column->least || value > column->most)
+			kind = FB_KEY_OUTSIDE;
+		*number |= ((uint64) value - (uint64) column->least) << column->shift;
+	}
+	return kind;
+}
+
 static void
 gather(void *argument, TupleTableSlot *slot)
 {
 	FbReference *reference = argument;
-	uint64		number = 0;
+	uint64		number;
 
-	for (int at = 0; at < reference->count; at++)
-	{
-		FbReferring *column = &reference->columns[at];
-
-		if (slot->tts_isnull[column->other - 1])
-			return;
-		number |= ((uint64) number_of(slot->tts_values[column->other - 1], column->bytes)
-				   - (uint64) column->least) << column->shift;
-	}
+	/* The rows are those that were measured: none is outside. */
+	if (key_of(reference, slot, true, &number) != FB_KEY_INSIDE)
+		return;
 	if (reference->map != NULL)
 		reference->map[number / 8] |= 1 << number % 8;
 	else
 		reference->places[place_of(reference, number)] = number + 1;
 }
 
-/* Room for the keys there are; false: there is not enough memory for them. */
+/* Room for the keys there are, out of so much memory; false: it is not enough for them. */
 static bool
-make_room(FbReference *reference)
+make_room(FbReference *reference, Size *memory)
 {
-	Size		limit = (Size) maintenance_work_mem * 1024;
 	Size		places;
+	Size		bytes;
+	void	   *room;
+	bool		is_map;
 
 	for (int at = 0; at < reference->count; at++)
 	{
@@ -221,64 +246,48 @@ make_room(FbReference *reference)
 			return false;
 	}
 	places = pg_nextpower2_64(Max(2 * reference->keys, 64));
+	bytes = places * sizeof(uint64);
 	/* Where keys lie close together a map takes less than their places. */
-	if (reference->bits < 48
-		&& (UINT64CONST(1) << reference->bits) / 8 <= places * sizeof(uint64))
-	{
-		Size		bytes = (UINT64CONST(1) << reference->bits) / 8 + 1;
-
-		if (bytes > limit)
-			return false;
-		reference->map = MemoryContextAllocExtended(CurrentMemoryContext, bytes,
-													MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-		return true;
-	}
-	if (places * sizeof(uint64) > limit)
+	is_map = (UINT64CONST(1) << reference->bits) / 8 < bytes;
+	if (is_map)
+		bytes = (UINT64CONST(1) << reference->bits) / 8 + 1;
+	if (bytes > *memory)
 		return false;
+	*memory -= bytes;
+	room = MemoryContextAllocExtended(CurrentMemoryContext, bytes,
+									  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	reference->map = is_map ? room : NULL;
+	reference->places = is_map ? NULL : room;
 	reference->mask = places - 1;
 	reference->hash_shift = 64 - pg_leftmost_one_pos64(places);
-	reference->places = MemoryContextAllocExtended(CurrentMemoryContext, places * sizeof(uint64),
-												   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	return true;
 }
 
 static void
-gather_keys(FbReference *reference)
+gather_keys(FbReference *reference, Snapshot snapshot, Size *memory)
 {
-	Relation	other = table_open(reference->other, RowShareLock);
+	Relation	other = table_open(reference->other, NoLock);
 	int			columns = 0;
 
 	for (int at = 0; at < reference->count; at++)
 		columns = Max(columns, reference->columns[at].other);
-	scan(other, columns, measure, reference);
+	scan(other, snapshot, columns, measure, reference);
 	/* Without any key only rows that are NULL refer to nothing. */
-	if (reference->keys == 0 || !make_room(reference))
+	if (reference->keys == 0 || !make_room(reference, memory))
 		reference->is_left = true;
 	else
-		scan(other, columns, gather, reference);
+		scan(other, snapshot, columns, gather, reference);
 	table_close(other, NoLock);
 }
 
 static inline bool
 refers(const FbReference *reference, TupleTableSlot *slot)
 {
-	uint64		number = 0;
-	bool		is_inside = true;
+	uint64		number;
+	FbKeyKind	kind = key_of(reference, slot, false, &number);
 
-	for (int at = 0; at < reference->count; at++)
-	{
-		const FbReferring *column = &reference->columns[at];
-		int64		value;
-
-		/* One NULL is enough: MATCH SIMPLE. */
-		if (slot->tts_isnull[column->column - 1])
-			return true;
-		value = number_of(slot->tts_values[column->column - 1], column->bytes);
-		is_inside &= value >= column->least && value <= column->most;
-		number |= ((uint64) value - (uint64) column->least) << column->shift;
-	}
-	if (!is_inside)
-		return false;
+	if (kind != FB_KEY_INSIDE)
+		return kind == FB_KEY_IS_NULL;
 	if (reference->map != NULL)
 		return (reference->map[number / 8] >> number % 8 & 1) != 0;
 	return reference->places[place_of(reference, number)] != 0;
@@ -349,6 +358,8 @@ fullbore_validate(PG_FUNCTION_ARGS)
 	int			count = 0;
 	int			columns = 0;
 	bool		is_any = false;
+	Size		memory = (Size) maintenance_work_mem * 1024;
+	Snapshot	snapshot;
 
 	fb_check_may_load();
 	/* As VALIDATE CONSTRAINT: writers go on, and are checked by the constraint already. */
@@ -361,17 +372,22 @@ fullbore_validate(PG_FUNCTION_ARGS)
 	else
 		found.count = 0;
 	validated = palloc(Max(found.count, 1) * sizeof(Datum));
+	/* All is looked at as of one moment, after which constraints are checked by whoever writes. */
+	for (int at = 0; at < found.count; at++)
+		LockRelationOid(found.all[at].other, RowShareLock);
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	for (int at = 0; at < found.count; at++)
 	{
 		FbReference *reference = &found.all[at];
 
-		gather_keys(reference);
+		gather_keys(reference, snapshot, &memory);
 		is_any |= !reference->is_left;
 		for (int number = 0; number < reference->count; number++)
 			columns = Max(columns, reference->columns[number].column);
 	}
 	if (is_any)
-		scan(rel, columns, look_up, &found);
+		scan(rel, snapshot, columns, look_up, &found);
+	UnregisterSnapshot(snapshot);
 	for (int at = 0; at < found.count; at++)
 		if (!found.all[at].is_left)
 		{
