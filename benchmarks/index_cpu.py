@@ -13,7 +13,6 @@ import platform
 import random
 import statistics
 import string
-import subprocess
 import sys
 import time
 from datetime import date, datetime, timedelta
@@ -21,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from lab import DATA, FULLBORE, HERE, Failed
+from lab import DATA, FULLBORE, HERE, run_text
 from server import Server
 
 COLUMNS = {
@@ -61,9 +60,7 @@ def loaded(server: Server, path: Path, index: str | None) -> float:
     command = [str(FULLBORE), "load", str(path), "--to", server.url, "--table", "t", "--quiet"]
     command += ["--header", "none", "--format", "csv", "--publish", "replace", "--method", "direct"]
     command += ["--statistics", "none"]
-    done = subprocess.run(command, env=server.env, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise Failed(f"{' '.join(command)}: {done.stderr.strip()}")
+    run_text(command, env=server.env)
     return server.cpu_seconds() - before
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from data import TABLES, DataSet, generated, tpch
 from lab import DATA, Case, Measured, Way, run_text
@@ -157,19 +158,30 @@ def _restored(server: Server, dump) -> Measured:
     return run_measured(server, [(command, None)], env=env, then=[vacuum])
 
 
-@contextmanager
-def ready_tables(setting: Setting) -> Iterator[Case]:
-    """All tables of TPC-H with their primary and foreign keys."""
-    server = setting.server
-    generated(setting.scale, 4, TABLES)
-    sets = [tpch(setting.scale, 4, table) for table in TABLES]
-    job = DATA / f"ready-{setting.scale}.toml"
+def with_keys(sets: list[DataSet]) -> str:
+    """What makes tables of TPC-H with their primary and foreign keys."""
+    made = [data.create() + ";\n" + _key(data.table, KEYS[data.table]) for data in sets]
+    return "".join(made) + "".join(_reference(*one) for one in REFERENCES)
+
+
+def replacing(sets: list[DataSet], job: Path) -> Path:
+    """Writes a job that replaces all these tables at once."""
     lines = ["tables_at_once = true"]
     for data in sets:
         sources = ", ".join(f'"{path}"' for path in data.files)
         lines += ["[[table]]", f'name = "{data.table}"', f"sources = [{sources}]"]
         lines += ['format = "tbl"', 'publish = "replace"', ""]
     job.write_text("\n".join(lines))
+    return job
+
+
+@contextmanager
+def ready_tables(setting: Setting) -> Iterator[Case]:
+    """All tables of TPC-H with their primary and foreign keys."""
+    server = setting.server
+    generated(setting.scale, 4, TABLES)
+    sets = [tpch(setting.scale, 4, table) for table in TABLES]
+    job = replacing(sets, DATA / f"ready-{setting.scale}.toml")
 
     def expert() -> Measured:
         server.sql(";\n".join(data.create() for data in sets))
@@ -195,8 +207,7 @@ def ready_tables(setting: Setting) -> Iterator[Case]:
         return run_measured(server, psql.scripts(server, copies), then=then)
 
     def loaded() -> Measured:
-        made = [data.create() + ";\n" + _key(data.table, KEYS[data.table]) for data in sets]
-        server.sql("".join(made) + "".join(_reference(*one) for one in REFERENCES))
+        server.sql(with_keys(sets))
         return ours.ready(server, str(job))
 
     ways = [

@@ -16,7 +16,6 @@ import platform
 import random
 import re
 import statistics
-import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
@@ -24,9 +23,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from cases.ready import KEYS, REFERENCES
+from cases.ready import replacing, with_keys
 from data import TABLES, tpch
-from lab import DATA, FULLBORE, HERE, Failed, run_text
+from lab import DATA, FULLBORE, HERE, run_text
 from server import Server, psql_command
 
 INDEXES = (
@@ -106,32 +105,14 @@ def errors(plan: dict) -> list[float]:
 def load(server: Server, *options: str) -> None:
     """A load with statistics of the client."""
     command = [str(FULLBORE), "load", "--to", server.url, "--quiet", "--method", "direct"]
-    command += ["--statistics", "client", *options]
-    done = subprocess.run(command, env=server.env, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise Failed(f"{' '.join(command)}: {done.stderr.strip()}")
+    run_text([*command, "--statistics", "client", *options], env=server.env)
 
 
 def load_tpch(server: Server, scale: str) -> None:
     """All tables of TPC-H with their keys, and the indexes without which two queries take hours."""
     sets = [tpch(scale, 4, table) for table in TABLES]
-    made = [
-        f"{data.create()}; ALTER TABLE {data.table} ADD PRIMARY KEY ({KEYS[data.table]});"
-        for data in sets
-    ]
-    made += [
-        f"ALTER TABLE {table} ADD FOREIGN KEY ({columns}) REFERENCES {other};"
-        for table, columns, other in REFERENCES
-    ]
-    made += [f"CREATE INDEX ON {index};" for index in INDEXES]
-    server.sql("\n".join(made))
-    job = DATA / "plans.toml"
-    lines = ["tables_at_once = true"]
-    for data in sets:
-        sources = ", ".join(f'"{path}"' for path in data.files)
-        lines += ["[[table]]", f'name = "{data.table}"', f"sources = [{sources}]"]
-        lines += ['format = "tbl"', 'publish = "replace"', ""]
-    job.write_text("\n".join(lines))
+    server.sql(with_keys(sets) + "".join(f"CREATE INDEX ON {index};" for index in INDEXES))
+    job = replacing(sets, DATA / "plans.toml")
     load(server, str(job))
     job.unlink()
 

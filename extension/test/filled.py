@@ -7,7 +7,7 @@ from random import Random
 
 import bodies
 import pytest
-from loads import descriptor, load
+from loads import INDEXED, descriptor, load
 from wire import Connection, ServerError
 
 Row = list[str | None]
@@ -16,7 +16,6 @@ Row = list[str | None]
 TABLES = 2000 if os.environ.get("FULLBORE_TEST_ALL") == "1" else 40
 SHAPE = "(k int8 NOT NULL, v text)"
 ROWS: list[Row] = [[str(n), f"value {n % 10}"] for n in range(1000)]
-OPTION = ", INDEXES true"
 
 
 def begin(session: Connection, *indexes: str) -> None:
@@ -25,7 +24,7 @@ def begin(session: Connection, *indexes: str) -> None:
         session.query(index)
 
 
-def put(session: Connection, rows: list[Row] = ROWS, options: str = OPTION) -> str:
+def put(session: Connection, rows: list[Row] = ROWS, options: str = INDEXED) -> str:
     columns = descriptor(session, "filled")["columns"]
     return load(session, "filled", bodies.body_frame(columns, rows), options=options)
 
@@ -48,6 +47,6 @@ def send(session: Connection, table: str, rows: list[Row], draw: Random) -> None
         count = draw.choice((200, 1000))
         part, rows = rows[:count], rows[count:]
         frames = [bodies.body_frame(columns, part), bodies.text_frame(part)]
-        load(session, table, draw.choice(frames), options=", INDEXES true, FREEZE true")
+        load(session, table, draw.choice(frames), options=INDEXED + ", FREEZE true")
         if not rows:
             return

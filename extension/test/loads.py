@@ -43,6 +43,12 @@ def begin_indexed(session: Connection, table: str, shape: str) -> None:
     session.query(f'CREATE INDEX {table}_v ON {table} (v COLLATE "C", k)')
 
 
+def load_indexed(session: Connection, table: str, stream: bytes, options: str = "") -> None:
+    """Loads rows into it, and writes its indexes."""
+    load(session, table, stream, options + INDEXED)
+    fill_indexes(session, table)
+
+
 def fill_indexes(session: Connection, table: str) -> None:
     """All is loaded: its indexes are written."""
     assert session.value(f"SELECT fullbore.finish('{table}')") == "{}"

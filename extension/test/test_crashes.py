@@ -23,6 +23,7 @@ from loads import (
     descriptor,
     fill_indexes,
     load,
+    load_indexed,
     load_rows,
 )
 from server import Server
@@ -117,10 +118,8 @@ def test_data_checksums_on_disk(server: Server) -> None:
     for number, options in enumerate(WAYS):
         table = f"direct{number}"
         begin_indexed(session, table, SHAPE)
-        shape = descriptor(session, table)
-        hash_, stream = shape["hash"], many_frames(shape["columns"], 8)
-        session.copy(copy_sql(table, hash_, options + INDEXED), stream)
-        fill_indexes(session, table)
+        stream = many_frames(descriptor(session, table)["columns"], 8)
+        load_indexed(session, table, stream, options)
         session.query("COMMIT")
     session.close()
     server.stop()
@@ -240,10 +239,8 @@ def test_a_streaming_standby(replicated: Server) -> None:
         for number, options in enumerate(WAYS):
             table = f"direct{number}"
             begin_indexed(session, table, SHAPE)
-            shape = descriptor(session, table)
-            stream = many_frames(shape["columns"], 8)
-            session.copy(copy_sql(table, shape["hash"], options + INDEXED), stream)
-            fill_indexes(session, table)
+            stream = many_frames(descriptor(session, table)["columns"], 8)
+            load_indexed(session, table, stream, options)
             # Without indexes rows can be of any length.
             session.query(f"CREATE TABLE long{number} {SHAPE}")
             load(session, f"long{number}", bodies.text_frame([["5", "y" * 100_000]]), options)

@@ -13,16 +13,7 @@ import bodies
 import pytest
 from crash.matrix import FRAMES, ROWS, SHAPE
 from crash.shim import Shim, wait_until
-from loads import (
-    INDEXED,
-    SUM,
-    assert_sound,
-    begin_indexed,
-    checksum,
-    copy_sql,
-    descriptor,
-    fill_indexes,
-)
+from loads import SUM, assert_sound, begin_indexed, checksum, descriptor, load_indexed
 from server import Server
 from wire import Connection, ServerError
 
@@ -47,16 +38,14 @@ class Load:
         self.session = Connection(server.socket_dir)
         self.checkpointer = checkpointer_of(self.session)
         begin_indexed(self.session, "direct", SHAPE)
-        self.shape = descriptor(self.session, "direct")
-        self.stream = stream_of(self.shape)
+        self.stream = stream_of(descriptor(self.session, "direct"))
         paths = self.session.query(
             "SELECT pg_relation_filepath('direct'), pg_relation_filepath('direct_v')"
         )
         self.path, self.index = map(str, paths[0])
 
     def copy(self, options: str) -> None:
-        self.session.copy(copy_sql("direct", self.shape["hash"], options + INDEXED), self.stream)
-        fill_indexes(self.session, "direct")
+        load_indexed(self.session, "direct", self.stream, options)
 
     def lost_session(self, doing: str) -> None:
         """What is done makes the server fall, whether or not it can still say so to the client."""
@@ -97,9 +86,7 @@ def load_again(session: Connection) -> None:
     """The same load goes through now, and is COPY's."""
     session.query("DROP TABLE IF EXISTS direct")
     begin_indexed(session, "direct", SHAPE)
-    shape = descriptor(session, "direct")
-    session.copy(copy_sql("direct", shape["hash"], INDEXED), stream_of(shape))
-    fill_indexes(session, "direct")
+    load_indexed(session, "direct", stream_of(descriptor(session, "direct")))
     session.query("COMMIT")
     assert checksum(session, "direct") == checksum(session, "copied")
     assert_sound(session, "direct")

@@ -11,15 +11,7 @@ import bodies
 import pytest
 from conftest import COMPILER, WANTED
 from crash.shim import wait_until
-from loads import (
-    INDEXED,
-    READ_INDEX,
-    begin_indexed,
-    checksum,
-    copy_sql,
-    descriptor,
-    fill_indexes,
-)
+from loads import READ_INDEX, begin_indexed, checksum, descriptor, load_indexed
 from server import Server, installations
 from wire import Connection
 
@@ -82,9 +74,7 @@ def begin(session: Connection, table: str) -> bytes:
 
 
 def copy(session: Connection, table: str, stream: bytes) -> None:
-    hash_ = descriptor(session, table)["hash"]
-    session.copy(copy_sql(table, hash_, ", FREEZE true" + INDEXED), stream)
-    fill_indexes(session, table)
+    load_indexed(session, table, stream, ", FREEZE true")
 
 
 def receiver(standby: Standby) -> int:
