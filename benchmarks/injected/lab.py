@@ -64,12 +64,15 @@ def lineitem(scale: str, files: int) -> list[Path]:
 
 def tpch(folder: Path, scale: str, files: int, tables: tuple[str, ...]) -> list[Path]:
     """Tables of TPC-H in so many files each, made once, and read so that they lie in memory."""
-    if not (folder / ".done").exists():
+    has = {table for table in tables if any(folder.glob(f"{table}.tbl*"))}
+    if not (folder / ".done").exists() or has != set(tables):
         folder.mkdir(parents=True, exist_ok=True)
         command = [str(FULLBORE), "gen", "tpch", "--scale", scale, "--streams", str(files)]
         run([*command, "--tables", ",".join(tables), "--out", str(folder)], timeout=600)
         (folder / ".done").touch()
-    found = sorted(folder.glob("*.tbl.*"), key=lambda path: (path.stem, int(path.suffix[1:])))
+    # The folder may hold other tables, too.
+    all_of = [path for table in sorted(tables) for path in folder.glob(f"{table}.tbl.*")]
+    found = sorted(all_of, key=lambda path: (path.stem, int(path.suffix[1:])))
     for path in found:
         with path.open("rb", buffering=0) as source:
             while source.read(1 << 20):

@@ -1,8 +1,8 @@
 """What a load makes of networks: `--compress auto`, `--max-rate`, `--polite`, 180 ms of distance.
 
-    python benchmarks/tuning/networks.py --out FOLDER [--only PART] [--blocks 2]
+    python benchmarks/tuning/networks.py --out FOLDER [--only PART] [--blocks 2] [--rtt MS]
 
-Parts are compress, text, rate, polite and far.
+Parts are compress, text, rate, polite and far; with --rtt, compress takes only the links so far away.
 
 All of it over the WAN lab; needs root, and iperf3 for `polite`.
 """
@@ -102,10 +102,10 @@ def far(stage: Stage, rtt_ms: float, megabits: float, queue_s: float = 0.02) -> 
             server.remove()
 
 
-def compress(stage: Stage, blocks: int, keep) -> None:
+def compress(stage: Stage, blocks: int, keep, links: tuple = LINKS) -> None:
     """`auto` against each fixed choice, over six links."""
     draw = Random(3)
-    for rtt, megabits in LINKS:
+    for rtt, megabits in links:
         rates: dict[str, list[float]] = {name: [] for name in ("none", "lz4", "zstd", "auto")}
         with far(stage, rtt, megabits) as there:
             # Laid out, a row of lineitem is 1.3 times its text; what codecs leave of it.
@@ -228,15 +228,17 @@ def distant(stage: Stage, blocks: int, keep) -> None:
             )
 
 
-PARTS = {"compress": compress, "text": text, "rate": rate, "polite": polite, "far": distant}
+PARTS = {"text": text, "rate": rate, "polite": polite, "far": distant}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", action="append", choices=list(PARTS))
+    parser.add_argument("--only", action="append", choices=["compress", *PARTS])
     parser.add_argument("--blocks", type=int, default=2)
+    parser.add_argument("--rtt", type=float, action="append", help="ms of a link of `compress`")
     args = parser.parse_args()
+    links = tuple(link for link in LINKS if not args.rtt or link[0] in args.rtt)
     args.out.mkdir(parents=True, exist_ok=True)
     stage = Stage()
 
@@ -246,8 +248,11 @@ def main() -> int:
         print(f"  {line}", flush=True)
 
     try:
-        for name in args.only or PARTS:
-            PARTS[name](stage, args.blocks, keep)
+        for name in args.only or ["compress", *PARTS]:
+            if name == "compress":
+                compress(stage, args.blocks, keep, links)
+            else:
+                PARTS[name](stage, args.blocks, keep)
     finally:
         stage.end()
         shutil.rmtree(SCRATCH, ignore_errors=True)

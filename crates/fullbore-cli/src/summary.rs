@@ -15,6 +15,7 @@ fn counts_words(counts: Counts) -> Option<String> {
     let said = [
         (counts.padded, "row", "padded with NULL"),
         (counts.cut, "row", "cut"),
+        (counts.filtered, "row", "left out by --where"),
         (counts.blank, "blank line", "skipped"),
         (counts.comments, "comment", "skipped"),
     ];

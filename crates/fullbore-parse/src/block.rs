@@ -1,5 +1,7 @@
 //! A block: a run of whole records, held so that wide loads near its ends are safe.
 
+use std::ops::Range;
+
 use super::dialect::LineEnd;
 use crate::constants::BLOCK_PADDING;
 
@@ -44,6 +46,14 @@ impl Block {
         block.space(text.len())[..text.len()].copy_from_slice(text);
         block.set_len(text.len());
         block
+    }
+
+    /// Some records of it, as a block that holds no others.
+    pub fn of_records(&self, records: &[Range<usize>]) -> Self {
+        let text: Vec<&[u8]> = records.iter().map(|record| &self.text()[record.clone()]).collect();
+        let mut part = Self::of(&text.concat());
+        (part.file, part.line_end, part.is_messy) = (self.file, self.line_end, self.is_messy);
+        part
     }
 
     /// Makes room for `bytes` bytes and returns them all for writing; what was there stays.

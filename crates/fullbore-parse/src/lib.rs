@@ -74,6 +74,8 @@ pub struct Counts {
     pub padded: u64,
     /// Rows with extra fields, which were dropped.
     pub cut: u64,
+    /// Rows left out by `where`.
+    pub filtered: u64,
 }
 
 impl Counts {
@@ -89,6 +91,7 @@ impl std::ops::AddAssign for Counts {
         self.comments += other.comments;
         self.padded += other.padded;
         self.cut += other.cut;
+        self.filtered += other.filtered;
     }
 }
 

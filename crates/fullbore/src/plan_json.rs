@@ -99,6 +99,9 @@ struct Column {
     field: Option<usize>,
     /// What fills a column that no field fills: `run`, `file`, `line`, `loaded_at` or `folder`.
     origin: Option<String>,
+    /// What computes it, where something does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expression: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -212,8 +215,9 @@ impl Column {
             Self {
                 name: column.name.clone(),
                 r#type: target.map_or_else(String::new, |target| target.type_name.clone()),
-                field: says.is_none().then_some(column.field + 1),
+                field: (column.field != usize::MAX).then(|| column.field + 1),
                 origin: says.map(Says::name).map(str::to_owned),
+                expression: table.expression_of(column).map(str::to_owned),
             }
         });
         columns.collect()

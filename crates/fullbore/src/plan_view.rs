@@ -102,9 +102,15 @@ fn render_table(
         let from = match table.lineage_of(column) {
             Some(Says::Folder) => "folder names".to_owned(),
             Some(says) => format!("{} (--lineage)", says.name()),
-            None => format!("field {}", column.field + 1),
+            None => match table.expression_of(column) {
+                Some(sql) => sql.to_owned(),
+                None => format!("field {}", column.field + 1),
+            },
         };
         let _ = writeln!(text, "    {} {type_name} <- {from}", column.name);
+    }
+    for condition in table.transform.iter().flat_map(|transform| transform.conditions()) {
+        let _ = writeln!(text, "  {condition}");
     }
     let _ = writeln!(text, "  pieces:");
     for piece in plan.pieces.iter().filter(|piece| piece.table == number) {

@@ -142,6 +142,23 @@ pub struct LoadArgs {
     /// For JSON lines: the keys to load.
     #[arg(long, value_delimiter = ',', value_name = "A,B,-,D", help_heading = FILES)]
     pub columns: Option<Vec<String>>,
+    /// Compute a column by an SQL expression over fields; repeatable
+    ///
+    /// 'total=quantity*price', 'name=trim(customer)', 'day=to_date(d, ''DD.MM.YYYY'')'. A field's name alone renames
+    /// it, an empty expression leaves the field out. --create adds the columns.
+    #[arg(long, value_name = "COL=SQL", help_heading = FILES)]
+    pub select: Vec<String>,
+    /// Type of a field in expressions, instead of the inferred one; repeatable
+    ///
+    /// A field that a column of the table takes as it is has the column's type.
+    #[arg(long = "field-type", value_name = "FIELD=TYPE", help_heading = FILES, hide_short_help = true)]
+    pub field_types: Vec<String>,
+    /// Load only rows for which an SQL condition holds
+    #[arg(long = "where", value_name = "SQL", help_heading = FILES)]
+    pub filter: Option<String>,
+    /// Reject rows for which an SQL condition is false; repeatable
+    #[arg(long = "check", value_name = "NAME=SQL", help_heading = FILES, hide_short_help = true)]
+    pub checks: Vec<String>,
     /// Record run, file, line and time of each row in columns
     ///
     /// run=A,file=B,line=C,loaded_at=D, or some of them. --create adds the columns.

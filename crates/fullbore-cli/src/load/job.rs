@@ -3,7 +3,7 @@
 use fullbore::check::check;
 use fullbore::destinations;
 use fullbore::job_file::job_file;
-use fullbore_load::job::{Job, TableJob};
+use fullbore_load::job::{Check, Job, Select, TableJob};
 use fullbore_read::error::{Error, Result};
 
 use super::args::LoadArgs;
@@ -11,10 +11,11 @@ use super::args::LoadArgs;
 /// The job that the command line, or its job file, describes. What is said of the run on the
 /// command line holds for a job file too.
 pub fn job_of(args: &LoadArgs) -> Result<Job> {
-    let of_a_table = TableJob { sources: Vec::new(), ..table_job(args) };
+    let table = table_job(args)?;
+    let of_a_table = TableJob { sources: Vec::new(), ..table.clone() };
     let describes_table = of_a_table != TableJob::default() || args.publish.is_some();
     let mut job = job_file(&args.sources, &args.settings, describes_table)?
-        .unwrap_or_else(|| Job { tables: vec![table_job(args)], ..Job::default() });
+        .unwrap_or_else(|| Job { tables: vec![table], ..Job::default() });
     job.to = args.to.clone().or_else(destinations::of_environment).or(job.to);
     job.streams = args.streams.unwrap_or(job.streams);
     job.parsers = args.parsers.unwrap_or(job.parsers);
@@ -63,8 +64,8 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     Ok(job)
 }
 
-fn table_job(args: &LoadArgs) -> TableJob {
-    TableJob {
+fn table_job(args: &LoadArgs) -> Result<TableJob> {
+    Ok(TableJob {
         name: args.table.clone(),
         sources: args.sources.clone(),
         format: args.format,
@@ -94,5 +95,9 @@ fn table_job(args: &LoadArgs) -> TableJob {
         as_text: args.as_text,
         fresh: false,
         lineage: args.lineage.clone(),
-    }
+        select: Select::of_options(&args.select)?,
+        field_types: args.field_types.clone(),
+        r#where: args.filter.clone(),
+        checks: args.checks.iter().map(|check| Check::of_option(check)).collect::<Result<_>>()?,
+    })
 }

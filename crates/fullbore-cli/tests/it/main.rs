@@ -15,5 +15,6 @@ mod resume;
 mod rights;
 mod sniff;
 mod sweep;
+mod transform;
 mod tuned;
 mod verify;

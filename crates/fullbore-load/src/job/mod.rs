@@ -11,6 +11,7 @@ mod placement;
 mod rate;
 mod sample;
 mod size;
+mod transform;
 mod write;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ pub use placement::Placement;
 pub use rate::MaxRate;
 pub use sample::Sample;
 pub use size::{PieceSize, WireSize};
+pub use transform::{Check, Select};
 pub use write::{Staged, Write};
 
 /// A load: its sources, its destination, and how rows get there.
@@ -208,6 +210,19 @@ pub struct TableJob {
     pub encoding: Option<String>,
     /// Target columns in the order of the fields; `-` skips a field.
     pub columns: Option<Vec<String>>,
+    /// Columns that are computed: `column = "SQL expression"` over the fields. An empty expression leaves a field out.
+    #[serde(skip_serializing_if = "Select::is_empty")]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub select: Select,
+    /// Types that expressions have of fields, instead of inferred ones: `field=type`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub field_types: Vec<String>,
+    /// SQL condition: only rows for which it holds are loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub r#where: Option<String>,
+    /// Conditions that each row must meet; others are rejected.
+    #[serde(rename = "check", skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
     /// How rows are published.
     pub publish: Publish,
     /// Keep the replaced table.

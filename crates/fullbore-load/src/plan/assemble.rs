@@ -23,7 +23,7 @@ use crate::plan::header::settle;
 use crate::plan::lineage::Lineage;
 use crate::plan::look::{Sources, look};
 use crate::plan::pieces::{Cuts, PieceSizes, arrange, cut as cut_sources, joined, sampled};
-use crate::plan::{Continuity, Plan, PlannedPiece, TablePlan, Tuning};
+use crate::plan::{Continuity, Plan, PlannedPiece, TablePlan, Tuning, transform};
 use crate::run_id::RunId;
 use crate::target::{Choice, TableRequest, Target, TargetTable, Wanted};
 
@@ -316,7 +316,8 @@ fn assemble_table<T: Target>(
         }
     };
     check_partition_options(&job)?;
-    let mut shapes = match_columns(&job, &sources, &columns, &schema.inferred)?;
+    let transformed = transform::asked(&job, &sources, Some(&columns), run.loaded_at)?;
+    let mut shapes = match_columns(&job, &sources, &columns, &schema.inferred, transformed)?;
     if run.verify == Verify::Full && asked.is_some() {
         sum_by_server(&mut shapes);
     }
@@ -400,6 +401,7 @@ fn assemble_table<T: Target>(
             run_id: run.id.to_owned(),
             loaded_at: run.loaded_at,
         },
+        transform: shapes.transform,
         is_atomic: job.atomic,
         is_constrained: target.as_ref().is_some_and(TargetTable::is_constrained),
         keeps_old: target.as_ref().is_some_and(TargetTable::keeps_old),

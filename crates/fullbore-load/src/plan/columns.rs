@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arrow_schema::DataType;
 use fullbore_parse::Lane;
 use fullbore_parse::dialect::{Header, Ragged};
 use fullbore_parse::json::{JsonFields, JsonKind};
@@ -12,8 +13,9 @@ use fullbore_read::{cast, columnar};
 
 use super::lineage;
 use super::look::Sources;
-use super::names::alike;
+use super::names::{alike, is_selected};
 use super::stored;
+use super::transform::{Asked, Transform};
 use crate::TargetColumn;
 use crate::job::TableJob;
 use crate::plan::format::Format;
@@ -26,6 +28,8 @@ pub struct Shapes {
     pub lane_reason: Option<String>,
     /// What the last columns say, which no field stands behind.
     pub lineage: Vec<lineage::LineageColumn>,
+    /// What is made of what is read, where that is not what is sent.
+    pub transform: Option<Arc<Transform>>,
     /// Columns of Parquet files whose nanoseconds the target does not keep.
     pub rounded: Vec<String>,
     /// What should be known of how fields and columns were matched.
@@ -33,31 +37,40 @@ pub struct Shapes {
 }
 
 /// Matches fields and columns: by `--columns`, by the header's names, or by their order.
-/// `inferred` are the columns whose types were guessed.
+/// `inferred` are the columns whose types were guessed, `asked` what is computed of fields.
 pub fn match_columns(
     job: &TableJob,
     sources: &Sources,
     target: &[TargetColumn],
     inferred: &BTreeMap<String, String>,
+    asked: Option<Asked>,
 ) -> Result<Shapes> {
     let mut notes = Vec::new();
     let mut lineage = lineage::columns(job, target)?;
     lineage.extend(lineage::of_folders(job, sources, target, &mut notes)?);
     let is_lineage = |name: &str| lineage.iter().any(|column| column.name == name);
+    let whole = target;
     // What is filled in by us is no field of the files.
-    let target: Vec<TargetColumn> =
-        target.iter().filter(|column| !is_lineage(&column.name)).cloned().collect();
+    let is_field =
+        |column: &&TargetColumn| !is_lineage(&column.name) && !is_selected(job, &column.name);
+    let target: Vec<TargetColumn> = target.iter().filter(is_field).cloned().collect();
     let target = target.as_slice();
+    let needs_none = |name: &str| asked.as_ref().is_some_and(|asked| asked.needs_no_column(name));
     let loadable: Vec<&TargetColumn> = target.iter().filter(|c| !c.is_generated).collect();
     let keys = match sources.is_json() {
-        true => Some(by_key(job, &loadable, target, sources, &mut notes)?),
+        true => Some(by_key(job, &loadable, target, sources, &needs_none, &mut notes)?),
         false => None,
     };
     let fields: Vec<Option<&TargetColumn>> = match (&keys, &job.columns, &sources.names) {
-        (Some(keys), ..) => keys.iter().map(|(_, column)| Some(*column)).collect(),
-        (None, Some(listed), _) => by_list(listed, target)?,
-        (None, None, Some(names)) => by_name(names, &loadable, target, sources, &mut notes)?,
-        (None, None, None) => loadable.iter().copied().map(Some).collect(),
+        (Some(keys), ..) => keys.iter().map(|(_, column)| *column).collect(),
+        (None, Some(listed), _) => by_list(listed, target, &needs_none)?,
+        (None, None, Some(names)) => {
+            by_name(names, &loadable, target, sources, &needs_none, &mut notes)?
+        }
+        (None, None, None) => match &asked {
+            Some(asked) => by_list(&asked.field_names, target, &needs_none)?,
+            None => loadable.iter().copied().map(Some).collect(),
+        },
     };
     let table = job.name.as_deref().unwrap_or("the table");
     let may_differ = |found: usize| match job.ragged.unwrap_or_default() {
@@ -76,10 +89,16 @@ pub fn match_columns(
             "list the fields with --columns a,b,-,d (a dash skips one), or check --delimiter",
         ));
     }
-    if fields.iter().all(Option::is_none) {
+    if fields.iter().all(Option::is_none) && asked.is_none() {
         return Err(Error::usage(format!("no column of {table} would be loaded")));
     }
-    check_stored(&fields, sources)?;
+    // The fields that are loaded as they are, each with its column.
+    let own = fields.iter().enumerate().filter_map(|(field, column)| Some((field, (*column)?)));
+    let mut loaded: Vec<(usize, &TargetColumn)> = own.collect();
+    for (name, field) in asked.iter().flat_map(|asked| &asked.renamed) {
+        loaded.push((*field, renamed(name, whole)?));
+    }
+    check_stored(&loaded, sources)?;
     let field_names: Vec<String> = fields
         .iter()
         .enumerate()
@@ -89,40 +108,50 @@ pub fn match_columns(
             }
             (_, Some(names)) if sources.format.is_columnar() => names[at].clone(),
             (Some(column), _) => column.name.clone(),
-            (None, _) => format!("field {}", at + 1),
+            (None, _) => match &asked {
+                Some(asked) if asked.field_names[at] != "-" => asked.field_names[at].clone(),
+                _ => format!("field {}", at + 1),
+            },
         })
         .collect();
     let json = keys.as_ref().map(|keys| {
-        let kinds = keys.iter().map(|(_, column)| json_kind(column)).collect();
+        let kinds =
+            keys.iter().map(|(_, column)| column.map_or(JsonKind::Value, json_kind)).collect();
         Arc::new(JsonFields::new(&field_names, kinds, job.columns.is_some()))
     });
-    let shape = |typed: bool| {
-        let columns = fields.iter().enumerate().filter_map(|(field, column)| {
-            let column = (*column)?;
-            let field_type = match &column.field_type {
-                Some(field_type) if typed => field_type.clone(),
-                _ => FieldType::text(),
-            };
-            let guess = inferred.contains_key(&column.name).then(|| column.field_type.clone());
-            Some(ParseColumn {
-                name: column.name.clone(),
-                field,
-                field_type,
-                guess: guess.flatten(),
-            })
-        });
-        let columns = columns.chain(lineage.iter().map(|column| column.sent(typed)));
+    let shape_of = |columns: Vec<ParseColumn>| {
         Arc::new(ParseShape {
             fields: fields.len(),
-            columns: columns.collect(),
+            columns,
             field_names: field_names.clone(),
             orders: sources.orders.clone(),
             json: json.clone(),
         })
     };
-    let text_only: Vec<String> = fields
+    let as_they_are = |typed: bool| {
+        let columns = loaded.iter().map(|(field, column)| {
+            let field_type = match &column.field_type {
+                Some(field_type) if typed => field_type.clone(),
+                _ => FieldType::text(),
+            };
+            let guess = inferred.contains_key(&column.name).then(|| column.field_type.clone());
+            let (name, guess) = (column.name.clone(), guess.flatten());
+            ParseColumn { name, field: *field, field_type, guess }
+        });
+        columns.collect::<Vec<_>>()
+    };
+    let shape = |typed: bool| {
+        let mut columns = as_they_are(typed);
+        columns.extend(asked.iter().flat_map(|asked| asked.sent(typed)));
+        columns.extend(lineage.iter().map(|column| column.sent(typed)));
+        shape_of(columns)
+    };
+    let computed = asked.iter().flat_map(|asked| &asked.computed);
+    let computed = computed.filter_map(|c| whole.iter().find(|column| column.name == c.name));
+    let text_only: Vec<String> = loaded
         .iter()
-        .flatten()
+        .map(|(_, column)| *column)
+        .chain(computed)
         .filter(|column| column.field_type.is_none())
         .map(|column| format!("{} ({})", column.name, column.type_name))
         .collect();
@@ -130,43 +159,69 @@ pub fn match_columns(
         (Lane::Text, Some(format!("no binary form for {}", text_only.join(", "))))
     } else if job.as_text {
         (Lane::Text, Some("--as-text".into()))
-    } else if let Some(reason) = judged_by_server(&fields, sources) {
+    } else if let Some(reason) = judged_by_server(&loaded, sources) {
         (Lane::Text, Some(reason))
     } else {
         (Lane::Binary, None)
     };
-    let rounded = rounded(&fields, sources);
+    let rounded = rounded(&loaded, sources);
     let (typed, text) = (shape(true), shape(false));
-    Ok(Shapes { typed, text, lane, lane_reason, lineage, rounded, notes })
+    let read = |typed: bool| {
+        let inputs = asked.iter().flat_map(|asked| asked.read(typed));
+        shape_of(as_they_are(typed).into_iter().chain(inputs).collect())
+    };
+    let (read_typed, read_text) = (read(true), read(false));
+    let transform = asked.map(|asked| Arc::new(Transform::new(asked, read_typed, read_text)));
+    Ok(Shapes { typed, text, lane, lane_reason, lineage, transform, rounded, notes })
+}
+
+/// The column that a field of another name is loaded into.
+fn renamed<'a>(name: &str, target: &'a [TargetColumn]) -> Result<&'a TargetColumn> {
+    let found = named(name, target).filter(|column| !column.is_generated);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = target.iter().map(|column| column.name.as_str()).collect();
+        Error::usage_with_hint(
+            format!(
+                "--select {name}: the table has no such column to load; it has {}",
+                known.join(", ")
+            ),
+            "add the column to the table, or create the table with --create",
+        )
+    })
+}
+
+/// What the files store of a field.
+fn stored_of(sources: &Sources, field: usize) -> &[DataType] {
+    sources.stored.get(field).map_or(&[], Vec::as_slice)
 }
 
 /// Refuses columns of Parquet files that their target's columns can hold nothing of.
-fn check_stored(fields: &[Option<&TargetColumn>], sources: &Sources) -> Result<()> {
+fn check_stored(loaded: &[(usize, &TargetColumn)], sources: &Sources) -> Result<()> {
     let names = sources.names.as_deref().unwrap_or_default();
-    for ((column, stored), name) in fields.iter().zip(&sources.stored).zip(names) {
-        let Some(column) = column else { continue };
-        stored.iter().try_for_each(|stored| stored::check_target(name, stored, column))?;
+    for (field, column) in loaded {
+        let name = names.get(*field).map_or("", String::as_str);
+        let stored = stored_of(sources, *field).iter();
+        stored.clone().try_for_each(|stored| stored::check_target(name, stored, column))?;
     }
     Ok(())
 }
 
 /// Columns whose nanoseconds the target does not keep.
-fn rounded(fields: &[Option<&TargetColumn>], sources: &Sources) -> Vec<String> {
-    let stored = fields.iter().zip(&sources.stored).filter_map(|(column, stored)| {
-        let column = (*column)?;
+fn rounded(loaded: &[(usize, &TargetColumn)], sources: &Sources) -> Vec<String> {
+    let stored = loaded.iter().filter_map(|(field, column)| {
         let target = column.field_type.as_ref()?;
-        let is_finer = stored.iter().any(|stored| columnar::is_finer(stored, target));
-        is_finer.then(|| column.name.clone())
+        let mut stored = stored_of(sources, *field).iter();
+        stored.any(|stored| columnar::is_finer(stored, target)).then(|| column.name.clone())
     });
     stored.collect()
 }
 
 /// Why rows of Parquet files go as text: a value of theirs means what the server says.
-fn judged_by_server(fields: &[Option<&TargetColumn>], sources: &Sources) -> Option<String> {
-    fields.iter().zip(&sources.stored).find_map(|(column, stored)| {
-        let column = (*column)?;
+fn judged_by_server(loaded: &[(usize, &TargetColumn)], sources: &Sources) -> Option<String> {
+    loaded.iter().find_map(|(field, column)| {
         let target = column.field_type.as_ref()?;
-        let why = stored.iter().find_map(|stored| cast::judged_by_server(stored, target))?;
+        let mut stored = stored_of(sources, *field).iter();
+        let why = stored.find_map(|stored| cast::judged_by_server(stored, target))?;
         Some(format!("{} ({}) is {why}", column.name, column.type_name))
     })
 }
@@ -174,6 +229,7 @@ fn judged_by_server(fields: &[Option<&TargetColumn>], sources: &Sources) -> Opti
 fn by_list<'a>(
     listed: &[String],
     target: &'a [TargetColumn],
+    needs_none: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<Option<&'a TargetColumn>>> {
     let mut seen = Vec::new();
     listed
@@ -189,6 +245,9 @@ fn by_list<'a>(
                 ));
             }
             seen.push(name);
+            if needs_none(name) && named(name, target).is_none() {
+                return Ok(None);
+            }
             find(name, target).map(Some)
         })
         .collect()
@@ -210,8 +269,9 @@ fn by_key<'a>(
     loadable: &[&'a TargetColumn],
     target: &'a [TargetColumn],
     sources: &Sources,
+    needs_none: &dyn Fn(&str) -> bool,
     notes: &mut Vec<String>,
-) -> Result<Vec<(String, &'a TargetColumn)>> {
+) -> Result<Vec<(String, Option<&'a TargetColumn>)>> {
     let path = sources.files[0].path.display();
     let table = job.name.as_deref().unwrap_or("the table");
     let (keys, names) = match &job.columns {
@@ -221,7 +281,7 @@ fn by_key<'a>(
             sources.names.as_deref().unwrap_or_default(),
         ),
     };
-    let mut found: Vec<(String, &TargetColumn)> = Vec::new();
+    let mut found: Vec<(String, Option<&TargetColumn>)> = Vec::new();
     for (key, name) in keys.iter().zip(names) {
         if job.columns.is_some() && key == "-" {
             return Err(Error::usage_with_hint(
@@ -230,6 +290,10 @@ fn by_key<'a>(
             ));
         }
         let Some(column) = named(name, target) else {
+            if needs_none(name) {
+                found.push((key.clone(), None));
+                continue;
+            }
             let known: Vec<&str> = target.iter().map(|column| column.name.as_str()).collect();
             return Err(Error::usage_with_hint(
                 format!(
@@ -245,19 +309,21 @@ fn by_key<'a>(
                 "load the other keys with --columns a,b,c",
             ));
         }
-        if let Some((other, _)) = found.iter().find(|(_, taken)| taken.name == column.name) {
+        let is_it = |taken: &Option<&TargetColumn>| taken.is_some_and(|t| t.name == column.name);
+        if let Some((other, _)) = found.iter().find(|(_, taken)| is_it(taken)) {
             return Err(Error::usage_with_hint(
                 format!("{path}: keys {other:?} and {key:?} are both column {:?}", column.name),
                 "choose the keys to load: --columns a,b,c",
             ));
         }
-        found.push((key.clone(), column));
+        found.push((key.clone(), Some(column)));
     }
     if job.columns.is_some() {
         return Ok(found);
     }
-    let is_missing =
-        |column: &&&TargetColumn| !found.iter().any(|(_, taken)| taken.name == column.name);
+    let is_missing = |column: &&&TargetColumn| {
+        !found.iter().flat_map(|(_, taken)| taken).any(|t| t.name == column.name)
+    };
     let (filled, missing): (Vec<&TargetColumn>, Vec<&TargetColumn>) =
         loadable.iter().filter(is_missing).partition(|column| column.fills_itself);
     if !filled.is_empty() {
@@ -273,12 +339,12 @@ fn by_key<'a>(
             listed(&missing)
         ));
     }
-    found.extend(missing.into_iter().map(|column| (column.name.clone(), column)));
+    found.extend(missing.into_iter().map(|column| (column.name.clone(), Some(column))));
     Ok(found)
 }
 
 /// The column of a name: of just that, else of one like it, where that is not ambiguous.
-fn named<'a>(name: &str, target: &'a [TargetColumn]) -> Option<&'a TargetColumn> {
+pub fn named<'a>(name: &str, target: &'a [TargetColumn]) -> Option<&'a TargetColumn> {
     let only = |is_it: &dyn Fn(&str) -> bool| {
         let mut same = target.iter().filter(|column| is_it(&column.name));
         same.next().filter(|_| same.next().is_none())
@@ -311,6 +377,7 @@ fn by_name<'a>(
     loadable: &[&'a TargetColumn],
     target: &'a [TargetColumn],
     sources: &Sources,
+    needs_none: &dyn Fn(&str) -> bool,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Option<&'a TargetColumn>>> {
     let path = sources.files[0].path.display();
@@ -329,6 +396,10 @@ fn by_name<'a>(
     let header = if sources.format.is_columnar() { "the source" } else { "the header" };
     let mut fields: Vec<Option<&TargetColumn>> = Vec::new();
     for (place, (name, written)) in names.iter().zip(written).enumerate() {
+        if needs_none(name) && named(name, target).is_none() {
+            fields.push(None);
+            continue;
+        }
         if written.trim().is_empty() && named(name, target).is_none() {
             return Err(Error::usage_with_hint(
                 format!("{path}: header field {} is empty", place + 1),

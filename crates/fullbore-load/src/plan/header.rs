@@ -113,11 +113,14 @@ fn decide(
         return Ok(header);
     }
     let Some(first) = sources.outlines[file].as_ref() else { return Ok(Header::None) };
-    let known: Vec<&str> = match (&job.columns, target) {
+    let mut known: Vec<&str> = match (&job.columns, target) {
         (Some(listed), _) => listed.iter().map(String::as_str).collect(),
         (None, Some(target)) => target.iter().map(|column| column.name.as_str()).collect(),
         (None, None) => Vec::new(),
     };
+    if job.columns.is_none() {
+        known.extend(job.words_of_expressions());
+    }
     let verdict = by_names(first, &known)
         .or_else(|| target.and_then(|target| by_types(job, first, target)))
         .unwrap_or_else(|| by_files(sources, first));
@@ -161,6 +164,7 @@ fn by_names(first: &Outline, known: &[&str]) -> Option<Verdict> {
 /// Whether the line's cells are values where the target wants values.
 fn by_types(job: &TableJob, first: &Outline, target: &[TargetColumn]) -> Option<Verdict> {
     let loadable: Vec<&TargetColumn> = match &job.columns {
+        None if job.is_transformed() => return None,
         None => target.iter().filter(|column| !column.is_generated).collect(),
         Some(_) => return None,
     };

@@ -27,6 +27,8 @@ pub struct InferredColumn {
     pub name: String,
     pub field_type: FieldType,
     pub is_nullable: bool,
+    /// Digits after the point, at most.
+    pub fraction: u8,
     /// Why, in a few words.
     pub because: String,
     /// What kept the column from another type, if little did.
@@ -77,6 +79,8 @@ struct Seen {
     null_words: BTreeMap<Vec<u8>, u64>,
     /// For each type, how many values it gives back, and the first that it does not.
     fits: [u64; TYPES.len()],
+    /// Digits after the point, at most.
+    fraction: usize,
     odd: [Option<Vec<u8>>; TYPES.len()],
     /// Objects or arrays stand among them.
     is_nested: bool,
@@ -98,6 +102,8 @@ impl Seen {
             return;
         };
         self.values += 1;
+        let point = memchr::memrchr(b'.', value);
+        self.fraction = self.fraction.max(point.map_or(0, |at| value.len() - at - 1));
         if is_null_word(value) || value.trim_ascii().is_empty() {
             *self.null_words.entry(value.to_vec()).or_default() += 1;
         }
@@ -149,6 +155,7 @@ impl Seen {
             name: name.to_owned(),
             field_type: FieldType::Jsonb,
             is_nullable: true,
+            fraction: 0,
             because: format!("objects or arrays, from {} sampled values", self.values),
             spoilt: None,
             local: None,
@@ -184,12 +191,21 @@ impl Seen {
         let name = name.to_owned();
         let is_nullable = self.has_nulls || self.values == 0;
         let values = self.values;
+        let fraction = self.fraction.min(u8::MAX.into()) as u8;
         if let Some(place) = self.type_of(values) {
             let (field_type, what) = &TYPES[place];
             let because = format!("{what}, from {values} sampled values");
             let field_type = field_type.clone();
             let (spoilt, local) = (None, None);
-            return InferredColumn { name, field_type, is_nullable, because, spoilt, local };
+            return InferredColumn {
+                name,
+                field_type,
+                is_nullable,
+                fraction,
+                because,
+                spoilt,
+                local,
+            };
         }
         let spoilt = self.spoilt();
         let date = match self.local_date.as_deref() {
@@ -207,7 +223,8 @@ impl Seen {
         let why = why.or_else(|| local.clone()).map_or(String::new(), |why| format!("; {why}"));
         let what = if values == 0 { "text: no value was seen" } else { "text" };
         let because = format!("{what}, from {values} sampled values{why}");
-        InferredColumn { name, field_type: FieldType::text(), is_nullable, because, spoilt, local }
+        let field_type = FieldType::text();
+        InferredColumn { name, field_type, is_nullable, fraction, because, spoilt, local }
     }
 }
 

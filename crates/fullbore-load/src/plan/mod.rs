@@ -4,7 +4,7 @@
 //! [`Plan`]. The steps: [`look`] samples the sources and finds their format; [`header`] decides what the
 //! first line is; [`columns`] maps fields to columns; [`pieces`] cuts the work; [`keys`] reads keys, and
 //! [`partitions`] forms the pieces that become partitions; [`lineage`] adds the origin of rows; [`infer`]
-//! proposes a schema; [`recorded`] is the part of a plan that a resume needs.
+//! proposes a schema; [`transform`] computes columns by expressions; [`recorded`] is the part of a plan that a resume needs.
 
 pub mod assemble;
 pub mod columns;
@@ -23,6 +23,11 @@ pub mod recorded;
 mod schema;
 mod sql_types;
 mod stored;
+#[cfg(feature = "transform")]
+pub mod transform;
+#[cfg(not(feature = "transform"))]
+#[path = "transform_off.rs"]
+pub mod transform;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -188,6 +193,8 @@ pub struct TablePlan {
     pub header_line: Option<Vec<u8>>,
     /// What its last columns say of its rows; no field stands behind these.
     pub lineage: lineage::Lineage,
+    /// What is made of what is read, where that is not what is sent.
+    pub transform: Option<Arc<transform::Transform>>,
     /// Append in one transaction.
     pub is_atomic: bool,
     /// Columns that can't be NULL, by their places among those that are sent, in the target's order;
@@ -306,8 +313,16 @@ impl TablePlan {
         its.find(|known| known.name == column.name).map(|known| known.says)
     }
 
-    /// What its sources are read into: what is sent, but for the lineage.
+    /// The expression that a column is computed by, where it is.
+    pub fn expression_of(&self, column: &ParseColumn) -> Option<&str> {
+        self.transform.as_ref()?.expression(&column.name)
+    }
+
+    /// What its sources are read into: what is sent, but for what is computed and the lineage.
     pub fn read_shape(&self, lane: Lane) -> Arc<ParseShape> {
+        if let Some(transform) = &self.transform {
+            return transform.shape(lane).clone();
+        }
         let shape = match lane {
             Lane::Binary => &self.shape,
             Lane::Text => &self.text_shape,

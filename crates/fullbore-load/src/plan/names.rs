@@ -8,6 +8,7 @@ use fullbore_parse::dialect::Header;
 use fullbore_read::error::{Error, Result};
 
 use super::look::Sources;
+use crate::job::TableJob;
 
 /// Bytes of an identifier, PostgreSQL's NAMEDATALEN less one.
 const NAME_BYTES_MAX: usize = 63;
@@ -15,18 +16,25 @@ const NAME_BYTES_MAX: usize = 63;
 /// Whether two names are one, without regard to case, to blanks around them, and to what joins their
 /// words.
 pub fn alike(one: &str, other: &str) -> bool {
-    let plain = |name: &str| -> Vec<char> {
-        let mut plain = Vec::new();
-        for c in name.trim().chars() {
-            match c {
-                ' ' | '_' | '-' | '.' if plain.last() == Some(&'_') => {}
-                ' ' | '_' | '-' | '.' => plain.push('_'),
-                c => plain.extend(c.to_lowercase()),
-            }
-        }
-        plain
-    };
     one == other || plain(one) == plain(other)
+}
+
+/// A name without what differs in such: as SQL reads it without quotes.
+pub fn plain(name: &str) -> String {
+    let mut plain = String::new();
+    for c in name.trim().chars() {
+        match c {
+            ' ' | '_' | '-' | '.' if plain.ends_with('_') => {}
+            ' ' | '_' | '-' | '.' => plain.push('_'),
+            c => plain.extend(c.to_lowercase()),
+        }
+    }
+    plain
+}
+
+/// Whether the job computes a column, renames a field to it, or leaves it out.
+pub fn is_selected(job: &TableJob, column: &str) -> bool {
+    job.select.0.iter().any(|(name, _)| alike(name, column))
 }
 
 /// Takes the fields' names from the first header, and how the other headers' fields stand to them. The job

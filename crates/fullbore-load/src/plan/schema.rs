@@ -15,7 +15,7 @@ use crate::plan::infer::{
     values_of,
 };
 use crate::plan::look::Sources;
-use crate::plan::{Format, lineage, sql_types};
+use crate::plan::{Format, lineage, sql_types, transform};
 use crate::target::{Making, NewColumn, Target};
 
 /// What is to be said of a schema that was inferred.
@@ -29,6 +29,29 @@ pub struct Schema {
     pub inferred: BTreeMap<String, String>,
     /// Types that are none of those that fields are parsed into, by column.
     types: BTreeMap<String, &'static str>,
+    /// Digits after the point that sampled numbers have at most, by column.
+    fractions: BTreeMap<String, u8>,
+}
+
+/// Digits after the point that a guessed decimal has at least, and at most.
+const FRACTION_DIGITS: (u8, u8) = (6, 18);
+
+/// The types that the fields seem to have, decimals with as many digits as were sampled or six.
+pub fn guessed_types(job: &TableJob, sources: &Sources) -> Result<BTreeMap<String, FieldType>> {
+    let mut said = Schema::default();
+    let inferred = inferred(job, sources, &mut said)?;
+    let (least, most) = FRACTION_DIGITS;
+    let typed = inferred.into_iter().map(|(name, field_type)| {
+        let field_type = match field_type {
+            FieldType::NumericText { .. } => {
+                let scale = said.fractions.get(&name).copied().unwrap_or(0).clamp(least, most);
+                FieldType::Decimal { precision: 38, scale }
+            }
+            other => other,
+        };
+        (name, field_type)
+    });
+    Ok(typed.collect())
 }
 
 /// The statement that would make the table, where one is asked for.
@@ -48,7 +71,7 @@ pub fn creation<T: Target>(
         let sql = std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?;
         return asked.create_statement(name, Making::Statement(&sql), partition_by).map(Some);
     }
-    let inferred = inferred(job, sources, said)?;
+    let inferred = transform::made(job, sources, inferred(job, sources, said)?)?;
     let columns: Vec<NewColumn> = inferred
         .into_iter()
         .map(|(name, field_type)| {
@@ -181,7 +204,8 @@ fn inferred(
         (false, ..) => infer(&names, is_given, &samples, dialect),
     };
     for column in columns.iter().flatten() {
-        let InferredColumn { name, field_type, because, spoilt, local, .. } = column;
+        let InferredColumn { name, field_type, because, spoilt, local, fraction, .. } = column;
+        said.fractions.insert(name.clone(), *fraction);
         said.notes.push(format!("{name}: {because}"));
         let spoilt = spoilt.as_ref().map(|spoilt| advice(name, spoilt, dialect));
         let local = local.as_ref().map(|local| format!("column {name} is text: {local}"));
@@ -230,7 +254,7 @@ pub fn inferred_columns(
     sources: &Sources,
     said: &mut Schema,
 ) -> Result<Vec<TargetColumn>> {
-    let inferred = inferred(job, sources, said)?;
+    let inferred = transform::made(job, sources, inferred(job, sources, said)?)?;
     let folders = lineage::folders(sources)?;
     let names = inferred.iter().chain(&folders).map(|(name, _)| name.as_str());
     check_given_types(job, names, sources)?;

@@ -36,6 +36,7 @@ mod spool;
 mod stream;
 mod summaries;
 mod threads;
+mod transformed;
 mod tuning;
 mod verdict;
 pub mod verify;

@@ -18,8 +18,9 @@ use super::nulls;
 use super::reject_record::Reject;
 use super::schedule::{Gatherers, Origin, ParseTask, Schedule, Unit};
 use super::source_row::{Records, SourceRow};
+use super::transformed;
 use crate::plan::lineage::Places;
-use crate::plan::{Format, KeyLimits, Plan};
+use crate::plan::{Format, KeyLimits, Plan, transform};
 use crate::sink::{Encoder, Gatherer, Sink, Summer};
 
 /// What a parser keeps for one table in one lane.
@@ -31,6 +32,8 @@ struct Tools {
     summer: Option<Box<dyn Summer>>,
     /// That of the piece at hand, for typed rows, where the destination gathers statistics.
     gatherer: Option<Box<dyn Gatherer>>,
+    /// Reads as text what the destination must judge, where rows are transformed.
+    as_text: Option<Parser>,
 }
 
 pub fn parse_until_done(
@@ -132,6 +135,19 @@ fn take_rows(
     unit.source_bytes = columnar::bytes_of(&batch);
     unit.rounded = rounded;
     unit.faults = faults.into_iter().map(|fault| Reject::unfit(file, fault)).collect();
+    if let Some(transform) = &found.transform {
+        let applied = transform.apply(&batch, task.lane)?;
+        let place = |row: usize| SourceRow {
+            file,
+            offset: numbers[row],
+            line: 0,
+            raw: transform::line_of(&batch, row),
+        };
+        unit.faults.extend(transformed::rejects(applied.failed, place));
+        unit.counts.filtered += applied.filtered;
+        transformed::keep(applied.kept.as_deref(), &mut numbers);
+        batch = applied.batch;
+    }
     let broken = if unit.is_text { Vec::new() } else { nulls::broken(found, &batch) };
     if !broken.is_empty() {
         let raw = nulls::as_lines(plan, sink, task.table, &batch, &broken)?;
@@ -175,11 +191,12 @@ fn new_tools(plan: &Arc<Plan>, sink: &dyn Sink, table: usize, lane: Lane) -> Res
         Lane::Text => None,
     };
     let table = &plan.tables[table];
-    let parser = match &table.format {
+    let parser_in = |lane| match &table.format {
         Format::Delimited(dialect) => Some(parser_for(table, dialect, lane)),
         Format::Columnar(_) => None,
     };
-    Ok(Tools { parser, encoder, summer, gatherer: None })
+    let as_text = table.transform.as_ref().and_then(|_| parser_in(Lane::Text));
+    Ok(Tools { parser: parser_in(lane), encoder, summer, gatherer: None, as_text })
 }
 
 /// The parser of a table in a lane.
@@ -212,7 +229,6 @@ fn parse_block(
         }
         None => {}
     }
-    unit.rows = parsed.batch.num_rows() as u64;
     unit.source_bytes = block.len() as u64;
     unit.origin = Some(Origin {
         file: block.file,
@@ -234,14 +250,38 @@ fn parse_block(
         let parser = tools.parser.as_ref().expect("it was just used");
         lines = parser.lines_of_rows(block).into_iter().map(|line| line + first).collect();
     }
+    let mut kept = None;
+    unit.counts = parsed.counts;
+    if let Some(transform) = &found.transform {
+        let applied =
+            transform.apply(&batch, if unit.is_text { Lane::Text } else { Lane::Binary })?;
+        if !applied.failed.is_empty() {
+            let parser = tools.parser.as_ref().expect("it was just used");
+            let records = parser.parsed_records(block);
+            let mut stood = Records::of(block);
+            let place = |row: usize| stood.at(records[row].clone());
+            unit.faults = transformed::rejects(applied.failed, place);
+        }
+        unit.counts.filtered += applied.filtered;
+        transformed::keep(applied.kept.as_deref(), &mut lines);
+        (batch, kept) = (applied.batch, applied.kept);
+        if let (false, Some(as_text)) = (odd.is_empty(), &mut tools.as_text) {
+            let made = transformed::odd_rows(transform, &found.format, as_text, block, odd)?;
+            odd = made.rows;
+            unit.faults.extend(made.rejects);
+            unit.counts.filtered += made.filtered;
+        }
+    }
+    unit.rows = batch.num_rows() as u64;
     // Of text the destination tells the NULLs, by their places among all rows.
     let broken = if unit.is_text { Vec::new() } else { nulls::broken(found, &batch) };
     if !broken.is_empty() {
         let parser = tools.parser.as_ref().expect("it was just used");
         let records = parser.parsed_records(block);
         let mut stood = Records::of(block);
-        let place = |row: usize| stood.at(records[row].clone());
-        unit.faults = nulls::rejects(found, &broken, place);
+        let row_of = |nth: usize| kept.as_ref().map_or(nth, |kept| kept[nth]);
+        let place = |nth: usize| stood.at(records[row_of(nth)].clone());
+        unit.faults.extend(nulls::rejects(found, &broken, place));
         batch = nulls::without(&batch, &broken, &mut lines)?;
         unit.rows = batch.num_rows() as u64;
     }
@@ -256,13 +296,14 @@ fn parse_block(
     }
     // Of what is sent: without the rows that were refused, with what was added.
     tools.send(&batch, order, unit)?;
-    unit.counts = parsed.counts;
-    let (shape, format) = (&plan.tables[table].shape, &plan.tables[table].format);
+    unit.kept = kept.filter(|_| unit.is_text);
+    let format = &found.format;
+    let shape = found.read_shape(if unit.is_text { Lane::Text } else { Lane::Binary });
     let Format::Delimited(dialect) = format else { unreachable!("a block holds delimited text") };
     let mut stood = Records::of(block);
     unit.faults.extend(parsed.faults.into_iter().map(|fault| {
         let lines = block.lines_between(fault.range.start, fault.range.end);
-        Reject::fault(stood.at(fault.range), &fault.reason, lines, shape, dialect)
+        Reject::fault(stood.at(fault.range), &fault.reason, lines, &shape, dialect)
     }));
     let mut stood = Records::of(block);
     unit.odd = odd.into_iter().map(|odd| (stood.at(odd.range), odd.copy_text)).collect();

@@ -284,6 +284,7 @@ impl<'a> PieceWork<'a> {
                 let records = parser_for(table, dialect, Lane::Text).records(block);
                 let mut stood = Records::of(block);
                 located.extend(its.into_iter().map(|(row, refusal)| {
+                    let row = unit.kept.as_ref().map_or(row, |kept| kept[row]);
                     let record = records.get(row).cloned().unwrap_or(0..0);
                     (stood.at(record), refusal)
                 }));

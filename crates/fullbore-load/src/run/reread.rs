@@ -5,12 +5,10 @@
 //! kept; the sink compares their values. The load itself carries no extra data.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::ArrowError;
-use fullbore_parse::block::Block;
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::ParseShape;
 use fullbore_parse::{Lane, Parser};
@@ -26,6 +24,7 @@ use super::reject_record::Reject;
 use super::rejects::Rejects;
 use super::source_row::{Records, SourceRow};
 use super::spool::{Spool, SpoolReader};
+use super::transformed;
 use crate::constants::{JUDGED_ROWS_MAX, ODD_BYTES_IN_MEMORY};
 use crate::plan::lineage::{Lineage, Places};
 use crate::plan::{Format, PieceInput, Plan};
@@ -166,7 +165,12 @@ impl SourcesAgain<'_> {
         out: &mut Out<'_>,
     ) -> Result<()> {
         let found = &self.plan.tables[table];
-        let shape = some_of(&found.read_shape(Lane::Binary), columns);
+        let transform = found.transform.as_ref();
+        // Expressions need all that they name.
+        let shape = match transform {
+            Some(_) => found.read_shape(Lane::Binary),
+            None => some_of(&found.read_shape(Lane::Binary), columns),
+        };
         let mut as_text = parser_for(found, dialect, Lane::Text);
         for (file, source) in found.files.iter().enumerate() {
             let is_seekable = source.is_seekable();
@@ -184,11 +188,16 @@ impl SourcesAgain<'_> {
             let skipped = if is_seekable { source.data_start_lines } else { 0 };
             let mut lines = 0;
             ahead::parse_in_order(feed, parsers.collect(), &mut |ahead| {
-                let Ahead { mut block, batch, records: rows, odd: mut records, .. } = ahead;
+                let Ahead { mut block, mut batch, records: mut rows, odd: mut records, .. } = ahead;
                 let first = block.first_line.unwrap_or(lines + 1);
                 block.first_line = Some(skipped + first);
                 block.line_of_file = block.first_line;
                 lines = first - 1 + ahead.lines;
+                if let Some(transform) = transform {
+                    let applied = transform.apply(&batch, Lane::Binary)?;
+                    transformed::keep(applied.kept.as_deref(), &mut rows);
+                    batch = picked(applied.batch, columns)?;
+                }
                 let wanted = match batch.num_rows() {
                     0 => Vec::new(),
                     _ => is_wanted(&batch)?,
@@ -201,11 +210,17 @@ impl SourcesAgain<'_> {
                 if records.is_empty() {
                     return Ok(block);
                 }
-                let part = part_of(&block, &records);
-                let batch = as_text.parse(&part).batch;
+                let part = block.of_records(&records);
+                let mut batch = as_text.parse(&part).batch;
                 // Some may be no rows for the sake of other columns.
-                let rows: HashSet<usize> =
+                let mut rows: Vec<usize> =
                     as_text.parsed_records(&part).into_iter().map(|row| row.start).collect();
+                if let Some(transform) = transform {
+                    let applied = transform.apply(&batch, Lane::Text)?;
+                    transformed::keep(applied.kept.as_deref(), &mut rows);
+                    batch = applied.batch;
+                }
+                let rows: HashSet<usize> = rows.into_iter().collect();
                 let mut at = 0;
                 records.retain(|record| {
                     at += record.len();
@@ -248,10 +263,15 @@ impl SourcesAgain<'_> {
             (typed.next(Lane::Binary)?, as_text.next(Lane::Text)?)
         {
             let file = text.file;
-            let batch = match columns.is_empty() {
-                true => typed.batch,
-                false => typed.batch.project(columns).map_err(not_picked)?,
-            };
+            let (mut typed, mut text) = (typed, text);
+            if let Some(transform) = &found.transform {
+                for (rows, lane) in [(&mut typed, Lane::Binary), (&mut text, Lane::Text)] {
+                    let applied = transform.apply(&rows.batch, lane)?;
+                    transformed::keep(applied.kept.as_deref(), &mut rows.numbers);
+                    rows.batch = applied.batch;
+                }
+            }
+            let batch = picked(typed.batch, columns)?;
             let wanted = typed.numbers.into_iter().zip(is_wanted(&batch)?);
             let wanted: HashMap<u64, bool> = wanted.collect();
             let mut places = Vec::new();
@@ -274,6 +294,14 @@ impl SourcesAgain<'_> {
     }
 }
 
+/// These columns of a batch alone; all of them where there are none.
+fn picked(batch: RecordBatch, columns: &[usize]) -> Result<RecordBatch> {
+    match columns.is_empty() {
+        true => Ok(batch),
+        false => batch.project(columns).map_err(not_picked),
+    }
+}
+
 fn not_picked(error: ArrowError) -> Error {
     Error::usage(format!("rows could not be picked: {error}"))
 }
@@ -285,16 +313,6 @@ fn some_of(shape: &Arc<ParseShape>, columns: &[usize]) -> Arc<ParseShape> {
     }
     let columns = columns.iter().map(|number| shape.columns[*number].clone()).collect();
     Arc::new(ParseShape { columns, ..ParseShape::clone(shape) })
-}
-
-/// Some records of a block, as one that holds no others.
-fn part_of(block: &Block, records: &[Range<usize>]) -> Block {
-    let text: Vec<&[u8]> = records.iter().map(|record| &block.text()[record.clone()]).collect();
-    let mut part = Block::of(&text.concat());
-    part.file = block.file;
-    part.line_end = block.line_end;
-    part.is_messy = block.is_messy;
-    part
 }
 
 /// Where records go that may be wanted.

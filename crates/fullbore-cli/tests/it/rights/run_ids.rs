@@ -35,6 +35,7 @@ fn plan(run_id: &str, table: &str) -> Plan {
         is_constrained: false,
         not_null: Vec::new(),
         lineage: Default::default(),
+        transform: None,
         name: table.to_owned(),
         files: Vec::new(),
         format: Format::Delimited(Dialect::csv()),

@@ -81,6 +81,14 @@ impl KeyColumn {
                 | FieldType::TimestampTz { .. }
                 | FieldType::Decimal { .. }
         );
+        if key.field == usize::MAX {
+            return Err(Error::usage_with_hint(
+                format!(
+                    "partition key {name:?} is computed, so its ranges can't be found in the files"
+                ),
+                "partition by a field of the files, or load with --publish append or replace",
+            ));
+        }
         if !ordered {
             return Err(Error::usage_with_hint(
                 format!("{name:?} has a type whose ranges can't be found in the files"),

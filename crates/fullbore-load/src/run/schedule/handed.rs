@@ -40,6 +40,8 @@ pub struct Unit {
     pub origin: Option<Origin>,
     /// Of a batch that no text was parsed for: its file, and the row in it of each of its rows, from 0.
     pub numbers: Option<(usize, Vec<u64>)>,
+    /// Of a block as text, which of its rows these are, ascending; none where all are there.
+    pub kept: Option<Vec<usize>>,
     /// Values whose nanoseconds were rounded.
     pub rounded: u64,
     /// Records that are no rows: where they came from, and why.

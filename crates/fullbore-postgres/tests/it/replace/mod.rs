@@ -123,6 +123,7 @@ fn plan(table: &str, columns: &[&str]) -> Plan {
         is_constrained: false,
         not_null: Vec::new(),
         lineage: Default::default(),
+        transform: None,
         name: table.to_owned(),
         files: Vec::new(),
         format: Format::Delimited(Dialect::csv()),

@@ -1,0 +1,4 @@
+//! Columns computed by SQL expressions, rows left out and rejected by SQL conditions.
+
+mod equality;
+mod rows;

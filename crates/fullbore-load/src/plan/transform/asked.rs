@@ -1,0 +1,295 @@
+//! What a job asks for, resolved against its fields and its target.
+
+use std::collections::BTreeSet;
+
+use arrow_schema::DataType;
+use fullbore_parse::types::{FieldType, ParseColumn};
+use fullbore_read::columnar;
+use fullbore_read::error::{Error, Result};
+use fullbore_transform::{Compiler, Expression, assign};
+
+use super::inputs::{Input, field_names, inputs};
+use crate::TargetColumn;
+use crate::job::TableJob;
+use crate::plan::columns::named;
+use crate::plan::look::Sources;
+use crate::plan::names::{alike, plain};
+
+/// What a job asks for.
+pub struct Asked {
+    pub compiler: Compiler,
+    /// The name of each field; a dash where it is skipped.
+    pub field_names: Vec<String>,
+    /// The fields that expressions name; they follow what is sent as it is read.
+    pub inputs: Vec<Input>,
+    /// Columns that are fields of another name: column and field.
+    pub renamed: Vec<(String, usize)>,
+    pub computed: Vec<Computed>,
+    pub filter: Option<(String, Expression)>,
+    pub checks: Vec<(String, String, Expression)>,
+    /// Names of fields that need no column: expressions use them, or nobody wants them.
+    without_column: BTreeSet<String>,
+}
+
+/// A column that is computed.
+#[derive(Debug, Clone)]
+pub struct Computed {
+    pub name: String,
+    pub sql: String,
+    pub expression: Expression,
+    /// The type that it is sent as; none where the destination takes it as text.
+    pub field_type: Option<FieldType>,
+}
+
+/// Resolves what a job asks for; none where it asks for nothing. `target`: the columns of a table that is known.
+/// `now`: the moment of `now()`, in microseconds since 1970 UTC.
+pub fn asked(
+    job: &TableJob,
+    sources: &Sources,
+    target: Option<&[TargetColumn]>,
+    now: i64,
+) -> Result<Option<Asked>> {
+    if !job.is_transformed() {
+        return Ok(None);
+    }
+    let field_names = field_names(job, sources, target)?;
+    let names = Names::of(sources, &field_names);
+    // Which fields are used is known before their types.
+    let untyped = names.0.iter().map(|(name, _)| input(name, DataType::Utf8));
+    let first = Compiler::new(&untyped.collect::<Vec<_>>(), now).map_err(Error::usage)?;
+    let (mut used, mut renamed, mut computed) = (BTreeSet::new(), Vec::new(), Vec::new());
+    let mut without_column: BTreeSet<String> = BTreeSet::new();
+    for (column, sql) in &job.select.0 {
+        let failed = |why| wrong(&format!("--select {column}={sql}"), why);
+        without_column.insert(column.clone());
+        if sql.is_empty() {
+            continue;
+        }
+        match first.plain_input(sql).map_err(failed)? {
+            Some(input) => renamed.push((column.clone(), names.0[input].1)),
+            None => {
+                used.extend(first.inputs_of(sql).map_err(failed)?);
+                computed.push((column.clone(), sql.clone()));
+            }
+        }
+    }
+    for (option, sql) in conditions(job) {
+        // A check may name what is computed, too: then it is looked at once that has a type.
+        if let Ok(its) = first.inputs_of(&inlined(sql, &job.select.0)) {
+            used.extend(its);
+        } else {
+            used.extend(first.inputs_of(sql).map_err(|why| wrong(&option, why))?);
+        }
+    }
+    without_column.extend(used.iter().map(|input| field_names[names.0[*input].1].clone()));
+    without_column.extend(renamed.iter().map(|(_, field)| field_names[*field].clone()));
+    let named = used.into_iter().map(|input| names.0[input].clone()).collect();
+    let inputs = inputs(job, sources, target, named, &field_names)?;
+    let typed = inputs.iter().map(|one| input(&one.name, one.field_type.arrow()));
+    let compiler = Compiler::new(&typed.collect::<Vec<_>>(), now).map_err(Error::usage)?;
+    let computed = computed.into_iter().map(|(name, sql)| {
+        let option = format!("--select {name}={sql}");
+        let expression = compiler.value(&sql).map_err(|why| wrong(&option, why))?;
+        let (name, field_type) = match target {
+            Some(target) => assignable(&option, &name, &expression, target)?,
+            None => {
+                let stored = columnar::stored_as(&name, expression.data_type())?;
+                (name, Some(stored.field_type))
+            }
+        };
+        Ok(Computed { name, sql, expression, field_type })
+    });
+    let computed = computed.collect::<Result<Vec<_>>>()?;
+    let condition = |(option, sql): (String, &String)| {
+        let inlined = inlined(sql, &job.select.0);
+        let found = compiler.condition(&inlined).or_else(|_| compiler.condition(sql));
+        found.map_err(|why| wrong(&option, why))
+    };
+    let filter = job
+        .r#where
+        .as_ref()
+        .map(|sql| condition((format!("--where {sql}"), sql)).map(|found| (sql.clone(), found)));
+    let checks = job.checks.iter().map(|check| {
+        let option = format!("--check {}={}", check.name, check.condition);
+        let expression = condition((option, &check.condition))?;
+        Ok((check.name.clone(), check.condition.clone(), expression))
+    });
+    Ok(Some(Asked {
+        filter: filter.transpose()?,
+        checks: checks.collect::<Result<_>>()?,
+        compiler,
+        field_names,
+        inputs,
+        renamed,
+        computed,
+        without_column,
+    }))
+}
+
+/// The columns of a table that is made from the fields: these, and those that are computed.
+pub fn made(
+    job: &TableJob,
+    sources: &Sources,
+    fields: Vec<(String, FieldType)>,
+) -> Result<Vec<(String, FieldType)>> {
+    let Some(asked) = asked(job, sources, None, 0)? else { return Ok(fields) };
+    let type_of = |field: usize| {
+        let name = &asked.field_names[field];
+        let found = fields.iter().find(|(known, _)| known == name);
+        found.map_or_else(FieldType::text, |(_, field_type)| field_type.clone())
+    };
+    let mut columns = fields.clone();
+    for (name, sql) in &job.select.0 {
+        let at = columns.iter().position(|(known, _)| alike(known, name));
+        if sql.is_empty() {
+            at.map(|at| columns.remove(at));
+            continue;
+        }
+        let renamed = asked.renamed.iter().find(|(known, _)| known == name);
+        let computed = asked.computed.iter().find(|column| column.name == *name);
+        let field_type = renamed
+            .map(|(_, field)| type_of(*field))
+            .or_else(|| computed.and_then(|column| column.field_type.clone()));
+        let field_type = field_type.unwrap_or_else(FieldType::text);
+        match at {
+            Some(at) => columns[at].1 = field_type,
+            None => columns.push((name.clone(), field_type)),
+        }
+    }
+    Ok(columns)
+}
+
+impl Asked {
+    /// Whether a field needs no column of its name.
+    pub fn needs_no_column(&self, name: &str) -> bool {
+        self.without_column.iter().any(|known| alike(known, name))
+    }
+
+    /// What reads the inputs.
+    pub fn read(&self, is_typed: bool) -> impl Iterator<Item = ParseColumn> {
+        self.inputs.iter().map(move |input| input.read(is_typed))
+    }
+
+    /// The computed columns as they are sent; no field stands behind them.
+    pub fn sent(&self, is_typed: bool) -> impl Iterator<Item = ParseColumn> {
+        self.computed.iter().map(move |column| {
+            let typed = column.field_type.clone().filter(|_| is_typed);
+            let field_type = typed.unwrap_or_else(FieldType::text);
+            ParseColumn { name: column.name.clone(), field: usize::MAX, field_type, guess: None }
+        })
+    }
+}
+
+/// The conditions of a job, each with the option that it is given by.
+fn conditions(job: &TableJob) -> impl Iterator<Item = (String, &String)> {
+    let filter = job.r#where.iter().map(|sql| (format!("--where {sql}"), sql));
+    let checks = job
+        .checks
+        .iter()
+        .map(|check| (format!("--check {}={}", check.name, check.condition), &check.condition));
+    filter.chain(checks)
+}
+
+/// A condition with the names of computed columns replaced by what computes them.
+fn inlined(sql: &str, select: &[(String, String)]) -> String {
+    let mut found = String::new();
+    let mut rest = sql;
+    while let Some(first) = rest.chars().next() {
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        let end = match first {
+            '\'' | '"' => rest[1..].find(first).map_or(rest.len(), |at| at + 2),
+            first if is_part(first) => rest.find(|c| !is_part(c)).unwrap_or(rest.len()),
+            first => first.len_utf8(),
+        };
+        let (word, after) = rest.split_at(end);
+        let is_called = after.trim_start().starts_with('(') || found.ends_with('.');
+        let bare = word.trim_matches('"');
+        match select.iter().find(|(name, sql)| name == bare && !sql.is_empty() && !is_called) {
+            Some((_, expression)) => {
+                found.push('(');
+                found.push_str(expression);
+                found.push(')');
+            }
+            None => found.push_str(word),
+        }
+        rest = after;
+    }
+    found
+}
+
+/// Names that expressions may use, each with its field: as they are called, and as the header writes them.
+struct Names(Vec<(String, usize)>);
+
+impl Names {
+    fn of(sources: &Sources, field_names: &[String]) -> Self {
+        let mut names: Vec<(String, usize)> = Vec::new();
+        let written = sources.header_names.iter().flatten().enumerate();
+        let called = || field_names.iter().enumerate();
+        let all = called().chain(written).map(|(field, name)| (field, name.clone()));
+        let plain = called().map(|(field, name)| (field, plain(name)));
+        for (field, name) in all.chain(plain) {
+            let is_skipped = field_names.get(field).is_none_or(|name| name == "-");
+            if !is_skipped && !name.is_empty() && !names.iter().any(|(known, _)| *known == name) {
+                names.push((name, field));
+            }
+        }
+        Self(names)
+    }
+}
+
+fn input(name: &str, data_type: DataType) -> fullbore_transform::Input {
+    fullbore_transform::Input { relation: None, name: name.to_owned(), data_type }
+}
+
+/// The target's column that an expression is assigned to, and its type.
+fn assignable(
+    option: &str,
+    name: &str,
+    expression: &Expression,
+    target: &[TargetColumn],
+) -> Result<(String, Option<FieldType>)> {
+    let Some(column) = named(name, target) else {
+        let known: Vec<&str> = target.iter().map(|column| column.name.as_str()).collect();
+        return Err(Error::usage_with_hint(
+            format!("{option}: the table has no column {name:?}; it has {}", known.join(", ")),
+            "add the column to the table, or create the table with --create",
+        ));
+    };
+    if column.is_generated {
+        return Err(Error::usage(format!("{option}: the database generates column {name:?}")));
+    }
+    let given = expression.data_type();
+    let refused = column.field_type.as_ref().and_then(|wanted| assign::refused(given, wanted));
+    match refused {
+        None => Ok((column.name.clone(), column.field_type.clone())),
+        Some(hint) => Err(Error::usage_with_hint(
+            format!(
+                "{option}: it is {}, but column {name:?} is {}",
+                columnar::types::words(given),
+                column.type_name
+            ),
+            hint,
+        )),
+    }
+}
+
+fn wrong(option: &str, why: String) -> Error {
+    Error::usage_with_hint(
+        format!("{option}: {why}"),
+        "expressions are SQL over the names of the fields; see the guide to transforms",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_may_name_what_is_computed() {
+        let select = [("total".to_owned(), "a*b".to_owned()), ("x".to_owned(), String::new())];
+        let of = |sql| inlined(sql, &select);
+        assert_eq!(of("total >= 0 AND x = 1"), "(a*b) >= 0 AND x = 1");
+        assert_eq!(of("t.total = 'total' OR totals > 1"), "t.total = 'total' OR totals > 1");
+        assert_eq!(of("\"total\" < total(1)"), "(a*b) < total(1)");
+    }
+}

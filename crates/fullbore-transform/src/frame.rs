@@ -1,0 +1,52 @@
+//! A batch of the columns that expressions name, as the engine has them.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BooleanArray};
+use arrow_cast::cast;
+use engine_arrow::array::RecordBatch;
+use engine_arrow::compute::filter_record_batch;
+use engine_arrow::datatypes::SchemaRef;
+
+use crate::types::engine_type;
+use crate::{Words, bridge};
+
+/// Rows as expressions see them.
+#[derive(Clone)]
+pub struct Frame {
+    pub(crate) batch: RecordBatch,
+}
+
+impl Frame {
+    /// These arrays, in the order of the compiler's inputs.
+    pub(crate) fn of(schema: &SchemaRef, arrays: &[ArrayRef], rows: usize) -> Result<Self, Words> {
+        let columns = arrays.iter().map(|array| {
+            let wanted = engine_type(array.data_type());
+            match wanted == *array.data_type() {
+                true => bridge::given(array),
+                false => bridge::given(&cast(array, &wanted).map_err(|error| error.to_string())?),
+            }
+        });
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        let options = engine_arrow::array::RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options);
+        Ok(Self { batch: batch.map_err(|error| error.to_string())? })
+    }
+
+    pub fn rows(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    /// Some rows that follow each other.
+    pub fn slice(&self, start: usize, length: usize) -> Self {
+        Self { batch: self.batch.slice(start, length) }
+    }
+
+    /// The rows for which the mask holds.
+    pub fn filter(&self, mask: &BooleanArray) -> Result<Self, Words> {
+        let mask = bridge::given(mask)?;
+        let mask = mask.as_any().downcast_ref().expect("a mask is of booleans");
+        let batch = filter_record_batch(&self.batch, mask).map_err(|error| error.to_string())?;
+        Ok(Self { batch })
+    }
+}

@@ -1,0 +1,30 @@
+//! SQL expressions over batches: DataFusion's, evaluated where rows are parsed.
+//!
+//! A [`Compiler`] knows the columns that expressions may name and makes an [`Expression`] of each; a [`Frame`] holds
+//! one batch of those columns as the engine has them, and [`Expression::evaluate`] gives one array for it. There is
+//! no plan, no thread and no partition of the engine's: rows keep their order and their number.
+//!
+//! What an expression gives is loaded as if it were assigned to its column by SQL ([`assign`]).
+
+pub mod assign;
+mod bridge;
+mod compile;
+mod frame;
+mod functions;
+mod types;
+
+pub use compile::{Compiler, Expression};
+pub use frame::Frame;
+pub use types::engine_type;
+
+/// Why something can't be compiled or evaluated, in words without the engine's own names for it.
+pub type Words = String;
+
+/// A column that expressions may name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    /// What it is a column of, where it is none of the source: the name of a lookup.
+    pub relation: Option<String>,
+    pub name: String,
+    pub data_type: arrow_schema::DataType,
+}
