@@ -18,6 +18,7 @@ from cases.ready import ready, ready_replica, ready_tables
 from cases.setting import Setting
 from cases.tables import all_tables
 from cases.texts import text_types
+from cases.transformed import transformed, transformed_slow
 from cases.verified import verified
 from cases.wide import wide_csv
 
@@ -43,4 +44,6 @@ CASES: dict[str, Callable[[Setting], AbstractContextManager[Case]]] = {
     "ready": ready,
     "ready-replica": ready_replica,
     "ready-tables": ready_tables,
+    "transformed": transformed,
+    "transformed-slow": transformed_slow,
 }

@@ -42,6 +42,14 @@ def job(server: Server, path: Path) -> Measured:
     )
 
 
+def job_into(server: Server, data: DataSet, path: Path, method: str = "copy") -> Measured:
+    """Runs a job file over files that are described, into a table that is there already."""
+    server.sql(data.create())
+    return run_measured(
+        server, [(_command("--to", server.url, "--method", method, str(path)), None)]
+    )
+
+
 def piped(server: Server, data: DataSet, feed: list[str], *options: str) -> Measured:
     """Loads what a command writes; notes how many bytes that was."""
     server.sql(data.create())

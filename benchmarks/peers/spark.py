@@ -6,6 +6,7 @@ with which Java connects to a unix socket.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -27,8 +28,10 @@ JARS = {
 FACTORY = "org.newsclub.net.unix.AFUNIXSocketFactory$FactoryArg"
 
 
-def spark(server: Server, data: DataSet) -> Callable[[], Measured]:
-    """Two tasks into a table that is there already."""
+def spark(
+    server: Server, data: DataSet, select: dict[str, str] | None = None, where: str = ""
+) -> Callable[[], Measured]:
+    """Two tasks into a table that is there already; columns may be computed and rows left out."""
     if shutil.which("java") is None:
         raise Missing("Java is not installed (Debian: apt-get install default-jre-headless)")
     jars = ",".join(str(path) for path in _jars())
@@ -49,7 +52,8 @@ def spark(server: Server, data: DataSet) -> Callable[[], Measured]:
         command += ["--conf", "spark.driver.bindAddress=127.0.0.1"]
         command += ["--conf", "spark.ui.enabled=false", str(HERE / "tools" / "spark_load.py")]
         env = {"PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
-        return run_measured(server, [([*command, data.described(), url], None)], env=env)
+        done = json.dumps({"select": select or {}, "where": where})
+        return run_measured(server, [([*command, data.described(), url, done], None)], env=env)
 
     return load
 

@@ -138,6 +138,8 @@ pub trait Target {
     fn partitions(&self, table: &Self::Table) -> Result<Vec<ExistingPartition>>;
     /// Refuses a partition that a loaded one can't take the place of.
     fn check_replaceable(&self, table: &Self::Table, partition: &str) -> Result<()>;
+    /// Gives all rows of a table as lines of COPY text, whole ones at a time, its columns in their order.
+    fn read_table(&self, name: &str, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
     /// The text of a key as the destination itself writes it.
     fn key_text(&self, table: &Self::Table, column: &str, value: &str) -> Result<String>;
 }

@@ -137,6 +137,23 @@ impl ParseShape {
         }
     }
 
+    /// Records with a field for each of these columns, in their order.
+    pub fn of_all(columns: &[(String, FieldType)]) -> Self {
+        let parsed = columns.iter().enumerate().map(|(field, (name, field_type))| ParseColumn {
+            name: name.clone(),
+            field,
+            field_type: field_type.clone(),
+            guess: None,
+        });
+        Self {
+            fields: columns.len(),
+            field_names: columns.iter().map(|(name, _)| name.clone()).collect(),
+            columns: parsed.collect(),
+            orders: BTreeMap::new(),
+            json: None,
+        }
+    }
+
     /// Of each field of a file's records whether a column is made of it.
     pub fn loaded_fields(&self, file: usize) -> Vec<bool> {
         let mut is_loaded = vec![false; self.fields];

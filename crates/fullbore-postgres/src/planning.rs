@@ -22,6 +22,9 @@ use crate::server::Server;
 use crate::statistics;
 use crate::target::PostgresTable;
 
+/// Bytes of a table's rows that are handed on at a time.
+const READ_BYTES: usize = 256 << 10;
+
 impl TargetTable for PostgresTable {
     fn name(&self) -> String {
         self.relation.name.to_string()
@@ -205,6 +208,31 @@ impl target::Target for Server {
     fn check_replaceable(&self, target: &Self::Table, partition: &str) -> Result<()> {
         let partition = QualifiedName::parse(partition).map_err(refused)?;
         existing::check_replaceable(&mut self.control(), target.relation.oid, &partition)
+    }
+
+    fn read_table(&self, name: &str, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let name = QualifiedName::parse(name).map_err(refused)?;
+        let found = catalog::relation(&mut self.control(), &name).map_err(refused)?;
+        let name = found.map_or(name, |relation| relation.name);
+        let (mut lines, mut stopped) = (Vec::new(), None);
+        let sql = format!("{OF_ROLE}COPY (SELECT * FROM {name}) TO STDOUT");
+        let copied = self.control().copy_out(&sql, &mut |data| {
+            lines.extend_from_slice(data);
+            if lines.len() < READ_BYTES {
+                return Ok(());
+            }
+            stopped = take(&lines).err();
+            lines.clear();
+            match &stopped {
+                None => Ok(()),
+                Some(_) => Err(std::io::Error::other("it is not wanted any more")),
+            }
+        });
+        if let Some(error) = stopped {
+            return Err(error);
+        }
+        copied.map_err(refused)?;
+        if lines.is_empty() { Ok(()) } else { take(&lines) }
     }
 
     fn key_text(&self, target: &Self::Table, column: &str, value: &str) -> Result<String> {

@@ -19,12 +19,14 @@ use datafusion_expr::{Volatility, WindowUDF};
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
 use datafusion_sql::planner::{ParserOptions, PlannerContext, SqlToRel};
-use datafusion_sql::sqlparser::ast::{Expr as Sql, Ident, visit_expressions};
+use datafusion_sql::sqlparser::ast::{
+    Expr as Sql, Ident, visit_expressions, visit_expressions_mut,
+};
 use datafusion_sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion_sql::sqlparser::parser::Parser;
 use datafusion_sql::sqlparser::tokenizer::Token;
 use engine_arrow::array::RecordBatch;
-use engine_arrow::datatypes::{DataType as EngineType, Field, SchemaRef};
+use engine_arrow::datatypes::{DataType as EngineType, Field, Schema, SchemaRef};
 
 use crate::types::{SqlTypes, engine_type};
 use crate::{Frame, Input, Words, bridge, functions};
@@ -52,28 +54,23 @@ impl Compiler {
     pub fn new(inputs: &[Input], now: i64) -> Result<Self, Words> {
         let fields = inputs.iter().map(|input| {
             let data_type = bridge::given_type(&engine_type(&input.data_type))?;
-            let relation = input.relation.as_ref().map(|name| TableReference::bare(name.as_str()));
-            Ok((relation, Arc::new(Field::new(&input.name, data_type, true))))
+            let name = match &input.relation {
+                Some(relation) => of_relation(relation, &input.name),
+                None => input.name.clone(),
+            };
+            Ok(Field::new(name, data_type, true))
         });
-        let fields = fields.collect::<Result<Vec<_>, Words>>()?;
-        let schema = DFSchema::new_with_metadata(fields, HashMap::new()).map_err(words)?;
+        let schema = Schema::new(fields.collect::<Result<Vec<_>, Words>>()?);
+        let schema = DFSchema::try_from(schema).map_err(words)?;
         Ok(Self { functions: Functions::new(), schema: Arc::new(schema), now })
     }
 
     /// The inputs that an expression names, ascending; nothing is asked of their types.
     pub fn inputs_of(&self, sql: &str) -> Result<Vec<usize>, Words> {
-        let parsed = parsed(sql)?;
         let mut named = Vec::new();
-        let looked = visit_expressions(&parsed, |part| {
-            let column = match part {
-                Sql::Identifier(name) => self.input_named(None, name),
-                Sql::CompoundIdentifier(names) => match names.as_slice() {
-                    [relation, name] => self.input_named(Some(relation), name),
-                    _ => Err(format!("{part} is no column")),
-                },
-                _ => return ControlFlow::Continue(()),
-            };
-            match column {
+        let looked = visit_expressions(&parsed(sql)?, |part| {
+            let Sql::Identifier(name) = part else { return ControlFlow::Continue(()) };
+            match self.input_named(name) {
                 Ok(column) => named.push(column),
                 Err(why) => return ControlFlow::Break(why),
             }
@@ -90,18 +87,13 @@ impl Compiler {
     /// The only input that an expression names, where it is nothing but that name.
     pub fn plain_input(&self, sql: &str) -> Result<Option<usize>, Words> {
         match parsed(sql)? {
-            Sql::Identifier(name) => self.input_named(None, &name).map(Some),
+            Sql::Identifier(name) => self.input_named(&name).map(Some),
             _ => Ok(None),
         }
     }
 
-    fn input_named(&self, relation: Option<&Ident>, name: &Ident) -> Result<usize, Words> {
-        let as_read = |name: &Ident| match name.quote_style {
-            Some(_) => name.value.clone(),
-            None => name.value.to_lowercase(),
-        };
-        let relation = relation.map(|relation| TableReference::bare(as_read(relation)));
-        let column = Column::new(relation, as_read(name));
+    fn input_named(&self, name: &Ident) -> Result<usize, Words> {
+        let column = Column::new_unqualified(as_read(name));
         self.schema.index_of_column(&column).map_err(words)
     }
 
@@ -124,6 +116,11 @@ impl Compiler {
     pub fn frame(&self, arrays: &[ArrayRef], rows: usize) -> Result<Frame, Words> {
         let schema: &SchemaRef = self.schema.inner();
         Frame::of(schema, arrays, rows)
+    }
+
+    /// The same rows with more columns behind them, as this compiler's inputs have them.
+    pub fn extended(&self, frame: &Frame, more: &[ArrayRef]) -> Result<Frame, Words> {
+        frame.with(self.schema.inner(), more)
     }
 
     fn planned(&self, sql: &str) -> Result<Expr, Words> {
@@ -200,14 +197,36 @@ impl Expression {
     }
 }
 
+/// How a column of a lookup is called within: the engine takes `c.key` and `key` for ambiguous.
+fn of_relation(relation: &str, name: &str) -> String {
+    format!("{relation}.{name}")
+}
+
+/// A name as SQL reads it.
+fn as_read(name: &Ident) -> String {
+    match name.quote_style {
+        Some(_) => name.value.clone(),
+        None => name.value.to_lowercase(),
+    }
+}
+
 fn parsed(sql: &str) -> Result<Sql, Words> {
     let dialect = PostgreSqlDialect {};
     let mut parser = Parser::new(&dialect).try_with_sql(sql).map_err(syntax)?;
-    let found = parser.parse_expr().map_err(syntax)?;
-    match parser.peek_token().token {
-        Token::EOF => Ok(found),
-        other => Err(format!("there is more behind it: {other}")),
+    let mut found = parser.parse_expr().map_err(syntax)?;
+    if parser.peek_token().token != Token::EOF {
+        return Err(format!("there is more behind it: {}", parser.peek_token().token));
     }
+    let _ = visit_expressions_mut(&mut found, |part| {
+        if let Sql::CompoundIdentifier(names) = part
+            && let [relation, name] = names.as_slice()
+        {
+            let name = of_relation(&as_read(relation), &as_read(name));
+            *part = Sql::Identifier(Ident::with_quote('"', name));
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    Ok(found)
 }
 
 fn syntax(error: datafusion_sql::sqlparser::parser::ParserError) -> Words {

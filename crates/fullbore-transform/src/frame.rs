@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray};
 use arrow_cast::cast;
-use engine_arrow::array::RecordBatch;
+use engine_arrow::array::{RecordBatch, RecordBatchOptions};
 use engine_arrow::compute::filter_record_batch;
 use engine_arrow::datatypes::SchemaRef;
 
@@ -28,7 +28,16 @@ impl Frame {
             }
         });
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
-        let options = engine_arrow::array::RecordBatchOptions::new().with_row_count(Some(rows));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options);
+        Ok(Self { batch: batch.map_err(|error| error.to_string())? })
+    }
+
+    /// With more columns behind its own.
+    pub(crate) fn with(&self, schema: &SchemaRef, more: &[ArrayRef]) -> Result<Self, Words> {
+        let more = more.iter().map(|array| bridge::given(array)).collect::<Result<Vec<_>, _>>()?;
+        let columns = self.batch.columns().iter().cloned().chain(more).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows()));
         let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options);
         Ok(Self { batch: batch.map_err(|error| error.to_string())? })
     }

@@ -11,10 +11,12 @@ mod bridge;
 mod compile;
 mod frame;
 mod functions;
+pub mod lookup;
 mod types;
 
 pub use compile::{Compiler, Expression};
 pub use frame::Frame;
+pub use lookup::Lookup;
 pub use types::engine_type;
 
 /// Why something can't be compiled or evaluated, in words without the engine's own names for it.

@@ -148,6 +148,13 @@ pub struct LoadArgs {
     /// it, an empty expression leaves the field out. --create adds the columns.
     #[arg(long, value_name = "COL=SQL", help_heading = FILES)]
     pub select: Vec<String>,
+    /// Look up rows by key: 'NAME=FILE on COL=SQL'; repeatable
+    ///
+    /// 'c=customers.csv on number=customer_no' gives expressions the columns c.name, c.id and so on. 'c=table:NAME on
+    /// ...' reads a table of the destination. Of several keys, commas separate them. 'or null' at the end: rows without
+    /// a match get NULL instead of being rejected. Job files have more options.
+    #[arg(long = "lookup", value_name = "LOOKUP", help_heading = FILES, hide_short_help = true)]
+    pub lookups: Vec<String>,
     /// Type of a field in expressions, instead of the inferred one; repeatable
     ///
     /// A field that a column of the table takes as it is has the column's type.

@@ -3,7 +3,7 @@
 use fullbore::check::check;
 use fullbore::destinations;
 use fullbore::job_file::job_file;
-use fullbore_load::job::{Check, Job, Select, TableJob};
+use fullbore_load::job::{Check, Job, LookupJob, Select, TableJob};
 use fullbore_read::error::{Error, Result};
 
 use super::args::LoadArgs;
@@ -98,6 +98,7 @@ fn table_job(args: &LoadArgs) -> Result<TableJob> {
         select: Select::of_options(&args.select)?,
         field_types: args.field_types.clone(),
         r#where: args.filter.clone(),
+        lookups: args.lookups.iter().map(|one| LookupJob::of_option(one)).collect::<Result<_>>()?,
         checks: args.checks.iter().map(|check| Check::of_option(check)).collect::<Result<_>>()?,
     })
 }

@@ -96,6 +96,7 @@ fn read_only(job: Job, run: &LedgerRun, files: &[String]) -> Result<Job> {
         select: table.select,
         r#where: table.r#where,
         checks: table.checks,
+        lookups: table.lookups,
         lineage: table.lineage,
         publish: Publish::Append,
         as_text: table.as_text,

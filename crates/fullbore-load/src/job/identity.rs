@@ -15,6 +15,9 @@ impl Job {
             for source in table.sources.iter_mut().filter(|source| *source != "-") {
                 *source = absolute(source)?;
             }
+            for source in table.lookups.iter_mut().flat_map(|lookup| &mut lookup.sources) {
+                *source = absolute(source)?;
+            }
             if let Some(file) = &mut table.schema_file {
                 *file = absolute(file)?;
             }

@@ -32,7 +32,7 @@ pub use placement::Placement;
 pub use rate::MaxRate;
 pub use sample::Sample;
 pub use size::{PieceSize, WireSize};
-pub use transform::{Check, Select};
+pub use transform::{Check, LookupJob, Missing, Select, Valid};
 pub use write::{Staged, Write};
 
 /// A load: its sources, its destination, and how rows get there.
@@ -223,6 +223,9 @@ pub struct TableJob {
     /// Conditions that each row must meet; others are rejected.
     #[serde(rename = "check", skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
+    /// Rows of other tables, found by a key, whose columns expressions use.
+    #[serde(rename = "lookup", skip_serializing_if = "Vec::is_empty")]
+    pub lookups: Vec<LookupJob>,
     /// How rows are published.
     pub publish: Publish,
     /// Keep the replaced table.

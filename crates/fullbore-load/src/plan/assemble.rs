@@ -273,6 +273,7 @@ fn assemble_table<T: Target>(
 ) -> Result<AssembledTable<T::Table>> {
     let Cut { is_made: is_cut, is_part } = cut;
     let mut sources = look(&job, run.store)?;
+    sources.lookups = transform::read_lookups(&job, run.store, asked)?;
     // No row is seen before all of them were read.
     let is_hidden = asked.is_none() || job.publish != Publish::Append || job.atomic;
     for file in sources.files.iter_mut().filter(|file| file.object.is_some()) {

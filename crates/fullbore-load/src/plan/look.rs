@@ -8,6 +8,7 @@ use arrow_schema::DataType;
 pub mod json;
 
 use super::format::Format;
+use super::transform;
 use crate::job::TableJob;
 use fullbore_parse::dialect::{Dialect, Family, FormatName, Header, LineEnd};
 use fullbore_read::columnar::{self, Columnar};
@@ -41,6 +42,8 @@ pub struct Sources {
     /// By file, where its fields stand that the first file has in another order: for each field of
     /// the first file, the place of it.
     pub orders: BTreeMap<usize, Arc<[usize]>>,
+    /// What rows are looked up in.
+    pub lookups: Vec<Arc<transform::Lookups>>,
 }
 
 impl Sources {
@@ -198,6 +201,7 @@ fn look_at_columns(files: Vec<SourceFile>, kind: Columnar) -> Result<Sources> {
         samples: Vec::new(),
         outlines: Vec::new(),
         orders: BTreeMap::new(),
+        lookups: Vec::new(),
     })
 }
 
@@ -305,6 +309,7 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
         samples,
         outlines,
         orders: BTreeMap::new(),
+        lookups: Vec::new(),
     })
 }
 

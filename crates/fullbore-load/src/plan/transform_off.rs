@@ -5,11 +5,13 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use fullbore_parse::Lane;
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
+use fullbore_read::StoreOptions;
 use fullbore_read::error::{Error, Result};
 
 use crate::TargetColumn;
 use crate::job::TableJob;
 use crate::plan::look::Sources;
+use crate::target::Target;
 
 /// None there can be.
 #[derive(Debug)]
@@ -47,19 +49,35 @@ pub struct Failed {
     pub hint: Option<&'static str>,
 }
 
+/// None there can be.
+#[derive(Debug)]
+pub enum Lookups {}
+
+pub fn read_lookups<T: Target>(
+    job: &TableJob,
+    _: &StoreOptions,
+    _: Option<&T>,
+) -> Result<Vec<Arc<Lookups>>> {
+    refused(job).map(|()| Vec::new())
+}
+
+fn refused(job: &TableJob) -> Result<()> {
+    match job.is_transformed() {
+        false => Ok(()),
+        true => Err(Error::usage_with_hint(
+            "this build of fullbore has no transforms: select, where, check and lookup",
+            "install a build with the feature `transform`",
+        )),
+    }
+}
+
 pub fn asked(
     job: &TableJob,
     _: &Sources,
     _: Option<&[TargetColumn]>,
     _: i64,
 ) -> Result<Option<Asked>> {
-    match job.is_transformed() {
-        false => Ok(None),
-        true => Err(Error::usage_with_hint(
-            "this build of fullbore has no transforms: select, where and check",
-            "install a build with the feature `transform`",
-        )),
-    }
+    refused(job).map(|()| None)
 }
 
 pub fn made(

@@ -1,4 +1,5 @@
 //! Columns computed by SQL expressions, rows left out and rejected by SQL conditions.
 
 mod equality;
+mod lookups;
 mod rows;

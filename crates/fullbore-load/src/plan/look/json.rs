@@ -126,6 +126,7 @@ pub fn look_at_json(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Source
         samples,
         outlines: Vec::new(),
         orders: BTreeMap::new(),
+        lookups: Vec::new(),
     })
 }
 

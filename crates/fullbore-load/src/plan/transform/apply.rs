@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt32Type;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Field, Schema};
@@ -14,19 +16,23 @@ use fullbore_read::cast::shown;
 use fullbore_read::error::{Error, Result};
 use fullbore_transform::{Compiler, Expression, Frame, assign};
 
-use super::asked::{Asked, Computed};
+use super::asked::{Asked, Computed, Filter};
 use super::inputs::Input;
+use super::lookups::UsedLookup;
 use crate::plan::sql_types;
 
 /// What is made of the rows of a table.
 pub struct Transform {
+    of_fields: Compiler,
     compiler: Compiler,
     /// What the sources are read into: the columns that are sent as they are read, then the inputs.
     typed: Arc<ParseShape>,
     text: Arc<ParseShape>,
     inputs: Vec<Input>,
+    lookups: Vec<UsedLookup>,
+    looked_up: Vec<(usize, usize)>,
     pub computed: Vec<Computed>,
-    filter: Option<(String, Expression)>,
+    filter: Option<Filter>,
     checks: Vec<(String, String, Expression)>,
 }
 
@@ -53,6 +59,9 @@ pub struct Failed {
 const AS_TEXT: &str = "--field-type FIELD=text reads a field as it is written, for an expression that casts it; or correct \
      the rows in the source (the reject file lists them), or allow more with --max-rejects N or P%";
 
+const MISSING: &str = "missing = \"null\" or default = { ... } of the lookup loads such rows; or correct the rows in \
+     the source (the reject file lists them), or allow more with --max-rejects N or P%";
+
 impl std::fmt::Debug for Transform {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Transform").field("computed", &self.computed).finish_non_exhaustive()
@@ -61,8 +70,20 @@ impl std::fmt::Debug for Transform {
 
 impl Transform {
     pub fn new(asked: Asked, typed: Arc<ParseShape>, text: Arc<ParseShape>) -> Self {
-        let Asked { compiler, inputs, computed, filter, checks, .. } = asked;
-        Self { compiler, typed, text, inputs, computed, filter, checks }
+        let Asked { of_fields, compiler, inputs, lookups, looked_up, .. } = asked;
+        let Asked { computed, filter, checks, .. } = asked;
+        Self {
+            of_fields,
+            compiler,
+            typed,
+            text,
+            inputs,
+            lookups,
+            looked_up,
+            computed,
+            filter,
+            checks,
+        }
     }
 
     /// What the sources are read into.
@@ -81,10 +102,11 @@ impl Transform {
 
     /// What is done beside computing columns, in words.
     pub fn conditions(&self) -> Vec<String> {
-        let filter = self.filter.iter().map(|(sql, _)| format!("only rows where {sql}"));
+        let lookups = self.lookups.iter().map(UsedLookup::words);
+        let filter = self.filter.iter().map(|filter| format!("only rows where {}", filter.sql));
         let checks = self.checks.iter();
         let checks = checks.map(|(name, sql, _)| format!("check {name}: {sql}"));
-        filter.chain(checks).collect()
+        lookups.chain(filter).chain(checks).collect()
     }
 
     /// Makes what is sent of what was read in a lane.
@@ -95,15 +117,14 @@ impl Transform {
             Lane::Binary => inputs.to_vec(),
             Lane::Text => self.read_as_text(inputs, &mut rows),
         };
-        let frame = self.compiler.frame(&inputs, batch.num_rows()).map_err(broken)?;
+        let frame = self.of_fields.frame(&inputs, batch.num_rows()).map_err(broken)?;
         let mut work = Work { transform: self, inputs: &inputs, frame, rows, done: Vec::new() };
         work.leave_out_failed()?;
-        let mut filtered = 0;
-        if let Some((sql, condition)) = &self.filter {
-            let mask =
-                work.value(condition, &Of::Where(sql), &|frame| condition.evaluate(frame))?;
-            filtered = work.keep_where(&mask)?;
+        let mut filtered = work.filter(true)?;
+        if !self.lookups.is_empty() {
+            work.look_up()?;
         }
+        filtered += work.filter(false)?;
         for computed in &self.computed {
             let of = Of::Column(&computed.name, &computed.sql);
             let array = work.value(&computed.expression, &of, &|frame| {
@@ -222,6 +243,7 @@ fn input_of_text(texts: &ArrayRef, input: &Input) -> std::result::Result<ArrayRe
 enum Of<'a> {
     Where(&'a str),
     Check(&'a str, &'a str),
+    Key(&'a str, &'a str),
     Column(&'a str, &'a str),
 }
 
@@ -231,6 +253,9 @@ impl Of<'_> {
             Self::Where(sql) => (None, None, format!("--where {sql}")),
             Self::Check(name, sql) => {
                 (None, Some((*name).to_owned()), format!("check {name}: {sql}"))
+            }
+            Self::Key(name, sql) => {
+                (None, Some((*name).to_owned()), format!("key {sql} of lookup {name}"))
             }
             Self::Column(name, sql) => (Some((*name).to_owned()), None, format!("{name} = {sql}")),
         };
@@ -305,10 +330,85 @@ impl Work<'_> {
         }
     }
 
+    /// Leaves out the rows that the filter does, if it comes so early; how many these are.
+    fn filter(&mut self, is_early: bool) -> Result<u64> {
+        let Some(filter) = self.transform.filter.as_ref().filter(|f| f.is_early == is_early) else {
+            return Ok(0);
+        };
+        let condition = &filter.expression;
+        let of = Of::Where(&filter.sql);
+        let mask = self.value(condition, &of, &|frame| condition.evaluate(frame))?;
+        self.keep_where(&mask)
+    }
+
+    /// Finds the rows of lookups, and puts their columns behind the inputs.
+    fn look_up(&mut self) -> Result<()> {
+        for used in &self.transform.lookups {
+            let lookup = used.lookup();
+            let mut keys = Vec::new();
+            // What is evaluated goes with the rows that are left.
+            let before = self.done.len();
+            for (nth, (sql, expression)) in used.keys.iter().enumerate() {
+                let of = Of::Key(used.name(), sql);
+                let key = self.value(expression, &of, &|frame| {
+                    lookup.as_key(nth, &expression.evaluate(frame)?)
+                })?;
+                self.done.push(key);
+            }
+            if let Some((sql, expression)) = &used.at {
+                let of = Of::Key(used.name(), sql);
+                let at = self.value(expression, &of, &|frame| {
+                    lookup.as_moment(&expression.evaluate(frame)?)
+                })?;
+                self.done.push(at);
+            }
+            keys.extend(self.done.drain(before..));
+            let at = used.at.is_some().then(|| keys.pop()).flatten();
+            let found = lookup.find(&keys, at.as_ref()).map_err(broken)?;
+            let is_missing = found.null_count() > 0 && used.rejects_missing();
+            let mask =
+                BooleanArray::from_iter((0..found.len()).map(|row| Some(found.is_valid(row))));
+            self.done.push(Arc::new(found));
+            if is_missing {
+                self.reject_missing(used, &keys, &mask);
+                self.keep(&mask)?;
+            }
+        }
+        let found: Vec<ArrayRef> = self.done.drain(..).collect();
+        let columns = self.transform.looked_up.iter().map(|(lookup, column)| {
+            let rows = found[*lookup].as_primitive::<UInt32Type>();
+            self.transform.lookups[*lookup].lookup().taken(*column, rows)
+        });
+        let columns = columns.collect::<std::result::Result<Vec<_>, _>>().map_err(broken)?;
+        let extended = self.transform.compiler.extended(&self.frame, &columns);
+        self.frame = extended.map_err(broken)?;
+        Ok(())
+    }
+
+    fn reject_missing(&mut self, used: &UsedLookup, keys: &[ArrayRef], mask: &BooleanArray) {
+        let names: Vec<&str> = used.lookup().key_names().collect();
+        for nth in (0..mask.len()).filter(|nth| !mask.value(*nth)) {
+            let row = self.rows.row(nth);
+            let one = |(name, key): (&&str, &ArrayRef)| {
+                format!("{name} = {}", shown(key, nth, REJECT_VALUE_BYTES))
+            };
+            let key = names.iter().zip(keys).map(one).collect::<Vec<_>>().join(", ");
+            self.rows.failed.push(Failed {
+                row,
+                column: None,
+                value: keys.first().map(|key| shown(key, nth, REJECT_VALUE_BYTES)),
+                constraint: Some(used.name().to_owned()),
+                reason: format!("no row of lookup {} has {key}", used.name()),
+                hint: Some(MISSING),
+            });
+        }
+    }
+
     /// The inputs of an expression, in words.
     fn values(&self, expression: &Expression, row: usize) -> Option<String> {
         let one = |input: &usize| shown(&self.inputs[*input], row, REJECT_VALUE_BYTES);
-        match expression.uses.as_slice() {
+        let fields = expression.uses.iter().filter(|input| **input < self.inputs.len());
+        match fields.copied().collect::<Vec<_>>().as_slice() {
             [] => None,
             [only] => Some(one(only)),
             several => {

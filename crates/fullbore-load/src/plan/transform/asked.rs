@@ -9,6 +9,7 @@ use fullbore_read::error::{Error, Result};
 use fullbore_transform::{Compiler, Expression, assign};
 
 use super::inputs::{Input, field_names, inputs};
+use super::lookups::UsedLookup;
 use crate::TargetColumn;
 use crate::job::TableJob;
 use crate::plan::columns::named;
@@ -17,18 +18,32 @@ use crate::plan::names::{alike, plain};
 
 /// What a job asks for.
 pub struct Asked {
+    /// Compiles over the inputs.
+    pub of_fields: Compiler,
+    /// Compiles over the inputs and what is looked up.
     pub compiler: Compiler,
     /// The name of each field; a dash where it is skipped.
     pub field_names: Vec<String>,
     /// The fields that expressions name; they follow what is sent as it is read.
     pub inputs: Vec<Input>,
+    pub lookups: Vec<UsedLookup>,
+    /// The columns of lookups that expressions name: lookup and column.
+    pub looked_up: Vec<(usize, usize)>,
     /// Columns that are fields of another name: column and field.
     pub renamed: Vec<(String, usize)>,
     pub computed: Vec<Computed>,
-    pub filter: Option<(String, Expression)>,
+    pub filter: Option<Filter>,
     pub checks: Vec<(String, String, Expression)>,
     /// Names of fields that need no column: expressions use them, or nobody wants them.
     without_column: BTreeSet<String>,
+}
+
+/// A condition of rows that are loaded.
+pub struct Filter {
+    pub sql: String,
+    pub expression: Expression,
+    /// It needs no lookup.
+    pub is_early: bool,
 }
 
 /// A column that is computed.
@@ -55,7 +70,7 @@ pub fn asked(
     let field_names = field_names(job, sources, target)?;
     let names = Names::of(sources, &field_names);
     // Which fields are used is known before their types.
-    let untyped = names.0.iter().map(|(name, _)| input(name, DataType::Utf8));
+    let untyped = names.0.iter().map(|name| input(name, DataType::Utf8));
     let first = Compiler::new(&untyped.collect::<Vec<_>>(), now).map_err(Error::usage)?;
     let (mut used, mut renamed, mut computed) = (BTreeSet::new(), Vec::new(), Vec::new());
     let mut without_column: BTreeSet<String> = BTreeSet::new();
@@ -65,28 +80,54 @@ pub fn asked(
         if sql.is_empty() {
             continue;
         }
-        match first.plain_input(sql).map_err(failed)? {
-            Some(input) => renamed.push((column.clone(), names.0[input].1)),
-            None => {
+        match first.plain_input(sql).map_err(failed)?.map(|input| &names.0[input]) {
+            Some(Name { of: Stands::Field(field), .. }) => renamed.push((column.clone(), *field)),
+            _ => {
                 used.extend(first.inputs_of(sql).map_err(failed)?);
                 computed.push((column.clone(), sql.clone()));
             }
         }
     }
     for (option, sql) in conditions(job) {
-        // A check may name what is computed, too: then it is looked at once that has a type.
-        if let Ok(its) = first.inputs_of(&inlined(sql, &job.select.0)) {
-            used.extend(its);
-        } else {
-            used.extend(first.inputs_of(sql).map_err(|why| wrong(&option, why))?);
+        // A check may name what is computed, too.
+        let inlined = first.inputs_of(&inlined(sql, &job.select.0));
+        used.extend(inlined.or_else(|_| first.inputs_of(sql)).map_err(|why| wrong(&option, why))?);
+    }
+    for lookup in &job.lookups {
+        let at = lookup.valid.iter().map(|valid| &valid.at);
+        for sql in lookup.key.0.iter().map(|(_, sql)| sql).chain(at) {
+            let failed = |why| wrong(&format!("lookup {}: {sql}", lookup.name), why);
+            used.extend(first.inputs_of(sql).map_err(failed)?);
         }
     }
-    without_column.extend(used.iter().map(|input| field_names[names.0[*input].1].clone()));
+    // Fields come first.
+    let used: Vec<&Name> = used.into_iter().map(|input| &names.0[input]).collect();
+    let fields = used.iter().filter_map(|name| match name.of {
+        Stands::Field(field) => Some((name.name.clone(), field)),
+        Stands::Column(..) => None,
+    });
+    let fields: Vec<(String, usize)> = fields.collect();
+    without_column.extend(fields.iter().map(|(_, field)| field_names[*field].clone()));
     without_column.extend(renamed.iter().map(|(_, field)| field_names[*field].clone()));
-    let named = used.into_iter().map(|input| names.0[input].clone()).collect();
-    let inputs = inputs(job, sources, target, named, &field_names)?;
-    let typed = inputs.iter().map(|one| input(&one.name, one.field_type.arrow()));
-    let compiler = Compiler::new(&typed.collect::<Vec<_>>(), now).map_err(Error::usage)?;
+    let inputs = inputs(job, sources, target, fields, &field_names)?;
+    let typed = inputs.iter().map(|one| fullbore_transform::Input {
+        relation: None,
+        name: one.name.clone(),
+        data_type: one.field_type.arrow(),
+    });
+    let mut typed: Vec<_> = typed.collect();
+    let of_fields = Compiler::new(&typed, now).map_err(Error::usage)?;
+    let mut looked_up = Vec::new();
+    for name in used {
+        if let Stands::Column(lookup, column) = name.of {
+            let (_, data_type) = sources.lookups[lookup].columns().nth(column).expect("it is one");
+            typed.push(input(name, data_type.clone()));
+            looked_up.push((lookup, column));
+        }
+    }
+    let compiler = Compiler::new(&typed, now).map_err(Error::usage)?;
+    let lookups = sources.lookups.iter().map(|read| UsedLookup::new(read, &of_fields));
+    let lookups = lookups.collect::<Result<Vec<_>>>()?;
     let computed = computed.into_iter().map(|(name, sql)| {
         let option = format!("--select {name}={sql}");
         let expression = compiler.value(&sql).map_err(|why| wrong(&option, why))?;
@@ -100,26 +141,34 @@ pub fn asked(
         Ok(Computed { name, sql, expression, field_type })
     });
     let computed = computed.collect::<Result<Vec<_>>>()?;
-    let condition = |(option, sql): (String, &String)| {
+    let condition = |compiler: &Compiler, sql: &str| {
         let inlined = inlined(sql, &job.select.0);
-        let found = compiler.condition(&inlined).or_else(|_| compiler.condition(sql));
-        found.map_err(|why| wrong(&option, why))
+        compiler.condition(&inlined).or_else(|_| compiler.condition(sql))
     };
-    let filter = job
-        .r#where
-        .as_ref()
-        .map(|sql| condition((format!("--where {sql}"), sql)).map(|found| (sql.clone(), found)));
+    let filter = job.r#where.as_ref().map(|sql| {
+        let failed = |why| wrong(&format!("--where {sql}"), why);
+        // Where it needs no lookup, what it leaves out is not looked up.
+        let (is_early, found) = match condition(&of_fields, sql) {
+            Ok(found) => (true, found),
+            Err(_) => (false, condition(&compiler, sql).map_err(failed)?),
+        };
+        Ok::<_, Error>(Filter { sql: sql.clone(), expression: found, is_early })
+    });
     let checks = job.checks.iter().map(|check| {
         let option = format!("--check {}={}", check.name, check.condition);
-        let expression = condition((option, &check.condition))?;
+        let found = condition(&compiler, &check.condition);
+        let expression = found.map_err(|why| wrong(&option, why))?;
         Ok((check.name.clone(), check.condition.clone(), expression))
     });
     Ok(Some(Asked {
         filter: filter.transpose()?,
         checks: checks.collect::<Result<_>>()?,
+        of_fields,
         compiler,
         field_names,
         inputs,
+        lookups,
+        looked_up,
         renamed,
         computed,
         without_column,
@@ -217,28 +266,52 @@ fn inlined(sql: &str, select: &[(String, String)]) -> String {
     found
 }
 
-/// Names that expressions may use, each with its field: as they are called, and as the header writes them.
-struct Names(Vec<(String, usize)>);
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stands {
+    Field(usize),
+    /// A column of a lookup.
+    Column(usize, usize),
+}
+
+struct Name {
+    relation: Option<String>,
+    name: String,
+    of: Stands,
+}
+
+/// Names that expressions may use: fields as they are called, as the header writes them and as SQL has them without
+/// quotes; then columns of lookups.
+struct Names(Vec<Name>);
 
 impl Names {
     fn of(sources: &Sources, field_names: &[String]) -> Self {
-        let mut names: Vec<(String, usize)> = Vec::new();
+        let mut names: Vec<Name> = Vec::new();
         let written = sources.header_names.iter().flatten().enumerate();
         let called = || field_names.iter().enumerate();
         let all = called().chain(written).map(|(field, name)| (field, name.clone()));
         let plain = called().map(|(field, name)| (field, plain(name)));
         for (field, name) in all.chain(plain) {
             let is_skipped = field_names.get(field).is_none_or(|name| name == "-");
-            if !is_skipped && !name.is_empty() && !names.iter().any(|(known, _)| *known == name) {
-                names.push((name, field));
+            if !is_skipped && !name.is_empty() && !names.iter().any(|known| known.name == name) {
+                names.push(Name { relation: None, name, of: Stands::Field(field) });
             }
+        }
+        for (lookup, read) in sources.lookups.iter().enumerate() {
+            let columns = read.columns().enumerate();
+            names.extend(columns.map(|(column, (name, _))| Name {
+                relation: Some(read.name().to_owned()),
+                name: name.to_owned(),
+                of: Stands::Column(lookup, column),
+            }));
         }
         Self(names)
     }
 }
 
-fn input(name: &str, data_type: DataType) -> fullbore_transform::Input {
-    fullbore_transform::Input { relation: None, name: name.to_owned(), data_type }
+fn input(name: &Name, data_type: DataType) -> fullbore_transform::Input {
+    let Name { relation, name, .. } = name;
+    fullbore_transform::Input { relation: relation.clone(), name: name.clone(), data_type }
 }
 
 /// The target's column that an expression is assigned to, and its type.
@@ -273,7 +346,7 @@ fn assignable(
     }
 }
 
-fn wrong(option: &str, why: String) -> Error {
+pub fn wrong(option: &str, why: String) -> Error {
     Error::usage_with_hint(
         format!("{option}: {why}"),
         "expressions are SQL over the names of the fields; see the guide to transforms",

@@ -6,7 +6,9 @@
 mod apply;
 mod asked;
 mod inputs;
+mod lookups;
 
 pub use apply::{Applied, Failed, Transform, line_of};
 pub use asked::{Asked, Computed, asked, made};
 pub use inputs::Input;
+pub use lookups::{Read as Lookups, read as read_lookups};

@@ -1,0 +1,345 @@
+//! Lookups of a job: read once, as a whole, from files or from tables of the destination.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use arrow_schema::DataType;
+use fullbore_parse::block::Block;
+use fullbore_parse::types::{FieldType, ParseShape};
+use fullbore_parse::{Lane, Parser};
+use fullbore_read::columnar::{Reading, RowFeed};
+use fullbore_read::constants::MAX_FIELD_BYTES_DEFAULT;
+use fullbore_read::error::{Error, Result};
+use fullbore_read::feed::Fed;
+use fullbore_read::lines::line_at;
+use fullbore_read::ranges::RangeFeed;
+use fullbore_read::{FileRange, SourceFile, StoreOptions};
+use fullbore_transform::{Compiler, Expression, Lookup, assign, lookup};
+
+use crate::job::{LookupJob, PieceSize, TableJob};
+use crate::plan::Format;
+use crate::plan::columns::{Shapes, match_columns};
+use crate::plan::header::settle;
+use crate::plan::look::{Sources, look};
+use crate::plan::schema::{Schema, guessed_types, inferred_columns};
+use crate::plan::sql_types;
+use crate::target::Target;
+
+/// Bytes that the lookups of a table take at most, by default.
+const BYTES_MAX: u64 = 1 << 30;
+
+/// A lookup that was read.
+#[derive(Debug)]
+pub struct Read {
+    job: LookupJob,
+    lookup: Lookup,
+}
+
+impl Read {
+    pub fn name(&self) -> &str {
+        &self.job.name
+    }
+
+    pub fn columns(&self) -> impl Iterator<Item = (&str, &DataType)> {
+        self.lookup.columns()
+    }
+}
+
+/// A lookup with what it is asked.
+pub struct UsedLookup {
+    read: Arc<Read>,
+    /// The expressions of its key, each with its SQL.
+    pub keys: Vec<(String, Expression)>,
+    /// That of the moment, where there are versions.
+    pub at: Option<(String, Expression)>,
+}
+
+impl UsedLookup {
+    pub fn new(read: &Arc<Read>, of_fields: &Compiler) -> Result<Self> {
+        let compiled = |sql: &str| {
+            let failed = |why: String| {
+                Error::usage_with_hint(
+                    format!("lookup {}: {sql}: {why}", read.job.name),
+                    "a key is compared with an SQL expression over the fields",
+                )
+            };
+            of_fields.value(sql).map(|found| (sql.to_owned(), found)).map_err(failed)
+        };
+        let keys = read.job.key.0.iter().map(|(_, sql)| compiled(sql));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        let at = read.job.valid.as_ref().map(|valid| compiled(&valid.at)).transpose()?;
+        Ok(Self { read: Arc::clone(read), keys, at })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.read.job.name
+    }
+
+    pub fn rejects_missing(&self) -> bool {
+        self.read.job.rejects_missing()
+    }
+
+    pub fn lookup(&self) -> &Lookup {
+        &self.read.lookup
+    }
+
+    /// It in words, for the plan.
+    pub fn words(&self) -> String {
+        let job = &self.read.job;
+        let from = job.table.clone().unwrap_or_else(|| job.sources.join(", "));
+        let key = job.key.0.iter().map(|(name, sql)| format!("{name} = {sql}"));
+        let missing = match (job.default.is_some(), job.rejects_missing()) {
+            (true, _) => "a default row stands for missing keys",
+            (false, true) => "rows with a missing key are rejected",
+            (false, false) => "missing keys give NULL",
+        };
+        let rows = self.read.lookup.rows() - usize::from(job.default.is_some());
+        let key = key.collect::<Vec<_>>().join(" AND ");
+        format!("lookup {}: {from}, {rows} rows, {key}; {missing}", job.name)
+    }
+}
+
+/// Reads the lookups of a job.
+pub fn read<T: Target>(
+    job: &TableJob,
+    store: &StoreOptions,
+    target: Option<&T>,
+) -> Result<Vec<Arc<Read>>> {
+    let each = job.lookups.iter().map(|lookup| read_one(lookup, store, target).map(Arc::new));
+    each.collect()
+}
+
+fn read_one<T: Target>(job: &LookupJob, store: &StoreOptions, target: Option<&T>) -> Result<Read> {
+    let limit = job.memory.map_or(BYTES_MAX, PieceSize::bytes);
+    let (types, batches) = match (&job.table, job.sources.as_slice()) {
+        (Some(_), [_, ..]) | (None, []) => {
+            return Err(Error::usage_with_hint(
+                format!("lookup {}: it needs either sources or a table", job.name),
+                "sources = \"customers.csv\", or table = \"customers\"",
+            ));
+        }
+        (Some(table), []) => match target {
+            Some(target) => table_rows(target, table, limit)?,
+            None => {
+                return Err(Error::usage_with_hint(
+                    format!("lookup {}: this destination has no tables", job.name),
+                    "read the lookup from files: sources = \"customers.csv\"",
+                ));
+            }
+        },
+        (None, _) => file_rows(job, store, limit)?,
+    };
+    let wrong = |why: String| Error::usage(format!("lookup {}: {why}", job.name));
+    let columns = match batches.is_empty() {
+        true => types.iter().map(|(name, kind)| (name.clone(), empty(kind))).collect(),
+        false => lookup::columns_of(&batches).map_err(wrong)?,
+    };
+    let place = |name: &str| {
+        let found = types.iter().position(|(known, _)| known == name);
+        found.ok_or_else(|| {
+            let known: Vec<&str> = types.iter().map(|(name, _)| name.as_str()).collect();
+            Error::usage(format!(
+                "lookup {}: it has no column {name:?}; it has {}",
+                job.name,
+                known.join(", ")
+            ))
+        })
+    };
+    let keys = job.key.0.iter().map(|(name, _)| place(name)).collect::<Result<Vec<_>>>()?;
+    if keys.is_empty() {
+        return Err(Error::usage_with_hint(
+            format!("lookup {}: it has no key", job.name),
+            "key = { number = \"customer_no\" }: a column of the lookup and an expression over fields",
+        ));
+    }
+    let valid = match &job.valid {
+        Some(valid) => Some((place(&valid.from)?, place(&valid.to)?)),
+        None => None,
+    };
+    let mut found = Lookup::new(columns, keys, valid).map_err(wrong)?;
+    if let Some(default) = &job.default {
+        default.0.iter().try_for_each(|(name, _)| place(name).map(drop))?;
+        let values = types.iter().map(|(name, field_type)| {
+            let value = default.0.iter().find(|(known, _)| known == name).map(|(_, text)| text);
+            let text: ArrayRef = Arc::new(StringArray::from(vec![value.cloned()]));
+            let wrong = |why| Error::usage(format!("lookup {}: default {name}: {why}", job.name));
+            assign::assigned(&text, field_type).map_err(wrong)
+        });
+        let values = values.collect::<Result<Vec<_>>>()?;
+        found = found.with_default(&values).map_err(wrong)?;
+    }
+    if found.bytes() as u64 > limit {
+        return Err(too_large(&job.name, limit));
+    }
+    Ok(Read { job: job.clone(), lookup: found })
+}
+
+type Rows = (Vec<(String, FieldType)>, Vec<RecordBatch>);
+
+fn empty(field_type: &FieldType) -> ArrayRef {
+    arrow_array::new_empty_array(&field_type.arrow())
+}
+
+fn too_large(name: &str, limit: u64) -> Error {
+    Error::usage_with_hint(
+        format!("lookup {name} needs more than {limit} bytes of memory"),
+        "raise memory = \"2GB\" of the lookup, or load the keys into a table and join there",
+    )
+}
+
+/// A type as lookups hold it: what expressions can use.
+fn held(field_type: Option<FieldType>) -> FieldType {
+    match field_type {
+        Some(FieldType::NumericText { .. }) => FieldType::Decimal { precision: 38, scale: 10 },
+        Some(
+            FieldType::Uuid
+            | FieldType::Json
+            | FieldType::Jsonb
+            | FieldType::Enum { .. }
+            | FieldType::Text { .. }
+            | FieldType::Array(_),
+        )
+        | None => FieldType::text(),
+        Some(other) => other,
+    }
+}
+
+/// The rows of a table of the destination.
+fn table_rows<T: Target>(target: &T, table: &str, limit: u64) -> Result<Rows> {
+    let Some(columns) = target.existing_columns(table)? else {
+        return Err(Error::usage(format!("lookup: there is no table {table}")));
+    };
+    let types = columns.into_iter().map(|column| (column.name, held(column.field_type)));
+    let types: Vec<_> = types.collect();
+    let shape = Arc::new(ParseShape::of_all(&types));
+    let mut parser = Parser::new(fullbore_parse::dialect::Dialect::text(), shape);
+    let (mut batches, mut bytes) = (Vec::new(), 0);
+    target.read_table(table, &mut |lines| {
+        let parsed = parser.parse(&Block::of(lines));
+        let left = parsed.odd.len() + parsed.faults.len();
+        if left > 0 {
+            return Err(Error::usage_with_hint(
+                format!("lookup: {table} has values that expressions can't use"),
+                "infinite dates and NaN are such; look up in a view without them",
+            ));
+        }
+        bytes += parsed.batch.get_array_memory_size() as u64;
+        batches.push(parsed.batch);
+        if bytes > limit { Err(too_large(table, limit)) } else { Ok(()) }
+    })?;
+    Ok((types, batches))
+}
+
+/// The rows of files.
+fn file_rows(job: &LookupJob, store: &StoreOptions, limit: u64) -> Result<Rows> {
+    let table = TableJob {
+        name: Some(job.name.clone()),
+        sources: job.sources.clone(),
+        format: job.format,
+        delimiter: job.delimiter.clone(),
+        null: job.null.clone(),
+        header: job.header,
+        columns: job.columns.clone(),
+        encoding: job.encoding.clone(),
+        ..TableJob::default()
+    };
+    let mut sources = look(&table, store)?;
+    settle(&table, &mut sources, None)?;
+    let mut columns = inferred_columns(&table, &sources, &mut Schema::default())?;
+    let guessed = match &sources.format {
+        Format::Delimited(_) => guessed_types(&table, &sources)?,
+        Format::Columnar(_) => Default::default(),
+    };
+    for column in &mut columns {
+        let given = job.types.iter().filter_map(|given| given.split_once('='));
+        let given = given.filter(|(name, _)| *name == column.name).next_back();
+        let field_type = match given {
+            Some((_, given)) => sql_types::field_type(given).ok_or_else(|| {
+                Error::usage(format!("lookup {}: type {given} is not known", job.name))
+            })?,
+            None => match guessed.get(&column.name) {
+                Some(guess) => guess.clone(),
+                None => column.field_type.clone().unwrap_or_else(FieldType::text),
+            },
+        };
+        column.field_type = Some(held(Some(field_type)));
+    }
+    let shapes = match_columns(&table, &sources, &columns, &Default::default(), None)?;
+    let names = shapes.typed.columns.iter();
+    let types = names.map(|column| (column.name.clone(), column.field_type.clone())).collect();
+    let batches = batches(job, &sources, &shapes, limit)?;
+    Ok((types, batches))
+}
+
+fn batches(
+    job: &LookupJob,
+    sources: &Sources,
+    shapes: &Shapes,
+    limit: u64,
+) -> Result<Vec<RecordBatch>> {
+    let (mut batches, mut bytes) = (Vec::new(), 0);
+    let mut take = |batch: RecordBatch| {
+        bytes += batch.get_array_memory_size() as u64;
+        batches.push(batch);
+        if bytes > limit { Err(too_large(&job.name, limit)) } else { Ok(()) }
+    };
+    for (file, source) in sources.files.iter().enumerate() {
+        let end = if source.is_seekable() { source.end() } else { u64::MAX };
+        if end <= source.data_start {
+            continue;
+        }
+        match &sources.format {
+            Format::Delimited(dialect) => {
+                let ranges = vec![FileRange { file, start: source.data_start, end }];
+                let (files, most) = (sources.files.clone(), MAX_FIELD_BYTES_DEFAULT);
+                let mut feed = RangeFeed::new(files, ranges, dialect.clone(), most);
+                let mut parser = Parser::new(dialect.clone(), shapes.typed.clone());
+                let mut block = Block::default();
+                while feed.next(&mut block)? {
+                    let parsed = parser.parse(&block);
+                    let faults = parsed
+                        .faults
+                        .iter()
+                        .map(|fault| (&fault.range, fault.reason.message(&shapes.typed, file)));
+                    let odd = parsed
+                        .odd
+                        .iter()
+                        .map(|odd| (&odd.range, "a value is not of its column's type".to_owned()));
+                    if let Some((range, why)) =
+                        faults.chain(odd).min_by_key(|(range, _)| range.start)
+                    {
+                        return Err(bad_row(job, source, block.offset + range.start as u64, &why));
+                    }
+                    take(parsed.batch)?;
+                }
+            }
+            Format::Columnar(_) => {
+                let rows = FileRange { file, start: 0, end: u64::MAX };
+                let reading = Reading::alone(shapes.typed.clone(), MAX_FIELD_BYTES_DEFAULT);
+                let mut feed = RowFeed::new(sources.files.clone(), vec![rows], reading);
+                while let Fed::Rows(rows) = feed.next(Lane::Binary)? {
+                    if let Some(fault) = rows.faults.first() {
+                        let words = format!("row {}: {}", fault.row + 1, fault.reason);
+                        return Err(bad(job, source, &words));
+                    }
+                    take(rows.batch)?;
+                }
+            }
+        }
+    }
+    Ok(batches)
+}
+
+fn bad_row(job: &LookupJob, source: &SourceFile, offset: u64, why: &str) -> Error {
+    let line = line_at(source, offset).filter(|_| source.is_seekable());
+    let place = line.map_or(format!("byte {offset}"), |line| format!("line {line}"));
+    bad(job, source, &format!("{place}: {why}"))
+}
+
+fn bad(job: &LookupJob, source: &SourceFile, words: &str) -> Error {
+    Error::Source {
+        path: source.path.clone(),
+        message: format!("{words} (lookup {})", job.name),
+        hint: Some("correct the file, or name the column's type: types = [\"COLUMN=text\"]".into()),
+    }
+}
