@@ -67,7 +67,7 @@ def transformed_slow(setting: Setting) -> Iterator[Case]:
         Way("psql, 2 sessions, as it is", lambda: psql.one_table(server, data, 2)),
     ]
     notes = [
-        "In transformed-slow, sling and dlt load the rows as they are: they compute less than we do."
+        "In transformed-slow, sling and dlt load rows as they are: they compute less than we do."
     ]
     case = Case(data.size, ways, data.files + data.plain, notes=notes)
     case.add("sling, as it is", lambda: sling(server, data))

@@ -2,7 +2,7 @@
 
     python benchmarks/tuning/networks.py --out FOLDER [--only PART] [--blocks 2] [--rtt MS]
 
-Parts are compress, text, rate, polite and far; with --rtt, compress takes only the links so far away.
+Parts are compress, text, rate, polite and far; with --rtt, compress takes only links so far away.
 
 All of it over the WAN lab; needs root, and iperf3 for `polite`.
 """

@@ -24,6 +24,8 @@ class Options(TypedDict, total=False):
     as_text: bool
     # Append in one transaction.
     atomic: bool
+    # Conditions that each row must meet; others are rejected.
+    check: Sequence[Mapping[str, str | bool]]
     # Target columns in the order of the fields; `-` skips a field.
     columns: Sequence[str]
     # Character that begins a comment line.
@@ -48,6 +50,8 @@ class Options(TypedDict, total=False):
     endpoints: Sequence[str]
     # Character that escapes a quote.
     escape: str
+    # Types that expressions have of fields, instead of inferred ones: `field=type`.
+    field_types: Sequence[str]
     # Format of the sources. Default: detected.
     format: Literal["csv", "tsv", "tbl", "parquet"] | str
     # Whether the first line is a header.
@@ -70,6 +74,8 @@ class Options(TypedDict, total=False):
     lock_timeout: str
     # Block writers of a table while its replacement is loaded.
     lock_writers: bool
+    # Rows of other tables, found by a key, whose columns expressions use.
+    lookup: Sequence[Mapping[str, str | bool]]
     # Longest field accepted, in bytes.
     max_field_bytes: int
     # Limit of what all streams together send, in bytes a second: `50MB/s`.
@@ -124,6 +130,9 @@ class Options(TypedDict, total=False):
     scan_quotes: bool
     # File with the CREATE TABLE statement for `create`.
     schema_file: str
+    # Columns that are computed: `column = "SQL expression"` over the fields. An empty expression
+    # leaves a field out.
+    select: Mapping[str, str]
     # Size of a connection's send buffer. Default: it grows as the kernel decides.
     send_buffer: str | int
     # Lines to skip at the end of each file.
@@ -146,3 +155,7 @@ class Options(TypedDict, total=False):
     types: Sequence[str] | Mapping[str, str]
     # How much of the loaded data is compared with its source.
     verify: Literal["quick", "count", "full"]
+    # SQL condition: only rows for which it holds are loaded.
+    where: str
+    # Characters of each field, for `format = "fixed"`.
+    widths: Sequence[int]

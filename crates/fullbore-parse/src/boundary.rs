@@ -150,7 +150,9 @@ fn step(state: &mut QuoteState, byte: u8, dialect: &Dialect) {
 /// no record ends in it.
 pub fn last_record_end(text: &[u8], dialect: &Dialect) -> Option<usize> {
     match dialect.family {
-        Family::Plain | Family::Json => memchr::memrchr(b'\n', text).map(|at| at + 1),
+        Family::Plain | Family::Json | Family::Fixed => {
+            memchr::memrchr(b'\n', text).map(|at| at + 1)
+        }
         Family::Text => {
             memchr::memrchr_iter(b'\n', text).find(|at| !is_escaped(text, *at)).map(|at| at + 1)
         }
@@ -192,7 +194,9 @@ pub fn first_record_end(
         return Walker::new(dialect).next(text, 0, false).map(|(_, end)| end);
     }
     match dialect.family {
-        Family::Plain | Family::Json => memchr::memchr(b'\n', text).map(|at| at + 1),
+        Family::Plain | Family::Json | Family::Fixed => {
+            memchr::memchr(b'\n', text).map(|at| at + 1)
+        }
         Family::Text => {
             let backslashes =
                 |bytes: &[u8]| bytes.iter().rev().take_while(|b| **b == b'\\').count();

@@ -9,6 +9,7 @@ use std::ops::Range;
 use super::Counts;
 use super::block::Block;
 use super::dialect::{Dialect, Family, Ragged};
+use super::fixed;
 use super::index::{FieldIndex, OFFSET};
 use super::json::{JsonFields, LineReader};
 use super::rows::{Fault, FaultReason, is_blank, text_fault};
@@ -143,12 +144,52 @@ impl Canonical {
         text_is_clean: bool,
         faults: &mut Vec<Fault>,
     ) -> Counts {
-        let mut counts = Counts::default();
         let is_loaded = shape.loaded_fields(block.file);
-        self.begin();
         let reader = LineReader::new(json);
-        let text = block.text();
         let mut values = Vec::new();
+        self.write_lines(block, text_is_clean, faults, |canonical, line| {
+            canonical.json_row(line, &reader, shape, &is_loaded, &mut values)
+        })
+    }
+
+    /// Writes the rows of a block of fixed-width text; those that can't be rows are appended to `faults`.
+    pub fn write_fixed(
+        &mut self,
+        block: &Block,
+        dialect: &Dialect,
+        shape: &ParseShape,
+        text_is_clean: bool,
+        faults: &mut Vec<Fault>,
+    ) -> Counts {
+        let is_loaded = shape.loaded_fields(block.file);
+        let mut values = Vec::new();
+        self.write_lines(block, text_is_clean, faults, |canonical, line| {
+            let line = std::str::from_utf8(line).expect("it was checked");
+            fixed::fields(line.trim_end_matches(['\r', '\n']), dialect, &mut values)?;
+            for (value, is_loaded) in values.iter().zip(&is_loaded) {
+                match value {
+                    Some(value) if *is_loaded => {
+                        canonical.text.extend_from_slice(value.as_bytes());
+                    }
+                    _ => canonical.text.push(NULL),
+                }
+                canonical.end_field();
+            }
+            Ok(())
+        })
+    }
+
+    /// Writes a row for each line of a block that is not blank; `row` writes one, which is UTF-8.
+    fn write_lines<'a>(
+        &mut self,
+        block: &'a Block,
+        text_is_clean: bool,
+        faults: &mut Vec<Fault>,
+        mut row: impl FnMut(&mut Self, &'a [u8]) -> Result<(), FaultReason>,
+    ) -> Counts {
+        let mut counts = Counts::default();
+        self.begin();
+        let text = block.text();
         let mut from = 0;
         while from < text.len() {
             let end = memchr::memchr(b'\n', &text[from..]).map_or(text.len(), |at| from + at + 1);
@@ -160,11 +201,11 @@ impl Canonical {
                 continue;
             }
             let before = self.row_start();
-            let row = match text_fault(line, text_is_clean) {
+            let written = match text_fault(line, text_is_clean) {
                 Some(reason) => Err(reason),
-                None => self.json_row(line, &reader, shape, &is_loaded, &mut values),
+                None => row(self, line),
             };
-            match row {
+            match written {
                 Ok(()) => self.origins.push(range),
                 Err(reason) => {
                     self.take_back(before);
@@ -174,6 +215,14 @@ impl Canonical {
         }
         self.finish();
         counts
+    }
+
+    /// Ends a field of the row that is written.
+    fn end_field(&mut self) {
+        let end = BLOCK_PADDING + self.text.len();
+        assert!(end < OFFSET as usize, "a block is under 1 GiB");
+        self.index.separators.push(end as u32);
+        self.text.push(b'\n');
     }
 
     /// Writes the row of a line that is UTF-8.
@@ -197,10 +246,7 @@ impl Canonical {
                     self.text.push(NULL);
                 }
             }
-            let end = BLOCK_PADDING + self.text.len();
-            assert!(end < OFFSET as usize, "a block is under 1 GiB");
-            self.index.separators.push(end as u32);
-            self.text.push(b'\n');
+            self.end_field();
         }
         Ok(())
     }

@@ -15,6 +15,8 @@ pub enum FormatName {
     /// COPY's text format.
     Text,
     Tbl,
+    /// Fields by their places in the line.
+    Fixed,
     /// One JSON object a line.
     Ndjson,
     Parquet,
@@ -32,6 +34,8 @@ pub enum Family {
     Plain,
     /// One JSON object a line: fields are found by their keys.
     Json,
+    /// Fields are found by their places in the line.
+    Fixed,
 }
 
 /// What ends a record.
@@ -199,6 +203,9 @@ pub struct Dialect {
     /// counted.
     #[serde(default, skip_serializing_if = "is_default")]
     pub skip_footer: u64,
+    /// Characters of each field, where these are found by their places.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub widths: Vec<usize>,
 }
 
 impl Dialect {
@@ -220,6 +227,7 @@ impl Dialect {
             comment: None,
             skip_lines: 0,
             skip_footer: 0,
+            widths: Vec::new(),
         }
     }
 
@@ -236,6 +244,11 @@ impl Dialect {
     /// One JSON object a line.
     pub fn json() -> Self {
         Self { family: Family::Json, ..Self::csv() }
+    }
+
+    /// Fixed-width text: characters of each field. Nothing is NULL but what is blank.
+    pub fn fixed(widths: Vec<usize>) -> Self {
+        Self { family: Family::Fixed, widths, ..Self::csv() }
     }
 
     /// Checks that the bytes can be told apart; the sentence says which two clash.
@@ -322,7 +335,7 @@ impl Dialect {
 
     /// Whether a short record may become a row of many columns.
     pub fn pads_records(&self) -> bool {
-        self.ragged == Ragged::Pad || self.family == Family::Json
+        self.ragged == Ragged::Pad || matches!(self.family, Family::Json | Family::Fixed)
     }
 
     /// Whether line feeds and the parity of quotes tell records apart in any text.

@@ -12,6 +12,7 @@ pub mod canonical;
 pub mod columns;
 pub mod constants;
 pub mod dialect;
+pub mod fixed;
 pub mod floats;
 pub mod guess;
 pub mod index;
@@ -193,7 +194,8 @@ impl Parser {
         let (dialect, shape) = (&self.dialect, &*self.shape);
         let is_text = |text: &[u8]| simdutf8::basic::from_utf8(text).is_ok();
         let mut is_clean = None;
-        self.is_canonical = block.is_messy || dialect.family == Family::Json;
+        self.is_canonical =
+            block.is_messy || matches!(dialect.family, Family::Json | Family::Fixed);
         if !self.is_canonical {
             self.index.build(block, dialect);
             let clean = !self.index.has_nul && is_text(block.text());
@@ -218,6 +220,9 @@ impl Parser {
         let canonical = self.canonical.get_or_insert_default();
         let counts = match &shape.json {
             Some(json) => canonical.write_json(block, json, shape, clean, faults),
+            None if dialect.family == Family::Fixed => {
+                canonical.write_fixed(block, dialect, shape, clean, faults)
+            }
             None => canonical.write(block, dialect, shape, clean, faults),
         };
         self.rows = Rows::even(shape.fields, canonical.origins.len());

@@ -217,7 +217,7 @@ fn decode(raw: &[u8], dialect: &Dialect) -> Value {
     }
     let is_strict = dialect.quotes == Quotes::Strict;
     match dialect.family {
-        Family::Plain | Family::Json => Some(raw.to_vec()),
+        Family::Plain | Family::Json | Family::Fixed => Some(raw.to_vec()),
         Family::Text => Some(unescape(raw)),
         Family::Csv if is_strict && raw.first() != Some(&dialect.quote) => Some(raw.to_vec()),
         Family::Csv => {

@@ -209,7 +209,9 @@ impl Rows {
                 range: ended_at - BLOCK_PADDING..text_end - BLOCK_PADDING,
                 reason: match dialect.family {
                     Family::Csv => FaultReason::UnterminatedQuote,
-                    Family::Text | Family::Plain | Family::Json => FaultReason::Unterminated,
+                    Family::Text | Family::Plain | Family::Json | Family::Fixed => {
+                        FaultReason::Unterminated
+                    }
                 },
             });
         }
@@ -293,7 +295,7 @@ fn has_bare_carriage_return(padded: &[u8], fields: &[u32], last: u32, dialect: &
         return false;
     }
     match dialect.family {
-        Family::Plain | Family::Json => true,
+        Family::Plain | Family::Json | Family::Fixed => true,
         Family::Text => {
             while let Some(at) = memchr::memchr2(b'\\', b'\r', rest) {
                 if rest[at] == b'\r' {

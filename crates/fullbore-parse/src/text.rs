@@ -23,7 +23,7 @@ pub fn decode(raw: &[u8], dialect: &Dialect, out: &mut Vec<u8>) -> Decoded {
     }
     let is_strict = dialect.quotes == Quotes::Strict;
     match dialect.family {
-        Family::Plain | Family::Json => {
+        Family::Plain | Family::Json | Family::Fixed => {
             out.extend_from_slice(raw);
             Decoded::Value
         }

@@ -58,7 +58,7 @@ impl<'a> Walker<'a> {
         match dialect.family {
             Family::Csv if !is_strict => classes[usize::from(dialect.quote)] = QUOTE,
             Family::Text => classes[usize::from(b'\\')] = BACKSLASH,
-            Family::Csv | Family::Plain | Family::Json => {}
+            Family::Csv | Family::Plain | Family::Json | Family::Fixed => {}
         }
         let delimiter = dialect.whole_delimiter();
         Self { dialect, delimiter, classes, is_strict, fields: Vec::new() }

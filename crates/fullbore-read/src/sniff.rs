@@ -74,7 +74,9 @@ pub fn sniff(
             Dialect::text()
         }
         Some(FormatName::Tsv) => Dialect { delimiter: b'\t', ..Dialect::csv() },
-        Some(FormatName::Csv | FormatName::Parquet | FormatName::Ndjson) => Dialect::csv(),
+        Some(FormatName::Csv | FormatName::Parquet | FormatName::Ndjson | FormatName::Fixed) => {
+            Dialect::csv()
+        }
         None if ends_with_delimiters(sample) => {
             notes.push("format tbl detected: each line ends with |".to_owned());
             Dialect::tbl()
@@ -97,7 +99,9 @@ pub fn sniff(
     }
     dialect.quotes = match dialect.family {
         Family::Csv => hints.quotes.unwrap_or_else(|| Quotes::unless_given(hints.format)),
-        Family::Text | Family::Plain | Family::Json => hints.quotes.unwrap_or_default(),
+        Family::Text | Family::Plain | Family::Json | Family::Fixed => {
+            hints.quotes.unwrap_or_default()
+        }
     };
     dialect.ragged = hints.ragged.unwrap_or_default();
     dialect.comment = hints.comment;
@@ -135,7 +139,7 @@ fn choose(
     let with = |cr_ends: bool| Style { cr_ends, ..base.clone() };
     let tried = |style: Style| match dialect.family {
         Family::Csv => trial::best(sample, is_whole, &style, fixed),
-        Family::Text | Family::Plain | Family::Json => {
+        Family::Text | Family::Plain | Family::Json | Family::Fixed => {
             let score = trial::score(&sample[..sample.len().min(64 * 1024)], is_whole, &style);
             (style, score)
         }

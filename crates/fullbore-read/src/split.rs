@@ -79,7 +79,7 @@ pub fn cuts_near(
     }
     let states = match dialect.family {
         Family::Csv => quote_states(&pass, start, wanted, dialect, threads)?,
-        Family::Text | Family::Plain | Family::Json => {
+        Family::Text | Family::Plain | Family::Json | Family::Fixed => {
             vec![QuoteState::default(); wanted.len()]
         }
     };

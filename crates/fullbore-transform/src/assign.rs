@@ -15,7 +15,7 @@ use fullbore_parse::text::write_copy_text;
 use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_read::cast;
 
-use crate::Words;
+use crate::words::Words;
 
 /// Why values of a type can't become those of a column, where none of them can.
 pub fn refused(given: &DataType, wanted: &FieldType) -> Option<&'static str> {

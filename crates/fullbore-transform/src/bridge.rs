@@ -10,7 +10,7 @@ use engine_arrow::array as engine;
 use engine_arrow::array::ffi as engine_ffi;
 use engine_arrow::datatypes::DataType as EngineType;
 
-use crate::Words;
+use crate::words::Words;
 
 /// An array as the engine has it.
 pub fn given(array: &dyn Array) -> Result<engine::ArrayRef, Words> {

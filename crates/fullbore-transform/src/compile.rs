@@ -28,8 +28,19 @@ use datafusion_sql::sqlparser::tokenizer::Token;
 use engine_arrow::array::RecordBatch;
 use engine_arrow::datatypes::{DataType as EngineType, Field, Schema, SchemaRef};
 
+use crate::frame::Frame;
 use crate::types::{SqlTypes, engine_type};
-use crate::{Frame, Input, Words, bridge, functions};
+use crate::words::Words;
+use crate::{bridge, functions};
+
+/// A column that expressions may name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    /// What it is a column of, where it is none of the source: the name of a lookup.
+    pub relation: Option<String>,
+    pub name: String,
+    pub data_type: DataType,
+}
 
 /// Compiles expressions over some columns.
 pub struct Compiler {

@@ -8,8 +8,9 @@ use engine_arrow::array::{RecordBatch, RecordBatchOptions};
 use engine_arrow::compute::filter_record_batch;
 use engine_arrow::datatypes::SchemaRef;
 
+use crate::bridge;
 use crate::types::engine_type;
-use crate::{Words, bridge};
+use crate::words::Words;
 
 /// Rows as expressions see them.
 #[derive(Clone)]

@@ -13,20 +13,10 @@ mod frame;
 mod functions;
 pub mod lookup;
 mod types;
+mod words;
 
-pub use compile::{Compiler, Expression};
+pub use compile::{Compiler, Expression, Input};
 pub use frame::Frame;
 pub use lookup::Lookup;
 pub use types::engine_type;
-
-/// Why something can't be compiled or evaluated, in words without the engine's own names for it.
-pub type Words = String;
-
-/// A column that expressions may name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Input {
-    /// What it is a column of, where it is none of the source: the name of a lookup.
-    pub relation: Option<String>,
-    pub name: String,
-    pub data_type: arrow_schema::DataType,
-}
+pub use words::Words;

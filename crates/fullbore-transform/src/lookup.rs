@@ -14,8 +14,8 @@ use arrow_select::take::take;
 use fullbore_read::cast::shown;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use crate::Words;
 use crate::types::engine_type;
+use crate::words::Words;
 
 /// A table that rows are looked up in.
 #[derive(Debug)]

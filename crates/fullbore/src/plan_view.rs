@@ -258,10 +258,14 @@ fn dialect_words(dialect: &Dialect) -> String {
     if dialect.family == Family::Json {
         return "JSON lines, columns by key".into();
     }
+    if dialect.family == Family::Fixed {
+        let widths: Vec<String> = dialect.widths.iter().map(usize::to_string).collect();
+        return format!("fixed-width text, fields of {} characters", widths.join(", "));
+    }
     let family = match dialect.family {
         Family::Csv => format!("CSV, quote {:?}", dialect.quote as char),
         Family::Text => "COPY text".into(),
-        Family::Plain | Family::Json => "plain delimited text".into(),
+        Family::Plain | Family::Json | Family::Fixed => "plain delimited text".into(),
     };
     let delimiter = dialect.whole_delimiter();
     let mut words = format!("{family}, delimiter {}", quoted(&delimiter));

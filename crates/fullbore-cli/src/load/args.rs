@@ -74,11 +74,16 @@ pub struct LoadArgs {
     #[arg(long, value_delimiter = ',', value_name = "A,B", help_heading = DESTINATION, hide_short_help = true)]
     pub tablespaces: Vec<String>,
 
-    /// csv, tsv, text, tbl, ndjson, parquet [default: detected]
+    /// csv, tsv, text, tbl, fixed, ndjson, parquet [default: detected]
     ///
     /// How the files are written. text is COPY's text format.
     #[arg(long, value_parser = format_name, value_name = "FORMAT", help_heading = FILES)]
     pub format: Option<FormatName>,
+    /// Characters of each field, for --format fixed
+    ///
+    /// Blanks around a value are cut off; a blank field is NULL. --columns names the fields.
+    #[arg(long, value_delimiter = ',', value_name = "N,N,N", help_heading = FILES, hide_short_help = true)]
+    pub widths: Vec<usize>,
     /// Field delimiter: one byte or several
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, help_heading = FILES)]
     pub delimiter: Option<String>,

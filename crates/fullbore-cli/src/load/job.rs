@@ -80,6 +80,7 @@ fn table_job(args: &LoadArgs) -> Result<TableJob> {
         comment: args.comment.clone(),
         skip_lines: args.skip_lines,
         skip_footer: args.skip_footer,
+        widths: args.widths.clone(),
         encoding: args.encoding.clone(),
         columns: args.columns.clone(),
         publish: args.publish.unwrap_or_default(),

@@ -90,6 +90,7 @@ fn read_only(job: Job, run: &LedgerRun, files: &[String]) -> Result<Job> {
         comment: table.comment,
         skip_lines: table.skip_lines,
         skip_footer: table.skip_footer,
+        widths: table.widths,
         encoding: table.encoding,
         columns: table.columns,
         field_types: table.field_types,

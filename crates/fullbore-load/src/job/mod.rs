@@ -206,6 +206,9 @@ pub struct TableJob {
     /// Lines to skip at the end of each file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skip_footer: Option<u64>,
+    /// Characters of each field, for `format = "fixed"`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub widths: Vec<usize>,
     /// Encoding of the sources. Default: UTF-8.
     pub encoding: Option<String>,
     /// Target columns in the order of the fields; `-` skips a field.

@@ -14,7 +14,7 @@ use fullbore_record::terms::{Method, Publish, Verify};
 
 use super::partitions::slots::{PartitionTarget, check_partition_options};
 use super::recorded::Recorded;
-use super::schema::{Schema, creation, guesses, inferred_columns};
+use super::schema::{Schema, creation, guessed_types, guesses, inferred_columns};
 use crate::constants::{FINER_FOR_AUTO, STREAMS_MAX};
 use crate::job::{Count, Job, TableJob};
 use crate::plan::columns::{Shapes, match_columns};
@@ -23,7 +23,8 @@ use crate::plan::header::settle;
 use crate::plan::lineage::Lineage;
 use crate::plan::look::{Sources, look};
 use crate::plan::pieces::{Cuts, PieceSizes, arrange, cut as cut_sources, joined, sampled};
-use crate::plan::{Continuity, Plan, PlannedPiece, TablePlan, Tuning, transform};
+use crate::plan::transform::{self, lookups};
+use crate::plan::{Continuity, Plan, PlannedPiece, TablePlan, Tuning};
 use crate::run_id::RunId;
 use crate::target::{Choice, TableRequest, Target, TargetTable, Wanted};
 
@@ -273,7 +274,7 @@ fn assemble_table<T: Target>(
 ) -> Result<AssembledTable<T::Table>> {
     let Cut { is_made: is_cut, is_part } = cut;
     let mut sources = look(&job, run.store)?;
-    sources.lookups = transform::read_lookups(&job, run.store, asked)?;
+    sources.lookups = lookups::read(&job, run.store, asked)?;
     // No row is seen before all of them were read.
     let is_hidden = asked.is_none() || job.publish != Publish::Append || job.atomic;
     for file in sources.files.iter_mut().filter(|file| file.object.is_some()) {
@@ -317,7 +318,8 @@ fn assemble_table<T: Target>(
         }
     };
     check_partition_options(&job)?;
-    let transformed = transform::asked(&job, &sources, Some(&columns), run.loaded_at)?;
+    let transformed =
+        transform::asked::asked(&job, &sources, Some(&columns), run.loaded_at, &guessed_types)?;
     let mut shapes = match_columns(&job, &sources, &columns, &schema.inferred, transformed)?;
     if run.verify == Verify::Full && asked.is_some() {
         sum_by_server(&mut shapes);

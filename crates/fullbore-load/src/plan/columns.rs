@@ -13,9 +13,10 @@ use fullbore_read::{cast, columnar};
 
 use super::lineage;
 use super::look::Sources;
-use super::names::{alike, is_selected};
+use super::names::{is_selected, named};
 use super::stored;
-use super::transform::{Asked, Transform};
+use super::transform::apply::Transform;
+use super::transform::asked::Asked;
 use crate::TargetColumn;
 use crate::job::TableJob;
 use crate::plan::format::Format;
@@ -341,18 +342,6 @@ fn by_key<'a>(
     }
     found.extend(missing.into_iter().map(|column| (column.name.clone(), Some(column))));
     Ok(found)
-}
-
-/// The column of a name: of just that, else of one like it, where that is not ambiguous.
-pub fn named<'a>(name: &str, target: &'a [TargetColumn]) -> Option<&'a TargetColumn> {
-    let only = |is_it: &dyn Fn(&str) -> bool| {
-        let mut same = target.iter().filter(|column| is_it(&column.name));
-        same.next().filter(|_| same.next().is_none())
-    };
-    only(&|column| column == name)
-        // As an unquoted name in SQL is.
-        .or_else(|| only(&|column| column.eq_ignore_ascii_case(name)))
-        .or_else(|| only(&|column| alike(column, name)))
 }
 
 fn find<'a>(name: &str, target: &'a [TargetColumn]) -> Result<&'a TargetColumn> {

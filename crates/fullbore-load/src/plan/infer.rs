@@ -11,6 +11,7 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 
 use fullbore_parse::dialect::Dialect;
+use fullbore_parse::fixed;
 use fullbore_parse::guess::{gives_back, is_code};
 use fullbore_parse::json::{each_key, text_of};
 use fullbore_parse::types::FieldType;
@@ -292,6 +293,33 @@ pub fn infer_keys(
         .zip(names)
         .map(|(seen, name)| seen.map(|seen| seen.json_column(name)))
         .collect()
+}
+
+/// Infers the columns of fixed-width text, but for those whose type is given.
+pub fn infer_fixed(
+    names: &[String],
+    is_given: impl Fn(&str) -> bool,
+    samples: &[Samples],
+    dialect: &Dialect,
+) -> Vec<Option<InferredColumn>> {
+    let mut seen: Vec<Option<Seen>> =
+        names.iter().map(|name| (!is_given(name)).then(Seen::default)).collect();
+    for sample in samples {
+        each_line(sample, |line| {
+            let mut values = Vec::new();
+            // What is no record says nothing.
+            if fixed::fields(line.trim_end_matches('\r'), dialect, &mut values).is_err() {
+                return;
+            }
+            for (seen, value) in seen.iter_mut().zip(values) {
+                if let Some(seen) = seen {
+                    seen.take(value.map(str::as_bytes));
+                }
+            }
+        });
+    }
+    let columns = seen.into_iter().zip(names);
+    columns.map(|(seen, name)| seen.map(|seen| seen.column(name))).collect()
 }
 
 /// A sample of a source: text, and where in the file it stood.

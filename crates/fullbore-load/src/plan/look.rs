@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use arrow_schema::DataType;
 
+mod fixed;
 pub mod json;
 
 use super::format::Format;
-use super::transform;
+use super::transform::found::Found;
 use crate::job::TableJob;
 use fullbore_parse::dialect::{Dialect, Family, FormatName, Header, LineEnd};
 use fullbore_read::columnar::{self, Columnar};
@@ -43,7 +44,7 @@ pub struct Sources {
     /// the first file, the place of it.
     pub orders: BTreeMap<usize, Arc<[usize]>>,
     /// What rows are looked up in.
-    pub lookups: Vec<Arc<transform::Lookups>>,
+    pub lookups: Vec<Arc<Found>>,
 }
 
 impl Sources {
@@ -110,6 +111,9 @@ pub fn look(job: &TableJob, store: &StoreOptions) -> Result<Sources> {
             "some of the files are Parquet and some are text",
             "load them as two tables of a job, or one after the other",
         ));
+    }
+    if job.format == Some(FormatName::Fixed) {
+        return fixed::look_at_fixed(job, files);
     }
     if is_json(job, &mut files)? {
         return json::look_at_json(job, files);

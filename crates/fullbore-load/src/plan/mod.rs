@@ -194,7 +194,7 @@ pub struct TablePlan {
     /// What its last columns say of its rows; no field stands behind these.
     pub lineage: lineage::Lineage,
     /// What is made of what is read, where that is not what is sent.
-    pub transform: Option<Arc<transform::Transform>>,
+    pub transform: Option<Arc<transform::apply::Transform>>,
     /// Append in one transaction.
     pub is_atomic: bool,
     /// Columns that can't be NULL, by their places among those that are sent, in the target's order;

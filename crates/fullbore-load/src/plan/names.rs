@@ -8,6 +8,7 @@ use fullbore_parse::dialect::Header;
 use fullbore_read::error::{Error, Result};
 
 use super::look::Sources;
+use crate::TargetColumn;
 use crate::job::TableJob;
 
 /// Bytes of an identifier, PostgreSQL's NAMEDATALEN less one.
@@ -35,6 +36,18 @@ pub fn plain(name: &str) -> String {
 /// Whether the job computes a column, renames a field to it, or leaves it out.
 pub fn is_selected(job: &TableJob, column: &str) -> bool {
     job.select.0.iter().any(|(name, _)| alike(name, column))
+}
+
+/// The column of a name: of just that, else of one like it, where that is not ambiguous.
+pub fn named<'a>(name: &str, target: &'a [TargetColumn]) -> Option<&'a TargetColumn> {
+    let only = |is_it: &dyn Fn(&str) -> bool| {
+        let mut same = target.iter().filter(|column| is_it(&column.name));
+        same.next().filter(|_| same.next().is_none())
+    };
+    only(&|column| column == name)
+        // As an unquoted name in SQL is.
+        .or_else(|| only(&|column| column.eq_ignore_ascii_case(name)))
+        .or_else(|| only(&|column| alike(column, name)))
 }
 
 /// Takes the fields' names from the first header, and how the other headers' fields stand to them. The job

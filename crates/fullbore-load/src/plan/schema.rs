@@ -3,19 +3,21 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use fullbore_parse::dialect::Dialect;
+use fullbore_parse::dialect::{Dialect, Family};
 use fullbore_parse::types::FieldType;
 use fullbore_read::columnar;
 use fullbore_read::error::{Error, Result};
 
 use crate::TargetColumn;
 use crate::job::TableJob;
+use crate::plan::format::Format;
 use crate::plan::infer::{
-    InferredColumn, Sample, Spoilt, SpoiltBy, infer, infer_keys, null_options, type_option,
-    values_of,
+    InferredColumn, Sample, Spoilt, SpoiltBy, infer, infer_fixed, infer_keys, null_options,
+    type_option, values_of,
 };
 use crate::plan::look::Sources;
-use crate::plan::{Format, lineage, sql_types, transform};
+use crate::plan::transform::asked::made;
+use crate::plan::{lineage, sql_types};
 use crate::target::{Making, NewColumn, Target};
 
 /// What is to be said of a schema that was inferred.
@@ -71,7 +73,7 @@ pub fn creation<T: Target>(
         let sql = std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?;
         return asked.create_statement(name, Making::Statement(&sql), partition_by).map(Some);
     }
-    let inferred = transform::made(job, sources, inferred(job, sources, said)?)?;
+    let inferred = made(job, sources, inferred(job, sources, said)?, &guessed_types)?;
     let columns: Vec<NewColumn> = inferred
         .into_iter()
         .map(|(name, field_type)| {
@@ -198,7 +200,9 @@ fn inferred(
         samples.extend(sample.others.iter().map(|text| within(text.as_slice())));
     }
     let is_given = |name: &str| name == "-" || given_type(job, name).is_some();
+    let is_fixed = dialect.family == Family::Fixed;
     let columns = match (sources.is_json(), &job.columns, &sources.header_names) {
+        _ if is_fixed => infer_fixed(&names, is_given, &sources.samples, dialect),
         (true, None, Some(keys)) => infer_keys(&names, keys, is_given, &sources.samples),
         (true, ..) => infer_keys(&names, &names, is_given, &sources.samples),
         (false, ..) => infer(&names, is_given, &samples, dialect),
@@ -254,7 +258,7 @@ pub fn inferred_columns(
     sources: &Sources,
     said: &mut Schema,
 ) -> Result<Vec<TargetColumn>> {
-    let inferred = transform::made(job, sources, inferred(job, sources, said)?)?;
+    let inferred = made(job, sources, inferred(job, sources, said)?, &guessed_types)?;
     let folders = lineage::folders(sources)?;
     let names = inferred.iter().chain(&folders).map(|(name, _)| name.as_str());
     check_given_types(job, names, sources)?;

@@ -20,7 +20,8 @@ use super::schedule::{Gatherers, Origin, ParseTask, Schedule, Unit};
 use super::source_row::{Records, SourceRow};
 use super::transformed;
 use crate::plan::lineage::Places;
-use crate::plan::{Format, KeyLimits, Plan, transform};
+use crate::plan::transform::apply::line_of;
+use crate::plan::{Format, KeyLimits, Plan};
 use crate::sink::{Encoder, Gatherer, Sink, Summer};
 
 /// What a parser keeps for one table in one lane.
@@ -141,7 +142,7 @@ fn take_rows(
             file,
             offset: numbers[row],
             line: 0,
-            raw: transform::line_of(&batch, row),
+            raw: line_of(&batch, row),
         };
         unit.faults.extend(transformed::rejects(applied.failed, place));
         unit.counts.filtered += applied.filtered;

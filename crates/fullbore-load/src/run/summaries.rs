@@ -66,6 +66,9 @@ fn table_summary(table: &TablePlan) -> TableSummary {
         (Format::Delimited(dialect), packed) if dialect.family == Family::Json => {
             format!("JSON lines{}", if packed.is_some() { ", compressed" } else { "" })
         }
+        (Format::Delimited(dialect), packed) if dialect.family == Family::Fixed => {
+            format!("fixed-width text{}", if packed.is_some() { ", compressed" } else { "" })
+        }
         (Format::Delimited(dialect), packed) => format!(
             "{:?}, delimiter {:?}{}",
             dialect.family,

@@ -83,7 +83,7 @@ pub unsafe fn build<I: Instructions>(index: &mut FieldIndex, block: &Block, dial
     // SAFETY: handed on.
     unsafe {
         match dialect.family {
-            Family::Plain | Family::Json => run::<I, Nothing>(index, block, bytes),
+            Family::Plain | Family::Json | Family::Fixed => run::<I, Nothing>(index, block, bytes),
             Family::Csv if dialect.quote_is_doubled() => {
                 run::<I, DoubledQuotes>(index, block, bytes)
             }

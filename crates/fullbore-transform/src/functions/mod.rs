@@ -1,4 +1,4 @@
-//! Functions that expressions may call beside the engine's own.
+//! Functions that expressions may call next to the engine's own.
 //!
 //! Where both have a name, it means what PostgreSQL means by it: dates are read by PostgreSQL's patterns, and JSON by
 //! its operators.

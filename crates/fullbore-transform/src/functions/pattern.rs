@@ -3,7 +3,7 @@
 use chrono::format::{Item, ParseErrorKind, Parsed, StrftimeItems, parse};
 use chrono::{NaiveDate, NaiveDateTime, NaiveTime};
 
-use crate::Words;
+use crate::words::Words;
 
 /// What PostgreSQL calls a part, and chrono; of two that begin alike the longer one comes first.
 const PARTS: [(&str, &str); 19] = [

@@ -3,6 +3,7 @@
 
 mod created;
 mod equals_copy;
+mod fixed;
 mod foreign;
 mod json;
 mod parquet;

@@ -1,4 +1,4 @@
-//! A transform of batches: rows are filtered, checked, and get their computed columns; what fails is told row by row.
+//! A transform of batches: rows are filtered, checked, and get their computed columns; each row that fails is reported.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use fullbore_read::error::{Error, Result};
 use fullbore_transform::{Compiler, Expression, Frame, assign};
 
 use super::asked::{Asked, Computed, Filter};
+use super::found::UsedLookup;
 use super::inputs::Input;
-use super::lookups::UsedLookup;
 use crate::plan::sql_types;
 
 /// What is made of the rows of a table.

@@ -8,13 +8,12 @@ use fullbore_read::columnar;
 use fullbore_read::error::{Error, Result};
 use fullbore_transform::{Compiler, Expression, assign};
 
-use super::inputs::{Input, field_names, inputs};
-use super::lookups::UsedLookup;
+use super::found::UsedLookup;
+use super::inputs::{Guess, Input, field_names, inputs};
 use crate::TargetColumn;
 use crate::job::TableJob;
-use crate::plan::columns::named;
 use crate::plan::look::Sources;
-use crate::plan::names::{alike, plain};
+use crate::plan::names::{alike, named, plain};
 
 /// What a job asks for.
 pub struct Asked {
@@ -57,12 +56,13 @@ pub struct Computed {
 }
 
 /// Resolves what a job asks for; none where it asks for nothing. `target`: the columns of a table that is known.
-/// `now`: the moment of `now()`, in microseconds since 1970 UTC.
+/// `guess` gives the types that fields seem to have. `now`: the moment of `now()`, in microseconds since 1970 UTC.
 pub fn asked(
     job: &TableJob,
     sources: &Sources,
     target: Option<&[TargetColumn]>,
     now: i64,
+    guess: Guess<'_>,
 ) -> Result<Option<Asked>> {
     if !job.is_transformed() {
         return Ok(None);
@@ -109,7 +109,7 @@ pub fn asked(
     let fields: Vec<(String, usize)> = fields.collect();
     without_column.extend(fields.iter().map(|(_, field)| field_names[*field].clone()));
     without_column.extend(renamed.iter().map(|(_, field)| field_names[*field].clone()));
-    let inputs = inputs(job, sources, target, fields, &field_names)?;
+    let inputs = inputs(job, sources, target, fields, &field_names, guess)?;
     let typed = inputs.iter().map(|one| fullbore_transform::Input {
         relation: None,
         name: one.name.clone(),
@@ -180,8 +180,9 @@ pub fn made(
     job: &TableJob,
     sources: &Sources,
     fields: Vec<(String, FieldType)>,
+    guess: Guess<'_>,
 ) -> Result<Vec<(String, FieldType)>> {
-    let Some(asked) = asked(job, sources, None, 0)? else { return Ok(fields) };
+    let Some(asked) = asked(job, sources, None, 0, guess)? else { return Ok(fields) };
     let type_of = |field: usize| {
         let name = &asked.field_names[field];
         let found = fields.iter().find(|(known, _)| known == name);

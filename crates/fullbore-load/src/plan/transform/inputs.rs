@@ -8,9 +8,10 @@ use fullbore_read::error::{Error, Result};
 
 use crate::TargetColumn;
 use crate::job::TableJob;
+use crate::plan::format::Format;
 use crate::plan::look::Sources;
 use crate::plan::names::is_selected;
-use crate::plan::{Format, schema, sql_types};
+use crate::plan::sql_types;
 
 /// A field that expressions name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +39,9 @@ impl Input {
 fn is_decimal(field_type: &FieldType) -> bool {
     matches!(field_type, FieldType::Decimal { .. })
 }
+
+/// Gives the types that fields seem to have, by their names.
+pub type Guess<'a> = &'a dyn Fn(&TableJob, &Sources) -> Result<BTreeMap<String, FieldType>>;
 
 /// The names of the fields, by their places: those that are listed, else those of the header, else those of the
 /// target's columns where there are as many; a dash has none.
@@ -79,14 +83,19 @@ pub fn inputs(
     target: Option<&[TargetColumn]>,
     named: Vec<(String, usize)>,
     field_names: &[String],
+    guess: Guess<'_>,
 ) -> Result<Vec<Input>> {
     let mut guessed: Option<BTreeMap<String, FieldType>> = None;
+    // Fields without a header are guessed by the names that they have here.
+    let is_unnamed = job.columns.is_none() && sources.names.is_none();
+    let listed = is_unnamed.then(|| field_names.to_vec()).or_else(|| job.columns.clone());
+    let guessing = TableJob { columns: listed, ..job.clone() };
     let mut found = Vec::with_capacity(named.len());
     for (name, field) in named {
         let of_field = &field_names[field];
         let is_computed = is_selected(job, of_field);
-        let given = job.field_types.iter().filter_map(|given| given.split_once('='));
-        let given = given.filter(|(known, _)| *known == name || known == of_field).next_back();
+        let mut given = job.field_types.iter().filter_map(|given| given.split_once('='));
+        let given = given.rfind(|(known, _)| *known == name || known == of_field);
         let of_target = target.and_then(|target| {
             let column = target.iter().find(|column| column.name == *of_field)?;
             column.field_type.as_ref().filter(|_| !is_computed)
@@ -111,7 +120,7 @@ pub fn inputs(
             }
             (None, ..) => {
                 if guessed.is_none() {
-                    guessed = Some(schema::guessed_types(job, sources)?);
+                    guessed = Some(guess(&guessing, sources)?);
                 }
                 is_guessed = true;
                 let guess = guessed.as_ref().and_then(|guessed| guessed.get(of_field));

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
-use arrow_schema::DataType;
 use fullbore_parse::block::Block;
 use fullbore_parse::types::{FieldType, ParseShape};
 use fullbore_parse::{Lane, Parser};
@@ -14,11 +13,12 @@ use fullbore_read::feed::Fed;
 use fullbore_read::lines::line_at;
 use fullbore_read::ranges::RangeFeed;
 use fullbore_read::{FileRange, SourceFile, StoreOptions};
-use fullbore_transform::{Compiler, Expression, Lookup, assign, lookup};
+use fullbore_transform::{Lookup, assign, lookup};
 
+use super::found::Found;
 use crate::job::{LookupJob, PieceSize, TableJob};
-use crate::plan::Format;
 use crate::plan::columns::{Shapes, match_columns};
+use crate::plan::format::Format;
 use crate::plan::header::settle;
 use crate::plan::look::{Sources, look};
 use crate::plan::schema::{Schema, guessed_types, inferred_columns};
@@ -28,88 +28,17 @@ use crate::target::Target;
 /// Bytes that the lookups of a table take at most, by default.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// A lookup that was read.
-#[derive(Debug)]
-pub struct Read {
-    job: LookupJob,
-    lookup: Lookup,
-}
-
-impl Read {
-    pub fn name(&self) -> &str {
-        &self.job.name
-    }
-
-    pub fn columns(&self) -> impl Iterator<Item = (&str, &DataType)> {
-        self.lookup.columns()
-    }
-}
-
-/// A lookup with what it is asked.
-pub struct UsedLookup {
-    read: Arc<Read>,
-    /// The expressions of its key, each with its SQL.
-    pub keys: Vec<(String, Expression)>,
-    /// That of the moment, where there are versions.
-    pub at: Option<(String, Expression)>,
-}
-
-impl UsedLookup {
-    pub fn new(read: &Arc<Read>, of_fields: &Compiler) -> Result<Self> {
-        let compiled = |sql: &str| {
-            let failed = |why: String| {
-                Error::usage_with_hint(
-                    format!("lookup {}: {sql}: {why}", read.job.name),
-                    "a key is compared with an SQL expression over the fields",
-                )
-            };
-            of_fields.value(sql).map(|found| (sql.to_owned(), found)).map_err(failed)
-        };
-        let keys = read.job.key.0.iter().map(|(_, sql)| compiled(sql));
-        let keys = keys.collect::<Result<Vec<_>>>()?;
-        let at = read.job.valid.as_ref().map(|valid| compiled(&valid.at)).transpose()?;
-        Ok(Self { read: Arc::clone(read), keys, at })
-    }
-
-    pub fn name(&self) -> &str {
-        &self.read.job.name
-    }
-
-    pub fn rejects_missing(&self) -> bool {
-        self.read.job.rejects_missing()
-    }
-
-    pub fn lookup(&self) -> &Lookup {
-        &self.read.lookup
-    }
-
-    /// It in words, for the plan.
-    pub fn words(&self) -> String {
-        let job = &self.read.job;
-        let from = job.table.clone().unwrap_or_else(|| job.sources.join(", "));
-        let key = job.key.0.iter().map(|(name, sql)| format!("{name} = {sql}"));
-        let missing = match (job.default.is_some(), job.rejects_missing()) {
-            (true, _) => "a default row stands for missing keys",
-            (false, true) => "rows with a missing key are rejected",
-            (false, false) => "missing keys give NULL",
-        };
-        let rows = self.read.lookup.rows() - usize::from(job.default.is_some());
-        let key = key.collect::<Vec<_>>().join(" AND ");
-        format!("lookup {}: {from}, {rows} rows, {key}; {missing}", job.name)
-    }
-}
-
 /// Reads the lookups of a job.
 pub fn read<T: Target>(
     job: &TableJob,
     store: &StoreOptions,
     target: Option<&T>,
-) -> Result<Vec<Arc<Read>>> {
+) -> Result<Vec<Arc<Found>>> {
     let each = job.lookups.iter().map(|lookup| read_one(lookup, store, target).map(Arc::new));
     each.collect()
 }
 
-fn read_one<T: Target>(job: &LookupJob, store: &StoreOptions, target: Option<&T>) -> Result<Read> {
+fn read_one<T: Target>(job: &LookupJob, store: &StoreOptions, target: Option<&T>) -> Result<Found> {
     let limit = job.memory.map_or(BYTES_MAX, PieceSize::bytes);
     let (types, batches) = match (&job.table, job.sources.as_slice()) {
         (Some(_), [_, ..]) | (None, []) => {
@@ -171,7 +100,7 @@ fn read_one<T: Target>(job: &LookupJob, store: &StoreOptions, target: Option<&T>
     if found.bytes() as u64 > limit {
         return Err(too_large(&job.name, limit));
     }
-    Ok(Read { job: job.clone(), lookup: found })
+    Ok(Found { job: job.clone(), lookup: found })
 }
 
 type Rows = (Vec<(String, FieldType)>, Vec<RecordBatch>);
@@ -251,8 +180,8 @@ fn file_rows(job: &LookupJob, store: &StoreOptions, limit: u64) -> Result<Rows> 
         Format::Columnar(_) => Default::default(),
     };
     for column in &mut columns {
-        let given = job.types.iter().filter_map(|given| given.split_once('='));
-        let given = given.filter(|(name, _)| *name == column.name).next_back();
+        let mut given = job.types.iter().filter_map(|given| given.split_once('='));
+        let given = given.rfind(|(name, _)| *name == column.name);
         let field_type = match given {
             Some((_, given)) => sql_types::field_type(given).ok_or_else(|| {
                 Error::usage(format!("lookup {}: type {given} is not known", job.name))

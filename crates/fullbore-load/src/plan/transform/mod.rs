@@ -1,14 +1,10 @@
-//! Transforms: columns computed by SQL expressions, rows left out or rejected by SQL conditions.
+//! Transforms: columns computed by SQL expressions, rows left out or rejected by SQL conditions, keys looked up.
 //!
-//! [`Asked`] is what a job asks for, resolved: which fields its expressions name and what these are read as.
-//! [`apply::Transform`] is the same for a run, over batches.
+//! [`asked`] resolves what a job asks for: which fields its expressions name, which [`inputs`] these are. [`lookups`]
+//! reads what rows are looked up in, [`found`] is what was read. [`apply`] is all of it for a run, over batches.
 
-mod apply;
-mod asked;
-mod inputs;
-mod lookups;
-
-pub use apply::{Applied, Failed, Transform, line_of};
-pub use asked::{Asked, Computed, asked, made};
-pub use inputs::Input;
-pub use lookups::{Read as Lookups, read as read_lookups};
+pub mod apply;
+pub mod asked;
+pub mod found;
+pub mod inputs;
+pub mod lookups;
