@@ -2,6 +2,8 @@
 //!
 //! A destination that has no tables of its own (`null:`, `parquet:`) is planned for without one.
 
+use std::sync::Arc;
+
 use fullbore_read::error::Result;
 use fullbore_record::terms::{Compress, Method, Publish};
 
@@ -99,6 +101,17 @@ pub trait TargetTable {
     fn keeps_old(&self) -> bool;
 }
 
+/// Adds rows to a table that keys are looked up in, while rows are loaded.
+pub trait Members: std::fmt::Debug + Send + Sync {
+    /// Inserts keys that the table lacks, each once whoever else does; gives the rows of all of them as
+    /// [`Target::read_table`] does. A key has a text for each of its columns.
+    fn insert(
+        &self,
+        keys: &[Vec<String>],
+        take: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()>;
+}
+
 /// A destination with tables, while a load into it is planned.
 pub trait Target {
     type Table: TargetTable;
@@ -140,6 +153,8 @@ pub trait Target {
     fn check_replaceable(&self, table: &Self::Table, partition: &str) -> Result<()>;
     /// Gives all rows of a table as lines of COPY text, whole ones at a time, its columns in their order.
     fn read_table(&self, name: &str, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
+    /// What adds keys to a table by these columns. Refused where nothing keeps them unique.
+    fn members(&self, name: &str, key: &[String]) -> Result<Arc<dyn Members>>;
     /// The text of a key as the destination itself writes it.
     fn key_text(&self, table: &Self::Table, column: &str, value: &str) -> Result<String>;
 }

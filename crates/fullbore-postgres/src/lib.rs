@@ -17,6 +17,7 @@ mod error;
 mod fallback;
 pub mod ledger;
 pub mod local;
+mod members;
 mod naming;
 pub mod orphans;
 pub mod place;

@@ -1,9 +1,11 @@
 //! What a server is asked while a load is planned.
 
+use std::sync::Arc;
+
 use fullbore_load::TargetColumn;
 use fullbore_load::plan::columns::Shapes;
 use fullbore_load::target::{
-    self, Choice, ExistingPartition, Making, Room, TableRequest, TargetTable, Wanted,
+    self, Choice, ExistingPartition, Making, Members, Room, TableRequest, TargetTable, Wanted,
 };
 use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_literal};
@@ -11,6 +13,7 @@ use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::{Method, Publish};
 
 use crate::catalog::{self, Relation};
+use crate::members;
 use crate::direct::choice::choose;
 use crate::direct::probe;
 use crate::error::{failed, refuse, refused};
@@ -233,6 +236,14 @@ impl target::Target for Server {
         }
         copied.map_err(refused)?;
         if lines.is_empty() { Ok(()) } else { take(&lines) }
+    }
+
+    fn members(&self, name: &str, key: &[String]) -> Result<Arc<dyn Members>> {
+        let name = QualifiedName::parse(name).map_err(refused)?;
+        let mut control = self.control();
+        let found = catalog::relation(&mut control, &name).map_err(refused)?;
+        let name = found.map_or(name, |relation| relation.name);
+        members::of(&mut control, self.ways(), name, key)
     }
 
     fn key_text(&self, target: &Self::Table, column: &str, value: &str) -> Result<String> {

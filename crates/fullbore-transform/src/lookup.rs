@@ -1,7 +1,7 @@
 //! Key lookups: rows of another table by their key, held in memory.
 
 use std::hash::BuildHasher;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -10,6 +10,7 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::DataType;
 use arrow_select::concat::concat;
+use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 use fullbore_read::cast::shown;
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -31,6 +32,8 @@ pub struct Lookup {
     versions: Option<Versions>,
     /// The row that stands for a key that is missing.
     default: Option<u32>,
+    /// Rows that were added since; they are counted behind the others.
+    grown: RwLock<Option<Box<Lookup>>>,
 }
 
 /// When each row is valid, and which row of its key follows in time.
@@ -73,6 +76,7 @@ impl Lookup {
             hasher: DefaultHashBuilder::default(),
             versions: versions.transpose()?,
             default: None,
+            grown: RwLock::new(None),
         };
         for row in 0..count {
             // What has no key is found by none.
@@ -174,9 +178,53 @@ impl Lookup {
         Ok(found.collect())
     }
 
+    /// Adds rows with further keys.
+    pub fn grow(&self, columns: Vec<(String, ArrayRef)>) -> Result<(), Words> {
+        let mut grown = self.grown.write().unwrap_or_else(PoisonError::into_inner);
+        let before = grown.take().map(|grown| grown.columns).unwrap_or_default();
+        let mut all = Vec::new();
+        for (at, (name, array)) in columns.into_iter().enumerate() {
+            let array = cast(&array, self.columns[at].1.data_type())?;
+            let whole = match before.get(at) {
+                Some((_, before)) => concat(&[before, &array]).map_err(|e| e.to_string())?,
+                None => array,
+            };
+            all.push((name, whole));
+        }
+        *grown = Some(Box::new(Self::new(all, self.keys.clone(), None)?));
+        Ok(())
+    }
+
+    /// The same as [`Self::find`], with the rows that were added.
+    pub fn find_all(&self, keys: &[ArrayRef], at: Option<&ArrayRef>) -> Result<UInt32Array, Words> {
+        let found = self.find(keys, at)?;
+        let grown = self.grown.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(grown) = grown.as_deref().filter(|_| found.null_count() > 0) else {
+            return Ok(found);
+        };
+        let (more, behind) = (grown.find(keys, None)?, self.rows() as u32);
+        let of_row = |(row, more): (Option<u32>, Option<u32>)| row.or(more.map(|row| behind + row));
+        Ok(found.iter().zip(more.iter()).map(of_row).collect())
+    }
+
     /// What rows have in a column; NULL for no row.
     pub fn taken(&self, column: usize, rows: &UInt32Array) -> Result<ArrayRef, Words> {
         let array = &self.columns[column].1;
+        let grown = self.grown.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(grown) = grown.as_deref() {
+            let nothing = new_null_array(array.data_type(), 1);
+            let count = array.len();
+            let places: Vec<(usize, usize)> = rows
+                .iter()
+                .map(|row| match row.map(|row| row as usize) {
+                    None => (2, 0),
+                    Some(row) if row < count => (0, row),
+                    Some(row) => (1, row - count),
+                })
+                .collect();
+            let parts: [&dyn Array; 3] = [array, &grown.columns[column].1, &nothing];
+            return interleave(&parts, &places).map_err(|error| error.to_string());
+        }
         if array.is_empty() {
             return Ok(new_null_array(array.data_type(), rows.len()));
         }

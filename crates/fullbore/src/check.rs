@@ -67,6 +67,7 @@ fn check_server_options(job: &Job) -> Result<()> {
         (job.send_buffer.is_some(), "--send-buffer"),
         (job.message_size.is_some(), "--message-size"),
         (job.tables.iter().any(|table| table.schema_file.is_some()), "--schema"),
+        (job.tables.iter().any(|table| !table.control.is_empty()), "--control"),
     ];
     refuse_given(&given, "needs a PostgreSQL server", "name one with --to URL, or ")
 }

@@ -112,6 +112,9 @@ fn render_table(
     for condition in table.transform.iter().flat_map(|transform| transform.conditions()) {
         let _ = writeln!(text, "  {condition}");
     }
+    for control in &table.controls {
+        let _ = writeln!(text, "  {} must be {}", control.total, control.expected.join(" + "));
+    }
     let _ = writeln!(text, "  pieces:");
     for piece in plan.pieces.iter().filter(|piece| piece.table == number) {
         let place = match &piece.input {

@@ -157,7 +157,7 @@ pub struct LoadArgs {
     ///
     /// 'c=customers.csv on number=customer_no' gives expressions the columns c.name, c.id and so on. 'c=table:NAME on
     /// ...' reads a table of the destination. Of several keys, commas separate them. 'or null' at the end: rows without
-    /// a match get NULL instead of being rejected. Job files have more options.
+    /// a match get NULL instead of being rejected; 'or insert': their keys are inserted into the table. Job files have more options.
     #[arg(long = "lookup", value_name = "LOOKUP", help_heading = FILES, hide_short_help = true)]
     pub lookups: Vec<String>,
     /// Type of a field in expressions, instead of the inferred one; repeatable
@@ -171,6 +171,12 @@ pub struct LoadArgs {
     /// Reject rows for which an SQL condition is false; repeatable
     #[arg(long = "check", value_name = "NAME=SQL", help_heading = FILES, hide_short_help = true)]
     pub checks: Vec<String>,
+    /// Control total, compared before publishing; repeatable
+    ///
+    /// 'rows=12345', 'sum(amount)=99.10', or a file with such lines. 'trailer rows=2, sum(amount)=3' reads them from
+    /// these fields of each file's last line, with --skip-footer 1. Rejected rows are in no total.
+    #[arg(long, value_name = "TOTAL|FILE", help_heading = FILES, hide_short_help = true)]
+    pub control: Vec<String>,
     /// Record run, file, line and time of each row in columns
     ///
     /// run=A,file=B,line=C,loaded_at=D, or some of them. --create adds the columns.

@@ -99,6 +99,7 @@ fn table_job(args: &LoadArgs) -> Result<TableJob> {
         select: Select::of_options(&args.select)?,
         field_types: args.field_types.clone(),
         r#where: args.filter.clone(),
+        control: args.control.clone(),
         lookups: args.lookups.iter().map(|one| LookupJob::of_option(one)).collect::<Result<_>>()?,
         checks: args.checks.iter().map(|check| Check::of_option(check)).collect::<Result<_>>()?,
     })

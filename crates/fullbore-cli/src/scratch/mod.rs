@@ -113,6 +113,8 @@ impl Scratch {
             schema_file: None,
             types: Vec::new(),
             partition_by: None,
+            // An experiment leaves no trace in tables of others.
+            lookups: table.lookups.iter().map(LookupJob::reading_only).collect(),
             ..table.clone()
         });
         Job { tables: tables.collect(), part: None, pause_when: None, ..job.clone() }

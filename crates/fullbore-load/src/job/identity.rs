@@ -18,6 +18,9 @@ impl Job {
             for source in table.lookups.iter_mut().flat_map(|lookup| &mut lookup.sources) {
                 *source = absolute(source)?;
             }
+            for control in table.control.iter_mut().filter(|control| !control.contains('=')) {
+                *control = absolute(control)?;
+            }
             if let Some(file) = &mut table.schema_file {
                 *file = absolute(file)?;
             }

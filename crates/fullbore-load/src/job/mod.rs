@@ -1,5 +1,6 @@
 //! The job: what to load, where to, how to publish. From the command line or a TOML file.
 
+pub mod control;
 mod endpoint;
 mod file;
 mod identity;
@@ -226,6 +227,10 @@ pub struct TableJob {
     /// Conditions that each row must meet; others are rejected.
     #[serde(rename = "check", skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
+    /// Control totals, compared before rows are published: `rows = 12345`, `sum(column) = 99.10`, a file with such
+    /// lines, or `trailer rows = 2` for a field of each file's last line.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub control: Vec<String>,
     /// Rows of other tables, found by a key, whose columns expressions use.
     #[serde(rename = "lookup", skip_serializing_if = "Vec::is_empty")]
     pub lookups: Vec<LookupJob>,

@@ -88,6 +88,8 @@ pub enum Missing {
     Reject,
     /// Columns of the lookup are NULL.
     Null,
+    /// Its key is inserted into the lookup's table, once; the database fills the other columns.
+    Insert,
 }
 
 /// When a version of a key is valid.
@@ -103,7 +105,7 @@ pub struct Valid {
 }
 
 impl LookupJob {
-    /// `name=source on column=expression[, column=expression] [or null]` of the command line.
+    /// `name=source on column=expression[, column=expression] [or null|insert]` of the command line.
     pub fn of_option(option: &str) -> Result<Self> {
         let wrong = || {
             Error::usage_with_hint(
@@ -111,10 +113,11 @@ impl LookupJob {
                 "write --lookup 'c=customers.csv on number=customer_no', or 'c=table:customers on ... or null'",
             )
         };
-        let (whole, missing) = match option.trim_end().strip_suffix(" or null") {
-            Some(before) => (before, Some(Missing::Null)),
-            None => (option, None),
-        };
+        let ends = [(" or null", Missing::Null), (" or insert", Missing::Insert)];
+        let (whole, missing) = ends
+            .into_iter()
+            .find_map(|(end, missing)| Some((option.trim_end().strip_suffix(end)?, Some(missing))))
+            .unwrap_or((option, None));
         let (from, key) = whole.split_once(" on ").ok_or_else(wrong)?;
         let (name, source) = from.split_once('=').ok_or_else(wrong)?;
         let key = key.split(',').map(|one| {
@@ -131,9 +134,16 @@ impl LookupJob {
         })
     }
 
-    /// Whether a row without a match is rejected.
+    /// The same without inserting anything.
+    pub fn reading_only(&self) -> Self {
+        let is_inserting = self.missing == Some(Missing::Insert);
+        let missing = if is_inserting { Some(Missing::Null) } else { self.missing };
+        Self { missing, ..self.clone() }
+    }
+
+    /// Whether a row without a match is rejected; with `insert`, one with a NULL key is.
     pub fn rejects_missing(&self) -> bool {
-        self.missing.unwrap_or_default() == Missing::Reject && self.default.is_none()
+        self.missing.unwrap_or_default() != Missing::Null && self.default.is_none()
     }
 }
 

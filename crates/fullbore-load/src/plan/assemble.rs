@@ -18,6 +18,7 @@ use super::schema::{Schema, creation, guessed_types, guesses, inferred_columns};
 use crate::constants::{FINER_FOR_AUTO, STREAMS_MAX};
 use crate::job::{Count, Job, TableJob};
 use crate::plan::columns::{Shapes, match_columns};
+use crate::plan::controls::controls;
 use crate::plan::draft::Draft;
 use crate::plan::header::settle;
 use crate::plan::lineage::Lineage;
@@ -155,7 +156,8 @@ pub fn assemble<T: Target>(
         let method = then.map_or(method_of(job, table_job), |(method, _)| method);
         let wanted = Wanted { method, compress: job.compress, io: job.direct_io };
         // A limit is for all rows of a run: none is shown before it is known to hold.
-        let is_limited = table_job.publish == Publish::Append && job.max_rejects.allows_any();
+        let must_hold = job.max_rejects.allows_any() || !table_job.control.is_empty();
+        let is_limited = table_job.publish == Publish::Append && must_hold;
         let atomic = match then {
             Some((_, is_atomic)) => is_atomic,
             None => table_job.atomic || is_limited && target.is_some(),
@@ -318,6 +320,7 @@ fn assemble_table<T: Target>(
         }
     };
     check_partition_options(&job)?;
+    let controls = controls(&job, &sources)?;
     let transformed =
         transform::asked::asked(&job, &sources, Some(&columns), run.loaded_at, &guessed_types)?;
     let mut shapes = match_columns(&job, &sources, &columns, &schema.inferred, transformed)?;
@@ -405,6 +408,7 @@ fn assemble_table<T: Target>(
             loaded_at: run.loaded_at,
         },
         transform: shapes.transform,
+        controls,
         is_atomic: job.atomic,
         is_constrained: target.as_ref().is_some_and(TargetTable::is_constrained),
         keeps_old: target.as_ref().is_some_and(TargetTable::keeps_old),

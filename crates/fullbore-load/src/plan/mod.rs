@@ -8,6 +8,7 @@
 
 pub mod assemble;
 pub mod columns;
+mod controls;
 mod draft;
 mod format;
 pub mod header;
@@ -42,6 +43,7 @@ use fullbore_record::terms::{Compress, Method, Publish, Stage, Statistics, Verif
 use serde::{Deserialize, Serialize};
 
 use crate::TargetColumn;
+use crate::job::control::Control;
 use crate::job::{MaxRate, Placement};
 use crate::job::{OtherWriters, PartSpec, PauseWhen, RejectLimit, Staged};
 use crate::run_id::RunId;
@@ -195,6 +197,8 @@ pub struct TablePlan {
     pub lineage: lineage::Lineage,
     /// What is made of what is read, where that is not what is sent.
     pub transform: Option<Arc<transform::apply::Transform>>,
+    /// What its rows should amount to.
+    pub controls: Vec<Control>,
     /// Append in one transaction.
     pub is_atomic: bool,
     /// Columns that can't be NULL, by their places among those that are sent, in the target's order;

@@ -38,7 +38,7 @@ use crate::ledger::runs::{self, State};
 use crate::ledger::{Begun, Ledger, writes};
 use crate::postgres::Postgres;
 use crate::target::PostgresTable;
-use crate::verify::{counted, staged};
+use crate::verify::{control, counted, staged};
 use last::{BEGIN, LOG, commit};
 use locking::{Frame, LockWait};
 use ours::ours;
@@ -221,6 +221,9 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
     }
     if plan.verify != Verify::Full && !is_published {
         timed("verify", &mut || counted::count(postgres, plan, committed))?;
+    }
+    if plan.tables.iter().any(|table| !table.controls.is_empty()) && !is_published {
+        timed("control totals", &mut || control::check(postgres, plan, committed))?;
     }
     if plan.continuity.write.is_some() && !is_published {
         timed("insert", &mut || {

@@ -16,6 +16,7 @@ pub(crate) mod beside;
 pub(crate) mod column;
 pub mod compare;
 mod comparison;
+pub mod control;
 pub mod counted;
 mod extent;
 #[cfg(target_arch = "x86_64")]

@@ -36,6 +36,7 @@ fn plan(run_id: &str, table: &str) -> Plan {
         not_null: Vec::new(),
         lineage: Default::default(),
         transform: None,
+        controls: Vec::new(),
         name: table.to_owned(),
         files: Vec::new(),
         format: Format::Delimited(Dialect::csv()),

@@ -156,3 +156,34 @@ fn the_version_of_a_key_is_that_of_the_row() {
         output.stderr
     );
 }
+
+#[test]
+fn missing_keys_are_inserted_once_by_all_parsers() {
+    let cluster = extended_or_skip!(TestServer::Embedded18);
+    let database = fresh(cluster);
+    let files = Files::new();
+    let text: String = (0..40_000).map(|n| format!("{n},c{}\n", n * 7919 % 3000)).collect();
+    files.write("a.csv", format!("id,customer\n{text}"));
+    database.psql(
+        "CREATE TABLE ours (id int, customer_id int);
+         CREATE TABLE dims (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, code text UNIQUE, name text DEFAULT 'inferred');
+         INSERT INTO dims (code, name) SELECT 'c' || n, 'known' FROM generate_series(0, 999) n",
+    );
+    let lookup = "c=table:dims on code=customer or insert";
+    let args = [
+        "--header", "true", "--select", "customer_id=c.id", "--lookup", lookup, "--streams", "4", "--parsers", "4",
+        "--piece-size", "100kB", "--publish", "replace",
+    ];
+    let output = files.load(&database, "a.csv", "ours", &args);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let found = database.psql(
+        "SELECT count(*), count(*) FILTER (WHERE d.code = 'c' || o.id::bigint * 7919 % 3000) FROM ours o JOIN dims d ON d.id = o.customer_id",
+    );
+    assert_eq!(found, "40000|40000");
+    let found = database.psql("SELECT name, count(*) FROM dims GROUP BY 1 ORDER BY 1");
+    assert_eq!(found, "inferred|2000\nknown|1000");
+    database.psql("ALTER TABLE dims DROP CONSTRAINT dims_code_key");
+    let output = files.load(&database, "a.csv", "ours", &args);
+    assert_eq!(output.code, 2);
+    assert!(output.stderr.contains("unique constraint"), "{}", output.stderr);
+}

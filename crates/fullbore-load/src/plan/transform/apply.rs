@@ -364,7 +364,10 @@ impl Work<'_> {
             }
             keys.extend(self.done.drain(before..));
             let at = used.at.is_some().then(|| keys.pop()).flatten();
-            let found = lookup.find(&keys, at.as_ref()).map_err(broken)?;
+            let mut found = lookup.find_all(&keys, at.as_ref()).map_err(broken)?;
+            if found.null_count() > 0 {
+                found = used.insert(&keys, found)?;
+            }
             let is_missing = found.null_count() > 0 && used.rejects_missing();
             let mask =
                 BooleanArray::from_iter((0..found.len()).map(|row| Some(found.is_valid(row))));

@@ -1,10 +1,10 @@
 //! Lookups of a job: read once, as a whole, from files or from tables of the destination.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use fullbore_parse::block::Block;
-use fullbore_parse::types::{FieldType, ParseShape};
+use fullbore_parse::types::FieldType;
 use fullbore_parse::{Lane, Parser};
 use fullbore_read::columnar::{Reading, RowFeed};
 use fullbore_read::constants::MAX_FIELD_BYTES_DEFAULT;
@@ -15,8 +15,8 @@ use fullbore_read::ranges::RangeFeed;
 use fullbore_read::{FileRange, SourceFile, StoreOptions};
 use fullbore_transform::{Lookup, assign, lookup};
 
-use super::found::Found;
-use crate::job::{LookupJob, PieceSize, TableJob};
+use super::found::{Found, parsed};
+use crate::job::{LookupJob, Missing, PieceSize, TableJob};
 use crate::plan::columns::{Shapes, match_columns};
 use crate::plan::format::Format;
 use crate::plan::header::settle;
@@ -100,7 +100,26 @@ fn read_one<T: Target>(job: &LookupJob, store: &StoreOptions, target: Option<&T>
     if found.bytes() as u64 > limit {
         return Err(too_large(&job.name, limit));
     }
-    Ok(Found { job: job.clone(), lookup: found })
+    let members = match (job.missing, &job.table, target) {
+        (Some(Missing::Insert), Some(table), Some(target)) => {
+            let key: Vec<String> = job.key.0.iter().map(|(name, _)| name.clone()).collect();
+            Some(Mutex::new(target.members(table, &key)?))
+        }
+        (Some(Missing::Insert), ..) => {
+            return Err(Error::usage_with_hint(
+                format!("lookup {}: nothing can be inserted into files", job.name),
+                "missing = \"insert\" needs table = \"NAME\", a table of the destination",
+            ));
+        }
+        _ => None,
+    };
+    if members.is_some() && (job.valid.is_some() || job.default.is_some()) {
+        return Err(Error::usage_with_hint(
+            format!("lookup {}: missing keys can't be inserted if there are versions or a default", job.name),
+            "choose one of missing = \"insert\", default and valid",
+        ));
+    }
+    Ok(Found { job: job.clone(), lookup: found, types, members })
 }
 
 type Rows = (Vec<(String, FieldType)>, Vec<RecordBatch>);
@@ -140,20 +159,11 @@ fn table_rows<T: Target>(target: &T, table: &str, limit: u64) -> Result<Rows> {
     };
     let types = columns.into_iter().map(|column| (column.name, held(column.field_type)));
     let types: Vec<_> = types.collect();
-    let shape = Arc::new(ParseShape::of_all(&types));
-    let mut parser = Parser::new(fullbore_parse::dialect::Dialect::text(), shape);
     let (mut batches, mut bytes) = (Vec::new(), 0);
     target.read_table(table, &mut |lines| {
-        let parsed = parser.parse(&Block::of(lines));
-        let left = parsed.odd.len() + parsed.faults.len();
-        if left > 0 {
-            return Err(Error::usage_with_hint(
-                format!("lookup: {table} has values that expressions can't use"),
-                "infinite dates and NaN are such; look up in a view without them",
-            ));
-        }
-        bytes += parsed.batch.get_array_memory_size() as u64;
-        batches.push(parsed.batch);
+        let batch = parsed(table, &types, lines)?;
+        bytes += batch.get_array_memory_size() as u64;
+        batches.push(batch);
         if bytes > limit { Err(too_large(table, limit)) } else { Ok(()) }
     })?;
     Ok((types, batches))

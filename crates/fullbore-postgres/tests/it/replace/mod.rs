@@ -124,6 +124,7 @@ fn plan(table: &str, columns: &[&str]) -> Plan {
         not_null: Vec::new(),
         lineage: Default::default(),
         transform: None,
+        controls: Vec::new(),
         name: table.to_owned(),
         files: Vec::new(),
         format: Format::Delimited(Dialect::csv()),
