@@ -105,11 +105,8 @@ pub trait TargetTable {
 pub trait Members: std::fmt::Debug + Send + Sync {
     /// Inserts keys that the table lacks, each once whoever else does; gives the rows of all of them as
     /// [`Target::read_table`] does. A key has a text for each of its columns.
-    fn insert(
-        &self,
-        keys: &[Vec<String>],
-        take: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()>;
+    fn insert(&self, keys: &[Vec<String>], take: &mut dyn FnMut(&[u8]) -> Result<()>)
+    -> Result<()>;
 }
 
 /// A destination with tables, while a load into it is planned.

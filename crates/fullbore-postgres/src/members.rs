@@ -43,9 +43,8 @@ pub fn of(
 ) -> Result<Arc<dyn target::Members>> {
     let literals: Result<Vec<_>, _> = key.iter().map(|name| quote_literal(name)).collect();
     let name = quote_literal(&table.to_string()).map_err(failed)?;
-    let asked = UNIQUE
-        .replace("{table}", &name)
-        .replace("{key}", &literals.map_err(failed)?.join(", "));
+    let asked =
+        UNIQUE.replace("{table}", &name).replace("{key}", &literals.map_err(failed)?.join(", "));
     let rows = session.query(&asked).map_err(refused)?;
     if !rows.first().is_some_and(|row| row.flag("is_unique")) {
         return Err(refuse(
@@ -80,16 +79,22 @@ impl target::Members for Members {
         let rows = rows.collect::<Result<Vec<_>>>()?.join(", ");
         let Self { table, key, .. } = self;
         let what = format!("inserting keys into {table}");
-        let statement =
-            format!("{OF_ROLE}INSERT INTO {table} ({key}) VALUES {rows} ON CONFLICT ({key}) DO NOTHING");
+        let statement = format!(
+            "{OF_ROLE}INSERT INTO {table} ({key}) VALUES {rows} ON CONFLICT ({key}) DO NOTHING"
+        );
         session.execute(&statement).map_err(|error| failed_while(error, &what))?;
         let mut lines = Vec::new();
-        let all = format!("{OF_ROLE}COPY (SELECT * FROM {table} WHERE ({key}) IN ({rows})) TO STDOUT");
+        let all =
+            format!("{OF_ROLE}COPY (SELECT * FROM {table} WHERE ({key}) IN ({rows})) TO STDOUT");
         let copied = session.copy_out(&all, &mut |data| {
             lines.extend_from_slice(data);
             Ok(())
         });
         copied.map_err(|error| failed_while(error, &what))?;
-        if lines.is_empty() { Err(Error::usage(format!("{what}: none is there"))) } else { take(&lines) }
+        if lines.is_empty() {
+            Err(Error::usage(format!("{what}: none is there")))
+        } else {
+            take(&lines)
+        }
     }
 }

@@ -13,10 +13,10 @@ use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::{Method, Publish};
 
 use crate::catalog::{self, Relation};
-use crate::members;
 use crate::direct::choice::choose;
 use crate::direct::probe;
 use crate::error::{failed, refuse, refused};
+use crate::members;
 use crate::naming;
 use crate::publish;
 use crate::publish::existing;

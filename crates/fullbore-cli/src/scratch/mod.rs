@@ -8,7 +8,7 @@ pub mod copies;
 
 use std::cell::{RefCell, RefMut};
 
-use fullbore_load::job::{Job, TableJob};
+use fullbore_load::job::{Job, LookupJob, TableJob};
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier};
 use fullbore_postgres::catalog::publications_for_all_tables;
 use fullbore_preflight::Error;

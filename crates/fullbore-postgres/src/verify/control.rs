@@ -19,7 +19,9 @@ pub fn check(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Resul
         }
         let its = committed.iter().filter(|piece| piece.table == table);
         let heaps = match target.stage() {
-            Stage::Pieces => its.map(|piece| target.piece(plan, piece.piece)).collect::<Result<_>>()?,
+            Stage::Pieces => {
+                its.map(|piece| target.piece(plan, piece.piece)).collect::<Result<_>>()?
+            }
             // Rows that are visible as they are committed are not compared: plans have none such.
             Stage::Staging | Stage::Target => vec![target.staging(plan)?],
         };
@@ -63,10 +65,10 @@ fn compare(
         .map_err(|error| failed_while(error, &what))?;
     let Some(row) = found.first() else { return Ok(()) };
     for (at, control) in controls.iter().enumerate() {
-        if row.flag(&format!("is_same{at}")) {
+        if row.flag(format!("is_same{at}").as_str()) {
             continue;
         }
-        let text = |name: &str| row.get(&format!("{name}{at}")).unwrap_or_default().to_owned();
+        let text = |name: &str| row.get(format!("{name}{at}").as_str()).unwrap_or_default().to_owned();
         return Err(Error::Destination {
             message: format!(
                 "control total differs: {} of {table} is {}, expected {}",

@@ -50,13 +50,13 @@ fn trailer_records_have_totals_too() {
     let files = Files::new();
     database.psql("CREATE TABLE ours (k int, amount numeric(9,2))");
     files.write("a.csv", format!("{ROWS}T,3,14.25\n"));
-    files.write("b.csv", "4,0.75\nT,1,0.75\n\n");
+    files.write("b.csv", "4,0.25\n5,0.25\n6,0.25\nT,3,0.75\n\n");
     let totals = "trailer rows = 2, sum(amount) = 3";
     let args = ["--header", "none", "--skip-footer", "1", "--control", totals];
     let output = files.load(&database, "[ab].csv", "ours", &args);
     assert_eq!(output.code, 0, "{}", output.stderr);
-    assert_eq!(database.psql("SELECT count(*), sum(amount) FROM ours"), "4|15.00");
-    files.write("c.csv", "5,1.00\n6,1.00\nT,3,2.00\n");
+    assert_eq!(database.psql("SELECT count(*), sum(amount) FROM ours"), "6|15.00");
+    files.write("c.csv", "7,1.00\n8,1.00\nT,3,2.00\n");
     let output = files.load(&database, "c.csv", "ours", &args);
     assert!(output.stderr.contains("rows of ours is 2, expected 3"), "{}", output.stderr);
     let output = files.load(&database, "c.csv", "ours", &["--header", "none", "--control", totals]);

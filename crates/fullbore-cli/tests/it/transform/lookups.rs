@@ -171,8 +171,20 @@ fn missing_keys_are_inserted_once_by_all_parsers() {
     );
     let lookup = "c=table:dims on code=customer or insert";
     let args = [
-        "--header", "true", "--select", "customer_id=c.id", "--lookup", lookup, "--streams", "4", "--parsers", "4",
-        "--piece-size", "100kB", "--publish", "replace",
+        "--header",
+        "true",
+        "--select",
+        "customer_id=c.id",
+        "--lookup",
+        lookup,
+        "--streams",
+        "4",
+        "--parsers",
+        "4",
+        "--piece-size",
+        "100kB",
+        "--publish",
+        "replace",
     ];
     let output = files.load(&database, "a.csv", "ours", &args);
     assert_eq!(output.code, 0, "{}", output.stderr);

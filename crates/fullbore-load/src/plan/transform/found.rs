@@ -104,12 +104,14 @@ impl UsedLookup {
         let texts = keys.iter().map(|key| cast(key, &DataType::Utf8));
         let texts = texts.collect::<std::result::Result<Vec<_>, _>>();
         let texts = texts.map_err(|error| wrong(error.to_string()))?;
-        let is_whole = |row: &usize| found.is_null(*row) && keys.iter().all(|key| key.is_valid(*row));
+        let is_whole =
+            |row: &usize| found.is_null(*row) && keys.iter().all(|key| key.is_valid(*row));
         let of_row = |row: usize| {
             let each = texts.iter().map(|text| text.as_string::<i32>().value(row).to_owned());
             each.collect::<Vec<String>>()
         };
-        let missing: BTreeSet<Vec<String>> = (0..found.len()).filter(is_whole).map(of_row).collect();
+        let missing: BTreeSet<Vec<String>> =
+            (0..found.len()).filter(is_whole).map(of_row).collect();
         if missing.is_empty() {
             return Ok(found);
         }

@@ -115,7 +115,10 @@ fn read_one<T: Target>(job: &LookupJob, store: &StoreOptions, target: Option<&T>
     };
     if members.is_some() && (job.valid.is_some() || job.default.is_some()) {
         return Err(Error::usage_with_hint(
-            format!("lookup {}: missing keys can't be inserted if there are versions or a default", job.name),
+            format!(
+                "lookup {}: missing keys can't be inserted if there are versions or a default",
+                job.name
+            ),
             "choose one of missing = \"insert\", default and valid",
         ));
     }
