@@ -29,7 +29,7 @@ FACTORY = "org.newsclub.net.unix.AFUNIXSocketFactory$FactoryArg"
 
 
 def spark(
-    server: Server, data: DataSet, select: dict[str, str] | None = None, where: str = ""
+    server: Server, data: DataSet, select: dict[str, str] | None = None, condition: str = ""
 ) -> Callable[[], Measured]:
     """Two tasks into a table that is there already; columns may be computed and rows left out."""
     if shutil.which("java") is None:
@@ -52,7 +52,7 @@ def spark(
         command += ["--conf", "spark.driver.bindAddress=127.0.0.1"]
         command += ["--conf", "spark.ui.enabled=false", str(HERE / "tools" / "spark_load.py")]
         env = {"PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
-        done = json.dumps({"select": select or {}, "where": where})
+        done = json.dumps({"select": select or {}, "where": condition})
         return run_measured(server, [([*command, data.described(), url, done], None)], env=env)
 
     return load

@@ -66,7 +66,8 @@ pub fn match_columns(
         (Some(keys), ..) => keys.iter().map(|(_, column)| *column).collect(),
         (None, Some(listed), _) => by_list(listed, target, &needs_none)?,
         (None, None, Some(names)) => {
-            by_name(names, &loadable, target, sources, &needs_none, &mut notes)?
+            let found = by_name(names, &loadable, target, sources, &needs_none, &mut notes);
+            found.map_err(|error| if asked.is_some() { or_left_out(error) } else { error })?
         }
         (None, None, None) => match &asked {
             Some(asked) => by_list(&asked.field_names, target, &needs_none)?,
@@ -174,6 +175,13 @@ pub fn match_columns(
     let (read_typed, read_text) = (read(true), read(false));
     let transform = asked.map(|asked| Arc::new(Transform::new(asked, read_typed, read_text)));
     Ok(Shapes { typed, text, lane, lane_reason, lineage, transform, rounded, notes })
+}
+
+/// A refusal with what a transform can do about it.
+fn or_left_out(error: Error) -> Error {
+    let hint = error.hint().unwrap_or("check the names of the fields");
+    let hint = format!("{hint}; or leave a field out with --select FIELD=");
+    Error::usage_with_hint(error.to_string(), hint)
 }
 
 /// The column that a field of another name is loaded into.

@@ -68,7 +68,8 @@ fn compare(
         if row.flag(format!("is_same{at}").as_str()) {
             continue;
         }
-        let text = |name: &str| row.get(format!("{name}{at}").as_str()).unwrap_or_default().to_owned();
+        let text =
+            |name: &str| row.get(format!("{name}{at}").as_str()).unwrap_or_default().to_owned();
         return Err(Error::Destination {
             message: format!(
                 "control total differs: {} of {table} is {}, expected {}",

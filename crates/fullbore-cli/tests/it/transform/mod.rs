@@ -4,3 +4,4 @@ mod control;
 mod equality;
 mod lookups;
 mod rows;
+mod sources;
