@@ -35,6 +35,9 @@ class Options(TypedDict, total=False):
     compress: Literal["none", "lz4", "zstd"] | str
     # Congestion control of the connections, by the kernel's name: `cubic`, `bbr`.
     congestion: str
+    # Control totals, compared before rows are published: `rows = 12345`, `sum(column) = 99.10`, a
+    # file with such lines, or `trailer rows = 2` for a field of each file's last line.
+    control: Sequence[str]
     # Create the table if it does not exist.
     create: bool
     # Field delimiter; `tab` for a tab.

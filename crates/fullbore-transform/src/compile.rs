@@ -291,7 +291,21 @@ fn words(error: DataFusionError) -> Words {
     while let Some(shorter) = BEFORE.iter().find_map(|before| rest.strip_prefix(before)) {
         rest = shorter;
     }
-    rest.trim_end().to_owned()
+    let mut found = rest.trim_end().to_owned();
+    const TYPES: [(&str, &str); 8] = [
+        ("Int16", "smallint"),
+        ("Int32", "integer"),
+        ("Int64", "bigint"),
+        ("Float32", "real"),
+        ("Float64", "double precision"),
+        ("Decimal128", "numeric"),
+        ("Utf8", "text"),
+        ("Date32", "date"),
+    ];
+    for (theirs, sql) in TYPES {
+        found = found.replace(theirs, sql);
+    }
+    found
 }
 
 /// What expressions may call.

@@ -142,7 +142,8 @@ impl Transform {
             let mask = work.value(condition, &of, &|frame| condition.evaluate(frame))?;
             work.reject_where_false(&mask, &of, condition)?;
         }
-        let Work { rows, done, .. } = work;
+        let Work { mut rows, done, .. } = work;
+        rows.failed.sort_by_key(|failed| failed.row);
         let sent = match &rows.kept {
             None => sent.to_vec(),
             Some(kept) => {
