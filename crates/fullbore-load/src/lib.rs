@@ -5,6 +5,7 @@
 
 pub mod constants;
 pub mod job;
+pub mod members;
 pub mod plan;
 pub mod run;
 pub mod run_id;

@@ -9,6 +9,7 @@ use fullbore_record::terms::{Compress, Method, Publish};
 
 use crate::TargetColumn;
 use crate::job::DirectIo;
+use crate::members::Members;
 use crate::plan::KeyEnd;
 use crate::plan::columns::Shapes;
 
@@ -99,14 +100,6 @@ pub trait TargetTable {
     fn refuses_nulls(&self) -> bool;
     /// The table that is replaced is kept.
     fn keeps_old(&self) -> bool;
-}
-
-/// Adds rows to a table that keys are looked up in, while rows are loaded.
-pub trait Members: std::fmt::Debug + Send + Sync {
-    /// Inserts keys that the table lacks, each once whoever else does; gives the rows of all of them as
-    /// [`Target::read_table`] does. A key has a text for each of its columns.
-    fn insert(&self, keys: &[Vec<String>], take: &mut dyn FnMut(&[u8]) -> Result<()>)
-    -> Result<()>;
 }
 
 /// A destination with tables, while a load into it is planned.

@@ -1,11 +1,11 @@
 //! Inferred members: keys that a lookup's table lacks are inserted into it while rows are loaded.
 //!
 //! Each statement is a transaction of its own: what was inserted stays if the load fails, and is found when it is
-//! resumed. A unique constraint keeps each key from being there twice, whoever else inserts.
+//! resumed. A unique constraint keeps each key from being there twice, whatever other sessions do.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fullbore_load::target;
+use fullbore_load::members;
 use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{ConnectionOptions, QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::{Error, Result};
@@ -40,7 +40,7 @@ pub fn of(
     options: ConnectionOptions,
     table: QualifiedName,
     key: &[String],
-) -> Result<Arc<dyn target::Members>> {
+) -> Result<Arc<dyn members::Members>> {
     let literals: Result<Vec<_>, _> = key.iter().map(|name| quote_literal(name)).collect();
     let name = quote_literal(&table.to_string()).map_err(failed)?;
     let asked =
@@ -57,7 +57,7 @@ pub fn of(
     Ok(Arc::new(Members { options, table, key, session: Mutex::new(None) }))
 }
 
-impl target::Members for Members {
+impl members::Members for Members {
     fn insert(
         &self,
         keys: &[Vec<String>],

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use fullbore_load::TargetColumn;
+use fullbore_load::members::Members;
 use fullbore_load::plan::columns::Shapes;
 use fullbore_load::target::{
-    self, Choice, ExistingPartition, Making, Members, Room, TableRequest, TargetTable, Wanted,
+    self, Choice, ExistingPartition, Making, Room, TableRequest, TargetTable, Wanted,
 };
 use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_literal};

@@ -16,7 +16,7 @@ use fullbore_transform::lookup::columns_of;
 use fullbore_transform::{Compiler, Expression, Lookup};
 
 use crate::job::LookupJob;
-use crate::target::Members;
+use crate::members::Members;
 
 /// Keys that one statement inserts.
 const KEYS_AT_ONCE: usize = 1000;
