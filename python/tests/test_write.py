@@ -310,9 +310,9 @@ def test_a_driver_that_is_killed_while_it_publishes_tries_again(target: Server) 
         assert driver.stdin is not None
         driver.stdin.write(pickle.dumps((writing, told)))
         driver.stdin.close()
-        begun = "SELECT count(*) FROM fullbore_ledger.runs WHERE state = 'loading'"
+        waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
         for _ in range(200):
-            if target.sql(begun) != [["0"]]:
+            if target.sql(waits) != [["0"]]:
                 break
         os.kill(driver.pid, signal.SIGKILL)
     locked.join()
