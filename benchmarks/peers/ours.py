@@ -35,19 +35,17 @@ def parse(server: Server, data: DataSet, to: str) -> Measured:
     return run_measured(server, [(_command(*wanted, "--", *map(str, data.files)), None)])
 
 
-def job(server: Server, path: Path) -> Measured:
+def job(server: Server, path: Path, method: str = "copy") -> Measured:
     """Runs a job file."""
     return run_measured(
-        server, [(_command("--to", server.url, "--method", "copy", str(path)), None)]
+        server, [(_command("--to", server.url, "--method", method, str(path)), None)]
     )
 
 
 def job_into(server: Server, data: DataSet, path: Path, method: str = "copy") -> Measured:
     """Runs a job file over files that are described, into a table that is there already."""
     server.sql(data.create())
-    return run_measured(
-        server, [(_command("--to", server.url, "--method", method, str(path)), None)]
-    )
+    return job(server, path, method)
 
 
 def piped(server: Server, data: DataSet, feed: list[str], *options: str) -> Measured:

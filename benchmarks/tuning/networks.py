@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -228,13 +229,13 @@ def distant(stage: Stage, blocks: int, keep) -> None:
             )
 
 
-PARTS = {"text": text, "rate": rate, "polite": polite, "far": distant}
+PARTS = {"compress": compress, "text": text, "rate": rate, "polite": polite, "far": distant}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", action="append", choices=["compress", *PARTS])
+    parser.add_argument("--only", action="append", choices=list(PARTS))
     parser.add_argument("--blocks", type=int, default=2)
     parser.add_argument("--rtt", type=float, action="append", help="ms of a link of `compress`")
     args = parser.parse_args()
@@ -248,11 +249,9 @@ def main() -> int:
         print(f"  {line}", flush=True)
 
     try:
-        for name in args.only or ["compress", *PARTS]:
-            if name == "compress":
-                compress(stage, args.blocks, keep, links)
-            else:
-                PARTS[name](stage, args.blocks, keep)
+        parts = PARTS | {"compress": partial(compress, links=links)}
+        for name in args.only or parts:
+            parts[name](stage, args.blocks, keep)
     finally:
         stage.end()
         shutil.rmtree(SCRATCH, ignore_errors=True)

@@ -20,6 +20,7 @@ pub mod json;
 pub mod numbers;
 pub mod reference;
 pub mod rows;
+pub mod sql_types;
 pub mod temporal;
 pub mod text;
 pub mod types;

@@ -11,6 +11,7 @@
 //! - [`sniff`] proposes a dialect;
 //! - [`content`] recognizes a file by its contents.
 
+pub mod bad_rows;
 pub mod cancellable;
 pub mod cast;
 pub mod checksum;

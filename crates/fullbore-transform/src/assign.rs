@@ -8,11 +8,8 @@ use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef, Float64Array, StringArray};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::DataType;
-use fullbore_parse::Parser;
-use fullbore_parse::block::Block;
-use fullbore_parse::dialect::Dialect;
-use fullbore_parse::text::write_copy_text;
-use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
+use fullbore_parse::sql_types::type_name;
+use fullbore_parse::types::FieldType;
 use fullbore_read::cast;
 
 use crate::words::Words;
@@ -191,42 +188,17 @@ fn digits(values: &ArrayRef) -> Result<ArrayRef, Words> {
 /// Texts read as fields of a file are.
 fn read(texts: &ArrayRef, wanted: &FieldType) -> Result<ArrayRef, Words> {
     let texts = plain_cast(texts, &DataType::Utf8)?;
-    let texts = texts.as_string::<i32>();
-    let mut lines = Vec::with_capacity(texts.value_data().len() + 2 * texts.len());
-    for text in texts {
-        match text {
-            Some(text) => write_copy_text(text.as_bytes(), &mut lines),
-            None => lines.extend_from_slice(b"\\N"),
-        }
-        lines.push(b'\n');
-    }
-    let column =
-        ParseColumn { name: String::new(), field: 0, field_type: wanted.clone(), guess: None };
-    let mut parser = Parser::new(Dialect::text(), Arc::new(ParseShape::of_one(column)));
-    let parsed = parser.parse(&Block::of(&lines));
-    match parsed.batch.num_rows() == texts.len() {
-        true => Ok(Arc::clone(parsed.batch.column(0))),
-        false => Err(format!("it is not a valid {}", type_words(wanted))),
-    }
+    let fields = cast::as_fields(texts.as_string::<i32>().iter(), wanted);
+    fields.ok_or_else(|| format!("it is not a valid {}", type_words(wanted)))
 }
 
 fn type_words(wanted: &FieldType) -> String {
+    use FieldType::{Array, Bytea, Enum, Json, Jsonb, NumericText, Text};
     match wanted {
-        FieldType::Boolean => "boolean".into(),
-        FieldType::Int16 => "smallint".into(),
-        FieldType::Int32 => "integer".into(),
-        FieldType::Int64 => "bigint".into(),
-        FieldType::Float32 => "real".into(),
-        FieldType::Float64 => "double precision".into(),
-        FieldType::Decimal { precision, scale } => format!("numeric({precision},{scale})"),
-        FieldType::NumericText { .. } => "numeric".into(),
-        FieldType::Date => "date".into(),
-        FieldType::Time => "time".into(),
-        FieldType::Timestamp => "timestamp".into(),
-        FieldType::TimestampTz { .. } => "timestamptz".into(),
-        FieldType::Uuid => "uuid".into(),
-        FieldType::Enum { .. } => "label of the column's type".into(),
-        _ => "value of the column's type".into(),
+        NumericText { .. } => "numeric".into(),
+        Enum { .. } => "label of the column's type".into(),
+        Text { .. } | Bytea | Json | Jsonb | Array(_) => "value of the column's type".into(),
+        _ => type_name(wanted),
     }
 }
 

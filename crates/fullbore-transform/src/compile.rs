@@ -240,6 +240,27 @@ fn parsed(sql: &str) -> Result<Sql, Words> {
     Ok(found)
 }
 
+/// An expression in which names of computed columns are replaced by what computes them; `columns` are these, each with
+/// its SQL, which may be empty.
+pub fn inlined(sql: &str, columns: &[(String, String)]) -> Result<String, Words> {
+    let mut found = parsed(sql)?;
+    let looked = visit_expressions_mut(&mut found, |part| {
+        let Sql::Identifier(name) = part else { return ControlFlow::Continue(()) };
+        let name = as_read(name);
+        let computed = columns.iter().find(|(known, sql)| *known == name && !sql.is_empty());
+        match computed.map(|(_, sql)| parsed(sql)) {
+            Some(Ok(by)) => *part = Sql::Nested(Box::new(by)),
+            Some(Err(why)) => return ControlFlow::Break(why),
+            None => {}
+        }
+        ControlFlow::Continue(())
+    });
+    match looked {
+        ControlFlow::Break(why) => Err(why),
+        ControlFlow::Continue(()) => Ok(found.to_string()),
+    }
+}
+
 fn syntax(error: datafusion_sql::sqlparser::parser::ParserError) -> Words {
     error.to_string().trim_start_matches("sql parser error: ").to_owned()
 }
@@ -384,5 +405,23 @@ impl ContextProvider for Functions {
 
     fn udwf_names(&self) -> Vec<String> {
         Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_may_name_what_is_computed() {
+        let select = [("total", "a*b"), ("x", ""), ("day", "to_date(day)"), ("c", "l.name")];
+        let select = select.map(|(name, sql)| (name.to_owned(), sql.to_owned()));
+        let of = |sql| inlined(sql, &select).unwrap();
+        assert_eq!(of("total >= 0 AND x = 1"), "(a * b) >= 0 AND x = 1");
+        assert_eq!(of("t.a = 'total' OR totals > 1"), "\"t.a\" = 'total' OR totals > 1");
+        assert_eq!(of("\"total\" < total(1)"), "(a * b) < total(1)");
+        assert_eq!(of("extract(day from day) = 1"), "EXTRACT(DAY FROM (to_date(day))) = 1");
+        assert_eq!(of("C = 'y'"), "(\"l.name\") = 'y'");
+        assert!(inlined("total >=", &select).is_err());
     }
 }

@@ -28,7 +28,14 @@ impl Frame {
                 false => bridge::given(&cast(array, &wanted).map_err(|error| error.to_string())?),
             }
         });
-        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        Self::of_columns(schema, columns.collect::<Result<_, _>>()?, rows)
+    }
+
+    fn of_columns(
+        schema: &SchemaRef,
+        columns: Vec<engine_arrow::array::ArrayRef>,
+        rows: usize,
+    ) -> Result<Self, Words> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options);
         Ok(Self { batch: batch.map_err(|error| error.to_string())? })
@@ -38,9 +45,7 @@ impl Frame {
     pub(crate) fn with(&self, schema: &SchemaRef, more: &[ArrayRef]) -> Result<Self, Words> {
         let more = more.iter().map(|array| bridge::given(array)).collect::<Result<Vec<_>, _>>()?;
         let columns = self.batch.columns().iter().cloned().chain(more).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(self.rows()));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options);
-        Ok(Self { batch: batch.map_err(|error| error.to_string())? })
+        Self::of_columns(schema, columns, self.rows())
     }
 
     pub fn rows(&self) -> usize {

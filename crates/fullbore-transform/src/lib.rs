@@ -15,7 +15,7 @@ pub mod lookup;
 mod types;
 mod words;
 
-pub use compile::{Compiler, Expression, Input};
+pub use compile::{Compiler, Expression, Input, inlined};
 pub use frame::Frame;
 pub use lookup::Lookup;
 pub use types::engine_type;

@@ -172,8 +172,10 @@ pub fn match_columns(
         let inputs = asked.iter().flat_map(|asked| asked.read(typed));
         shape_of(as_they_are(typed).into_iter().chain(inputs).collect())
     };
-    let (read_typed, read_text) = (read(true), read(false));
-    let transform = asked.map(|asked| Arc::new(Transform::new(asked, read_typed, read_text)));
+    let shapes = asked.is_some().then(|| (read(true), read(false)));
+    let transform = asked.zip(shapes);
+    let transform =
+        transform.map(|(asked, (typed, text))| Arc::new(Transform::new(asked, typed, text)));
     Ok(Shapes { typed, text, lane, lane_reason, lineage, transform, rounded, notes })
 }
 

@@ -7,12 +7,11 @@ use arrow_array::{
     UInt32Array,
 };
 use arrow_schema::{Field, Schema};
-use fullbore_parse::block::Block;
-use fullbore_parse::dialect::Dialect;
+use fullbore_parse::Lane;
 use fullbore_parse::guess::gives_back;
 use fullbore_parse::text::write_copy_text;
-use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
-use fullbore_parse::{Lane, Parser};
+use fullbore_parse::types::{FieldType, ParseColumn};
+use fullbore_read::cast;
 use fullbore_read::columnar::Columnar;
 use fullbore_read::error::{Error, Result};
 
@@ -235,17 +234,7 @@ pub fn of_folders(
 
 /// A value as an array of one; `None` where it is not written as its type has it.
 fn one_value(field_type: &FieldType, value: Option<&str>) -> Option<ArrayRef> {
-    let mut line = Vec::new();
-    match value {
-        Some(value) => write_copy_text(value.as_bytes(), &mut line),
-        None => line.extend_from_slice(b"\\N"),
-    }
-    line.push(b'\n');
-    let column =
-        ParseColumn { name: String::new(), field: 0, field_type: field_type.clone(), guess: None };
-    let shape = ParseShape::of_one(column);
-    let parsed = Parser::new(Dialect::text(), Arc::new(shape)).parse(&Block::of(&line));
-    (parsed.batch.num_rows() == 1).then(|| parsed.batch.column(0).clone())
+    cast::as_fields([value].into_iter(), field_type)
 }
 
 /// The columns among those of the target.

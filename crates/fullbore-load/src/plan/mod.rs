@@ -6,6 +6,7 @@
 //! [`partitions`] forms the pieces that become partitions; [`lineage`] adds the origin of rows; [`infer`]
 //! proposes a schema; [`transform`] computes columns by expressions; [`recorded`] is the part of a plan that a resume needs.
 
+pub mod applied;
 pub mod assemble;
 pub mod columns;
 mod controls;
@@ -22,7 +23,6 @@ pub mod partitions;
 pub mod pieces;
 pub mod recorded;
 mod schema;
-mod sql_types;
 mod stored;
 #[cfg(feature = "transform")]
 pub mod transform;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fullbore_parse::dialect::{Dialect, Family};
+use fullbore_parse::sql_types;
 use fullbore_parse::types::FieldType;
 use fullbore_read::columnar;
 use fullbore_read::error::{Error, Result};
@@ -15,9 +16,9 @@ use crate::plan::infer::{
     InferredColumn, Sample, Spoilt, SpoiltBy, infer, infer_fixed, infer_keys, null_options,
     type_option, values_of,
 };
+use crate::plan::lineage;
 use crate::plan::look::Sources;
 use crate::plan::transform::asked::made;
-use crate::plan::{lineage, sql_types};
 use crate::target::{Making, NewColumn, Target};
 
 /// What is to be said of a schema that was inferred.

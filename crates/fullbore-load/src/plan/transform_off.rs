@@ -108,32 +108,11 @@ pub mod apply {
     use fullbore_read::error::Result;
 
     use super::asked::Asked;
+    use crate::plan::applied::Applied;
 
     /// None there can be.
     #[derive(Debug)]
     pub enum Transform {}
-
-    /// What became of a batch.
-    pub struct Applied {
-        pub batch: RecordBatch,
-        pub kept: Option<Vec<usize>>,
-        pub filtered: u64,
-        pub failed: Vec<Failed>,
-    }
-
-    /// A row that is rejected.
-    pub struct Failed {
-        pub row: usize,
-        pub column: Option<String>,
-        pub value: Option<String>,
-        pub constraint: Option<String>,
-        pub reason: String,
-        pub hint: Option<&'static str>,
-    }
-
-    pub fn line_of(_: &RecordBatch, _: usize) -> Vec<u8> {
-        Vec::new()
-    }
 
     impl Transform {
         pub fn new(asked: Asked, _: Arc<ParseShape>, _: Arc<ParseShape>) -> Self {

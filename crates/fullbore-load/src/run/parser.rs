@@ -20,7 +20,6 @@ use super::schedule::{Gatherers, Origin, ParseTask, Schedule, Unit};
 use super::source_row::{Records, SourceRow};
 use super::transformed;
 use crate::plan::lineage::Places;
-use crate::plan::transform::apply::line_of;
 use crate::plan::{Format, KeyLimits, Plan};
 use crate::sink::{Encoder, Gatherer, Sink, Summer};
 
@@ -142,7 +141,7 @@ fn take_rows(
             file,
             offset: numbers[row],
             line: 0,
-            raw: line_of(&batch, row),
+            raw: columnar::line_of(batch.columns().iter().map(Some), row),
         };
         unit.faults.extend(transformed::rejects(applied.failed, place));
         unit.counts.filtered += applied.filtered;
@@ -299,12 +298,15 @@ fn parse_block(
     tools.send(&batch, order, unit)?;
     unit.kept = kept.filter(|_| unit.is_text);
     let format = &found.format;
-    let shape = found.read_shape(if unit.is_text { Lane::Text } else { Lane::Binary });
+    let shape = match &found.transform {
+        Some(transform) => transform.shape(if unit.is_text { Lane::Text } else { Lane::Binary }),
+        None => &found.shape,
+    };
     let Format::Delimited(dialect) = format else { unreachable!("a block holds delimited text") };
     let mut stood = Records::of(block);
     unit.faults.extend(parsed.faults.into_iter().map(|fault| {
         let lines = block.lines_between(fault.range.start, fault.range.end);
-        Reject::fault(stood.at(fault.range), &fault.reason, lines, &shape, dialect)
+        Reject::fault(stood.at(fault.range), &fault.reason, lines, shape, dialect)
     }));
     let mut stood = Records::of(block);
     unit.odd = odd.into_iter().map(|odd| (stood.at(odd.range), odd.copy_text)).collect();

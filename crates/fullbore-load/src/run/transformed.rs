@@ -13,7 +13,8 @@ use fullbore_read::error::Result;
 use super::reject_record::Reject;
 use super::source_row::{Records, SourceRow};
 use crate::plan::Format;
-use crate::plan::transform::apply::{Applied, Failed, Transform};
+use crate::plan::applied::{Applied, Failed};
+use crate::plan::transform::apply::Transform;
 
 /// The rejects of rows that an expression refused.
 pub fn rejects(failed: Vec<Failed>, mut place: impl FnMut(usize) -> SourceRow) -> Vec<Reject> {

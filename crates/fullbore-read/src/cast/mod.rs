@@ -16,7 +16,11 @@ use arrow_array::{Array, ArrayRef, ListArray, PrimitiveArray, cast::AsArray, new
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, FieldRef, TimeUnit};
-use fullbore_parse::types::FieldType;
+use fullbore_parse::Parser;
+use fullbore_parse::block::Block;
+use fullbore_parse::dialect::Dialect;
+use fullbore_parse::text::write_copy_text;
+use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 
 pub use text::as_text;
 
@@ -55,6 +59,27 @@ pub fn judged_by_server(stored: &DataType, target: &FieldType) -> Option<&'stati
         ) => Some("stored without a time zone in the file"),
         _ => None,
     }
+}
+
+/// Texts as values of a type, read as fields of a file are; none where one of them is not in the type's form.
+pub fn as_fields<'a>(
+    texts: impl ExactSizeIterator<Item = Option<&'a str>>,
+    field_type: &FieldType,
+) -> Option<ArrayRef> {
+    let count = texts.len();
+    let mut lines = Vec::new();
+    for text in texts {
+        match text {
+            Some(text) => write_copy_text(text.as_bytes(), &mut lines),
+            None => lines.extend_from_slice(b"\\N"),
+        }
+        lines.push(b'\n');
+    }
+    let (name, field_type) = (String::new(), field_type.clone());
+    let column = ParseColumn { name, field: 0, field_type, guess: None };
+    let mut parser = Parser::new(Dialect::text(), Arc::new(ParseShape::of_one(column)));
+    let parsed = parser.parse(&Block::of(&lines));
+    (parsed.batch.num_rows() == count).then(|| parsed.batch.column(0).clone())
 }
 
 /// Values cast, and how many of them lost digits that the server does not keep.

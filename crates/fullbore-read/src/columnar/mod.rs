@@ -27,7 +27,7 @@ use arrow::ArrowFeed;
 pub use data::bytes_of;
 pub use inspected::{Columnar, GroupRange, Inspected};
 pub use types::{StoredAs, is_finer, stored_as};
-pub use units::Reading;
+pub use units::{Reading, line_of};
 
 /// Looks at a source's columns and how many rows it has.
 pub fn inspect(source: &SourceFile) -> Result<Inspected> {

@@ -15,6 +15,7 @@ use fullbore_parse::types::{FieldType, ParseShape};
 
 use super::utf8::row_not_utf8;
 use super::views::{Cuts, TooLong, cuts, hydrated};
+use crate::bad_rows::bad_rows;
 use crate::cast::{self, Cast};
 use crate::error::{Error, Result};
 use crate::fed::{RowFault, Rows};
@@ -212,23 +213,9 @@ impl Units {
         }
     }
 
-    /// What stands for a row in the reject file: the beginnings of its values, as COPY's text.
+    /// What stands for a row in the reject file.
     fn line(&self, batch: &RecordBatch, row: usize) -> Vec<u8> {
-        let mut line = Vec::new();
-        for (at, place) in self.places.iter().enumerate() {
-            if at > 0 {
-                line.push(b'\t');
-            }
-            let Some(array) = batch.columns().get(*place) else { continue };
-            if array.is_null(row) {
-                line.extend_from_slice(b"\\N");
-                continue;
-            }
-            let text = cast::shown(array, row, REJECT_LINE_VALUE_BYTES);
-            write_copy_text(text.as_bytes(), &mut line);
-        }
-        line.push(b'\n');
-        line
+        line_of(self.places.iter().map(|place| batch.columns().get(*place)), row)
     }
 
     fn unreadable(&self, why: &dyn std::fmt::Display) -> Error {
@@ -238,6 +225,25 @@ impl Units {
             hint: None,
         }
     }
+}
+
+/// What stands in the reject file for a row that has no text of its own: the beginnings of its values, as COPY's text.
+pub fn line_of<'a>(columns: impl Iterator<Item = Option<&'a ArrayRef>>, row: usize) -> Vec<u8> {
+    let mut line = Vec::new();
+    for (at, array) in columns.enumerate() {
+        if at > 0 {
+            line.push(b'\t');
+        }
+        let Some(array) = array else { continue };
+        if array.is_null(row) {
+            line.extend_from_slice(b"\\N");
+            continue;
+        }
+        let text = cast::shown(array, row, REJECT_LINE_VALUE_BYTES);
+        write_copy_text(text.as_bytes(), &mut line);
+    }
+    line.push(b'\n');
+    line
 }
 
 /// Bytes of a value that are kept of a row that is rejected before it was made text.
@@ -257,34 +263,20 @@ fn cast_column(stored: &ArrayRef, target: &FieldType, lane: Lane) -> Result<Cast
         Lane::Text => cast::as_text,
     };
     wanted(stored, target).map_err(|why| {
-        let mut unfit = Vec::new();
-        halve(stored, 0, &|part| wanted(part, target).map(drop), &mut unfit);
+        let part = |start, length| {
+            let part = stored.slice(start, length);
+            // Without the items of the other rows' lists.
+            let part = hydrated(&part).unwrap_or(part);
+            wanted(&part, target).map(drop)
+        };
+        let value = |row| cast::shown(stored, row, REJECT_VALUE_BYTES);
+        let bad = bad_rows(stored.len(), &part).into_iter();
+        let mut unfit: Vec<_> =
+            bad.map(|(row, why)| Unfit { row, value: value(row), why }).collect();
         if unfit.is_empty() {
             // All rows by themselves are right: what is wrong is wrong with the first then.
             unfit.push(Unfit { row: 0, value: String::new(), why });
         }
         unfit
     })
-}
-
-/// Finds all rows that can't be cast, in time that grows with their number.
-fn halve(
-    array: &ArrayRef,
-    first: usize,
-    cast: &dyn Fn(&ArrayRef) -> Result<(), cast::Unfit>,
-    unfit: &mut Vec<Unfit>,
-) {
-    let Err(why) = cast(array) else { return };
-    if array.len() <= 1 {
-        let value = cast::shown(array, 0, REJECT_VALUE_BYTES);
-        unfit.push(Unfit { row: first, value, why });
-        return;
-    }
-    let half = array.len() / 2;
-    for (start, end) in [(0, half), (half, array.len())] {
-        // Without the items of the other half's lists.
-        let part = array.slice(start, end - start);
-        let part = hydrated(&part).unwrap_or(part);
-        halve(&part, first + start, cast, unfit);
-    }
 }

@@ -199,3 +199,17 @@ fn missing_keys_are_inserted_once_by_all_parsers() {
     assert_eq!(output.code, 2);
     assert!(output.stderr.contains("unique constraint"), "{}", output.stderr);
 }
+
+/// A name is that of the computed column, also where a field has it and a lookup computes it.
+#[test]
+fn conditions_mean_what_is_computed_by_a_lookup() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    database.psql("CREATE TABLE ours (id int, customer text)");
+    let select = "where = \"customer = 'Bob'\"\n[table.select]\ncustomer = \"c.name\"\nshop = \"\"\nday = \"\"\namount = \"\"\n";
+    let lookup = of_file(&files, "missing = \"null\"");
+    let output = load(&files, &database, select, &lookup, &[]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(database.psql("SELECT * FROM ours"), "2|Bob");
+}

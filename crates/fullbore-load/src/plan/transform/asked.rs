@@ -6,7 +6,7 @@ use arrow_schema::DataType;
 use fullbore_parse::types::{FieldType, ParseColumn};
 use fullbore_read::columnar;
 use fullbore_read::error::{Error, Result};
-use fullbore_transform::{Compiler, Expression, assign};
+use fullbore_transform::{Compiler, Expression, assign, inlined};
 
 use super::found::UsedLookup;
 use super::inputs::{Guess, Input, field_names, inputs};
@@ -89,9 +89,9 @@ pub fn asked(
         }
     }
     for (option, sql) in conditions(job) {
-        // A check may name what is computed, too.
-        let inlined = first.inputs_of(&inlined(sql, &job.select.0));
-        used.extend(inlined.or_else(|_| first.inputs_of(sql)).map_err(|why| wrong(&option, why))?);
+        // It may name what is computed, too.
+        let inputs = inlined(sql, &job.select.0).and_then(|sql| first.inputs_of(&sql));
+        used.extend(inputs.map_err(|why| wrong(&option, why))?);
     }
     for lookup in &job.lookups {
         let at = lookup.valid.iter().map(|valid| &valid.at);
@@ -141,10 +141,8 @@ pub fn asked(
         Ok(Computed { name, sql, expression, field_type })
     });
     let computed = computed.collect::<Result<Vec<_>>>()?;
-    let condition = |compiler: &Compiler, sql: &str| {
-        let inlined = inlined(sql, &job.select.0);
-        compiler.condition(&inlined).or_else(|_| compiler.condition(sql))
-    };
+    let condition =
+        |compiler: &Compiler, sql: &str| compiler.condition(&inlined(sql, &job.select.0)?);
     let filter = job.r#where.as_ref().map(|sql| {
         let failed = |why| wrong(&format!("--where {sql}"), why);
         // Where it needs no lookup, what it leaves out is not looked up.
@@ -240,33 +238,6 @@ fn conditions(job: &TableJob) -> impl Iterator<Item = (String, &String)> {
     filter.chain(checks)
 }
 
-/// A condition with the names of computed columns replaced by what computes them.
-fn inlined(sql: &str, select: &[(String, String)]) -> String {
-    let mut found = String::new();
-    let mut rest = sql;
-    while let Some(first) = rest.chars().next() {
-        let is_part = |c: char| c.is_alphanumeric() || c == '_';
-        let end = match first {
-            '\'' | '"' => rest[1..].find(first).map_or(rest.len(), |at| at + 2),
-            first if is_part(first) => rest.find(|c| !is_part(c)).unwrap_or(rest.len()),
-            first => first.len_utf8(),
-        };
-        let (word, after) = rest.split_at(end);
-        let is_called = after.trim_start().starts_with('(') || found.ends_with('.');
-        let bare = word.trim_matches('"');
-        match select.iter().find(|(name, sql)| name == bare && !sql.is_empty() && !is_called) {
-            Some((_, expression)) => {
-                found.push('(');
-                found.push_str(expression);
-                found.push(')');
-            }
-            None => found.push_str(word),
-        }
-        rest = after;
-    }
-    found
-}
-
 /// What a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stands {
@@ -352,18 +323,4 @@ pub fn wrong(option: &str, why: String) -> Error {
         format!("{option}: {why}"),
         "expressions are SQL over the names of the fields; see the guide to transforms",
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn checks_may_name_what_is_computed() {
-        let select = [("total".to_owned(), "a*b".to_owned()), ("x".to_owned(), String::new())];
-        let of = |sql| inlined(sql, &select);
-        assert_eq!(of("total >= 0 AND x = 1"), "(a*b) >= 0 AND x = 1");
-        assert_eq!(of("t.total = 'total' OR totals > 1"), "t.total = 'total' OR totals > 1");
-        assert_eq!(of("\"total\" < total(1)"), "(a*b) < total(1)");
-    }
 }

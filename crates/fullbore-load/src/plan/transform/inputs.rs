@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fullbore_parse::sql_types;
 use fullbore_parse::types::{FieldType, ParseColumn};
 use fullbore_read::columnar;
 use fullbore_read::error::{Error, Result};
@@ -11,7 +12,6 @@ use crate::job::TableJob;
 use crate::plan::format::Format;
 use crate::plan::look::Sources;
 use crate::plan::names::is_selected;
-use crate::plan::sql_types;
 
 /// A field that expressions name.
 #[derive(Debug, Clone, PartialEq, Eq)]

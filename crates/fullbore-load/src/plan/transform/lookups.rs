@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use fullbore_parse::block::Block;
+use fullbore_parse::sql_types;
 use fullbore_parse::types::FieldType;
 use fullbore_parse::{Lane, Parser};
 use fullbore_read::columnar::{Reading, RowFeed};
@@ -22,7 +23,6 @@ use crate::plan::format::Format;
 use crate::plan::header::settle;
 use crate::plan::look::{Sources, look};
 use crate::plan::schema::{Schema, guessed_types, inferred_columns};
-use crate::plan::sql_types;
 use crate::target::Target;
 
 /// Bytes that the lookups of a table take at most, by default.

@@ -8,3 +8,4 @@ pub mod asked;
 pub mod found;
 pub mod inputs;
 pub mod lookups;
+mod work;

@@ -1,6 +1,6 @@
 //! SQL's names of the types that fields are parsed into.
 
-use fullbore_parse::types::FieldType;
+use super::types::FieldType;
 
 /// What a SQL type is parsed into, for destinations without a server to ask: the names of
 /// PostgreSQL's manual, `numeric(15,2)` and `varchar(10)` among them.
