@@ -19,6 +19,7 @@ from cases.setting import Setting
 from cases.tables import all_tables
 from cases.texts import text_types
 from cases.transformed import transformed, transformed_slow
+from cases.upsert import upsert
 from cases.verified import verified
 from cases.wide import wide_csv
 
@@ -46,4 +47,5 @@ CASES: dict[str, Callable[[Setting], AbstractContextManager[Case]]] = {
     "ready-tables": ready_tables,
     "transformed": transformed,
     "transformed-slow": transformed_slow,
+    "upsert": upsert,
 }

@@ -22,7 +22,7 @@ class Options(TypedDict, total=False):
     allow_publication: bool
     # Send rows as COPY text even where a binary form exists.
     as_text: bool
-    # Append in one transaction.
+    # Append or upsert in one transaction.
     atomic: bool
     # Conditions that each row must meet; others are rejected.
     check: Sequence[Mapping[str, str | bool]]
@@ -40,6 +40,8 @@ class Options(TypedDict, total=False):
     control: Sequence[str]
     # Create the table if it does not exist.
     create: bool
+    # Delete rows of the table whose key is not in the sources.
+    delete_missing: bool
     # Field delimiter; `tab` for a tab.
     delimiter: str
     # How the server writes pages under method direct.
@@ -66,6 +68,8 @@ class Options(TypedDict, total=False):
     if_loaded: Literal["fail", "skip", "again"]
     # Keep the replaced table.
     keep_old: bool
+    # Columns that tell rows apart, for `publish = "upsert"`.
+    key: Sequence[str]
     # Schema of the ledger. Default: `fullbore_ledger`.
     ledger_schema: str
     # What ends a record. Default: detected.
@@ -96,6 +100,9 @@ class Options(TypedDict, total=False):
     # Engine that runs the load on several hosts: `ray` for the cluster of this machine, or
     # `ray://HOST:PORT`.
     on: str
+    # What a row does whose key the table has: `update`, `nothing`, or `newest:COLUMN`. Default:
+    # `update`.
+    on_conflict: str
     # Number of parser threads, or `auto`.
     parsers: str | int
     # The share of this host when several hosts load together: `2/5`.
@@ -115,7 +122,7 @@ class Options(TypedDict, total=False):
     # Leave the network to others, and use what they leave.
     polite: bool
     # How rows are published.
-    publish: Literal["append", "replace", "partitions"]
+    publish: Literal["append", "replace", "partitions", "upsert"]
     # Quote character.
     quote: str
     # Where a quote opens a field.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from data import Data
@@ -35,6 +36,33 @@ DAMAGE = """
     SELECT bt_index_check(i.indexrelid, heapallindexed => true)
       FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid AND c.relkind = 'i'
      WHERE i.indrelid IN (SELECT relid FROM pg_partition_tree('{target}'))"""
+
+
+@dataclass(frozen=True)
+class Before:
+    """Rows that a target has before others are merged with them; so many will change."""
+
+    rows: int
+    changed: int
+
+
+def fill(server: Server, data: Data) -> Before:
+    """Fills a target with rows of some files, half of them changed."""
+    server.copy(TARGET, data.good_files[:3])
+    rows = int(server.sql(f"SELECT count(*) FROM {TARGET}"))
+    change = f"UPDATE {TARGET} SET word = 'old', note = NULL WHERE k % 2 = 0 RETURNING 1"
+    changed = int(server.sql(f"WITH gone AS ({change}) SELECT count(*) FROM gone"))
+    return Before(rows, changed)
+
+
+def merged(server: Server, data: Data, before: Before) -> None:
+    """Each row was inserted or updated once."""
+    done = "SELECT sum(inserted), sum(updated) FROM fullbore_ledger.merges"
+    inserted, updated = map(int, server.sql(done).split("|"))
+    require(
+        (inserted, updated) == (data.rows - before.rows, before.changed),
+        f"{inserted} rows were inserted and {updated} updated, {before} before of {data.rows}",
+    )
 
 
 def require(is_so: bool, what: Callable[[], str] | str) -> None:

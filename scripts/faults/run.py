@@ -58,7 +58,7 @@ from faults_zombie import Zombie
 from load import LOADED
 from places import CACHE, FULLBORE, RUNS, Failed, Missing, Wrong
 from trial import Trial
-from ways import WAYS, Way
+from ways import ATOMIC, UPSERT, WAYS, Way
 from world import World
 
 FAULTS: dict[str, type[Fault]] = {
@@ -121,7 +121,7 @@ class Runner:
 
     def duration(self, trial: Trial) -> float:
         """How long a load takes that nothing strikes: measured, the median of three."""
-        is_atomic = trial.atomic and trial.way.publish == "append"
+        is_atomic = trial.atomic and trial.way.publish in ATOMIC
         calm = trial.fault.undisturbed()
         size = f"{calm.data(self.world).bytes / 1e6:.0f} MB"
         where = f" {calm.name}" if calm.name else ""
@@ -151,7 +151,7 @@ class Runner:
             "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         }  # fmt: skip
         trial = Trial(self.world, FAULTS[plan.fault](), plan.way, plan.number, self.seed)
-        line.update(level=trial.level, atomic=trial.atomic and plan.way.publish == "append")
+        line.update(level=trial.level, atomic=trial.atomic and plan.way.publish in ATOMIC)
         line.update(streams=trial.streams)
         try:
             duration = self.duration(trial)
@@ -223,7 +223,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", metavar="FAULT[,FAULT]", help=f"of {', '.join(FAULTS)}")
     parser.add_argument("--count", type=int, help="so many trials of each fault")
     parser.add_argument("--number", type=int, help="the one trial of this number")
-    parser.add_argument("--way", choices=[way.name for way in WAYS], help="in this one alone")
+    ways = [way.name for way in (*WAYS, UPSERT)]
+    parser.add_argument("--way", choices=ways, help="in this one alone")
     parser.add_argument("--minutes", type=float, help="begin no trial after so long")
     parser.add_argument("--short", action="store_true", help="a few of each")
     parser.add_argument("--fresh", action="store_true", help="leave an unfinished run as it is")
@@ -246,7 +247,7 @@ def wanted(args: argparse.Namespace) -> list[Planned]:
     if args.number is not None:
         trials = [trial for trial in trials if trial.number == args.number]
     if args.way:
-        way = next(way for way in WAYS if way.name == args.way)
+        way = next(way for way in (*WAYS, UPSERT) if way.name == args.way)
         trials = [Planned(trial.fault, trial.number, way) for trial in trials]
     return trials
 

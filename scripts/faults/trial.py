@@ -56,6 +56,8 @@ class Trial:
         self.folder = world.folder / "trial"
         self.setting: Setting
         self.facts: dict[str, object] = {}
+        # What the target has before, where rows are merged with it.
+        self.before: checks.Before | None = None
 
     def run(self, duration: float) -> dict[str, object]:
         """Carries it out; Wrong says what was found. `duration` is that of an undisturbed load."""
@@ -82,6 +84,8 @@ class Trial:
     def make_target(self) -> None:
         clean(self.setting.server)
         self.setting.server.sql(self.fault.target(self))
+        if self.way.publish == "upsert":
+            self.before = checks.fill(self.setting.server, self.setting.data)
 
     def arguments(self, resume: bool) -> list[str]:
         setting = self.setting
@@ -137,7 +141,7 @@ class Trial:
         if ended.code in (FAILED, REFUSED):
             if state not in ("", "finished"):
                 raise Wrong(f"{what}, although nothing should be kept: {ended.said}")
-            checks.taken_back(self.setting.server, rows_stay=False)
+            checks.taken_back(self.setting.server, rows_stay=self.before is not None)
         # A second signal ends it without a word.
         if ended.code in (FAILED, REFUSED, STOPPED) and not self.facts.get("second_signal"):
             # Before anything is committed there may be nothing to go on with.
@@ -183,6 +187,9 @@ class Trial:
         setting = self.setting
         expected = self.world.expected(setting.data)
         checks.finished(setting.server, setting.data, expected, thoroughly)
+        # With --atomic no part stands in the ledger.
+        if self.before is not None and not self.atomic:
+            checks.merged(setting.server, setting.data, self.before)
         if setting.data.bad:
             checks.rejects(setting.reject_dir, setting.data)
 

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from data import COLUMNS
 
 TARGET = "target"
+# What --atomic is for.
+ATOMIC = ("append", "upsert")
 
 
 @dataclass(frozen=True)
 class Way:
-    """A method and a publish; `atomic` is for append."""
+    """A method and a publish; `atomic` is for append and upsert."""
 
     method: str
     publish: str
@@ -22,7 +24,7 @@ class Way:
 
     def options(self, atomic: bool) -> list[str]:
         options = ["--method", self.method, "--publish", self.publish]
-        return [*options, "--atomic"] if atomic and self.publish == "append" else options
+        return [*options, "--atomic"] if atomic and self.publish in ATOMIC else options
 
     def make(self, tablespace: str = "", key: str = " PRIMARY KEY") -> str:
         """The statements that make the target; without a key a row can come twice."""
@@ -40,3 +42,5 @@ WAYS = (
     Way("direct", "replace"),
     Way("direct", "partitions"),
 )
+# Struck by what strikes any load.
+UPSERT = Way("copy", "upsert")

@@ -4,9 +4,9 @@ use fullbore::json_summary::{counts_of, no_ledger, rate};
 use fullbore_load::plan::Plan;
 use fullbore_load::run::Outcome;
 use fullbore_parse::Counts;
-use fullbore_record::Verified;
 use fullbore_record::diagnose::Limit;
 use fullbore_record::terms::Verify;
+use fullbore_record::{Merged, Verified};
 
 use crate::words::{achieved, bytes, counted, details, grouped, seconds, sentence};
 
@@ -25,6 +25,16 @@ fn counts_words(counts: Counts) -> Option<String> {
         .map(|(count, what, how)| format!("{} {how}", counted(count, what)))
         .collect();
     (!said.is_empty()).then(|| said.join(", "))
+}
+
+/// What became of the rows of an upsert, in words.
+fn merged_words(merged: &Merged) -> String {
+    let Merged { inserted, updated, unchanged, deleted, duplicates } = *merged;
+    let said = [(inserted, "inserted"), (updated, "updated"), (unchanged, "unchanged")];
+    let others = [(deleted, "deleted"), (duplicates, "replaced by others of the same key")];
+    let others = others.into_iter().filter(|(rows, _)| *rows > 0);
+    let said = said.into_iter().chain(others);
+    said.map(|(rows, how)| format!("{} {how}", grouped(rows))).collect::<Vec<_>>().join(", ")
 }
 
 /// What was proved, in words.
@@ -105,6 +115,11 @@ pub fn print(run: &About<'_>, outcome: &Outcome) {
     }
     if outcome.tables.len() > 1 {
         counts("all", outcome.rows, outcome.rejected, outcome.bytes, outcome.pieces);
+    }
+    for table in &outcome.tables {
+        if let Some(merged) = &table.merged {
+            say("merged", format_args!("{}: {}", table.name, merged_words(merged)));
+        }
     }
     let rate = bytes(rate(outcome) as u64);
     say(

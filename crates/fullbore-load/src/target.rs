@@ -8,7 +8,7 @@ use fullbore_read::error::Result;
 use fullbore_record::terms::{Compress, Method, Publish};
 
 use crate::TargetColumn;
-use crate::job::DirectIo;
+use crate::job::{DirectIo, Upsert};
 use crate::members::Members;
 use crate::plan::KeyEnd;
 use crate::plan::columns::Shapes;
@@ -19,6 +19,8 @@ pub struct TableRequest {
     pub name: String,
     pub publish: Publish,
     pub atomic: bool,
+    /// How rows are merged with those of the table, where they are.
+    pub upsert: Option<Upsert>,
     /// The statement that makes the table, where it is not there yet.
     pub create: Option<String>,
     pub method: Method,
@@ -41,7 +43,8 @@ pub struct NewColumn {
 /// What a table is made of that is not there yet.
 #[derive(Debug, Clone, Copy)]
 pub enum Making<'a> {
-    Columns(&'a [NewColumn]),
+    /// These, with a primary key of the columns that are named last, if any are.
+    Columns(&'a [NewColumn], &'a [String]),
     /// A statement that somebody wrote.
     Statement(&'a str),
 }
@@ -100,6 +103,8 @@ pub trait TargetTable {
     fn refuses_nulls(&self) -> bool;
     /// The table that is replaced is kept.
     fn keeps_old(&self) -> bool;
+    /// How its rows are merged with those that it has, if they are: with the key that was found.
+    fn upsert(&self) -> Option<&Upsert>;
 }
 
 /// A destination with tables, while a load into it is planned.

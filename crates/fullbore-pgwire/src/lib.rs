@@ -55,6 +55,7 @@ mod wire;
 
 pub use cancel::CancelHandle;
 pub use copy_in::{CopyIn, PausedCopy};
+pub use copy_out::Copied;
 pub use environment::Environment;
 pub use error::ConnectionError;
 pub use options::{ConnectionOptions, Host, HostOptions, Source, StoredConnection, Way};

@@ -31,6 +31,7 @@ mod server;
 mod session_settings;
 pub mod sink;
 mod small_decimals;
+pub mod source;
 mod statistics;
 pub mod target;
 mod throttle;

@@ -59,7 +59,7 @@ pub fn is_derived(
         return Ok(false);
     };
     let is_piece = part.len() >= 5 && part.bytes().all(|byte| byte.is_ascii_digit());
-    Ok((part == "new" || is_piece) && *name == derived(target, id, part)?)
+    Ok((["new", "merge"].contains(&part) || is_piece) && *name == derived(target, id, part)?)
 }
 
 /// The id in a name that a run, or a whole of runs, could have given to a table that it made.

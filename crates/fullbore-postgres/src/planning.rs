@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fullbore_load::TargetColumn;
+use fullbore_load::job::Upsert;
 use fullbore_load::members::Members;
 use fullbore_load::plan::columns::Shapes;
 use fullbore_load::target::{
@@ -21,6 +22,7 @@ use crate::members;
 use crate::naming;
 use crate::publish;
 use crate::publish::existing;
+use crate::publish::upsert::key::{self, Merging};
 use crate::schema;
 use crate::server::Server;
 use crate::statistics;
@@ -68,6 +70,10 @@ impl TargetTable for PostgresTable {
 
     fn keeps_old(&self) -> bool {
         self.keep_old
+    }
+
+    fn upsert(&self) -> Option<&Upsert> {
+        self.merging.as_ref().map(|merging| &merging.asked)
     }
 }
 
@@ -117,9 +123,9 @@ impl target::Target for Server {
         let wrong = |error: ConnectionError| Error::usage(error.to_string());
         match making {
             Making::Statement(sql) => schema::with_partition(sql, partition_by).map_err(wrong),
-            Making::Columns(columns) => {
+            Making::Columns(columns, key) => {
                 let table = QualifiedName::parse(name).map_err(wrong)?;
-                schema::create_table(&table, columns, partition_by).map_err(wrong)
+                schema::create_table(&table, columns, key, partition_by).map_err(wrong)
             }
         }
     }
@@ -128,7 +134,8 @@ impl target::Target for Server {
         let name = QualifiedName::parse(&request.name).map_err(refused)?;
         let mut session = self.control();
         if let Some(found) = catalog::relation(&mut session, &name).map_err(refused)? {
-            return self.target(&mut session, found, request, None);
+            let merging = merging(&mut session, &found, request)?;
+            return self.target(&mut session, found, request, (None, merging));
         }
         let Some(create) = &request.create else {
             return Err(refuse(
@@ -140,15 +147,21 @@ impl target::Target for Server {
         session.execute("BEGIN").map_err(refused)?;
         let described = session
             .execute(&format!("{OF_ROLE}{create}"))
-            .and_then(|_| catalog::relation(&mut session, &name));
+            .and_then(|_| catalog::relation(&mut session, &name))
+            .map_err(refused);
+        let described = described.and_then(|relation| {
+            let relation = relation.ok_or_else(|| {
+                refuse(
+                    format!("the schema file does not create table {name}"),
+                    "set --table to the table of the CREATE TABLE statement",
+                )
+            })?;
+            let merging = merging(&mut session, &relation, request)?;
+            Ok((relation, merging))
+        });
         session.execute("ROLLBACK").map_err(refused)?;
-        let relation = described.map_err(refused)?.ok_or_else(|| {
-            refuse(
-                format!("the schema file does not create table {name}"),
-                "set --table to the table of the CREATE TABLE statement",
-            )
-        })?;
-        self.target(&mut session, relation, request, Some(create.clone()))
+        let (relation, merging) = described?;
+        self.target(&mut session, relation, request, (Some(create.clone()), merging))
     }
 
     fn choose(&self, table: &mut PostgresTable, wanted: Wanted, shapes: &Shapes) -> Result<Choice> {
@@ -175,6 +188,9 @@ impl target::Target for Server {
                 "; as much again for the staging table, until it is published"
             }
             (Publish::Replace, _) => "; the old table stays until the swap",
+            (Publish::Upsert, _) => {
+                "; up to twice as much again for tables that rows are sorted in, until it is published"
+            }
             (Publish::Partitions, _) => "",
         };
         let sql = "SELECT pg_catalog.current_setting('wal_level') AS level";
@@ -293,7 +309,7 @@ impl Server {
         session: &mut Session,
         relation: Relation,
         request: &TableRequest,
-        create: Option<String>,
+        (create, merging): (Option<String>, Option<Merging>),
     ) -> Result<PostgresTable> {
         let name = &relation.name;
         // A job file may say anything, and no table of somebody's is truncated.
@@ -344,7 +360,12 @@ impl Server {
             let is_allowed = self.settings.allow_publication;
             publish::check(session, &relation, request.publish, &company, is_allowed)?;
         }
-        let columns = self.columns_of(&relation);
+        let mut columns = self.columns_of(&relation);
+        // A row without a key meets no other.
+        let is_key = |name: &String| merging.iter().any(|merging| merging.asked.key.contains(name));
+        for column in columns.iter_mut().filter(|column| is_key(&column.name)) {
+            column.is_nullable = false;
+        }
         let is_there = create.is_none();
         if request.keep_old && is_there {
             may_keep(session, &relation)?;
@@ -355,6 +376,7 @@ impl Server {
             columns,
             publish: request.publish,
             atomic: request.atomic,
+            merging,
             // What a run makes itself is nothing to keep.
             keep_old: request.keep_old && is_there,
             company,
@@ -405,6 +427,16 @@ impl Server {
         }
         Ok(())
     }
+}
+
+/// How the rows of a table are merged with those that it has, if they are.
+fn merging(
+    session: &mut Session,
+    relation: &Relation,
+    request: &TableRequest,
+) -> Result<Option<Merging>> {
+    let asked = request.upsert.as_ref();
+    asked.map(|asked| key::find(session, relation, asked)).transpose()
 }
 
 /// What logical slots show of a table that is replaced.

@@ -9,20 +9,25 @@ use crate::types::own_with_schema;
 pub fn create_table(
     table: &QualifiedName,
     columns: &[NewColumn],
+    key: &[String],
     partition_by: Option<&str>,
 ) -> Result<String, ConnectionError> {
-    let columns: Result<Vec<String>, ConnectionError> = columns
+    let mut lines = columns
         .iter()
         .map(|column| {
             let type_name = own_with_schema(column.type_name.trim());
             Ok(format!("    {} {type_name}", quote_identifier(&column.name)?))
         })
-        .collect();
+        .collect::<Result<Vec<String>, ConnectionError>>()?;
+    if !key.is_empty() {
+        let key: Result<Vec<_>, _> = key.iter().map(|column| quote_identifier(column)).collect();
+        lines.push(format!("    PRIMARY KEY ({})", key?.join(", ")));
+    }
     let partition = match partition_by {
         Some(key) => format!(" PARTITION BY RANGE ({})", quote_identifier(key)?),
         None => String::new(),
     };
-    Ok(format!("CREATE TABLE {table} (\n{}\n){partition}", columns?.join(",\n")))
+    Ok(format!("CREATE TABLE {table} (\n{}\n){partition}", lines.join(",\n")))
 }
 
 /// A schema file's statement, partitioned where that is asked for and not written in it.

@@ -9,6 +9,7 @@ use fullbore_record::terms::{Publish, Stage};
 use crate::catalog::{Column, Relation};
 use crate::direct::known::{Direct, Probe};
 use crate::error::{failed, refuse, refused};
+use crate::publish::upsert::key::Merging;
 use crate::statistics::known::Made;
 
 /// A target as the destination will load it.
@@ -21,6 +22,8 @@ pub struct PostgresTable {
     pub columns: Vec<TargetColumn>,
     pub publish: Publish,
     pub atomic: bool,
+    /// How its rows are merged with those that are there, if they are.
+    pub merging: Option<Merging>,
     /// The table that is replaced is kept.
     pub keep_old: bool,
     /// The tables that are replaced in the same transaction, this one among them.
@@ -84,6 +87,11 @@ impl PostgresTable {
         self.direct.is_some() && self.publish != Publish::Partitions
     }
 
+    /// Whether all its rows are inserted by one statement.
+    pub fn is_inserted_at_once(&self) -> bool {
+        self.publish == Publish::Append && self.atomic
+    }
+
     /// Whether its rows are visible as each piece is committed.
     pub fn is_piecewise(&self) -> bool {
         self.stage() == Stage::Target
@@ -93,6 +101,8 @@ impl PostgresTable {
     pub fn fills_unlogged(&self) -> bool {
         match self.publish {
             Publish::Append => self.atomic || self.relation.is_unlogged,
+            // The staging table.
+            Publish::Upsert => true,
             Publish::Replace => self.relation.is_unlogged,
             // Made by us, logged.
             Publish::Partitions => false,
@@ -102,6 +112,11 @@ impl PostgresTable {
     /// Where pieces that share one staging table go.
     pub fn staging(&self, plan: &Plan) -> Result<QualifiedName> {
         crate::naming::derived(self.name(), plan.shared_id(), "new").map_err(failed)
+    }
+
+    /// Where rows are that will be merged, one for each key.
+    pub fn ranked(&self, plan: &Plan) -> Result<QualifiedName> {
+        crate::naming::derived(self.name(), plan.shared_id(), "merge").map_err(failed)
     }
 
     /// Where the table that it replaces is kept, if it is.

@@ -96,6 +96,14 @@ pub fn own_with_schema(name: &str) -> String {
 const MODIFIER_HEADER: i32 = 4;
 
 impl CatalogType {
+    /// Whether any server has it.
+    pub fn is_built_in(&self) -> bool {
+        match &self.element {
+            Some((element, _)) => element.is_built_in(),
+            None => self.schema == "pg_catalog",
+        }
+    }
+
     /// What a field of this type is parsed into; `None` where there is no binary encoder for it,
     /// so that it goes as text.
     pub fn field_type(&self, zoneless_is_utc: bool) -> Option<FieldType> {

@@ -124,6 +124,7 @@ fn of_arrow(uri: &str, data: Arc<ArrowData>) -> SourceFile {
         packing: Packing::Arrow,
         size: data.bytes(),
         is_regular: data.is_table(),
+        told: data.told(),
         arrow: Some(data),
         ..stdin()
     }
@@ -154,7 +155,9 @@ fn of_object(object: Arc<Object>, is_looked_at: bool) -> Result<SourceFile> {
 /// stays as it is.
 pub fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     match path.to_str() {
-        Some(uri) if uri.starts_with(data::SCHEME) => Ok(path.to_owned()),
+        Some(uri) if uri.starts_with(data::SCHEME) || data::registered(uri).is_some() => {
+            Ok(path.to_owned())
+        }
         Some(url) if is_object(url) => Ok(fullbore_objects::without_secrets(url).into()),
         _ => std::path::absolute(path),
     }

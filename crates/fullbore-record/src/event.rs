@@ -44,8 +44,26 @@ pub struct TableTotals {
     pub bytes_sent: u64,
     /// Source bytes in total, if known.
     pub bytes_expected: Option<u64>,
+    /// What became of the rows of an upsert; absent before they are published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged: Option<Merged>,
     #[serde(skip)]
     pub kept_on_failure: bool,
+}
+
+/// What an upsert did with its rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Merged {
+    /// Rows whose key the table did not have.
+    pub inserted: u64,
+    /// Rows that took the place of another one.
+    pub updated: u64,
+    /// Rows that the table has as they are, or newer.
+    pub unchanged: u64,
+    /// Rows of the table whose key was not in the sources.
+    pub deleted: u64,
+    /// Rows whose key another row of the sources has.
+    pub duplicates: u64,
 }
 
 /// A phase of a run and its duration.

@@ -20,7 +20,8 @@ mod watcher;
 mod whole;
 
 pub use event::{
-    Entry, Event, Phase, RECORD_VERSION, TableMethod, TableTotals, Tried, Verified, now_unix_ms,
+    Entry, Event, Merged, Phase, RECORD_VERSION, TableMethod, TableTotals, Tried, Verified,
+    now_unix_ms,
 };
 pub use folder::{claim, make_private};
 pub use follow::Follower;

@@ -126,6 +126,7 @@ pub enum Publish {
     Append,
     Replace,
     Partitions,
+    Upsert,
 }
 
 impl Publish {
@@ -135,14 +136,20 @@ impl Publish {
             Self::Append => "append",
             Self::Replace => "replace",
             Self::Partitions => "partitions",
+            Self::Upsert => "upsert",
         }
+    }
+
+    /// Whether rows join those of the table.
+    pub fn joins_rows(self) -> bool {
+        matches!(self, Self::Append | Self::Upsert)
     }
 
     /// Where rows are until they are published.
     pub fn stage(self, is_atomic: bool) -> Stage {
         match self {
             Self::Append if !is_atomic => Stage::Target,
-            Self::Append | Self::Replace => Stage::Staging,
+            Self::Append | Self::Replace | Self::Upsert => Stage::Staging,
             Self::Partitions => Stage::Pieces,
         }
     }

@@ -7,6 +7,7 @@ use fullbore_read::foreign::refuse_remote;
 use fullbore_record::terms::{Compress, Method, Publish, Verify};
 
 use crate::destinations::is_server;
+use crate::sources::is_database;
 
 /// Refuses a job that cannot be meant as it stands.
 pub fn check(job: &Job) -> Result<()> {
@@ -16,6 +17,7 @@ pub fn check(job: &Job) -> Result<()> {
     check_created(job)?;
     check_kept(job)?;
     check_atomic(job)?;
+    check_upsert(job)?;
     check_locks(job)?;
     check_if_loaded(job)?;
     check_endpoints(job)?;
@@ -30,17 +32,14 @@ pub fn check(job: &Job) -> Result<()> {
 
 /// A database named among the sources: it may hold a password, so it is not said again.
 fn check_sources(job: &Job) -> Result<()> {
-    let is_database = |source: &String| {
-        source.starts_with("postgresql://")
-            || source.starts_with("postgres://")
-            || source.contains("password=")
-    };
-    let mut sources = job.tables.iter().flat_map(|table| &table.sources);
-    match sources.clone().any(is_database) {
-        false => sources.try_for_each(|source| refuse_remote(source)),
+    let is_connection = |source: &String| source.contains("password=") && !is_database(source);
+    let sources = job.tables.iter().flat_map(|table| &table.sources);
+    let mut files = sources.clone().filter(|source| !is_database(source));
+    match sources.clone().any(is_connection) {
+        false => files.try_for_each(|source| refuse_remote(source)),
         true => Err(Error::usage_with_hint(
-            "a source looks like the URL of a database",
-            "name the database with --to URL, and files as sources",
+            "a source looks like the connection string of a database",
+            "write postgresql://HOST/DATABASE?table=TABLE; where rows go is --to URL",
         )),
     }
 }
@@ -68,6 +67,7 @@ fn check_server_options(job: &Job) -> Result<()> {
         (job.message_size.is_some(), "--message-size"),
         (job.tables.iter().any(|table| table.schema_file.is_some()), "--schema"),
         (job.tables.iter().any(|table| !table.control.is_empty()), "--control"),
+        (job.tables.iter().any(|table| table.publish == Publish::Upsert), "--publish upsert"),
     ];
     refuse_given(&given, "needs a PostgreSQL server", "name one with --to URL, or ")
 }
@@ -167,9 +167,55 @@ fn check_kept(job: &Job) -> Result<()> {
 
 /// Whatever takes the place of rows is shown at once in any case.
 fn check_atomic(job: &Job) -> Result<()> {
-    let is_idle = |table: &TableJob| table.atomic && table.publish != Publish::Append;
+    let is_idle = |table: &TableJob| table.atomic && !table.publish.joins_rows();
     let idle = [(job.tables.iter().any(is_idle), "--atomic")];
-    refuse_given(&idle, "applies only to --publish append: other modes are always atomic", "")
+    refuse_given(
+        &idle,
+        "applies only to --publish append and upsert: other modes are always atomic",
+        "",
+    )
+}
+
+/// What says how rows are merged is refused where none are, and what can't be meant where they are.
+fn check_upsert(job: &Job) -> Result<()> {
+    for table in &job.tables {
+        if table.publish != Publish::Upsert {
+            let given = [
+                (!table.key.is_empty(), "--key"),
+                (table.on_conflict.is_some(), "--on-conflict"),
+                (table.delete_missing, "--delete-missing"),
+            ];
+            refuse_given(&given, "applies only to --publish upsert", "add --publish upsert, or ")?;
+            continue;
+        }
+        if job.write.is_some() {
+            return Err(Error::usage_with_hint(
+                "--publish upsert: rows that tasks of an engine write have no order",
+                "append them to a staging table and merge it from there",
+            ));
+        }
+        let mut columns = table.key.clone();
+        columns.sort();
+        if let Some(twice) = columns.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Error::usage_with_hint(
+                format!("--key names {:?} twice", twice[0]),
+                "name each column of the key once",
+            ));
+        }
+        if table.create && table.key.is_empty() {
+            return Err(Error::usage_with_hint(
+                "--create makes no key unless it is named",
+                "name the columns of the key with --key a,b",
+            ));
+        }
+        if table.delete_missing && job.max_rejects.allows_any() {
+            return Err(Error::usage_with_hint(
+                "--delete-missing would delete the rows of rejected keys",
+                "omit --max-rejects, or --delete-missing",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Options about locks are refused where there is nothing that they could do.
@@ -202,10 +248,10 @@ pub fn check_locks(job: &Job) -> Result<()> {
 
 /// `--if-loaded` is refused where nothing is appended, and where no ledger knows what was.
 fn check_if_loaded(job: &Job) -> Result<()> {
-    let appends = job.tables.iter().any(|table| table.publish == Publish::Append);
+    let appends = job.tables.iter().any(|table| table.publish.joins_rows());
     let is_given = job.if_loaded.is_some();
     let no_append = [(is_given && !appends, "--if-loaded")];
-    refuse_given(&no_append, "applies only to --publish append", "")?;
+    refuse_given(&no_append, "applies only to --publish append and upsert", "")?;
     let no_ledger = [(is_given && job.no_ledger, "--if-loaded")];
     refuse_given(&no_ledger, "needs the ledger, which --no-ledger disables", "")?;
     let part = [(is_given && job.part.is_some(), "--if-loaded")];
@@ -230,6 +276,12 @@ fn check_shared(job: &Job, option: &str) -> Result<()> {
                 format!("{option}: several hosts can't create the table at the same time"),
                 "create it first; `fullbore plan` with --create and without --part prints the \
                  statement",
+            ));
+        }
+        if table.publish == Publish::Upsert {
+            return Err(Error::usage_with_hint(
+                format!("{option}: rows of several hosts have no order, which upsert needs"),
+                "load on one host, or append to a staging table and merge it from there",
             ));
         }
         if table.publish == Publish::Replace && job.method == Method::Direct {

@@ -15,7 +15,6 @@ use fullbore_postgres::ledger::schema::Availability;
 use fullbore_postgres::ledger::shown::Now;
 use fullbore_read::discover::{found_in, read_once};
 use fullbore_read::error::{Error, Result};
-use fullbore_record::terms::Publish;
 use fullbore_report::words::grouped;
 
 use crate::unfinished::Ask;
@@ -315,7 +314,7 @@ fn obstacle(job: &Job, server: &Server, schema: &str) -> Result<Option<(String, 
 
 /// What is said where there is nothing left to load.
 fn finished_before(run: &LedgerRun) -> String {
-    let is_append = |table: &LedgerTable| table.publish == Publish::Append;
+    let is_append = |table: &LedgerTable| table.publish.joins_rows();
     let again = match run.tables.iter().any(is_append) {
         true => "--if-loaded again loads them again",
         false => "omit --resume to load them again",

@@ -26,6 +26,7 @@ pub mod rate;
 mod remains;
 mod resume;
 pub mod saved;
+pub mod sources;
 pub mod state;
 mod tables;
 mod tuned;

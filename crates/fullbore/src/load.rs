@@ -21,7 +21,9 @@ use crate::json_summary::{self, JsonSummary};
 use crate::ledger_state::{Decision, LedgerState};
 use crate::plan_json::JsonPlan;
 use crate::unfinished::Ask;
-use crate::{assemble, ceilings, destinations, here, part, plan_view, remains, saved, tuned};
+use crate::{
+    assemble, ceilings, destinations, here, part, plan_view, remains, saved, sources, tuned,
+};
 
 /// What is asked of a load besides its job.
 #[derive(Debug, Default)]
@@ -127,6 +129,8 @@ impl Loaded {
 /// Plans a job; nothing is touched.
 pub fn plan(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result<JsonPlan> {
     check_alone(job)?;
+    let opened = sources::open(job)?;
+    let job = &opened.job;
     let to = Destinations::open(job, &|warning| audience.warn(warning))?;
     let ask = Ask { resume: options.resume, run: None, loads: false };
     let mut state = LedgerState::ask(job, to.server(), options.resume)?;
@@ -192,6 +196,8 @@ fn planned(
 /// An error is a refusal before anything was touched; what fails later is [`Loaded::Failed`].
 pub fn load(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result<Loaded> {
     check_alone(job)?;
+    let opened = sources::open(job)?;
+    let job = &opened.job;
     let to = Destinations::open(job, &|warning| audience.warn(warning))?;
     let uses_default = !job.no_ledger && job.ledger_schema.is_none();
     if let Some(server) = to.server().filter(|_| uses_default)

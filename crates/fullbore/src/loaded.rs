@@ -6,7 +6,6 @@ use fullbore_postgres::ledger::loaded::{LoadedBy, Named};
 use fullbore_postgres::ledger::runs::{LedgerRun, Which};
 use fullbore_read::content::Same;
 use fullbore_read::error::{Error, Result};
-use fullbore_record::terms::Publish;
 
 use crate::ledger_state::LedgerState;
 use crate::tables::{File, Table};
@@ -22,7 +21,7 @@ impl LedgerState {
     ) -> Result<()> {
         for (asked, table) in job.tables.iter().zip(tables) {
             let Some(target) = &table.target else { continue };
-            if asked.publish != Publish::Append {
+            if !asked.publish.joins_rows() {
                 continue;
             }
             let loaded = server.loaded_into(&self.schema, target.oid)?;
@@ -66,8 +65,7 @@ impl LedgerState {
         let is_given = job.if_loaded.is_some();
         let mut last = None;
         for (asked, table) in job.tables.iter_mut().zip(tables.iter_mut()) {
-            let Some(target) = table.target.clone().filter(|_| asked.publish == Publish::Append)
-            else {
+            let Some(target) = table.target.clone().filter(|_| asked.publish.joins_rows()) else {
                 continue;
             };
             let loaded = server.loaded_into(&self.schema, target.oid)?;

@@ -4,6 +4,7 @@ use fullbore_load::plan::lineage::Says;
 use fullbore_load::plan::{Format, PieceInput, Plan, PlannedPiece, TablePlan};
 use fullbore_parse::Lane;
 use fullbore_parse::dialect::{Dialect, Family, Header, LineEnd};
+use fullbore_parse::types::ParseColumn;
 use fullbore_read::FileRange;
 use fullbore_record::terms::{Compress, Method, Publish, Verify};
 use schemars::JsonSchema;
@@ -209,7 +210,8 @@ impl DialectOf {
 
 impl Column {
     fn all(table: &TablePlan) -> Vec<Self> {
-        let columns = table.shape.columns.iter().map(|column| {
+        let is_shown = |column: &&ParseColumn| table.lineage_of(column) != Some(Says::Order);
+        let columns = table.shape.columns.iter().filter(is_shown).map(|column| {
             let target = table.columns.iter().find(|target| target.name == column.name);
             let says = table.lineage_of(column);
             Self {

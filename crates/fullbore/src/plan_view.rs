@@ -8,6 +8,7 @@ use fullbore_load::plan::lineage::Says;
 use fullbore_load::plan::{Format, KeyBounds, PieceInput, Plan, TablePlan};
 use fullbore_parse::Lane;
 use fullbore_parse::dialect::{Dialect, Family, Header, LineEnd, Quotes, Ragged};
+use fullbore_parse::types::ParseColumn;
 use fullbore_read::FileRange;
 use fullbore_record::terms::{Method, Publish, Verify};
 use fullbore_report::words::{bytes, counted, grouped};
@@ -96,7 +97,8 @@ fn render_table(
         }
     }
     let _ = writeln!(text, "  columns:");
-    for column in &table.shape.columns {
+    let is_shown = |column: &&ParseColumn| table.lineage_of(column) != Some(Says::Order);
+    for column in table.shape.columns.iter().filter(is_shown) {
         let target = table.columns.iter().find(|candidate| candidate.name == column.name);
         let type_name = target.map_or("?", |target| target.type_name.as_str());
         let from = match table.lineage_of(column) {
@@ -108,6 +110,9 @@ fn render_table(
             },
         };
         let _ = writeln!(text, "    {} {type_name} <- {from}", column.name);
+    }
+    if let Some(upsert) = &table.upsert {
+        let _ = writeln!(text, "  {}", upsert.words());
     }
     for condition in table.transform.iter().flat_map(|transform| transform.conditions()) {
         let _ = writeln!(text, "  {condition}");
@@ -136,7 +141,7 @@ fn locks(text: &mut String, plan: &Plan, table: &TablePlan) {
     let continuity = &plan.continuity;
     let lock = match (table.publish, table.is_atomic) {
         (Publish::Append, false) => return,
-        (Publish::Append, true) => "ROW EXCLUSIVE",
+        (Publish::Append, true) | (Publish::Upsert, _) => "ROW EXCLUSIVE",
         (Publish::Replace, _) => "ACCESS EXCLUSIVE for the swap",
         (Publish::Partitions, _) => {
             "SHARE UPDATE EXCLUSIVE, ACCESS EXCLUSIVE where empty partitions are replaced"
@@ -332,6 +337,14 @@ fn publish_row(table: &TablePlan) -> &'static str {
         (Publish::Append, true) => {
             "append, atomic; rows are staged in an unlogged table and published by one INSERT ... \
              SELECT (about 8 s/GB in one backend)"
+        }
+        (Publish::Upsert, false) => {
+            "upsert; rows are staged and sorted in unlogged tables, then merged by ranges of keys over \
+             all streams; each range is visible once committed: not atomic"
+        }
+        (Publish::Upsert, true) => {
+            "upsert, atomic; rows are staged and sorted in unlogged tables, then merged in one \
+             transaction by one session"
         }
         (Publish::Replace, _) if table.method == Method::Direct => {
             "replace; a new table is filled by one session in one transaction (WAL skipped where \

@@ -94,7 +94,7 @@ fn kept(plan: &Plan, failure: &Failure) -> String {
     match error {
         _ if ends_it(error) => format!("{kept}: the run can't be resumed; {closes}"),
         _ if plan.ends_with_process() => format!(
-            "{kept}: the run can't be resumed, since its data was in the memory of this process; {closes}"
+            "{kept}: the run can't be resumed, since its data, or the snapshot that it was read under, ended with this process; {closes}"
         ),
         // The hint has said how it goes on.
         _ if error.hint().is_some_and(|hint| hint.contains("runs resume")) => {

@@ -8,7 +8,6 @@ use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, State, Which};
 use fullbore_postgres::ledger::shown::Now;
 use fullbore_read::content::Same;
 use fullbore_read::error::{Error, Result};
-use fullbore_record::terms::Publish;
 use fullbore_report::words::{counted, grouped};
 
 use crate::here;
@@ -184,8 +183,7 @@ impl LedgerState {
         }
         if ask.resume && settled.if_loaded != Some(IfLoaded::Again) {
             for (asked, table) in settled.tables.iter().zip(&tables) {
-                let Some(target) =
-                    table.target.as_ref().filter(|_| asked.publish == Publish::Append)
+                let Some(target) = table.target.as_ref().filter(|_| asked.publish.joins_rows())
                 else {
                     continue;
                 };
@@ -350,7 +348,7 @@ impl LedgerState {
         let targets: Vec<String> = run.tables.iter().map(|t| t.target.to_string()).collect();
         let targets = targets.join(", ");
         let is_piecewise = run.tables.iter().any(LedgerTable::is_piecewise);
-        let appends = job.tables.iter().any(|table| table.publish == Publish::Append);
+        let appends = job.tables.iter().any(|table| table.publish.joins_rows());
         if is_running {
             if shares && appends && is_piecewise && !again {
                 return Err(Error::usage_with_hint(

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fullbore_load::job::{
-    Count, DirectIo, Endpoint, EndpointPolicy, IfLoaded, LockTimeout, MaxRate, PartSpec, PauseWhen,
-    PieceSize, Placement, RejectLimit, WireSize,
+    Count, DirectIo, Endpoint, EndpointPolicy, IfLoaded, LockTimeout, MaxRate, OnConflict,
+    PartSpec, PauseWhen, PieceSize, Placement, RejectLimit, WireSize,
 };
 use fullbore_parse::dialect::{FormatName, Header, LineEnd, Quotes, Ragged};
 use fullbore_record::terms::{Compress, Method, Publish, Statistics, Verify};
@@ -44,16 +44,30 @@ pub struct LoadArgs {
     /// `table` or `schema.table`.
     #[arg(long, short, value_name = "TABLE", help_heading = DESTINATION)]
     pub table: Option<String>,
-    /// append, replace or partitions [default: append]
+    /// append, replace, partitions or upsert [default: append]
     ///
     /// How rows are published. append: added to the table, piece by piece. replace: loaded into a
     /// new table that takes the old one's place. partitions: each piece becomes a partition, all
-    /// attached at once.
+    /// attached at once. upsert: rows whose key the table has update its rows, others are added.
     #[arg(long, value_parser = publish, value_name = "HOW", help_heading = DESTINATION)]
     pub publish: Option<Publish>,
-    /// Append all rows in one transaction, or none
+    /// Append or upsert all rows in one transaction, or none
     #[arg(long, help_heading = DESTINATION)]
     pub atomic: bool,
+    /// Key of --publish upsert [default: primary key]
+    ///
+    /// The columns that tell rows apart. A unique index of the table must be on them; --create makes it.
+    #[arg(long, value_delimiter = ',', value_name = "A,B", help_heading = DESTINATION)]
+    pub key: Vec<String>,
+    /// Rows whose key the table has: update, nothing or newest:COL [default: update]
+    ///
+    /// update: they take the place of its rows, the last one of the files if there are several. nothing: they
+    /// are left out. newest:COL: as update, unless the table's row has a greater value of this column.
+    #[arg(long, value_name = "WHAT", help_heading = DESTINATION, hide_short_help = true)]
+    pub on_conflict: Option<OnConflict>,
+    /// Delete rows of the table whose key is not in the files
+    #[arg(long, help_heading = DESTINATION, hide_short_help = true)]
+    pub delete_missing: bool,
     /// Keep the replaced table for `runs undo`
     #[arg(long, help_heading = DESTINATION, hide_short_help = true)]
     pub keep_old: bool,
@@ -305,7 +319,7 @@ pub struct LoadArgs {
     pub resume: bool,
     /// Files that were loaded before: fail, skip or again
     ///
-    /// Known by their contents, from the ledger; for --publish append. [default: fail; skip with
+    /// Known by their contents, from the ledger; for --publish append and upsert. [default: fail; skip with
     /// --resume]
     #[arg(long, value_parser = if_loaded, value_name = "WHAT",
           conflicts_with_all = ["no_ledger", "part"], help_heading = SAFETY)]

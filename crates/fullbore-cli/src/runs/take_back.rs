@@ -108,9 +108,13 @@ pub fn abort(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended>
     }
     tell_record(&id, taken.rows_kept);
     if taken.rows_kept > 0 {
+        let instead = match run.tables.iter().any(LedgerTable::is_piecewise) {
+            true => "--delete-rows would have deleted them; see --atomic, too",
+            false => "--atomic merges all rows or none",
+        };
         tell!(
             "run {id} is closed; it had committed {} rows to the table, and nothing was removed \
-             (--delete-rows would have deleted them; see --atomic, too)",
+             ({instead})",
             grouped(taken.rows_kept)
         );
         return Ok(Ended::Stopped);

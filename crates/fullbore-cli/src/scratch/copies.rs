@@ -5,7 +5,6 @@ use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{ConnectionError, Row, Session, quote_identifier};
 use fullbore_postgres::PostgresTable;
 use fullbore_preflight::Error;
-use fullbore_record::terms::Publish;
 
 use super::{Scratch, failed};
 
@@ -78,7 +77,7 @@ fn copy(
     ))?;
     own_numbers(session, name)?;
     // Rows that are appended go into a partition; one for all of them is the cheapest there is.
-    if !key.is_empty() && target.publish == Publish::Append {
+    if !key.is_empty() && target.publish.joins_rows() {
         let all = match about("partition_key").is_some_and(|key| key.starts_with("HASH")) {
             true => "FOR VALUES WITH (MODULUS 1, REMAINDER 0)",
             false => "DEFAULT",

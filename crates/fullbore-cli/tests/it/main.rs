@@ -3,6 +3,7 @@
 mod bad;
 mod command;
 mod common;
+mod databases;
 mod direct;
 mod formats;
 mod ledger;
@@ -17,4 +18,5 @@ mod sniff;
 mod sweep;
 mod transform;
 mod tuned;
+mod upsert;
 mod verify;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::TableJob;
 
-/// What is done about files whose contents a run that has finished appended to the same table.
+/// What is done about files whose contents a run that has finished added to the same table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum IfLoaded {
@@ -34,8 +34,11 @@ impl TableJob {
         types.sort();
         let options = [
             ("--atomic", flag(self.atomic)),
+            ("--delete-missing", flag(self.delete_missing)),
             ("--keep-old", flag(self.keep_old)),
+            ("--key", list(&self.key)),
             ("--lineage", list(&lineage)),
+            ("--on-conflict", self.on_conflict.as_ref().map(ToString::to_string)),
             ("--partition-by", self.partition_by.clone()),
             ("--partition-bounds", list(&self.partition_bounds)),
             ("--schema", self.schema_file.as_deref().map(absolute)),

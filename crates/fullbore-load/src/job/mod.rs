@@ -13,6 +13,7 @@ mod rate;
 mod sample;
 mod size;
 mod transform;
+pub mod upsert;
 mod write;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ pub use rate::MaxRate;
 pub use sample::Sample;
 pub use size::{PieceSize, WireSize};
 pub use transform::{Check, LookupJob, Missing, Select, Valid};
+pub use upsert::{OnConflict, Upsert};
 pub use write::{Staged, Write};
 
 /// A load: its sources, its destination, and how rows get there.
@@ -236,11 +238,21 @@ pub struct TableJob {
     pub lookups: Vec<LookupJob>,
     /// How rows are published.
     pub publish: Publish,
+    /// Columns that tell rows apart, for `publish = "upsert"`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub key: Vec<String>,
+    /// What a row does whose key the table has: `update`, `nothing`, or `newest:COLUMN`. Default: `update`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub on_conflict: Option<OnConflict>,
+    /// Delete rows of the table whose key is not in the sources.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub delete_missing: bool,
     /// Keep the replaced table.
     // Left out where it is not asked for: it makes another job.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub keep_old: bool,
-    /// Append in one transaction.
+    /// Append or upsert in one transaction.
     pub atomic: bool,
     /// Create the table if it does not exist.
     pub create: bool,
@@ -268,6 +280,17 @@ pub struct TableJob {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(skip)]
     pub fresh: bool,
+}
+
+impl TableJob {
+    /// How its rows are merged with those of the table, if they are.
+    pub fn upsert(&self) -> Option<Upsert> {
+        (self.publish == Publish::Upsert).then(|| Upsert {
+            key: self.key.clone(),
+            on_conflict: self.on_conflict.clone().unwrap_or_default(),
+            delete_missing: self.delete_missing,
+        })
+    }
 }
 
 /// Directories of a host.

@@ -291,7 +291,7 @@ fn assemble_table<T: Target>(
         None => name_of(&sources.files[0].path)?,
     };
     job.name = Some(name.clone());
-    if asked.is_some() && job.publish == Publish::Append && !is_cut {
+    if asked.is_some() && job.publish.joins_rows() && !is_cut {
         // Before a row moves: the ledger knows them again by it.
         let mut bytes_left = WHOLE_BYTES;
         for file in &mut sources.files {
@@ -396,6 +396,7 @@ fn assemble_table<T: Target>(
         method: choice.method,
         method_reason: choice.reason,
         publish: job.publish,
+        upsert: target.as_ref().and_then(TargetTable::upsert).cloned(),
         columns,
         bytes,
         piece_bytes,
@@ -446,6 +447,7 @@ fn describe<T: Target>(
         name,
         publish: job.publish,
         atomic: job.atomic,
+        upsert: job.upsert(),
         create,
         method,
         keep_old: job.keep_old,

@@ -49,6 +49,7 @@ pub fn match_columns(
     let mut notes = Vec::new();
     let mut lineage = lineage::columns(job, target)?;
     lineage.extend(lineage::of_folders(job, sources, target, &mut notes)?);
+    lineage.extend(lineage::order(job, sources)?);
     let is_lineage = |name: &str| lineage.iter().any(|column| column.name == name);
     let whole = target;
     // What is filled in by us is no field of the files.

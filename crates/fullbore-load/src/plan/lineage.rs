@@ -11,9 +11,11 @@ use fullbore_parse::Lane;
 use fullbore_parse::guess::gives_back;
 use fullbore_parse::text::write_copy_text;
 use fullbore_parse::types::{FieldType, ParseColumn};
+use fullbore_read::SourceFile;
 use fullbore_read::cast;
 use fullbore_read::columnar::Columnar;
 use fullbore_read::error::{Error, Result};
+use fullbore_record::terms::Publish;
 
 use crate::TargetColumn;
 use crate::job::TableJob;
@@ -31,7 +33,15 @@ pub enum Says {
     LoadedAt,
     /// What the folders of its file say: `year=2024/`.
     Folder,
+    /// Where it stands among all rows: those of earlier files, and of earlier lines of its own, have less. It never
+    /// reaches the target.
+    Order,
 }
+
+/// The column of a staging table that rows are ordered by.
+pub const ORDER_COLUMN: &str = "fullbore_order";
+/// How many bits of an order tell places within a file; the others tell the file.
+const PLACE_BITS: u32 = 44;
 
 impl Says {
     pub const ALL: [Self; 4] = [Self::Run, Self::File, Self::Line, Self::LoadedAt];
@@ -44,6 +54,7 @@ impl Says {
             Self::Line => "line",
             Self::LoadedAt => "loaded_at",
             Self::Folder => "folder",
+            Self::Order => "order",
         }
     }
 
@@ -51,7 +62,7 @@ impl Says {
     pub fn field_type(self) -> FieldType {
         match self {
             Self::Run | Self::File | Self::Folder => FieldType::text(),
-            Self::Line => FieldType::Int64,
+            Self::Line | Self::Order => FieldType::Int64,
             Self::LoadedAt => FieldType::TimestampTz { zoneless_is_utc: true },
         }
     }
@@ -69,7 +80,7 @@ impl Says {
     fn types(self) -> &'static str {
         match self {
             Self::Run | Self::File | Self::Folder => "text",
-            Self::Line => "bigint",
+            Self::Line | Self::Order => "bigint",
             Self::LoadedAt => "timestamptz or timestamp",
         }
     }
@@ -271,6 +282,43 @@ pub struct Places<'a> {
     pub file: &'a str,
     /// Lines, or rows, from 1.
     pub lines: &'a [u64],
+    pub anchor: Anchor,
+}
+
+/// Where lines are counted from.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Anchor {
+    /// The number of their file.
+    pub file: usize,
+    /// A line, and the byte of the file that it begins at. Whatever counts the lines of a block, no two of its rows
+    /// begin at the same one, and a later one has a later byte.
+    pub line: u64,
+    pub offset: u64,
+}
+
+impl Anchor {
+    /// Where a row stands among all.
+    fn order(self, line: u64) -> i64 {
+        let place = self.offset + line.saturating_sub(self.line);
+        ((self.file as i64) << PLACE_BITS) | (place as i64 & ((1 << PLACE_BITS) - 1))
+    }
+}
+
+/// The column that tells the order of rows, for jobs that need it; refused where there are more files than it can
+/// tell, or longer ones.
+pub fn order(job: &TableJob, sources: &Sources) -> Result<Option<LineageColumn>> {
+    if job.publish != Publish::Upsert {
+        return Ok(None);
+    }
+    let is_long = |file: &Arc<SourceFile>| file.is_seekable() && file.end() >> PLACE_BITS > 0;
+    if sources.files.len() >> (63 - PLACE_BITS) > 0 || sources.files.iter().any(is_long) {
+        return Err(Error::usage_with_hint(
+            "--publish upsert can't tell the order of so many files, or of a file of 16 TiB",
+            "load the files with several commands",
+        ));
+    }
+    let (says, name) = (Says::Order, ORDER_COLUMN.to_owned());
+    Ok(Some(LineageColumn { says, name, field_type: says.field_type() }))
 }
 
 impl LineageColumn {
@@ -315,13 +363,18 @@ impl Lineage {
                         .map_err(|error| Error::usage(format!("{name}: {error}")))?
                 }
                 (Lane::Text, ..) | (_, Says::Run | Says::File, _) => {
-                    let texts =
-                        places.lines.iter().map(|line| self.text(*says, name, places.file, *line));
+                    let texts = places.lines.iter();
+                    let texts = texts
+                        .map(|line| self.text(*says, name, (places.file, places.anchor), *line));
                     Arc::new(StringArray::from_iter(texts))
                 }
                 (_, Says::Line, _) => {
                     let lines = places.lines.iter().map(|line| *line as i64);
                     Arc::new(Int64Array::from_iter_values(lines))
+                }
+                (_, Says::Order, _) => {
+                    let orders = places.lines.iter().map(|line| places.anchor.order(*line));
+                    Arc::new(Int64Array::from_iter_values(orders))
                 }
                 (_, Says::LoadedAt, field_type) => {
                     let times = TimestampMicrosecondArray::from_value(self.loaded_at, rows);
@@ -340,14 +393,14 @@ impl Lineage {
     }
 
     /// Adds its lineage to a row of COPY text.
-    pub fn extend_line(&self, line: &mut Vec<u8>, file: &str, number: u64) {
+    pub fn extend_line(&self, line: &mut Vec<u8>, place: (&str, Anchor), number: u64) {
         if self.is_empty() {
             return;
         }
         line.pop();
         for column in &self.columns {
             line.push(b'\t');
-            match self.text(column.says, &column.name, file, number) {
+            match self.text(column.says, &column.name, place, number) {
                 Some(text) => write_copy_text(text.as_bytes(), line),
                 None => line.extend_from_slice(b"\\N"),
             }
@@ -365,13 +418,20 @@ impl Lineage {
         [&line[..end], b"\n"].concat()
     }
 
-    fn text(&self, says: Says, column: &str, file: &str, line: u64) -> Option<String> {
+    fn text(
+        &self,
+        says: Says,
+        column: &str,
+        (file, anchor): (&str, Anchor),
+        line: u64,
+    ) -> Option<String> {
         match says {
             Says::Run => Some(self.run_id.clone()),
             Says::File => Some(file.to_owned()),
             Says::Line => Some(line.to_string()),
             Says::LoadedAt => Some(iso(self.loaded_at)),
             Says::Folder => folder_value(file, column),
+            Says::Order => Some(anchor.order(line).to_string()),
         }
     }
 }
@@ -452,7 +512,7 @@ mod tests {
         let columns = Says::ALL.map(column).to_vec();
         let lineage = Lineage { columns, run_id: "ab".into(), loaded_at: 0 };
         let mut line = b"1\tx\n".to_vec();
-        lineage.extend_line(&mut line, "a\tb.csv", 7);
+        lineage.extend_line(&mut line, ("a\tb.csv", Anchor::default()), 7);
         let expected = "1\tx\tab\ta\\tb.csv\t7\t1970-01-01 00:00:00.000000+00\n";
         assert_eq!(lineage.stripped(&line), b"1\tx\n");
         assert_eq!(String::from_utf8(line).unwrap(), expected);

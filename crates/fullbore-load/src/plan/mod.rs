@@ -45,7 +45,7 @@ use serde::{Deserialize, Serialize};
 use crate::TargetColumn;
 use crate::job::control::Control;
 use crate::job::{MaxRate, Placement};
-use crate::job::{OtherWriters, PartSpec, PauseWhen, RejectLimit, Staged};
+use crate::job::{OtherWriters, PartSpec, PauseWhen, RejectLimit, Staged, Upsert};
 use crate::run_id::RunId;
 pub use draft::{Completion, Draft, Planned};
 pub use format::Format;
@@ -182,6 +182,8 @@ pub struct TablePlan {
     /// Why that way.
     pub method_reason: String,
     pub publish: Publish,
+    /// How its rows are merged with those of the target, where they are.
+    pub upsert: Option<Upsert>,
     pub columns: Vec<TargetColumn>,
     /// Bytes of source, where known.
     pub bytes: Option<u64>,

@@ -96,7 +96,7 @@ pub fn creation<T: Target>(
         name,
     });
     let columns: Vec<NewColumn> = columns.into_iter().chain(folders).chain(lineage).collect();
-    asked.create_statement(name, Making::Columns(&columns), partition_by).map(Some)
+    asked.create_statement(name, Making::Columns(&columns, &job.key), partition_by).map(Some)
 }
 
 /// The type that the job gives a column.

@@ -191,6 +191,9 @@ impl Driver<'_> {
             published => published?,
         }
         let proven = self.sink.verifying().map(Verifying::verified).unwrap_or_default();
+        for (table, merged) in &proven.merged {
+            outcome.tables[*table].merged = Some(*merged);
+        }
         outcome.verified = Some(verify::verified(&committed, proven));
         // A part that waits for others may be gone on with, and its rejects are asked for then.
         if self.plan.continuity.part.is_none() {

@@ -19,7 +19,7 @@ use super::reject_record::Reject;
 use super::schedule::{Gatherers, Origin, ParseTask, Schedule, Unit};
 use super::source_row::{Records, SourceRow};
 use super::transformed;
-use crate::plan::lineage::Places;
+use crate::plan::lineage::{Anchor, Places};
 use crate::plan::{Format, KeyLimits, Plan};
 use crate::sink::{Encoder, Gatherer, Sink, Summer};
 
@@ -162,7 +162,8 @@ fn take_rows(
     }
     let lines: Vec<u64> = numbers.iter().map(|number| number + 1).collect();
     let path = path_of(plan, task.table, file);
-    let places = Places { file: &path, lines: &lines };
+    let anchor = Anchor { file, ..Anchor::default() };
+    let places = Places { file: &path, lines: &lines, anchor };
     let batch = found.lineage.extend(&batch, task.lane, &places)?;
     unit.rows = batch.num_rows() as u64;
     unit.numbers = Some((file, numbers));
@@ -288,10 +289,12 @@ fn parse_block(
     if !found.lineage.is_empty() {
         let lane = if unit.is_text { Lane::Text } else { Lane::Binary };
         let path = path_of(plan, table, block.file);
-        batch = found.lineage.extend(&batch, lane, &Places { file: &path, lines: &lines })?;
+        let anchor = Anchor { file: block.file, line: first, offset: block.offset };
+        batch =
+            found.lineage.extend(&batch, lane, &Places { file: &path, lines: &lines, anchor })?;
         for row in &mut odd {
             let before = block.lines_between(0, row.range.start);
-            found.lineage.extend_line(&mut row.copy_text, &path, first + before);
+            found.lineage.extend_line(&mut row.copy_text, (&path, anchor), first + before);
         }
     }
     // Of what is sent: without the rows that were refused, with what was added.

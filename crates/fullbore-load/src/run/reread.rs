@@ -26,7 +26,7 @@ use super::source_row::{Records, SourceRow};
 use super::spool::{Spool, SpoolReader};
 use super::transformed;
 use crate::constants::{JUDGED_ROWS_MAX, ODD_BYTES_IN_MEMORY};
-use crate::plan::lineage::{Lineage, Places};
+use crate::plan::lineage::{Anchor, Lineage, Places};
 use crate::plan::{Format, PieceInput, Plan};
 use crate::sink::{Committed, Encoder, Refusal, Reread, Sink, TextRows};
 
@@ -231,7 +231,8 @@ impl SourcesAgain<'_> {
                     records.into_iter().map(|record| stood.at(record)).collect();
                 let numbers: Vec<u64> = rows.iter().map(|row| row.line).collect();
                 let path = path_of(self.plan, table, file);
-                let places = Places { file: &path, lines: &numbers };
+                let anchor = Anchor::default();
+                let places = Places { file: &path, lines: &numbers, anchor };
                 let batch = found.lineage.extend(&batch, Lane::Text, &places)?;
                 out.give(&batch, vec![true; rows.len()], rows.into_iter())?;
                 Ok(block)
@@ -286,7 +287,7 @@ impl SourcesAgain<'_> {
             }
             let lines: Vec<u64> = text.numbers.iter().map(|number| number + 1).collect();
             let path = path_of(self.plan, table, file);
-            let from = Places { file: &path, lines: &lines };
+            let from = Places { file: &path, lines: &lines, anchor: Anchor::default() };
             let text = found.lineage.extend(&text.batch, Lane::Text, &from)?;
             out.give(&text, mask, places.into_iter())?;
         }

@@ -1,9 +1,11 @@
 //! Optional capabilities of a sink: each is a trait, queried once.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 
 use arrow_array::RecordBatch;
 use fullbore_read::error::Result;
+use fullbore_record::Merged;
 use fullbore_record::observe::socket::SocketNow;
 use fullbore_record::terms::Codec;
 
@@ -108,6 +110,8 @@ pub struct Proven {
     pub rows_unchanged: u64,
     /// What was not counted there, and why.
     pub not_counted: Vec<String>,
+    /// What became of the rows of an upsert, by number of table.
+    pub merged: BTreeMap<usize, Merged>,
 }
 
 /// A sink whose constraints are checked while it publishes.

@@ -32,9 +32,9 @@ const IS_DECODED: &str =
 /// Probes a target; nothing is touched. Where changes may be decoded, that must be allowed by
 /// `skip_decoding`.
 pub fn probe(session: &mut Session, target: &PostgresTable, skip_decoding: bool) -> Result<Probe> {
-    if target.publish == Publish::Append && !target.is_fresh {
+    if target.publish.joins_rows() && !target.is_fresh {
         return Ok(impossible(
-            "append always uses COPY",
+            format!("{} always uses COPY", target.publish.name()),
             "load with --publish replace or partitions",
         ));
     }

@@ -44,7 +44,9 @@ pub fn check(
                 .find(|file| its.iter().any(|then| then.is_at(file)));
             if let Some(file) = shared {
                 let again = match target.publish {
-                    Publish::Append => "; --if-loaded again loads the files a second time",
+                    Publish::Append | Publish::Upsert => {
+                        "; --if-loaded again loads the files a second time"
+                    }
                     _ => "",
                 };
                 return Err(refuse(

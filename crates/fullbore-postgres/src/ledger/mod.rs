@@ -17,6 +17,8 @@
 //! After publishing, the run's row names the published tables ([`shown`]), so that another table of the
 //! same name is not mistaken for one of them. [`loaded`] finds files whose contents are already loaded.
 //!
+//! What an upsert has merged stands part by part in a table of its own ([`merges`]).
+//!
 //! Advisory locks show who works on a run ([`locks`]); they end with their sessions. A further table joins
 //! the runs that are parts of one load ([`parts`]); [`writes`] has what tasks of an engine staged.
 
@@ -25,6 +27,7 @@ mod delete_rows;
 pub mod loaded;
 pub mod locks;
 pub(crate) mod meanwhile;
+pub mod merges;
 mod moved;
 pub mod parts;
 pub mod pieces;

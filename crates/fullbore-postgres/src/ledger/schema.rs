@@ -7,7 +7,7 @@ use super::read::{LedgerRow, rows};
 use super::runs::is_there;
 use super::trust::Trusted;
 use super::{locks, parts, trust};
-use crate::error::failed;
+use crate::error::{failed, refuse};
 use crate::publish::hidden;
 use crate::verify::store;
 
@@ -174,7 +174,7 @@ const NAMES: [&str; 5] = ["runs", "pieces", "pieces_unlogged", "parts", "checksu
 
 /// What makes all tables that are not there, for their owner alone, whatever default privileges say.
 fn statements(schema: &str) -> Result<String, ConnectionError> {
-    let made = [TABLES, parts::TABLE, ";", store::TABLE].concat().replace("{s}", schema);
+    let made = [TABLES, parts::TABLE, ";", store::TABLE.statement].concat().replace("{s}", schema);
     let hidden = NAMES.iter().map(|table| hidden::hide(&format!("{schema}.{table}")));
     Ok(format!("{made} {}", hidden.collect::<Result<Vec<_>, _>>()?.join("; ")))
 }
@@ -214,6 +214,50 @@ pub fn make(session: &mut Session, schema: &str, trusted: &Trusted) -> Result<()
     }
     session.take_notices();
     Ok(())
+}
+
+/// A table of the ledger that is made once something asks for it.
+pub struct Further {
+    pub name: &'static str,
+    /// `{s}` is the quoted schema.
+    pub statement: &'static str,
+    /// What makes it, for somebody who may.
+    pub first: &'static str,
+    /// What does without it.
+    pub instead: &'static str,
+}
+
+/// Whether a further table is there.
+pub fn is_made(
+    session: &mut Session,
+    schema: &str,
+    table: &Further,
+) -> Result<bool, ConnectionError> {
+    is_there(session, schema, table.name)
+}
+
+/// Makes a further table, where it is not there.
+pub fn make_further(session: &mut Session, schema: &str, table: &Further) -> Result<()> {
+    let Further { name, statement, first, instead } = table;
+    if is_made(session, schema, table).map_err(failed)? {
+        return trust::check(session, &bare(schema));
+    }
+    let hidden = hidden::hide(&format!("{schema}.{name}")).map_err(failed)?;
+    let made = session.execute(&format!("{} {hidden}", statement.replace("{s}", schema)));
+    session.take_notices();
+    if let Err(error) = made {
+        // Two first runs may come at once.
+        if is_made(session, schema, table).map_err(failed)? {
+            return trust::check(session, &bare(schema));
+        }
+        return Err(refuse(
+            format!("could not create table {name} in ledger schema {schema}: {error}"),
+            format!(
+                "{first}, and grant SELECT, INSERT, UPDATE, DELETE on its table {name}; or {instead}"
+            ),
+        ));
+    }
+    trust::check(session, &bare(schema))
 }
 
 /// A quoted name without its quotes.

@@ -8,7 +8,7 @@ use super::delete_rows;
 use super::roles::acting_as;
 use super::runs::{self, LedgerRun, State};
 use super::state::LedgerTable;
-use super::{locks, parts, pieces};
+use super::{locks, merges, parts, pieces};
 use crate::catalog;
 use crate::error::{failed, refuse};
 use crate::naming::{is_derived, maker};
@@ -134,9 +134,11 @@ pub(super) fn drop_all(
     Ok(left.map(|(name, error)| format!("{name} can't be dropped: {error}")).collect())
 }
 
-/// Rows that plain append had committed.
+/// Rows that plain append had committed, and those that an upsert had merged.
 fn rows_kept(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<u64> {
     let committed = super::pieces::committed(session, schema, &run.run_id)?;
     let is_piecewise = |table: usize| run.tables.get(table).is_some_and(LedgerTable::is_piecewise);
-    Ok(committed.iter().filter(|piece| is_piecewise(piece.table)).map(|piece| piece.rows).sum())
+    let appended: u64 =
+        committed.iter().filter(|piece| is_piecewise(piece.table)).map(|piece| piece.rows).sum();
+    Ok(appended + merges::done(session, schema, &run.run_id)?)
 }

@@ -70,6 +70,9 @@ fn not_exact(table: &LedgerTable) -> Option<String> {
     match table.publish {
         Publish::Partitions => None,
         Publish::Append => Some(format!("rows were appended to {target}, among other rows")),
+        Publish::Upsert => {
+            Some(format!("rows of {target} were updated, and nobody has them as they were"))
+        }
         Publish::Replace if table.kept.is_some() => None,
         Publish::Replace => {
             Some(format!("{target} was replaced, and the old table was not kept (see --keep-old)"))

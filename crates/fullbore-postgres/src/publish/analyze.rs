@@ -36,7 +36,7 @@ pub fn early(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Resul
     let mut gifts = Vec::new();
     for (table, target) in postgres.targets().iter().enumerate() {
         match target.publish {
-            Publish::Append => {}
+            Publish::Append | Publish::Upsert => {}
             Publish::Partitions => gifts.extend(postgres.gifts_of_pieces(plan, table)?),
             Publish::Replace => {
                 let staging = target.staging(plan)?;

@@ -61,7 +61,7 @@ pub fn hold(postgres: &Postgres, session: &mut Session) -> Result<()> {
     for (name, number) in targets {
         let target = &postgres.targets()[number];
         let kind = match target.publish {
-            Publish::Append | Publish::Partitions => Kind::Append,
+            Publish::Append | Publish::Partitions | Publish::Upsert => Kind::Append,
             Publish::Replace => Kind::Replace,
         };
         let ledger = postgres.ledger();

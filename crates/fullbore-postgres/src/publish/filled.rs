@@ -24,7 +24,7 @@ pub fn make(
 ) -> Result<bool> {
     let target = &postgres.targets()[table];
     let wanted = filled(postgres, session, table, target)?;
-    if target.publish == Publish::Append {
+    if target.publish.joins_rows() {
         // It has its own.
         return Ok(!wanted.is_empty());
     }

@@ -22,6 +22,7 @@ mod ranges;
 pub mod replace;
 pub mod target_lock;
 pub mod unchanged;
+pub mod upsert;
 
 use std::time::Instant;
 
@@ -61,6 +62,11 @@ pub fn check(
                     OR has_any_column_privilege({oid}, 'INSERT') AS may",
             oid = relation.oid
         ),
+        Publish::Upsert => format!(
+            "SELECT bool_and(has_table_privilege({oid}, p) OR has_any_column_privilege({oid}, p)) AS may
+               FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS p",
+            oid = relation.oid
+        ),
         Publish::Replace | Publish::Partitions => format!("{owner}{}", relation.oid),
     };
     let allowed = session.query(&may).map_err(refused)?;
@@ -69,12 +75,18 @@ pub fn check(
             Publish::Append => {
                 ("lacks INSERT privilege on", "grant INSERT on the table to the role")
             }
-            _ => ("is not the owner of", "load as the table's owner, or with --publish append"),
+            Publish::Upsert => (
+                "lacks SELECT, INSERT or UPDATE privilege on",
+                "grant all three on the table to the role",
+            ),
+            Publish::Replace | Publish::Partitions => {
+                ("is not the owner of", "load as the table's owner, or with --publish append")
+            }
         };
         return Err(refuse(format!("permission denied: this role {what} {}", relation.name), hint));
     }
     match publish {
-        Publish::Append => Ok(()),
+        Publish::Append | Publish::Upsert => Ok(()),
         Publish::Replace => replace::check(session, relation, company),
         Publish::Partitions => {
             partitions::check(relation)?;
@@ -107,6 +119,7 @@ fn prepare_alone(
     match target.publish {
         Publish::Append if target.atomic => append::prepare(session, plan, table, target),
         Publish::Append => Ok(()),
+        Publish::Upsert => upsert::prepare(postgres, session, plan, table, target),
         Publish::Replace => replace::prepare(postgres, session, plan, table, target),
         Publish::Partitions => ranges::prepare(postgres, session, plan, table),
     }
@@ -242,7 +255,7 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
         let mut jobs = Vec::new();
         for (table, target) in postgres.targets().iter().enumerate() {
             match target.publish {
-                Publish::Append => {}
+                Publish::Append | Publish::Upsert => {}
                 Publish::Replace => jobs.extend(replace::index_jobs(postgres, plan, table)?),
                 Publish::Partitions => {
                     jobs.extend(partitions::index_jobs(postgres, plan, table, target)?);
@@ -262,6 +275,9 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
             indexes::build(postgres, plan, jobs)
         }
     })?;
+    if postgres.targets().iter().any(|target| target.merging.is_some()) && !is_published {
+        timed("merge", &mut || upsert::merge(postgres, plan))?;
+    }
     timed("publish", &mut || {
         if is_published {
             return Ok(());
@@ -275,6 +291,7 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
         postgres.verification.add_kept_out(shown?);
         Ok(())
     })?;
+    upsert::remember(postgres, committed)?;
     if postgres.settings.makes_statistics() {
         timed("analyze", &mut || analyze::late(postgres, plan, committed))?;
     }
@@ -326,11 +343,15 @@ fn show(
     }
     let targets = || postgres.targets().iter().enumerate();
     // First what takes long and keeps no reader waiting.
-    for (table, _) in targets().filter(|(_, target)| target.atomic) {
+    for (table, _) in targets().filter(|(_, target)| target.is_inserted_at_once()) {
         let its = committed.iter().filter(|piece| piece.table == table);
         let staged = its.map(|piece| piece.rows).sum();
         kept_out += append::show(postgres, session, plan, table, staged)?;
         staged::verify_shown(postgres, session, plan, table, committed)?;
+    }
+    for (table, _) in targets().filter(|(_, target)| target.publish == Publish::Upsert) {
+        let its: Vec<_> = committed.iter().filter(|piece| piece.table == table).collect();
+        upsert::show(postgres, session, plan, table, &its)?;
     }
     for (table, _) in targets().filter(|(_, target)| target.is_piecewise()) {
         counted::hold(postgres, session, plan, table, committed)?;
@@ -439,7 +460,10 @@ fn leftovers(postgres: &Postgres, plan: &Plan, all: bool) -> Vec<QualifiedName> 
         match target.stage() {
             Stage::Target => {}
             Stage::Staging if !all => {}
-            Stage::Staging => names.push(target.staging(plan)),
+            Stage::Staging => {
+                names.push(target.staging(plan));
+                names.extend(target.merging.as_ref().map(|_| target.ranked(plan)));
+            }
             Stage::Pieces => {
                 let pieces = plan.pieces.iter().filter(|piece| piece.table == table);
                 names.extend(pieces.map(|piece| target.piece(plan, piece.number)));

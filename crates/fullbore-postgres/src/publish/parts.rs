@@ -293,7 +293,7 @@ fn show(
     }
     let others = plans_of_others(session, ledger, plan, part)?;
     let targets = || postgres.targets().iter().enumerate();
-    for (table, _) in targets().filter(|(_, target)| target.atomic) {
+    for (table, _) in targets().filter(|(_, target)| target.is_inserted_at_once()) {
         let mut staged = 0;
         for plan in std::iter::once(plan).chain(&others) {
             staged += pieces_of(session, schema, &plan.run_id, table)?.1;

@@ -28,7 +28,7 @@ pub fn choose(server: &Server, target: &mut PostgresTable, shapes: &Shapes) -> R
         Statistics::Client => true,
         // One table takes less than what it costs to look at all rows; unless its one session keeps the client
         // waiting.
-        Statistics::Auto if target.publish == Publish::Append => return Ok(()),
+        Statistics::Auto if target.publish.joins_rows() => return Ok(()),
         Statistics::Auto if target.publish == Publish::Replace && !target.has_one_session() => {
             return Ok(());
         }
@@ -61,7 +61,7 @@ fn made(
     if server.version() < TAKES_STATISTICS {
         return Ok(Err("the server takes them from others only from 18 on".into()));
     }
-    if target.publish == Publish::Append {
+    if target.publish.joins_rows() {
         return Ok(Err("the table may have other rows".into()));
     }
     if shapes.lane == Lane::Text {

@@ -235,6 +235,14 @@ impl Postgres {
                 parts
             }
             Publish::Replace => vec![whole(Rows::All, true)],
+            Publish::Upsert => {
+                return Err(refuse(
+                    format!(
+                        "rows were merged with others of {target}, which may have changed since"
+                    ),
+                    "load with --verify full, which compares rows as they are merged",
+                ));
+            }
             Publish::Append if table.atomic => {
                 let xid = self.xid_published(schema, run)?;
                 vec![whole(Rows::OfTransactions(vec![xid]), false)]

@@ -3,6 +3,7 @@
 //! A value's hash is that of its type's send function; what is then done with hashes is arithmetic of
 //! `bigint`. `OFFSET 0` keeps the planner from putting a hash into every place where it is used.
 
+use fullbore_load::plan::lineage::ORDER_COLUMN;
 use fullbore_load::sums::{ColumnSums, Sums};
 use fullbore_parse::types::FieldType;
 use fullbore_pgwire::{ConnectionError, Row, Session, quote_identifier, quote_literal};
@@ -49,6 +50,10 @@ pub fn summed_columns(relation: &Relation, names: &[String]) -> Result<Vec<Summe
     names
         .iter()
         .map(|name| {
+            if name == ORDER_COLUMN {
+                let (name, field_type) = (name.clone(), FieldType::Int64);
+                return Ok(SummedColumn { name, field_type, unit: 1, padded: 0, element_oid: 0 });
+            }
             let column = relation.columns.iter().find(|column| column.name == *name);
             let column = column.ok_or_else(|| {
                 refuse(

@@ -90,7 +90,7 @@ pub fn verify_shown(
 
 /// Whether rows that are inserted may become other rows, be left out, or be changed afterwards, by what
 /// the target has of its own.
-pub(super) fn may_change_rows(
+pub(crate) fn may_change_rows(
     session: &mut Session,
     target: &PostgresTable,
 ) -> Result<bool, ConnectionError> {

@@ -1,12 +1,13 @@
 //! What a run has proved of its rows so far.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use fullbore_load::sink::Proven;
 use fullbore_load::sums::Sums;
 use fullbore_pgwire::QualifiedName;
+use fullbore_record::Merged;
 use serde::{Deserialize, Serialize};
 
 use super::hash::HashKind;
@@ -46,6 +47,8 @@ pub struct State {
     rows_kept_out: AtomicU64,
     compared: Mutex<Compared>,
     counted: Mutex<Counted>,
+    /// What became of the rows of an upsert, by number of table.
+    merged: Mutex<BTreeMap<usize, Merged>>,
     /// The files that hold the rows of a table that was appended to, from before they were verified.
     seen: Mutex<BTreeMap<usize, Vec<Extent>>>,
     /// The files of tables that this process has truncated itself.
@@ -73,6 +76,19 @@ impl State {
 
     pub fn add_kept_out(&self, rows: u64) {
         self.rows_kept_out.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_merged(&self, table: usize, merged: Merged) {
+        self.lock_merged().insert(table, merged);
+    }
+
+    /// Whether it is known what became of the rows of a table.
+    pub(crate) fn knows_merged(&self, table: usize) -> bool {
+        self.lock_merged().contains_key(&table)
+    }
+
+    fn lock_merged(&self) -> MutexGuard<'_, BTreeMap<usize, Merged>> {
+        self.merged.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     pub(crate) fn set_compared(&self, compared: Compared) {
@@ -139,6 +155,7 @@ impl State {
             rows_kept_out: self.rows_kept_out.load(Ordering::Relaxed),
             violations: compared.violations,
             not_covered: compared.not_covered.clone(),
+            merged: self.lock_merged().clone(),
         }
     }
 }

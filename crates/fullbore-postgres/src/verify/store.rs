@@ -9,55 +9,36 @@ use std::collections::BTreeMap;
 
 use fullbore_load::sums::Sums;
 use fullbore_pgwire::{ConnectionError, Session, quote_literal};
-use fullbore_read::error::{DestinationFailure, Error, Result};
+use fullbore_read::error::Result;
 
 use super::state::PieceProof;
 use crate::error::{failed, refuse};
 use crate::ledger::Ledger;
 use crate::ledger::read::{LedgerRow, rows};
-use crate::ledger::runs::is_there;
-use crate::ledger::schema::bare;
-use crate::ledger::trust;
-use crate::publish::hidden;
+use crate::ledger::schema::{self, Further};
 
-pub const TABLE: &str = "
-    CREATE TABLE IF NOT EXISTS {s}.checksums (
-        run text NOT NULL REFERENCES {s}.runs ON DELETE CASCADE,
-        piece integer NOT NULL,
-        proof text NOT NULL,
-        PRIMARY KEY (run, piece)
-    );
-    COMMENT ON TABLE {s}.checksums IS
-        'Fullbore: the sums of each committed piece; docs/guides/verify.md';";
+pub const TABLE: Further = Further {
+    name: "checksums",
+    statement: "
+        CREATE TABLE IF NOT EXISTS {s}.checksums (
+            run text NOT NULL REFERENCES {s}.runs ON DELETE CASCADE,
+            piece integer NOT NULL,
+            proof text NOT NULL,
+            PRIMARY KEY (run, piece)
+        );
+        COMMENT ON TABLE {s}.checksums IS
+            'Fullbore: the sums of each committed piece; docs/guides/verify.md';",
+    first: "load once with --verify full as the owner of the ledger",
+    instead: "omit --verify full",
+};
 
 /// Makes the table, where it is not there.
 pub fn make(session: &mut Session, schema: &str) -> Result<()> {
-    if exists(session, schema).map_err(failed)? {
-        return trust::check(session, &bare(schema));
-    }
-    let hidden = hidden::hide(&format!("{schema}.checksums")).map_err(failed)?;
-    let made = session.execute(&format!("{} {hidden}", TABLE.replace("{s}", schema)));
-    session.take_notices();
-    if let Err(error) = made {
-        // Two first runs may come at once.
-        if exists(session, schema).map_err(failed)? {
-            return trust::check(session, &bare(schema));
-        }
-        return Err(Error::Destination {
-            message: format!("could not create table checksums in ledger schema {schema}: {error}"),
-            hint: Some(
-                "load once with --verify full as the owner of the ledger, and grant SELECT, INSERT, \
-                 UPDATE, DELETE on its table checksums; or omit --verify full"
-                    .into(),
-            ),
-            kind: DestinationFailure::Refused,
-        });
-    }
-    trust::check(session, &bare(schema))
+    schema::make_further(session, schema, &TABLE)
 }
 
 fn exists(session: &mut Session, schema: &str) -> Result<bool, ConnectionError> {
-    is_there(session, schema, "checksums")
+    schema::is_made(session, schema, &TABLE)
 }
 
 /// The statement that keeps a piece's proof.

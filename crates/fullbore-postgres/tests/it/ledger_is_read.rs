@@ -10,7 +10,7 @@ const READER: &str = "ledger/read.rs";
 /// What is outside the ledger's folder and asks its tables.
 const ASKERS: [&str; 3] = ["publish/parts.rs", "verify/run.rs", "verify/store.rs"];
 
-const TABLES: [&str; 5] = ["runs", "pieces", "pieces_unlogged", "parts", "checksums"];
+const TABLES: [&str; 6] = ["runs", "pieces", "pieces_unlogged", "parts", "checksums", "merges"];
 
 fn sources() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

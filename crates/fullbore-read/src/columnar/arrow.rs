@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fullbore_parse::Lane;
 
-use super::data::Cursor;
+use super::data::{Cursor, CursorError};
 use super::units::{Reading, Units};
 use crate::error::{Error, Result};
 use crate::fed::Fed;
@@ -47,10 +47,13 @@ impl ArrowFeed {
             if let Some(rows) = self.units.hand_out(lane)? {
                 return Ok(Fed::Rows(rows));
             }
-            let next = self.cursor.next(&self.columns).map_err(|error| Error::Source {
-                path: self.source.path.clone(),
-                message: format!("gave no more rows: {error}"),
-                hint: None,
+            let next = self.cursor.next(&self.columns).map_err(|error| match error {
+                CursorError::Source(error) => error,
+                CursorError::Arrow(error) => Error::Source {
+                    path: self.source.path.clone(),
+                    message: format!("gave no more rows: {error}"),
+                    hint: None,
+                },
             })?;
             match next {
                 Some((batch, first_row)) => self.units.take(batch, first_row),

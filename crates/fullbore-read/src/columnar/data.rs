@@ -1,4 +1,5 @@
-//! Arrow data of this process, from a program that Fullbore is part of.
+//! Rows that come as Arrow's: data of this process, from a program that Fullbore is part of, and what is read of
+//! another server.
 //!
 //! Such a source is named by a URI, `arrow:NAME-ID`, that [`Registered`] gives it as long as it lives: a job
 //! stays plain data. The id is drawn, so that no ledger takes one process's data for another's.
@@ -15,12 +16,32 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use super::inspected::Inspected;
 use super::views;
 use crate::constants::PARQUET_BATCH_ROWS;
+use crate::error::{Error, Result};
 
 /// What the URI of such data begins with.
 pub const SCHEME: &str = "arrow:";
 
 /// Rows of a group that work is cut by: the least that a piece has.
 const GROUP_ROWS: usize = 8 * PARQUET_BATCH_ROWS;
+
+/// Rows that somebody else keeps, read from many places side by side.
+pub trait RowStretches: Send + Sync {
+    /// What messages and lineage call them.
+    fn told(&self) -> String;
+    /// Its columns.
+    fn schema(&self) -> SchemaRef;
+    /// Stretches that work is cut by, in their order: how many numbers of rows they take, and about how many bytes
+    /// they are.
+    fn groups(&self) -> Vec<(u64, u64)>;
+    /// Opens the rows with these numbers, these columns of them.
+    fn open(self: Arc<Self>, rows: Range<u64>, columns: &[usize]) -> Result<Box<dyn RowBatches>>;
+}
+
+/// Rows on their way.
+pub trait RowBatches: Send {
+    /// The next rows, and the number of the first of them, which ascends; `None` at the end.
+    fn next(&mut self) -> Result<Option<(RecordBatch, u64)>>;
+}
 
 /// Arrow data of this process.
 pub struct ArrowData {
@@ -38,6 +59,8 @@ enum Rows {
         /// The bytes of each batch's values.
         bytes: Vec<u64>,
     },
+    /// They are read from where they are, any of them, and more than once.
+    Stretches(Arc<dyn RowStretches>),
     /// They come one after the other, once.
     Stream(Mutex<Option<Box<dyn RecordBatchReader + Send>>>),
 }
@@ -59,21 +82,38 @@ impl ArrowData {
         Self { schema, rows: Rows::Stream(Mutex::new(Some(reader))) }
     }
 
+    /// Of rows that somebody else keeps.
+    pub fn stretches(rows: Arc<dyn RowStretches>) -> Self {
+        Self { schema: rows.schema(), rows: Rows::Stretches(rows) }
+    }
+
+    /// What messages and lineage call it, where that is not its URI.
+    pub fn told(&self) -> Option<String> {
+        match &self.rows {
+            Rows::Stretches(rows) => Some(rows.told()),
+            Rows::Table { .. } | Rows::Stream(_) => None,
+        }
+    }
+
     /// Whether it can be read more than once.
     pub fn is_table(&self) -> bool {
-        matches!(self.rows, Rows::Table { .. })
+        !matches!(self.rows, Rows::Stream(_))
     }
 
     /// The bytes of all values of a table; 0 of a stream.
     pub fn bytes(&self) -> u64 {
         match &self.rows {
             Rows::Table { bytes, .. } => bytes.iter().sum(),
+            Rows::Stretches(rows) => rows.groups().iter().map(|(_, bytes)| bytes).sum(),
             Rows::Stream(_) => 0,
         }
     }
 
     pub(super) fn inspect(&self) -> Inspected {
         let mut groups = Vec::new();
+        if let Rows::Stretches(rows) = &self.rows {
+            groups = rows.groups();
+        }
         if let Rows::Table { batches, bytes, .. } = &self.rows {
             for (batch, bytes) in batches.iter().zip(bytes) {
                 let rows = batch.num_rows();
@@ -90,17 +130,41 @@ impl ArrowData {
     /// Opens it at some rows. `None` of a stream that was opened before.
     pub(super) fn open(self: &Arc<Self>, rows: Range<u64>) -> Option<Cursor> {
         let stream = match &self.rows {
-            Rows::Table { .. } => None,
+            Rows::Table { .. } | Rows::Stretches(_) => None,
             Rows::Stream(reader) => Some(locked(reader).take()?),
         };
-        Some(Cursor { data: self.clone(), stream, current: None, at: rows.start, end: rows.end })
+        let (at, end) = (rows.start, rows.end);
+        Some(Cursor { data: self.clone(), stream, kept: None, current: None, at, end })
     }
 }
 
 impl fmt::Debug for ArrowData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.is_table() { "table" } else { "stream" };
+        let kind = match self.rows {
+            Rows::Table { .. } => "table",
+            Rows::Stretches(_) => "kept elsewhere",
+            Rows::Stream(_) => "stream",
+        };
         write!(f, "Arrow {kind} of {} columns", self.schema.fields().len())
+    }
+}
+
+/// Why there are no more rows.
+#[derive(Debug)]
+pub(super) enum CursorError {
+    Arrow(ArrowError),
+    Source(Error),
+}
+
+impl From<ArrowError> for CursorError {
+    fn from(error: ArrowError) -> Self {
+        Self::Arrow(error)
+    }
+}
+
+impl From<Error> for CursorError {
+    fn from(error: Error) -> Self {
+        Self::Source(error)
     }
 }
 
@@ -108,6 +172,8 @@ impl fmt::Debug for ArrowData {
 pub(super) struct Cursor {
     data: Arc<ArrowData>,
     stream: Option<Box<dyn RecordBatchReader + Send>>,
+    /// Of rows that somebody else keeps, once they are read.
+    kept: Option<Box<dyn RowBatches>>,
     /// Of a stream, the batch that came last, and the number of its first row.
     current: Option<(RecordBatch, u64)>,
     at: u64,
@@ -119,7 +185,14 @@ impl Cursor {
     pub(super) fn next(
         &mut self,
         columns: &[usize],
-    ) -> Result<Option<(RecordBatch, u64)>, ArrowError> {
+    ) -> std::result::Result<Option<(RecordBatch, u64)>, CursorError> {
+        if let Rows::Stretches(rows) = &self.data.rows {
+            let kept = match &mut self.kept {
+                Some(kept) => kept,
+                kept => kept.insert(rows.clone().open(self.at..self.end, columns)?),
+            };
+            return Ok(kept.next()?);
+        }
         let Some((batch, start)) = self.current()? else { return Ok(None) };
         let first = (self.at - start) as usize;
         let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
@@ -131,7 +204,7 @@ impl Cursor {
     }
 
     /// The batch that holds the next row, and the number of its first.
-    fn current(&mut self) -> Result<Option<(RecordBatch, u64)>, ArrowError> {
+    fn current(&mut self) -> std::result::Result<Option<(RecordBatch, u64)>, ArrowError> {
         if self.at >= self.end {
             return Ok(None);
         }
@@ -156,14 +229,14 @@ impl Cursor {
 }
 
 /// Columns in the plain types of a schema.
-fn plain(batch: &RecordBatch, schema: &Schema) -> Result<RecordBatch, ArrowError> {
+fn plain(batch: &RecordBatch, schema: &Schema) -> std::result::Result<RecordBatch, ArrowError> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns
         .map(|(column, field)| match column.data_type() == field.data_type() {
             true => Ok(column.clone()),
             false => cast(column, field.data_type()),
         })
-        .collect::<Result<Vec<ArrayRef>, _>>()?;
+        .collect::<std::result::Result<Vec<ArrayRef>, _>>()?;
     let fields = schema.fields().iter().map(|field| {
         // What a stream says of its NULLs need not be so.
         Field::new(field.name(), field.data_type().clone(), true)
@@ -199,7 +272,11 @@ pub struct Registered {
 impl Registered {
     /// Names data after what it is; `id` is one that no other data has.
     pub fn new(name: &str, id: &str, data: ArrowData) -> Self {
-        let uri = format!("{SCHEME}{name}-{id}");
+        Self::at(format!("{SCHEME}{name}-{id}"), data)
+    }
+
+    /// Names data by a URI of its own.
+    pub fn at(uri: String, data: ArrowData) -> Self {
         locked(&REGISTERED).insert(uri.clone(), Arc::new(data));
         Self { uri }
     }

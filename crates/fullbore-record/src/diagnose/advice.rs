@@ -156,7 +156,7 @@ fn congestion(used: &InUse) -> Vec<String> {
         ),
         Method::Direct => {}
         _ => {
-            if used.publish != Publish::Append {
+            if !used.publish.joins_rows() {
                 lines.push(
                     "the network is saturated: --method direct --compress zstd compresses the \
                      rows, if the server has the extension"

@@ -26,7 +26,7 @@ fn limit_of(phase: &str) -> Option<Limit> {
         "constraints" => Some(Limit::ForeignKeys),
         "analyze" => Some(Limit::Statistics),
         "verify" => Some(Limit::Verification),
-        "publish" | "insert" => Some(Limit::Publishing),
+        "publish" | "insert" | "merge" => Some(Limit::Publishing),
         _ => None,
     }
 }
@@ -104,7 +104,7 @@ fn memory(used: &InUse) -> String {
 
 fn indexes(used: &InUse) -> Vec<String> {
     let mut lines = Vec::new();
-    if used.method == Method::Copy && used.publish != Publish::Append {
+    if used.method == Method::Copy && !used.publish.joins_rows() {
         lines.push(
             "--method direct fills B-tree indexes while rows are loaded, if the server has the extension".into(),
         );
@@ -122,7 +122,7 @@ fn indexes(used: &InUse) -> Vec<String> {
 
 fn statistics(used: &InUse) -> Vec<String> {
     let mut lines = Vec::new();
-    if used.statistics != Statistics::Client && used.publish != Publish::Append {
+    if used.statistics != Statistics::Client && !used.publish.joins_rows() {
         lines.push(
             "--statistics client makes them while rows are loaded, for PostgreSQL 18 and later"
                 .into(),
@@ -137,6 +137,11 @@ fn publishing(used: &InUse) -> Vec<String> {
         Publish::Append => vec![
             "--atomic inserts all rows a second time: append without it, or use --publish replace or \
              partitions"
+                .into(),
+        ],
+        Publish::Upsert => vec![
+            "each row is looked up in the index of the key: fewer other indexes, and a larger \
+             max_wal_size on the server, make that faster"
                 .into(),
         ],
         _ => vec!["the rows are published under a lock: pg_locks says who else holds the table".into()],

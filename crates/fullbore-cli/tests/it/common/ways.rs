@@ -36,6 +36,7 @@ pub struct Way {
 
 pub const APPEND: Way = Way { name: "append", options: &["--method", "copy"], tail: "" };
 pub const ATOMIC: Way = Way { name: "atomic", options: &["--atomic"], tail: "" };
+pub const UPSERT: Way = Way { name: "upserted", options: &["--publish", "upsert"], tail: "" };
 pub const REPLACE: Way =
     Way { name: "replaced", options: &["--publish", "replace", "--method", "copy"], tail: "" };
 pub const PARTITIONS: Way = Way {

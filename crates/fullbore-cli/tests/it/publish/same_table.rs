@@ -6,7 +6,7 @@ use fullbore_testing::{TestDatabase, TestServer, shared_or_skip, wanted};
 use crate::common;
 use crate::common::held::{Held, end_of, session, wait_for};
 use crate::common::moments::{Gate, Moment, assert_loaded};
-use crate::common::ways::{APPEND, ATOMIC, PARTITIONS, REPLACE, Way, prepared};
+use crate::common::ways::{APPEND, ATOMIC, PARTITIONS, REPLACE, UPSERT, Way, prepared};
 use crate::common::{Files, assert_no_leftovers, assert_same};
 
 const SWAPPED: &str = "ALTER TABLE append RENAME TO append_old;
@@ -283,7 +283,7 @@ fn a_target_that_was_dropped_meanwhile_is_named_whatever_fails_over_it() {
     let database = cluster.fresh_database();
     let files = Files::new();
     let file = prepared(&database, &files);
-    for way in [&APPEND, &ATOMIC, &REPLACE, &PARTITIONS] {
+    for way in [&APPEND, &ATOMIC, &REPLACE, &PARTITIONS, &UPSERT] {
         let drop = format!("DROP TABLE {}", way.name);
         let output = changed_meanwhile(&database, &files, &file, way, &drop);
         assert_ne!(output.code, 0, "{}: {}", way.name, output.stderr);

@@ -8,7 +8,7 @@ use fullbore_testing::{TestDatabase, TestServer, shared_or_skip, start_or_skip};
 
 use crate::common::held::{Held, end_of, session, wait_for};
 use crate::common::moments::{Gate, Moment, assert_loaded};
-use crate::common::ways::{APPEND, ATOMIC, PARTITIONS, REPLACE, Way, prepared};
+use crate::common::ways::{APPEND, ATOMIC, PARTITIONS, REPLACE, UPSERT, Way, prepared};
 use crate::common::{Files, assert_no_leftovers, assert_same};
 
 /// Lets the whole server take writes, or none.
@@ -36,6 +36,7 @@ fn a_server_that_is_read_only_for_a_moment_is_waited_for() {
         (&APPEND, Moment::BeginCommits),
         (&APPEND, Moment::PieceCommits(0)),
         (&ATOMIC, Moment::PieceCommits(2)),
+        (&UPSERT, Moment::PieceCommits(2)),
         (&REPLACE, Moment::PieceCommits(1)),
         (&REPLACE, Moment::PieceCommits(2)),
         (&PARTITIONS, Moment::PieceCommits(2)),

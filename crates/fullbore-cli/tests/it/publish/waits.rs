@@ -7,7 +7,7 @@ use fullbore_testing::{TestDatabase, TestServer, shared_or_skip, wanted};
 use crate::common;
 use crate::common::held::{Held, Load, session};
 use crate::common::moments::assert_loaded;
-use crate::common::ways::{ATOMIC, PARTITIONS, REPLACE, prepared};
+use crate::common::ways::{ATOMIC, PARTITIONS, REPLACE, UPSERT, prepared};
 use crate::common::{Files, assert_no_leftovers, assert_same};
 
 /// A transaction that has read a table and stays open, of a client with a name.
@@ -64,6 +64,7 @@ fn a_swap_that_gets_no_lock_is_given_up_and_published_by_a_resume() {
     for (way, lock) in [
         (&REPLACE, "SELECT FROM replaced"),
         (&ATOMIC, "LOCK TABLE atomic IN SHARE MODE"),
+        (&UPSERT, "LOCK TABLE upserted IN SHARE MODE"),
         (&PARTITIONS, "LOCK TABLE parted IN SHARE UPDATE EXCLUSIVE MODE"),
     ] {
         way.make(&database);

@@ -6,7 +6,9 @@ use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_ski
 
 use crate::common::held::{end_of, session};
 use crate::common::moments::{Gate, Moment, assert_loaded, ledger};
-use crate::common::ways::{APPEND, ATOMIC, PARTITIONS, PARTITIONS_DIRECT, REPLACE, Way, prepared};
+use crate::common::ways::{
+    APPEND, ATOMIC, PARTITIONS, PARTITIONS_DIRECT, REPLACE, UPSERT, Way, prepared,
+};
 use crate::common::{Files, assert_no_leftovers, assert_same, packed};
 
 fn assert_whole(database: &TestDatabase<'_>, way: &Way) {
@@ -55,6 +57,9 @@ fn terminated_sessions_are_opened_again() {
         (&PARTITIONS, Moment::IsPrepared),
         (&PARTITIONS, Moment::PieceCommits(0)),
         (&PARTITIONS, Moment::PublishCommits),
+        (&UPSERT, Moment::PieceCommits(1)),
+        (&UPSERT, Moment::Publishes),
+        (&UPSERT, Moment::PublishCommits),
     ];
     let few = [
         (&ATOMIC, Moment::PieceBegins(1)),
@@ -112,6 +117,8 @@ fn crashes_of_the_server_are_survived() {
         (&REPLACE, Moment::PublishCommits),
         (&PARTITIONS, Moment::PieceBegins(1)),
         (&PARTITIONS, Moment::PieceCommits(2)),
+        (&UPSERT, Moment::Publishes),
+        (&UPSERT, Moment::PublishCommits),
     ];
     let few = [(&ATOMIC, Moment::PieceCommits(2)), (&PARTITIONS, Moment::PublishCommits)];
     for (server, moments) in at_moments(&all, &few) {

@@ -7,7 +7,7 @@ use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
 use super::{REFUSED, STOPPED};
 use crate::common::held::end_of;
 use crate::common::moments::{Gate, Moment, assert_loaded, ledger};
-use crate::common::ways::{APPEND, ATOMIC, REPLACE, Way, prepared};
+use crate::common::ways::{APPEND, ATOMIC, REPLACE, UPSERT, Way, prepared};
 use crate::common::{Files, assert_no_leftovers, assert_same};
 
 /// Loads until all rows are shown, with a server that lets nobody write that down; what was said.
@@ -34,7 +34,7 @@ fn a_failure_after_the_rows_were_shown_says_so_and_resume_does_the_rest() {
     let database = cluster.fresh_database();
     let files = Files::new();
     let file = prepared(&database, &files);
-    for way in [&APPEND, &ATOMIC, &REPLACE] {
+    for way in [&APPEND, &ATOMIC, &REPLACE, &UPSERT] {
         let said = stopped_at_the_end(&database, &files, &file, way);
         assert!(said.contains("its 25,000 rows were published"), "{said}");
         assert!(said.contains("fullbore runs resume"), "{said}");

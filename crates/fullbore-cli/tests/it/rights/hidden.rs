@@ -8,7 +8,7 @@ use super::LEDGER;
 use crate::common::Files;
 use crate::common::held::end_of;
 use crate::common::moments::{Gate, Moment, assert_loaded};
-use crate::common::ways::{ATOMIC, PARTITIONS, REPLACE, Way, prepared};
+use crate::common::ways::{ATOMIC, PARTITIONS, REPLACE, UPSERT, Way, prepared};
 
 const REJECTING: Way = Way { name: "rejecting", options: &["--max-rejects", "5"], tail: "" };
 
@@ -32,7 +32,7 @@ fn staged_rows_are_hidden_from_roles_that_default_privileges_let_read_new_tables
         ))
     };
     assert_eq!(readable(&format!("nspname = '{LEDGER}'")), "5|0");
-    for way in [ATOMIC, REPLACE, PARTITIONS, REJECTING] {
+    for way in [ATOMIC, REPLACE, PARTITIONS, REJECTING, UPSERT] {
         way.make(&database);
         database.psql(&format!("REVOKE ALL ON {} FROM PUBLIC", way.name));
         let mut gate = Gate::at(&database, Moment::Publishes);

@@ -51,6 +51,7 @@ fn plan(run_id: &str, table: &str) -> Plan {
         is_joined: false,
         count_bytes: None,
         publish: Publish::Append,
+        upsert: None,
         columns: Vec::new(),
         bytes: None,
         piece_bytes: 1,

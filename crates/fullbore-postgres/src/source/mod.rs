@@ -1,0 +1,321 @@
+//! Tables of a PostgreSQL server as sources: read by several sessions, all as it was at one moment.
+//!
+//! A session exports its snapshot and keeps it (`pg_export_snapshot`); the others read stretches of pages under it
+//! by binary COPY ([`decode`]). A row has a number that its page and its place among those that are read decide, so that
+//! numbers ascend and no two rows share one.
+
+mod columns;
+mod decode;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Field, Schema, SchemaRef};
+use fullbore_pgwire::{ConnectionOptions, Copied, QualifiedName, Session, quote_literal};
+use fullbore_read::columnar::data::{RowBatches, RowStretches};
+use fullbore_read::constants::PARQUET_BATCH_ROWS;
+use fullbore_read::error::{Error, Result};
+
+use crate::catalog;
+use crate::error::{failed, refuse, refused};
+use crate::ledger::locks;
+use crate::{session_settings, timeouts};
+use columns::SourceColumn;
+use decode::{Decoder, Unreadable};
+
+/// More rows than a page has.
+const ROWS_PER_PAGE: u64 = 1 << 16;
+/// Pages that are read by one statement at least.
+const PAGES_MIN: u64 = 1024;
+/// Bytes of a batch.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// A table, or the partitions of one, under a snapshot.
+pub struct TableSource {
+    /// What messages call it: its URL without a password.
+    told: String,
+    options: ConnectionOptions,
+    /// Keeps the snapshot as long as it lives.
+    _keeper: Mutex<Session>,
+    snapshot: String,
+    /// Sessions under the snapshot that nobody reads by.
+    idle: Mutex<Vec<Session>>,
+    columns: Vec<SourceColumn>,
+    schema: SchemaRef,
+    leaves: Vec<Leaf>,
+}
+
+/// A table that has pages.
+#[derive(Debug, Clone)]
+struct Leaf {
+    name: String,
+    pages: u64,
+    bytes: u64,
+    /// The number of its first page among all leaves'.
+    first: u64,
+}
+
+/// The tables of a partition tree that rows are in; of one that others inherit from, all of them.
+const LEAVES: &str = "
+    WITH RECURSIVE tree AS (
+        SELECT {oid}::oid AS oid
+        UNION SELECT i.inhrelid FROM pg_inherits i JOIN tree ON i.inhparent = tree.oid)
+    SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname) AS name, c.relkind,
+           pg_relation_size(c.oid) / current_setting('block_size')::bigint AS pages,
+           pg_table_size(c.oid) AS bytes
+      FROM tree JOIN pg_class c ON c.oid = tree.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE c.relkind <> 'p' ORDER BY 1";
+
+impl TableSource {
+    /// Connects, and takes a snapshot; `told` is what messages call it.
+    /// With `as_text`, every column is read as its server writes it.
+    pub fn open(
+        options: ConnectionOptions,
+        table: &str,
+        told: &str,
+        as_text: bool,
+    ) -> Result<Self> {
+        let mut keeper = timeouts::connect(&options).map_err(refused)?;
+        session_settings::style(&mut keeper, &options).map_err(refused)?;
+        if locks::is_pooled(&mut keeper).map_err(refused)? {
+            return Err(refuse(
+                format!(
+                    "{told}: the connection goes through a pooler, which does not preserve snapshots"
+                ),
+                "connect to the server itself",
+            ));
+        }
+        locks::unhurry(&mut keeper).map_err(refused)?;
+        let name = QualifiedName::parse(table).map_err(refused)?;
+        let found = catalog::relation(&mut keeper, &name).map_err(refused)?;
+        let Some(relation) = found.filter(|relation| matches!(relation.kind, 'r' | 'p')) else {
+            return Err(refuse(
+                format!("{told}: there is no table {name}"),
+                "check ?table= in the source's URL; views are no sources",
+            ));
+        };
+        // Locked before there is a snapshot: TRUNCATE would take rows from it.
+        keeper
+            .execute(&format!(
+                "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; LOCK TABLE {} IN ACCESS SHARE MODE",
+                relation.name
+            ))
+            .map_err(refused)?;
+        let taken = keeper.query("SELECT pg_export_snapshot() AS snapshot").map_err(refused)?;
+        let snapshot = taken.first().map(|row| row.text("snapshot")).unwrap_or_default();
+        let rows =
+            keeper.query(&LEAVES.replace("{oid}", &relation.oid.to_string())).map_err(refused)?;
+        let mut leaves: Vec<Leaf> = Vec::new();
+        for row in &rows {
+            if row.text("relkind") != "r" {
+                return Err(refuse(
+                    format!("{told}: {} is no table with pages of its own", row.text("name")),
+                    "copy it into a table first",
+                ));
+            }
+            let first = leaves.last().map_or(0, |leaf| leaf.first + leaf.pages);
+            leaves.push(Leaf {
+                name: row.text("name"),
+                pages: row.number("pages").unwrap_or_default(),
+                bytes: row.number("bytes").unwrap_or_default(),
+                first,
+            });
+        }
+        let columns = columns::of(&relation, as_text);
+        let fields = columns.iter().map(|c| Field::new(&c.name, c.field_type.arrow(), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        Ok(Self {
+            told: told.to_owned(),
+            options,
+            _keeper: Mutex::new(keeper),
+            snapshot,
+            idle: Mutex::default(),
+            columns,
+            schema,
+            leaves,
+        })
+    }
+
+    /// What its server calls the snapshot.
+    pub fn snapshot(&self) -> &str {
+        &self.snapshot
+    }
+
+    /// The types of its columns that any server has, as they are written.
+    pub fn types(&self) -> impl Iterator<Item = (&str, &str)> {
+        let known = self.columns.iter().filter(|column| column.is_known);
+        known.map(|column| (column.name.as_str(), column.type_name.as_str()))
+    }
+
+    /// A session under the snapshot.
+    fn session(&self) -> Result<Session> {
+        if let Some(session) = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+            return Ok(session);
+        }
+        let mut session = timeouts::connect(&self.options).map_err(failed)?;
+        session_settings::style(&mut session, &self.options).map_err(failed)?;
+        locks::unhurry(&mut session).map_err(failed)?;
+        let snapshot = quote_literal(&self.snapshot).map_err(failed)?;
+        session
+            .execute(&format!(
+                "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT {snapshot}"
+            ))
+            .map_err(|error| self.gone(&error.to_string()))?;
+        Ok(session)
+    }
+
+    fn gone(&self, why: &str) -> Error {
+        Error::Source {
+            path: self.told.clone().into(),
+            message: format!("can't be read as it was when the load began: {why}"),
+            hint: Some("load again".into()),
+        }
+    }
+
+    /// The stretches of pages that hold these rows, leaf by leaf.
+    fn stretches(&self, rows: &Range<u64>) -> VecDeque<Stretch> {
+        let (start, end) = (rows.start / ROWS_PER_PAGE, rows.end.div_ceil(ROWS_PER_PAGE));
+        let of_leaf = |leaf: &Leaf| {
+            let begin = start.max(leaf.first);
+            let end = end.min(leaf.first + leaf.pages);
+            (begin < end).then(|| Stretch {
+                table: leaf.name.clone(),
+                pages: begin - leaf.first..end - leaf.first,
+                // Whatever a table gained since its pages were counted is not of the snapshot.
+                first_row: begin * ROWS_PER_PAGE,
+            })
+        };
+        self.leaves.iter().filter_map(of_leaf).collect()
+    }
+}
+
+/// Pages of a table that one statement reads.
+struct Stretch {
+    table: String,
+    pages: Range<u64>,
+    first_row: u64,
+}
+
+impl RowStretches for TableSource {
+    fn told(&self) -> String {
+        self.told.clone()
+    }
+
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn groups(&self) -> Vec<(u64, u64)> {
+        let of_leaf = |leaf: &Leaf| {
+            let each = leaf.pages.clamp(1, PAGES_MIN);
+            let (pages, bytes) = (leaf.pages, leaf.bytes);
+            (0..pages).step_by(each as usize).map(move |start| {
+                let its = each.min(pages - start);
+                let share = u128::from(bytes) * u128::from(its) / u128::from(pages);
+                (its * ROWS_PER_PAGE, share as u64)
+            })
+        };
+        self.leaves.iter().flat_map(of_leaf).collect()
+    }
+
+    fn open(self: Arc<Self>, rows: Range<u64>, columns: &[usize]) -> Result<Box<dyn RowBatches>> {
+        let stretches = self.stretches(&rows);
+        let columns: Vec<&SourceColumn> = columns.iter().map(|at| &self.columns[*at]).collect();
+        let list: Vec<&str> = columns.iter().map(|column| column.expression.as_str()).collect();
+        let types: Vec<_> = columns.iter().map(|column| column.field_type.clone()).collect();
+        let names = columns.iter().map(|column| column.name.clone()).collect();
+        let fields = columns.iter().map(|c| Field::new(&c.name, c.field_type.arrow(), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let list = list.join(", ");
+        Ok(Box::new(Reading { source: self, stretches, list, names, schema, types, open: None }))
+    }
+}
+
+/// Rows on their way from the server.
+struct Reading {
+    source: Arc<TableSource>,
+    stretches: VecDeque<Stretch>,
+    /// The columns, as the statement has them.
+    list: String,
+    names: Vec<String>,
+    schema: SchemaRef,
+    types: Vec<fullbore_parse::types::FieldType>,
+    open: Option<Open>,
+}
+
+/// A statement that gives rows.
+struct Open {
+    session: Session,
+    decoder: Decoder,
+    next_row: u64,
+}
+
+impl Reading {
+    fn begin(&mut self, stretch: &Stretch) -> Result<Open> {
+        let mut session = self.source.session()?;
+        let Stretch { table, pages, first_row } = stretch;
+        let Range { start, end } = pages;
+        let sql = format!(
+            "COPY (SELECT {} FROM ONLY {table} WHERE ctid >= '({start},0)'::tid AND ctid < '({end},0)'::tid)
+             TO STDOUT (FORMAT binary)",
+            self.list
+        );
+        session.begin_copy_out(&sql).map_err(|error| self.source.gone(&error.to_string()))?;
+        let decoder = Decoder::new(self.schema.clone(), &self.types);
+        Ok(Open { session, decoder, next_row: *first_row })
+    }
+
+    fn unreadable(&self, why: Unreadable) -> Error {
+        let (message, hint) = match why {
+            Unreadable::Malformed(what) => (format!("the server sent {what}"), None),
+            Unreadable::Unfit { column, value } => (
+                format!("column {:?} has the value {value}", self.names[column]),
+                Some("load with --as-text, which takes every value as its server writes it".into()),
+            ),
+        };
+        Error::Source { path: self.source.told.clone().into(), message, hint }
+    }
+}
+
+impl RowBatches for Reading {
+    fn next(&mut self) -> Result<Option<(RecordBatch, u64)>> {
+        loop {
+            let mut open = match self.open.take() {
+                Some(open) => open,
+                None => match self.stretches.pop_front() {
+                    Some(stretch) => self.begin(&stretch)?,
+                    None => return Ok(None),
+                },
+            };
+            let is_over = loop {
+                match open.session.copied().map_err(|error| self.source.gone(&error.to_string()))? {
+                    Copied::Data(data) => {
+                        open.decoder.take(&data).map_err(|why| self.unreadable(why))?;
+                        let (rows, bytes) = open.decoder.size();
+                        if rows >= PARQUET_BATCH_ROWS || bytes >= BATCH_BYTES {
+                            break false;
+                        }
+                    }
+                    Copied::All(_) => break true,
+                }
+            };
+            let (rows, _) = open.decoder.size();
+            let first = open.next_row;
+            open.next_row += rows as u64;
+            let batch =
+                open.decoder.batch().map_err(|error| self.source.gone(&error.to_string()))?;
+            match is_over {
+                true => {
+                    let mut idle = self.source.idle.lock().unwrap_or_else(PoisonError::into_inner);
+                    idle.push(open.session);
+                }
+                false => self.open = Some(open),
+            }
+            if rows > 0 {
+                return Ok(Some((batch, first)));
+            }
+        }
+    }
+}
