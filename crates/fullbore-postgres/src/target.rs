@@ -56,6 +56,12 @@ impl PostgresTable {
         &self.relation.name
     }
 
+    /// Itself, for `FROM` and `UPDATE`, without tables that inherit from it: keys are not about their rows.
+    pub fn alone(&self) -> String {
+        let only = if self.relation.kind == 'p' { "" } else { "ONLY " };
+        format!("{only}{}", self.name())
+    }
+
     /// `(a, "b c")` for the columns that are sent.
     pub fn column_list(&self, plan: &Plan, table: usize) -> Result<String> {
         let columns = &plan.tables[table].shape.columns;

@@ -35,6 +35,7 @@ mod opened;
 pub mod page_cache;
 pub mod parquet;
 pub mod peeked;
+pub mod percent;
 pub mod pipe;
 pub mod prescan;
 pub mod ranges;

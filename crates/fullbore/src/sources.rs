@@ -7,6 +7,7 @@ use fullbore_pgwire::{ConnectionOptions, Environment};
 use fullbore_postgres::source::TableSource;
 use fullbore_read::columnar::data::{ArrowData, Registered};
 use fullbore_read::error::{Error, Result};
+use fullbore_read::percent::decoded;
 
 /// What the URL of a database begins with.
 const SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
@@ -86,31 +87,11 @@ fn split(source: &str) -> Result<(String, String)> {
     }
     let is_table = |parameter: &&str| parameter.starts_with("table=");
     let table = query.split('&').find(is_table).ok_or_else(no_table)?;
-    let table = percent_decoded(table.trim_start_matches("table="));
+    let table = decoded(table.trim_start_matches("table="));
     let others: Vec<&str> = query.split('&').filter(|one| !is_table(one)).collect();
     let url =
         if others.is_empty() { base.to_owned() } else { format!("{base}?{}", others.join("&")) };
     if table.is_empty() { Err(no_table()) } else { Ok((url, table)) }
-}
-
-/// `%22` is a quote.
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut left = text.as_bytes();
-    while let Some((&byte, rest)) = left.split_first() {
-        let hex = rest.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()).filter(|_| byte == b'%') {
-            Some(made) => {
-                bytes.push(made);
-                left = &rest[2..];
-            }
-            None => {
-                bytes.push(byte);
-                left = rest;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use fullbore_read::SourceFile;
 use fullbore_read::cast;
 use fullbore_read::columnar::Columnar;
 use fullbore_read::error::{Error, Result};
+use fullbore_read::percent::decoded;
 use fullbore_record::terms::Publish;
 
 use crate::TargetColumn;
@@ -144,26 +145,6 @@ fn keys_of(path: &str) -> impl Iterator<Item = (&str, &str)> {
 fn folder_value(path: &str, column: &str) -> Option<String> {
     let (_, value) = keys_of(path).filter(|(key, _)| key.eq_ignore_ascii_case(column)).last()?;
     (value != NO_VALUE).then(|| decoded(value))
-}
-
-/// `%3A` is a colon: what file systems don't take in names is written so.
-fn decoded(value: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = value.as_bytes();
-    while let Some((byte, more)) = rest.split_first() {
-        let hex = more.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()).filter(|_| *byte == b'%') {
-            Some(made) => {
-                bytes.push(made);
-                rest = &more[2..];
-            }
-            None => {
-                bytes.push(*byte);
-                rest = more;
-            }
-        }
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| value.to_owned())
 }
 
 /// The columns that the folders of Parquet files stand for, which the files lack, and what type all of

@@ -13,7 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema, SchemaRef};
-use fullbore_pgwire::{ConnectionOptions, Copied, QualifiedName, Session, quote_literal};
+use fullbore_pgwire::{
+    ConnectionError, ConnectionOptions, Copied, QualifiedName, Session, quote_literal,
+};
 use fullbore_read::columnar::data::{RowBatches, RowStretches};
 use fullbore_read::constants::PARQUET_BATCH_ROWS;
 use fullbore_read::error::{Error, Result};
@@ -77,8 +79,7 @@ impl TableSource {
         told: &str,
         as_text: bool,
     ) -> Result<Self> {
-        let mut keeper = timeouts::connect(&options).map_err(refused)?;
-        session_settings::style(&mut keeper, &options).map_err(refused)?;
+        let mut keeper = connect(&options).map_err(refused)?;
         if locks::is_pooled(&mut keeper).map_err(refused)? {
             return Err(refuse(
                 format!(
@@ -124,8 +125,7 @@ impl TableSource {
             });
         }
         let columns = columns::of(&relation, as_text);
-        let fields = columns.iter().map(|c| Field::new(&c.name, c.field_type.arrow(), true));
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let schema = schema_of(columns.iter());
         Ok(Self {
             told: told.to_owned(),
             options,
@@ -154,8 +154,7 @@ impl TableSource {
         if let Some(session) = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop() {
             return Ok(session);
         }
-        let mut session = timeouts::connect(&self.options).map_err(failed)?;
-        session_settings::style(&mut session, &self.options).map_err(failed)?;
+        let mut session = connect(&self.options).map_err(failed)?;
         locks::unhurry(&mut session).map_err(failed)?;
         let snapshot = quote_literal(&self.snapshot).map_err(failed)?;
         session
@@ -189,6 +188,18 @@ impl TableSource {
         };
         self.leaves.iter().filter_map(of_leaf).collect()
     }
+}
+
+/// A session that writes values as all others of the source do.
+fn connect(options: &ConnectionOptions) -> std::result::Result<Session, ConnectionError> {
+    let mut session = timeouts::connect(options)?;
+    session_settings::style(&mut session, options)?;
+    Ok(session)
+}
+
+fn schema_of<'a>(columns: impl Iterator<Item = &'a SourceColumn>) -> SchemaRef {
+    let fields = columns.map(|column| Field::new(&column.name, column.field_type.arrow(), true));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 /// Pages of a table that one statement reads.
@@ -226,8 +237,7 @@ impl RowStretches for TableSource {
         let list: Vec<&str> = columns.iter().map(|column| column.expression.as_str()).collect();
         let types: Vec<_> = columns.iter().map(|column| column.field_type.clone()).collect();
         let names = columns.iter().map(|column| column.name.clone()).collect();
-        let fields = columns.iter().map(|c| Field::new(&c.name, c.field_type.arrow(), true));
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let schema = schema_of(columns.iter().copied());
         let list = list.join(", ");
         Ok(Box::new(Reading { source: self, stretches, list, names, schema, types, open: None }))
     }

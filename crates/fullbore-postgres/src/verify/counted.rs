@@ -14,11 +14,11 @@ use std::sync::Mutex;
 
 use fullbore_load::plan::Plan;
 use fullbore_load::sink::Committed;
-use fullbore_pgwire::{QualifiedName, Session, quote_literal};
+use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::{Stage, Verify};
 
-use super::size::{Extent, Leaf, extents, leaves};
+use super::size::{Extent, Leaf, extents, leaves, pages};
 use super::staged::may_change_rows;
 use super::state::Counted;
 use super::statistics;
@@ -113,15 +113,7 @@ fn count_heaps(
     let mut control = postgres.usable_control()?;
     let mut pages_all = 0;
     for (heap, (name, _)) in heaps.iter().enumerate() {
-        let literal = quote_literal(&name.to_string()).map_err(failed)?;
-        let found = control
-            .query(&format!(
-                "SELECT pg_relation_size(to_regclass({literal}))
-                        / current_setting('block_size')::bigint AS pages"
-            ))
-            .map_err(failed)?;
-        let pages = found.first().and_then(|row| row.get("pages")).and_then(|n| n.parse().ok());
-        let pages: u64 = pages.ok_or_else(|| {
+        let pages = pages(&mut control, name)?.ok_or_else(|| {
             refuse(
                 format!("{name} no longer exists; it held rows of the run"),
                 "another session dropped it",

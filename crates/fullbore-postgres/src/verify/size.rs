@@ -1,6 +1,6 @@
 //! How large a table and its partitions are.
 
-use fullbore_pgwire::{ConnectionError, QualifiedName, Row, Session};
+use fullbore_pgwire::{ConnectionError, QualifiedName, Row, Session, quote_literal};
 use fullbore_read::error::Result;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +28,18 @@ pub struct Leaf {
     pub is_plain: bool,
     pub may_read: bool,
     pub is_filtered: bool,
+}
+
+/// Pages of a table; `None` where there is none of that name.
+pub fn pages(session: &mut Session, table: &QualifiedName) -> Result<Option<u64>> {
+    let name = quote_literal(&table.to_string()).map_err(failed)?;
+    let rows = session
+        .query(&format!(
+            "SELECT pg_relation_size(to_regclass({name}))
+                    / current_setting('block_size')::bigint AS pages"
+        ))
+        .map_err(failed)?;
+    Ok(rows.first().and_then(|row| row.number("pages")))
 }
 
 const LEAVES: &str = "

@@ -5,21 +5,26 @@ use crate::common::codes::REFUSED;
 use crate::common::held::end_of;
 use crate::common::moments::{Gate, Moment, assert_loaded, kill};
 use crate::common::{Files, checksum};
-use fullbore_testing::{TestServer, shared_or_skip};
+use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
 
 const ARGS: [&str; 6] = ["--streams", "1", "--piece-size", "500kB", "--statistics", "none"];
+
+/// A table of several pieces, an empty one to load it into, and a ledger.
+fn prepare(from: &TestDatabase<'_>, to: &TestDatabase<'_>, files: &Files) {
+    let make = "CREATE TABLE t (k int, v text)";
+    from.psql(&format!(
+        "{make}; INSERT INTO t SELECT g, repeat('x', 100) FROM generate_series(1, 100000) g"
+    ));
+    to.psql(&format!("{make}; CREATE TABLE first (a int)"));
+    assert_loaded(&files.load(to, &files.write("f.csv", "1\n"), "first", &["--header", "none"]));
+}
 
 #[test]
 fn rows_that_change_meanwhile_are_as_they_were() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
     let (from, to) = (cluster.fresh_database(), cluster.fresh_database());
     let files = Files::new();
-    let make = "CREATE TABLE t (k int, v text)";
-    from.psql(&format!(
-        "{make}; INSERT INTO t SELECT g, repeat('x', 100) FROM generate_series(1, 100000) g"
-    ));
-    to.psql(&format!("{make}; CREATE TABLE first (a int)"));
-    assert_loaded(&files.load(&to, &files.write("f.csv", "1\n"), "first", &["--header", "none"]));
+    prepare(&from, &to, &files);
     let before = checksum(&from, "t");
     let mut gate = Gate::at(&to, Moment::PieceBegins(1));
     let child = files.start_load(to.url(), &table(&from, "t"), "t", &ARGS);
@@ -45,12 +50,7 @@ fn a_run_is_not_resumed_under_another_snapshot() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
     let (from, to) = (cluster.fresh_database(), cluster.fresh_database());
     let files = Files::new();
-    let make = "CREATE TABLE t (k int, v text)";
-    from.psql(&format!(
-        "{make}; INSERT INTO t SELECT g, repeat('x', 100) FROM generate_series(1, 100000) g"
-    ));
-    to.psql(&format!("{make}; CREATE TABLE first (a int)"));
-    assert_loaded(&files.load(&to, &files.write("f.csv", "1\n"), "first", &["--header", "none"]));
+    prepare(&from, &to, &files);
     let mut gate = Gate::at(&to, Moment::PieceBegins(1));
     let child = files.start_load(to.url(), &table(&from, "t"), "t", &ARGS);
     gate.wait();

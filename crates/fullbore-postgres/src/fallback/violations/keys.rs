@@ -242,7 +242,7 @@ pub fn take_out(session: &mut Session, table: &Checked<'_>, unique: &[UniqueKey]
             }
         }
         if table.joins_target() {
-            let target = table.target_alone();
+            let target = table.target.alone();
             is_searched |= !unique.is_empty();
             shared.extend(unique.iter().map(|key| key.shared_with(&name, &target)));
         }

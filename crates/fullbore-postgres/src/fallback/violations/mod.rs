@@ -114,12 +114,6 @@ impl Checked<'_> {
         self.target.publish == Publish::Append
     }
 
-    /// The target, for `FROM`, without tables that inherit from it: keys are not about their rows.
-    fn target_alone(&self) -> String {
-        let only = if self.target.relation.kind == 'p' { "" } else { "ONLY " };
-        format!("{only}{}", self.target.name())
-    }
-
     /// Rows are not what they will be in the target: its triggers, or another server, may change them
     /// first, so that only the target itself can say which it takes.
     fn is_judged_by_target(&self) -> bool {

@@ -115,7 +115,7 @@ fn shared_with_target(
     key: &UniqueKey,
     most: u64,
 ) -> Result<Vec<Refusal>, ConnectionError> {
-    let target = table.target_alone();
+    let target = table.target.alone();
     take(session, key, &target, &reason(table, key, "is in the table already"), most)
 }
 

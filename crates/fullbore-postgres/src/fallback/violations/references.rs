@@ -91,7 +91,7 @@ impl ForeignKey {
                     loaded.iter().any(|other| other.target.publish == Publish::Replace);
                 heaps.chain((!is_replaced).then(|| parent.clone())).collect()
             }
-            None if table.joins_target() => own.chain([table.target_alone()]).collect(),
+            None if table.joins_target() => own.chain([table.target.alone()]).collect(),
             None => own.collect(),
         }
     }

@@ -25,7 +25,7 @@ pub mod locks;
 mod obstacles;
 mod rebuild;
 pub mod staging;
-mod tools;
+pub(super) mod tools;
 pub mod undo;
 mod writers;
 

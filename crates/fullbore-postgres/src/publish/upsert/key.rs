@@ -11,8 +11,6 @@ use crate::error::{failed, refuse, refused};
 /// A column of the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyColumn {
-    pub name: String,
-    /// The same, quoted.
     pub quoted: String,
     /// The operator by which its index finds equal values, with its schema.
     pub equals: String,
@@ -90,7 +88,7 @@ pub fn find(session: &mut Session, relation: &Relation, asked: &Upsert) -> Resul
     let Some((row, columns)) = of_it else { return Err(no_key(name, &asked.key, &indexes)) };
     let key = columns.iter().zip(list(row, "operators")).map(|(name, equals)| {
         let quoted = quote_identifier(name).map_err(failed)?;
-        Ok(KeyColumn { name: name.clone(), quoted, equals })
+        Ok(KeyColumn { quoted, equals })
     });
     let key = key.collect::<Result<_>>()?;
     Ok(Merging { asked: Upsert { key: columns.clone(), ..asked.clone() }, key })

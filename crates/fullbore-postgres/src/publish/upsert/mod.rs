@@ -19,7 +19,7 @@ use fullbore_load::plan::Plan;
 use fullbore_load::plan::lineage::ORDER_COLUMN;
 use fullbore_load::sink::Committed;
 use fullbore_pgwire::session::path;
-use fullbore_pgwire::{ConnectionError, Session, quote_literal};
+use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::Verify;
 use fullbore_record::{Event, Merged};
@@ -28,12 +28,14 @@ use super::append;
 use super::hidden;
 use super::locking::{Frame, LockWait, insist, is_locked};
 use super::ours::ours;
+use super::replace::tools::in_transaction;
 use super::target_lock::{Partitions, lock};
 use crate::error::{failed, failed_while};
 use crate::ledger::merges::{self, Done, Part, Round};
 use crate::ledger::{Ledger, locks};
 use crate::postgres::Postgres;
 use crate::target::PostgresTable;
+use crate::verify::size::pages;
 use crate::verify::staged::may_change_rows;
 use statements::{SETTINGS, Statements};
 
@@ -81,12 +83,7 @@ pub fn merge(postgres: &Postgres, plan: &Plan) -> Result<()> {
         let work = Work { postgres, plan, table, target, statements };
         match ledger_of_parts(postgres, target) {
             Some(ledger) => work.merge_in_parts(ledger)?,
-            None => {
-                let mut session = postgres.marked_session()?;
-                session.execute("BEGIN").map_err(failed)?;
-                work.rank(&mut session)?;
-                session.execute("COMMIT").map_err(failed)?;
-            }
+            None => in_transaction(&mut postgres.marked_session()?, |session| work.rank(session))?,
         }
     }
     Ok(())
@@ -208,13 +205,7 @@ impl Work<'_> {
 
     /// Pages of the ranked rows.
     fn pages(&self, session: &mut Session) -> Result<u64> {
-        let name = quote_literal(&self.statements.ranked.to_string()).map_err(failed)?;
-        let rows = session
-            .query(&format!(
-                "SELECT pg_relation_size(to_regclass({name})) / current_setting('block_size')::bigint AS pages"
-            ))
-            .map_err(failed)?;
-        Ok(rows.first().and_then(|row| row.number("pages")).unwrap_or_default())
+        Ok(pages(session, &self.statements.ranked)?.unwrap_or_default())
     }
 
     fn merge_in_parts(&self, ledger: &Ledger) -> Result<()> {
@@ -256,8 +247,8 @@ impl Work<'_> {
     }
 
     fn begin_round(&self, session: &mut Session, ledger: &Ledger, number: u32) -> Result<Round> {
-        session.execute("BEGIN").map_err(failed)?;
-        let begun = self.rank(session).and_then(|()| {
+        in_transaction(session, |session| {
+            self.rank(session)?;
             let pages = self.pages(session)?;
             let sessions = self.plan.streams as u64;
             let each = pages.div_ceil(PARTS_PER_SESSION * sessions).clamp(1, PART_PAGES_MAX);
@@ -269,14 +260,8 @@ impl Work<'_> {
             });
             let round = Round { number, parts: parts.collect() };
             merges::begin_round(session, ledger, self.table, &round)?;
-            session.execute("COMMIT").map_err(failed)?;
             Ok(round)
-        });
-        if begun.is_err() {
-            // The first error is the one to tell.
-            let _ = session.execute("ROLLBACK");
-        }
-        begun
+        })
     }
 
     /// Merges a part in a transaction of its own, again where others are in the way.

@@ -60,12 +60,6 @@ impl<'a> Statements<'a> {
         }
     }
 
-    /// The target, for `UPDATE` and `FROM`, without tables that inherit from it: its index does not hold for these.
-    fn target(&self) -> String {
-        let only = if self.target.relation.kind == 'p' { "" } else { "ONLY " };
-        format!("{only}{}", self.target.name())
-    }
-
     /// Ranks the rows: of each key the one that would stay if all came one by one in the order of files and lines.
     pub fn rank(&self) -> Result<String> {
         let Self { ranked, staging, .. } = self;
@@ -120,7 +114,7 @@ impl<'a> Statements<'a> {
         let set = self.set.iter().map(|column| format!("{column} = s.{column}"));
         Ok(Some(format!(
             "{OF_ROLE}UPDATE {} AS t SET {} FROM {} AS s WHERE {} AND {} AND {takes_its_place}",
-            self.target(),
+            self.target.alone(),
             set.collect::<Vec<_>>().join(", "),
             self.ranked,
             Self::is_of(pages),
@@ -130,7 +124,7 @@ impl<'a> Statements<'a> {
 
     fn is_missing(&self) -> String {
         let same = self.merging.same_key("t", "s");
-        format!("NOT EXISTS (SELECT FROM {} AS t WHERE {same})", self.target())
+        format!("NOT EXISTS (SELECT FROM {} AS t WHERE {same})", self.target.alone())
     }
 
     /// Inserts the rows of a part whose key the target does not have.
@@ -156,7 +150,10 @@ impl<'a> Statements<'a> {
             (true, takes) => {
                 let exists = |condition: &str| {
                     let same = self.merging.same_key("t", "s");
-                    format!("EXISTS (SELECT FROM {} AS t WHERE {same}{condition})", self.target())
+                    format!(
+                        "EXISTS (SELECT FROM {} AS t WHERE {same}{condition})",
+                        self.target.alone()
+                    )
                 };
                 let counted =
                     |condition: String| format!("pg_catalog.count(*) FILTER (WHERE {condition})");
@@ -177,7 +174,7 @@ impl<'a> Statements<'a> {
         let same = self.merging.same_key("t", "s");
         format!(
             "{OF_ROLE}DELETE FROM {} AS t WHERE NOT EXISTS (SELECT FROM {} AS s WHERE {same})",
-            self.target(),
+            self.target.alone(),
             self.ranked
         )
     }
