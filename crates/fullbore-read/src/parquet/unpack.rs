@@ -35,6 +35,10 @@ pub fn unpack(codec: Compression, packed: &[u8], limit: usize) -> Result<Vec<u8>
         }
         Compression::ZSTD(_) => {
             let claimed = zstd::zstd_safe::get_frame_content_size(packed).ok().flatten();
+            // What says itself that it is too long is not unpacked to see.
+            if claimed.is_some_and(|bytes| bytes > limit as u64) {
+                return Err(Unpacking::TooLong);
+            }
             let first = claimed.map_or(RATIO_GUESSED * packed.len(), |bytes| bytes as usize);
             let mut decoder = zstd::bulk::Decompressor::new().map_err(damaged)?;
             growing(first, limit, |space| {
