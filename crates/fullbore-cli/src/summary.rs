@@ -1,5 +1,6 @@
 //! The result of a run as people read it.
 
+use fullbore::destinations::is_database;
 use fullbore::json_summary::{counts_of, no_ledger, rate};
 use fullbore_load::plan::Plan;
 use fullbore_load::run::Outcome;
@@ -51,7 +52,11 @@ fn verified_words(verified: &Verified) -> String {
                 0 => "counted in the table",
                 _ => "and the server's statistics show no deletions by others",
             };
-            format!("row counts match ({rows}, {pieces}), {how}")
+            let sums = match verified.sums {
+                0 => String::new(),
+                columns => format!(", and so do the sums of {}", counted(columns, "column")),
+            };
+            format!("row counts match ({rows}, {pieces}), {how}{sums}")
         }
         Verify::Full => {
             format!("every value of {rows} in {pieces}, {}", counted(verified.columns, "column"))
@@ -88,7 +93,8 @@ impl<'a> About<'a> {
             destination: &plan.destination,
             streams: plan.streams,
             parsers: plan.parsers,
-            has_ceiling: plan.ceilings.is_some(),
+            // Of other databases none is measured.
+            has_ceiling: plan.ceilings.is_some() || is_database(Some(&plan.destination)),
             rounded: plan.tables.iter().map(|table| table.rounded.as_slice()).collect(),
             no_ledger: no_ledger(plan),
         }

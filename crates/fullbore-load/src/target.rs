@@ -38,6 +38,8 @@ pub struct NewColumn {
     pub name: String,
     /// The SQL type, as it is to be written.
     pub type_name: String,
+    /// Of a decimal without limits that was guessed: how many digits its values have after the point, at least.
+    pub fraction: Option<u8>,
 }
 
 /// What a table is made of that is not there yet.
@@ -113,6 +115,10 @@ pub trait Target {
 
     /// What is left for a load beside this session; none where that is not known.
     fn room(&self) -> Result<Option<Room>>;
+    /// Pieces of fewer bytes of source cost it more than they are worth.
+    fn piece_bytes_least(&self) -> u64 {
+        0
+    }
     /// The columns of a table, if there is one of that name.
     fn existing_columns(&self, name: &str) -> Result<Option<Vec<TargetColumn>>>;
     /// Refuses types (`column=type`) that are given to columns of a table that has others.

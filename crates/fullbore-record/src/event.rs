@@ -82,6 +82,9 @@ pub struct Verified {
     pub pieces: u64,
     /// Columns of which every value was compared; 0 if only rows were counted.
     pub columns: u64,
+    /// Columns whose values client and database added up, with the same result.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sums: u64,
     /// Rows that triggers of the target kept out.
     pub rows_kept_out: u64,
     /// Rows that violated a constraint of the whole table, and were taken out before publishing.

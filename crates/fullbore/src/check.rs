@@ -6,8 +6,8 @@ use fullbore_read::error::{Error, Result};
 use fullbore_read::foreign::refuse_remote;
 use fullbore_record::terms::{Compress, Method, Publish, Verify};
 
-use crate::destinations::is_server;
-use crate::sources::is_database;
+use crate::destinations::{is_database, is_server};
+use crate::sources::is_database as is_database_source;
 
 /// Refuses a job that cannot be meant as it stands.
 pub fn check(job: &Job) -> Result<()> {
@@ -32,9 +32,10 @@ pub fn check(job: &Job) -> Result<()> {
 
 /// A database named among the sources: it may hold a password, so it is not said again.
 fn check_sources(job: &Job) -> Result<()> {
-    let is_connection = |source: &String| source.contains("password=") && !is_database(source);
+    let is_connection =
+        |source: &String| source.contains("password=") && !is_database_source(source);
     let sources = job.tables.iter().flat_map(|table| &table.sources);
-    let mut files = sources.clone().filter(|source| !is_database(source));
+    let mut files = sources.clone().filter(|source| !is_database_source(source));
     match sources.clone().any(is_connection) {
         false => files.try_for_each(|source| refuse_remote(source)),
         true => Err(Error::usage_with_hint(
@@ -49,6 +50,13 @@ fn check_server_options(job: &Job) -> Result<()> {
     if is_server(job.to.as_deref()) {
         return Ok(());
     }
+    if !is_database(job.to.as_deref()) {
+        let given = [
+            (job.if_loaded.is_some(), "--if-loaded"),
+            (job.tables.iter().any(|table| !table.control.is_empty()), "--control"),
+        ];
+        refuse_given(&given, "needs a database", "name one with --to, or ")?;
+    }
     let given = [
         (job.method == Method::Direct, "--method direct"),
         (is_codec(job.compress), "--compress"),
@@ -59,15 +67,14 @@ fn check_server_options(job: &Job) -> Result<()> {
         (job.lock_timeout.is_some(), "--lock-timeout"),
         (job.replace_anyway, "--replace-anyway"),
         (job.lock_writers, "--lock-writers"),
-        (job.if_loaded.is_some(), "--if-loaded"),
         (!job.endpoints.is_empty(), "--endpoint"),
         (job.polite, "--polite"),
         (job.congestion.is_some(), "--congestion"),
         (job.send_buffer.is_some(), "--send-buffer"),
         (job.message_size.is_some(), "--message-size"),
         (job.tables.iter().any(|table| table.schema_file.is_some()), "--schema"),
-        (job.tables.iter().any(|table| !table.control.is_empty()), "--control"),
         (job.tables.iter().any(|table| table.publish == Publish::Upsert), "--publish upsert"),
+        (job.part.is_some(), "--part"),
     ];
     refuse_given(&given, "needs a PostgreSQL server", "name one with --to URL, or ")
 }
@@ -86,7 +93,7 @@ pub fn refuse_given(given: &[(bool, &str)], because: &str, instead: &str) -> Res
 
 /// What says how a table is made, where none is made by it.
 fn check_created(job: &Job) -> Result<()> {
-    let to_server = is_server(job.to.as_deref());
+    let to_server = is_server(job.to.as_deref()) || is_database(job.to.as_deref());
     for table in &job.tables {
         let is_made = table.create;
         let (option, hint) = match table {

@@ -1,8 +1,9 @@
-//! Where rows can go: a server, nowhere, Parquet files.
+//! Where rows can go: a server, another database, nowhere, Parquet files.
 
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use fullbore_databases::{Database, Place, Rows};
 use fullbore_load::job::{IfLoaded, Job, WireSize};
 use fullbore_load::plan::Plan;
 use fullbore_load::sink::{Encoder, Null, ParquetFiles, Sink};
@@ -17,6 +18,7 @@ use fullbore_server::Embedded;
 /// Where rows can go.
 pub enum Destinations {
     Postgres(Arc<Server>),
+    Database(Arc<Database>),
     Null(Null),
     Parquet(ParquetFiles),
 }
@@ -24,6 +26,7 @@ pub enum Destinations {
 /// The same for one run, once its plan is finished.
 pub enum RunSink {
     Postgres(Box<Postgres>),
+    Database(Rows),
     Null(Null),
     Parquet(ParquetFiles),
 }
@@ -37,6 +40,10 @@ impl Destinations {
             Some(to) if to.starts_with("parquet:") => {
                 let place = to.trim_start_matches("parquet:");
                 Ok(Self::Parquet(ParquetFiles::into(place, &job.store)?))
+            }
+            Some(to) if Place::is(to) => {
+                let may_make = job.tables.iter().any(|table| table.create);
+                Ok(Self::Database(Arc::new(Database::open(to, may_make)?)))
             }
             to => {
                 let refused = |error: ConnectionError| {
@@ -68,11 +75,23 @@ impl Destinations {
     pub fn server(&self) -> Option<&Server> {
         match self {
             Self::Postgres(server) => Some(server),
-            Self::Null(_) | Self::Parquet(_) => None,
+            Self::Database(_) | Self::Null(_) | Self::Parquet(_) => None,
         }
     }
 
-    /// What a run loads into; of a server, these targets, which are the plan's tables.
+    /// Refuses a database that only `fullbore load` knows how to load into.
+    pub fn for_measuring(self) -> Result<Self> {
+        match &self {
+            Self::Database(database) => Err(Error::usage_with_hint(
+                format!("this command does not measure {}", database.name()),
+                "use --to null: to measure what does not depend on the destination",
+            )),
+            _ => Ok(self),
+        }
+    }
+
+    /// What a run loads into; of a server, these targets, which are the plan's tables. Another database has its
+    /// own ([`crate::databases::sink`]).
     pub fn into_sink(
         self,
         targets: Vec<PostgresTable>,
@@ -82,6 +101,9 @@ impl Destinations {
         match self {
             Self::Postgres(server) => {
                 RunSink::Postgres(Box::new(Postgres::new(server, targets, ledger, attended)))
+            }
+            Self::Database(_) => {
+                unreachable!("refused by whoever measures, else a load of its own")
             }
             Self::Null(null) => RunSink::Null(null),
             Self::Parquet(files) => RunSink::Parquet(files),
@@ -93,13 +115,14 @@ impl RunSink {
     pub fn postgres(&self) -> Option<&Postgres> {
         match self {
             Self::Postgres(postgres) => Some(postgres),
-            Self::Null(_) | Self::Parquet(_) => None,
+            Self::Database(_) | Self::Null(_) | Self::Parquet(_) => None,
         }
     }
 
     pub fn as_sink(&self) -> &dyn Sink {
         match self {
             Self::Postgres(postgres) => postgres.as_ref(),
+            Self::Database(rows) => rows,
             Self::Null(null) => null,
             Self::Parquet(files) => files,
         }
@@ -131,9 +154,14 @@ fn copy_encoder(plan: &Plan, table: usize, lane: Lane) -> Box<dyn Encoder> {
     Box::new(BinaryEncoder::new(columns))
 }
 
-/// Whether rows go to a server.
+/// Whether rows go to a PostgreSQL server.
 pub fn is_server(to: Option<&str>) -> bool {
-    !to.is_some_and(|to| to.starts_with("null:") || to.starts_with("parquet:"))
+    !to.is_some_and(|to| to.starts_with("null:") || to.starts_with("parquet:") || Place::is(to))
+}
+
+/// Whether rows go to another database.
+pub fn is_database(to: Option<&str>) -> bool {
+    to.is_some_and(Place::is)
 }
 
 /// Where rows go, as people call it and without a password.

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use fullbore_postgres::ledger::runs::LedgerRun;
+
 /// How a load ended: the command's exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
@@ -15,6 +17,28 @@ pub enum Ended {
     LoadedWithRejects,
     /// 4: stopped or failed with committed pieces kept.
     Stopped,
+}
+
+/// A run that has loaded the same before: what it came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunBefore {
+    pub run_id: String,
+    pub rows: u64,
+    pub rejected: u64,
+    pub bytes: u64,
+    pub pieces: u64,
+}
+
+impl RunBefore {
+    pub fn of(run: &LedgerRun) -> Self {
+        Self {
+            run_id: run.run_id.to_string(),
+            rows: run.rows_committed,
+            rejected: run.rejected,
+            bytes: run.bytes_committed,
+            pieces: run.pieces_committed,
+        }
+    }
 }
 
 impl Ended {

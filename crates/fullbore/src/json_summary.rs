@@ -3,13 +3,13 @@
 use fullbore_load::plan::{Continuity, Plan};
 use fullbore_load::run::Outcome;
 use fullbore_parse::Counts;
-use fullbore_postgres::ledger::runs::LedgerRun;
 use fullbore_record::Verified;
 use fullbore_record::ceilings::Achieved;
 use fullbore_record::diagnose::Verdict;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::ended::RunBefore;
 use crate::error_json::ErrorDetails;
 use crate::plan_view;
 
@@ -70,16 +70,16 @@ pub struct JsonSummary<'a> {
 }
 
 /// What `--json` prints where a run has loaded the same files before: what that came to.
-pub fn finished_before(run: &LedgerRun) -> serde_json::Value {
+pub fn finished_before(run: &RunBefore) -> serde_json::Value {
     serde_json::json!({
         "run_id": run.run_id,
-        "rows": run.rows_committed,
+        "rows": run.rows,
         "rejected": run.rejected,
-        "bytes": run.bytes_committed,
+        "bytes": run.bytes,
         "seconds": 0.0,
         "bytes_per_second": 0.0,
-        "rows_before": run.rows_committed,
-        "pieces": run.pieces_committed,
+        "rows_before": run.rows,
+        "pieces": run.pieces,
         "error": null,
         "resumable": false,
         "finished_before": true,

@@ -1,7 +1,7 @@
 //! A load from a job to its result: what the command and Python share.
 //!
 //! [`job_file`] reads one, [`check`] refuses a job that contradicts itself, [`destinations`] opens what it loads into,
-//! [`ledger_state`] asks the ledger what is to be done, and [`load()`] makes the plan and runs it. Nothing is
+//! [`ledger_state`] asks the ledger what is to be done ([`databases`] that of another database), and [`load()`] makes the plan and runs it. Nothing is
 //! printed here: what people should know goes to an [`Audience`], and what became of a load is a
 //! [`Loaded`]. The state folder ([`state`]) keeps jobs ([`saved`]), ceilings, numbers of streams, and what was appended
 //! ([`here`]).
@@ -9,6 +9,7 @@
 mod assemble;
 pub mod ceilings;
 pub mod check;
+pub mod databases;
 pub mod destinations;
 mod ended;
 mod error_json;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use fullbore_databases::Database;
 use fullbore_load::job::Job;
 use fullbore_load::plan::{Completion, Continuity, Plan, Planned};
 use fullbore_load::run::{self, Failure, Outcome};
@@ -15,14 +16,15 @@ use fullbore_record::{Listener, Recorder, claim};
 
 use crate::check::check_alone;
 use crate::destinations::{Destinations, RunSink};
-use crate::ended::Ended;
+use crate::ended::{Ended, RunBefore};
 use crate::error_json::ErrorDetails;
 use crate::json_summary::{self, JsonSummary};
 use crate::ledger_state::{Decision, LedgerState};
 use crate::plan_json::JsonPlan;
 use crate::unfinished::Ask;
 use crate::{
-    assemble, ceilings, destinations, here, part, plan_view, remains, saved, sources, tuned,
+    assemble, ceilings, databases, destinations, here, part, plan_view, remains, saved, sources,
+    tuned,
 };
 
 /// What is asked of a load besides its job.
@@ -68,7 +70,7 @@ pub enum Loaded {
     },
     /// There was nothing to do, as the words say.
     Before {
-        run: Box<LedgerRun>,
+        run: RunBefore,
         words: String,
     },
     Failed {
@@ -132,6 +134,9 @@ pub fn plan(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result
     let opened = sources::open(job)?;
     let job = &opened.job;
     let to = Destinations::open(job, &|warning| audience.warn(warning))?;
+    if let Destinations::Database(database) = &to {
+        return plan_database(job, database, options);
+    }
     let ask = Ask { resume: options.resume, run: None, loads: false };
     let mut state = LedgerState::ask(job, to.server(), options.resume)?;
     if let Some(server) = to.server() {
@@ -146,6 +151,17 @@ pub fn plan(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result
     let planned = planned(&job, &to, options, &mut state, &decision)?;
     let text = plan_view::render(&planned.plan, &planned.statements);
     Ok(JsonPlan::of(&planned.plan, text, &planned.statements))
+}
+
+fn plan_database(job: &Job, database: &Database, options: &LoadOptions) -> Result<JsonPlan> {
+    match databases::decide(job, database, options)? {
+        databases::Decision::Finished(_, words) => Ok(JsonPlan::nothing_to_do(words)),
+        databases::Decision::Run(decided) => {
+            let (planned, _) = databases::planned(*decided, database, options)?;
+            let text = plan_view::render(&planned.plan, &planned.statements);
+            Ok(JsonPlan::of(&planned.plan, text, &planned.statements))
+        }
+    }
 }
 
 /// The plan of a new run, or of one that goes on.
@@ -199,6 +215,9 @@ pub fn load(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result
     let opened = sources::open(job)?;
     let job = &opened.job;
     let to = Destinations::open(job, &|warning| audience.warn(warning))?;
+    if let Destinations::Database(database) = to {
+        return load_database(job, database, options, audience);
+    }
     let uses_default = !job.no_ledger && job.ledger_schema.is_none();
     if let Some(server) = to.server().filter(|_| uses_default)
         && let Some(words) = server.move_old_ledger()?
@@ -217,7 +236,7 @@ pub fn load(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result
         state.look(server, ask)?;
         state.check_own(Some(server), options.resume)?;
         if let (Some(words), Some(run)) = (state.end_gone(server, ask)?, &state.earlier) {
-            return Ok(Loaded::Before { run: Box::new(run.clone()), words });
+            return Ok(Loaded::Before { run: RunBefore::of(run), words });
         }
         let is_ours = |run: &LedgerRun| server.check_own(run).is_ok();
         // So did one that has only begun to publish what others staged.
@@ -249,49 +268,99 @@ pub fn load(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result
     let settled = &state.settle(job, to.server(), ask)?;
     let decision = state.decide(settled, options.resume)?;
     if let Decision::Finished(run, words) = decision {
-        return Ok(Loaded::Before { run, words: words.trim().to_owned() });
+        return Ok(Loaded::Before { run: RunBefore::of(&run), words: words.trim().to_owned() });
     }
     let Planned { plan, targets, statements } =
         planned(settled, &to, options, &mut state, &decision)?;
-    for note in plan.tables.iter().flat_map(|table| &table.notes) {
-        audience.note(note, None);
+    let way = saved::Way::to_server(to.server());
+    let ready = Ready::new(plan, settled, way, &statements, options, audience)?;
+    if let Some(server) = to.server().filter(|_| !ready.plan.continuity.resumes) {
+        here::note(&ready.plan, server, &targets)?;
     }
-    if !plan.continuity.resumes {
-        claim(&plan.run_dir)?;
-    }
-    if plan.continuity.is_resumable && !plan.continuity.resumes {
-        saved::save(&plan, settled, to.server(), &options.reject_dir)?;
-    }
-    if let Some(server) = to.server().filter(|_| !plan.continuity.resumes) {
-        here::note(&plan, server, &targets)?;
-    }
-    let listener = audience.planned(&plan);
-    let recorder = match plan.continuity.resumes {
-        true => Recorder::append(&plan.run_dir, listener)?,
-        false => Recorder::create(&plan.run_dir, listener)?,
-    };
-    for line in plan_view::render(&plan, &statements).lines() {
-        tracing::debug!("plan: {line}");
-    }
-    let (plan, recorder) = (Arc::new(plan), Arc::new(recorder));
-    let ledger = plan.continuity.is_resumable.then(|| {
-        let ledger = Ledger::new(&state.schema, &state.job, &plan.run_id);
-        ledger.of_a_part(plan.continuity.part.is_some())
+    let ledger = ready.plan.continuity.is_resumable.then(|| {
+        let ledger = Ledger::new(&state.schema, &state.job, &ready.plan.run_id);
+        ledger.of_a_part(ready.plan.continuity.part.is_some())
     });
     let attended = Attended {
-        recorder: recorder.clone(),
+        recorder: ready.recorder.clone(),
         interrupted: options.interrupted.clone(),
-        patience: plan.continuity.patience,
+        patience: ready.plan.continuity.patience,
     };
     let sink = to.into_sink(targets, ledger, Some(attended));
-    audience.begins(&plan, sink.postgres().is_some())?;
-    let result = run::run(&plan, sink.as_sink(), &recorder, &options.interrupted);
-    let outcome = result.as_ref().unwrap_or_else(|failure| &failure.outcome);
-    let server = sink.postgres().map(|postgres| postgres.server().as_ref());
-    tuned::keep(settled, server, &plan, outcome.tuned);
-    match result {
-        Ok(outcome) => finished(plan, outcome, &sink),
-        Err(failure) => Ok(Loaded::Failed { plan, failure }),
+    ready.run(settled, &sink, options, audience)
+}
+
+fn load_database(
+    job: &Job,
+    database: Arc<Database>,
+    options: &LoadOptions,
+    audience: &dyn Audience,
+) -> Result<Loaded> {
+    let decided = match databases::decide(job, &database, options)? {
+        databases::Decision::Finished(run, words) => return Ok(Loaded::Before { run, words }),
+        databases::Decision::Run(decided) => decided,
+    };
+    let (mut planned, settled) = databases::planned(*decided, &database, options)?;
+    tuned::recall(&settled, None, &mut planned.plan)?;
+    let way = saved::Way::to_database(&database);
+    let sink = RunSink::Database(databases::sink(database, &planned, &settled)?);
+    let Planned { plan, statements, .. } = planned;
+    let ready = Ready::new(plan, &settled, way, &statements, options, audience)?;
+    ready.run(&settled, &sink, options, audience)
+}
+
+/// A run that is about to begin: it has its folder, and its record is open.
+struct Ready {
+    plan: Arc<Plan>,
+    recorder: Arc<Recorder>,
+}
+
+impl Ready {
+    fn new(
+        plan: Plan,
+        job: &Job,
+        way: saved::Way,
+        statements: &[Option<String>],
+        options: &LoadOptions,
+        audience: &dyn Audience,
+    ) -> Result<Self> {
+        for note in plan.tables.iter().flat_map(|table| &table.notes) {
+            audience.note(note, None);
+        }
+        if !plan.continuity.resumes {
+            claim(&plan.run_dir)?;
+        }
+        if plan.continuity.is_resumable && !plan.continuity.resumes {
+            saved::save(&plan, job, way, &options.reject_dir)?;
+        }
+        let listener = audience.planned(&plan);
+        let recorder = match plan.continuity.resumes {
+            true => Recorder::append(&plan.run_dir, listener)?,
+            false => Recorder::create(&plan.run_dir, listener)?,
+        };
+        for line in plan_view::render(&plan, statements).lines() {
+            tracing::debug!("plan: {line}");
+        }
+        Ok(Self { plan: Arc::new(plan), recorder: Arc::new(recorder) })
+    }
+
+    fn run(
+        self,
+        job: &Job,
+        sink: &RunSink,
+        options: &LoadOptions,
+        audience: &dyn Audience,
+    ) -> Result<Loaded> {
+        let Self { plan, recorder } = self;
+        audience.begins(&plan, sink.postgres().is_some())?;
+        let result = run::run(&plan, sink.as_sink(), &recorder, &options.interrupted);
+        let outcome = result.as_ref().unwrap_or_else(|failure| &failure.outcome);
+        let server = sink.postgres().map(|postgres| postgres.server().as_ref());
+        tuned::keep(job, server, &plan, outcome.tuned);
+        match result {
+            Ok(outcome) => finished(plan, outcome, sink),
+            Err(failure) => Ok(Loaded::Failed { plan, failure }),
+        }
     }
 }
 

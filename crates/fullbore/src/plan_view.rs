@@ -13,6 +13,8 @@ use fullbore_read::FileRange;
 use fullbore_record::terms::{Method, Publish, Verify};
 use fullbore_report::words::{bytes, counted, grouped};
 
+use crate::destinations::is_database;
+
 /// The plan in words; `statements` are those that make tables, one for each table.
 pub fn render(plan: &Plan, statements: &[Option<String>]) -> String {
     let mut text = String::new();
@@ -62,39 +64,9 @@ fn render_table(
     for note in table.notes.iter().chain(&table.schema_notes) {
         let _ = writeln!(text, "  note: {note}");
     }
-    let limited = match table.is_atomic && plan.max_rejects.allows_any() {
-        true => {
-            "; --max-rejects applies to all rows, so no row is published before all are checked"
-        }
-        false => "",
-    };
-    let _ = writeln!(text, "  publish: {}{limited}", publish_row(table));
-    locks(text, plan, table);
-    if table.keeps_old {
-        let _ = writeln!(text, "  the replaced table is kept in a separate schema");
-    }
-    if let (Verify::Quick | Verify::Count, Some(to_read)) = (plan.verify, table.count_bytes) {
-        let _ = writeln!(text, "  verify: {}", counting(plan, table, to_read));
-    }
-    let _ = writeln!(text, "  method: {}, since {}", table.method.name(), table.method_reason);
-    match (table.lane, &table.lane_reason) {
-        (Lane::Binary, _) => {
-            let form = match table.method {
-                Method::Direct => {
-                    "in the server's storage format, as COPY binary where only the server can lay \
-                     them out"
-                }
-                _ => "as COPY binary",
-            };
-            let _ = writeln!(
-                text,
-                "  rows are sent {form}; non-canonical ones as text, for the server to check"
-            );
-        }
-        (Lane::Text, reason) => {
-            let reason = reason.as_deref().unwrap_or("");
-            let _ = writeln!(text, "  rows are sent as COPY text: {reason}");
-        }
+    match is_database(Some(&plan.destination)) {
+        true => into_database(text, table),
+        false => into_server(text, plan, table),
     }
     let _ = writeln!(text, "  columns:");
     let is_shown = |column: &&ParseColumn| table.lineage_of(column) != Some(Says::Order);
@@ -325,6 +297,64 @@ fn quoted(delimiter: &[u8]) -> String {
     match delimiter {
         [byte] => format!("{:?}", char::from(*byte)),
         more => format!("{:?}", String::from_utf8_lossy(more)),
+    }
+}
+
+/// How rows are loaded into a database that is no PostgreSQL.
+fn into_database(text: &mut String, table: &TablePlan) {
+    let how = match (table.publish, table.is_atomic) {
+        (Publish::Append, false) => {
+            "append, directly to the table; each piece is visible once committed: not atomic"
+        }
+        (Publish::Replace, _) => {
+            "replace; rows are staged in a table of their own, and take the place of the old ones in one \
+             transaction"
+        }
+        _ => {
+            "append, atomic; rows are staged in a table of their own, and inserted by one statement"
+        }
+    };
+    let _ = writeln!(text, "  publish: {how}");
+    let _ = writeln!(text, "  verify: rows and sums of columns are compared with what was sent");
+    let reason = &table.method_reason;
+    let _ = writeln!(text, "  {reason}; a row with a non-canonical value is a reject");
+}
+
+/// How rows are loaded into a PostgreSQL server, or written as if into one.
+fn into_server(text: &mut String, plan: &Plan, table: &TablePlan) {
+    let limited = match table.is_atomic && plan.max_rejects.allows_any() {
+        true => {
+            "; --max-rejects applies to all rows, so no row is published before all are checked"
+        }
+        false => "",
+    };
+    let _ = writeln!(text, "  publish: {}{limited}", publish_row(table));
+    locks(text, plan, table);
+    if table.keeps_old {
+        let _ = writeln!(text, "  the replaced table is kept in a separate schema");
+    }
+    if let (Verify::Quick | Verify::Count, Some(to_read)) = (plan.verify, table.count_bytes) {
+        let _ = writeln!(text, "  verify: {}", counting(plan, table, to_read));
+    }
+    let _ = writeln!(text, "  method: {}, since {}", table.method.name(), table.method_reason);
+    match (table.lane, &table.lane_reason) {
+        (Lane::Binary, _) => {
+            let form = match table.method {
+                Method::Direct => {
+                    "in the server's storage format, as COPY binary where only the server can lay \
+                     them out"
+                }
+                _ => "as COPY binary",
+            };
+            let _ = writeln!(
+                text,
+                "  rows are sent {form}; non-canonical ones as text, for the server to check"
+            );
+        }
+        (Lane::Text, reason) => {
+            let reason = reason.as_deref().unwrap_or("");
+            let _ = writeln!(text, "  rows are sent as COPY text: {reason}");
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fullbore_databases::Database;
 use fullbore_load::job::Job;
 use fullbore_load::plan::Plan;
 use fullbore_postgres::Server;
@@ -26,14 +27,35 @@ fn path(run_dir: &Path) -> PathBuf {
     run_dir.join("job.json")
 }
 
-/// Saves a job with absolute paths, and the way to its server without what may be a secret.
-pub fn save(plan: &Plan, job: &Job, server: Option<&Server>, reject_dir: &Path) -> Result<()> {
+/// The way to a destination, without what may be a secret.
+#[derive(Debug, Default)]
+pub struct Way {
+    pub to: Option<String>,
+    /// What of it is not kept, by name.
+    pub left_out: Vec<String>,
+}
+
+impl Way {
+    pub fn to_server(server: Option<&Server>) -> Self {
+        let kept = server.map(Server::kept);
+        Self {
+            to: kept.map(|kept| kept.url.clone()),
+            left_out: kept.map_or_else(Vec::new, |kept| kept.left_out.clone()),
+        }
+    }
+
+    pub fn to_database(database: &Database) -> Self {
+        let place = database.place();
+        Self { to: Some(place.told()), left_out: place.left_out() }
+    }
+}
+
+/// Saves a job with absolute paths, and the way to its destination.
+pub fn save(plan: &Plan, job: &Job, way: Way, reject_dir: &Path) -> Result<()> {
     let mut job = job.clone().with_absolute_paths()?;
     // Another environment may name another server.
-    let kept = server.map(Server::kept);
-    job.to = kept.map(|kept| kept.url.clone());
-    let left_out = kept.map_or_else(Vec::new, |kept| kept.left_out.clone());
-    write(&plan.run_dir, job, reject_dir, left_out)
+    job.to = way.to;
+    write(&plan.run_dir, job, reject_dir, way.left_out)
 }
 
 fn write(run_dir: &Path, job: Job, reject_dir: &Path, left_out: Vec<String>) -> Result<()> {

@@ -1,8 +1,10 @@
 //! `fullbore runs abort` rolls back a run that stopped, `fullbore runs undo` one that has finished.
 
-use fullbore::destinations::{Destinations, reopened};
+use fullbore::destinations::{Destinations, is_database, reopened};
 use fullbore::state::{id_of, runs_dir};
 use fullbore::{Ended, saved};
+use fullbore_databases::Database;
+use fullbore_databases::ledger::{State as KeptState, take_back};
 use fullbore_load::job::Job;
 use fullbore_load::run_id::RunId;
 use fullbore_pgwire::quote_identifier;
@@ -71,6 +73,9 @@ impl Opened {
 
 pub fn abort(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended> {
     let id = id_of(run)?;
+    if let Some(database) = other_database(ledger, &id)? {
+        return abort_in(&database, &id, delete_rows);
+    }
     let opened = Opened::at(ledger, Some(&id))?;
     if let Some(ended) = abort_write(&opened, &id)? {
         return Ok(ended);
@@ -124,6 +129,40 @@ pub fn abort(run: &str, delete_rows: bool, ledger: &LedgerArgs) -> Result<Ended>
         rows => tell!("run {id} is rolled back: {} rows were deleted", grouped(rows)),
     }
     Ok(Ended::Loaded)
+}
+
+/// The database of a run, where that is no PostgreSQL.
+fn other_database(ledger: &LedgerArgs, run: &str) -> Result<Option<Database>> {
+    let saved = || saved::read(&runs_dir().ok()?.join(run)).ok()?.job.to;
+    let to = ledger.to.clone().or_else(saved).filter(|to| is_database(Some(to)));
+    to.map(|to| Database::open(&to, false)).transpose()
+}
+
+fn abort_in(database: &Database, id: &str, delete_rows: bool) -> Result<Ended> {
+    if delete_rows {
+        return Err(Error::usage_with_hint(
+            format!("--delete-rows is not possible in {}", database.name()),
+            "omit it, and delete the rows manually by a condition that identifies them",
+        ));
+    }
+    let run = database.runs(None)?.into_iter().find(|run| run.run_id == id);
+    let run = run.filter(|run| run.state == KeptState::Loading).ok_or_else(|| {
+        Error::usage_with_hint(
+            format!("{} knows no unfinished run {id}", database.place().told()),
+            "set its database with --to",
+        )
+    })?;
+    let rows_kept = take_back(database, &run)?;
+    tell_record(id, rows_kept);
+    match rows_kept {
+        0 => tell!("run {id} is rolled back"),
+        rows => tell!(
+            "run {id} is closed; it had committed {} rows to the table, and nothing was removed \
+             (--atomic merges all rows or none)",
+            grouped(rows)
+        ),
+    }
+    Ok(if rows_kept > 0 { Ended::Stopped } else { Ended::Loaded })
 }
 
 /// Rolls back a write of an engine whose driver has gone; `None` if the id is none of such a write.

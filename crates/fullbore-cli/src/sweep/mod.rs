@@ -81,7 +81,7 @@ fn sweep(args: &SweepArgs) -> Result<Ended> {
     for cell in design.cells() {
         cell_of(&job, &design, &cell)?;
     }
-    let to = Destinations::open(&job, &|words| warn(words))?;
+    let to = Destinations::open(&job, &|words| warn(words))?.for_measuring()?;
     let destination = destinations::words(&job, to.server());
     // How the server is reached is no part of an experiment, and may have a password in it.
     let kept = Job { to: None, ..job.clone() };

@@ -170,6 +170,7 @@ pub fn assemble<T: Target>(
             streams: if is_cut_finer { most.min(FINER_FOR_AUTO * streams) } else { streams },
             record_bytes_max: max_field_bytes,
             wanted: job.piece_size,
+            least: target.map_or(0, Target::piece_bytes_least),
             sample: job.sample,
         };
         let (verify, store) = (job.verify, &job.store);

@@ -25,6 +25,8 @@ pub struct PieceSizes {
     pub record_bytes_max: usize,
     /// What the job asks for.
     pub wanted: Option<PieceSize>,
+    /// Smaller ones cost the destination more than they are worth, unless the job asks for them.
+    pub least: u64,
     /// The part that is loaded, where it is not all.
     pub sample: Option<Sample>,
 }
@@ -36,12 +38,13 @@ impl PieceSizes {
         // As many pieces as a whole would have are drawn for a part.
         let share = self.sample.map_or(1.0, Sample::share);
         let total = (total as f64 * share) as u64;
-        self.wanted.map_or_else(|| bytes_of_each(total, self.streams as u64), PieceSize::bytes)
+        let default = || bytes_of_each(total, self.streams as u64).max(self.least);
+        self.wanted.map_or_else(default, PieceSize::bytes)
     }
 
     /// The size of pieces of a source that can only be read from its beginning.
     pub fn of_streams(self) -> u64 {
-        self.wanted.map_or(STREAM_PIECE_BYTES, PieceSize::bytes)
+        self.wanted.map_or(STREAM_PIECE_BYTES.max(self.least), PieceSize::bytes)
     }
 }
 
@@ -265,8 +268,13 @@ mod tests {
         }
         let found = discover(folder.path().to_str().expect("UTF-8")).expect("found");
         let found: Vec<_> = found.into_iter().map(Arc::new).collect();
-        let sizes =
-            PieceSizes { streams: 1, record_bytes_max: 64 << 20, wanted: None, sample: None };
+        let sizes = PieceSizes {
+            streams: 1,
+            record_bytes_max: 64 << 20,
+            wanted: None,
+            least: 0,
+            sample: None,
+        };
         let cuts = cut(&found, &Format::Delimited(dialect), 0, sizes).expect("cut");
         cuts.pieces.len()
     }

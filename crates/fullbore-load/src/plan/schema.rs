@@ -75,12 +75,14 @@ pub fn creation<T: Target>(
         return asked.create_statement(name, Making::Statement(&sql), partition_by).map(Some);
     }
     let inferred = made(job, sources, inferred(job, sources, said)?, &guessed_types)?;
+    let (least, most) = FRACTION_DIGITS;
     let columns: Vec<NewColumn> = inferred
         .into_iter()
         .map(|(name, field_type)| {
             let known = given_type(job, &name).or_else(|| said.types.get(&name).copied());
             let type_name = known.map_or_else(|| sql_types::type_name(&field_type), str::to_owned);
-            NewColumn { name, type_name }
+            let fraction = said.fractions.get(&name).map(|digits| (*digits).clamp(least, most));
+            NewColumn { name, type_name, fraction }
         })
         .collect();
     let folders = lineage::folders(sources)?;
@@ -89,11 +91,13 @@ pub fn creation<T: Target>(
     let lineage = lineage::wanted(job)?.into_iter().map(|(says, name)| NewColumn {
         name,
         type_name: sql_types::type_name(&says.field_type()),
+        fraction: None,
     });
     let folders = folders.into_iter().map(|(name, field_type)| NewColumn {
         type_name: given_type(job, &name)
             .map_or_else(|| sql_types::type_name(&field_type), str::to_owned),
         name,
+        fraction: None,
     });
     let columns: Vec<NewColumn> = columns.into_iter().chain(folders).chain(lineage).collect();
     asked.create_statement(name, Making::Columns(&columns, &job.key), partition_by).map(Some)

@@ -38,6 +38,7 @@ mod summaries;
 mod threads;
 mod transformed;
 mod tuning;
+mod unjudged;
 mod verdict;
 pub mod verify;
 mod violations;

@@ -14,6 +14,7 @@ use super::rejects::{PieceRejects, Rejects};
 use super::schedule::{Schedule, Unit};
 use super::source_row::{Records, SourceRow};
 use super::spool::Spool;
+use super::unjudged;
 use crate::constants::{
     JUDGED_ROWS_MAX, ODD_BYTES_IN_MEMORY, ODD_ROWS_JUDGED_AFTER, ODD_ROWS_PERCENT_MAX,
 };
@@ -230,15 +231,7 @@ impl<'a> PieceWork<'a> {
         if let Some(judging) = self.writer.judging() {
             return judging.judge(rows);
         }
-        let refusal = |row| Refusal {
-            row,
-            column: None,
-            value: None,
-            constraint: None,
-            code: "22000".into(),
-            reason: "a value is not in the canonical form of its type".into(),
-        };
-        Ok((0..rows.rows).map(refusal).collect())
+        Ok(unjudged::refusals(&self.plan.tables[self.piece.table].shape, rows))
     }
 
     /// Sends the text units at hand and rejects what the destination refuses.

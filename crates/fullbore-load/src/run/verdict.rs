@@ -23,7 +23,10 @@ pub fn pronounce(plan: &Plan, seen: &Seen, pieces: &[PieceTime]) -> (Verdict, Ve
         Limit::Mixed => verdict.shares.iter().take(2).map(|share| share.limit).collect(),
         limit => vec![limit],
     };
-    let lines = limits.into_iter().flat_map(|limit| advise(limit, &whole, &used));
+    // Of a destination that is no PostgreSQL nothing is known that could be mended.
+    let limits =
+        limits.into_iter().filter(|limit| seen.settings.is_some() || !limit.is_of_server());
+    let lines = limits.flat_map(|limit| advise(limit, &whole, &used));
     (verdict, lines.collect())
 }
 
@@ -32,7 +35,7 @@ pub fn weigh(plan: &Plan, outcome: &mut Outcome) {
     let Outcome { verdict, phases, seen, .. } = outcome;
     let Some((verdict, advice)) = verdict else { return };
     if let Some(lines) = diagnose::weigh(verdict, phases, &in_use(plan, seen)) {
-        *advice = lines;
+        *advice = if seen.settings.is_some() { lines } else { Vec::new() };
     }
 }
 

@@ -22,6 +22,7 @@ pub fn verified(committed: &[Committed], proven: Proven) -> Verified {
         rows: committed.iter().map(|piece| piece.rows).sum(),
         pieces: committed.len() as u64,
         columns: proven.columns,
+        sums: proven.sums,
         rows_kept_out: proven.rows_kept_out,
         violations: proven.violations,
         not_covered: proven.not_covered,

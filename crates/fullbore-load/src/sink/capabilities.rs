@@ -97,6 +97,8 @@ pub trait Gatherer: Send {
 pub struct Proven {
     /// Columns of which every value was compared; 0 where only rows were counted.
     pub columns: u64,
+    /// Columns whose values were added up by both sides, beyond those.
+    pub sums: u64,
     /// Rows that the target itself kept out, by its triggers.
     pub rows_kept_out: u64,
     /// Rows that were taken out before publishing: their own sums, which the destination made, were

@@ -152,6 +152,7 @@ impl State {
             rows_unchanged: counted.rows_unchanged,
             not_counted: counted.not_counted.clone(),
             columns: compared.columns,
+            sums: 0,
             rows_kept_out: self.rows_kept_out.load(Ordering::Relaxed),
             violations: compared.violations,
             not_covered: compared.not_covered.clone(),

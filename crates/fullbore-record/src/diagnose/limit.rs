@@ -90,6 +90,26 @@ impl Limit {
         }
     }
 
+    /// Whether only settings of a PostgreSQL server could mend it.
+    pub fn is_of_server(self) -> bool {
+        use Limit::{
+            DatabaseCpu, DatabaseDisk, ExtensionLock, ForeignKeys, Indexes, LockWait, OneSession,
+            Statistics, Wal,
+        };
+        matches!(
+            self,
+            DatabaseCpu
+                | DatabaseDisk
+                | ExtensionLock
+                | ForeignKeys
+                | Indexes
+                | LockWait
+                | OneSession
+                | Statistics
+                | Wal
+        )
+    }
+
     /// In words, to follow "bottleneck:".
     pub fn words(self) -> &'static str {
         match self {

@@ -165,6 +165,7 @@ pub fn verified<'a>(parts: impl Iterator<Item = Option<&'a Verified>>) -> Option
         sum.rows += part.rows;
         sum.pieces += part.pieces;
         sum.columns = sum.columns.min(part.columns);
+        sum.sums = sum.sums.min(part.sums);
         sum.rows_kept_out += part.rows_kept_out;
         sum.violations += part.violations;
         sum.rows_counted += part.rows_counted;

@@ -69,7 +69,7 @@ fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
     let folder = tempfile::TempDir::new()
         .map_err(|source| Error::Write { path: std::env::temp_dir(), source })?;
     let bounds = Bounds { seconds: args.time, bytes: args.bytes };
-    let to = Destinations::open(&job, &warn)?;
+    let to = Destinations::open(&job, &warn)?.for_measuring()?;
     if let Some(server) = to.server() {
         server.check_writable()?;
     }

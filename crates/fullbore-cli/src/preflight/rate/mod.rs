@@ -210,7 +210,8 @@ fn measure(
     sessions: usize,
 ) -> Result<Result<RateCell, String>, Error> {
     let job = job(args, (scratch, shape), sample, method, sessions)?;
-    let to = Destinations::open(&job, &warn).map_err(usage_of)?;
+    let to =
+        Destinations::open(&job, &warn).and_then(Destinations::for_measuring).map_err(usage_of)?;
     // A run of nobody's: it leaves no record, and no rejects either.
     let folder = tempfile::TempDir::new()
         .map_err(|source| Error::System { what: "make a folder for a run", source })?;

@@ -1,0 +1,91 @@
+//! An open database.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use adbc_driver_manager::ManagedDatabase;
+use fullbore_pgwire::QualifiedName;
+use fullbore_read::error::{Error, Result};
+
+use crate::dialect::{self, Dialect};
+use crate::driver;
+use crate::error::cannot;
+use crate::link::Link;
+use crate::place::Place;
+
+pub struct Database {
+    place: Place,
+    database: Mutex<ManagedDatabase>,
+    /// The connection that plans, prepares and publishes.
+    control: Mutex<Link>,
+}
+
+impl Database {
+    /// Opens the database that a destination names. `may_make`: a file that is not there is made.
+    pub fn open(to: &str, may_make: bool) -> Result<Self> {
+        let place = Place::of(to).ok_or_else(|| {
+            Error::usage(format!("{} is no database", to.split(':').next().unwrap_or_default()))
+        })??;
+        if let Some(file) = place.file.as_deref().filter(|file| !Path::new(file).exists())
+            && !may_make
+        {
+            return Err(cannot(
+                format!("there is no file {file}"),
+                "check the path, or let the load make its tables with --create",
+            ));
+        }
+        let database = driver::open(&place)?;
+        let control = Mutex::new(connected(&place, &database)?);
+        Ok(Self { place, database: Mutex::new(database), control })
+    }
+
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The database, as people call it.
+    pub fn name(&self) -> &'static str {
+        self.dialect().name()
+    }
+
+    pub(crate) fn dialect(&self) -> &'static dyn Dialect {
+        dialect::of(self.place.kind)
+    }
+
+    /// Whether there is a table of a name.
+    pub(crate) fn has(&self, link: &mut Link, table: &QualifiedName) -> Result<bool> {
+        Ok(self.dialect().columns(link, table)?.is_some())
+    }
+
+    /// Another connection.
+    pub(crate) fn link(&self) -> Result<Link> {
+        let database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        connected(&self.place, &database)
+    }
+
+    pub(crate) fn control(&self) -> MutexGuard<'_, Link> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something that is committed as a whole or not at all.
+    pub(crate) fn transaction<T>(&self, work: impl FnOnce(&mut Link) -> Result<T>) -> Result<T> {
+        let mut link = self.control();
+        // What it saw last may be old.
+        link.rollback()?;
+        let done = work(&mut link).and_then(|done| link.commit().map(|()| done));
+        if done.is_err() {
+            // The first error is the one to tell.
+            let _ = link.rollback();
+        }
+        done
+    }
+}
+
+fn connected(place: &Place, database: &ManagedDatabase) -> Result<Link> {
+    let mut link = Link::open(database)?;
+    for sql in dialect::of(place.kind).greeting() {
+        link.execute(sql)?;
+        link.commit()?;
+    }
+    Ok(link)
+}

@@ -1,0 +1,108 @@
+//! What databases write otherwise: how they name their columns' types, which Arrow types their drivers take, and
+//! the SQL of sums.
+
+mod duckdb;
+mod other;
+mod sqlite;
+
+use arrow_schema::DataType;
+use fullbore_load::target::NewColumn;
+use fullbore_parse::types::FieldType;
+use fullbore_pgwire::QualifiedName;
+use fullbore_read::error::{Error, Result};
+
+use crate::link::Link;
+use crate::place::Kind;
+
+/// A column of a table, as the database has it.
+#[derive(Debug, Clone)]
+pub struct Column {
+    pub name: String,
+    pub type_name: String,
+    /// What its fields are parsed into; none where no value would arrive as it stands in the source.
+    pub field_type: Option<FieldType>,
+    /// What the driver takes for it.
+    pub sent: DataType,
+    pub is_nullable: bool,
+    pub is_generated: bool,
+    pub fills_itself: bool,
+}
+
+/// What of a column's values is added up, by both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// The values: numbers without their decimal point, floating ones in 1024ths, days, microseconds.
+    Value,
+    /// The bytes of each value in the form in which it is sent.
+    Length,
+    /// Nothing: only how many are not NULL.
+    Count,
+}
+
+/// A sum that a database makes: all terms together, each times its weight.
+pub type Terms = Vec<(String, i128)>;
+
+pub trait Dialect: Send + Sync {
+    /// The database, as people call it.
+    fn name(&self) -> &'static str;
+    /// The columns of a table; none where there is no such table.
+    fn columns(&self, link: &mut Link, table: &QualifiedName) -> Result<Option<Vec<Column>>>;
+    /// The type of a column to be made, given as PostgreSQL names it or as the database does.
+    fn made_as(&self, column: &NewColumn) -> String;
+    fn measure(&self, field_type: &FieldType) -> Measure;
+    /// The SQL that adds up a quoted column's values.
+    fn sum(&self, column: &str, field_type: &FieldType) -> Terms;
+    /// How many may write at once; any number where none is given.
+    fn writers(&self) -> Option<usize>;
+    /// Pieces of fewer bytes of source cost it more than they are worth.
+    fn piece_bytes_least(&self) -> u64 {
+        0
+    }
+    /// Whether a ledger can be kept in it: its transactions take in what a driver ingests and the making of tables.
+    fn keeps_ledger(&self) -> bool;
+    /// Whether its driver takes columns by their places, all of them, rather than by name.
+    fn is_positional(&self) -> bool;
+    /// What has the database write down what was committed, where that is not done with it.
+    fn settles(&self) -> Option<&'static str> {
+        None
+    }
+    /// What is executed once a connection is open.
+    fn greeting(&self) -> &'static [&'static str];
+}
+
+pub fn of(kind: Kind) -> &'static dyn Dialect {
+    match kind {
+        Kind::DuckDb => &duckdb::DuckDb,
+        Kind::Sqlite => &sqlite::Sqlite,
+        Kind::Other => &other::Other,
+    }
+}
+
+/// A text as a literal of standard SQL.
+pub fn literal(text: &str) -> Result<String> {
+    if text.contains('\0') {
+        return Err(Error::usage("a text in SQL can't hold a NUL character"));
+    }
+    Ok(format!("'{}'", text.replace('\'', "''")))
+}
+
+/// Whether a value is measured the same however it is stored: exact numbers and moments.
+fn is_value(field_type: &FieldType) -> bool {
+    use FieldType::{
+        Boolean, Date, Decimal, Float32, Float64, Int16, Int32, Int64, Time, Timestamp, TimestampTz,
+    };
+    matches!(
+        field_type,
+        Boolean
+            | Int16
+            | Int32
+            | Int64
+            | Float32
+            | Float64
+            | Decimal { .. }
+            | Date
+            | Time
+            | Timestamp
+            | TimestampTz { .. }
+    )
+}

@@ -1,0 +1,294 @@
+//! A database while rows are loaded into it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use arrow_schema::SchemaRef;
+use fullbore_load::plan::{Plan, TablePlan};
+use fullbore_load::sink::{
+    Committed, Encoder, LoadState, Proven, Resumable, Sink, Summer, Verifying, Writer,
+};
+use fullbore_load::sums::Sums;
+use fullbore_parse::Lane;
+use fullbore_pgwire::QualifiedName;
+use fullbore_read::error::Result;
+use fullbore_record::Phase;
+use fullbore_record::terms::Publish;
+
+use crate::database::Database;
+use crate::error::cannot;
+use crate::ledger::{self, State};
+use crate::link::Link;
+use crate::sent::{Form, IpcEncoder};
+use crate::sums::{BatchSums, Summing};
+use crate::table::{Table, listed, stage_of};
+use crate::writer::{RowWriter, Turn};
+
+/// What a run loads into a database.
+pub struct Rows {
+    database: Arc<Database>,
+    /// Of the plan's tables, in their order.
+    tables: Vec<Table>,
+    /// The job's hash, where a ledger is kept.
+    job: Option<String>,
+    turn: Turn,
+    state: Mutex<Known>,
+}
+
+/// What becomes known while a run loads.
+#[derive(Default)]
+struct Known {
+    /// What tables held that rows go into as they come.
+    before: Vec<Option<Sums>>,
+    proven: Proven,
+    is_published: bool,
+}
+
+impl Rows {
+    /// `job`: its hash, where a ledger is to be kept.
+    pub fn new(database: Arc<Database>, tables: Vec<Table>, job: Option<String>) -> Self {
+        Self { database, tables, job, turn: Turn::default(), state: Mutex::default() }
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
+    }
+
+    pub(crate) fn turn(&self) -> &Turn {
+        &self.turn
+    }
+
+    pub(crate) fn writes_in_turn(&self) -> bool {
+        self.database.dialect().writers().is_some()
+    }
+
+    pub(crate) fn keeps_ledger(&self) -> bool {
+        self.job.is_some()
+    }
+
+    pub(crate) fn is_staged(&self, table: usize) -> bool {
+        self.tables[table].is_staged()
+    }
+
+    pub(crate) fn name(&self, table: usize) -> &QualifiedName {
+        &self.tables[table].name
+    }
+
+    /// Where rows of a table go, and in which columns.
+    pub(crate) fn way(&self, plan: &Plan, table: usize) -> Result<(QualifiedName, SchemaRef)> {
+        let form = self.form(&plan.tables[table], &self.tables[table]);
+        Ok((self.tables[table].filled(&plan.run_id)?, form.schema))
+    }
+
+    fn form(&self, plan: &TablePlan, table: &Table) -> Form {
+        // A staging table has the columns that are loaded, and no others.
+        let is_positional = self.database.dialect().is_positional() && !table.is_staged();
+        Form::of(plan, table, is_positional)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn summing(&self, plan: &Plan, table: usize) -> Summing {
+        Summing::of(&plan.tables[table], &self.tables[table], self.database.dialect())
+    }
+
+    /// Shows the rows of a table; how many columns were compared.
+    fn show(
+        &self,
+        link: &mut Link,
+        plan: &Plan,
+        number: usize,
+        committed: &[Committed],
+        before: Option<&Sums>,
+    ) -> Result<u64> {
+        let table = &self.tables[number];
+        let summing = self.summing(plan, number);
+        let mut sent = Sums::of_columns(plan.tables[number].shape.columns.len());
+        let its = committed.iter().filter(|piece| piece.table == number);
+        its.filter_map(|piece| piece.portion.sums.as_ref()).for_each(|sums| sent.merge(sums));
+        let filled = table.filled(&plan.run_id)?.to_string();
+        let mut held = summing.held(link, &filled)?;
+        if let Some(before) = before {
+            held.take_out(before);
+        }
+        summing.compare(&filled, &sent, &held)?;
+        if table.is_staged() {
+            if table.publish == Publish::Replace {
+                link.execute(&format!("DELETE FROM {}", table.name))?;
+            }
+            let form = self.form(&plan.tables[number], table);
+            let columns = listed(form.schema.fields().iter().map(|field| field.name().as_str()))?;
+            link.execute(&format!(
+                "INSERT INTO {} ({columns}) SELECT {columns} FROM {filled}",
+                table.name
+            ))?;
+            link.execute(&format!("DROP TABLE {filled}"))?;
+        }
+        Ok(summing.compared())
+    }
+}
+
+impl Sink for Rows {
+    fn prepare(&self, plan: &Plan) -> Result<()> {
+        for (table, target) in plan.tables.iter().zip(&self.tables) {
+            if table.lane == Lane::Text {
+                let why = table.lane_reason.as_deref().unwrap_or("asked for");
+                return Err(cannot(
+                    format!(
+                        "{}: rows would go as text ({why}), which {} does not take",
+                        target.name,
+                        self.database.name()
+                    ),
+                    "give the column another type, or leave it out with a dash in --columns",
+                ));
+            }
+        }
+        let before = self.database.transaction(|link| {
+            let mut before = Vec::new();
+            for (number, table) in self.tables.iter().enumerate() {
+                if let Some(create) = &table.create {
+                    link.execute(create)?;
+                }
+                if table.is_staged() {
+                    let form = self.form(&plan.tables[number], table);
+                    let fields = form.schema.fields().iter().map(|field| field.name().as_str());
+                    let (stage, columns) = (stage_of(&table.name, &plan.run_id)?, listed(fields)?);
+                    link.execute(&format!(
+                        "CREATE TABLE {stage} AS SELECT {columns} FROM {} WHERE 1 = 0",
+                        table.name
+                    ))?;
+                    before.push(None);
+                } else {
+                    let held = self.summing(plan, number).held(link, &table.name.to_string())?;
+                    before.push(Some(held));
+                }
+            }
+            if let Some(job) = &self.job {
+                ledger::begin(link, plan, job, &self.tables, &before)?;
+            }
+            Ok(before)
+        })?;
+        self.known().before = before;
+        Ok(())
+    }
+
+    fn encoder(&self, plan: &Plan, table: usize, _: Lane) -> Result<Box<dyn Encoder>> {
+        Ok(Box::new(IpcEncoder(self.form(&plan.tables[table], &self.tables[table]))))
+    }
+
+    fn open<'a>(&'a self, plan: &Arc<Plan>, _: usize) -> Result<Box<dyn Writer + 'a>> {
+        Ok(Box::new(RowWriter::new(self, plan)?))
+    }
+
+    fn publish(&self, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {
+        let began = Instant::now();
+        let before = self.known().before.clone();
+        if !self.known().is_published {
+            let columns = self.database.transaction(|link| {
+                let mut columns = 0;
+                for number in 0..self.tables.len() {
+                    let before = before.get(number).and_then(Option::as_ref);
+                    columns += self.show(link, plan, number, committed, before)?;
+                }
+                if self.keeps_ledger() {
+                    ledger::finish(link, &plan.run_id, committed)?;
+                }
+                Ok(columns)
+            })?;
+            let mut known = self.known();
+            known.is_published = true;
+            known.proven.rows_counted = committed.iter().map(|piece| piece.rows).sum();
+            known.proven.sums = columns;
+        }
+        let phase = |name: &str, began: Instant| Phase {
+            name: name.into(),
+            seconds: began.elapsed().as_secs_f64(),
+        };
+        let mut phases = vec![phase("publish", began)];
+        if let Some(sql) = self.database.dialect().settles() {
+            let began = Instant::now();
+            let mut link = self.database.control();
+            // Others may be at work: then they will do it.
+            let _ = link.execute(sql);
+            link.rollback()?;
+            phases.push(phase("checkpoint", began));
+        }
+        Ok(phases)
+    }
+
+    fn abort(&self, plan: &Plan) -> Vec<String> {
+        let taken = self.database.transaction(|link| {
+            for table in &self.tables {
+                if table.is_staged() {
+                    link.execute(&format!(
+                        "DROP TABLE IF EXISTS {}",
+                        stage_of(&table.name, &plan.run_id)?
+                    ))?;
+                }
+                let is_made = table.create.is_some() && self.database.has(link, &table.name)?;
+                if is_made && is_empty(link, &table.name)? {
+                    link.execute(&format!("DROP TABLE {}", table.name))?;
+                }
+            }
+            match self.keeps_ledger() && self.database.has(link, &ledger::runs_table()?)? {
+                true => ledger::forget(link, &plan.run_id),
+                false => Ok(()),
+            }
+        });
+        match taken {
+            Ok(()) => Vec::new(),
+            Err(error) => vec![format!("run {}: {error}", plan.run_id)],
+        }
+    }
+
+    fn resumable(&self) -> Option<&dyn Resumable> {
+        self.keeps_ledger().then_some(self)
+    }
+
+    fn verifying(&self) -> Option<&dyn Verifying> {
+        Some(self)
+    }
+}
+
+/// Whether a table has no row.
+fn is_empty(link: &mut Link, table: &QualifiedName) -> Result<bool> {
+    Ok(link.query(&format!("SELECT 1 FROM {table} LIMIT 1"))?.is_empty())
+}
+
+impl Resumable for Rows {
+    fn attempt(&self, plan: &Plan) -> Result<LoadState> {
+        let mut link = self.database.control();
+        link.rollback()?;
+        let standing = ledger::standing(&mut link, &plan.run_id)
+            .and_then(|found| Ok((found, ledger::before(&mut link, &plan.run_id)?)));
+        link.rollback()?;
+        let (Some((state, committed)), before) = standing? else {
+            return Err(cannot(
+                format!("run {} is not in the database's ledger any more", plan.run_id),
+                "load again",
+            ));
+        };
+        let mut known = self.known();
+        known.before = before;
+        known.is_published = state == State::Finished;
+        Ok(LoadState { committed, is_published: known.is_published })
+    }
+
+    fn is_published(&self) -> Option<bool> {
+        Some(self.known().is_published)
+    }
+
+    fn leave(&self, _: &Plan) {}
+}
+
+impl Verifying for Rows {
+    fn summer(&self, plan: &Plan, table: usize) -> Result<Option<Box<dyn Summer>>> {
+        Ok(Some(Box::new(BatchSums(self.summing(plan, table)))))
+    }
+
+    fn verified(&self) -> Proven {
+        self.known().proven.clone()
+    }
+}

@@ -1,0 +1,117 @@
+//! A table as it will be loaded.
+
+use fullbore_load::TargetColumn;
+use fullbore_load::job::Upsert;
+use fullbore_load::target::TargetTable;
+use fullbore_pgwire::{QualifiedName, quote_identifier};
+use fullbore_read::error::{Error, Result};
+use fullbore_record::terms::{Publish, Stage};
+
+use crate::dialect::Column;
+
+/// A table of a database.
+#[derive(Debug, Clone)]
+pub struct Table {
+    pub name: QualifiedName,
+    /// All of its columns, in their order.
+    pub columns: Vec<Column>,
+    pub create: Option<String>,
+    pub publish: Publish,
+    pub atomic: bool,
+    targets: Vec<TargetColumn>,
+}
+
+impl Table {
+    pub fn new(
+        name: QualifiedName,
+        columns: Vec<Column>,
+        create: Option<String>,
+        publish: Publish,
+        atomic: bool,
+    ) -> Self {
+        let targets = columns.iter().map(target_column).collect();
+        Self { name, columns, create, publish, atomic, targets }
+    }
+
+    /// Whether rows go into a table of their own first.
+    pub fn is_staged(&self) -> bool {
+        self.publish.stage(self.atomic) != Stage::Target
+    }
+
+    /// Where rows of a run are sent.
+    pub fn filled(&self, run_id: &str) -> Result<QualifiedName> {
+        if self.is_staged() { stage_of(&self.name, run_id) } else { Ok(self.name.clone()) }
+    }
+
+    /// Names and types, by which a change of it is known.
+    pub fn shape(&self) -> String {
+        let columns = self.columns.iter().map(|c| format!("{} {}", c.name, c.type_name));
+        columns.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Where rows of a run are until they are published.
+pub fn stage_of(table: &QualifiedName, run_id: &str) -> Result<QualifiedName> {
+    let name = format!("{}_fb_{run_id}_staging", table.name());
+    QualifiedName::new(table.schema(), &name).map_err(|error| Error::usage(error.to_string()))
+}
+
+/// A column as the plan knows it.
+pub fn target_column(column: &Column) -> TargetColumn {
+    TargetColumn {
+        name: column.name.clone(),
+        type_name: column.type_name.clone(),
+        field_type: column.field_type.clone(),
+        is_nullable: column.is_nullable,
+        is_generated: column.is_generated,
+        fills_itself: column.fills_itself,
+    }
+}
+
+/// Names, quoted and in a row.
+pub fn listed<'a>(names: impl Iterator<Item = &'a str>) -> Result<String> {
+    let quoted = names.map(|name| quote_identifier(name).map_err(|e| Error::usage(e.to_string())));
+    Ok(quoted.collect::<Result<Vec<_>>>()?.join(", "))
+}
+
+impl TargetTable for Table {
+    fn name(&self) -> String {
+        self.name.to_string()
+    }
+
+    fn columns(&self) -> &[TargetColumn] {
+        &self.targets
+    }
+
+    fn create(&self) -> Option<&str> {
+        self.create.as_deref()
+    }
+
+    fn notes(&self) -> &[String] {
+        &[]
+    }
+
+    fn partition_key(&self) -> Option<&[String]> {
+        None
+    }
+
+    fn second_digits(&self, _: &str) -> Option<u32> {
+        None
+    }
+
+    fn is_constrained(&self) -> bool {
+        false
+    }
+
+    fn refuses_nulls(&self) -> bool {
+        true
+    }
+
+    fn keeps_old(&self) -> bool {
+        false
+    }
+
+    fn upsert(&self) -> Option<&Upsert> {
+        None
+    }
+}

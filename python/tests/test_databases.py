@@ -1,0 +1,429 @@
+"""Loads into DuckDB, SQLite and what has an ADBC driver, read back by their own libraries."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import fullbore
+import pytest
+from embedded import Server
+
+pytestmark = pytest.mark.usefixtures("own_state")
+
+DRIVERS = Path(__file__).parents[2] / ".cache" / "drivers"
+HAS_DUCKDB = (DRIVERS / "libduckdb.so").exists() and sys.version_info >= (3, 11)
+NEEDS_DUCKDB = pytest.mark.skipif(
+    not HAS_DUCKDB, reason="DUCKDB'S LIBRARY IS MISSING: make databases"
+)
+
+
+def needs(package: str, name: str) -> pytest.MarkDecorator:
+    """Skips where pip could not install a driver."""
+    reason = f"{name}'S DRIVER IS MISSING: make databases"
+    return pytest.mark.skipif(importlib.util.find_spec(package) is None, reason=reason)
+
+
+NEEDS_SQLITE = needs("adbc_driver_sqlite", "SQLITE")
+NEEDS_POSTGRES = needs("adbc_driver_postgresql", "POSTGRESQL")
+
+Rows = list[tuple[Any, ...]]
+
+
+class Place:
+    """A database in a file of the test's own."""
+
+    def __init__(self, scheme: str, folder: Path) -> None:
+        self.scheme = scheme
+        self.file = folder / f"target.{scheme}"
+        self.to = f"{scheme}:{self.file}"
+
+    def sql(self, statement: str) -> Rows:
+        """The rows of a statement, by the database's own library."""
+        if self.scheme == "duckdb":
+            import duckdb
+
+            with duckdb.connect() as session:
+                session.execute("SET TimeZone = 'UTC'")
+                # A form that the library of the tests reads, which is older.
+                session.execute(f"ATTACH '{self.file}' AS own (STORAGE_VERSION 'v1.4.0'); USE own")
+                for part in statement.split(";"):
+                    answer = session.execute(part)
+                return answer.fetchall()
+        session = sqlite3.connect(self.file)
+        try:
+            for part in statement.split(";;"):
+                rows = session.execute(part).fetchall()
+            session.commit()
+            return rows
+        finally:
+            session.close()
+
+    def names(self) -> list[str]:
+        """The tables that there are, but for those of the ledger."""
+        of = {
+            "duckdb": "SELECT table_name FROM duckdb_tables()",
+            "sqlite": "SELECT name FROM sqlite_master WHERE type = 'table'",
+        }[self.scheme]
+        return sorted(name for (name,) in self.sql(of) if not name.startswith("fullbore_"))
+
+
+BOTH = pytest.mark.parametrize(
+    "scheme",
+    [pytest.param("duckdb", marks=NEEDS_DUCKDB), pytest.param("sqlite", marks=NEEDS_SQLITE)],
+)
+
+
+@pytest.fixture
+def place(scheme: str, tmp_path: Path) -> Place:
+    return Place(scheme, tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def drivers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADBC_DRIVER_PATH", str(DRIVERS))
+    monkeypatch.delenv("FULLBORE_TO", raising=False)
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    command = [str(fullbore.find_command()), *arguments]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
+    )
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    """What the command says, ending with a code."""
+    process = start(*arguments)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == code, f"{arguments}: {process.returncode}\n{out}\n{err}"
+    return out + err
+
+
+def load(place: Place, source: object, *options: str, code: int = 0) -> str:
+    return run("load", str(source), "--to", place.to, *options, code=code)
+
+
+def summary(*arguments: str, code: int = 0) -> dict[str, Any]:
+    """What the command prints as JSON."""
+    process = start("load", *arguments, "--json", "--quiet")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == code, f"{arguments}: {process.returncode}\n{out}\n{err}"
+    return json.loads(out)
+
+
+def numbers(path: Path, count: int, seed: int = 1) -> Path:
+    """A file of numbers and texts, some of them with quotes and line ends."""
+    chance = random.Random(seed)
+    with path.open("w", encoding="utf-8") as file:
+        file.write("id,amount,note\n")
+        for number in range(count):
+            note = '"a ""b""\nc, d"' if number % 1000 == 7 else f"note {chance.random():.6f} é"
+            file.write(f"{number},{chance.randrange(10**6) / 100:.2f},{note}\n")
+    return path
+
+
+def expected(path: Path) -> tuple[int, int, float, int]:
+    """Rows, sum of ids, of amounts, and bytes of notes, as another reader has them."""
+    import csv
+
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return (
+        len(rows),
+        sum(int(row["id"]) for row in rows),
+        round(sum(float(row["amount"]) for row in rows), 2),
+        sum(len(row["note"].encode()) for row in rows),
+    )
+
+
+def found(place: Place, table: str) -> tuple[int, int, float, int]:
+    length = "strlen(note)" if place.scheme == "duckdb" else "length(CAST(note AS BLOB))"
+    [row] = place.sql(f"SELECT count(*), sum(id), sum(amount), sum({length}) FROM {table}")
+    return int(row[0]), int(row[1]), round(float(row[2]), 2), int(row[3])
+
+
+NUMBERS = "CREATE TABLE numbers (id bigint, amount decimal(12,2), note varchar)"
+
+
+@NEEDS_DUCKDB
+def test_every_type_of_duckdb_arrives_as_it_reads_it_itself(tmp_path: Path) -> None:
+    place = Place("duckdb", tmp_path)
+    columns = {
+        "b": ("BOOLEAN", "true", "false"),
+        "s": ("SMALLINT", "-32768", "32767"),
+        "i": ("INTEGER", "-2147483648", "7"),
+        "l": ("BIGINT", "-9223372036854775808", "9223372036854775807"),
+        "r": ("FLOAT", "1.5", "-0.1"),
+        "f": ("DOUBLE", "0.1", "1e300"),
+        "n": ("DECIMAL(15,2)", "-1.05", "9999999999999.99"),
+        "w": ("DECIMAL(38,10)", "0.0000000001", "-1234567890123456789012345678.5"),
+        "v": ("VARCHAR", "héé", '"a ""q"", b"'),
+        "d": ("DATE", "2024-02-29", "0001-01-01"),
+        "t": ("TIME", "23:59:59.999999", "00:00:00"),
+        "m": ("TIMESTAMP", "2024-01-02 03:04:05.678901", "1969-12-31 23:59:59.5"),
+        "z": ("TIMESTAMPTZ", "2024-01-02 03:04:05+02", "2024-01-02 03:04:05"),
+        "u": ("UUID", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", ""),
+        "e": ("ENUM('low', 'it''s')", "low", "it's"),
+        "j": ("JSON", '"{""a"": [1, 2]}"', "null"),
+    }
+    made = ", ".join(f"{name} {kind[0]}" for name, kind in columns.items())
+    place.sql(f"CREATE TABLE ours ({made}); CREATE TABLE theirs ({made})")
+    lines = [",".join(columns), *(",".join(kind[at] for kind in columns.values()) for at in (1, 2))]
+    lines.append("," * (len(columns) - 1))
+    file = tmp_path / "rows.csv"
+    file.write_text("\n".join(lines) + "\n")
+    load(place, file, "--table", "ours", "--header", "true")
+    place.sql(
+        f"INSERT INTO theirs SELECT * FROM read_csv('{file}', header = true, all_varchar = true)"
+    )
+    for name in columns:
+        texts = f"SELECT {name}::VARCHAR FROM"
+        assert place.sql(f"{texts} ours") == place.sql(f"{texts} theirs"), name
+    # Bytes and lists have forms of their own in text.
+    place.sql("CREATE TABLE more (y BLOB, a INTEGER[], x VARCHAR[])")
+    (tmp_path / "more.csv").write_text('y,a,x\n\\x00ff,"{1,NULL,3}","{a,""b c""}"\n,,\n')
+    load(place, tmp_path / "more.csv", "--table", "more", "--header", "true")
+    assert place.sql("SELECT * FROM more") == [
+        (b"\x00\xff", [1, None, 3], ["a", "b c"]),
+        (None, None, None),
+    ]
+
+
+@NEEDS_SQLITE
+def test_every_type_of_sqlite_arrives_as_its_own_import_stores_it(tmp_path: Path) -> None:
+    place = Place("sqlite", tmp_path)
+    columns = {
+        "i": ("INTEGER", "-9223372036854775808", "7"),
+        "n": ("DECIMAL(15,2)", "-1.05", "12345678901.50"),
+        "f": ("REAL", "0.1", "1e300"),
+        "v": ("VARCHAR(3)", "longer than that", "é"),
+        "x": ("TEXT", "0012.50", "1e5"),
+        "d": ("DATE", "2024-02-29", "1999-12-31"),
+        "t": ("TIME", "23:59:59", "00:00:00"),
+        "m": ("DATETIME", "2024-01-02 03:04:05", "1969-12-31 23:59:59"),
+        "u": (
+            "UUID",
+            "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+            "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12",
+        ),
+        "j": ("JSON", '"{""a"": [1, 2]}"', "true"),
+    }
+    made = ", ".join(f"{name} {kind[0]}" for name, kind in columns.items())
+    place.sql(f"CREATE TABLE ours ({made});; CREATE TABLE theirs ({made})")
+    rows = [[kind[at].strip('"').replace('""', '"') for kind in columns.values()] for at in (1, 2)]
+    session = sqlite3.connect(place.file)
+    marks = ", ".join("?" * len(columns))
+    # As `.import` does: texts, which the columns' affinities convert.
+    session.executemany(f"INSERT INTO theirs VALUES ({marks})", rows)
+    session.commit()
+    session.close()
+    lines = [",".join(columns), *(",".join(kind[at] for kind in columns.values()) for at in (1, 2))]
+    file = tmp_path / "rows.csv"
+    file.write_text("\n".join(lines) + "\n")
+    load(place, file, "--table", "ours", "--header", "true")
+    for name in columns:
+        values = f"SELECT {name}, typeof({name}) FROM"
+        assert place.sql(f"{values} ours") == place.sql(f"{values} theirs"), name
+
+
+@BOTH
+def test_ways_to_publish(place: Place, tmp_path: Path) -> None:
+    file = numbers(tmp_path / "numbers.csv", 30_000)
+    rows = expected(file)
+    place.sql(NUMBERS)
+    said = load(place, file, "--piece-size", "200kB")
+    assert "and so do the sums of 3 columns" in said
+    assert found(place, "numbers") == rows
+    # The same again is noticed.
+    refused = load(place, file, code=2)
+    assert "already loaded the contents of" in refused
+    assert "nothing to do" in load(place, file, "--if-loaded", "skip")
+    load(place, file, "--atomic", "--if-loaded", "again")
+    assert found(place, "numbers")[0] == 2 * rows[0]
+    load(place, file, "--publish", "replace")
+    assert found(place, "numbers") == rows
+    load(place, file, "--create", "--table", "made")
+    assert found(place, "made") == rows
+    assert place.names() == ["made", "numbers"]
+    assert place.sql("SELECT count(*) FROM fullbore_pieces") == [(0,)]
+
+
+@BOTH
+def test_bad_rows_are_rejected_with_line_and_column(place: Place, tmp_path: Path) -> None:
+    place.sql("CREATE TABLE t (id integer NOT NULL, day date)")
+    file = tmp_path / "t.csv"
+    file.write_text("id,day\n1,2024-01-01\nx,2024-01-02\n3,2024-13-01\n,2024-01-04\n5,\n")
+    told = summary(str(file), "--to", place.to, "--max-rejects", "10", code=3)
+    assert (told["rows"], told["rejected"]) == (2, 3)
+    [reasons] = tmp_path.glob("*.jsonl")
+    rejects = [json.loads(line) for line in reasons.read_text().splitlines()]
+    places = sorted((reject["line"], reject["column"], reject["value"]) for reject in rejects)
+    assert places == [(3, "id", "x"), (4, "day", "2024-13-01"), (5, "id", None)]
+    assert [row[0] for row in place.sql("SELECT id FROM t ORDER BY id")] == [1, 5]
+
+
+@BOTH
+@pytest.mark.parametrize("way", [(), ("--atomic",), ("--publish", "replace")])
+def test_a_killed_load_is_resumed_exactly_once(
+    place: Place, way: tuple[str, ...], tmp_path: Path
+) -> None:
+    file = numbers(tmp_path / "numbers.csv", 60_000)
+    place.sql(NUMBERS)
+    options = ("--piece-size", "100kB", "--max-rate", "1MB/s", *way)
+    process = start("load", str(file), "--to", place.to, *options)
+    time.sleep(1.2)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    [(run_id, committed)] = place.sql("SELECT run, count(*) FROM fullbore_pieces GROUP BY run")
+    assert committed > 0
+    if not way:
+        refused = load(place, file, code=2)
+        assert "of the same files are already in" in refused
+    assert "were committed before the run was resumed" in run("runs", "resume", run_id)
+    assert found(place, "numbers") == expected(file)
+    assert place.names() == ["numbers"]
+    assert "nothing to do" in load(place, file, "--resume", *options)
+
+
+@BOTH
+def test_a_killed_load_is_taken_back(place: Place, tmp_path: Path) -> None:
+    file = numbers(tmp_path / "numbers.csv", 60_000)
+    place.sql(NUMBERS)
+    process = start(
+        "load",
+        str(file),
+        "--to",
+        place.to,
+        "--piece-size",
+        "100kB",
+        "--max-rate",
+        "1MB/s",
+        "--atomic",
+    )
+    time.sleep(1.2)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    [(run_id,)] = place.sql("SELECT run FROM fullbore_runs")
+    assert "is rolled back" in run("runs", "abort", run_id)
+    assert place.names() == ["numbers"]
+    assert place.sql("SELECT count(*) FROM fullbore_runs") == [(0,)]
+    load(place, file)
+    assert found(place, "numbers") == expected(file)
+
+
+@BOTH
+def test_a_violated_constraint_leaves_the_table_as_it_was(place: Place, tmp_path: Path) -> None:
+    place.sql("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    file = tmp_path / "t.csv"
+    file.write_text("id,v\n1,1\n2,2\n")
+    load(place, file)
+    file.write_text("id,v\n3,3\n3,4\n")
+    for way in ((), ("--atomic",), ("--publish", "replace")):
+        assert "onstraint" in load(place, file, *way, code=1)
+        assert place.sql("SELECT id, v FROM t ORDER BY id") == [(1, 1), (2, 2)]
+        assert place.names() == ["t"]
+    # What the load made goes with it.
+    file.write_text("id,v\n1,1\nx,2\n")
+    load(place, file, "--table", "made", "--create", "--type", "id=integer", code=1)
+    assert place.names() == ["t"]
+
+
+@NEEDS_SQLITE
+def test_values_that_are_altered_on_their_way_are_found(tmp_path: Path) -> None:
+    place = Place("sqlite", tmp_path)
+    place.sql(
+        "CREATE TABLE t (id integer, v integer);; "
+        "CREATE TRIGGER alter_it AFTER INSERT ON t WHEN new.id = 7 "
+        "BEGIN UPDATE t SET v = v + 1 WHERE id = new.id; END"
+    )
+    file = tmp_path / "t.csv"
+    file.write_text("id,v\n" + "".join(f"{row},{row}\n" for row in range(100)))
+    said = load(place, file, code=4)
+    assert "the sum of column v is not that of the values that were sent" in said
+
+
+Refusals = list[tuple[str, tuple[str, ...], str]]
+
+
+@BOTH
+def test_what_is_not_possible_is_refused_by_name(place: Place, tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("id,v\n1,2\n")
+    unknown = {"duckdb": "HUGEINT", "sqlite": "DECIMAL(20,2)"}[place.scheme]
+    place.sql(f"CREATE TABLE t (id integer, v {unknown})")
+    name = {"duckdb": "DuckDB", "sqlite": "SQLite"}[place.scheme]
+    cases: Refusals = [
+        ("v", (), unknown),
+        ("publish", ("--publish", "partitions"), f"--publish partitions is not possible in {name}"),
+        ("upsert", ("--publish", "upsert", "--key", "id"), "--publish upsert needs a PostgreSQL"),
+        ("direct", ("--method", "direct"), "--method direct needs a PostgreSQL server"),
+        ("verify", ("--verify", "full"), "--verify full needs a PostgreSQL server"),
+        ("part", ("--part", "1/2"), "--part needs a PostgreSQL server"),
+        ("table", ("--table", "nowhere"), '"nowhere" does not exist'),
+    ]
+    for _, options, words in cases:
+        assert words in load(place, file, *options, code=2)
+    assert place.sql("SELECT count(*) FROM t") == [(0,)]
+    missing = run("load", str(file), "--to", f"{place.scheme}:{tmp_path}/no/such.db", code=2)
+    assert "there is no file" in missing
+
+
+@NEEDS_DUCKDB
+def test_columns_that_are_not_loaded_have_their_defaults(tmp_path: Path) -> None:
+    place = Place("duckdb", tmp_path)
+    place.sql("CREATE TABLE t (a integer, b integer DEFAULT 7, c integer)")
+    file = tmp_path / "t.csv"
+    file.write_text("c,a\n3,1\n")
+    assert "would not fill column b with its default" in load(place, file, code=2)
+    load(place, file, "--atomic")
+    assert place.sql("SELECT * FROM t") == [(1, 7, 3)]
+
+
+@NEEDS_POSTGRES
+def test_any_driver_loads_all_or_nothing(server: Server, tmp_path: Path) -> None:
+    made = "id bigint, amount double precision, note text, day date, at timestamptz"
+    server.sql(f"DROP TABLE IF EXISTS by_driver; CREATE TABLE by_driver ({made})")
+    file = tmp_path / "rows.csv"
+    with file.open("w") as rows:
+        rows.write("id,amount,note,day,at\n")
+        rows.writelines(
+            f'{row},{row / 8},"a ""{row}""",2024-02-29,2024-01-02 03:04:05.5+02\n'
+            for row in range(20_000)
+        )
+    to = f"adbc:postgresql?uri={quote(server.url, safe='')}"
+    refused = run("load", str(file), "--to", to, "--table", "by_driver", code=2)
+    assert "add --atomic" in refused
+    said = run("load", str(file), "--to", to, "--table", "by_driver", "--atomic")
+    assert "row counts match (20,000 rows" in said
+    totals = "SELECT count(*), sum(id), sum(amount), sum(length(note)), min(day), max(at) = "
+    totals += "'2024-01-02 01:04:05.5+00' FROM by_driver"
+    expected = [["20000", "199990000", "24998750", "168890", "2024-02-29", "t"]]
+    assert server.sql(totals) == expected
+    # What the driver was told may be a password.
+    kept = [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
+    assert kept and not [path for path in kept if b"uri=" in path.read_bytes()]
+    bad = tmp_path / "bad.csv"
+    bad.write_text("id,amount,note,day,at\n1,2,x,,\ny,2,x,,\n")
+    run("load", str(bad), "--to", to, "--table", "by_driver", "--atomic", code=1)
+    assert server.sql(totals) == expected
+    assert server.sql("SELECT count(*) FROM pg_class WHERE relname LIKE '%\\_fb\\_%'") == [["0"]]
+    load_again = ("load", str(file), "--to", to, "--table", "by_driver", "--atomic", "--resume")
+    assert "what the driver's transactions take in" in run(*load_again, code=2)
+
+
+def test_a_missing_driver_is_said_with_the_way_to_it(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("id\n1\n")
+    said = run("load", str(file), "--to", "adbc:no_such_driver?uri=x", code=2)
+    assert 'no ADBC driver "no_such_driver" was found' in said
+    assert "ADBC_DRIVER_PATH" in said
