@@ -6,18 +6,39 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use adbc_driver_manager::ManagedDatabase;
 use fullbore_pgwire::QualifiedName;
 use fullbore_read::error::{Error, Result};
+use mysql::Opts;
 
+use crate::adbc::AdbcLink;
 use crate::dialect::{self, Dialect};
 use crate::driver;
 use crate::error::cannot;
 use crate::link::Link;
-use crate::place::Place;
+use crate::mysql_link::{MySqlLink, options_of};
+use crate::place::{Place, Way};
 
 pub struct Database {
     place: Place,
-    database: Mutex<ManagedDatabase>,
+    source: Source,
     /// The connection that plans, prepares and publishes.
-    control: Mutex<Link>,
+    control: Mutex<Box<dyn Link>>,
+}
+
+/// What connections are made of.
+enum Source {
+    Driver(Mutex<ManagedDatabase>),
+    Server(Opts),
+}
+
+impl Source {
+    fn link(&self) -> Result<Box<dyn Link>> {
+        Ok(match self {
+            Self::Driver(database) => {
+                let database = database.lock().unwrap_or_else(PoisonError::into_inner);
+                Box::new(AdbcLink::open(&database)?)
+            }
+            Self::Server(options) => Box::new(MySqlLink::open(options)?),
+        })
+    }
 }
 
 impl Database {
@@ -34,9 +55,14 @@ impl Database {
                 "check the path, or let the load make its tables with --create",
             ));
         }
-        let database = driver::open(&place)?;
-        let control = Mutex::new(connected(&place, &database)?);
-        Ok(Self { place, database: Mutex::new(database), control })
+        let source = match &place.way {
+            Way::Driver { name, options } => {
+                Source::Driver(Mutex::new(driver::open(place.kind, name, options)?))
+            }
+            Way::Server(url) => Source::Server(options_of(url)?),
+        };
+        let control = Mutex::new(connected(&place, &source)?);
+        Ok(Self { place, source, control })
     }
 
     pub fn place(&self) -> &Place {
@@ -53,26 +79,28 @@ impl Database {
     }
 
     /// Whether there is a table of a name.
-    pub(crate) fn has(&self, link: &mut Link, table: &QualifiedName) -> Result<bool> {
+    pub(crate) fn has(&self, link: &mut dyn Link, table: &QualifiedName) -> Result<bool> {
         Ok(self.dialect().columns(link, table)?.is_some())
     }
 
     /// Another connection.
-    pub(crate) fn link(&self) -> Result<Link> {
-        let database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
-        connected(&self.place, &database)
+    pub(crate) fn link(&self) -> Result<Box<dyn Link>> {
+        connected(&self.place, &self.source)
     }
 
-    pub(crate) fn control(&self) -> MutexGuard<'_, Link> {
+    pub(crate) fn control(&self) -> MutexGuard<'_, Box<dyn Link>> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does something that is committed as a whole or not at all.
-    pub(crate) fn transaction<T>(&self, work: impl FnOnce(&mut Link) -> Result<T>) -> Result<T> {
+    pub(crate) fn transaction<T>(
+        &self,
+        work: impl FnOnce(&mut dyn Link) -> Result<T>,
+    ) -> Result<T> {
         let mut link = self.control();
         // What it saw last may be old.
         link.rollback()?;
-        let done = work(&mut link).and_then(|done| link.commit().map(|()| done));
+        let done = work(link.as_mut()).and_then(|done| link.commit().map(|()| done));
         if done.is_err() {
             // The first error is the one to tell.
             let _ = link.rollback();
@@ -81,8 +109,8 @@ impl Database {
     }
 }
 
-fn connected(place: &Place, database: &ManagedDatabase) -> Result<Link> {
-    let mut link = Link::open(database)?;
+fn connected(place: &Place, source: &Source) -> Result<Box<dyn Link>> {
+    let mut link = source.link()?;
     for sql in dialect::of(place.kind).greeting() {
         link.execute(sql)?;
         link.commit()?;

@@ -8,14 +8,14 @@ use adbc_driver_manager::{ManagedDatabase, ManagedDriver};
 use fullbore_read::error::{Error, Result};
 
 use crate::error::{cannot, refused};
-use crate::place::{Kind, Place};
+use crate::place::Kind;
 
 const VERSION: AdbcVersion = AdbcVersion::V110;
 
 /// Loads the driver of a database and opens that.
-pub fn open(place: &Place) -> Result<ManagedDatabase> {
-    let mut driver = load(place)?;
-    let options = place.options.iter().map(|(name, value)| {
+pub fn open(kind: Kind, name: &str, options: &[(String, String)]) -> Result<ManagedDatabase> {
+    let mut driver = load(kind, name)?;
+    let options = options.iter().map(|(name, value)| {
         (OptionDatabase::from(name.as_str()), OptionValue::String(value.clone()))
     });
     driver.new_database_with_opts(options).map_err(|error| refused(&error))
@@ -23,15 +23,12 @@ pub fn open(place: &Place) -> Result<ManagedDatabase> {
 
 /// By its path, or as ADBC's driver managers find it by name (`ADBC_DRIVER_PATH`, manifests of the user and of the
 /// system, the linker's folders), or in a Python package that ships it.
-fn load(place: &Place) -> Result<ManagedDriver> {
-    // DuckDB is its own driver, whose library has another name than ADBC's rule gives it.
-    let (name, entry) = match place.kind {
-        Kind::DuckDb => ("duckdb", Some(&b"duckdb_adbc_init"[..])),
-        Kind::Sqlite | Kind::Other => (place.driver.as_str(), None),
-    };
+fn load(kind: Kind, name: &str) -> Result<ManagedDriver> {
+    // DuckDB is its own driver, whose entry has another name than ADBC's rule gives it.
+    let entry = (kind == Kind::DuckDb).then_some(&b"duckdb_adbc_init"[..]);
     if name.contains('/') {
         return ManagedDriver::load_dynamic_from_filename(name, entry, VERSION)
-            .map_err(|error| cannot(format!("driver {name}: {}", error.message), hint(place)));
+            .map_err(|error| cannot(format!("driver {name}: {}", error.message), hint(kind)));
     }
     let package = format!("adbc_driver_{}", name.trim_start_matches("adbc_driver_"));
     let by_name =
@@ -47,7 +44,7 @@ fn load(place: &Place) -> Result<ManagedDriver> {
                 .map_err(|error| refused(&error));
         }
     }
-    Err(not_found(place, &error.message))
+    Err(not_found(kind, name, &error.message))
 }
 
 /// The folders of Python packages: of the environment that is active, and of the one that the command is in.
@@ -60,19 +57,20 @@ fn site_packages() -> impl Iterator<Item = PathBuf> {
     versions.flat_map(|entries| entries.flatten()).map(|entry| entry.path().join("site-packages"))
 }
 
-fn not_found(place: &Place, why: &str) -> Error {
-    let name = &place.driver;
+fn not_found(kind: Kind, name: &str, why: &str) -> Error {
     let first = why.lines().next().unwrap_or_default();
-    cannot(format!("no ADBC driver {name:?} was found ({first})"), hint(place))
+    cannot(format!("no ADBC driver {name:?} was found ({first})"), hint(kind))
 }
 
-fn hint(place: &Place) -> String {
+fn hint(kind: Kind) -> String {
     let then = "name its folder with ADBC_DRIVER_PATH";
-    match place.kind {
+    match kind {
         Kind::DuckDb => format!("install DuckDB's library (libduckdb.so), and {then}"),
         Kind::Sqlite => {
             format!("pip install adbc-driver-sqlite, or {then}")
         }
-        Kind::Other => format!("install the driver, and {then}, or write adbc:/path/to/driver.so"),
+        Kind::MySql | Kind::Other => {
+            format!("install the driver, and {then}, or write adbc:/path/to/driver.so")
+        }
     }
 }

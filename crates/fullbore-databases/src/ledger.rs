@@ -142,7 +142,7 @@ impl Database {
     /// The runs that it knows, the newest first; of a job, or all.
     pub fn runs(&self, job: Option<&str>) -> Result<Vec<KeptRun>> {
         let mut link = self.control();
-        let is_there = self.has(&mut link, &runs_table()?);
+        let is_there = self.has(link.as_mut(), &runs_table()?);
         link.rollback()?;
         if !is_there? {
             return Ok(Vec::new());
@@ -191,7 +191,7 @@ pub fn runs_table() -> Result<QualifiedName> {
 
 /// Begins a run, in the transaction that makes what it needs.
 pub fn begin(
-    link: &mut Link,
+    link: &mut dyn Link,
     plan: &Plan,
     job: &str,
     tables: &[Table],
@@ -221,7 +221,7 @@ pub fn begin(
 
 /// Notes a piece, in the transaction that has its rows.
 pub fn note(
-    link: &mut Link,
+    link: &mut dyn Link,
     run_id: &str,
     piece: &PlannedPiece,
     rows: u64,
@@ -244,7 +244,7 @@ pub fn note(
 }
 
 /// Where a run stands, and the pieces of it that are committed.
-pub fn standing(link: &mut Link, run_id: &str) -> Result<Option<(State, Vec<Committed>)>> {
+pub fn standing(link: &mut dyn Link, run_id: &str) -> Result<Option<(State, Vec<Committed>)>> {
     let run = literal(run_id)?;
     let found = link.query(&format!("SELECT state FROM fullbore_runs WHERE run = {run}"))?;
     let Some(row) = found.first() else { return Ok(None) };
@@ -272,7 +272,7 @@ pub fn standing(link: &mut Link, run_id: &str) -> Result<Option<(State, Vec<Comm
 }
 
 /// What the tables of a run held before it.
-pub fn before(link: &mut Link, run_id: &str) -> Result<Vec<Option<Sums>>> {
+pub fn before(link: &mut dyn Link, run_id: &str) -> Result<Vec<Option<Sums>>> {
     let sql = format!("SELECT tables FROM fullbore_runs WHERE run = {}", literal(run_id)?);
     let rows = link.query(&sql)?;
     let row = rows.first().ok_or_else(|| unreadable(&format!("no run {run_id} any more")))?;
@@ -281,7 +281,7 @@ pub fn before(link: &mut Link, run_id: &str) -> Result<Vec<Option<Sums>>> {
 }
 
 /// Ends a run, in the transaction that shows its rows. Its pieces are needed no more.
-pub fn finish(link: &mut Link, run_id: &str, committed: &[Committed]) -> Result<()> {
+pub fn finish(link: &mut dyn Link, run_id: &str, committed: &[Committed]) -> Result<()> {
     let total = |of: &dyn Fn(&Committed) -> u64| committed.iter().map(of).sum::<u64>();
     let run = literal(run_id)?;
     link.execute(&format!(
@@ -318,7 +318,7 @@ pub fn take_back(database: &Database, run: &KeptRun) -> Result<u64> {
 }
 
 /// Takes a run away.
-pub fn forget(link: &mut Link, run_id: &str) -> Result<()> {
+pub fn forget(link: &mut dyn Link, run_id: &str) -> Result<()> {
     let run = literal(run_id)?;
     link.execute(&format!("DELETE FROM fullbore_pieces WHERE run = {run}"))?;
     link.execute(&format!("DELETE FROM fullbore_runs WHERE run = {run}"))

@@ -1,29 +1,46 @@
-//! Where a database is, as `--to` names it: `duckdb:FILE`, `sqlite:FILE`, `adbc:DRIVER?option=value`.
+//! Where a database is, as `--to` names it: `mysql://HOST/DATABASE`, `duckdb:FILE`, `sqlite:FILE`,
+//! `adbc:DRIVER?option=value`.
 
 use std::path::Path;
 
 use fullbore_read::error::{Error, Result};
 use fullbore_read::percent::decoded;
+use url::Url;
 
 /// Which database is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     DuckDb,
     Sqlite,
+    /// MariaDB or MySQL.
+    MySql,
     /// One that only its driver knows.
     Other,
 }
 
-/// A database and the driver that reaches it.
+/// A database and the way to it.
 #[derive(Clone)]
 pub struct Place {
     pub kind: Kind,
-    /// The driver's name, or the path of its library.
-    pub driver: String,
-    /// What the driver is told: options of ADBC by name.
-    pub options: Vec<(String, String)>,
+    pub way: Way,
+    /// As it can be shown and kept: without what may be a password.
+    told: String,
+    /// What is not told, by name.
+    left_out: Vec<String>,
     /// The file that holds it, where it is one.
     pub file: Option<String>,
+}
+
+/// How a database is reached.
+#[derive(Clone)]
+pub enum Way {
+    Driver {
+        /// Its name, or the path of its library.
+        name: String,
+        /// Options of ADBC by name.
+        options: Vec<(String, String)>,
+    },
+    Server(Url),
 }
 
 impl Place {
@@ -34,6 +51,7 @@ impl Place {
             "duckdb" => in_file(Kind::DuckDb, "duckdb", "path", rest),
             "sqlite" => in_file(Kind::Sqlite, "sqlite", "uri", rest),
             "adbc" => by_driver(rest),
+            "mysql" | "mariadb" if rest.starts_with("//") => at_server(rest),
             _ => return None,
         })
     }
@@ -43,21 +61,12 @@ impl Place {
         Self::of(to).is_some()
     }
 
-    /// As it can be shown and kept: options of a driver may hold a password.
     pub fn told(&self) -> String {
-        match (self.kind, &self.file) {
-            (Kind::DuckDb, Some(file)) => format!("duckdb:{file}"),
-            (Kind::Sqlite, Some(file)) => format!("sqlite:{file}"),
-            _ => format!("adbc:{}", self.driver),
-        }
+        self.told.clone()
     }
 
-    /// Names of the options that are not told.
     pub fn left_out(&self) -> Vec<String> {
-        match self.file {
-            Some(_) => Vec::new(),
-            None => self.options.iter().map(|(name, _)| name.clone()).collect(),
-        }
+        self.left_out.clone()
     }
 }
 
@@ -79,8 +88,12 @@ fn in_file(kind: Kind, driver: &str, option: &str, file: &str) -> Result<Place> 
     })?;
     Ok(Place {
         kind,
-        driver: driver.to_owned(),
-        options: vec![(option.to_owned(), file.clone())],
+        way: Way::Driver {
+            name: driver.to_owned(),
+            options: vec![(option.to_owned(), file.clone())],
+        },
+        told: format!("{driver}:{file}"),
+        left_out: Vec::new(),
         file: Some(file),
     })
 }
@@ -101,10 +114,42 @@ fn by_driver(rest: &str) -> Result<Place> {
             option.split_once('=').ok_or_else(|| wrong("an option has no value"))?;
         Ok((decoded(name), decoded(value)))
     });
+    let (name, options) = (decoded(driver), options.collect::<Result<Vec<_>>>()?);
     Ok(Place {
         kind: Kind::Other,
-        driver: decoded(driver),
-        options: options.collect::<Result<_>>()?,
+        told: format!("adbc:{name}"),
+        left_out: options.iter().map(|(name, _)| name.clone()).collect(),
+        way: Way::Driver { name, options },
+        file: None,
+    })
+}
+
+fn at_server(rest: &str) -> Result<Place> {
+    // What is wrong with it is not repeated: it may hold a password.
+    let wrong = |what: &str| {
+        Error::usage_with_hint(
+            format!("--to mysql://: {what}"),
+            "write mysql://USER@HOST:PORT/DATABASE; MYSQL_PWD can hold the password",
+        )
+    };
+    let mut url = Url::parse(&format!("mysql:{rest}")).map_err(|_| wrong("this is no URL"))?;
+    if url.path().trim_matches('/').is_empty() {
+        return Err(wrong("no database is named"));
+    }
+    let mut bare = url.clone();
+    let _ = bare.set_password(None);
+    let left_out = match url.password() {
+        Some(_) => vec!["password".to_owned()],
+        None => Vec::new(),
+    };
+    if let (None, Ok(password)) = (url.password(), std::env::var("MYSQL_PWD")) {
+        let _ = url.set_password(Some(&password));
+    }
+    Ok(Place {
+        kind: Kind::MySql,
+        way: Way::Server(url),
+        told: bare.to_string(),
+        left_out,
         file: None,
     })
 }
@@ -122,7 +167,7 @@ mod tests {
         let here = std::env::current_dir().expect("a folder");
         let duck = place("duckdb:a.db");
         assert_eq!(duck.told(), format!("duckdb:{}", here.join("a.db").display()));
-        assert_eq!(duck.options[0].0, "path");
+        assert!(matches!(duck.way, Way::Driver { options, .. } if options[0].0 == "path"));
         assert_eq!(place("sqlite:/x/y.db").told(), "sqlite:/x/y.db");
     }
 
@@ -130,14 +175,22 @@ mod tests {
     fn options_of_a_driver_are_decoded_and_not_told() {
         let other = place("adbc:postgresql?uri=postgresql%3A%2F%2Fu%3Ap%40h%2Fd&x=1");
         let option = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        assert_eq!(other.options, [option("uri", "postgresql://u:p@h/d"), option("x", "1")]);
+        let expected = [option("uri", "postgresql://u:p@h/d"), option("x", "1")];
+        assert!(matches!(&other.way, Way::Driver { options, .. } if *options == expected));
         assert_eq!(other.told(), "adbc:postgresql");
         assert_eq!(other.left_out(), ["uri", "x"]);
     }
 
     #[test]
+    fn a_password_of_a_url_is_not_told() {
+        let server = place("mariadb://u:p%40ss@h:3307/d?x=1");
+        assert_eq!(server.told(), "mysql://u@h:3307/d?x=1");
+        assert_eq!(server.left_out(), ["password"]);
+    }
+
+    #[test]
     fn what_names_no_database_is_refused_or_somebody_elses() {
-        for wrong in ["duckdb:", "sqlite::memory:", "adbc:", "adbc:x?y"] {
+        for wrong in ["duckdb:", "sqlite::memory:", "adbc:", "adbc:x?y", "mysql://h", "mysql://"] {
             assert!(Place::of(wrong).expect("its scheme").is_err(), "{wrong}");
         }
         for other in ["null:", "parquet:x", "postgresql://h/d", "host=h"] {

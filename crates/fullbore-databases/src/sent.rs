@@ -8,7 +8,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, new_null_array};
 use arrow_cast::display::FormatOptions;
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use fullbore_load::plan::TablePlan;
 use fullbore_load::sink::Encoder;
 use fullbore_parse::types::FieldType;
@@ -55,6 +55,11 @@ impl Form {
         Self { schema: Arc::new(Schema::new(fields)), columns }
     }
 
+    /// The columns that are sent.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.schema.fields().iter().map(|field| field.name().as_str())
+    }
+
     pub fn batch(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let columns = self.columns.iter().map(|column| match &column.from {
             None => Ok(new_null_array(&column.to, batch.num_rows())),
@@ -77,12 +82,23 @@ pub fn sent(array: &ArrayRef, of: &FieldType, to: &DataType, name: &str) -> Resu
     if array.data_type() == to {
         return Ok(array.clone());
     }
-    let options = CastOptions { safe: false, format_options: FORMATS };
-    cast_with_options(array, to, &options).map_err(|error| Error::Destination {
+    let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()));
+    let made = match (of, to) {
+        // To be written, a zone must be an offset.
+        (FieldType::TimestampTz { .. }, DataType::Utf8) => {
+            cast(array, &utc).and_then(|array| cast(&array, to))
+        }
+        _ => cast(array, to),
+    };
+    made.map_err(|error| Error::Destination {
         message: format!("column {name}: {error}"),
         hint: Some("give the column a type that holds its values".into()),
         kind: DestinationFailure::Data,
     })
+}
+
+fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+    cast_with_options(array, to, &CastOptions { safe: false, format_options: FORMATS })
 }
 
 fn uuids(array: &ArrayRef) -> StringArray {
@@ -123,6 +139,27 @@ fn check_json(array: &ArrayRef, name: &str) -> Result<()> {
 
 fn defect(error: &ArrowError) -> Error {
     Error::Client { message: format!("a batch can't be sent: {error}"), hint: None }
+}
+
+/// Every column of a batch as text, for a server that reads that: booleans as 0 and 1, bytes as hexadecimal digits.
+pub fn texts(batch: &RecordBatch) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().map(|column| match column.data_type() {
+        DataType::Binary => Ok(Arc::new(hexadecimal(column)) as ArrayRef),
+        DataType::Boolean => {
+            cast(column, &DataType::Int8).and_then(|column| cast(&column, &DataType::Utf8))
+        }
+        _ => cast(column, &DataType::Utf8),
+    });
+    let columns = columns.collect::<Result<Vec<_>, _>>().map_err(|error| defect(&error))?;
+    let names = batch.schema();
+    let fields = names.fields().iter().map(|field| Field::new(field.name(), DataType::Utf8, true));
+    let schema = Schema::new(fields.collect::<Vec<_>>());
+    RecordBatch::try_new(Arc::new(schema), columns).map_err(|error| defect(&error))
+}
+
+fn hexadecimal(array: &ArrayRef) -> StringArray {
+    let digits = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    array.as_binary::<i32>().iter().map(|bytes| bytes.map(digits)).collect()
 }
 
 /// Carries batches to a writer as Arrow's stream format.

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use arrow_schema::SchemaRef;
 use fullbore_load::plan::{Plan, TablePlan};
 use fullbore_load::sink::{
     Committed, Encoder, LoadState, Proven, Resumable, Sink, Summer, Verifying, Writer,
@@ -19,7 +18,7 @@ use crate::database::Database;
 use crate::error::cannot;
 use crate::ledger::{self, State};
 use crate::link::Link;
-use crate::sent::{Form, IpcEncoder};
+use crate::sent::Form;
 use crate::sums::{BatchSums, Summing};
 use crate::table::{Table, listed, stage_of};
 use crate::writer::{RowWriter, Turn};
@@ -74,10 +73,10 @@ impl Rows {
         &self.tables[table].name
     }
 
-    /// Where rows of a table go, and in which columns.
-    pub(crate) fn way(&self, plan: &Plan, table: usize) -> Result<(QualifiedName, SchemaRef)> {
+    /// Where rows of a table go, and in which form.
+    pub(crate) fn way(&self, plan: &Plan, table: usize) -> Result<(QualifiedName, Form)> {
         let form = self.form(&plan.tables[table], &self.tables[table]);
-        Ok((self.tables[table].filled(&plan.run_id)?, form.schema))
+        Ok((self.tables[table].filled(&plan.run_id)?, form))
     }
 
     fn form(&self, plan: &TablePlan, table: &Table) -> Form {
@@ -94,39 +93,85 @@ impl Rows {
         Summing::of(&plan.tables[table], &self.tables[table], self.database.dialect())
     }
 
-    /// Shows the rows of a table; how many columns were compared.
-    fn show(
+    /// Compares what a table has gained with what was sent; how many columns of it.
+    fn compare(
         &self,
-        link: &mut Link,
+        link: &mut dyn Link,
         plan: &Plan,
         number: usize,
         committed: &[Committed],
         before: Option<&Sums>,
     ) -> Result<u64> {
-        let table = &self.tables[number];
         let summing = self.summing(plan, number);
         let mut sent = Sums::of_columns(plan.tables[number].shape.columns.len());
         let its = committed.iter().filter(|piece| piece.table == number);
         its.filter_map(|piece| piece.portion.sums.as_ref()).for_each(|sums| sent.merge(sums));
-        let filled = table.filled(&plan.run_id)?.to_string();
+        let filled = self.tables[number].filled(&plan.run_id)?.to_string();
         let mut held = summing.held(link, &filled)?;
         if let Some(before) = before {
             held.take_out(before);
         }
         summing.compare(&filled, &sent, &held)?;
-        if table.is_staged() {
-            if table.publish == Publish::Replace {
-                link.execute(&format!("DELETE FROM {}", table.name))?;
-            }
-            let form = self.form(&plan.tables[number], table);
-            let columns = listed(form.schema.fields().iter().map(|field| field.name().as_str()))?;
-            link.execute(&format!(
-                "INSERT INTO {} ({columns}) SELECT {columns} FROM {filled}",
-                table.name
-            ))?;
-            link.execute(&format!("DROP TABLE {filled}"))?;
-        }
         Ok(summing.compared())
+    }
+
+    /// The tables whose rows are staged and not shown yet, with their staging tables and columns. Where tables are
+    /// not renamed in transactions, an earlier attempt may have put some in their places.
+    fn staged(
+        &self,
+        link: &mut dyn Link,
+        plan: &Plan,
+    ) -> Result<Vec<(usize, QualifiedName, String)>> {
+        let mut staged = Vec::new();
+        for (number, table) in self.tables.iter().enumerate().filter(|(_, t)| t.is_staged()) {
+            let stage = stage_of(&table.name, &plan.run_id)?;
+            let is_sure = self.database.dialect().makes_tables_in_transactions();
+            if is_sure || self.database.has(link, &stage)? {
+                let columns = listed(self.form(&plan.tables[number], table).names())?;
+                staged.push((number, stage, columns));
+            }
+        }
+        Ok(staged)
+    }
+
+    /// Makes the staging tables that an attempt that ended early did not come to.
+    fn make_missing_stages(
+        &self,
+        link: &mut dyn Link,
+        plan: &Plan,
+        committed: &[Committed],
+    ) -> Result<()> {
+        for (number, table) in self.tables.iter().enumerate().filter(|(_, t)| t.is_staged()) {
+            let stage = stage_of(&table.name, &plan.run_id)?;
+            let has_rows = committed.iter().any(|piece| piece.table == number);
+            if !has_rows && !self.database.has(link, &stage)? {
+                let columns = listed(self.form(&plan.tables[number], table).names())?;
+                self.database.dialect().make_stage(link, table, &stage, &columns)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares and shows the rows of all tables; how many columns were compared.
+    fn show(&self, link: &mut dyn Link, plan: &Plan, committed: &[Committed]) -> Result<u64> {
+        let before = self.known().before.clone();
+        let mut staged = self.staged(link, plan)?;
+        let mut columns = 0;
+        for (number, table) in self.tables.iter().enumerate() {
+            if !table.is_staged() || staged.iter().any(|(known, ..)| *known == number) {
+                let before = before.get(number).and_then(Option::as_ref);
+                columns += self.compare(link, plan, number, committed, before)?;
+            }
+        }
+        // What may end the transaction comes first: what is inserted is in one with the ledger.
+        staged.sort_by_key(|(number, ..)| self.tables[*number].publish != Publish::Replace);
+        for (number, stage, columns) in &staged {
+            self.database.dialect().show(link, &self.tables[*number], stage, columns)?;
+        }
+        if self.keeps_ledger() {
+            ledger::finish(link, &plan.run_id, committed)?;
+        }
+        Ok(columns)
     }
 }
 
@@ -151,22 +196,22 @@ impl Sink for Rows {
                 if let Some(create) = &table.create {
                     link.execute(create)?;
                 }
-                if table.is_staged() {
-                    let form = self.form(&plan.tables[number], table);
-                    let fields = form.schema.fields().iter().map(|field| field.name().as_str());
-                    let (stage, columns) = (stage_of(&table.name, &plan.run_id)?, listed(fields)?);
-                    link.execute(&format!(
-                        "CREATE TABLE {stage} AS SELECT {columns} FROM {} WHERE 1 = 0",
-                        table.name
-                    ))?;
-                    before.push(None);
-                } else {
-                    let held = self.summing(plan, number).held(link, &table.name.to_string())?;
-                    before.push(Some(held));
-                }
+                before.push(match table.is_staged() {
+                    true => None,
+                    false => Some(self.summing(plan, number).held(link, &table.name.to_string())?),
+                });
             }
             if let Some(job) = &self.job {
                 ledger::begin(link, plan, job, &self.tables, &before)?;
+            }
+            // Where tables are not made in transactions, the ledger knows of those that follow.
+            for (number, table) in
+                self.tables.iter().enumerate().filter(|(_, table)| table.is_staged())
+            {
+                let form = self.form(&plan.tables[number], table);
+                let columns = listed(form.names())?;
+                let stage = stage_of(&table.name, &plan.run_id)?;
+                self.database.dialect().make_stage(link, table, &stage, &columns)?;
             }
             Ok(before)
         })?;
@@ -175,7 +220,8 @@ impl Sink for Rows {
     }
 
     fn encoder(&self, plan: &Plan, table: usize, _: Lane) -> Result<Box<dyn Encoder>> {
-        Ok(Box::new(IpcEncoder(self.form(&plan.tables[table], &self.tables[table]))))
+        let form = self.form(&plan.tables[table], &self.tables[table]);
+        Ok(self.database.dialect().encoder(form))
     }
 
     fn open<'a>(&'a self, plan: &Arc<Plan>, _: usize) -> Result<Box<dyn Writer + 'a>> {
@@ -184,24 +230,19 @@ impl Sink for Rows {
 
     fn publish(&self, plan: &Plan, committed: &[Committed]) -> Result<Vec<Phase>> {
         let began = Instant::now();
-        let before = self.known().before.clone();
         if !self.known().is_published {
-            let columns = self.database.transaction(|link| {
-                let mut columns = 0;
-                for number in 0..self.tables.len() {
-                    let before = before.get(number).and_then(Option::as_ref);
-                    columns += self.show(link, plan, number, committed, before)?;
-                }
-                if self.keeps_ledger() {
-                    ledger::finish(link, &plan.run_id, committed)?;
-                }
-                Ok(columns)
-            })?;
+            let columns = self.database.transaction(|link| self.show(link, plan, committed))?;
             let mut known = self.known();
             known.is_published = true;
             known.proven.rows_counted = committed.iter().map(|piece| piece.rows).sum();
             known.proven.sums = columns;
         }
+        self.database.transaction(|link| {
+            let staged = self.tables.iter().filter(|table| table.is_staged());
+            staged
+                .map(|table| stage_of(&table.name, &plan.run_id))
+                .try_for_each(|stage| self.database.dialect().tidy(link, &stage?))
+        })?;
         let phase = |name: &str, began: Instant| Phase {
             name: name.into(),
             seconds: began.elapsed().as_secs_f64(),
@@ -253,7 +294,7 @@ impl Sink for Rows {
 }
 
 /// Whether a table has no row.
-fn is_empty(link: &mut Link, table: &QualifiedName) -> Result<bool> {
+fn is_empty(link: &mut dyn Link, table: &QualifiedName) -> Result<bool> {
     Ok(link.query(&format!("SELECT 1 FROM {table} LIMIT 1"))?.is_empty())
 }
 
@@ -261,8 +302,8 @@ impl Resumable for Rows {
     fn attempt(&self, plan: &Plan) -> Result<LoadState> {
         let mut link = self.database.control();
         link.rollback()?;
-        let standing = ledger::standing(&mut link, &plan.run_id)
-            .and_then(|found| Ok((found, ledger::before(&mut link, &plan.run_id)?)));
+        let standing = ledger::standing(link.as_mut(), &plan.run_id)
+            .and_then(|found| Ok((found, ledger::before(link.as_mut(), &plan.run_id)?)));
         link.rollback()?;
         let (Some((state, committed)), before) = standing? else {
             return Err(cannot(
@@ -270,6 +311,10 @@ impl Resumable for Rows {
                 "load again",
             ));
         };
+        let is_left = state == State::Loading;
+        if is_left && !self.database.dialect().makes_tables_in_transactions() {
+            self.make_missing_stages(link.as_mut(), plan, &committed)?;
+        }
         let mut known = self.known();
         known.before = before;
         known.is_published = state == State::Finished;

@@ -62,7 +62,7 @@ impl Summing {
     }
 
     /// What a table holds now.
-    pub fn held(&self, link: &mut Link, table: &str) -> Result<Sums> {
+    pub fn held(&self, link: &mut dyn Link, table: &str) -> Result<Sums> {
         let mut terms = vec!["count(*)".to_owned()];
         let mut weights = Vec::new();
         for column in &self.columns {

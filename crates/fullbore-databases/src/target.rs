@@ -24,18 +24,17 @@ fn parsed(name: &str) -> Result<QualifiedName> {
 impl Database {
     fn columns_of(&self, name: &QualifiedName) -> Result<Option<Vec<Column>>> {
         let mut link = self.control();
-        let columns = self.dialect().columns(&mut link, name);
+        let columns = self.dialect().columns(link.as_mut(), name);
         link.rollback()?;
         columns
     }
 
-    /// The columns of a table that a statement would make: it is made, looked at and taken back.
+    /// The columns of a table that a statement would make.
     fn columns_made(&self, name: &QualifiedName, create: &str) -> Result<Vec<Column>> {
         let mut link = self.control();
-        let columns = link.execute(create).and_then(|()| self.dialect().columns(&mut link, name));
+        let columns = self.dialect().columns_made(link.as_mut(), name, create);
         link.rollback()?;
-        let columns = columns?;
-        columns.ok_or_else(|| cannot(format!("{name} was not made by: {create}"), "check --type"))
+        columns?.ok_or_else(|| cannot(format!("{name} was not made by: {create}"), "check --type"))
     }
 
     fn cannot(&self, what: &str, hint: &str) -> Error {
@@ -124,6 +123,12 @@ impl Target for Database {
                 )
             })?,
         };
+        if request.create.is_none() {
+            let mut link = self.control();
+            let checked = self.dialect().check(link.as_mut(), &name, request.publish);
+            link.rollback()?;
+            checked?;
+        }
         let is_piecewise = request.publish == Publish::Append && !request.atomic;
         if is_piecewise && !self.dialect().keeps_ledger() {
             return Err(cannot(

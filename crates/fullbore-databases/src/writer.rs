@@ -9,7 +9,6 @@ use fullbore_read::error::{DestinationFailure, Error, Result};
 use crate::error::differs;
 use crate::ledger;
 use crate::link::{Ingest, Link};
-use crate::sent::decoded;
 use crate::sink::Rows;
 
 /// The right to write, where a database gives it to one connection at a time.
@@ -35,10 +34,10 @@ impl Turn {
 pub struct RowWriter<'a> {
     rows: &'a Rows,
     plan: Arc<Plan>,
-    link: Link,
+    link: Box<dyn Link>,
     /// The piece whose transaction is open.
     piece: Option<PlannedPiece>,
-    ingest: Option<Ingest>,
+    ingest: Option<Box<dyn Ingest>>,
     bytes: u64,
     has_turn: bool,
 }
@@ -75,7 +74,7 @@ impl<'a> RowWriter<'a> {
             ));
         }
         let noted = match self.rows.keeps_ledger() {
-            true => ledger::note(&mut self.link, &self.plan.run_id, piece, rows, portion),
+            true => ledger::note(self.link.as_mut(), &self.plan.run_id, piece, rows, portion),
             false => Ok(()),
         };
         let committed = noted.and_then(|()| self.link.commit());
@@ -122,12 +121,12 @@ impl Writer for RowWriter<'_> {
     fn write(&mut self, encoded: &[u8]) -> Result<()> {
         let Some(piece) = &self.piece else { return Ok(()) };
         if self.ingest.is_none() {
-            let (table, schema) = self.rows.way(&self.plan, piece.table)?;
-            self.ingest = Some(self.link.ingest(&table, schema)?);
+            let (table, form) = self.rows.way(&self.plan, piece.table)?;
+            self.ingest = Some(self.link.ingest(&table, &form)?);
         }
         let Some(ingest) = &mut self.ingest else { return Ok(()) };
         self.bytes += encoded.len() as u64;
-        decoded(encoded)?.into_iter().try_for_each(|batch| ingest.send(batch))
+        ingest.send(encoded)
     }
 
     fn commit(&mut self, portion: &Portion) -> Result<Receipt> {

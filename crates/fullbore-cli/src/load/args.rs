@@ -34,6 +34,7 @@ pub struct LoadArgs {
 
     /// PostgreSQL URL or key=value string
     ///
+    /// Others: `mysql://USER@HOST/DATABASE`, `duckdb:FILE`, `sqlite:FILE`, `adbc:DRIVER?option=value`.
     /// `parquet:DIR` writes Parquet files; `null:` parses, encodes and discards, `null:batches` only
     /// parses. [default: FULLBORE_TO, the job file, the PG* variables or DATABASE_URL, otherwise the
     /// embedded server]

@@ -24,7 +24,7 @@ impl Dialect for DuckDb {
         "DuckDB"
     }
 
-    fn columns(&self, link: &mut Link, table: &QualifiedName) -> Result<Option<Vec<Column>>> {
+    fn columns(&self, link: &mut dyn Link, table: &QualifiedName) -> Result<Option<Vec<Column>>> {
         let schema = match table.schema() {
             Some(schema) => literal(schema)?,
             None => "current_schema()".into(),
@@ -138,7 +138,7 @@ fn field_type(type_name: &str) -> Option<FieldType> {
         "DOUBLE" => FieldType::Float64,
         "BLOB" => FieldType::Bytea,
         _ if type_name.starts_with("ENUM(") => {
-            FieldType::Enum { labels: labels(type_name)?.into() }
+            FieldType::Enum { labels: labels(&type_name[4..])?.into() }
         }
         _ => match sql_types::field_type(type_name)? {
             FieldType::NumericText { .. } | FieldType::Jsonb => return None,
@@ -147,9 +147,9 @@ fn field_type(type_name: &str) -> Option<FieldType> {
     })
 }
 
-/// The labels of `ENUM('a', 'it''s')`.
-fn labels(type_name: &str) -> Option<Vec<String>> {
-    let mut rest = type_name.strip_prefix("ENUM(")?.strip_suffix(')')?;
+/// The labels of `('a', 'it''s')`.
+pub fn labels(listed: &str) -> Option<Vec<String>> {
+    let mut rest = listed.strip_prefix('(')?.strip_suffix(')')?;
     let mut labels = Vec::new();
     loop {
         rest = rest.trim_start().strip_prefix('\'')?;
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn labels_are_read_with_their_quotes() {
-        assert_eq!(labels("ENUM('a', 'it''s', 'b,c')").expect("labels"), ["a", "it's", "b,c"]);
-        assert_eq!(labels("ENUM('a"), None);
+        assert_eq!(labels("('a', 'it''s', 'b,c')").expect("labels"), ["a", "it's", "b,c"]);
+        assert_eq!(labels("('a"), None);
     }
 }

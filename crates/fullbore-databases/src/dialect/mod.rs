@@ -2,17 +2,22 @@
 //! the SQL of sums.
 
 mod duckdb;
+mod mysql;
 mod other;
 mod sqlite;
 
 use arrow_schema::DataType;
+use fullbore_load::sink::Encoder;
 use fullbore_load::target::NewColumn;
 use fullbore_parse::types::FieldType;
 use fullbore_pgwire::QualifiedName;
 use fullbore_read::error::{Error, Result};
+use fullbore_record::terms::Publish;
 
 use crate::link::Link;
 use crate::place::Kind;
+use crate::sent::{Form, IpcEncoder};
+use crate::table::Table;
 
 /// A column of a table, as the database has it.
 #[derive(Debug, Clone)]
@@ -46,12 +51,64 @@ pub trait Dialect: Send + Sync {
     /// The database, as people call it.
     fn name(&self) -> &'static str;
     /// The columns of a table; none where there is no such table.
-    fn columns(&self, link: &mut Link, table: &QualifiedName) -> Result<Option<Vec<Column>>>;
+    fn columns(&self, link: &mut dyn Link, table: &QualifiedName) -> Result<Option<Vec<Column>>>;
+    /// The columns of a table that a statement would make: it is made, looked at, and taken back with the transaction.
+    fn columns_made(
+        &self,
+        link: &mut dyn Link,
+        table: &QualifiedName,
+        create: &str,
+    ) -> Result<Option<Vec<Column>>> {
+        link.execute(create)?;
+        self.columns(link, table)
+    }
     /// The type of a column to be made, given as PostgreSQL names it or as the database does.
     fn made_as(&self, column: &NewColumn) -> String;
     fn measure(&self, field_type: &FieldType) -> Measure;
     /// The SQL that adds up a quoted column's values.
     fn sum(&self, column: &str, field_type: &FieldType) -> Terms;
+    /// What turns batches into what a link of the database sends.
+    fn encoder(&self, form: Form) -> Box<dyn Encoder> {
+        Box::new(IpcEncoder(form))
+    }
+    /// Makes the table in which rows of these columns are staged.
+    fn make_stage(
+        &self,
+        link: &mut dyn Link,
+        table: &Table,
+        stage: &QualifiedName,
+        columns: &str,
+    ) -> Result<()> {
+        let name = &table.name;
+        link.execute(&format!("CREATE TABLE {stage} AS SELECT {columns} FROM {name} WHERE 1 = 0"))
+    }
+    /// Shows staged rows: adds them to the table, or puts them in the place of its own.
+    fn show(
+        &self,
+        link: &mut dyn Link,
+        table: &Table,
+        stage: &QualifiedName,
+        columns: &str,
+    ) -> Result<()> {
+        let name = &table.name;
+        if table.publish == Publish::Replace {
+            link.execute(&format!("DELETE FROM {name}"))?;
+        }
+        link.execute(&format!("INSERT INTO {name} ({columns}) SELECT {columns} FROM {stage}"))?;
+        link.execute(&format!("DROP TABLE {stage}"))
+    }
+    /// Takes away what was staged, where that is not done as it is shown.
+    fn tidy(&self, _: &mut dyn Link, _: &QualifiedName) -> Result<()> {
+        Ok(())
+    }
+    /// Whether a table that is made or dropped is made or dropped with the transaction.
+    fn makes_tables_in_transactions(&self) -> bool {
+        true
+    }
+    /// Refuses a table that can't be loaded so.
+    fn check(&self, _: &mut dyn Link, _: &QualifiedName, _: Publish) -> Result<()> {
+        Ok(())
+    }
     /// How many may write at once; any number where none is given.
     fn writers(&self) -> Option<usize>;
     /// Pieces of fewer bytes of source cost it more than they are worth.
@@ -74,6 +131,7 @@ pub fn of(kind: Kind) -> &'static dyn Dialect {
     match kind {
         Kind::DuckDb => &duckdb::DuckDb,
         Kind::Sqlite => &sqlite::Sqlite,
+        Kind::MySql => &mysql::MySql,
         Kind::Other => &other::Other,
     }
 }

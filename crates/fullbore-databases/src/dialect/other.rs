@@ -17,7 +17,7 @@ impl Dialect for Other {
         "the database"
     }
 
-    fn columns(&self, link: &mut Link, table: &QualifiedName) -> Result<Option<Vec<Column>>> {
+    fn columns(&self, link: &mut dyn Link, table: &QualifiedName) -> Result<Option<Vec<Column>>> {
         let Some(schema) = link.schema_of(table)? else { return Ok(None) };
         let columns = schema.fields().iter().map(|field| Column {
             name: field.name().clone(),

@@ -24,7 +24,7 @@ impl Dialect for Sqlite {
         "SQLite"
     }
 
-    fn columns(&self, link: &mut Link, table: &QualifiedName) -> Result<Option<Vec<Column>>> {
+    fn columns(&self, link: &mut dyn Link, table: &QualifiedName) -> Result<Option<Vec<Column>>> {
         let schema = match table.schema() {
             Some(schema) => format!(", {}", literal(schema)?),
             None => String::new(),

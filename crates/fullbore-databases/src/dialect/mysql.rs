@@ -1,0 +1,307 @@
+//! MariaDB and MySQL. Tables are made outside of transactions; rows and their ledger are not.
+
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, TimeUnit};
+use fullbore_load::sink::Encoder;
+use fullbore_load::target::NewColumn;
+use fullbore_parse::sql_types;
+use fullbore_parse::types::FieldType;
+use fullbore_pgwire::QualifiedName;
+use fullbore_postgres::encode_copy::TextEncoder;
+use fullbore_read::error::Result;
+use fullbore_record::terms::Publish;
+
+use super::duckdb::labels;
+use super::{Column, Dialect, Measure, Terms, is_value, literal};
+use crate::error::cannot;
+use crate::link::{Link, Row};
+use crate::sent::{Form, texts};
+use crate::table::Table;
+
+pub struct MySql;
+
+impl MySql {
+    /// The condition that a row of the information schema is about a table.
+    fn is_about(prefix: &str, table: &QualifiedName) -> Result<String> {
+        let schema = match table.schema() {
+            Some(schema) => literal(schema)?,
+            None => "DATABASE()".into(),
+        };
+        let name = literal(table.name())?;
+        Ok(format!("{prefix}table_schema = {schema} AND {prefix}table_name = {name}"))
+    }
+}
+
+impl Dialect for MySql {
+    fn name(&self) -> &'static str {
+        "MariaDB"
+    }
+
+    fn columns(&self, link: &mut dyn Link, table: &QualifiedName) -> Result<Option<Vec<Column>>> {
+        let rows = link.query(&format!(
+            "SELECT column_name, column_type, is_nullable, column_default, extra
+               FROM information_schema.columns WHERE {} ORDER BY ordinal_position",
+            Self::is_about("", table)?
+        ))?;
+        Ok((!rows.is_empty())
+            .then(|| rows.iter().map(|row| column(row, [0, 1, 2, 3, 4])).collect()))
+    }
+
+    fn columns_made(
+        &self,
+        link: &mut dyn Link,
+        table: &QualifiedName,
+        create: &str,
+    ) -> Result<Option<Vec<Column>>> {
+        // A temporary table ends no transaction, and nobody else sees it.
+        let create = create.replacen("CREATE TABLE", "CREATE TEMPORARY TABLE", 1);
+        link.execute(&create)?;
+        let rows = link.query(&format!("SHOW COLUMNS FROM {table}"))?;
+        link.execute(&format!("DROP TEMPORARY TABLE {table}"))?;
+        Ok(Some(rows.iter().map(|row| column(row, [0, 1, 2, 4, 5])).collect()))
+    }
+
+    fn check(&self, link: &mut dyn Link, table: &QualifiedName, publish: Publish) -> Result<()> {
+        let about = Self::is_about("", table)?;
+        let engine = format!("SELECT engine FROM information_schema.tables WHERE {about}");
+        let engine = link.query(&engine)?.into_iter().next().and_then(|row| row[0].clone());
+        if engine.as_deref() != Some("InnoDB") {
+            let engine = engine.unwrap_or_else(|| "no table".into());
+            return Err(cannot(
+                format!("{table}: the engine is {engine}, which has no transactions"),
+                "ALTER TABLE ... ENGINE = InnoDB",
+            ));
+        }
+        if publish != Publish::Replace {
+            return Ok(());
+        }
+        let [own, trigger] =
+            [Self::is_about("k.", table)?, about.replace("table_", "event_object_")];
+        let referenced = own.replace("table_", "referenced_table_");
+        let found = link.query(&format!(
+            "SELECT concat('foreign key ', constraint_name) FROM information_schema.key_column_usage k
+              WHERE referenced_table_name IS NOT NULL AND ({own} OR {referenced})
+             UNION ALL
+             SELECT concat('trigger ', trigger_name) FROM information_schema.triggers WHERE {trigger}"
+        ))?;
+        match found.into_iter().next().and_then(|row| row.into_iter().next().flatten()) {
+            None => Ok(()),
+            Some(what) => Err(cannot(
+                format!("{table} can't be replaced: the new table would not have its {what}"),
+                "empty it and use --publish append --atomic, or drop that first",
+            )),
+        }
+    }
+
+    fn made_as(&self, column: &NewColumn) -> String {
+        match (column.type_name.as_str(), column.fraction) {
+            ("text", _) => "longtext".into(),
+            ("real", _) => "float".into(),
+            ("bytea", _) => "longblob".into(),
+            ("jsonb", _) => "json".into(),
+            ("uuid", _) => "char(36)".into(),
+            ("time", _) => "time(6)".into(),
+            ("timestamp" | "timestamptz" | "timestamp with time zone", _) => "datetime(6)".into(),
+            ("numeric", fraction) => format!("decimal(38,{})", fraction.unwrap_or(18)),
+            (other, _) => other.to_owned(),
+        }
+    }
+
+    fn measure(&self, field_type: &FieldType) -> Measure {
+        match field_type {
+            FieldType::Uuid => Measure::Count,
+            // The sum of decimals has at most 65 digits.
+            value if is_value(value) => Measure::Value,
+            _ => Measure::Length,
+        }
+    }
+
+    fn sum(&self, column: &str, field_type: &FieldType) -> Terms {
+        let value = match field_type {
+            FieldType::Float32 | FieldType::Float64 => format!(
+                "CASE WHEN ABS({column}) < 1e12
+                      THEN CAST(TRUNCATE({column} * 1024e0, 0) AS DECIMAL(40,0)) ELSE 0 END"
+            ),
+            FieldType::Date => format!("TO_DAYS({column}) - TO_DAYS('1970-01-01')"),
+            FieldType::Time => format!(
+                "(HOUR({column}) * 3600 + MINUTE({column}) * 60 + SECOND({column})) * 1000000
+                 + MICROSECOND({column})"
+            ),
+            FieldType::Timestamp | FieldType::TimestampTz { .. } => {
+                format!("TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {column})")
+            }
+            FieldType::Bytea => format!("LENGTH({column})"),
+            FieldType::Text { .. } | FieldType::Json | FieldType::Enum { .. } => {
+                format!("LENGTH(CONVERT({column} USING utf8mb4))")
+            }
+            _ => column.to_owned(),
+        };
+        vec![(format!("SUM({value})"), 1)]
+    }
+
+    fn encoder(&self, form: Form) -> Box<dyn Encoder> {
+        Box::new(LinesEncoder { form, lines: TextEncoder::default() })
+    }
+
+    fn make_stage(
+        &self,
+        link: &mut dyn Link,
+        table: &Table,
+        stage: &QualifiedName,
+        columns: &str,
+    ) -> Result<()> {
+        let name = &table.name;
+        link.execute(&match table.publish {
+            // It takes the table's place.
+            Publish::Replace => format!("CREATE TABLE {stage} LIKE {name}"),
+            _ => format!("CREATE TABLE {stage} AS SELECT {columns} FROM {name} WHERE 1 = 0"),
+        })
+    }
+
+    fn show(
+        &self,
+        link: &mut dyn Link,
+        table: &Table,
+        stage: &QualifiedName,
+        columns: &str,
+    ) -> Result<()> {
+        let name = &table.name;
+        if table.publish != Publish::Replace {
+            let sql = format!("INSERT INTO {name} ({columns}) SELECT {columns} FROM {stage}");
+            return link.execute(&sql);
+        }
+        // Readers see the one or the other.
+        let old = replaced(stage)?;
+        link.execute(&format!("RENAME TABLE {name} TO {old}, {stage} TO {name}"))
+    }
+
+    fn tidy(&self, link: &mut dyn Link, stage: &QualifiedName) -> Result<()> {
+        link.execute(&format!("DROP TABLE IF EXISTS {stage}, {}", replaced(stage)?))
+    }
+
+    fn makes_tables_in_transactions(&self) -> bool {
+        false
+    }
+
+    fn writers(&self) -> Option<usize> {
+        None
+    }
+
+    fn keeps_ledger(&self) -> bool {
+        true
+    }
+
+    fn is_positional(&self) -> bool {
+        false
+    }
+
+    fn greeting(&self) -> &'static [&'static str] {
+        &[]
+    }
+}
+
+/// A column of these places of a row: name, type, whether it can be NULL, default, and what else there is.
+fn column(row: &Row, places: [usize; 5]) -> Column {
+    let text = |at: usize| row.get(places[at]).and_then(Option::as_deref).unwrap_or_default();
+    let extra = text(4).to_ascii_lowercase();
+    let field_type = field_type(text(1));
+    // MariaDB writes the default of a column without one as the word.
+    let has_default = !["", "NULL"].contains(&text(3));
+    Column {
+        name: text(0).to_owned(),
+        type_name: text(1).to_owned(),
+        sent: field_type.as_ref().map_or(DataType::Utf8, sent),
+        field_type,
+        is_nullable: text(2) == "YES",
+        is_generated: extra.contains("generated"),
+        fills_itself: has_default || extra.contains("auto_increment"),
+    }
+}
+
+/// Where a table is that was replaced, until it is dropped.
+fn replaced(stage: &QualifiedName) -> Result<QualifiedName> {
+    let name = format!("{}_old", stage.name());
+    QualifiedName::new(stage.schema(), &name)
+        .map_err(|error| fullbore_read::error::Error::usage(error.to_string()))
+}
+
+fn field_type(column_type: &str) -> Option<FieldType> {
+    let name = column_type.to_ascii_lowercase();
+    if name.starts_with("enum(") {
+        return Some(FieldType::Enum { labels: labels(&column_type[4..])?.into() });
+    }
+    let is_unsigned = name.contains(" unsigned");
+    let base = name.split(['(', ' ']).next().unwrap_or_default();
+    Some(match (base, is_unsigned) {
+        ("tinyint", false) if name.starts_with("tinyint(1)") => FieldType::Boolean,
+        ("tinyint", _) | ("smallint", false) => FieldType::Int16,
+        ("smallint", true) | ("mediumint", _) | ("int", false) => FieldType::Int32,
+        ("int", true) | ("bigint", false) => FieldType::Int64,
+        ("bigint", true) => FieldType::Decimal { precision: 20, scale: 0 },
+        ("float", _) => FieldType::Float32,
+        ("double", _) => FieldType::Float64,
+        ("decimal", _) => sql_types::field_type(name.split(' ').next().unwrap_or_default())?,
+        ("char" | "varchar", _) => sql_types::field_type(&name)?,
+        ("tinytext" | "text" | "mediumtext" | "longtext", _) => FieldType::text(),
+        ("tinyblob" | "blob" | "mediumblob" | "longblob" | "varbinary", _) => FieldType::Bytea,
+        ("date", _) => FieldType::Date,
+        ("time", _) => FieldType::Time,
+        ("datetime", _) => FieldType::Timestamp,
+        ("timestamp", _) => FieldType::TimestampTz { zoneless_is_utc: true },
+        ("json", _) => FieldType::Json,
+        ("uuid", _) => FieldType::Uuid,
+        _ => return None,
+    })
+}
+
+fn sent(field_type: &FieldType) -> DataType {
+    match field_type {
+        FieldType::Uuid => DataType::Utf8,
+        // In UTC, which the session's time zone is.
+        FieldType::TimestampTz { .. } => DataType::Timestamp(TimeUnit::Microsecond, None),
+        other => other.arrow(),
+    }
+}
+
+/// Writes batches as LOAD DATA reads them, which is how COPY's text format is written.
+struct LinesEncoder {
+    form: Form,
+    lines: TextEncoder,
+}
+
+impl Encoder for LinesEncoder {
+    fn encode(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
+        self.lines.encode(&texts(&self.form.batch(batch)?)?, out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_known_by_their_signs_and_limits() {
+        let decimal = |precision, scale| Some(FieldType::Decimal { precision, scale });
+        for (name, known) in [
+            ("int(11)", Some(FieldType::Int32)),
+            ("int(10) unsigned", Some(FieldType::Int64)),
+            ("bigint(20) unsigned zerofill", decimal(20, 0)),
+            ("tinyint(1)", Some(FieldType::Boolean)),
+            ("tinyint(4)", Some(FieldType::Int16)),
+            ("decimal(15,2)", decimal(15, 2)),
+            ("decimal(15,2) unsigned", decimal(15, 2)),
+            ("decimal(65,2)", None),
+            ("varchar(10)", Some(FieldType::Text { characters_max: Some(10) })),
+            (
+                "enum('a','it''s')",
+                Some(FieldType::Enum { labels: ["a", "it's"].map(String::from).into() }),
+            ),
+            ("datetime(6)", Some(FieldType::Timestamp)),
+            ("set('a')", None),
+            ("year(4)", None),
+            ("bit(3)", None),
+        ] {
+            assert_eq!(field_type(name), known, "{name}");
+        }
+    }
+}
