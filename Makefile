@@ -12,7 +12,7 @@ RUST_SOURCES := $(shell find crates -path 'crates/*/tests' -prune -o -type f -pr
 PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*/*.py python/fullbore/*.pyi python/fullbore/py.typed)
 
 .PHONY: help build tested wheel demo demo-cluster check test test-all test-rust test-engines test-rest lint docs bench \
-	fuzz faults neighbour soak pipe clean servers browser stores databases engines screenshots
+	fuzz faults neighbour soak pipe clean servers browser stores databases orchestrators engines screenshots
 
 help:
 	@echo "make demo    build, load TPC-H into the embedded PostgreSQL, compare with COPY"
@@ -82,7 +82,7 @@ ready: $(VENV)/.tools
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target tested installed
 
 # One after the other: Debian's packages are installed by one process at a time.
-NEEDED := servers browser stores databases engines
+NEEDED := servers browser stores databases orchestrators engines
 installed: $(VENV)/.tools
 	@for what in $(NEEDED); do scripts/test_$$what.sh || exit; done
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the drivers of other databases that tests load into: those of pip into .venv, DuckDB's library into
-# .cache/drivers where there is npm. Does nothing, quickly, when they are there. What can't be had is
-# said loudly, and the tests that need it skip.
+# .cache/drivers where there is npm; and MariaDB's server, as root on Debian. Does nothing, quickly, when they are
+# there. What can't be had is said loudly, and the tests that need it skip.
 set -u
 
 cd "$(dirname "$0")/.." || exit 1
@@ -22,6 +22,17 @@ if [ ! -e .cache/drivers/libduckdb.so ]; then
         fi
     else
         echo "SKIP the tests of DuckDB: its library comes by npm, for Linux on x86_64" >&2
+    fi
+fi
+# The bare server, without a service of the system's own.
+if ! command -v mariadb-install-db > /dev/null; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
+        apt-get update -qq > /dev/null
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+            mariadb-server-core mariadb-client-core > /dev/null ||
+            echo "SKIP the tests of MariaDB: apt-get can't install its server" >&2
+    else
+        echo "SKIP the tests of MariaDB: it is not there, and only root on Debian can install it" >&2
     fi
 fi
 exit 0

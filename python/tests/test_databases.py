@@ -1,15 +1,22 @@
-"""Loads into DuckDB, SQLite and what has an ADBC driver, read back by their own libraries."""
+"""Loads into MariaDB, DuckDB, SQLite and others, read back by their own clients."""
 
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
+import os
 import random
+import re
+import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -36,16 +43,99 @@ def needs(package: str, name: str) -> pytest.MarkDecorator:
 NEEDS_SQLITE = needs("adbc_driver_sqlite", "SQLITE")
 NEEDS_POSTGRES = needs("adbc_driver_postgresql", "POSTGRESQL")
 
+NEEDS_MARIADB = pytest.mark.skipif(
+    shutil.which("mariadb-install-db") is None, reason="MARIADB IS MISSING: make databases"
+)
+
 Rows = list[tuple[Any, ...]]
 
 
-class Place:
-    """A database in a file of the test's own."""
+class MariaDb:
+    """A server of the tests' own."""
 
-    def __init__(self, scheme: str, folder: Path) -> None:
+    def __init__(self, home: Path) -> None:
+        self.socket = home / "s.sock"
+        self.port = free_port()
+        # The server refuses root.
+        self.user = ["--user=nobody"] if os.geteuid() == 0 else []
+        if self.user:
+            shutil.chown(home, "nobody")
+        data = f"--datadir={home}/data"
+        made = ["--auth-root-authentication-method=normal", "--skip-test-db"]
+        subprocess.run(
+            ["mariadb-install-db", "--no-defaults", *self.user, data, *made],
+            check=True,
+            capture_output=True,
+        )
+        with (home / "log").open("w") as log:
+            self.process = subprocess.Popen(
+                [
+                    *("mariadbd", "--no-defaults", *self.user, data, f"--socket={self.socket}"),
+                    *(f"--port={self.port}", "--bind-address=127.0.0.1", "--local-infile=1"),
+                    f"--pid-file={home}/pid",
+                ],
+                stdout=log,
+                stderr=log,
+            )
+        for _ in range(150):
+            if self.client("-e", "SELECT 1").returncode == 0:
+                break
+            time.sleep(0.2)
+        self.sql(
+            "CREATE USER loader@'127.0.0.1' IDENTIFIED BY 'sec ret';"
+            " GRANT ALL ON *.* TO loader@'127.0.0.1'"
+        )
+
+    def client(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = ["mariadb", "--no-defaults", "-uroot", f"--socket={self.socket}", "-N", "-B"]
+        command.append("--default-character-set=utf8mb4")
+        return subprocess.run([*command, *arguments], capture_output=True, encoding="utf-8")
+
+    def sql(self, statement: str, database: str = "mysql") -> Rows:
+        ended = self.client("--init-command=SET time_zone = '+00:00'", database, "-e", statement)
+        assert ended.returncode == 0, ended.stderr
+        number = re.compile(r"-?[0-9]{1,18}")
+        return [
+            tuple(
+                int(value) if number.fullmatch(value) else None if value == "NULL" else value
+                for value in line.split("\t")
+            )
+            for line in ended.stdout.splitlines()
+        ]
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(60)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def maria() -> Iterator[MariaDb]:
+    base = Path(os.environ.get("FULLBORE_TEST_DIR", tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(dir=base, ignore_cleanup_errors=True) as home:
+        Path(home).chmod(0o755)
+        server = MariaDb(Path(home))
+        yield server
+        server.stop()
+
+
+class Place:
+    """A database of the test's own: in a file, or at a server."""
+
+    def __init__(self, scheme: str, folder: Path, maria: MariaDb | None = None) -> None:
         self.scheme = scheme
         self.file = folder / f"target.{scheme}"
         self.to = f"{scheme}:{self.file}"
+        self.maria = maria
+        if maria is not None:
+            self.database = f"d{next(DATABASES)}"
+            maria.sql(f"CREATE DATABASE {self.database} CHARACTER SET utf8mb4")
+            self.to = f"mysql://loader:sec%20ret@127.0.0.1:{maria.port}/{self.database}"
 
     def sql(self, statement: str) -> Rows:
         """The rows of a statement, by the database's own library."""
@@ -59,6 +149,8 @@ class Place:
                 for part in statement.split(";"):
                     answer = session.execute(part)
                 return answer.fetchall()
+        if self.maria is not None:
+            return self.maria.sql(statement.replace(";;", ";"), self.database)
         session = sqlite3.connect(self.file)
         try:
             for part in statement.split(";;"):
@@ -73,19 +165,26 @@ class Place:
         of = {
             "duckdb": "SELECT table_name FROM duckdb_tables()",
             "sqlite": "SELECT name FROM sqlite_master WHERE type = 'table'",
+            "mysql": "SHOW TABLES",
         }[self.scheme]
         return sorted(name for (name,) in self.sql(of) if not name.startswith("fullbore_"))
 
 
-BOTH = pytest.mark.parametrize(
+DATABASES = itertools.count(1)
+EACH = pytest.mark.parametrize(
     "scheme",
-    [pytest.param("duckdb", marks=NEEDS_DUCKDB), pytest.param("sqlite", marks=NEEDS_SQLITE)],
+    [
+        pytest.param("duckdb", marks=NEEDS_DUCKDB),
+        pytest.param("sqlite", marks=NEEDS_SQLITE),
+        pytest.param("mysql", marks=NEEDS_MARIADB),
+    ],
 )
 
 
 @pytest.fixture
-def place(scheme: str, tmp_path: Path) -> Place:
-    return Place(scheme, tmp_path)
+def place(scheme: str, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
+    maria = request.getfixturevalue("maria") if scheme == "mysql" else None
+    return Place(scheme, tmp_path, maria)
 
 
 @pytest.fixture(autouse=True)
@@ -147,12 +246,13 @@ def expected(path: Path) -> tuple[int, int, float, int]:
 
 
 def found(place: Place, table: str) -> tuple[int, int, float, int]:
-    length = "strlen(note)" if place.scheme == "duckdb" else "length(CAST(note AS BLOB))"
+    length = {"duckdb": "strlen(note)", "sqlite": "length(CAST(note AS BLOB))"}
+    length = length.get(place.scheme, "length(note)")
     [row] = place.sql(f"SELECT count(*), sum(id), sum(amount), sum({length}) FROM {table}")
     return int(row[0]), int(row[1]), round(float(row[2]), 2), int(row[3])
 
 
-NUMBERS = "CREATE TABLE numbers (id bigint, amount decimal(12,2), note varchar)"
+NUMBERS = "CREATE TABLE numbers (id bigint, amount decimal(12,2), note varchar(100))"
 
 
 @NEEDS_DUCKDB
@@ -236,7 +336,7 @@ def test_every_type_of_sqlite_arrives_as_its_own_import_stores_it(tmp_path: Path
         assert place.sql(f"{values} ours") == place.sql(f"{values} theirs"), name
 
 
-@BOTH
+@EACH
 def test_ways_to_publish(place: Place, tmp_path: Path) -> None:
     file = numbers(tmp_path / "numbers.csv", 30_000)
     rows = expected(file)
@@ -258,7 +358,7 @@ def test_ways_to_publish(place: Place, tmp_path: Path) -> None:
     assert place.sql("SELECT count(*) FROM fullbore_pieces") == [(0,)]
 
 
-@BOTH
+@EACH
 def test_bad_rows_are_rejected_with_line_and_column(place: Place, tmp_path: Path) -> None:
     place.sql("CREATE TABLE t (id integer NOT NULL, day date)")
     file = tmp_path / "t.csv"
@@ -272,7 +372,7 @@ def test_bad_rows_are_rejected_with_line_and_column(place: Place, tmp_path: Path
     assert [row[0] for row in place.sql("SELECT id FROM t ORDER BY id")] == [1, 5]
 
 
-@BOTH
+@EACH
 @pytest.mark.parametrize("way", [(), ("--atomic",), ("--publish", "replace")])
 def test_a_killed_load_is_resumed_exactly_once(
     place: Place, way: tuple[str, ...], tmp_path: Path
@@ -289,13 +389,15 @@ def test_a_killed_load_is_resumed_exactly_once(
     if not way:
         refused = load(place, file, code=2)
         assert "of the same files are already in" in refused
-    assert "were committed before the run was resumed" in run("runs", "resume", run_id)
+    # A password is not kept.
+    to = ("--to", place.to) if place.maria else ()
+    assert "were committed before the run was resumed" in run("runs", "resume", run_id, *to)
     assert found(place, "numbers") == expected(file)
     assert place.names() == ["numbers"]
     assert "nothing to do" in load(place, file, "--resume", *options)
 
 
-@BOTH
+@EACH
 def test_a_killed_load_is_taken_back(place: Place, tmp_path: Path) -> None:
     file = numbers(tmp_path / "numbers.csv", 60_000)
     place.sql(NUMBERS)
@@ -314,14 +416,15 @@ def test_a_killed_load_is_taken_back(place: Place, tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     process.communicate()
     [(run_id,)] = place.sql("SELECT run FROM fullbore_runs")
-    assert "is rolled back" in run("runs", "abort", run_id)
+    to = ("--to", place.to) if place.maria else ()
+    assert "is rolled back" in run("runs", "abort", run_id, *to)
     assert place.names() == ["numbers"]
     assert place.sql("SELECT count(*) FROM fullbore_runs") == [(0,)]
     load(place, file)
     assert found(place, "numbers") == expected(file)
 
 
-@BOTH
+@EACH
 def test_a_violated_constraint_leaves_the_table_as_it_was(place: Place, tmp_path: Path) -> None:
     place.sql("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
     file = tmp_path / "t.csv"
@@ -329,7 +432,8 @@ def test_a_violated_constraint_leaves_the_table_as_it_was(place: Place, tmp_path
     load(place, file)
     file.write_text("id,v\n3,3\n3,4\n")
     for way in ((), ("--atomic",), ("--publish", "replace")):
-        assert "onstraint" in load(place, file, *way, code=1)
+        said = load(place, file, *way, code=1)
+        assert "onstraint" in said or "Duplicate entry" in said
         assert place.sql("SELECT id, v FROM t ORDER BY id") == [(1, 1), (2, 2)]
         assert place.names() == ["t"]
     # What the load made goes with it.
@@ -352,16 +456,91 @@ def test_values_that_are_altered_on_their_way_are_found(tmp_path: Path) -> None:
     assert "the sum of column v is not that of the values that were sent" in said
 
 
+@NEEDS_MARIADB
+def test_every_type_of_mariadb_arrives_as_load_data_stores_it(
+    maria: MariaDb, tmp_path: Path
+) -> None:
+    place = Place("mysql", tmp_path, maria)
+    columns = {
+        "b": ("tinyint(1)", "true", "0"),
+        "t": ("tinyint", "-128", "127"),
+        "s": ("smallint unsigned", "65535", "0"),
+        "m": ("mediumint", "-8388608", "8388607"),
+        "i": ("int", "-2147483648", "7"),
+        "u": ("int unsigned", "4294967295", "1"),
+        "l": ("bigint", "-9223372036854775808", "9223372036854775807"),
+        "ul": ("bigint unsigned", "18446744073709551615", "1"),
+        "r": ("float", "1.5", "-0.25"),
+        "f": ("double", "0.1", "1e300"),
+        "n": ("decimal(15,2)", "-1.05", "9999999999999.99"),
+        "w": ("decimal(38,10)", "0.0000000001", "-1234567890123456789012345678.5"),
+        "c": ("char(3)", "é", "abc"),
+        "v": ("varchar(20)", '"a ""q"", b"', '"tab\tand\\ \nend"'),
+        "x": ("longtext", "\U0001f600", "nil"),
+        "d": ("date", "2024-02-29", "0001-01-01"),
+        "h": ("time(6)", "23:59:59.999999", "00:00:00"),
+        "dt": ("datetime(6)", "2024-01-02 03:04:05.678901", "1969-12-31 23:59:59.5"),
+        "ts": ("timestamp(6) NULL", "2024-01-02 03:04:05+02", "2024-01-02 03:04:05"),
+        "e": ("enum('low','it''s')", "low", "it's"),
+        "j": ("json", '"{""a"": [1, 2]}"', "null"),
+        "y": ("longblob", "\\x00ff5c", "\\x"),
+        "uu": ("uuid", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", ""),
+    }
+    made = ", ".join(f"{name} {kind[0]}" for name, kind in columns.items())
+    place.sql(f"CREATE TABLE t ({made})")
+    lines = [",".join(columns), *(",".join(kind[at] for kind in columns.values()) for at in (1, 2))]
+    lines.append("," * (len(columns) - 1))
+    file = tmp_path / "rows.csv"
+    file.write_text("\n".join(lines) + "\n")
+    load(place, file, "--table", "t", "--header", "true")
+    differing = {
+        "b": ("1", "0"),
+        "v": ('a "q", b', "tab\\tand\\\\ \\nend"),
+        "r": ("1.5", "-0.25"),
+        "w": ("0.0000000001", "-1234567890123456789012345678.5000000000"),
+        "h": ("23:59:59.999999", "00:00:00.000000"),
+        "dt": ("2024-01-02 03:04:05.678901", "1969-12-31 23:59:59.500000"),
+        "ts": ("2024-01-02 01:04:05.000000", "2024-01-02 03:04:05.000000"),
+        "j": ('{"a": [1, 2]}', "null"),
+        "y": ("00ff5c", ""),
+        "uu": ("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", None),
+    }
+    for name, (_, *values) in columns.items():
+        shown = f"lower(hex({name}))" if name == "y" else name
+        found = [row[0] for row in place.sql(f"SELECT {shown} FROM t")]
+        wanted = [*differing.get(name, values), None]
+        assert [None if v is None else str(v) for v in found] == wanted, name
+
+
+@NEEDS_MARIADB
+def test_rows_that_mariadb_would_skip_or_change_are_refused(maria: MariaDb, tmp_path: Path) -> None:
+    place = Place("mysql", tmp_path, maria)
+    place.sql("CREATE TABLE t (id int PRIMARY KEY, v varchar(5) CHARACTER SET latin1)")
+    file = tmp_path / "t.csv"
+    file.write_text("id,v\n1,a\n1,b\n")
+    assert "Duplicate entry" in load(place, file, code=1)
+    file.write_text("id,v\n1,a\n2,\U0001f600\n")
+    assert "Incorrect string value" in load(place, file, code=1)
+    assert place.sql("SELECT count(*) FROM t") == [(0,)]
+    place.sql("CREATE TABLE old (id int, v text) ENGINE = MyISAM")
+    assert "has no transactions" in load(place, file, "--table", "old", code=2)
+    place.sql("CREATE TABLE child (id int, FOREIGN KEY (id) REFERENCES t (id))")
+    refused = load(place, file, "--publish", "replace", code=2)
+    assert "the new table would not have its foreign key" in refused
+    missing = run("load", str(file), "--to", f"mysql://loader@127.0.0.1:{maria.port}/d", code=2)
+    assert "Access denied" in missing and "MYSQL_PWD" in missing
+
+
 Refusals = list[tuple[str, tuple[str, ...], str]]
 
 
-@BOTH
+@EACH
 def test_what_is_not_possible_is_refused_by_name(place: Place, tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_text("id,v\n1,2\n")
-    unknown = {"duckdb": "HUGEINT", "sqlite": "DECIMAL(20,2)"}[place.scheme]
+    unknown = {"duckdb": "HUGEINT", "sqlite": "DECIMAL(20,2)", "mysql": "bit(3)"}[place.scheme]
     place.sql(f"CREATE TABLE t (id integer, v {unknown})")
-    name = {"duckdb": "DuckDB", "sqlite": "SQLite"}[place.scheme]
+    name = {"duckdb": "DuckDB", "sqlite": "SQLite", "mysql": "MariaDB"}[place.scheme]
     cases: Refusals = [
         ("v", (), unknown),
         ("publish", ("--publish", "partitions"), f"--publish partitions is not possible in {name}"),
@@ -374,6 +553,8 @@ def test_what_is_not_possible_is_refused_by_name(place: Place, tmp_path: Path) -
     for _, options, words in cases:
         assert words in load(place, file, *options, code=2)
     assert place.sql("SELECT count(*) FROM t") == [(0,)]
+    if place.maria is not None:
+        return
     missing = run("load", str(file), "--to", f"{place.scheme}:{tmp_path}/no/such.db", code=2)
     assert "there is no file" in missing
 

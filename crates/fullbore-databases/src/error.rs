@@ -30,6 +30,18 @@ fn kind_of(message: &str) -> DestinationFailure {
     DestinationFailure::Other
 }
 
+/// An error of a piece: what is about its rows is final, since no second try could tell which one it is.
+pub fn of_piece(error: Error) -> Error {
+    match error {
+        Error::Destination {
+            message,
+            hint,
+            kind: DestinationFailure::Constraint | DestinationFailure::Data,
+        } => Error::Destination { message, hint, kind: DestinationFailure::Other },
+        other => other,
+    }
+}
+
 /// The first lines of a message: what follows an empty one points into a statement of ours.
 fn words(message: &str) -> String {
     message.split("\n\n").next().unwrap_or_default().trim().to_owned()

@@ -13,19 +13,27 @@ use fullbore_record::terms::{Publish, Stage};
 use serde::{Deserialize, Serialize};
 
 use crate::database::Database;
-use crate::dialect::literal;
+use crate::dialect::{Dialect, literal};
 use crate::link::{Link, Row};
 use crate::table::{Table, stage_of};
 
-const MAKE: [&str; 2] = [
-    "CREATE TABLE IF NOT EXISTS fullbore_runs (
-         run TEXT NOT NULL PRIMARY KEY, job TEXT NOT NULL, state TEXT NOT NULL, started TEXT NOT NULL,
-         tables TEXT NOT NULL, pieces TEXT NOT NULL, n_rows BIGINT NOT NULL, rejected BIGINT NOT NULL,
-         bytes BIGINT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS fullbore_pieces (
-         run TEXT NOT NULL, piece BIGINT NOT NULL, target BIGINT NOT NULL, n_rows BIGINT NOT NULL,
-         portion TEXT NOT NULL, PRIMARY KEY (run, piece))",
-];
+/// The tables of the ledger, that of the runs last: where it is, the other one is. `text`: a type for texts of any length.
+fn tables_made(text: &str) -> [String; 2] {
+    [
+        format!(
+            "CREATE TABLE IF NOT EXISTS fullbore_pieces (
+                 run VARCHAR(64) NOT NULL, piece BIGINT NOT NULL, target BIGINT NOT NULL,
+                 n_rows BIGINT NOT NULL, details {text} NOT NULL, PRIMARY KEY (run, piece))"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS fullbore_runs (
+                 run VARCHAR(64) NOT NULL PRIMARY KEY, job VARCHAR(64) NOT NULL,
+                 state VARCHAR(16) NOT NULL, started VARCHAR(32) NOT NULL, tables {text} NOT NULL,
+                 pieces {text} NOT NULL, n_rows BIGINT NOT NULL, rejected BIGINT NOT NULL,
+                 bytes BIGINT NOT NULL)"
+        ),
+    ]
+}
 
 /// Where a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,8 +204,9 @@ pub fn begin(
     job: &str,
     tables: &[Table],
     before: &[Option<Sums>],
+    dialect: &dyn Dialect,
 ) -> Result<()> {
-    MAKE.iter().try_for_each(|sql| link.execute(sql))?;
+    tables_made(dialect.text()).iter().try_for_each(|sql| link.execute(sql))?;
     let kept = plan.tables.iter().zip(tables.iter().zip(before));
     let kept: Vec<KeptTable> = kept
         .map(|(plan, (table, before))| KeptTable {
@@ -211,7 +220,7 @@ pub fn begin(
         .collect();
     link.execute(&format!(
         "INSERT INTO fullbore_runs
-         VALUES ({}, {}, 'loading', substr(CAST(CURRENT_TIMESTAMP AS VARCHAR), 1, 19), {}, {}, 0, 0, 0)",
+         VALUES ({}, {}, 'loading', substr(CAST(CURRENT_TIMESTAMP AS CHAR(26)), 1, 19), {}, {}, 0, 0, 0)",
         literal(&plan.run_id)?,
         literal(job)?,
         json(&kept)?,
@@ -250,7 +259,7 @@ pub fn standing(link: &mut dyn Link, run_id: &str) -> Result<Option<(State, Vec<
     let Some(row) = found.first() else { return Ok(None) };
     let state = if text(row, 0)? == "finished" { State::Finished } else { State::Loading };
     let rows = link.query(&format!(
-        "SELECT piece, target, n_rows, portion FROM fullbore_pieces WHERE run = {run} ORDER BY piece"
+        "SELECT piece, target, n_rows, details FROM fullbore_pieces WHERE run = {run} ORDER BY piece"
     ))?;
     let pieces = rows.iter().map(|row| {
         let kept: KeptPortion = parsed(text(row, 3)?)?;

@@ -204,15 +204,11 @@ fn send(slot: &Mutex<Option<Conn>>, sql: &str, blocks: Receiver<Option<Vec<u8>>>
 fn altered(session: &mut Conn) -> Error {
     let warning: Option<(String, u32, String)> =
         session.query_first("SHOW WARNINGS LIMIT 1").unwrap_or_default();
-    let (_, code, message) = warning.unwrap_or_default();
-    let kind = match code {
-        1062 | 1169 | 1216 | 1452 | 4025 => DestinationFailure::Constraint,
-        _ => DestinationFailure::Data,
-    };
+    let (_, _, message) = warning.unwrap_or_default();
     Error::Destination {
         message: format!("the server would skip or change rows: {message}"),
         hint: Some("nothing of the piece is committed; correct the rows or the table".into()),
-        kind,
+        kind: DestinationFailure::Other,
     }
 }
 

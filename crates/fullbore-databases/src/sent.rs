@@ -93,7 +93,7 @@ pub fn sent(array: &ArrayRef, of: &FieldType, to: &DataType, name: &str) -> Resu
     made.map_err(|error| Error::Destination {
         message: format!("column {name}: {error}"),
         hint: Some("give the column a type that holds its values".into()),
-        kind: DestinationFailure::Data,
+        kind: DestinationFailure::Other,
     })
 }
 
@@ -130,7 +130,7 @@ fn check_json(array: &ArrayRef, name: &str) -> Result<()> {
             return Err(Error::Destination {
                 message: format!("column {name}: {shown:?} is not valid JSON ({error})"),
                 hint: Some("load it into a column of type text".into()),
-                kind: DestinationFailure::Data,
+                kind: DestinationFailure::Other,
             });
         }
     }

@@ -10,6 +10,7 @@ use fullbore_load::sink::{
 use fullbore_load::sums::Sums;
 use fullbore_parse::Lane;
 use fullbore_pgwire::QualifiedName;
+use fullbore_postgres::encode_copy::TextEncoder;
 use fullbore_read::error::Result;
 use fullbore_record::Phase;
 use fullbore_record::terms::Publish;
@@ -202,7 +203,8 @@ impl Sink for Rows {
                 });
             }
             if let Some(job) = &self.job {
-                ledger::begin(link, plan, job, &self.tables, &before)?;
+                let dialect = self.database.dialect();
+                ledger::begin(link, plan, job, &self.tables, &before, dialect)?;
             }
             // Where tables are not made in transactions, the ledger knows of those that follow.
             for (number, table) in
@@ -219,7 +221,11 @@ impl Sink for Rows {
         Ok(())
     }
 
-    fn encoder(&self, plan: &Plan, table: usize, _: Lane) -> Result<Box<dyn Encoder>> {
+    fn encoder(&self, plan: &Plan, table: usize, lane: Lane) -> Result<Box<dyn Encoder>> {
+        if lane == Lane::Text {
+            // Nothing is sent so: rejects show rows that have no text of their own.
+            return Ok(Box::new(TextEncoder::default()));
+        }
         let form = self.form(&plan.tables[table], &self.tables[table]);
         Ok(self.database.dialect().encoder(form))
     }

@@ -161,10 +161,7 @@ impl Target for Database {
                 "load it too, or add --atomic: staged rows are inserted by the columns' names",
             ));
         }
-        Ok(Choice {
-            method: Method::Copy,
-            reason: format!("rows go as Arrow batches to the driver of {}", self.name()),
-        })
+        Ok(Choice { method: Method::Copy, reason: self.dialect().sends() })
     }
 
     fn not_resumable(&self, _: &Table) -> Result<Option<String>> {

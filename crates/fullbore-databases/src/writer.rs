@@ -6,7 +6,7 @@ use fullbore_load::plan::{Plan, PlannedPiece};
 use fullbore_load::sink::{Portion, Receipt, Writer};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
-use crate::error::differs;
+use crate::error::{differs, of_piece};
 use crate::ledger;
 use crate::link::{Ingest, Link};
 use crate::sink::Rows;
@@ -100,7 +100,7 @@ impl<'a> RowWriter<'a> {
             hint: Some(
                 "load with --atomic: staged rows are inserted by a statement that tells".into(),
             ),
-            kind: DestinationFailure::Constraint,
+            kind: DestinationFailure::Other,
         }
     }
 }
@@ -126,12 +126,12 @@ impl Writer for RowWriter<'_> {
         }
         let Some(ingest) = &mut self.ingest else { return Ok(()) };
         self.bytes += encoded.len() as u64;
-        ingest.send(encoded)
+        ingest.send(encoded).map_err(of_piece)
     }
 
     fn commit(&mut self, portion: &Portion) -> Result<Receipt> {
         let Some(piece) = self.piece.clone() else { return Ok(Receipt::default()) };
-        let receipt = self.commit_piece(&piece, portion)?;
+        let receipt = self.commit_piece(&piece, portion).map_err(of_piece)?;
         self.piece = None;
         self.end_turn();
         Ok(receipt)

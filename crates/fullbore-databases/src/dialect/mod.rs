@@ -67,6 +67,10 @@ pub trait Dialect: Send + Sync {
     fn measure(&self, field_type: &FieldType) -> Measure;
     /// The SQL that adds up a quoted column's values.
     fn sum(&self, column: &str, field_type: &FieldType) -> Terms;
+    /// How rows are sent, in words.
+    fn sends(&self) -> String {
+        format!("rows go as Arrow batches to the driver of {}", self.name())
+    }
     /// What turns batches into what a link of the database sends.
     fn encoder(&self, form: Form) -> Box<dyn Encoder> {
         Box::new(IpcEncoder(form))
@@ -96,6 +100,10 @@ pub trait Dialect: Send + Sync {
         }
         link.execute(&format!("INSERT INTO {name} ({columns}) SELECT {columns} FROM {stage}"))?;
         link.execute(&format!("DROP TABLE {stage}"))
+    }
+    /// The type of a text of any length.
+    fn text(&self) -> &'static str {
+        "TEXT"
     }
     /// Takes away what was staged, where that is not done as it is shown.
     fn tidy(&self, _: &mut dyn Link, _: &QualifiedName) -> Result<()> {

@@ -75,9 +75,13 @@ impl Dialect for MySql {
         if publish != Publish::Replace {
             return Ok(());
         }
-        let [own, trigger] =
-            [Self::is_about("k.", table)?, about.replace("table_", "event_object_")];
-        let referenced = own.replace("table_", "referenced_table_");
+        let own = Self::is_about("k.", table)?;
+        let referenced = own
+            .replace("table_schema", "referenced_table_schema")
+            .replace("table_name", "referenced_table_name");
+        let trigger = about
+            .replace("table_schema", "event_object_schema")
+            .replace("table_name", "event_object_table");
         let found = link.query(&format!(
             "SELECT concat('foreign key ', constraint_name) FROM information_schema.key_column_usage k
               WHERE referenced_table_name IS NOT NULL AND ({own} OR {referenced})
@@ -139,6 +143,10 @@ impl Dialect for MySql {
         vec![(format!("SUM({value})"), 1)]
     }
 
+    fn sends(&self) -> String {
+        "rows go by LOAD DATA LOCAL".into()
+    }
+
     fn encoder(&self, form: Form) -> Box<dyn Encoder> {
         Box::new(LinesEncoder { form, lines: TextEncoder::default() })
     }
@@ -173,6 +181,10 @@ impl Dialect for MySql {
         // Readers see the one or the other.
         let old = replaced(stage)?;
         link.execute(&format!("RENAME TABLE {name} TO {old}, {stage} TO {name}"))
+    }
+
+    fn text(&self) -> &'static str {
+        "LONGTEXT"
     }
 
     fn tidy(&self, link: &mut dyn Link, stage: &QualifiedName) -> Result<()> {

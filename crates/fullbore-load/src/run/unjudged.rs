@@ -3,7 +3,7 @@
 use fullbore_parse::block::Block;
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::sql_types::type_name;
-use fullbore_parse::types::{ParseColumn, ParseShape};
+use fullbore_parse::types::{FieldType, ParseColumn, ParseShape};
 use fullbore_parse::{Parsed, Parser};
 
 use crate::sink::{Refusal, TextRows};
@@ -39,6 +39,9 @@ fn refusal(row: u64, line: &[u8], shape: &ParseShape, parsers: &mut [Parser]) ->
     let column = found.map(|at| &shape.columns[at]);
     let value = found.and_then(|at| line.trim_ascii_end().split(|byte| *byte == b'\t').nth(at));
     let reason = match column {
+        Some(ParseColumn { field_type: FieldType::Enum { .. }, .. }) => {
+            "the value is none of the column's labels".into()
+        }
         Some(column) => {
             format!("the value is not in the canonical form of {}", type_name(&column.field_type))
         }
@@ -56,8 +59,6 @@ fn refusal(row: u64, line: &[u8], shape: &ParseShape, parsers: &mut [Parser]) ->
 
 #[cfg(test)]
 mod tests {
-    use fullbore_parse::types::FieldType;
-
     use super::*;
 
     #[test]
