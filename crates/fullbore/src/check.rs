@@ -34,6 +34,15 @@ pub fn check(job: &Job) -> Result<()> {
 fn check_sources(job: &Job) -> Result<()> {
     let is_connection =
         |source: &String| source.contains("password=") && !is_database_source(source);
+    let of_file = job.tables.iter().find(|table| {
+        table.query.is_some() && !table.sources.iter().all(|source| is_database_source(source))
+    });
+    if of_file.is_some() {
+        return Err(Error::usage_with_hint(
+            "--query is for a source that is a database",
+            "write its URL as the source: postgresql://HOST/DATABASE",
+        ));
+    }
     let sources = job.tables.iter().flat_map(|table| &table.sources);
     let mut files = sources.clone().filter(|source| !is_database_source(source));
     match sources.clone().any(is_connection) {

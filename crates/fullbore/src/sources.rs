@@ -1,10 +1,10 @@
-//! Sources that are tables of databases: opened before the job is looked at, and named without passwords from then on.
+//! Sources that are tables or queries of databases: opened before the job is looked at, and named without passwords from then on.
 
 use std::sync::Arc;
 
 use fullbore_load::job::{Job, TableJob};
 use fullbore_pgwire::{ConnectionOptions, Environment};
-use fullbore_postgres::source::TableSource;
+use fullbore_postgres::source::{Asked, TableSource};
 use fullbore_read::columnar::data::{ArrowData, Registered};
 use fullbore_read::error::{Error, Result};
 use fullbore_read::percent::decoded;
@@ -41,7 +41,24 @@ pub fn open(job: &Job) -> Result<Opened> {
 }
 
 fn open_table(table: &mut TableJob, at: usize) -> Result<Registered> {
-    let (url, name) = split(&table.sources[at])?;
+    let Parts { url, table: name, key } = split(&table.sources[at])?;
+    let (asked, words) = match (&name, &table.query) {
+        (Some(name), None) => (Asked::Table(name), format!("table={name}")),
+        (None, Some(query)) => (Asked::Query(query), format!("query={query}")),
+        (Some(_), Some(_)) => {
+            return Err(Error::usage_with_hint(
+                "--query and a table in the URL of the source are two answers to what is read",
+                "omit one of them",
+            ));
+        }
+        (None, None) => return Err(no_table()),
+    };
+    if table.query.is_some() && table.name.is_none() {
+        return Err(Error::usage_with_hint(
+            "a query has no name to name the table after",
+            "name the table with --table",
+        ));
+    }
     let refused = |error: fullbore_pgwire::ConnectionError| {
         Error::usage_with_hint(format!("source: {error}"), error.hint().unwrap_or_default())
     };
@@ -49,8 +66,8 @@ fn open_table(table: &mut TableJob, at: usize) -> Result<Registered> {
         ConnectionOptions::resolve(Some(&url), &Environment::of_process()).map_err(refused)?;
     let redacted = options.redacted();
     let sign = if redacted.contains('?') { '&' } else { '?' };
-    let told = format!("{redacted}{sign}table={name}");
-    let source = TableSource::open(options, &name, &told, table.as_text)?;
+    let told = format!("{redacted}{sign}{words}");
+    let source = TableSource::open(options, &asked, key.as_deref(), &told, table.as_text)?;
     if table.create && table.schema_file.is_none() {
         // As the source has them, where the job says nothing.
         let is_given = |column: &str| {
@@ -63,35 +80,58 @@ fn open_table(table: &mut TableJob, at: usize) -> Result<Registered> {
         let types: Vec<String> = types.map(|(column, of)| format!("{column}={of}")).collect();
         table.types.extend(types);
     }
-    table.name.get_or_insert(name);
+    if let Some(name) = name {
+        table.name.get_or_insert(name);
+    }
     // Of another snapshot it would be another job.
     let uri = format!("{told}&{SNAPSHOT}{}", source.snapshot());
     table.sources[at].clone_from(&uri);
     Ok(Registered::at(uri, ArrowData::stretches(Arc::new(source))))
 }
 
-/// The URL of the database, and the table that it names. Errors do not repeat it: it may hold a password.
-fn split(source: &str) -> Result<(String, String)> {
-    let no_table = || {
-        Error::usage_with_hint(
-            "a database among the sources names no table",
-            "write postgresql://HOST/DATABASE?table=SCHEMA.TABLE; where rows go is --to URL",
-        )
-    };
-    let (base, query) = source.split_once('?').ok_or_else(no_table)?;
+fn no_table() -> Error {
+    Error::usage_with_hint(
+        "a database among the sources names no table",
+        "write postgresql://HOST/DATABASE?table=SCHEMA.TABLE, or add --query; where rows go is --to \
+         URL",
+    )
+}
+
+/// What the URL of a source is made of.
+#[derive(Debug, PartialEq, Eq)]
+struct Parts {
+    /// Of the database.
+    url: String,
+    table: Option<String>,
+    /// The column by whose ranges rows are read.
+    key: Option<String>,
+}
+
+/// Takes apart the URL of a source. Errors do not repeat it: it may hold a password.
+fn split(source: &str) -> Result<Parts> {
+    let (base, query) = source.split_once('?').unwrap_or((source, ""));
     if query.split('&').any(|parameter| parameter.starts_with(SNAPSHOT)) {
         return Err(Error::usage_with_hint(
             "the run read a database under a snapshot, which ended with its process",
             "abort the run, then load again",
         ));
     }
-    let is_table = |parameter: &&str| parameter.starts_with("table=");
-    let table = query.split('&').find(is_table).ok_or_else(no_table)?;
-    let table = decoded(table.trim_start_matches("table="));
-    let others: Vec<&str> = query.split('&').filter(|one| !is_table(one)).collect();
+    let value = |name: &str| {
+        let mut parameters = query.split('&');
+        parameters
+            .find_map(|parameter| parameter.strip_prefix(name)?.strip_prefix('='))
+            .map(decoded)
+    };
+    let is_ours = |one: &&str| one.starts_with("table=") || one.starts_with("key=");
+    let others: Vec<&str> =
+        query.split('&').filter(|one| !one.is_empty() && !is_ours(one)).collect();
     let url =
         if others.is_empty() { base.to_owned() } else { format!("{base}?{}", others.join("&")) };
-    if table.is_empty() { Err(no_table()) } else { Ok((url, table)) }
+    let (table, key) = (value("table"), value("key"));
+    if [&table, &key].into_iter().flatten().any(String::is_empty) {
+        return Err(no_table());
+    }
+    Ok(Parts { url, table, key })
 }
 
 #[cfg(test)]
@@ -100,19 +140,23 @@ mod tests {
 
     #[test]
     fn a_table_is_told_from_the_parameters_of_its_connection() {
+        let parts = |url: &str, table: Option<&str>, key: Option<&str>| {
+            let owned = |text: Option<&str>| text.map(str::to_owned);
+            Some(Parts { url: url.into(), table: owned(table), key: owned(key) })
+        };
         let split = |source: &str| split(source).ok();
-        let pair = |url: &str, table: &str| Some((url.to_owned(), table.to_owned()));
-        assert_eq!(split("postgresql://h/d?table=s.t"), pair("postgresql://h/d", "s.t"));
         assert_eq!(
-            split("postgresql://h/d?sslmode=require&table=%22A%20b%22&port=1"),
-            pair("postgresql://h/d?sslmode=require&port=1", "\"A b\"")
+            split("postgresql://h/d?table=s.t"),
+            parts("postgresql://h/d", Some("s.t"), None)
         );
-        for wrong in [
-            "postgresql://h/d?table=t&snapshot=3-1-1",
-            "postgresql://h/d",
-            "postgresql://h/d?table=",
-            "postgresql://h/d?tables=t",
-        ] {
+        assert_eq!(
+            split("postgresql://h/d?sslmode=require&table=%22A%20b%22&port=1&key=id"),
+            parts("postgresql://h/d?sslmode=require&port=1", Some("\"A b\""), Some("id"))
+        );
+        assert_eq!(split("postgresql://h/d"), parts("postgresql://h/d", None, None));
+        let other = parts("postgresql://h/d?tables=t", None, None);
+        assert_eq!(split("postgresql://h/d?tables=t"), other);
+        for wrong in ["postgresql://h/d?table=t&snapshot=3-1-1", "postgresql://h/d?table="] {
             assert_eq!(split(wrong), None, "{wrong}");
         }
     }

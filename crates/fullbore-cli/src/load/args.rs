@@ -66,6 +66,11 @@ pub struct LoadArgs {
     /// are left out. newest:COL: as update, unless the table's row has a greater value of this column.
     #[arg(long, value_name = "WHAT", help_heading = DESTINATION, hide_short_help = true)]
     pub on_conflict: Option<OnConflict>,
+    /// SQL query whose rows are loaded, of a source that is a database
+    ///
+    /// The source is its URL without ?table=; &key=COLUMN divides the rows among sessions.
+    #[arg(long, value_name = "SQL", help_heading = FILES, hide_short_help = true)]
+    pub query: Option<String>,
     /// Delete rows of the table whose key is not in the files
     #[arg(long, help_heading = DESTINATION, hide_short_help = true)]
     pub delete_missing: bool,

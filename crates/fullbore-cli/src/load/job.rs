@@ -88,6 +88,7 @@ fn table_job(args: &LoadArgs) -> Result<TableJob> {
         atomic: args.atomic,
         key: args.key.clone(),
         on_conflict: args.on_conflict.clone(),
+        query: args.query.clone(),
         delete_missing: args.delete_missing,
         create: args.create,
         schema_file: args.schema.clone(),

@@ -38,6 +38,7 @@ impl TableJob {
             ("--keep-old", flag(self.keep_old)),
             ("--key", list(&self.key)),
             ("--lineage", list(&lineage)),
+            ("--query", self.query.clone()),
             ("--on-conflict", self.on_conflict.as_ref().map(ToString::to_string)),
             ("--partition-by", self.partition_by.clone()),
             ("--partition-bounds", list(&self.partition_bounds)),

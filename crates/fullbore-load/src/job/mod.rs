@@ -241,6 +241,9 @@ pub struct TableJob {
     /// Columns that tell rows apart, for `publish = "upsert"`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub key: Vec<String>,
+    /// SQL query whose rows are loaded, of a source that is a database.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
     /// What a row does whose key the table has: `update`, `nothing`, or `newest:COLUMN`. Default: `update`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]

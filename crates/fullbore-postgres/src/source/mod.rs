@@ -1,11 +1,12 @@
-//! Tables of a PostgreSQL server as sources: read by several sessions, all as it was at one moment.
+//! Tables and queries of a PostgreSQL server as sources: read by several sessions, all as it was at one moment.
 //!
-//! A session exports its snapshot and keeps it (`pg_export_snapshot`); the others read stretches of pages under it
-//! by binary COPY ([`decode`]). A row has a number that its page and its place among those that are read decide, so that
-//! numbers ascend and no two rows share one.
+//! A session exports its snapshot and keeps it (`pg_export_snapshot`); the others read stretches of pages, or ranges of a
+//! key ([`ranges`]), under it by binary COPY ([`decode`]). A row has a number that its page or range and its place among
+//! those that are read decide, so that numbers ascend and no two rows share one.
 
 mod columns;
 mod decode;
+mod ranges;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -26,6 +27,7 @@ use crate::ledger::locks;
 use crate::{session_settings, timeouts};
 use columns::SourceColumn;
 use decode::{Decoder, Unreadable};
+use ranges::Ranges;
 
 /// More rows than a page has.
 const ROWS_PER_PAGE: u64 = 1 << 16;
@@ -46,7 +48,19 @@ pub struct TableSource {
     idle: Mutex<Vec<Session>>,
     columns: Vec<SourceColumn>,
     schema: SchemaRef,
-    leaves: Vec<Leaf>,
+    body: Body,
+}
+
+/// What is read.
+pub enum Asked<'a> {
+    Table(&'a str),
+    Query(&'a str),
+}
+
+/// How its rows are divided among sessions.
+enum Body {
+    Pages(Vec<Leaf>),
+    Ranges(Ranges),
 }
 
 /// A table that has pages.
@@ -71,11 +85,12 @@ const LEAVES: &str = "
      WHERE c.relkind <> 'p' ORDER BY 1";
 
 impl TableSource {
-    /// Connects, and takes a snapshot; `told` is what messages call it.
-    /// With `as_text`, every column is read as its server writes it.
+    /// Connects, and takes a snapshot; `told` is what messages call it. With `key`, ranges of this column are read
+    /// rather than pages. With `as_text`, every column is read as its server writes it.
     pub fn open(
         options: ConnectionOptions,
-        table: &str,
+        asked: &Asked<'_>,
+        key: Option<&str>,
         told: &str,
         as_text: bool,
     ) -> Result<Self> {
@@ -89,12 +104,16 @@ impl TableSource {
             ));
         }
         locks::unhurry(&mut keeper).map_err(refused)?;
-        let name = QualifiedName::parse(table).map_err(refused)?;
+        let name = match asked {
+            Asked::Table(table) => QualifiedName::parse(table).map_err(refused)?,
+            Asked::Query(query) => ranges::view_of(&mut keeper, query, told)?,
+        };
         let found = catalog::relation(&mut keeper, &name).map_err(refused)?;
-        let Some(relation) = found.filter(|relation| matches!(relation.kind, 'r' | 'p')) else {
+        let Some(relation) = found.filter(|relation| matches!(relation.kind, 'r' | 'p' | 'v'))
+        else {
             return Err(refuse(
-                format!("{told}: there is no table {name}"),
-                "check ?table= in the source's URL; views are no sources",
+                format!("{told}: there is no table or view {name}"),
+                "check ?table= in the source's URL",
             ));
         };
         // Locked before there is a snapshot: TRUNCATE would take rows from it.
@@ -106,24 +125,18 @@ impl TableSource {
             .map_err(refused)?;
         let taken = keeper.query("SELECT pg_export_snapshot() AS snapshot").map_err(refused)?;
         let snapshot = taken.first().map(|row| row.text("snapshot")).unwrap_or_default();
-        let rows =
-            keeper.query(&LEAVES.replace("{oid}", &relation.oid.to_string())).map_err(refused)?;
-        let mut leaves: Vec<Leaf> = Vec::new();
-        for row in &rows {
-            if row.text("relkind") != "r" {
-                return Err(refuse(
-                    format!("{told}: {} is no table with pages of its own", row.text("name")),
-                    "copy it into a table first",
-                ));
+        let body = match (asked, key) {
+            (Asked::Query(query), key) => {
+                Body::Ranges(Ranges::of(&mut keeper, &relation, query, key, told)?)
             }
-            let first = leaves.last().map_or(0, |leaf| leaf.first + leaf.pages);
-            leaves.push(Leaf {
-                name: row.text("name"),
-                pages: row.number("pages").unwrap_or_default(),
-                bytes: row.number("bytes").unwrap_or_default(),
-                first,
-            });
-        }
+            (Asked::Table(_), None) if relation.kind != 'v' => {
+                Body::Pages(leaves(&mut keeper, relation.oid, told)?)
+            }
+            (Asked::Table(_), key) => {
+                let query = format!("SELECT * FROM {}", relation.name);
+                Body::Ranges(Ranges::of(&mut keeper, &relation, &query, key, told)?)
+            }
+        };
         let columns = columns::of(&relation, as_text);
         let schema = schema_of(columns.iter());
         Ok(Self {
@@ -134,7 +147,7 @@ impl TableSource {
             idle: Mutex::default(),
             columns,
             schema,
-            leaves,
+            body,
         })
     }
 
@@ -173,21 +186,52 @@ impl TableSource {
         }
     }
 
-    /// The stretches of pages that hold these rows, leaf by leaf.
+    /// The stretches that hold these rows.
     fn stretches(&self, rows: &Range<u64>) -> VecDeque<Stretch> {
-        let (start, end) = (rows.start / ROWS_PER_PAGE, rows.end.div_ceil(ROWS_PER_PAGE));
-        let of_leaf = |leaf: &Leaf| {
-            let begin = start.max(leaf.first);
-            let end = end.min(leaf.first + leaf.pages);
-            (begin < end).then(|| Stretch {
-                table: leaf.name.clone(),
-                pages: begin - leaf.first..end - leaf.first,
-                // Whatever a table gained since its pages were counted is not of the snapshot.
-                first_row: begin * ROWS_PER_PAGE,
-            })
-        };
-        self.leaves.iter().filter_map(of_leaf).collect()
+        match &self.body {
+            Body::Pages(leaves) => leaves.iter().filter_map(|leaf| leaf.stretch(rows)).collect(),
+            Body::Ranges(ranges) => ranges.stretches(rows),
+        }
     }
+}
+
+impl Leaf {
+    /// Its pages that hold these rows.
+    fn stretch(&self, rows: &Range<u64>) -> Option<Stretch> {
+        let begin = (rows.start / ROWS_PER_PAGE).max(self.first);
+        let end = rows.end.div_ceil(ROWS_PER_PAGE).min(self.first + self.pages);
+        let (first, last) = (begin.checked_sub(self.first)?, end.checked_sub(self.first)?);
+        (begin < end).then(|| Stretch {
+            from: format!(
+                "ONLY {} WHERE ctid >= '({first},0)'::tid AND ctid < '({last},0)'::tid",
+                self.name
+            ),
+            // Whatever a table gained since its pages were counted is not of the snapshot.
+            first_row: begin * ROWS_PER_PAGE,
+        })
+    }
+}
+
+/// The tables that hold the rows of one.
+fn leaves(keeper: &mut Session, oid: u32, told: &str) -> Result<Vec<Leaf>> {
+    let rows = keeper.query(&LEAVES.replace("{oid}", &oid.to_string())).map_err(refused)?;
+    let mut leaves: Vec<Leaf> = Vec::new();
+    for row in &rows {
+        if row.text("relkind") != "r" {
+            return Err(refuse(
+                format!("{told}: {} is no table with pages of its own", row.text("name")),
+                "divide its rows by a key: &key=COLUMN",
+            ));
+        }
+        let first = leaves.last().map_or(0, |leaf| leaf.first + leaf.pages);
+        leaves.push(Leaf {
+            name: row.text("name"),
+            pages: row.number("pages").unwrap_or_default(),
+            bytes: row.number("bytes").unwrap_or_default(),
+            first,
+        });
+    }
+    Ok(leaves)
 }
 
 /// A session that writes values as all others of the source do.
@@ -202,10 +246,9 @@ fn schema_of<'a>(columns: impl Iterator<Item = &'a SourceColumn>) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// Pages of a table that one statement reads.
+/// What one statement reads: what follows its `FROM`.
 struct Stretch {
-    table: String,
-    pages: Range<u64>,
+    from: String,
     first_row: u64,
 }
 
@@ -228,7 +271,10 @@ impl RowStretches for TableSource {
                 (its * ROWS_PER_PAGE, share as u64)
             })
         };
-        self.leaves.iter().flat_map(of_leaf).collect()
+        match &self.body {
+            Body::Pages(leaves) => leaves.iter().flat_map(of_leaf).collect(),
+            Body::Ranges(ranges) => ranges.groups(),
+        }
     }
 
     fn open(self: Arc<Self>, rows: Range<u64>, columns: &[usize]) -> Result<Box<dyn RowBatches>> {
@@ -265,13 +311,8 @@ struct Open {
 impl Reading {
     fn begin(&mut self, stretch: &Stretch) -> Result<Open> {
         let mut session = self.source.session()?;
-        let Stretch { table, pages, first_row } = stretch;
-        let Range { start, end } = pages;
-        let sql = format!(
-            "COPY (SELECT {} FROM ONLY {table} WHERE ctid >= '({start},0)'::tid AND ctid < '({end},0)'::tid)
-             TO STDOUT (FORMAT binary)",
-            self.list
-        );
+        let Stretch { from, first_row } = stretch;
+        let sql = format!("COPY (SELECT {} FROM {from}) TO STDOUT (FORMAT binary)", self.list);
         session.begin_copy_out(&sql).map_err(|error| self.source.gone(&error.to_string()))?;
         let decoder = Decoder::new(self.schema.clone(), &self.types);
         Ok(Open { session, decoder, next_row: *first_row })

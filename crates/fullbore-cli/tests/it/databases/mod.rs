@@ -2,6 +2,7 @@
 
 mod equality;
 mod moment;
+mod ranges;
 mod refused;
 
 use fullbore_testing::TestDatabase;
