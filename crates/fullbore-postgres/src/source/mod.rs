@@ -109,7 +109,7 @@ impl TableSource {
             Asked::Query(query) => ranges::view_of(&mut keeper, query, told)?,
         };
         let found = catalog::relation(&mut keeper, &name).map_err(refused)?;
-        let Some(relation) = found.filter(|relation| matches!(relation.kind, 'r' | 'p' | 'v'))
+        let Some(relation) = found.filter(|relation| matches!(relation.kind, 'r' | 'p' | 'v' | 'm' | 'f'))
         else {
             return Err(refuse(
                 format!("{told}: there is no table or view {name}"),
@@ -129,7 +129,7 @@ impl TableSource {
             (Asked::Query(query), key) => {
                 Body::Ranges(Ranges::of(&mut keeper, &relation, query, key, told)?)
             }
-            (Asked::Table(_), None) if relation.kind != 'v' => {
+            (Asked::Table(_), None) if matches!(relation.kind, 'r' | 'p') => {
                 Body::Pages(leaves(&mut keeper, relation.oid, told)?)
             }
             (Asked::Table(_), key) => {
