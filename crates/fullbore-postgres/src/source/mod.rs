@@ -117,11 +117,12 @@ impl TableSource {
             ));
         };
         // Locked before there is a snapshot: TRUNCATE would take rows from it.
+        let lock = match relation.kind {
+            'r' | 'p' | 'v' => format!("; LOCK TABLE {} IN ACCESS SHARE MODE", relation.name),
+            _ => String::new(),
+        };
         keeper
-            .execute(&format!(
-                "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; LOCK TABLE {} IN ACCESS SHARE MODE",
-                relation.name
-            ))
+            .execute(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY{lock}"))
             .map_err(refused)?;
         let taken = keeper.query("SELECT pg_export_snapshot() AS snapshot").map_err(refused)?;
         let snapshot = taken.first().map(|row| row.text("snapshot")).unwrap_or_default();
