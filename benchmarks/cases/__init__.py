@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 
 from lab import Case
 
+from cases import databases
 from cases.direct import direct, direct_replica
 from cases.frames import frames
 from cases.lineitem import one_file, one_table, partitions, slow_tools
@@ -48,4 +49,7 @@ CASES: dict[str, Callable[[Setting], AbstractContextManager[Case]]] = {
     "transformed": transformed,
     "transformed-slow": transformed_slow,
     "upsert": upsert,
+    "duckdb": databases.duckdb,
+    "sqlite": databases.sqlite,
+    "mariadb": databases.mariadb,
 }
