@@ -320,6 +320,7 @@ pub fn take_back(database: &Database, run: &KeptRun) -> Result<u64> {
                 .map_err(|_| unreadable("a table whose name is none"))?;
             let stage = stage_of(&target, &run.run_id)?;
             link.execute(&format!("DROP TABLE IF EXISTS {stage}"))?;
+            database.dialect().tidy(link, &stage)?;
         }
         forget(link, &run.run_id)?;
         Ok(shown)

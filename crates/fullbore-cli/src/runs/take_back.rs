@@ -41,7 +41,7 @@ impl Opened {
                     .map_err(|error| Error::usage(format!("--ledger-schema: {error}")))?;
                 Ok(Self { postgres: Postgres::of_past_runs(server), schema })
             }
-            _ => Err(Error::usage("only PostgreSQL servers keep a ledger")),
+            _ => Err(Error::usage("this command knows the ledgers of PostgreSQL servers alone")),
         }
     }
 
