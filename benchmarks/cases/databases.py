@@ -112,7 +112,7 @@ def mariadb(setting: Setting) -> Iterator[Case]:
             ]
             theirs = [([*client, "--local-infile=1", "-e", load], None) for load in loads]
             to = f"mysql://root@127.0.0.1:{port}/d"
-            sessions = ("--streams", str(SESSIONS))
+            sessions = ("--streams", str(SESSIONS), "--if-loaded", "again")
             ways = {
                 "fullbore": lambda: ours.load(
                     setting.server, data, *sessions, method="auto", to=to

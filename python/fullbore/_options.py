@@ -123,6 +123,8 @@ class Options(TypedDict, total=False):
     polite: bool
     # How rows are published.
     publish: Literal["append", "replace", "partitions", "upsert"]
+    # SQL query whose rows are loaded, of a source that is a database.
+    query: str
     # Quote character.
     quote: str
     # Where a quote opens a field.

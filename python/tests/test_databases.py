@@ -354,6 +354,10 @@ def test_ways_to_publish(place: Place, tmp_path: Path) -> None:
     assert found(place, "numbers") == rows
     load(place, file, "--create", "--table", "made")
     assert found(place, "made") == rows
+    # A table that was made again is another one.
+    place.sql("DROP TABLE made")
+    load(place, file, "--create", "--table", "made")
+    assert found(place, "made") == rows
     assert place.names() == ["made", "numbers"]
     assert place.sql("SELECT count(*) FROM fullbore_pieces") == [(0,)]
 

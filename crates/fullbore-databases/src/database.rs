@@ -78,6 +78,19 @@ impl Database {
         dialect::of(self.place.kind)
     }
 
+    /// Whether a table has rows.
+    pub fn has_rows(&self, table: &QualifiedName) -> Result<bool> {
+        let mut link = self.control();
+        let found = match self.has(link.as_mut(), table) {
+            Ok(true) => {
+                link.query(&format!("SELECT 1 FROM {table} LIMIT 1")).map(|rows| !rows.is_empty())
+            }
+            other => other,
+        };
+        link.rollback()?;
+        found
+    }
+
     /// Whether there is a table of a name.
     pub(crate) fn has(&self, link: &mut dyn Link, table: &QualifiedName) -> Result<bool> {
         Ok(self.dialect().columns(link, table)?.is_some())

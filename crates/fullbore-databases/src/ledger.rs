@@ -124,7 +124,9 @@ fn json(value: &impl Serialize) -> Result<String> {
 fn unreadable(what: &str) -> Error {
     Error::Destination {
         message: format!("the ledger of the database (fullbore_runs, fullbore_pieces) has {what}"),
-        hint: Some("it was changed outside Fullbore; drop both tables to begin anew".into()),
+        hint: Some(
+            "it was changed outside Fullbore; drop both tables to load from the beginning".into(),
+        ),
         kind: DestinationFailure::Other,
     }
 }

@@ -1,13 +1,27 @@
 //! A table as it will be loaded.
 
+use arrow_schema::DataType;
 use fullbore_load::TargetColumn;
 use fullbore_load::job::Upsert;
 use fullbore_load::target::TargetTable;
+use fullbore_parse::types::FieldType;
 use fullbore_pgwire::{QualifiedName, quote_identifier};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::{Publish, Stage};
 
-use crate::dialect::Column;
+/// A column of a table, as the database has it.
+#[derive(Debug, Clone)]
+pub struct Column {
+    pub name: String,
+    pub type_name: String,
+    /// What its fields are parsed into; none where no value would arrive as it stands in the source.
+    pub field_type: Option<FieldType>,
+    /// What the driver takes for it.
+    pub sent: DataType,
+    pub is_nullable: bool,
+    pub is_generated: bool,
+    pub fills_itself: bool,
+}
 
 /// A table of a database.
 #[derive(Debug, Clone)]

@@ -13,9 +13,8 @@ use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::{Method, Publish};
 
 use crate::database::Database;
-use crate::dialect::Column;
 use crate::error::cannot;
-use crate::table::{Table, listed, target_column};
+use crate::table::{Column, Table, listed, target_column};
 
 fn parsed(name: &str) -> Result<QualifiedName> {
     QualifiedName::parse(name).map_err(|error| Error::usage(error.to_string()))
@@ -132,8 +131,8 @@ impl Target for Database {
         let is_piecewise = request.publish == Publish::Append && !request.atomic;
         if is_piecewise && !self.dialect().keeps_ledger() {
             return Err(cannot(
-                "the driver does not tell what its transactions take in: pieces that are in could not be \
-                 told from others if the load failed",
+                "the driver does not tell what its transactions take in: it would be unknown which \
+                 pieces are in if the load failed",
                 "add --atomic: rows are staged, and inserted by one statement",
             ));
         }

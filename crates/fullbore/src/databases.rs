@@ -92,7 +92,7 @@ pub fn decide(job: &Job, database: &Database, options: &LoadOptions) -> Result<D
         Some(run) if run.state == State::Loading => heed(run, job, &mut decided.notes)?,
         _ => {}
     }
-    leave_out(decided, &runs, options.resume)
+    leave_out(decided, database, &runs, options.resume)
 }
 
 /// Why no ledger is kept of a job's run.
@@ -132,7 +132,12 @@ fn heed(run: &KeptRun, job: &Job, notes: &mut Vec<String>) -> Result<()> {
 }
 
 /// Leaves files out that finished runs have appended to the same tables, or refuses.
-fn leave_out(mut decided: Decided, runs: &[KeptRun], resume: bool) -> Result<Decision> {
+fn leave_out(
+    mut decided: Decided,
+    database: &Database,
+    runs: &[KeptRun],
+    resume: bool,
+) -> Result<Decision> {
     let default = if resume { IfLoaded::Skip } else { IfLoaded::Fail };
     let policy = decided.job.if_loaded.unwrap_or(default);
     let mut last = None;
@@ -153,7 +158,12 @@ fn leave_out(mut decided: Decided, runs: &[KeptRun], resume: bool) -> Result<Dec
             (None, Some(file)) => name_of(&file.source.path)?,
             (None, None) => continue,
         };
-        let Ok(target) = QualifiedName::parse(&name).map(|name| name.to_string()) else { continue };
+        let Ok(target) = QualifiedName::parse(&name) else { continue };
+        // One that was dropped and made again has another's name, and nothing of what was loaded.
+        if !database.has_rows(&target)? {
+            continue;
+        }
+        let target = target.to_string();
         let is_into = |kept: &&KeptTable| kept.target == target && kept.publish.joins_rows();
         let mut left = Vec::new();
         let count = files.len();

@@ -103,7 +103,7 @@ impl Destinations {
                 RunSink::Postgres(Box::new(Postgres::new(server, targets, ledger, attended)))
             }
             Self::Database(_) => {
-                unreachable!("refused by whoever measures, else a load of its own")
+                unreachable!("a database has a load of its own")
             }
             Self::Null(null) => RunSink::Null(null),
             Self::Parquet(files) => RunSink::Parquet(files),

@@ -7,8 +7,9 @@ use fullbore_parse::types::FieldType;
 use fullbore_pgwire::QualifiedName;
 use fullbore_read::error::Result;
 
-use super::{Column, Dialect, Measure, Terms, is_value, literal};
+use super::{Dialect, Measure, Terms, is_value, literal};
 use crate::link::Link;
+use crate::table::Column;
 
 /// Digits that are left of the largest sum that there can be, for the values of one column of 10^11 rows.
 const DIGITS_SUMMED_MAX: u8 = 27;

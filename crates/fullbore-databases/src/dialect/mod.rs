@@ -6,7 +6,6 @@ mod mysql;
 mod other;
 mod sqlite;
 
-use arrow_schema::DataType;
 use fullbore_load::sink::Encoder;
 use fullbore_load::target::NewColumn;
 use fullbore_parse::types::FieldType;
@@ -17,21 +16,7 @@ use fullbore_record::terms::Publish;
 use crate::link::Link;
 use crate::place::Kind;
 use crate::sent::{Form, IpcEncoder};
-use crate::table::Table;
-
-/// A column of a table, as the database has it.
-#[derive(Debug, Clone)]
-pub struct Column {
-    pub name: String,
-    pub type_name: String,
-    /// What its fields are parsed into; none where no value would arrive as it stands in the source.
-    pub field_type: Option<FieldType>,
-    /// What the driver takes for it.
-    pub sent: DataType,
-    pub is_nullable: bool,
-    pub is_generated: bool,
-    pub fills_itself: bool,
-}
+use crate::table::{Column, Table};
 
 /// What of a column's values is added up, by both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,11 +12,11 @@ use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 
 use super::duckdb::labels;
-use super::{Column, Dialect, Measure, Terms, is_value, literal};
+use super::{Dialect, Measure, Terms, is_value, literal};
 use crate::error::cannot;
 use crate::link::{Link, Row};
 use crate::sent::{Form, texts};
-use crate::table::Table;
+use crate::table::{Column, Table};
 
 pub struct MySql;
 

@@ -7,8 +7,9 @@ use fullbore_pgwire::QualifiedName;
 use fullbore_read::columnar::types::{field_type, words};
 use fullbore_read::error::Result;
 
-use super::{Column, Dialect, Measure, Terms};
+use super::{Dialect, Measure, Terms};
 use crate::link::Link;
+use crate::table::Column;
 
 pub struct Other;
 

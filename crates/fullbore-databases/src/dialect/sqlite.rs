@@ -8,8 +8,9 @@ use fullbore_parse::types::FieldType;
 use fullbore_pgwire::QualifiedName;
 use fullbore_read::error::Result;
 
-use super::{Column, Dialect, Measure, Terms, literal};
+use super::{Dialect, Measure, Terms, literal};
 use crate::link::Link;
+use crate::table::Column;
 
 /// Significant digits that a double holds of any decimal.
 const DIGITS_MAX: u8 = 15;

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema, SchemaRef};
+use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{
     ConnectionError, ConnectionOptions, Copied, QualifiedName, Session, quote_literal,
 };
@@ -109,7 +110,8 @@ impl TableSource {
             Asked::Query(query) => ranges::view_of(&mut keeper, query, told)?,
         };
         let found = catalog::relation(&mut keeper, &name).map_err(refused)?;
-        let Some(relation) = found.filter(|relation| matches!(relation.kind, 'r' | 'p' | 'v' | 'm' | 'f'))
+        let Some(relation) =
+            found.filter(|relation| matches!(relation.kind, 'r' | 'p' | 'v' | 'm' | 'f'))
         else {
             return Err(refuse(
                 format!("{told}: there is no table or view {name}"),
@@ -313,7 +315,10 @@ impl Reading {
     fn begin(&mut self, stretch: &Stretch) -> Result<Open> {
         let mut session = self.source.session()?;
         let Stretch { from, first_row } = stretch;
-        let sql = format!("COPY (SELECT {} FROM {from}) TO STDOUT (FORMAT binary)", self.list);
+        // A query of somebody's own finds its tables by the role's search path.
+        let path = if matches!(self.source.body, Body::Ranges(_)) { OF_ROLE } else { "" };
+        let list = &self.list;
+        let sql = format!("{path}COPY (SELECT {list} FROM {from}) TO STDOUT (FORMAT binary)");
         session.begin_copy_out(&sql).map_err(|error| self.source.gone(&error.to_string()))?;
         let decoder = Decoder::new(self.schema.clone(), &self.types);
         Ok(Open { session, decoder, next_row: *first_row })

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use fullbore_parse::types::FieldType;
+use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{QualifiedName, Session, quote_identifier};
 use fullbore_read::error::Result;
 
@@ -29,7 +30,7 @@ pub struct Ranges {
 /// Makes a view of a query, to know its columns by.
 pub fn view_of(keeper: &mut Session, query: &str, told: &str) -> Result<QualifiedName> {
     let query = query.trim().trim_end_matches(';');
-    keeper.execute(&format!("CREATE TEMP VIEW {VIEW} AS {query}")).map_err(|error| {
+    keeper.execute(&format!("{OF_ROLE}CREATE TEMP VIEW {VIEW} AS {query}")).map_err(|error| {
         refuse(
             format!("{told}: {error}"),
             "--query takes one SELECT whose columns have names; the role needs TEMPORARY on the database",
@@ -53,7 +54,8 @@ impl Ranges {
             None => vec![rows.clone()],
             Some(key) => conditions(keeper, relation, &rows, key, told)?,
         };
-        let explained = keeper.query(&format!("EXPLAIN (FORMAT JSON) {query}")).map_err(refused)?;
+        let explained =
+            keeper.query(&format!("{OF_ROLE}EXPLAIN (FORMAT JSON) {query}")).map_err(refused)?;
         let text = explained.first().map(|row| row.text("QUERY PLAN")).unwrap_or_default();
         let number = |name: &str| {
             let plan: Option<serde_json::Value> = serde_json::from_str(&text).ok();
@@ -108,7 +110,7 @@ fn conditions(
     let key = quote_identifier(key).map_err(refused)?;
     let bounds = keeper
         .query(&format!(
-            "WITH ends AS (SELECT min({key}) AS low, max({key}) AS high FROM {rows})
+            "{OF_ROLE}WITH ends AS (SELECT min({key}) AS low, max({key}) AS high FROM {rows})
              SELECT DISTINCT ON (bound) quote_literal(bound::text) AS bound
                FROM (SELECT {bound} AS bound FROM ends, generate_series(1, {RANGES} - 1) AS part) AS b
               WHERE bound IS NOT NULL ORDER BY bound"

@@ -12,13 +12,13 @@ fn what_is_no_table_is_refused() {
     let (from, to) = (cluster.fresh_database(), cluster.fresh_database());
     let files = Files::new();
     from.psql(
-        "CREATE TABLE t (k int, day date); CREATE VIEW v AS SELECT 1 AS k;
+        "CREATE TABLE t (k int, day date); CREATE SEQUENCE s;
          INSERT INTO t VALUES (1, 'infinity')",
     );
     to.psql("CREATE TABLE t (k int, day date)");
     for (source, words) in [
-        (table(&from, "none"), "there is no table \"none\""),
-        (table(&from, "v"), "there is no table \"v\""),
+        (table(&from, "none"), "there is no table or view \"none\""),
+        (table(&from, "s"), "there is no table or view \"s\""),
         (from.url().to_owned(), "a database among the sources names no table"),
     ] {
         let output = files.load(&to, &source, "t", &[]);
