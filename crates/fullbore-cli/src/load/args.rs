@@ -66,11 +66,6 @@ pub struct LoadArgs {
     /// are left out. newest:COL: as update, unless the table's row has a greater value of this column.
     #[arg(long, value_name = "WHAT", help_heading = DESTINATION, hide_short_help = true)]
     pub on_conflict: Option<OnConflict>,
-    /// SQL query whose rows are loaded, of a source that is a database
-    ///
-    /// The source is its URL without ?table=; &key=COLUMN divides the rows among sessions.
-    #[arg(long, value_name = "SQL", help_heading = FILES, hide_short_help = true)]
-    pub query: Option<String>,
     /// Delete rows of the table whose key is not in the files
     #[arg(long, help_heading = DESTINATION, hide_short_help = true)]
     pub delete_missing: bool,
@@ -94,6 +89,11 @@ pub struct LoadArgs {
     #[arg(long, value_delimiter = ',', value_name = "A,B", help_heading = DESTINATION, hide_short_help = true)]
     pub tablespaces: Vec<String>,
 
+    /// SQL query whose rows are loaded, of a source that is a database
+    ///
+    /// The source is its URL without ?table=; &key=COLUMN divides the rows among sessions.
+    #[arg(long, value_name = "SQL", help_heading = FILES, hide_short_help = true)]
+    pub query: Option<String>,
     /// csv, tsv, text, tbl, fixed, ndjson, parquet [default: detected]
     ///
     /// How the files are written. text is COPY's text format.

@@ -111,12 +111,12 @@ fn conditions(
     let bounds = keeper
         .query(&format!(
             "{OF_ROLE}WITH ends AS (SELECT min({key}) AS low, max({key}) AS high FROM {rows})
-             SELECT DISTINCT ON (bound) quote_literal(bound::text) AS bound
+             SELECT DISTINCT ON (bound) quote_literal(bound::text) AS literal
                FROM (SELECT {bound} AS bound FROM ends, generate_series(1, {RANGES} - 1) AS part) AS b
               WHERE bound IS NOT NULL ORDER BY bound"
         ))
         .map_err(refused)?;
-    let bounds: Vec<String> = bounds.iter().map(|row| row.text("bound")).collect();
+    let bounds: Vec<String> = bounds.iter().map(|row| row.text("literal")).collect();
     let Some(last) = bounds.last() else { return Ok(vec![rows.to_owned()]) };
     let mut all = vec![format!("{rows} WHERE {key} < {} OR {key} IS NULL", bounds[0])];
     all.extend(
