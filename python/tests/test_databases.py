@@ -552,6 +552,8 @@ def test_what_is_not_possible_is_refused_by_name(place: Place, tmp_path: Path) -
         ("direct", ("--method", "direct"), "--method direct needs a PostgreSQL server"),
         ("verify", ("--verify", "full"), "--verify full needs a PostgreSQL server"),
         ("part", ("--part", "1/2"), "--part needs a PostgreSQL server"),
+        ("control", ("--control", "rows = 1"), "--control needs a PostgreSQL server"),
+        ("ledger", ("--ledger-schema", "x"), "--ledger-schema needs a PostgreSQL server"),
         ("table", ("--table", "nowhere"), '"nowhere" does not exist'),
     ]
     for _, options, words in cases:

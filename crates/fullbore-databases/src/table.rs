@@ -9,6 +9,9 @@ use fullbore_pgwire::{QualifiedName, quote_identifier};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::{Publish, Stage};
 
+/// Characters of a table's name in those of the tables that a run makes for it.
+const NAME_MAX: usize = 24;
+
 /// A column of a table, as the database has it.
 #[derive(Debug, Clone)]
 pub struct Column {
@@ -66,8 +69,18 @@ impl Table {
 
 /// Where rows of a run are until they are published.
 pub fn stage_of(table: &QualifiedName, run_id: &str) -> Result<QualifiedName> {
-    let name = format!("{}_fb_{run_id}_staging", table.name());
+    let name = format!("{}_fb_{run_id}_staging", short(table.name()));
     QualifiedName::new(table.schema(), &name).map_err(|error| Error::usage(error.to_string()))
+}
+
+/// A name that leaves room in the 64 characters that MariaDB allows for one.
+fn short(name: &str) -> String {
+    if name.chars().count() <= NAME_MAX {
+        return name.to_owned();
+    }
+    let start: String = name.chars().take(NAME_MAX - 5).collect();
+    let mark = name.bytes().fold(0_u16, |mark, byte| mark.rotate_left(5) ^ u16::from(byte));
+    format!("{start}_{mark:04x}")
 }
 
 /// A column as the plan knows it.
@@ -127,5 +140,25 @@ impl TargetTable for Table {
 
     fn upsert(&self) -> Option<&Upsert> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_staging_tables_fit_every_database() {
+        let stage = |name: &str| {
+            let table = QualifiedName::new(Some("s"), name).expect("a name");
+            stage_of(&table, "0trb8wdhyyhg72gghmr2").expect("a name")
+        };
+        assert_eq!(stage("orders").name(), "orders_fb_0trb8wdhyyhg72gghmr2_staging");
+        let (one, other) = ("a".repeat(63), format!("{}b", "a".repeat(62)));
+        let (one, other) = (stage(&one), stage(&other));
+        assert_ne!(one, other);
+        // `_old` follows where a table is replaced by renaming.
+        assert!(one.name().len() + "_old".len() <= 64, "{one}");
+        assert_eq!(one.schema(), Some("s"));
     }
 }

@@ -59,12 +59,20 @@ fn check_server_options(job: &Job) -> Result<()> {
     if is_server(job.to.as_deref()) {
         return Ok(());
     }
-    if !is_database(job.to.as_deref()) {
-        let given = [
-            (job.if_loaded.is_some(), "--if-loaded"),
-            (job.tables.iter().any(|table| !table.control.is_empty()), "--control"),
-        ];
-        refuse_given(&given, "needs a database", "name one with --to, or ")?;
+    match is_database(job.to.as_deref()) {
+        true => refuse_given(
+            &[
+                (job.pause_when.is_some(), "--pause-when"),
+                (job.ledger_schema.is_some(), "--ledger-schema"),
+            ],
+            "needs a PostgreSQL server",
+            "",
+        )?,
+        false => refuse_given(
+            &[(job.if_loaded.is_some(), "--if-loaded")],
+            "needs a database",
+            "name one with --to, or ",
+        )?,
     }
     let given = [
         (job.method == Method::Direct, "--method direct"),
@@ -82,6 +90,7 @@ fn check_server_options(job: &Job) -> Result<()> {
         (job.send_buffer.is_some(), "--send-buffer"),
         (job.message_size.is_some(), "--message-size"),
         (job.tables.iter().any(|table| table.schema_file.is_some()), "--schema"),
+        (job.tables.iter().any(|table| !table.control.is_empty()), "--control"),
         (job.tables.iter().any(|table| table.publish == Publish::Upsert), "--publish upsert"),
         (job.part.is_some(), "--part"),
     ];
