@@ -10,12 +10,13 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch, RecordBatchReader};
 use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use fullbore_load::sink::arrow_stream;
 use fullbore_pgwire::QualifiedName;
 use fullbore_read::error::{Error, Result};
 
 use crate::error::{failed, refused};
 use crate::link::{Ingest, Link, Row};
-use crate::sent::{Form, decoded};
+use crate::sent::Form;
 
 /// Batches that wait for a driver.
 const BATCHES_WAITING: usize = 2;
@@ -132,7 +133,7 @@ impl AdbcIngest {
 
 impl Ingest for AdbcIngest {
     fn send(&mut self, encoded: &[u8]) -> Result<()> {
-        decoded(encoded)?.into_iter().try_for_each(|batch| self.pass(batch))
+        arrow_stream::read(encoded)?.into_iter().try_for_each(|batch| self.pass(batch))
     }
 
     fn end(&mut self) -> Result<Option<u64>> {

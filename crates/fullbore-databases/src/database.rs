@@ -78,17 +78,20 @@ impl Database {
         dialect::of(self.place.kind)
     }
 
-    /// Whether a table has rows.
+    /// Whether there is a table that has rows.
     pub fn has_rows(&self, table: &QualifiedName) -> Result<bool> {
         let mut link = self.control();
-        let found = match self.has(link.as_mut(), table) {
-            Ok(true) => {
-                link.query(&format!("SELECT 1 FROM {table} LIMIT 1")).map(|rows| !rows.is_empty())
-            }
-            other => other,
-        };
+        let found = self.holds(link.as_mut(), table);
         link.rollback()?;
-        found
+        Ok(found? == Some(true))
+    }
+
+    /// Whether a table has rows; none where there is no such table.
+    pub(crate) fn holds(&self, link: &mut dyn Link, table: &QualifiedName) -> Result<Option<bool>> {
+        if !self.has(link, table)? {
+            return Ok(None);
+        }
+        Ok(Some(!link.query(&format!("SELECT 1 FROM {table} LIMIT 1"))?.is_empty()))
     }
 
     /// Whether there is a table of a name.

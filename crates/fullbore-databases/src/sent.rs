@@ -7,10 +7,10 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, new_null_array};
 use arrow_cast::display::FormatOptions;
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use fullbore_load::plan::TablePlan;
 use fullbore_load::sink::Encoder;
+use fullbore_load::sink::arrow_stream::ArrowEncoder;
 use fullbore_parse::types::FieldType;
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use serde::de::IgnoredAny;
@@ -162,24 +162,13 @@ fn hexadecimal(array: &ArrayRef) -> StringArray {
     array.as_binary::<i32>().iter().map(|bytes| bytes.map(digits)).collect()
 }
 
-/// Carries batches to a writer as Arrow's stream format.
-pub struct IpcEncoder(pub Form);
+/// Carries batches to a writer in the form in which they are sent.
+pub struct BatchEncoder(pub Form);
 
-impl Encoder for IpcEncoder {
+impl Encoder for BatchEncoder {
     fn encode(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
-        let batch = self.0.batch(batch)?;
-        let written = StreamWriter::try_new(out, &self.0.schema).and_then(|mut writer| {
-            writer.write(&batch)?;
-            writer.finish()
-        });
-        written.map_err(|error| defect(&error))
+        ArrowEncoder.encode(&self.0.batch(batch)?, out)
     }
-}
-
-/// The batches of what an [`IpcEncoder`] has written.
-pub fn decoded(encoded: &[u8]) -> Result<Vec<RecordBatch>> {
-    let reader = arrow_ipc::reader::StreamReader::try_new(encoded, None);
-    reader.and_then(|reader| reader.collect()).map_err(|error| defect(&error))
 }
 
 #[cfg(test)]

@@ -274,8 +274,8 @@ impl Sink for Rows {
                         stage_of(&table.name, &plan.run_id)?
                     ))?;
                 }
-                let is_made = table.create.is_some() && self.database.has(link, &table.name)?;
-                if is_made && is_empty(link, &table.name)? {
+                if table.create.is_some() && self.database.holds(link, &table.name)? == Some(false)
+                {
                     link.execute(&format!("DROP TABLE {}", table.name))?;
                 }
             }
@@ -297,11 +297,6 @@ impl Sink for Rows {
     fn verifying(&self) -> Option<&dyn Verifying> {
         Some(self)
     }
-}
-
-/// Whether a table has no row.
-fn is_empty(link: &mut dyn Link, table: &QualifiedName) -> Result<bool> {
-    Ok(link.query(&format!("SELECT 1 FROM {table} LIMIT 1"))?.is_empty())
 }
 
 impl Resumable for Rows {

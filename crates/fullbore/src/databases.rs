@@ -8,14 +8,14 @@ use fullbore_databases::{Database, Rows, Table};
 use fullbore_load::constants::RETRY_FOR_DEFAULT_S;
 use fullbore_load::job::{IfLoaded, Job};
 use fullbore_load::plan::assemble::{Earlier, Folders, assemble, name_of};
-use fullbore_load::plan::recorded::RecordedFile;
 use fullbore_load::plan::{Completion, Continuity, Planned};
 use fullbore_pgwire::QualifiedName;
 use fullbore_read::content::Same;
-use fullbore_read::discover::{found_in, read_once};
+use fullbore_read::discover::read_once;
 use fullbore_read::error::{Error, Result};
 
 use crate::ended::RunBefore;
+use crate::ledger_state::source_change;
 use crate::load::LoadOptions;
 use crate::state::runs_dir;
 use crate::tables::File;
@@ -72,14 +72,15 @@ pub fn decide(job: &Job, database: &Database, options: &LoadOptions) -> Result<D
     });
     match last {
         Some(run) if options.resume && run.state == State::Loading => {
-            if let Some(change) = source_change(job, run) {
-                return Err(run.recorded().refusal(&format!("its sources changed: {change}")));
+            let recorded = run.recorded();
+            if let Some(change) = source_change(job, &recorded) {
+                return Err(recorded.refusal(&format!("its sources changed: {change}")));
             }
             decided.earlier = Some(run.clone());
             decided.continuity.resumes = true;
             return Ok(Decision::Run(Box::new(decided)));
         }
-        Some(run) if options.resume && source_change(job, run).is_none() => {
+        Some(run) if options.resume && source_change(job, &run.recorded()).is_none() => {
             return Ok(Decision::Finished(before(run), finished_words(run)));
         }
         None if options.run.is_some() => {
@@ -145,14 +146,7 @@ fn leave_out(
         if policy == IfLoaded::Again || !table.publish.joins_rows() {
             continue;
         }
-        let mut files = Vec::new();
-        for source in &table.sources {
-            let Ok(found) = found_in(source, &decided.job.store) else { continue };
-            files.extend(found.into_iter().map(|source| {
-                let recorded = RecordedFile::of(&source);
-                File { source, recorded }
-            }));
-        }
+        let Some(files) = File::all(table, &decided.job.store) else { continue };
         let name = match (&table.name, files.first()) {
             (Some(name), _) => name.clone(),
             (None, Some(file)) => name_of(&file.source.path)?,
@@ -210,20 +204,6 @@ fn leave_out(
         }
         None => Ok(Decision::Run(Box::new(decided))),
     }
-}
-
-fn source_change(job: &Job, run: &KeptRun) -> Option<String> {
-    let recorded = run.recorded();
-    job.tables.iter().enumerate().find_map(|(number, table)| {
-        let mut files = Vec::new();
-        for source in &table.sources {
-            match found_in(source, &job.store) {
-                Ok(found) => files.extend(found.iter().map(RecordedFile::of)),
-                Err(error) => return Some(error.to_string()),
-            }
-        }
-        recorded.source_change(number, &files)
-    })
 }
 
 fn before(run: &KeptRun) -> RunBefore {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fullbore_load::constants::{LOCK_TIMEOUT_DEFAULT_MS, RETRY_FOR_DEFAULT_S};
 use fullbore_load::job::{IfLoaded, Job};
 use fullbore_load::plan::Continuity;
-use fullbore_load::plan::recorded::RecordedFile;
+use fullbore_load::plan::recorded::{Recorded, RecordedFile};
 use fullbore_pgwire::quote_identifier;
 use fullbore_postgres::Server;
 use fullbore_postgres::ledger::SCHEMA_DEFAULT;
@@ -200,7 +200,7 @@ impl LedgerState {
                 notes: self.notes.iter().cloned().chain(of_part).collect(),
             });
         }
-        let change = source_change(job, earlier);
+        let change = source_change(job, &earlier.recorded());
         Ok(match (earlier.state, change) {
             (State::Preparing | State::Undone, _) => begin(),
             (State::Aborting, _) => {
@@ -273,8 +273,7 @@ fn unfinished_note(earlier: &LedgerRun) -> Option<String> {
 }
 
 /// How the job's files differ from those that a run was begun with.
-pub fn source_change(job: &Job, earlier: &LedgerRun) -> Option<String> {
-    let recorded = earlier.recorded();
+pub fn source_change(job: &Job, recorded: &Recorded) -> Option<String> {
     for (number, table) in job.tables.iter().enumerate() {
         let mut files = Vec::new();
         for source in &table.sources {

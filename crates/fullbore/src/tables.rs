@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
-use fullbore_load::job::Job;
+use fullbore_load::job::{Job, TableJob};
 use fullbore_load::plan::assemble::name_of;
 use fullbore_load::plan::recorded::RecordedFile;
 use fullbore_postgres::Server;
 use fullbore_postgres::ledger::loaded::Named;
 use fullbore_postgres::ledger::runs::LedgerTable;
-use fullbore_read::SourceFile;
 use fullbore_read::content::{Content, Same};
 use fullbore_read::discover::found_in;
 use fullbore_read::error::{Error, Result};
+use fullbore_read::{SourceFile, StoreOptions};
 
 /// A table of a job, as server and files have it now.
 pub struct Table {
@@ -26,6 +26,18 @@ pub struct File {
 }
 
 impl File {
+    /// The files of a table; `None` where one is not found, which is told when they are opened.
+    pub fn all(table: &TableJob, store: &StoreOptions) -> Option<Vec<Self>> {
+        let mut files = Vec::new();
+        for source in &table.sources {
+            files.extend(found_in(source, store).ok()?.into_iter().map(|source| {
+                let recorded = RecordedFile::of(&source);
+                Self { source, recorded }
+            }));
+        }
+        Some(files)
+    }
+
     /// Whether it holds the same as a file that was loaded. Checksums are made once they are needed.
     pub fn compare(&mut self, then: &RecordedFile) -> Result<Same> {
         let (Some(known), false) = (&then.content, then.size == 0) else { return Ok(Same::No) };
@@ -62,14 +74,7 @@ impl Table {
     pub fn all(job: &Job, server: &Server) -> Result<Option<Vec<Self>>> {
         let mut tables = Vec::new();
         for table in &job.tables {
-            let mut files = Vec::new();
-            for source in &table.sources {
-                let Ok(found) = found_in(source, &job.store) else { return Ok(None) };
-                files.extend(found.into_iter().map(|source| {
-                    let recorded = RecordedFile::of(&source);
-                    File { source, recorded }
-                }));
-            }
+            let Some(files) = File::all(table, &job.store) else { return Ok(None) };
             let Some(first) = files.first() else { return Ok(None) };
             let name = match &table.name {
                 Some(name) => name.clone(),

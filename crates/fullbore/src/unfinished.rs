@@ -197,7 +197,9 @@ impl LedgerState {
     /// The job's last run has loaded the very same files.
     fn is_done(&self, job: &Job) -> bool {
         let last = self.earlier.as_ref().filter(|run| run.state.is_shown());
-        last.is_some_and(|run| self.became == Now::Same && source_change(job, run).is_none())
+        last.is_some_and(|run| {
+            self.became == Now::Same && source_change(job, &run.recorded()).is_none()
+        })
     }
 
     /// Runs that have something left to do in the job's tables, the latest first.

@@ -15,7 +15,7 @@ use fullbore_record::terms::Publish;
 
 use crate::link::Link;
 use crate::place::Kind;
-use crate::sent::{Form, IpcEncoder};
+use crate::sent::{BatchEncoder, Form};
 use crate::table::{Column, Table};
 
 /// What of a column's values is added up, by both sides.
@@ -58,7 +58,7 @@ pub trait Dialect: Send + Sync {
     }
     /// What turns batches into what a link of the database sends.
     fn encoder(&self, form: Form) -> Box<dyn Encoder> {
-        Box::new(IpcEncoder(form))
+        Box::new(BatchEncoder(form))
     }
     /// Makes the table in which rows of these columns are staged.
     fn make_stage(

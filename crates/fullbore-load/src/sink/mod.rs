@@ -9,6 +9,7 @@
 //! [`Sink::abort`] instead of it leaves no trace, [`Resumable::leave`] leaves what is committed, to
 //! be resumed.
 
+pub mod arrow_stream;
 mod capabilities;
 mod null;
 mod parquet_files;

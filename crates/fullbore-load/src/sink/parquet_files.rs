@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema};
 use fullbore_objects::{Location, Store, Upload};
 use fullbore_parse::Lane;
@@ -18,6 +17,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
+use super::arrow_stream::{self, ArrowEncoder};
 use super::{Committed, Encoder, Portion, Receipt, Sink, Writer};
 use crate::plan::{Plan, PlannedPiece};
 
@@ -116,7 +116,7 @@ impl Sink for ParquetFiles {
     }
 
     fn encoder(&self, _: &Plan, _: usize, _: Lane) -> Result<Box<dyn Encoder>> {
-        Ok(Box::new(IpcEncoder))
+        Ok(Box::new(ArrowEncoder))
     }
 
     fn open<'a>(&'a self, plan: &Arc<Plan>, _: usize) -> Result<Box<dyn Writer + 'a>> {
@@ -160,21 +160,6 @@ impl Sink for ParquetFiles {
             self.unfinished(plan).into_iter().filter(|path| std::fs::remove_file(path).is_err());
         left.map(|path| path.display().to_string()).collect()
     }
-}
-
-/// Carries a batch through the byte queue as Arrow's own stream format.
-struct IpcEncoder;
-
-impl Encoder for IpcEncoder {
-    fn encode(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
-        let mut writer =
-            arrow_ipc::writer::StreamWriter::try_new(out, &batch.schema()).map_err(defect)?;
-        writer.write(batch).and_then(|()| writer.finish()).map_err(defect)
-    }
-}
-
-fn defect(error: impl std::fmt::Display) -> Error {
-    Error::usage(format!("a batch could not be handed on: {error}"))
 }
 
 /// What a file is written to.
@@ -231,9 +216,7 @@ impl Writer for ParquetWriter<'_> {
     }
 
     fn write(&mut self, encoded: &[u8]) -> Result<()> {
-        let batches = arrow_ipc::reader::StreamReader::try_new(encoded, None).map_err(defect)?;
-        for batch in batches {
-            let batch = batch.map_err(defect)?;
+        for batch in arrow_stream::read(encoded)? {
             let Some((piece, writer, rows)) = &mut self.open else { break };
             *rows += batch.num_rows() as u64;
             if let Err(error) = writer.write(&batch) {
