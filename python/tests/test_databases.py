@@ -93,6 +93,18 @@ def run(*arguments: str, code: int = 0) -> str:
     return out + err
 
 
+def killed(*arguments: str) -> None:
+    """Runs the command until a first piece is committed, and kills it."""
+    process = start(*arguments)
+    home = Path(os.environ["FULLBORE_HOME"])
+    until = time.monotonic() + 60
+    while not any("piece_committed" in kept.read_text() for kept in home.glob("runs/*/*.jsonl")):
+        assert process.poll() is None and time.monotonic() < until, "no piece was committed"
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
 def load(place: Place, source: object, *options: str, code: int = 0) -> str:
     return run("load", str(source), "--to", place.to, *options, code=code)
 
@@ -269,10 +281,7 @@ def test_a_killed_load_is_resumed_exactly_once(
     file = numbers(tmp_path / "numbers.csv", 60_000)
     place.sql(NUMBERS)
     options = ("--piece-size", "100kB", "--max-rate", "1MB/s", *way)
-    process = start("load", str(file), "--to", place.to, *options)
-    time.sleep(1.2)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    killed("load", str(file), "--to", place.to, *options)
     [(run_id, committed)] = place.sql("SELECT run, count(*) FROM fullbore_pieces GROUP BY run")
     assert committed > 0
     if not way:
@@ -290,20 +299,8 @@ def test_a_killed_load_is_resumed_exactly_once(
 def test_a_killed_load_is_taken_back(place: Place, tmp_path: Path) -> None:
     file = numbers(tmp_path / "numbers.csv", 60_000)
     place.sql(NUMBERS)
-    process = start(
-        "load",
-        str(file),
-        "--to",
-        place.to,
-        "--piece-size",
-        "100kB",
-        "--max-rate",
-        "1MB/s",
-        "--atomic",
-    )
-    time.sleep(1.2)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    options = ("--piece-size", "100kB", "--max-rate", "1MB/s", "--atomic")
+    killed("load", str(file), "--to", place.to, *options)
     [(run_id,)] = place.sql("SELECT run FROM fullbore_runs")
     to = ("--to", place.to) if place.maria else ()
     assert "is rolled back" in run("runs", "abort", run_id, *to)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import checks
@@ -15,10 +14,10 @@ from world import Loads, Look
 ROOT = Path(__file__).parents[3]
 RECORD_BYTES_MAX = 20_000_000
 OPEN_SECONDS_MAX = 2.0
+# A machine that others use is slow for seconds at a time.
+TRIES = 8
 # Two of them pass the size at which a record is thinned out, too.
 HOURS = 10 if os.environ.get("FULLBORE_TEST_ALL") == "1" else 2
-# A machine that others use is busy for seconds at a time.
-TRIES = 8
 
 
 @pytest.fixture(scope="module")
@@ -35,18 +34,28 @@ def run(loads: Loads) -> Path:
     return folder
 
 
-def test_it_is_small_and_its_report_opens_at_once(loads: Loads, run: Path, look: Look) -> None:
+def processor_seconds(browser: object) -> float:
+    """What pages took of processors: a clock would count the tests that run meanwhile, too."""
+    session = browser.new_browser_cdp_session()
+    processes = session.send("SystemInfo.getProcessInfo")["processInfo"]
+    session.detach()
+    return sum(process["cpuTime"] for process in processes if process["type"] == "renderer")
+
+
+def test_it_is_small_and_its_report_opens_at_once(
+    browser: object, loads: Loads, run: Path, look: Look
+) -> None:
     size = (run / "record.jsonl").stat().st_size
     assert size < RECORD_BYTES_MAX
     assert sorted(path.name for path in run.iterdir()) == ["record.jsonl"], "nothing is left out"
     url = loads.report("long.html", run.name)
     seconds = []
     while len(seconds) < TRIES and min(seconds, default=OPEN_SECONDS_MAX) >= OPEN_SECONDS_MAX:
-        began = time.monotonic()
+        before = processor_seconds(browser)
         page = look(url)
         page.until("document.querySelectorAll('#chart-server canvas').length > 0")
-        seconds.append(time.monotonic() - began)
-    print(f"\n{HOURS} hours: {size / 1e6:.1f} MB of record, opened in {min(seconds):.2f} s")
+        seconds.append(processor_seconds(browser) - before)
+    print(f"\n{HOURS} hours: {size / 1e6:.1f} MB of record, opened by {min(seconds):.2f} s of work")
     checks.charts_are_drawn(page, "chart-bytes", "chart-rows", "chart-server")
     assert page.page.locator(".strip").count() == 8
     assert min(seconds) < OPEN_SECONDS_MAX, seconds
