@@ -2,10 +2,10 @@
 
     python benchmarks/tuning/straggler.py --out FOLDER [--before COMMAND] [--blocks 5]
 
-Four files of one table, one of them on a disk whose second half is slow. Compared in
-blocks of random order: the load as it is; the same with an older command that does not split slow
-pieces, where one is named; and the ideal, in which the slow file comes first and in pieces so small
-that nobody waits. Needs root.
+Four files of one table, each a piece of its own for one of four streams; one of them is on a disk
+that is ten times slower from its middle on. Compared in blocks of random order: the load as it is;
+the same with an older command that does not split slow pieces, where one is named; and the ideal, in
+which the slow file comes first and in pieces so small that nobody waits. Needs root.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from trial import Stage, table
 
 DISK = ROOT / "target" / "release" / "fullbore-disk"
 # MB/s of a reader, ms of a request, readers at a time, from where it is how many times slower.
-SLOW = ("60", "0.05", "16", "0.5", "10")
+SLOW = ("20", "0.05", "16", "0.5", "10")
 STREAMS = 4
+# A piece is a file.
+WHOLE = ["--piece-size", "1GB"]
 
 
 @contextmanager
@@ -81,11 +83,11 @@ def main() -> int:
         files = lineitem("1", 4)
         with slow_disk([files[-1]]) as slow:
             ways = {
-                "ideal": (FULLBORE, [*slow, *files[:-1]], ["--piece-size", "4MB"]),
-                "split": (FULLBORE, [*files[:-1], *slow], []),
+                "ideal": (FULLBORE, [*slow, *files[:-1]], ["--piece-size", "16MB"]),
+                "split": (FULLBORE, [*files[:-1], *slow], WHOLE),
             }
             if args.before:
-                ways["whole"] = (args.before, [*files[:-1], *slow], [])
+                ways["whole"] = (args.before, [*files[:-1], *slow], WHOLE)
             for block in range(args.blocks):
                 for way in draw.sample(sorted(ways), len(ways)):
                     line = {"way": way, "block": block, **loaded(stage, *ways[way])}
