@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from lab import Case
 
 from cases import databases
+from cases.copied import copied
 from cases.direct import direct, direct_replica
 from cases.frames import frames
 from cases.lineitem import one_file, one_table, partitions, slow_tools
@@ -49,6 +50,7 @@ CASES: dict[str, Callable[[Setting], AbstractContextManager[Case]]] = {
     "transformed": transformed,
     "transformed-slow": transformed_slow,
     "upsert": upsert,
+    "copied": copied,
     "duckdb": databases.duckdb,
     "sqlite": databases.sqlite,
     "mariadb": databases.mariadb,

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import random
-import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,32 +14,21 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import fullbore
 import pytest
+from database_places import (
+    DRIVERS,
+    NEEDS_DUCKDB,
+    NEEDS_MARIADB,
+    NEEDS_POSTGRES,
+    NEEDS_SQLITE,
+    MariaDb,
+    Place,
+    run,
+    start,
+)
 from embedded import Server
-from places import MariaDb, Place
 
 pytestmark = pytest.mark.usefixtures("own_state")
-
-DRIVERS = Path(__file__).parents[2] / ".cache" / "drivers"
-HAS_DUCKDB = (DRIVERS / "libduckdb.so").exists() and sys.version_info >= (3, 11)
-NEEDS_DUCKDB = pytest.mark.skipif(
-    not HAS_DUCKDB, reason="DUCKDB'S LIBRARY IS MISSING: make databases"
-)
-
-
-def needs(package: str, name: str) -> pytest.MarkDecorator:
-    """Skips where pip could not install a driver."""
-    reason = f"{name}'S DRIVER IS MISSING: make databases"
-    return pytest.mark.skipif(importlib.util.find_spec(package) is None, reason=reason)
-
-
-NEEDS_SQLITE = needs("adbc_driver_sqlite", "SQLITE")
-NEEDS_POSTGRES = needs("adbc_driver_postgresql", "POSTGRESQL")
-
-NEEDS_MARIADB = pytest.mark.skipif(
-    shutil.which("mariadb-install-db") is None, reason="MARIADB IS MISSING: make databases"
-)
 
 
 @pytest.fixture(scope="session")
@@ -76,21 +61,6 @@ def place(scheme: str, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
 def drivers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADBC_DRIVER_PATH", str(DRIVERS))
     monkeypatch.delenv("FULLBORE_TO", raising=False)
-
-
-def start(*arguments: str) -> subprocess.Popen[str]:
-    command = [str(fullbore.find_command()), *arguments]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
-    )
-
-
-def run(*arguments: str, code: int = 0) -> str:
-    """What the command says, ending with a code."""
-    process = start(*arguments)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == code, f"{arguments}: {process.returncode}\n{out}\n{err}"
-    return out + err
 
 
 def killed(*arguments: str) -> None:

@@ -9,6 +9,7 @@ mod words;
 mod args;
 mod extension;
 mod generate;
+mod ingest;
 mod limit_now;
 mod load;
 mod log_file;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
     let ended = match command_line.command {
         Command::Load(args) => load::run(&args),
         Command::Plan(args) => load::plan(&args),
+        Command::Ingest(args) => ingest::run(&args),
         Command::Gen(args) => match generate::run(&args) {
             Ok(()) => Ended::Loaded,
             Err(error) => {

@@ -1,4 +1,5 @@
 //! Databases other than PostgreSQL as destinations: MariaDB and MySQL, DuckDB, SQLite, and any that has an ADBC driver.
+//! What has a driver is a [`source`], too.
 //!
 //! [`Database::open`] connects: a [`link`] goes by way of an ADBC driver ([`driver`], [`adbc`]) or speaks MySQL's protocol
 //! ([`mysql_link`]). [`Database`] plans ([`target`]), and [`Rows`] loads ([`sink`], [`writer`]). How a database writes its
@@ -17,6 +18,7 @@ mod mysql_link;
 mod place;
 mod sent;
 mod sink;
+pub mod source;
 mod sums;
 mod table;
 mod target;

@@ -94,6 +94,12 @@ impl Rows {
         Summing::of(&plan.tables[table], &self.tables[table], self.database.dialect())
     }
 
+    /// What is in a table, asked by several connections where its database answers a query by one processor.
+    fn held(&self, link: &mut dyn Link, summing: &Summing, table: &str) -> Result<Sums> {
+        let more = (1..self.database.dialect().summing_sessions()).map(|_| self.database.link());
+        summing.held(link, &mut more.collect::<Result<Vec<_>>>()?, table)
+    }
+
     /// Compares what a table has gained with what was sent; how many columns of it.
     fn compare(
         &self,
@@ -108,7 +114,7 @@ impl Rows {
         let its = committed.iter().filter(|piece| piece.table == number);
         its.filter_map(|piece| piece.portion.sums.as_ref()).for_each(|sums| sent.merge(sums));
         let filled = self.tables[number].filled(&plan.run_id)?.to_string();
-        let mut held = summing.held(link, &filled)?;
+        let mut held = self.held(link, &summing, &filled)?;
         if let Some(before) = before {
             held.take_out(before);
         }
@@ -199,7 +205,10 @@ impl Sink for Rows {
                 }
                 before.push(match table.is_staged() {
                     true => None,
-                    false => Some(self.summing(plan, number).held(link, &table.name.to_string())?),
+                    false => {
+                        let summing = self.summing(plan, number);
+                        Some(self.held(link, &summing, &table.name.to_string())?)
+                    }
                 });
             }
             if let Some(job) = &self.job {

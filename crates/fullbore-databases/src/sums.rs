@@ -32,6 +32,7 @@ struct Summed {
     field_type: FieldType,
     to: DataType,
     measure: Measure,
+    is_nullable: bool,
 }
 
 /// The columns of a table that are loaded.
@@ -51,6 +52,7 @@ impl Summing {
                 field_type: parsed.field_type.clone(),
                 to: column.sent.clone(),
                 measure: dialect.measure(&parsed.field_type),
+                is_nullable: column.is_nullable,
             })
         });
         Self { columns: columns.collect(), dialect }
@@ -61,13 +63,37 @@ impl Summing {
         self.columns.iter().filter(|column| column.measure != Measure::Count).count() as u64
     }
 
-    /// What a table holds now.
-    pub fn held(&self, link: &mut dyn Link, table: &str) -> Result<Sums> {
+    /// What a table holds now, by one query for each of the links, which share the columns.
+    pub fn held(
+        &self,
+        link: &mut dyn Link,
+        more: &mut [Box<dyn Link>],
+        table: &str,
+    ) -> Result<Sums> {
+        let each = self.columns.len().div_ceil(more.len() + 1).max(1);
+        let (own, others) = self.columns.split_at(each.min(self.columns.len()));
+        std::thread::scope(|scope| {
+            let asked = more.iter_mut().zip(others.chunks(each)).map(|(link, columns)| {
+                scope.spawn(move || self.share(link.as_mut(), table, columns))
+            });
+            let asked: Vec<_> = asked.collect();
+            let mut held = self.share(link, table, own)?;
+            for thread in asked {
+                held.columns.extend(thread.join().unwrap_or_else(|_| Err(ended()))?.columns);
+            }
+            Ok(held)
+        })
+    }
+
+    /// The rows of a table, and sums of some of its columns.
+    fn share(&self, link: &mut dyn Link, table: &str, columns: &[Summed]) -> Result<Sums> {
         let mut terms = vec!["count(*)".to_owned()];
         let mut weights = Vec::new();
-        for column in &self.columns {
+        for column in columns {
             let name = quote_identifier(&column.name).map_err(|e| Error::usage(e.to_string()))?;
-            terms.push(format!("count({name})"));
+            if column.is_nullable {
+                terms.push(format!("count({name})"));
+            }
             let sum = match column.measure {
                 Measure::Count => Vec::new(),
                 _ => self.dialect.sum(&name, &column.field_type),
@@ -80,8 +106,8 @@ impl Summing {
         let mut next = |scale| whole(values.next().flatten().as_deref().unwrap_or("0"), scale);
         let rows = next(0)?;
         let mut sums = Sums { rows: rows as u64, ..Sums::default() };
-        for (column, weights) in self.columns.iter().zip(weights) {
-            let known = next(0)?;
+        for (column, weights) in columns.iter().zip(weights) {
+            let known = if column.is_nullable { next(0)? } else { rows };
             let scale = match column.field_type {
                 // Where a database adds up decimals as such, they come with their point.
                 FieldType::Decimal { scale, .. } if weights.len() == 1 => scale,
@@ -138,6 +164,10 @@ fn whole(text: &str, scale: u8) -> Result<i128> {
         return Err(unreadable());
     }
     format!("{before}{after_point:0<digits$}").parse().map_err(|_| unreadable())
+}
+
+fn ended() -> Error {
+    Error::Client { message: "a thread that asks for sums ended".into(), hint: None }
 }
 
 /// Adds up what is sent.

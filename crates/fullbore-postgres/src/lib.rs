@@ -4,7 +4,7 @@
 //! calls. [`catalog`] reads what a target is, [`target`] describes it, `planning` answers while a load is
 //! planned; [`encode_copy`] writes rows in COPY's forms, `writer` sends pieces, by `endpoints`, `fallback` finds
 //! the rows that the server refuses, [`publish`] makes rows visible, [`ledger`] records committed pieces,
-//! `statistics` makes those of new partitions, [`verify`] compares what was loaded with what was read, [`orphans`] finds what crashes left.
+//! `statistics` makes those of new partitions, [`levels`] merges those that are ingested, [`verify`] compares what was loaded with what was read, [`orphans`] finds what crashes left.
 
 pub mod catalog;
 mod cursor;
@@ -16,6 +16,7 @@ mod endpoints;
 mod error;
 mod fallback;
 pub mod ledger;
+pub mod levels;
 pub mod local;
 mod members;
 mod naming;

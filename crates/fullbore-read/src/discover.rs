@@ -39,6 +39,78 @@ pub fn found_in(source: &str, store: &StoreOptions) -> Result<Vec<SourceFile>> {
     }
 }
 
+/// A file or object that was listed, and not opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    pub path: PathBuf,
+    /// What changes when its contents do.
+    pub version: String,
+    pub bytes: u64,
+    /// In nanoseconds since 1970.
+    pub modified_ns: i128,
+    /// When it was written or moved here last; `None` of an object, which is whole once it is there.
+    pub changed_ns: Option<i128>,
+}
+
+/// The files of a source as they are now, which may be none yet.
+pub fn listed_in(source: &str, store: &StoreOptions) -> Result<Vec<Listed>> {
+    if is_object(source) {
+        return match fullbore_objects::list(source, store) {
+            Ok(objects) => Ok(objects.iter().map(|object| listed_object(object)).collect()),
+            Err(error) if error.kind == fullbore_objects::Kind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        };
+    }
+    refuse_remote(source)?;
+    let path = Path::new(source);
+    let paths = match path.symlink_metadata() {
+        Ok(_) if path.is_dir() => files_below(path)?,
+        Ok(_) => vec![path.to_owned()],
+        Err(_) => globbed(source)?,
+    };
+    let mut listed = Vec::new();
+    for path in paths {
+        let metadata = match std::fs::metadata(&path) {
+            Ok(metadata) => metadata,
+            // It went away meanwhile.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(source) => return Err(Error::Read { path, source }),
+        };
+        let modified_ns = modified_ns(&metadata);
+        listed.push(Listed {
+            version: format!("{} {modified_ns}", metadata.len()),
+            bytes: metadata.len(),
+            modified_ns,
+            changed_ns: Some(changed_ns(&metadata)),
+            path,
+        });
+    }
+    Ok(listed)
+}
+
+fn listed_object(object: &Object) -> Listed {
+    Listed {
+        path: object.url().into(),
+        version: format!("{} {}", object.size(), object.etag().unwrap_or_default()),
+        bytes: object.size(),
+        modified_ns: object.modified_ns(),
+        changed_ns: None,
+    }
+}
+
+/// The files of a folder and of those in it that are called `key=value`.
+fn files_below(path: &Path) -> Result<Vec<PathBuf>> {
+    let (mut files, folders) = contents(path)?;
+    for inner in folders.iter().filter(|inner| is_key(inner)) {
+        files.extend(files_below(inner)?);
+    }
+    Ok(files)
+}
+
+fn is_key(folder: &Path) -> bool {
+    folder.file_name().is_some_and(|name| name.to_string_lossy().contains('='))
+}
+
 /// The first of a source's files that can be read only once; objects are not asked for, none is one.
 pub fn read_once(source: &str) -> Result<Option<SourceFile>> {
     if is_object(source) {
@@ -164,14 +236,9 @@ pub fn absolute(path: &Path) -> std::io::Result<PathBuf> {
 }
 
 fn folder(path: &Path) -> Result<Vec<PathBuf>> {
-    let (mut files, folders) = contents(path)?;
-    let is_key = |folder: &PathBuf| {
-        folder.file_name().is_some_and(|name| name.to_string_lossy().contains('='))
-    };
-    for inner in folders.iter().filter(|inner| is_key(inner)) {
-        files.extend(folder(inner)?);
-    }
-    if files.is_empty() && !folders.is_empty() && !folders.iter().any(is_key) {
+    let (_, folders) = contents(path)?;
+    let files = files_below(path)?;
+    if files.is_empty() && !folders.is_empty() && !folders.iter().any(|inner| is_key(inner)) {
         return Err(Error::usage_with_hint(
             format!("{} contains only directories and no files", path.display()),
             format!("use a pattern, in quotes: '{}/**/*'", path.display()),

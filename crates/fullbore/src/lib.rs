@@ -3,7 +3,7 @@
 //! [`job_file`] reads one, [`check`] refuses a job that contradicts itself, [`destinations`] opens what it loads into,
 //! [`ledger_state`] asks the ledger what is to be done ([`databases`] that of another database), and [`load()`] makes the plan and runs it. Nothing is
 //! printed here: what people should know goes to an [`Audience`], and what became of a load is a
-//! [`Loaded`]. The state folder ([`state`]) keeps jobs ([`saved`]), ceilings, numbers of streams, and what was appended
+//! [`Loaded`]. [`ingest`] loads without end. The state folder ([`state`]) keeps jobs ([`saved`]), ceilings, numbers of streams, and what was appended
 //! ([`here`]).
 
 mod assemble;
@@ -14,6 +14,7 @@ pub mod destinations;
 mod ended;
 mod error_json;
 mod here;
+pub mod ingest;
 pub mod job_file;
 pub mod json_summary;
 pub mod kept;

@@ -153,6 +153,20 @@ pub fn plan(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result
     Ok(JsonPlan::of(&planned.plan, text, &planned.statements))
 }
 
+/// The statement that creates the first table of a job as its files are; `None` where the table is there.
+pub fn creation(
+    job: &Job,
+    options: &LoadOptions,
+    audience: &dyn Audience,
+) -> Result<Option<String>> {
+    check_alone(job)?;
+    let to = Destinations::open(job, &|warning| audience.warn(warning))?;
+    let mut state = LedgerState::ask(job, to.server(), false)?;
+    let begin = Decision::Begin { notes: Vec::new() };
+    let planned = planned(job, &to, options, &mut state, &begin)?;
+    Ok(planned.statements.into_iter().next().flatten())
+}
+
 fn plan_database(job: &Job, database: &Database, options: &LoadOptions) -> Result<JsonPlan> {
     match databases::decide(job, database, options)? {
         databases::Decision::Finished(_, words) => Ok(JsonPlan::nothing_to_do(words)),

@@ -1,7 +1,9 @@
 //! Sources that are tables or queries of databases: opened before the job is looked at, and named without passwords from then on.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use fullbore_databases::{Place, source as driver_source};
 use fullbore_load::job::{Job, TableJob};
 use fullbore_pgwire::{ConnectionOptions, Environment};
 use fullbore_postgres::source::{Asked, TableSource};
@@ -23,6 +25,10 @@ pub struct Opened {
 
 /// Whether a source is a table of a database.
 pub fn is_database(source: &str) -> bool {
+    is_postgres(source) || Place::is(source)
+}
+
+fn is_postgres(source: &str) -> bool {
     SCHEMES.iter().any(|scheme| source.starts_with(scheme))
 }
 
@@ -59,6 +65,18 @@ fn open_table(table: &mut TableJob, at: usize) -> Result<Registered> {
             "name the table with --table",
         ));
     }
+    if !is_postgres(&url) {
+        if key.is_some() {
+            return Err(Error::usage_with_hint(
+                "&key= divides what is read of PostgreSQL; a driver's answer is read by one session",
+                "omit it",
+            ));
+        }
+        let held = open_driver(&url, name.as_deref(), table.query.as_deref(), &words)?;
+        table.name = table.name.take().or(name);
+        held.uri().clone_into(&mut table.sources[at]);
+        return Ok(held);
+    }
     let refused = |error: fullbore_pgwire::ConnectionError| {
         Error::usage_with_hint(format!("source: {error}"), error.hint().unwrap_or_default())
     };
@@ -89,11 +107,30 @@ fn open_table(table: &mut TableJob, at: usize) -> Result<Registered> {
     Ok(Registered::at(uri, ArrowData::stretches(Arc::new(source))))
 }
 
+/// The rows that a driver gives of a table or a query, which stand in no ledger: they are read once.
+fn open_driver(
+    url: &str,
+    name: Option<&str>,
+    query: Option<&str>,
+    words: &str,
+) -> Result<Registered> {
+    let place = Place::of(url).ok_or_else(no_table)??;
+    let told = format!("{}?{words}", place.told());
+    let asked = match (name, query) {
+        (_, Some(query)) => driver_source::Asked::Query(query),
+        (name, None) => driver_source::Asked::Table(name.unwrap_or_default()),
+    };
+    let rows = driver_source::rows(&place, &asked, &told)?;
+    // Drawn by the clock: what is read at another time may be something else.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    Ok(Registered::at(format!("{told}&{SNAPSHOT}{now}"), rows))
+}
+
 fn no_table() -> Error {
     Error::usage_with_hint(
         "a database among the sources names no table",
-        "write postgresql://HOST/DATABASE?table=SCHEMA.TABLE, or add --query; where rows go is --to \
-         URL",
+        "write postgresql://HOST/DATABASE?table=SCHEMA.TABLE or duckdb:FILE?table=TABLE, or add --query; \
+         where rows go is --to URL",
     )
 }
 

@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::extension::ExtensionArgs;
 use crate::generate::GenArgs;
+use crate::ingest::IngestArgs;
 use crate::load::LoadArgs;
 use crate::manual::{CompletionsArgs, ManArgs};
 use crate::preflight::PreflightArgs;
@@ -30,6 +31,8 @@ pub enum Command {
     Load(LoadArgs),
     /// Print what `load` would do; change nothing
     Plan(LoadArgs),
+    /// Load files as they appear, without end
+    Ingest(Box<IngestArgs>),
     /// Measure disks, network, server or a whole job before a load
     Preflight(PreflightArgs),
     /// Compare options of a load by experiment

@@ -17,6 +17,12 @@ fn by_name<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
 /// A free port that only this machine reaches.
 pub const HERE: &str = "127.0.0.1";
 
+/// A time, as `500ms`, `60s`, `5min`, `2h` or `90d`.
+pub fn time(text: &str) -> Result<std::time::Duration, String> {
+    fullbore_load::job::seconds(text)
+        .ok_or_else(|| format!("{text:?} is not a time such as 500ms, 60s, 5min, 2h or 90d"))
+}
+
 pub fn format_name(text: &str) -> Result<FormatName, String> {
     by_name(text)
 }

@@ -52,6 +52,10 @@ pub trait Dialect: Send + Sync {
     fn measure(&self, field_type: &FieldType) -> Measure;
     /// The SQL that adds up a quoted column's values.
     fn sum(&self, column: &str, field_type: &FieldType) -> Terms;
+    /// By how many connections sums are asked for, which see the same rows.
+    fn summing_sessions(&self) -> usize {
+        1
+    }
     /// How rows are sent, in words.
     fn sends(&self) -> String {
         format!("rows go as Arrow batches to the driver of {}", self.name())

@@ -18,6 +18,9 @@ use crate::link::{Link, Row};
 use crate::sent::{Form, texts};
 use crate::table::{Column, Table};
 
+/// `TO_DAYS('1970-01-01')`.
+const DAYS_BEFORE_1970: i128 = 719_528;
+
 pub struct MySql;
 
 impl MySql {
@@ -126,7 +129,13 @@ impl Dialect for MySql {
                 "CASE WHEN ABS({column}) < 1e12
                       THEN CAST(TRUNCATE({column} * 1024e0, 0) AS DECIMAL(40,0)) ELSE 0 END"
             ),
-            FieldType::Date => format!("TO_DAYS({column}) - TO_DAYS('1970-01-01')"),
+            // Taken from the sum, the beginning of days is not taken from each of them.
+            FieldType::Date => {
+                return vec![
+                    (format!("SUM(TO_DAYS({column}))"), 1),
+                    (format!("COUNT({column})"), -DAYS_BEFORE_1970),
+                ];
+            }
             FieldType::Time => format!(
                 "(HOUR({column}) * 3600 + MINUTE({column}) * 60 + SECOND({column})) * 1000000
                  + MICROSECOND({column})"
@@ -141,6 +150,11 @@ impl Dialect for MySql {
             _ => column.to_owned(),
         };
         vec![(format!("SUM({value})"), 1)]
+    }
+
+    /// A query has one processor. More than four of them would wait for the same pages.
+    fn summing_sessions(&self) -> usize {
+        4
     }
 
     fn sends(&self) -> String {

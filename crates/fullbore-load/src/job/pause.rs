@@ -58,13 +58,15 @@ fn split(text: &str) -> Option<(f64, &str)> {
     Some((number, text[end..].trim()))
 }
 
-pub(super) fn seconds(text: &str) -> Option<Duration> {
+/// A time, as `500ms`, `60s`, `5min`, `2h` or `90d`.
+pub fn seconds(text: &str) -> Option<Duration> {
     let (number, unit) = split(text)?;
     let factor = match unit {
         "ms" => 0.001,
         "s" => 1.0,
         "min" => 60.0,
         "h" => 3600.0,
+        "d" => 86_400.0,
         _ => return None,
     };
     Duration::try_from_secs_f64(number * factor).ok()

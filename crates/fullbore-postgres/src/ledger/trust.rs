@@ -34,7 +34,8 @@ const OBSTACLES: &str = "
                format('%I.%I', n.nspname, c.relname) AS name
           FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
          WHERE n.nspname = {schema}
-           AND c.relname IN ('runs', 'pieces', 'pieces_unlogged', 'parts', 'checksums', 'merges')),
+           AND c.relname IN ('runs', 'pieces', 'pieces_unlogged', 'parts', 'checksums', 'merges', 'batches',
+                             'taken')),
     granted AS (
         SELECT t.name, a.privilege_type, a.grantee FROM t, aclexplode(t.relacl) a
         UNION
@@ -111,7 +112,8 @@ const IDENTITY: &str = "
                      string_agg(concat_ws(' ', c.oid, c.relowner, c.relacl::text), ' ' ORDER BY c.oid)) AS it
       FROM pg_namespace n
       LEFT JOIN pg_class c ON c.relnamespace = n.oid
-                          AND c.relname IN ('runs', 'pieces', 'pieces_unlogged', 'parts', 'checksums', 'merges')
+                          AND c.relname IN ('runs', 'pieces', 'pieces_unlogged', 'parts', 'checksums', 'merges', 'batches',
+                             'taken')
      WHERE n.nspname = {schema} GROUP BY n.oid, n.nspowner";
 
 /// Ledgers that this process has found to be trusted. They stay so as long as they are the same ones: who

@@ -47,6 +47,8 @@ pub trait RowBatches: Send {
 pub struct ArrowData {
     /// With types that need no lookup: no dictionaries, no runs.
     schema: SchemaRef,
+    /// What messages and lineage call it, where that is not its URI.
+    told: Option<String>,
     rows: Rows,
 }
 
@@ -73,26 +75,31 @@ impl ArrowData {
             starts.push(starts[starts.len() - 1] + batch.num_rows() as u64);
         }
         let bytes = batches.iter().map(bytes_of).collect();
-        Self { schema: plain_schema(schema), rows: Rows::Table { batches, starts, bytes } }
+        let rows = Rows::Table { batches, starts, bytes };
+        Self { schema: plain_schema(schema), told: None, rows }
     }
 
     /// Of what gives batches one after the other.
     pub fn stream(reader: Box<dyn RecordBatchReader + Send>) -> Self {
         let schema = plain_schema(&reader.schema());
-        Self { schema, rows: Rows::Stream(Mutex::new(Some(reader))) }
+        Self { schema, told: None, rows: Rows::Stream(Mutex::new(Some(reader))) }
+    }
+
+    /// The same, called so in messages and lineage.
+    #[must_use]
+    pub fn called(mut self, told: &str) -> Self {
+        self.told = Some(told.to_owned());
+        self
     }
 
     /// Of rows that somebody else keeps.
     pub fn stretches(rows: Arc<dyn RowStretches>) -> Self {
-        Self { schema: rows.schema(), rows: Rows::Stretches(rows) }
+        Self { schema: rows.schema(), told: Some(rows.told()), rows: Rows::Stretches(rows) }
     }
 
     /// What messages and lineage call it, where that is not its URI.
     pub fn told(&self) -> Option<String> {
-        match &self.rows {
-            Rows::Stretches(rows) => Some(rows.told()),
-            Rows::Table { .. } | Rows::Stream(_) => None,
-        }
+        self.told.clone()
     }
 
     /// Whether it can be read more than once.

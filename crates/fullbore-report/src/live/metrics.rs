@@ -11,7 +11,7 @@ use crate::page::Page;
 
 /// All figures of a run, as they stand.
 pub fn of(page: &Page) -> String {
-    let mut text = Figures::default();
+    let mut text = MetricsText::default();
     text.describe("fullbore_run_info", "gauge", "The run, its version and its state.");
     let version = page.fullbore.as_str();
     let labels =
@@ -42,7 +42,7 @@ pub fn of(page: &Page) -> String {
 
 /// Gauges all: what was sent of a piece that is rolled back, or committed and lost with a crash of the
 /// server, is sent again, and counted again.
-fn by_table(text: &mut Figures, page: &Page) {
+fn by_table(text: &mut MetricsText, page: &Page) {
     type Count = fn(&TableTotals) -> u64;
     let counts: [(&str, &str, Count); 6] = [
         ("fullbore_rows", "Rows of committed pieces.", |t| t.rows),
@@ -80,12 +80,12 @@ fn by_name(page: &Page, of: impl Fn(&TableTotals) -> Option<u64>) -> Vec<(&str, 
     sums
 }
 
-fn by_stage(text: &mut Figures, page: &Page) {
+fn by_stage(text: &mut MetricsText, page: &Page) {
     let Some((_, seen)) = page.observations.last() else { return };
     let name = "fullbore_stage_seconds_total";
     text.describe(name, "counter", "Time of all threads of a stage, by what they did.");
     let cpu = "fullbore_stage_cpu_seconds_total";
-    let mut of_cpu = Figures::default();
+    let mut of_cpu = MetricsText::default();
     of_cpu.describe(cpu, "counter", "CPU time of all threads of a stage.");
     let stages: [(&str, &[ThreadTimes]); 2] = [("parse", &seen.parsers), ("send", &seen.streams)];
     for (stage, threads) in stages {
@@ -104,7 +104,7 @@ fn by_stage(text: &mut Figures, page: &Page) {
     text.one("fullbore_cpu_seconds_total", "counter", "CPU time of the load's process.", own);
 }
 
-fn of_verdict(text: &mut Figures, page: &Page) {
+fn of_verdict(text: &mut MetricsText, page: &Page) {
     let Some(verdict) = page.verdict_so_far() else { return };
     let name = "fullbore_verdict_share";
     text.describe(name, "gauge", "Shares of stream time, by limit.");
@@ -113,7 +113,7 @@ fn of_verdict(text: &mut Figures, page: &Page) {
     }
 }
 
-fn of_server(text: &mut Figures, page: &Page) {
+fn of_server(text: &mut MetricsText, page: &Page) {
     let Some((first, seen)) = page.seen_now() else { return };
     let (Some(server), Some(before)) = (&seen.server, &first.server) else { return };
     // The server counts since it was started: what is told is since the run was.
@@ -144,15 +144,18 @@ fn word(value: impl Serialize) -> String {
         .unwrap_or_default()
 }
 
+/// Figures in the text format of Prometheus.
 #[derive(Default)]
-struct Figures(String);
+pub struct MetricsText(String);
 
-impl Figures {
-    fn describe(&mut self, name: &str, kind: &str, help: &str) {
+impl MetricsText {
+    /// Begins a figure.
+    pub fn describe(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    fn put(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
+    /// One value of the figure that was begun last.
+    pub fn put(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
         let labels: Vec<String> =
             labels.iter().map(|(label, value)| format!("{label}=\"{}\"", escaped(value))).collect();
         let labels =
@@ -163,6 +166,10 @@ impl Figures {
     fn one(&mut self, name: &str, kind: &str, help: &str, value: f64) {
         self.describe(name, kind, help);
         self.put(name, &[], value);
+    }
+
+    pub fn text(self) -> String {
+        self.0
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! It reads only the run's record as it is written, so viewers do not affect the threads of a load. It has
 //! one thread with its own runtime. A token protects the page ([`gate`]); the number of viewers, and the
-//! wait for viewers that do not read, are bounded ([`serve`]).
+//! wait for viewers that do not read, are bounded ([`serve`]). [`plain`] has figures of a process without a run of its own.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), fullbore_report::live::Error> {
@@ -18,6 +18,7 @@ mod address;
 mod gate;
 mod metrics;
 mod picture;
+mod plain;
 mod routes;
 mod serve;
 #[cfg(test)]
@@ -33,6 +34,8 @@ use tokio::sync::watch;
 use address::Place;
 pub use address::is_loopback;
 use gate::Token;
+pub use metrics::MetricsText;
+pub use plain::{Figured, Plain};
 use serve::{Limits, Server};
 
 /// Why there is no live page.

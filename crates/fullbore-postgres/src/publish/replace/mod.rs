@@ -19,13 +19,13 @@
 mod carry;
 mod company;
 mod definition;
-mod grants;
+pub(crate) mod grants;
 pub mod kept;
 pub mod locks;
-mod obstacles;
+pub(crate) mod obstacles;
 mod rebuild;
 pub mod staging;
-pub(super) mod tools;
+pub(crate) mod tools;
 pub mod undo;
 mod writers;
 

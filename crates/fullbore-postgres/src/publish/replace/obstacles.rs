@@ -137,7 +137,7 @@ const PERMISSIONS: &str = "
     ORDER BY 1";
 
 /// What hangs on a table, but for what tables of its company have of it.
-pub(super) fn found(
+pub(crate) fn found(
     session: &mut Session,
     oid: u32,
     company: &[u32],

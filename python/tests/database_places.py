@@ -2,26 +2,67 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import os
 import re
 import shutil
 import sqlite3
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import fullbore
+import pytest
 from stores import free_port
 
 Rows = list[tuple[Any, ...]]
 DATABASES = itertools.count(1)
 
 
+DRIVERS = Path(__file__).parents[2] / ".cache" / "drivers"
+HAS_DUCKDB = (DRIVERS / "libduckdb.so").exists() and sys.version_info >= (3, 11)
+NEEDS_DUCKDB = pytest.mark.skipif(
+    not HAS_DUCKDB, reason="DUCKDB'S LIBRARY IS MISSING: make databases"
+)
+
+
+def needs(package: str, name: str) -> pytest.MarkDecorator:
+    """Skips where pip could not install a driver."""
+    reason = f"{name}'S DRIVER IS MISSING: make databases"
+    return pytest.mark.skipif(importlib.util.find_spec(package) is None, reason=reason)
+
+
+NEEDS_SQLITE = needs("adbc_driver_sqlite", "SQLITE")
+NEEDS_POSTGRES = needs("adbc_driver_postgresql", "POSTGRESQL")
+
+NEEDS_MARIADB = pytest.mark.skipif(
+    shutil.which("mariadb-install-db") is None, reason="MARIADB IS MISSING: make databases"
+)
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    command = [str(fullbore.find_command()), *arguments]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
+    )
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    """What the command says, ending with a code."""
+    process = start(*arguments)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == code, f"{arguments}: {process.returncode}\n{out}\n{err}"
+    return out + err
+
+
 class MariaDb:
     """A server of the tests' own."""
 
     def __init__(self, home: Path) -> None:
+        self.home = home
         self.socket = home / "s.sock"
         self.port = free_port()
         # The server refuses root.
@@ -35,12 +76,19 @@ class MariaDb:
             check=True,
             capture_output=True,
         )
-        with (home / "log").open("w") as log:
+        self.start()
+        self.sql(
+            "CREATE USER loader@'127.0.0.1' IDENTIFIED BY 'sec ret';"
+            " GRANT ALL ON *.* TO loader@'127.0.0.1'"
+        )
+
+    def start(self) -> None:
+        where = [*self.user, f"--datadir={self.home}/data", f"--socket={self.socket}"]
+        with (self.home / "log").open("a") as log:
             self.process = subprocess.Popen(
                 [
-                    *("mariadbd", "--no-defaults", *self.user, data, f"--socket={self.socket}"),
+                    *("mariadbd", "--no-defaults", *where, f"--pid-file={self.home}/pid"),
                     *(f"--port={self.port}", "--bind-address=127.0.0.1", "--local-infile=1"),
-                    f"--pid-file={home}/pid",
                 ],
                 stdout=log,
                 stderr=log,
@@ -49,10 +97,10 @@ class MariaDb:
             if self.client("-e", "SELECT 1").returncode == 0:
                 break
             time.sleep(0.2)
-        self.sql(
-            "CREATE USER loader@'127.0.0.1' IDENTIFIED BY 'sec ret';"
-            " GRANT ALL ON *.* TO loader@'127.0.0.1'"
-        )
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
 
     def client(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = ["mariadb", "--no-defaults", "-uroot", f"--socket={self.socket}", "-N", "-B"]

@@ -1,0 +1,132 @@
+//! Makes a plain table one of levels: it becomes the first partition of a table of its name.
+
+use fullbore_pgwire::{QualifiedName, Session, quote_identifier, quote_literal};
+use fullbore_read::error::Result;
+
+use super::{CHECK, COLUMN, Table, shape};
+use crate::catalog::{self, Relation};
+use crate::error::{failed, failed_while, refuse, refused};
+use crate::publish::replace::tools::{fill, in_transaction, texts};
+use crate::publish::replace::{grants, obstacles};
+
+/// What keeps the table `{oid}` from being partitioned by a column that its rows do not have.
+const OBSTACLES: &str = "
+    SELECT coalesce(pg_get_constraintdef(c.oid), 'unique index ' || i.indexrelid::regclass) AS sql
+      FROM pg_index i LEFT JOIN pg_constraint c ON c.conindid = i.indexrelid AND c.conrelid = i.indrelid
+     WHERE i.indrelid = {oid} AND (i.indisunique OR i.indisexclusion)
+    UNION ALL
+    SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = {oid} AND contype = 'f'
+    UNION ALL
+    SELECT 'identity column ' || quote_ident(attname) FROM pg_attribute
+     WHERE attrelid = {oid} AND attidentity <> '' AND NOT attisdropped
+    UNION ALL
+    SELECT 'trigger ' || quote_ident(tgname) FROM pg_trigger WHERE tgrelid = {oid} AND NOT tgisinternal
+    UNION ALL
+    SELECT 'child ' || inhrelid::regclass FROM pg_inherits WHERE inhparent = {oid}
+    UNION ALL
+    SELECT 'that it is not logged' FROM pg_class WHERE oid = {oid} AND relpersistence <> 'p'
+    ORDER BY 1";
+
+/// Refuses a table that can't be taken over; nothing is touched.
+pub fn check(session: &mut Session, relation: &Relation) -> Result<()> {
+    let name = &relation.name;
+    if relation.kind != 'r' {
+        return Err(refuse(
+            format!("{name} is not a plain table, and can't be ingested into"),
+            "name a table that fullbore ingest has made, a plain one with --adopt, or a new one with --create",
+        ));
+    }
+    let sql = fill(OBSTACLES, &[("oid", &relation.oid.to_string())]);
+    let what = texts(session, &sql).map_err(refused)?;
+    if !what.is_empty() {
+        return Err(refuse(
+            format!(
+                "{name} can't be ingested into: partitions of batches would not keep its {}",
+                what.join("; ")
+            ),
+            "keys of such a table can't be unique across batches: drop that first, or use fullbore load",
+        ));
+    }
+    let what = obstacles::found(session, relation.oid, &[]).map_err(refused)?;
+    if what.is_empty() {
+        return Ok(());
+    }
+    Err(refuse(
+        format!(
+            "{name} can't be ingested into: a partitioned table would not have its {}",
+            what.join("; ")
+        ),
+        "drop that first, or use fullbore load",
+    ))
+}
+
+/// Takes a plain table over; a step that was done by an earlier attempt is not done twice.
+pub fn adopt(session: &mut Session, relation: &Relation, ledger: &str) -> Result<Table> {
+    check(session, relation)?;
+    let (name, oid) = (&relation.name, relation.oid);
+    let column = quote_identifier(COLUMN).map_err(failed)?;
+    let has = |what: &str| format!("SELECT FROM {what} = {oid}");
+    let is_there = session
+        .query(&format!("{} AND attname = '{COLUMN}'", has("pg_attribute WHERE attrelid")))
+        .map_err(failed)?;
+    let what = format!("taking {name} over");
+    if is_there.is_empty() {
+        session
+            .execute(&format!(
+                "ALTER TABLE {name} ADD COLUMN {column} bigint NOT NULL DEFAULT 0, \
+                 ADD CONSTRAINT {CHECK} CHECK ({column} >= 0 AND {column} < 1) NOT VALID"
+            ))
+            .map_err(|error| failed_while(error, &what))?;
+    }
+    // Others read and write meanwhile.
+    session
+        .execute(&format!("ALTER TABLE {name} VALIDATE CONSTRAINT {CHECK}"))
+        .map_err(|error| failed_while(error, &what))?;
+    let first = shape::leaf(name, 0, 0)?;
+    let quoted = quote_identifier(first.name()).map_err(failed)?;
+    let table = in_transaction(session, |session| {
+        session
+            .execute(&format!(
+                "LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE; ALTER TABLE {name} RENAME TO {quoted}; \
+                 CREATE TABLE {name} (LIKE {first} INCLUDING DEFAULTS INCLUDING CONSTRAINTS \
+                 INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS) \
+                 PARTITION BY RANGE ({column}); ALTER TABLE {name} DROP CONSTRAINT {CHECK}"
+            ))
+            .map_err(|error| failed_while(error, &what))?;
+        let made = named(session, name)?;
+        let table = Table { name: name.clone(), oid: made.oid, ledger: ledger.to_owned() };
+        let indexes = catalog::indexes(session, oid).map_err(failed)?;
+        for index in &indexes {
+            let job = crate::publish::indexes::job(index, name, name)?;
+            for statement in job.statements {
+                session.execute(&statement).map_err(|error| failed_while(error, &what))?;
+            }
+        }
+        for statement in grants::of_table(session, relation, made.oid)? {
+            session.execute(&statement).map_err(|error| failed_while(error, &what))?;
+        }
+        let owner = session
+            .query(&format!(
+                "SELECT format('ALTER TABLE %s OWNER TO %I', {}, pg_get_userbyid(relowner)) AS sql
+                   FROM pg_class WHERE oid = {oid}",
+                quote_literal(&name.to_string()).map_err(failed)?
+            ))
+            .map_err(failed)?;
+        let owner = owner.first().map(|row| row.text("sql")).unwrap_or_default();
+        let settle = format!(
+            "{owner}; {}; INSERT INTO {ledger}.batches (target, first, last, batches, state, rows, bytes)
+             SELECT {}, 0, 0, 0, 'attached', greatest(reltuples, 0)::bigint, pg_total_relation_size(oid)
+               FROM pg_class WHERE oid = {oid}",
+            shape::attach(&table, &first, 0, 0),
+            made.oid
+        );
+        session.execute(&settle).map_err(|error| failed_while(error, &what))?;
+        Ok(table)
+    })?;
+    Ok(table)
+}
+
+fn named(session: &mut Session, name: &QualifiedName) -> Result<Relation> {
+    let found = catalog::relation(session, name).map_err(failed)?;
+    found.ok_or_else(|| refuse(format!("{name} no longer exists"), "it was dropped meanwhile"))
+}

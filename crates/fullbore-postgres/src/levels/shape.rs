@@ -1,0 +1,116 @@
+//! Tables that can become partitions.
+
+use fullbore_pgwire::{QualifiedName, Session, quote_identifier};
+use fullbore_read::error::Result;
+use sha2::{Digest, Sha256};
+
+use super::{CHECK, COLUMN, Table};
+use crate::catalog;
+use crate::error::failed;
+use crate::publish::indexes;
+
+/// PostgreSQL cuts names at 63 bytes.
+const NAME_BYTES_MAX: usize = 63;
+
+/// The columns of the table `{oid}` but ours, and its CHECKs, as CREATE TABLE has them.
+const SHAPE: &str = "
+    SELECT (SELECT string_agg(format('%I %s%s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
+                       CASE WHEN a.attcollation <> t.typcollation
+                            THEN ' COLLATE ' || a.attcollation::regcollation ELSE '' END,
+                       CASE WHEN a.attgenerated <> ''
+                            THEN format(' GENERATED ALWAYS AS (%s) %s', pg_get_expr(d.adbin, d.adrelid),
+                                        CASE a.attgenerated WHEN 's' THEN 'STORED' ELSE 'VIRTUAL' END)
+                            WHEN d.adbin IS NOT NULL THEN ' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid)
+                            ELSE '' END,
+                       CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END), ', ' ORDER BY a.attnum)
+              FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+              LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+             WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped AND a.attname <> '{column}')
+        || coalesce((SELECT string_agg(format(', CONSTRAINT %I %s', conname, pg_get_constraintdef(oid)), '')
+                       FROM pg_constraint WHERE conrelid = {oid} AND contype = 'c'), '') AS shape";
+
+/// The columns but ours that hold values of their own, quoted and in a row.
+const COLUMNS: &str = "
+    SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) AS columns
+      FROM pg_attribute
+     WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
+       AND attname <> '{column}'";
+
+fn asked(session: &mut Session, sql: &str, table: &Table, name: &str) -> Result<String> {
+    let sql = sql.replace("{oid}", &table.oid.to_string()).replace("{column}", COLUMN);
+    let rows = session.query(&sql).map_err(failed)?;
+    Ok(rows.first().map(|row| row.text(name)).unwrap_or_default())
+}
+
+/// The table of the batches from `first` to `last`.
+pub fn leaf(table: &QualifiedName, first: u64, last: u64) -> Result<QualifiedName> {
+    let suffix = format!("_p{first}_{last}");
+    let (name, room) = (table.name(), NAME_BYTES_MAX - suffix.len());
+    let base = match name.len() <= room {
+        true => name.to_owned(),
+        false => {
+            let hash = Sha256::digest(name);
+            let cut = &name[..name.floor_char_boundary(room - 6)];
+            format!("{cut}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2])
+        }
+    };
+    QualifiedName::new(table.schema(), &format!("{base}{suffix}")).map_err(failed)
+}
+
+/// The statement that makes a table of the same columns, but for ours, without indexes.
+pub fn create(session: &mut Session, table: &Table, leaf: &QualifiedName) -> Result<String> {
+    Ok(format!("CREATE TABLE {leaf} ({})", asked(session, SHAPE, table, "shape")?))
+}
+
+/// The columns that rows have, as a list.
+pub fn columns(session: &mut Session, table: &Table) -> Result<String> {
+    asked(session, COLUMNS, table, "columns")
+}
+
+/// The statements that build the table's indexes on another one.
+pub fn index_statements(
+    session: &mut Session,
+    table: &Table,
+    leaf: &QualifiedName,
+) -> Result<Vec<String>> {
+    let wanted = catalog::indexes(session, table.oid).map_err(failed)?;
+    let jobs = wanted.iter().map(|index| indexes::job(index, leaf, &table.name));
+    Ok(jobs.collect::<Result<Vec<_>>>()?.into_iter().flat_map(|job| job.statements).collect())
+}
+
+/// The statement that gives a table our column, which costs its rows nothing, and a CHECK that ATTACH goes by.
+pub fn bound(leaf: &QualifiedName, first: u64, last: u64) -> Result<String> {
+    let column = quote_identifier(COLUMN).map_err(failed)?;
+    Ok(format!(
+        "ALTER TABLE {leaf} ADD COLUMN {column} bigint NOT NULL DEFAULT {first}, \
+         ADD CONSTRAINT {CHECK} CHECK ({column} >= {first} AND {column} < {})",
+        last + 1
+    ))
+}
+
+/// The statements that attach a table that was bound.
+pub fn attach(table: &Table, leaf: &QualifiedName, first: u64, last: u64) -> String {
+    format!(
+        "ALTER TABLE {} ATTACH PARTITION {leaf} FOR VALUES FROM ({first}) TO ({}); \
+         ALTER TABLE {leaf} DROP CONSTRAINT {CHECK}",
+        table.name,
+        last + 1
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_partitions_fit_and_differ() {
+        let leaf = |name: &str, first, last| {
+            let table = QualifiedName::new(Some("s"), name).expect("a name");
+            leaf(&table, first, last).expect("a name")
+        };
+        assert_eq!(leaf("readings", 17, 20).to_string(), "\"s\".\"readings_p17_20\"");
+        let long = |end: &str| leaf(&format!("{}{end}", "é".repeat(31)), 1, 1_000_000);
+        assert!(long("a").name().len() <= NAME_BYTES_MAX);
+        assert_ne!(long("a"), long("b"));
+    }
+}

@@ -1,0 +1,89 @@
+//! Figures and health of a process that runs without end, as plain text.
+//!
+//! There is no token: whoever can connect may read counts, and nothing else.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tokio::sync::watch;
+
+use super::Error;
+use super::address::Place;
+
+/// What is said at `/metrics` and `/health`.
+pub trait Figured: Send + Sync + 'static {
+    /// In the text format of Prometheus, version 0.0.4.
+    fn metrics(&self) -> String;
+    /// Why all is not well.
+    fn trouble(&self) -> Option<String>;
+}
+
+/// A thread that serves them.
+pub struct Plain {
+    bound: SocketAddr,
+    stop: watch::Sender<bool>,
+    thread: JoinHandle<()>,
+}
+
+impl Plain {
+    /// Serves at an address of this machine.
+    pub fn start(listen: &str, figured: Arc<dyn Figured>) -> Result<Self, Error> {
+        let place = Place::of(listen)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(Error::Serve)?;
+        let listener = {
+            let _entered = runtime.enter();
+            place.listen(listen)?
+        };
+        let bound = listener.local_addr().map_err(Error::Serve)?;
+        let router = Router::new()
+            .route("/metrics", get(metrics))
+            .route("/health", get(health))
+            .with_state(figured);
+        let (stop, mut stopped) = watch::channel(false);
+        let serve = async move {
+            let until = async move {
+                let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
+            };
+            if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(until).await {
+                tracing::warn!(%error, "figures are not served any more");
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("figures".into())
+            .spawn(move || runtime.block_on(serve))
+            .map_err(Error::Serve)?;
+        Ok(Self { bound, stop, thread })
+    }
+
+    /// Where they are.
+    pub fn address(&self) -> SocketAddr {
+        self.bound
+    }
+
+    pub fn finish(self) {
+        let _ = self.stop.send(true);
+        // A defect of its thread must not become one of the load.
+        let _ = self.thread.join();
+    }
+}
+
+async fn metrics(State(figured): State<Arc<dyn Figured>>) -> impl IntoResponse {
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], figured.metrics())
+}
+
+async fn health(State(figured): State<Arc<dyn Figured>>) -> impl IntoResponse {
+    match figured.trouble() {
+        None => (StatusCode::OK, "ok\n".to_owned()),
+        Some(trouble) => (StatusCode::SERVICE_UNAVAILABLE, format!("{trouble}\n")),
+    }
+}

@@ -1,0 +1,293 @@
+//! Ingest without end: what appears in the sources is loaded in batches, each exactly once, into a table whose partitions
+//! are merged meanwhile (`fullbore_postgres::levels`).
+//!
+//! [`stream`] makes files of a stream, [`watch`] finds files, [`batch`] loads those of a batch by an ordinary load, [`upkeep`] merges and drops partitions in a
+//! thread of its own. Whatever ends the process leaves nothing in doubt: a batch that was claimed is found and finished,
+//! by the next process or by another that works on the same table.
+
+mod batch;
+mod stream;
+mod streams;
+mod table;
+mod upkeep;
+mod watch;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use fullbore_load::job::Job;
+use fullbore_pgwire::ConnectionOptions;
+use fullbore_postgres::levels::batches::{Batch, Batches};
+use fullbore_postgres::levels::policy::Policy;
+use fullbore_postgres::levels::{Table, connect};
+use fullbore_read::error::{Error, Result};
+
+use crate::destinations;
+use crate::load::{Audience, LoadOptions};
+pub use batch::LoadedBatch;
+use batch::{Keeping, load_batch};
+use upkeep::Upkeep;
+use watch::{Batching, Watch};
+
+/// How often the sources are looked at, at most and at least.
+const LOOK_MAX: Duration = Duration::from_secs(1);
+const LOOK_MIN: Duration = Duration::from_millis(100);
+/// How long a server that is gone is left alone between two attempts, at first and at most.
+const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE_MAX: Duration = Duration::from_secs(30);
+
+/// What becomes of a file once its rows are shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum After {
+    #[default]
+    Keep,
+    Delete,
+    /// Moved to this folder.
+    Archive(PathBuf),
+}
+
+/// What is ingested, and how.
+#[derive(Debug, Clone)]
+pub struct Ingest {
+    /// The job of each batch: one table, whose sources are watched.
+    pub job: Job,
+    /// The longest that a file waits for others to make a batch with.
+    pub every: Duration,
+    /// Bytes of files that make a batch at once.
+    pub batch_bytes: u64,
+    /// How long a file must not have changed to be taken for whole.
+    pub settle: Duration,
+    pub after: After,
+    /// Rows that arrived longer ago are dropped, a partition at a time.
+    pub keep: Option<Duration>,
+    /// Columns by which rows of merged partitions are put in order.
+    pub order_by: Vec<String>,
+    pub policy: Policy,
+    /// Take a plain table over.
+    pub adopt: bool,
+    /// End once nothing is left to load or to merge.
+    pub once: bool,
+    /// Give these batches up, whose files are gone.
+    pub forget: Vec<u64>,
+    /// A stream begins again from its first byte whenever it is opened.
+    pub replays: bool,
+}
+
+/// Who hears of what happens.
+pub trait Progress: Sync {
+    fn begins(&self, table: &str);
+    fn loaded(&self, batch: &LoadedBatch);
+    /// So many partitions became one of so many rows; how many there are now.
+    fn merged(&self, parts: usize, rows: u64, left: usize, took: Duration);
+    /// So many rows were dropped for their age.
+    fn expired(&self, rows: u64);
+    /// Something failed that is tried again.
+    fn trouble(&self, error: &Error);
+}
+
+/// Ingests until it is interrupted, or until nothing is left where `once` is asked for. `audience` hears of each load.
+pub fn ingest(
+    asked: &Ingest,
+    options: &LoadOptions,
+    audience: &dyn Audience,
+    progress: &dyn Progress,
+) -> Result<()> {
+    let connection = destinations::connection(asked.job.to.as_deref())?;
+    let stream = streams::of(asked, &connection)?;
+    let asked = stream.as_ref().map_or(asked, |stream| &stream.asked);
+    let over = AtomicBool::new(stream.is_none());
+    let ended = AtomicBool::new(false);
+    let stop = || options.interrupted.load(Ordering::Relaxed) || ended.load(Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        let reader =
+            stream.as_ref().map(|stream| scope.spawn(|| stream.run(&over, &stop, progress)));
+        let done = work(asked, options, audience, progress, &connection, &over, &ended);
+        // Whatever made an end of it, nothing is read any more.
+        ended.store(true, Ordering::Relaxed);
+        let read = reader.map_or(Ok(()), |reader| reader.join().unwrap_or(Ok(())));
+        done.and(read)
+    })
+}
+
+/// Loads, with the upkeep beside it, until it is stopped or nothing is left. `over`: nothing more comes of a stream.
+fn work(
+    asked: &Ingest,
+    options: &LoadOptions,
+    audience: &dyn Audience,
+    progress: &dyn Progress,
+    connection: &ConnectionOptions,
+    over: &AtomicBool,
+    ended: &AtomicBool,
+) -> Result<()> {
+    let mut watch = Watch::new(&asked.job, asked.settle)?;
+    let Some(table) = table::open(asked, options, audience, connection, &mut watch, over)? else {
+        return Ok(());
+    };
+    progress.begins(&table.name.to_string());
+    let upkeep = Upkeep::new(asked, connection, &table)?;
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(move || upkeep.run(ended, progress));
+        let mut work = Work {
+            asked,
+            options,
+            audience,
+            progress,
+            connection,
+            keeping: Keeping::default(),
+            forget: asked.forget.clone(),
+            watch,
+            over,
+        };
+        let done = work.run(&table, &options.interrupted);
+        // What may be merged is merged before the end, unless there is a hurry.
+        ended.store(true, Ordering::Relaxed);
+        let upkept = worker.join().unwrap_or(Ok(()));
+        done.and(upkept)
+    })
+}
+
+/// The loop that loads.
+struct Work<'a> {
+    asked: &'a Ingest,
+    options: &'a LoadOptions,
+    audience: &'a dyn Audience,
+    progress: &'a dyn Progress,
+    connection: &'a ConnectionOptions,
+    keeping: Keeping,
+    /// Batches to give up.
+    forget: Vec<u64>,
+    watch: Watch,
+    /// Nothing more comes of a stream.
+    over: &'a AtomicBool,
+}
+
+impl Work<'_> {
+    /// Loads until it is told to stop; a server that is gone is waited for.
+    fn run(&mut self, table: &Table, stop: &AtomicBool) -> Result<()> {
+        let mut patience = PATIENCE;
+        while !stop.load(Ordering::Relaxed) {
+            let began = Instant::now();
+            let ended = Batches::open(self.connection, table)
+                .and_then(|mut batches| self.work(&mut batches, stop));
+            match ended {
+                Ok(()) => return Ok(()),
+                Err(error) if error.is_lost() && !stop.load(Ordering::Relaxed) => {
+                    self.progress.trouble(&error);
+                }
+                Err(error) => return Err(error),
+            }
+            if began.elapsed() > PATIENCE_MAX {
+                patience = PATIENCE;
+            }
+            wait(patience, stop);
+            patience = (patience * 2).min(PATIENCE_MAX);
+        }
+        Ok(())
+    }
+
+    /// The same with one session.
+    fn work(&mut self, batches: &mut Batches, stop: &AtomicBool) -> Result<()> {
+        while let Some(number) = self.forget.pop() {
+            batches.release(number)?;
+        }
+        self.watch.look()?;
+        let known = self.watch.sources();
+        for left in batches.left(&known)? {
+            self.load(batches, &left)?;
+        }
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            // Before looking: what comes after that is seen the next time.
+            let is_last = self.asked.once && self.over.load(Ordering::Relaxed);
+            self.watch.look()?;
+            let standings = batches.standings(&self.watch.unsure())?;
+            for source in &self.watch.settle(&standings) {
+                self.put_away(&source.name);
+            }
+            let batching = Batching {
+                every: self.asked.every,
+                bytes: self.asked.batch_bytes,
+                at_once: is_last,
+            };
+            match self.watch.batch(&batching) {
+                Some(sources) => {
+                    let claimed = batches.claim(&sources)?;
+                    let its = claimed.as_ref().map_or(&[][..], |batch| &batch.sources);
+                    self.watch.ask_again(sources.iter().filter(|source| !its.contains(source)));
+                    if let Some(batch) = claimed {
+                        self.load(batches, &batch)?;
+                    }
+                }
+                None if is_last && !self.watch.is_waiting() => return Ok(()),
+                None => wait((self.asked.every / 4).clamp(LOOK_MIN, LOOK_MAX), stop),
+            }
+        }
+    }
+
+    fn load(&mut self, batches: &mut Batches, batch: &Batch) -> Result<()> {
+        let leaf = batches.leaf(batch.number)?;
+        let loaded = load_batch(&self.asked.job, &leaf, batch, self.options, self.audience);
+        // A server that is gone is refused in many ways.
+        let loaded = loaded.or_else(|error| connect(self.connection).and(Err(error)))?;
+        batches.attach(batch, &loaded.run_id, loaded.rows, loaded.bytes)?;
+        self.keeping.loaded(&loaded);
+        self.progress.loaded(&loaded);
+        for source in &batch.sources {
+            self.put_away(&source.name);
+        }
+        Ok(())
+    }
+
+    /// Does with a file whose rows are shown what is asked for. A file that can't be moved is no reason to stop: it is taken.
+    fn put_away(&self, name: &str) {
+        let done = match &self.asked.after {
+            After::Keep => Ok(()),
+            After::Delete => std::fs::remove_file(name),
+            After::Archive(folder) => archive(name.as_ref(), folder),
+        };
+        if let Err(source) = done.or_else(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        }) {
+            self.progress.trouble(&Error::Write { path: name.into(), source });
+        }
+    }
+}
+
+/// Moves a file into a folder, where one of its name is not overwritten.
+fn archive(path: &std::path::Path, folder: &std::path::Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut to = folder.join(&name);
+    for number in 1.. {
+        if !to.exists() {
+            break;
+        }
+        to = folder.join(format!("{name}.{number}"));
+    }
+    std::fs::rename(path, &to).or_else(|error| match error.kind() {
+        // Another file system.
+        std::io::ErrorKind::CrossesDevices => {
+            let partial = folder.join(format!(".{name}.partial"));
+            std::fs::copy(path, &partial)?;
+            std::fs::rename(&partial, &to)?;
+            std::fs::remove_file(path)
+        }
+        _ => Err(error),
+    })
+}
+
+/// Waits, but not for long once it is told to stop.
+fn wait(time: Duration, stop: &AtomicBool) {
+    let until = Instant::now() + time;
+    while !stop.load(Ordering::Relaxed) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        std::thread::sleep(left.min(LOOK_MIN));
+    }
+}

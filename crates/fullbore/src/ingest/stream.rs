@@ -1,0 +1,329 @@
+//! Streams: standard input and named pipes, written to files of whole records that are loaded as any others.
+//!
+//! A file is named after the bytes of the stream that it has, `<first>-<end>`, so that nothing of it is loaded twice, and
+//! a stream that is sent again from its beginning is skipped up to where it was read (`--replay`). While more is waiting
+//! than a few batches, nothing is read: the sender waits.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use fullbore_read::cancellable::{self, CancellablePipe, Cancellation};
+use fullbore_read::error::{Error, Result};
+
+/// What is read at once.
+const BLOCK: usize = 1 << 18;
+/// Blocks that wait to be written.
+const BLOCKS_WAITING: usize = 4;
+/// How often the time is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// So many batches may wait to be loaded.
+const BATCHES_WAITING: u64 = 4;
+/// The file that is being written.
+const CURRENT: &str = ".current";
+/// Where the stream was read up to, as decimal digits.
+const OFFSET: &str = ".offset";
+const HEADER: &str = ".header";
+
+/// Whether nothing is to be read any more.
+pub type Stop<'a> = dyn Fn() -> bool + Sync + 'a;
+
+/// How a stream is cut.
+#[derive(Debug, Clone)]
+pub struct Cutting {
+    pub every: Duration,
+    pub bytes: u64,
+    /// The byte around fields that may hold line ends.
+    pub quote: Option<u8>,
+    /// The first line names the columns, of every file then.
+    pub has_header: bool,
+    /// The stream begins again from its first byte.
+    pub replays: bool,
+}
+
+/// A stream on its way into files.
+pub struct Spool {
+    folder: PathBuf,
+    cutting: Cutting,
+    header: Vec<u8>,
+    /// Of the file that is being written: where its first byte is in the stream, and how many there are.
+    start: u64,
+    length: u64,
+    file: Option<File>,
+    since: Option<Instant>,
+    is_quoted: bool,
+    /// Bytes of the file up to the end of its last whole record.
+    whole: u64,
+    /// Of a stream that is sent again: how much of it is known.
+    skip: u64,
+    /// What was read of the header that each opening begins with; `None` once it is passed.
+    heading: Option<Vec<u8>>,
+}
+
+impl Spool {
+    pub fn open(folder: &Path, cutting: Cutting) -> Result<Self> {
+        let failed = |source| Error::Write { path: folder.to_owned(), source };
+        fs::create_dir_all(folder).map_err(failed)?;
+        let header = fs::read(folder.join(HEADER)).unwrap_or_default();
+        let read_up_to = fs::read_to_string(folder.join(OFFSET)).ok();
+        let start = read_up_to.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        let mut spool = Self {
+            folder: folder.to_owned(),
+            cutting,
+            header,
+            start,
+            length: 0,
+            file: None,
+            since: None,
+            is_quoted: false,
+            whole: 0,
+            skip: 0,
+            heading: None,
+        };
+        // What a process left in the middle of a file is still of the stream.
+        if let Ok(left) = fs::read(folder.join(CURRENT)) {
+            let text = left.get(spool.header.len()..).unwrap_or_default().to_vec();
+            fs::remove_file(folder.join(CURRENT)).map_err(failed)?;
+            spool.add(&text).map_err(failed)?;
+        }
+        Ok(spool)
+    }
+
+    /// Reads a stream to its end, or until it is told to stop.
+    pub fn read(&mut self, source: &str, stop: &Stop) -> Result<()> {
+        let failed = |error| Error::Read { path: source.into(), source: error };
+        self.begin();
+        let path = if source == "-" { "/dev/stdin" } else { source };
+        let cancellation = Cancellation::default();
+        let pipe = cancellable::open(Path::new(path)).map_err(failed)?;
+        let pipe = CancellablePipe::new(pipe, &cancellation);
+        let (to, blocks) = sync_channel(BLOCKS_WAITING);
+        std::thread::scope(|scope| {
+            scope.spawn(move || pass(pipe, &to));
+            let taken = self.take(&blocks, stop);
+            // The reader may wait for more that is not wanted, or to hand over what nobody takes.
+            cancellation.end();
+            drop(blocks);
+            taken.map_err(failed)
+        })
+    }
+
+    /// Each opening has its header, and may have what is known.
+    fn begin(&mut self) {
+        self.heading = self.cutting.has_header.then(Vec::new);
+        self.skip = if self.cutting.replays { self.start + self.length } else { 0 };
+    }
+
+    /// What follows the header.
+    fn without_header<'b>(&mut self, text: &'b [u8]) -> io::Result<&'b [u8]> {
+        let Some(heading) = &mut self.heading else { return Ok(text) };
+        let end = text.iter().position(|byte| *byte == b'\n').map_or(text.len(), |at| at + 1);
+        heading.extend_from_slice(&text[..end]);
+        if heading.ends_with(b"\n") {
+            if self.header.is_empty() {
+                self.header = std::mem::take(heading);
+                durably(&self.folder.join(HEADER), &self.header)?;
+            }
+            self.heading = None;
+        }
+        Ok(&text[end..])
+    }
+
+    fn take(&mut self, blocks: &Receiver<io::Result<Vec<u8>>>, stop: &Stop) -> io::Result<()> {
+        loop {
+            if stop() {
+                return Ok(());
+            }
+            if self.waiting()? > BATCHES_WAITING * self.cutting.bytes {
+                std::thread::sleep(LOOK);
+                continue;
+            }
+            match blocks.recv_timeout(LOOK) {
+                Ok(block) => {
+                    let block = block?;
+                    let text = self.without_header(&block)?;
+                    let known = self.skip.min(text.len() as u64);
+                    self.skip -= known;
+                    self.add(&text[known as usize..])?;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.cut(true),
+            }
+            let is_late = self.since.is_some_and(|since| since.elapsed() >= self.cutting.every);
+            if is_late || self.length >= self.cutting.bytes {
+                self.cut(false)?;
+            }
+        }
+    }
+
+    fn add(&mut self, text: &[u8]) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => {
+                let path = self.folder.join(CURRENT);
+                let mut file =
+                    OpenOptions::new().create(true).truncate(true).write(true).open(path)?;
+                file.write_all(&self.header)?;
+                self.since = Some(Instant::now());
+                none.insert(file)
+            }
+        };
+        file.write_all(text)?;
+        for (at, byte) in text.iter().enumerate() {
+            if Some(*byte) == self.cutting.quote {
+                self.is_quoted = !self.is_quoted;
+            } else if *byte == b'\n' && !self.is_quoted {
+                self.whole = self.length + at as u64 + 1;
+            }
+        }
+        self.length += text.len() as u64;
+        Ok(())
+    }
+
+    /// Ends the file after its last whole record; what follows begins the next one. At the end of the stream, all of it.
+    fn cut(&mut self, is_end: bool) -> io::Result<()> {
+        let end = if is_end { self.length } else { self.whole };
+        let Some(file) = self.file.take_if(|_| end > 0) else { return Ok(()) };
+        let current = self.folder.join(CURRENT);
+        let header = self.header.len() as u64;
+        let rest = fs::read(&current)?.split_off((header + end) as usize);
+        file.set_len(header + end)?;
+        file.sync_all()?;
+        drop(file);
+        let until = self.start + end;
+        fs::rename(&current, self.folder.join(format!("{:020}-{until:020}", self.start)))?;
+        durably(&self.folder.join(OFFSET), until.to_string().as_bytes())?;
+        (self.start, self.length, self.whole, self.since) = (until, 0, 0, None);
+        self.is_quoted = false;
+        self.add(&rest)
+    }
+
+    /// Bytes of files that are not loaded yet.
+    fn waiting(&self) -> io::Result<u64> {
+        let mut bytes = 0;
+        for entry in fs::read_dir(&self.folder)? {
+            // It may have been loaded and removed meanwhile.
+            bytes += entry?.metadata().map_or(0, |metadata| metadata.len());
+        }
+        Ok(bytes)
+    }
+}
+
+/// Passes on what is read, until its end.
+fn pass(mut pipe: CancellablePipe, to: &SyncSender<io::Result<Vec<u8>>>) {
+    loop {
+        let mut block = vec![0; BLOCK];
+        let read = pipe.read(&mut block);
+        let passed = match read {
+            Ok(0) => return,
+            Ok(read) => {
+                block.truncate(read);
+                to.send(Ok(block)).is_ok()
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => true,
+            Err(error) => {
+                let _ = to.send(Err(error));
+                return;
+            }
+        };
+        if !passed {
+            return;
+        }
+    }
+}
+
+/// Writes a small file as a whole.
+fn durably(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let partial = path.with_extension("partial");
+    let mut file = File::create(&partial)?;
+    file.write_all(contents)?;
+    file.sync_all()?;
+    fs::rename(partial, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cutting() -> Cutting {
+        Cutting {
+            every: Duration::from_secs(3600),
+            bytes: 1_000_000,
+            quote: Some(b'"'),
+            has_header: false,
+            replays: false,
+        }
+    }
+
+    fn files(folder: &Path) -> Vec<(String, String)> {
+        let mut files: Vec<_> = fs::read_dir(folder)
+            .expect("listed")
+            .map(|entry| entry.expect("an entry").path())
+            .filter(|path| !path.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.')))
+            .map(|path| {
+                let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+                (name.replace('0', ""), fs::read_to_string(path).expect("read"))
+            })
+            .collect();
+        files.sort();
+        files
+    }
+
+    fn texts(folder: &Path) -> Vec<String> {
+        files(folder).into_iter().map(|(_, text)| text).collect()
+    }
+
+    #[test]
+    fn files_end_with_whole_records() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut spool = Spool::open(folder.path(), cutting()).expect("opened");
+        spool.add(b"1,a\n2,\"b\nc\"\n3,\"d\n").expect("added");
+        spool.cut(false).expect("cut");
+        assert_eq!(texts(folder.path()), ["1,a\n2,\"b\nc\"\n"]);
+        spool.add(b"e\"\n4,f").expect("added");
+        spool.cut(true).expect("cut");
+        assert_eq!(texts(folder.path()), ["1,a\n2,\"b\nc\"\n", "3,\"d\ne\"\n4,f"]);
+    }
+
+    #[test]
+    fn what_a_process_left_is_gone_on_with() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut spool = Spool::open(folder.path(), cutting()).expect("opened");
+        spool.add(b"1\n2").expect("added");
+        drop(spool);
+        let mut spool = Spool::open(folder.path(), cutting()).expect("opened");
+        spool.add(b"2\n").expect("added");
+        spool.cut(true).expect("cut");
+        assert_eq!(files(folder.path()), [("-5".to_owned(), "1\n22\n".to_owned())]);
+    }
+
+    #[test]
+    fn a_stream_that_is_sent_again_is_skipped_up_to_where_it_was_read() {
+        for has_header in [false, true] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let cutting = Cutting { has_header, ..cutting() };
+            let text = b"id,v\n1,a\n2,b\n3,c\n";
+            let mut spool = Spool::open(folder.path(), cutting.clone()).expect("opened");
+            spool.begin();
+            let data = spool.without_header(&text[..9]).expect("passed");
+            spool.add(data).expect("added");
+            spool.cut(false).expect("cut");
+            spool.add(&text[9..11]).expect("added");
+            drop(spool);
+            let replayed = Cutting { replays: true, ..cutting };
+            let mut spool = Spool::open(folder.path(), replayed).expect("opened");
+            let (to, blocks) = sync_channel(9);
+            text.chunks(4).for_each(|part| to.send(Ok(part.to_vec())).expect("sent"));
+            drop(to);
+            spool.begin();
+            spool.take(&blocks, &|| false).expect("taken");
+            let header = if has_header { "id,v\n" } else { "" };
+            assert_eq!(texts(folder.path()), ["id,v\n1,a\n", &format!("{header}2,b\n3,c\n")]);
+        }
+    }
+}

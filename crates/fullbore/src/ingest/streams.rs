@@ -1,0 +1,122 @@
+//! Which stream is ingested, and where its files are until they are loaded.
+
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fullbore_load::job::TableJob;
+use fullbore_parse::dialect::{FormatName, Header};
+use fullbore_pgwire::ConnectionOptions;
+use fullbore_read::error::{Error, Result};
+
+use super::stream::{Cutting, Spool, Stop};
+use super::{After, Ingest, Progress};
+use crate::state::runs_dir;
+
+/// How long a pipe whose writers have gone is left alone.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// A stream that is ingested by way of files.
+pub struct Stream {
+    source: String,
+    folder: PathBuf,
+    cutting: Cutting,
+    /// The same job, of the files.
+    pub asked: Ingest,
+}
+
+/// The stream among the sources, where they are one.
+pub fn of(asked: &Ingest, connection: &ConnectionOptions) -> Result<Option<Stream>> {
+    let [table] = asked.job.tables.as_slice() else { return Ok(None) };
+    let streams = table.sources.iter().filter(|source| is_stream(source)).count();
+    let source = match (streams, table.sources.as_slice()) {
+        (0, _) => return Ok(None),
+        (1, [source]) => source.clone(),
+        _ => {
+            return Err(Error::usage_with_hint(
+                "a stream is ingested by itself",
+                "start a fullbore ingest for each stream; several may load into one table",
+            ));
+        }
+    };
+    let cutting = cutting(asked, table)?;
+    let folder = folder(connection, table, &source)?;
+    let mut files = asked.clone();
+    let own = &mut files.job.tables[0];
+    own.sources = vec![folder.to_str().unwrap_or_default().to_owned()];
+    own.header.get_or_insert(Header::None);
+    (files.after, files.settle, files.every) = (After::Delete, Duration::ZERO, Duration::ZERO);
+    // A pipe that ended may be opened by another writer; standard input may not.
+    files.once |= source == "-";
+    Ok(Some(Stream { source, folder, cutting, asked: files }))
+}
+
+fn is_stream(source: &str) -> bool {
+    let is_pipe = |path: &Path| path.metadata().is_ok_and(|found| found.file_type().is_fifo());
+    source == "-" || is_pipe(Path::new(source))
+}
+
+fn cutting(asked: &Ingest, table: &TableJob) -> Result<Cutting> {
+    let quote = match table.format {
+        Some(FormatName::Csv) => {
+            let given = table.quote.as_deref().unwrap_or("\"");
+            given.bytes().next()
+        }
+        Some(FormatName::Parquet) | None => {
+            return Err(Error::usage_with_hint(
+                "how the stream is written has to be known before it is cut into batches",
+                "name it: --format csv, tsv, text, tbl, fixed or ndjson",
+            ));
+        }
+        Some(_) => None,
+    };
+    if table.skip_lines.is_some() || table.skip_footer.is_some() || table.encoding.is_some() {
+        return Err(Error::usage_with_hint(
+            "a stream that is cut into batches has no lines to skip, and is in UTF-8",
+            "omit --skip-lines, --skip-footer and --encoding",
+        ));
+    }
+    Ok(Cutting {
+        every: asked.every,
+        bytes: asked.batch_bytes,
+        quote,
+        has_header: table.header.is_some_and(|header| header != Header::None),
+        replays: asked.replays,
+    })
+}
+
+/// A folder of its own for each stream into each table.
+fn folder(connection: &ConnectionOptions, table: &TableJob, source: &str) -> Result<PathBuf> {
+    let name = table.name.as_deref().unwrap_or_default();
+    let text = format!("{} {name} {source}", connection.redacted());
+    // FNV-1a, which is the same for every build.
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let home = runs_dir()?;
+    Ok(home.with_file_name("streams").join(format!("{hash:016x}")))
+}
+
+impl Stream {
+    /// Reads until the stream is over, or the work has ended.
+    pub fn run(&self, over: &AtomicBool, stop: &Stop, progress: &dyn Progress) -> Result<()> {
+        let done = self.read(stop);
+        if let Err(error) = &done {
+            progress.trouble(error);
+        }
+        over.store(true, Ordering::Relaxed);
+        done
+    }
+
+    fn read(&self, stop: &Stop) -> Result<()> {
+        let mut spool = Spool::open(&self.folder, self.cutting.clone())?;
+        loop {
+            spool.read(&self.source, stop)?;
+            if self.asked.once || stop() {
+                return Ok(());
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}

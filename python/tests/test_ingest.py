@@ -1,0 +1,371 @@
+"""`fullbore ingest`: each file once, partitions that stay few, whatever ends the process."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import fullbore
+import pytest
+from embedded import Server
+
+pytestmark = pytest.mark.usefixtures("own_state")
+
+ROWS = 4000
+# More than the least size of a batch: a file is one.
+NOTE = "x" * 24
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "incoming"
+    made.mkdir()
+    return made
+
+
+def write(folder: Path, number: int, rows: int = ROWS) -> Path:
+    """A file of rows with random keys, which appears at once."""
+    chance = random.Random(number)
+    lines = (f"{number * ROWS + row},{chance.randrange(10**9)},{NOTE}\n" for row in range(rows))
+    partial = folder / f".{number}.partial"
+    partial.write_text("id,key,note\n" + "".join(lines))
+    return partial.rename(folder / f"part-{number:04}.csv")
+
+
+def command(server: Server, source: object, *options: str) -> list[str]:
+    program = [str(fullbore.find_command()), "ingest", str(source), "--to", server.url]
+    return [*program, "--table", "readings", "--settle", "0s", "--every", "200ms", *options]
+
+
+def ingest(server: Server, source: object, *options: str, code: int = 0) -> str:
+    """Ingests what there is, and ends; what was said."""
+    run = command(server, source, "--once", *options)
+    ended = subprocess.run(run, capture_output=True, text=True, timeout=120, check=False)
+    said = ended.stdout + ended.stderr
+    assert ended.returncode == code, f"{run}: {ended.returncode}\n{said}"
+    return said
+
+
+def events(said: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+
+
+@contextmanager
+def running(server: Server, source: object, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """An ingest without end."""
+    process = subprocess.Popen(
+        command(server, source, *options),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def table(server: Server) -> Server:
+    """A server without the table, and with nothing left of ones before."""
+    server.sql("DROP TABLE IF EXISTS readings CASCADE")
+    server.sql("DROP SCHEMA IF EXISTS fullbore_ledger CASCADE")
+    return server
+
+
+def made(server: Server) -> None:
+    """The table, with an index and a key of everyday."""
+    server.sql("CREATE TABLE readings (id bigint, key bigint, note text)")
+    server.sql("CREATE INDEX readings_key ON readings (key)")
+
+
+def held(server: Server) -> tuple[int, int]:
+    [[rows, total]] = server.sql("SELECT count(*), coalesce(sum(id), 0) FROM readings")
+    return int(rows), int(total)
+
+
+def expected(files: int) -> tuple[int, int]:
+    rows = files * ROWS
+    return rows, rows * (rows - 1) // 2
+
+
+def partitions(server: Server) -> list[str]:
+    rows = server.sql(
+        "SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'readings'::regclass"
+        " ORDER BY inhrelid::regclass::text"
+    )
+    return [name for (name,) in rows]
+
+
+def until(condition: Any, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it does not come to be"
+        time.sleep(0.05)
+
+
+def test_files_are_loaded_once_and_into_a_table_that_is_made(table: Server, folder: Path) -> None:
+    for number in range(3):
+        write(folder, number)
+    said = ingest(table, folder, "--create")
+    assert "3 files, 12,000 rows" in said
+    assert held(table) == expected(3)
+    assert "batch" not in ingest(table, folder)
+    write(folder, 3)
+    assert "1 file, 4,000 rows" in ingest(table, folder)
+    assert held(table) == expected(4)
+    # A file of the same name with other contents is another one.
+    write(folder, 0, rows=10)
+    assert "1 file, 10 rows" in ingest(table, folder)
+    assert held(table)[0] == expected(4)[0] + 10
+
+
+def test_partitions_stay_few_and_their_rows_in_order(table: Server, folder: Path) -> None:
+    made(table)
+    for number in range(40):
+        write(folder, number)
+    said = ingest(
+        table, folder, "--adopt", "--batch-bytes", "100kB", "--order-by", "key,id", "--json"
+    )
+    kinds = [event["event"] for event in events(said)]
+    assert kinds.count("loaded") == 40 and kinds.count("merged") > 1
+    names = partitions(table)
+    assert len(names) <= 13
+    assert held(table) == expected(40)
+    for name in names:
+        [[indexes]] = table.sql(
+            f"SELECT count(*) FROM pg_index WHERE indrelid = '{name}'::regclass AND indisvalid"
+        )
+        assert indexes == "1", name
+        disorder = (
+            "SELECT count(*) FROM (SELECT key, lag(key) OVER (ORDER BY ctid) AS before"
+            f" FROM {name}) AS pairs WHERE key < before"
+        )
+        first, last = name.rpartition("_p")[2].split("_")
+        if int(last) > int(first):
+            assert table.sql(disorder) == [["0"]], name
+    # Nothing of it is left, and the runs of batches are not kept.
+    assert table.sql("SELECT count(*) FROM fullbore_ledger.runs") == [["0"]]
+    assert table.sql("SELECT count(*) FROM fullbore_ledger.batches WHERE state <> 'attached'") == [
+        ["0"]
+    ]
+    stray = "SELECT count(*) FROM pg_class WHERE relname LIKE 'readings%\\_fb\\_%'"
+    assert table.sql(stray) == [["0"]]
+
+
+def test_a_reader_sees_whole_batches_and_never_waits(table: Server, folder: Path) -> None:
+    made(table)
+    seen: list[int] = []
+    over = threading.Event()
+
+    def read() -> None:
+        while not over.is_set():
+            seen.append(held(table)[0])
+
+    reader = threading.Thread(target=read)
+    with running(table, folder, "--adopt", "--batch-bytes", "100kB") as process:
+        until(lambda: partitions_or_none(table))
+        reader.start()
+        for number in range(25):
+            write(folder, number)
+        until(lambda: held(table) == expected(25))
+        process.send_signal(signal.SIGTERM)
+        said, _ = process.communicate(timeout=60)
+    over.set()
+    reader.join()
+    assert process.returncode == 0, said
+    assert all(rows % ROWS == 0 for rows in seen)
+    assert seen == sorted(seen)
+
+
+def partitions_or_none(server: Server) -> list[str]:
+    kind = server.sql("SELECT relkind FROM pg_class WHERE oid = to_regclass('readings')")
+    return partitions(server) if kind == [["p"]] else []
+
+
+def test_whatever_ends_it_each_row_is_there_once(table: Server, folder: Path) -> None:
+    made(table)
+    draw = random.Random(7)
+    count = 0
+    for _ in range(12):
+        for _ in range(draw.randrange(3)):
+            write(folder, count)
+            count += 1
+        with running(table, folder, "--adopt", "--batch-bytes", "100kB") as process:
+            time.sleep(draw.uniform(0.05, 1.2))
+            process.send_signal(draw.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGINT]))
+            process.communicate(timeout=60)
+    ingest(table, folder, "--adopt")
+    assert held(table) == expected(count)
+    names = table.sql("SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '^readings'")
+    assert sorted(name for (name,) in names) == partitions(table)
+
+
+def test_several_share_a_folder(table: Server, folder: Path) -> None:
+    made(table)
+    ingest(table, folder, "--adopt")
+    with (
+        running(table, folder, "--batch-bytes", "100kB"),
+        running(table, folder, "--batch-bytes", "100kB"),
+        running(table, folder, "--batch-bytes", "100kB"),
+    ):
+        for number in range(20):
+            write(folder, number)
+        until(lambda: held(table) == expected(20))
+    assert ingest(table, folder).count("batch") == 0
+    assert held(table) == expected(20)
+
+
+def test_files_are_put_away_once_their_rows_are_shown(table: Server, folder: Path) -> None:
+    made(table)
+    kept = folder.parent / "done"
+    write(folder, 0)
+    ingest(table, folder, "--adopt", "--archive", str(kept))
+    assert [path.name for path in kept.iterdir()] == ["part-0000.csv"]
+    assert list(folder.iterdir()) == []
+    write(folder, 1)
+    # It was loaded, and the process ended before it could be put away.
+    ingest(table, folder)
+    assert "batch" not in ingest(table, folder, "--delete")
+    assert list(folder.iterdir()) == []
+    assert held(table) == expected(2)
+
+
+def test_old_rows_are_dropped(table: Server, folder: Path) -> None:
+    made(table)
+    table.sql("INSERT INTO readings VALUES (0, 0, 'kept')")
+    write(folder, 1)
+    ingest(table, folder, "--adopt", "--keep", "1h")
+    assert held(table)[0] == ROWS + 1
+    table.sql(
+        "UPDATE fullbore_ledger.batches SET oldest = oldest - interval '2h',"
+        " newest = newest - interval '2h'"
+    )
+    said = ingest(table, folder, "--keep", "1h")
+    assert "dropped 4,000 rows" in said
+    # What was there before has no age, and the file is not loaded again.
+    assert held(table) == (1, 0)
+
+
+def test_a_table_that_can_not_be_partitioned_so_is_refused(table: Server, folder: Path) -> None:
+    write(folder, 0)
+    assert "does not exist" in ingest(table, folder, code=2)
+    table.sql("CREATE TABLE readings (id bigint PRIMARY KEY, key bigint, note text)")
+    assert "--adopt" in ingest(table, folder, code=2)
+    assert "PRIMARY KEY (id)" in ingest(table, folder, "--adopt", code=2)
+    table.sql("ALTER TABLE readings DROP CONSTRAINT readings_pkey")
+    table.sql("CREATE VIEW of_readings AS SELECT * FROM readings")
+    assert "view public.of_readings" in ingest(table, folder, "--adopt", code=2)
+    assert "is not for batches without end" in ingest(table, folder, "--atomic", code=2)
+    table.sql("DROP VIEW of_readings")
+    table.sql("GRANT SELECT ON readings TO pg_monitor")
+    ingest(table, folder, "--adopt")
+    assert held(table) == expected(1)
+    may = "SELECT has_table_privilege('pg_monitor', 'readings', 'SELECT')"
+    assert table.sql(may) == [["t"]]
+
+
+def test_bad_rows_are_rejected_or_stop_it(table: Server, folder: Path) -> None:
+    made(table)
+    write(folder, 0)
+    (folder / "bad.csv").write_text("id,key,note\n1,2,a\nx,3,b\n")
+    said = ingest(table, folder, "--adopt", code=4)
+    assert "bad.csv" in said
+    assert held(table) == (0, 0)
+    # The batch is still claimed; it is loaded as it was, once that is allowed.
+    said = ingest(table, folder, "--max-rejects", "1")
+    assert "1 row rejected" in said
+    assert held(table)[0] == ROWS + 1
+    (folder / "worse.csv").write_text("id,key,note\ny,2,a\n")
+    ingest(table, folder, code=4)
+    (folder / "worse.csv").unlink()
+    refused = ingest(table, folder, code=2)
+    assert "is not among the sources any more" in refused
+    number = refused.partition("--forget ")[2].split("`")[0]
+    ingest(table, folder, "--forget", number)
+    assert held(table)[0] == ROWS + 1
+
+
+def lines(first: int, count: int) -> str:
+    return "".join(f"{row},{row % 97},{NOTE}\n" for row in range(first, first + count))
+
+
+def test_a_stream_is_cut_into_batches(table: Server) -> None:
+    made(table)
+    run = command(table, "-", "--adopt", "--format", "csv", "--batch-bytes", "100kB")
+    text = "id,key,note\n" + lines(0, 5 * ROWS)
+    ended = subprocess.run(
+        [*run, "--header", "true", "--json"],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert [event["event"] for event in events(ended.stdout)].count("loaded") >= 5
+    assert held(table) == expected(5)
+
+
+def test_a_pipe_that_is_sent_again_is_loaded_once(table: Server, tmp_path: Path) -> None:
+    made(table)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = lines(0, 6 * ROWS).encode()
+    options = ("--adopt", "--format", "csv", "--batch-bytes", "100kB", "--replay")
+    draw = random.Random(3)
+    for attempt in range(4):
+        with running(table, pipe, *options) as process:
+            sent = threading.Thread(target=send, args=(pipe, text, attempt < 3), daemon=True)
+            sent.start()
+            if attempt < 3:
+                time.sleep(draw.uniform(0.3, 1.5))
+                process.send_signal(signal.SIGKILL)
+            else:
+                until(lambda: held(table) == expected(6))
+                process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
+            sent.join(10)
+    assert held(table) == expected(6)
+
+
+def send(pipe: Path, text: bytes, slowly: bool) -> None:
+    """Sends all of it from the beginning; whoever reads may go away."""
+    try:
+        with pipe.open("wb", buffering=0) as out:
+            for start in range(0, len(text), 65536):
+                out.write(text[start : start + 65536])
+                if slowly:
+                    time.sleep(0.05)
+    except BrokenPipeError:
+        return
+
+
+def test_a_stream_needs_its_format(table: Server) -> None:
+    made(table)
+    assert "name it: --format" in ingest(table, "-", code=2)
+
+
+def test_it_goes_on_when_the_server_is_back(table: Server, folder: Path) -> None:
+    made(table)
+    with running(table, folder, "--adopt", "--batch-bytes", "100kB") as process:
+        write(folder, 0)
+        until(lambda: held(table) == expected(1))
+        own = "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = "
+        for _ in range(3):
+            table.sql(f"SELECT pg_terminate_backend(pid) FROM ({own}'client backend') AS own")
+            time.sleep(0.3)
+        write(folder, 1)
+        until(lambda: held(table) == expected(2))
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        assert process.returncode == 0
