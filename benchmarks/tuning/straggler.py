@@ -4,8 +4,8 @@
 
 Four files of one table, each a piece of its own for one of four streams; one of them is on a disk
 that is ten times slower from its middle on. Compared in blocks of random order: the load as it is;
-the same with an older command that does not split slow pieces, where one is named; and the ideal, in
-which the slow file comes first and in pieces so small that nobody waits. Needs root.
+the same with an older command that does not split slow pieces, where one is named; and the ideal,
+in which the slow file comes first and in pieces so small that nobody waits. Needs root.
 """
 
 from __future__ import annotations

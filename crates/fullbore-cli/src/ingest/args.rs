@@ -36,12 +36,12 @@ pub struct IngestArgs {
     pub delete: bool,
     /// Serve /metrics for Prometheus, and /health
     ///
-    /// Whoever can connect can read them.
+    /// They are not protected by a token.
     #[arg(long, value_name = "ADDRESS[:PORT]", help_heading = BATCHES)]
     pub listen: Option<String>,
     /// The stream is sent again from its beginning after each end
     ///
-    /// What was read of it is skipped. Otherwise a stream goes on where it was left.
+    /// What was read of it is skipped. Otherwise a stream continues where it ended.
     #[arg(long, help_heading = BATCHES, hide_short_help = true)]
     pub replay: bool,
     /// End once everything is loaded and merged

@@ -1,4 +1,4 @@
-//! Batches: claimed, loaded by whoever claimed them, and attached.
+//! Batches: claimed, loaded by the process that claimed them, and attached.
 
 use fullbore_pgwire::{ConnectionOptions, Session, quote_literal};
 use fullbore_read::error::Result;

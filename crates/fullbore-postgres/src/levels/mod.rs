@@ -5,8 +5,8 @@
 //! merged ([`merge`]) as [`policy`] decides, so that their number stays small. A column that was added after its rows costs no
 //! byte of them: a partition gets [`COLUMN`] as it is attached, with its first number as default.
 //!
-//! The ledger's table `batches` has a row for each partition, `taken` one for each file, by which a file is loaded once
-//! whoever sees it. A batch's row is there before its table, under a lock that ends with the session that
+//! The ledger's table `batches` has a row for each partition, `taken` one for each file, by which a file is loaded once,
+//! whatever process sees it. A batch's row is there before its table, under a lock that ends with the session that
 //! loads it: what that leaves is found, and finished by another ([`batches::Batches::left`]).
 
 pub mod adopt;

@@ -1,6 +1,6 @@
 //! Figures and health of a process that runs without end, as plain text.
 //!
-//! There is no token: whoever can connect may read counts, and nothing else.
+//! There is no token: these are counts, and nothing else.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What goes on beside the loads: partitions are merged, and dropped once they are old.
+//! Merges partitions while batches are loaded, and drops them once they are old.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
