@@ -12,7 +12,7 @@ RUST_SOURCES := $(shell find crates -path 'crates/*/tests' -prune -o -type f -pr
 PYTHON_SOURCES := $(wildcard python/fullbore/*.py python/fullbore/*/*.py python/fullbore/*.pyi python/fullbore/py.typed)
 
 .PHONY: help build tested wheel demo demo-cluster check test test-all test-rust test-engines test-rest lint docs bench \
-	fuzz faults neighbour soak pipe clean servers browser stores databases orchestrators engines screenshots
+	fuzz faults faults-more neighbour soak pipe clean servers browser stores databases orchestrators engines screenshots
 
 help:
 	@echo "make demo    build, load TPC-H into the embedded PostgreSQL, compare with COPY"
@@ -27,6 +27,7 @@ help:
 	@echo "make bench   benchmarks with all peers; results under benchmarks/runs"
 	@echo "make fuzz    the fuzz targets, SECONDS=60 each"
 	@echo "make faults  loads interrupted at random moments and resumed; results under benchmarks/runs"
+	@echo "make faults-more  the same into DuckDB, SQLite and MariaDB, and of an ingest"
 	@echo "make neighbour  attacks by a role with the documented grants on a superuser, on 14 to 18"
 	@echo "make soak    loads, resumes and aborts for MINUTES=90; checks that nothing leaks"
 	@echo "make pipe    GIGABYTES=40 through one run; checks that memory stays constant"
@@ -183,6 +184,11 @@ FAULTS ?=
 faults: build
 	cargo build --release --quiet --package fullbore-testing --bins
 	$(BIN)/python scripts/faults/run.py $(FAULTS)
+
+# The same for other databases, and for an ingest without end.
+faults-more: build databases
+	$(BIN)/python scripts/faults/databases.py --out .cache/faults/databases
+	$(BIN)/python scripts/faults/ingest.py --out .cache/faults/ingest
 
 neighbour: build servers
 	$(BIN)/python scripts/neighbour/run.py

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -369,3 +370,30 @@ def test_it_goes_on_when_the_server_is_back(table: Server, folder: Path) -> None
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
         assert process.returncode == 0
+
+
+def test_figures_are_served_and_logs_can_be_rotated(
+    table: Server, folder: Path, tmp_path: Path
+) -> None:
+    made(table)
+    log = tmp_path / "log"
+    with running(
+        table, folder, "--adopt", "--listen", "127.0.0.1:0", "--log-file", str(log)
+    ) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        address = said.partition("http://")[2].partition("/")[0]
+        write(folder, 0)
+        until(lambda: held(table) == expected(1))
+        until(lambda: "fullbore_ingest_batches_total" in fetched(address, "metrics"))
+        until(lambda: 'rows_total{table="' in fetched(address, "metrics"))
+        assert fetched(address, "health") == "ok\n"
+        log.rename(tmp_path / "log.1")
+        write(folder, 1)
+        until(lambda: held(table) == expected(2) and log.exists())
+    assert "batch 1" in (tmp_path / "log.1").read_text()
+
+
+def fetched(address: str, path: str) -> str:
+    with urllib.request.urlopen(f"http://{address}/{path}", timeout=10) as answer:
+        return answer.read().decode()

@@ -19,7 +19,7 @@ pub const HERE: &str = "127.0.0.1";
 
 /// A time, as `500ms`, `60s`, `5min`, `2h` or `90d`.
 pub fn time(text: &str) -> Result<std::time::Duration, String> {
-    fullbore_load::job::seconds(text)
+    fullbore_load::job::time(text)
         .ok_or_else(|| format!("{text:?} is not a time such as 500ms, 60s, 5min, 2h or 90d"))
 }
 

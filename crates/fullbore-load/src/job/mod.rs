@@ -29,7 +29,7 @@ pub use file::{as_job_file, read_job_file, varied};
 pub use loaded::IfLoaded;
 pub use locks::{LockTimeout, OtherWriters};
 pub use part::PartSpec;
-pub use pause::{PauseWhen, seconds};
+pub use pause::{PauseWhen, time};
 pub use placement::Placement;
 pub use rate::MaxRate;
 pub use sample::Sample;

@@ -58,15 +58,21 @@ fn split(text: &str) -> Option<(f64, &str)> {
     Some((number, text[end..].trim()))
 }
 
-/// A time, as `500ms`, `60s`, `5min`, `2h` or `90d`.
-pub fn seconds(text: &str) -> Option<Duration> {
+/// A time of up to months, as `500ms`, `60s`, `5min`, `2h` or `90d`.
+pub fn time(text: &str) -> Option<Duration> {
+    match split(text)? {
+        (days, "d") => Duration::try_from_secs_f64(days * 86_400.0).ok(),
+        _ => seconds(text),
+    }
+}
+
+pub(super) fn seconds(text: &str) -> Option<Duration> {
     let (number, unit) = split(text)?;
     let factor = match unit {
         "ms" => 0.001,
         "s" => 1.0,
         "min" => 60.0,
         "h" => 3600.0,
-        "d" => 86_400.0,
         _ => return None,
     };
     Duration::try_from_secs_f64(number * factor).ok()
