@@ -45,7 +45,7 @@ def terms(data: DataSet) -> list[str]:
 def same(one: object, other: object) -> bool:
     """Whether two databases say the same: sums of SQLite's are those of binary fractions."""
     try:
-        return math.isclose(float(str(one)), float(str(other)), rel_tol=1e-12)
+        return math.isclose(float(str(one)), float(str(other)), rel_tol=1e-10)
     except ValueError:
         return str(one) == str(other)
 

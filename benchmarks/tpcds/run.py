@@ -110,6 +110,11 @@ def generated(scale: str) -> Path:
     return folder
 
 
+def encoding(table: str) -> list[str]:
+    """The generator writes Latin-1; outside of ASCII there is only a country of customers."""
+    return ['encoding = "latin1"'] if table == "customer" else []
+
+
 def job(folder: Path) -> str:
     """The job file: every table by its file; facts with what their dimensions give."""
     known = tables()
@@ -120,7 +125,13 @@ def job(folder: Path) -> str:
             f'name = "ours.{name}"',
             f"sources = {json.dumps([str(folder / f'{name}.dat')])}",
         ]
-        lines += ['format = "tbl"', 'null = ""', f"columns = {json.dumps(list(columns))}", ""]
+        lines += [
+            'format = "tbl"',
+            'header = "none"',
+            'null = ""',
+            f"columns = {json.dumps(list(columns))}",
+        ]
+        lines += [*encoding(name), ""]
         lookups = LOOKUPS.get(name, [])
         if lookups:
             lines.append("[table.select]")
@@ -135,6 +146,7 @@ def job(folder: Path) -> str:
             lines += [f"sources = {json.dumps(str(folder / f'{lookup.dimension}.dat'))}"]
             lines += ['format = "tbl"', 'header = "none"', 'null = ""', 'missing = "null"']
             lines += [f"columns = {json.dumps(names)}", f"types = {json.dumps(types)}"]
+            lines += encoding(lookup.dimension)
             lines += [f'key = {{ {lookup.key} = "{lookup.by}" }}', ""]
     return "\n".join(lines)
 
@@ -167,7 +179,7 @@ def copy(server: Server, folder: Path) -> float:
     psql = [str(FULLBORE), "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-c"]
     for name in tables():
         source = f"PROGRAM 'sed s/.$// {folder}/{name}.dat'"
-        how = "WITH (DELIMITER '|', NULL '', ENCODING 'UTF8')"
+        how = "WITH (DELIMITER '|', NULL '', ENCODING 'LATIN1')"
         run_text([*psql, f"\\copy plain.{name} FROM {source} {how}"], env=server.env)
     return time.monotonic() - began
 

@@ -326,8 +326,11 @@ def test_a_pipe_that_is_sent_again_is_loaded_once(table: Server, tmp_path: Path)
     draw = random.Random(3)
     for attempt in range(4):
         with running(table, pipe, *options) as process:
-            sent = threading.Thread(target=send, args=(pipe, text, attempt < 3), daemon=True)
+            begun = threading.Event()
+            sent = threading.Thread(target=send, args=(pipe, text, attempt < 3, begun), daemon=True)
             sent.start()
+            # One that is not heard would send with the next.
+            assert begun.wait(60)
             if attempt < 3:
                 time.sleep(draw.uniform(0.3, 1.5))
                 process.send_signal(signal.SIGKILL)
@@ -339,10 +342,11 @@ def test_a_pipe_that_is_sent_again_is_loaded_once(table: Server, tmp_path: Path)
     assert held(table) == expected(6)
 
 
-def send(pipe: Path, text: bytes, slowly: bool) -> None:
+def send(pipe: Path, text: bytes, slowly: bool, begun: threading.Event) -> None:
     """Sends all of it from the beginning; whoever reads may go away."""
     try:
         with pipe.open("wb", buffering=0) as out:
+            begun.set()
             for start in range(0, len(text), 65536):
                 out.write(text[start : start + 65536])
                 if slowly:
