@@ -258,6 +258,24 @@ def test_old_rows_are_dropped(table: Server, folder: Path) -> None:
     assert held(table) == (1, 0)
 
 
+def test_files_that_are_gone_are_forgotten_with_their_rows(table: Server, folder: Path) -> None:
+    made(table)
+    options = ("--adopt", "--delete", "--keep", "1h")
+    write(folder, 0)
+    ingest(table, folder, *options)
+    table.sql(
+        "UPDATE fullbore_ledger.batches SET oldest = oldest - interval '2h',"
+        " newest = newest - interval '2h'"
+    )
+    write(folder, 1)
+    ingest(table, folder, *options)
+    assert held(table)[0] == ROWS
+    ingest(table, folder, *options)
+    assert table.sql("SELECT batch FROM fullbore_ledger.taken") == [["2"]]
+    objects = ingest(table, "s3://bucket/prefix/", *options, code=2)
+    assert "are for files, not for objects" in objects
+
+
 def test_a_table_that_can_not_be_partitioned_so_is_refused(table: Server, folder: Path) -> None:
     write(folder, 0)
     assert "does not exist" in ingest(table, folder, code=2)

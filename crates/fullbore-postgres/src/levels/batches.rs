@@ -4,7 +4,7 @@ use fullbore_pgwire::{ConnectionOptions, Session, quote_literal};
 use fullbore_read::error::Result;
 
 use super::policy::Part;
-use super::{Table, connect, insist, shape};
+use super::{Table, connect, insist, is_ours, shape};
 use crate::error::{failed, failed_while, refuse};
 use crate::ledger::locks;
 use crate::ledger::read::{LedgerRow, rows};
@@ -130,28 +130,24 @@ impl Batches {
         in_transaction(&mut self.session, |session| claim(session, &table, sources))
     }
 
-    /// Takes over batches that were claimed by somebody who is gone. Their sources are told by their places among `known`;
+    /// Takes over batches that were claimed by somebody who is gone. Their sources are found by their places among `known`;
     /// a batch that has others is refused.
     pub fn left(&mut self, known: &[Source]) -> Result<Vec<Batch>> {
         let Table { oid, ledger, name } = &self.table.clone();
-        let sql = format!(
-            "SELECT first FROM {ledger}.batches WHERE target = {oid} AND state = 'loading' ORDER BY first"
+        let loading = format!(
+            "SELECT first FROM {ledger}.batches WHERE target = {oid} AND state = 'loading'"
         );
-        let numbers = rows(&mut self.session, &sql).map_err(failed)?;
+        let numbers =
+            rows(&mut self.session, &format!("{loading} ORDER BY first")).map_err(failed)?;
         let mut left = Vec::new();
         for row in numbers {
             let number: u64 = row.number("first")?;
-            let key = key(*oid, number);
-            let taken = format!("SELECT pg_try_advisory_lock({key}) AS is_ours");
-            if !rows(&mut self.session, &taken)
-                .map_err(failed)?
-                .iter()
-                .any(|row| row.flag("is_ours"))
-            {
+            let lock = format!("pg_try_advisory_lock({})", key(*oid, number));
+            if !is_ours(&mut self.session, &lock)? {
                 continue;
             }
             // It may have been attached meanwhile.
-            let still = format!("{} AND first = {number}", sql.replace(" ORDER BY first", ""));
+            let still = format!("{loading} AND first = {number}");
             if rows(&mut self.session, &still).map_err(failed)?.is_empty() {
                 self.unlock(number)?;
                 continue;
@@ -266,11 +262,12 @@ impl Batches {
         parts(&mut self.session, &self.table)
     }
 
-    /// Forgets which files were in batches up to a number, but for those that are still there.
-    pub fn forget(&mut self, last: u64, still: &[Source]) -> Result<()> {
+    /// Forgets which files were in batches that were dropped for their age, but for those that are still there.
+    pub fn forget(&mut self, still: &[Source]) -> Result<()> {
         let Table { oid, ledger, .. } = &self.table;
         let sql = format!(
-            "DELETE FROM {ledger}.taken t WHERE target = {oid} AND batch <= {last}
+            "DELETE FROM {ledger}.taken t WHERE target = {oid}
+                AND batch < (SELECT min(first) FROM {ledger}.batches WHERE target = {oid} AND batches > 0)
                 AND NOT EXISTS (SELECT FROM {} AS s(source, version, place)
                                  WHERE t.source = s.source AND t.version = s.version)",
             unnested(still)?
@@ -357,7 +354,7 @@ fn claim(session: &mut Session, table: &Table, sources: &[Source]) -> Result<Opt
     let leaf = shape::leaf(name, number, number)?;
     let mut statements = vec![shape::create(session, table, &leaf)?];
     statements.push(hidden::hide(&leaf.to_string()).map_err(failed)?);
-    statements.extend(shape::index_statements(session, table, &leaf)?);
+    statements.extend(shape::index_statements(session, *oid, name, &leaf)?);
     statements.push(format!(
         "INSERT INTO {ledger}.batches (target, first, last, batches, state) VALUES ({oid}, {number}, {number}, 1, 'loading')"
     ));

@@ -21,6 +21,7 @@ use fullbore_pgwire::ConnectionOptions;
 use fullbore_postgres::levels::batches::{Batch, Batches};
 use fullbore_postgres::levels::policy::Policy;
 use fullbore_postgres::levels::{Table, connect};
+use fullbore_read::discover::is_object;
 use fullbore_read::error::{Error, Result};
 
 use crate::destinations;
@@ -33,6 +34,8 @@ use watch::{Batching, Watch};
 /// How often the sources are looked at, at most and at least.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 const LOOK_MIN: Duration = Duration::from_millis(100);
+/// How often files of dropped batches are forgotten.
+const FORGET: Duration = Duration::from_secs(3600);
 /// How long a server that is gone is left alone between two attempts, at first and at most.
 const PATIENCE: Duration = Duration::from_secs(1);
 const PATIENCE_MAX: Duration = Duration::from_secs(30);
@@ -93,6 +96,7 @@ pub fn ingest(
     audience: &dyn Audience,
     progress: &dyn Progress,
 ) -> Result<()> {
+    check_sources(asked)?;
     let connection = destinations::connection(asked.job.to.as_deref())?;
     let stream = streams::of(asked, &connection)?;
     let asked = stream.as_ref().map_or(asked, |stream| &stream.asked);
@@ -108,6 +112,18 @@ pub fn ingest(
         let read = reader.map_or(Ok(()), |reader| reader.join().unwrap_or(Ok(())));
         done.and(read)
     })
+}
+
+/// Objects stay where they are.
+fn check_sources(asked: &Ingest) -> Result<()> {
+    let mut sources = asked.job.tables.iter().flat_map(|table| &table.sources);
+    if asked.after != After::Keep && sources.any(|source| is_object(source)) {
+        return Err(Error::usage_with_hint(
+            "--archive and --delete are for files, not for objects of a store",
+            "omit them: what is loaded is known by the ledger",
+        ));
+    }
+    Ok(())
 }
 
 /// Loads, with the upkeep beside it, until it is stopped or nothing is left. `over`: nothing more comes of a stream.
@@ -127,7 +143,7 @@ fn work(
     progress.begins(&table.name.to_string());
     let upkeep = Upkeep::new(asked, connection, &table)?;
     std::thread::scope(|scope| {
-        let worker = scope.spawn(move || upkeep.run(ended, progress));
+        scope.spawn(move || upkeep.run(ended, progress));
         let mut work = Work {
             asked,
             options,
@@ -136,14 +152,14 @@ fn work(
             connection,
             keeping: Keeping::default(),
             forget: asked.forget.clone(),
+            forgot: None,
             watch,
             over,
         };
         let done = work.run(&table, &options.interrupted);
         // What may be merged is merged before the end, unless there is a hurry.
         ended.store(true, Ordering::Relaxed);
-        let upkept = worker.join().unwrap_or(Ok(()));
-        done.and(upkept)
+        done
     })
 }
 
@@ -157,6 +173,8 @@ struct Work<'a> {
     keeping: Keeping,
     /// Batches to give up.
     forget: Vec<u64>,
+    /// When files of dropped batches were forgotten last.
+    forgot: Option<Instant>,
     watch: Watch,
     /// Nothing more comes of a stream.
     over: &'a AtomicBool,
@@ -207,6 +225,7 @@ impl Work<'_> {
             for source in &self.watch.settle(&standings) {
                 self.put_away(&source.name);
             }
+            self.forget_dropped(batches)?;
             let batching = Batching {
                 every: self.asked.every,
                 bytes: self.asked.batch_bytes,
@@ -225,6 +244,16 @@ impl Work<'_> {
                 None => wait((self.asked.every / 4).clamp(LOOK_MIN, LOOK_MAX), stop),
             }
         }
+    }
+
+    /// Files of batches that were dropped need not be known any more, where loaded files are put away.
+    fn forget_dropped(&mut self, batches: &mut Batches) -> Result<()> {
+        let is_wanted = self.asked.keep.is_some() && self.asked.after != After::Keep;
+        if is_wanted && self.forgot.is_none_or(|last| last.elapsed() >= FORGET) {
+            self.forgot = Some(Instant::now());
+            batches.forget(&self.watch.sources())?;
+        }
+        Ok(())
     }
 
     fn load(&mut self, batches: &mut Batches, batch: &Batch) -> Result<()> {

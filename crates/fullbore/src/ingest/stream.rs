@@ -21,10 +21,8 @@ const BLOCKS_WAITING: usize = 4;
 const LOOK: Duration = Duration::from_millis(50);
 /// So many batches may wait to be loaded.
 const BATCHES_WAITING: u64 = 4;
-/// The file that is being written.
-const CURRENT: &str = ".current";
-/// Where the stream was read up to, as decimal digits.
-const OFFSET: &str = ".offset";
+/// What the file that is being written begins with: where its first byte is in the stream follows.
+const CURRENT: &str = ".from-";
 const HEADER: &str = ".header";
 
 /// Whether nothing is to be read any more.
@@ -51,7 +49,7 @@ pub struct Spool {
     /// Of the file that is being written: where its first byte is in the stream, and how many there are.
     start: u64,
     length: u64,
-    file: Option<File>,
+    file: File,
     since: Option<Instant>,
     is_quoted: bool,
     /// Bytes of the file up to the end of its last whole record.
@@ -64,30 +62,42 @@ pub struct Spool {
 
 impl Spool {
     pub fn open(folder: &Path, cutting: Cutting) -> Result<Self> {
-        let failed = |source| Error::Write { path: folder.to_owned(), source };
-        fs::create_dir_all(folder).map_err(failed)?;
+        Self::opened(folder, cutting)
+            .map_err(|source| Error::Write { path: folder.to_owned(), source })
+    }
+
+    fn opened(folder: &Path, cutting: Cutting) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
         let header = fs::read(folder.join(HEADER)).unwrap_or_default();
-        let read_up_to = fs::read_to_string(folder.join(OFFSET)).ok();
-        let start = read_up_to.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        let mut starts = starts(folder)?;
+        // A process ended while it cut: the next file is there, with what follows.
+        while let [start, until, ..] = starts[..] {
+            let file = OpenOptions::new().write(true).open(current(folder, start))?;
+            finish(folder, &file, header.len() as u64, start, until)?;
+            starts.remove(0);
+        }
+        let start = starts.first().copied().unwrap_or(0);
+        let path = current(folder, start);
+        let left = fs::read(&path).unwrap_or_default();
+        // What was left in the middle of a file is still of the stream.
+        let (file, text) = match left.get(header.len()..) {
+            Some(text) => (continued(&path)?, text),
+            None => (begun(folder, start, &header)?, &[][..]),
+        };
         let mut spool = Self {
+            file,
             folder: folder.to_owned(),
             cutting,
             header,
             start,
             length: 0,
-            file: None,
             since: None,
             is_quoted: false,
             whole: 0,
             skip: 0,
             heading: None,
         };
-        // What a process left in the middle of a file is still of the stream.
-        if let Ok(left) = fs::read(folder.join(CURRENT)) {
-            let text = left.get(spool.header.len()..).unwrap_or_default().to_vec();
-            fs::remove_file(folder.join(CURRENT)).map_err(failed)?;
-            spool.add(&text).map_err(failed)?;
-        }
+        spool.scan(text);
         Ok(spool)
     }
 
@@ -125,6 +135,8 @@ impl Spool {
             if self.header.is_empty() {
                 self.header = std::mem::take(heading);
                 durably(&self.folder.join(HEADER), &self.header)?;
+                // Nothing stands in it yet.
+                self.file = begun(&self.folder, self.start, &self.header)?;
             }
             self.heading = None;
         }
@@ -159,21 +171,16 @@ impl Spool {
     }
 
     fn add(&mut self, text: &[u8]) -> io::Result<()> {
-        if text.is_empty() {
-            return Ok(());
+        self.file.write_all(text)?;
+        self.scan(text);
+        Ok(())
+    }
+
+    /// Looks for the ends of records in what was written.
+    fn scan(&mut self, text: &[u8]) {
+        if !text.is_empty() {
+            self.since.get_or_insert_with(Instant::now);
         }
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => {
-                let path = self.folder.join(CURRENT);
-                let mut file =
-                    OpenOptions::new().create(true).truncate(true).write(true).open(path)?;
-                file.write_all(&self.header)?;
-                self.since = Some(Instant::now());
-                none.insert(file)
-            }
-        };
-        file.write_all(text)?;
         for (at, byte) in text.iter().enumerate() {
             if Some(*byte) == self.cutting.quote {
                 self.is_quoted = !self.is_quoted;
@@ -182,25 +189,27 @@ impl Spool {
             }
         }
         self.length += text.len() as u64;
-        Ok(())
     }
 
     /// Ends the file after its last whole record; what follows begins the next one. At the end of the stream, all of it.
     fn cut(&mut self, is_end: bool) -> io::Result<()> {
         let end = if is_end { self.length } else { self.whole };
-        let Some(file) = self.file.take_if(|_| end > 0) else { return Ok(()) };
-        let current = self.folder.join(CURRENT);
+        if end == 0 {
+            return Ok(());
+        }
         let header = self.header.len() as u64;
-        let rest = fs::read(&current)?.split_off((header + end) as usize);
-        file.set_len(header + end)?;
-        file.sync_all()?;
-        drop(file);
+        let all = fs::read(current(&self.folder, self.start))?;
+        let rest = &all[(header + end) as usize..];
         let until = self.start + end;
-        fs::rename(&current, self.folder.join(format!("{:020}-{until:020}", self.start)))?;
-        durably(&self.folder.join(OFFSET), until.to_string().as_bytes())?;
+        // The next file comes first, as a whole: from then on it is certain where this one ends.
+        let next = current(&self.folder, until);
+        durably(&next, &[&self.header[..], rest].concat())?;
+        let cut = std::mem::replace(&mut self.file, continued(&next)?);
+        finish(&self.folder, &cut, header, self.start, until)?;
         (self.start, self.length, self.whole, self.since) = (until, 0, 0, None);
         self.is_quoted = false;
-        self.add(&rest)
+        self.scan(rest);
+        Ok(())
     }
 
     /// Bytes of files that are not loaded yet.
@@ -212,6 +221,42 @@ impl Spool {
         }
         Ok(bytes)
     }
+}
+
+/// The file that has the stream from a byte on, while it is written.
+fn current(folder: &Path, start: u64) -> PathBuf {
+    folder.join(format!("{CURRENT}{start}"))
+}
+
+/// The same, made anew with a header.
+fn begun(folder: &Path, start: u64, header: &[u8]) -> io::Result<File> {
+    let mut file = File::create(current(folder, start))?;
+    file.write_all(header)?;
+    Ok(file)
+}
+
+/// A file whose end is written to.
+fn continued(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+/// Where files that are being written begin: one, or two where a cut was not finished.
+fn starts(folder: &Path) -> io::Result<Vec<u64>> {
+    let mut starts = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let start = name.to_str().and_then(|name| name.strip_prefix(CURRENT));
+        starts.extend(start.and_then(|start| start.parse::<u64>().ok()));
+    }
+    starts.sort_unstable();
+    Ok(starts)
+}
+
+/// Ends a file where the next one begins, and gives it the name by which it is loaded.
+fn finish(folder: &Path, file: &File, header: u64, start: u64, until: u64) -> io::Result<()> {
+    file.set_len(header + until - start)?;
+    file.sync_all()?;
+    fs::rename(current(folder, start), folder.join(format!("{start:020}-{until:020}")))
 }
 
 /// Passes on what is read, until its end.
@@ -300,6 +345,21 @@ mod tests {
         spool.add(b"2\n").expect("added");
         spool.cut(true).expect("cut");
         assert_eq!(files(folder.path()), [("-5".to_owned(), "1\n22\n".to_owned())]);
+    }
+
+    #[test]
+    fn a_cut_that_was_not_finished_is_finished() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut spool = Spool::open(folder.path(), cutting()).expect("opened");
+        spool.add(b"1\n2").expect("added");
+        // The next file is there, and the process ends before this one is cut.
+        durably(&current(folder.path(), 2), b"2").expect("made");
+        drop(spool);
+        let mut spool = Spool::open(folder.path(), cutting()).expect("opened");
+        assert_eq!((spool.start, spool.length), (2, 1));
+        spool.add(b"2\n").expect("added");
+        spool.cut(true).expect("cut");
+        assert_eq!(texts(folder.path()), ["1\n", "22\n"]);
     }
 
     #[test]
