@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from database_places import DRIVERS
 from embedded import Server
 
 # Without it, on Python 3.10, Arrow data is not tested.
@@ -30,6 +31,13 @@ def server() -> Iterator[Server]:
         started = Server(Path(home))
         yield started
         started.run("server", "stop")
+
+
+@pytest.fixture
+def drivers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drivers of other databases are found."""
+    monkeypatch.setenv("ADBC_DRIVER_PATH", str(DRIVERS))
+    monkeypatch.delenv("FULLBORE_TO", raising=False)
 
 
 @pytest.fixture

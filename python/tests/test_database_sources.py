@@ -6,10 +6,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from database_places import DRIVERS, NEEDS_DUCKDB, NEEDS_POSTGRES, NEEDS_SQLITE, Place, run
+from database_places import NEEDS_DUCKDB, NEEDS_POSTGRES, NEEDS_SQLITE, Place, run
 from embedded import Server
 
-pytestmark = pytest.mark.usefixtures("own_state")
+pytestmark = pytest.mark.usefixtures("own_state", "drivers")
 
 EACH = pytest.mark.parametrize(
     "scheme",
@@ -18,12 +18,6 @@ EACH = pytest.mark.parametrize(
         pytest.param("sqlite", marks=NEEDS_SQLITE),
     ],
 )
-
-
-@pytest.fixture(autouse=True)
-def drivers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ADBC_DRIVER_PATH", str(DRIVERS))
-    monkeypatch.delenv("FULLBORE_TO", raising=False)
 
 
 def filled(scheme: str, folder: Path) -> Place:

@@ -16,7 +16,6 @@ from urllib.parse import quote
 
 import pytest
 from database_places import (
-    DRIVERS,
     NEEDS_DUCKDB,
     NEEDS_MARIADB,
     NEEDS_POSTGRES,
@@ -28,7 +27,7 @@ from database_places import (
 )
 from embedded import Server
 
-pytestmark = pytest.mark.usefixtures("own_state")
+pytestmark = pytest.mark.usefixtures("own_state", "drivers")
 
 
 @pytest.fixture(scope="session")
@@ -55,12 +54,6 @@ EACH = pytest.mark.parametrize(
 def place(scheme: str, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
     maria = request.getfixturevalue("maria") if scheme == "mysql" else None
     return Place(scheme, tmp_path, maria)
-
-
-@pytest.fixture(autouse=True)
-def drivers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ADBC_DRIVER_PATH", str(DRIVERS))
-    monkeypatch.delenv("FULLBORE_TO", raising=False)
 
 
 def killed(*arguments: str) -> None:

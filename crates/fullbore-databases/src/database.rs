@@ -1,6 +1,5 @@
 //! An open database.
 
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use adbc_driver_manager::ManagedDatabase;
@@ -47,7 +46,7 @@ impl Database {
         let place = Place::of(to).ok_or_else(|| {
             Error::usage(format!("{} is no database", to.split(':').next().unwrap_or_default()))
         })??;
-        if let Some(file) = place.file.as_deref().filter(|file| !Path::new(file).exists())
+        if let Some(file) = place.missing_file()
             && !may_make
         {
             return Err(cannot(

@@ -43,7 +43,7 @@ pub fn of_piece(error: Error) -> Error {
 }
 
 /// The first lines of a message: what follows an empty one points into a statement of ours.
-fn words(message: &str) -> String {
+pub fn words(message: &str) -> String {
     message.split("\n\n").next().unwrap_or_default().trim().to_owned()
 }
 

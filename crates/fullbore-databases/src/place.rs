@@ -65,6 +65,11 @@ impl Place {
         self.told.clone()
     }
 
+    /// The file that holds it, where there is none of its name.
+    pub fn missing_file(&self) -> Option<&str> {
+        self.file.as_deref().filter(|file| !Path::new(file).exists())
+    }
+
     pub fn left_out(&self) -> Vec<String> {
         self.left_out.clone()
     }

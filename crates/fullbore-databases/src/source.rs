@@ -11,6 +11,7 @@ use fullbore_read::columnar::data::ArrowData;
 use fullbore_read::error::{Error, Result};
 
 use crate::driver;
+use crate::error::words;
 use crate::place::{Place, Way};
 
 /// What is read.
@@ -21,7 +22,7 @@ pub enum Asked<'a> {
 
 /// The rows of a table or a query. `told` is what messages call it.
 pub fn rows(place: &Place, asked: &Asked<'_>, told: &str) -> Result<ArrowData> {
-    if let Some(file) = place.file.as_deref().filter(|file| !std::path::Path::new(file).exists()) {
+    if let Some(file) = place.missing_file() {
         return Err(unreadable(told, &format!("there is no file {file}"), Some("check the path")));
     }
     let Way::Driver { name, options } = &place.way else {
@@ -39,10 +40,7 @@ pub fn rows(place: &Place, asked: &Asked<'_>, told: &str) -> Result<ArrowData> {
             format!("SELECT * FROM {table}")
         }
     };
-    let failed = |error: adbc_core::error::Error| {
-        let first = error.message.split("\n\n").next().unwrap_or_default().trim();
-        unreadable(told, first, None)
-    };
+    let failed = |error: adbc_core::error::Error| unreadable(told, &words(&error.message), None);
     let database = driver::open(place.kind, name, options)?;
     let mut connection = database.new_connection().map_err(failed)?;
     let mut statement = connection.new_statement().map_err(failed)?;

@@ -20,15 +20,25 @@ pub fn derived(
     part: &str,
 ) -> Result<QualifiedName, ConnectionError> {
     let suffix = format!("{MARK}{run_id}_{part}");
+    if RunId::is_old(run_id) {
+        let name = target.name();
+        let base = &name[..name.floor_char_boundary(NAME_BYTES_MAX.saturating_sub(suffix.len()))];
+        return QualifiedName::new(target.schema(), &format!("{base}{suffix}"));
+    }
+    suffixed(target, &suffix)
+}
+
+/// A name made of the target's, cut where needed, and a suffix.
+pub fn suffixed(target: &QualifiedName, suffix: &str) -> Result<QualifiedName, ConnectionError> {
     let room = NAME_BYTES_MAX.saturating_sub(suffix.len());
     let name = target.name();
-    let cut = |room: usize| &name[..name.floor_char_boundary(room)];
-    let base = match name.len() <= room || RunId::is_old(run_id) {
-        true => cut(room).to_owned(),
+    let base = match name.len() <= room {
+        true => name.to_owned(),
         false => {
+            let cut = &name[..name.floor_char_boundary(room.saturating_sub(CUT_DIGITS))];
             let hash = Sha256::digest(name);
             let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("{}{}", cut(room.saturating_sub(CUT_DIGITS)), &digits[..CUT_DIGITS])
+            format!("{cut}{}", &digits[..CUT_DIGITS])
         }
     };
     QualifiedName::new(target.schema(), &format!("{base}{suffix}"))

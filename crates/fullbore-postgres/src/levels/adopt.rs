@@ -61,16 +61,14 @@ pub fn check(session: &mut Session, relation: &Relation) -> Result<()> {
 }
 
 /// Takes a plain table over; a step that was done by an earlier attempt is not done twice.
+/// `ledger`: the bare name of its schema.
 pub fn adopt(session: &mut Session, relation: &Relation, ledger: &str) -> Result<Table> {
     check(session, relation)?;
+    let ledger = quote_identifier(ledger).map_err(failed)?;
     let (name, oid) = (&relation.name, relation.oid);
     let column = quote_identifier(COLUMN).map_err(failed)?;
-    let has = |what: &str| format!("SELECT FROM {what} = {oid}");
-    let is_there = session
-        .query(&format!("{} AND attname = '{COLUMN}'", has("pg_attribute WHERE attrelid")))
-        .map_err(failed)?;
     let what = format!("taking {name} over");
-    if is_there.is_empty() {
+    if !relation.columns.iter().any(|column| column.name == COLUMN) {
         session
             .execute(&format!(
                 "ALTER TABLE {name} ADD COLUMN {column} bigint NOT NULL DEFAULT 0, \
@@ -84,7 +82,7 @@ pub fn adopt(session: &mut Session, relation: &Relation, ledger: &str) -> Result
         .map_err(|error| failed_while(error, &what))?;
     let first = shape::leaf(name, 0, 0)?;
     let quoted = quote_identifier(first.name()).map_err(failed)?;
-    let table = in_transaction(session, |session| {
+    in_transaction(session, |session| {
         session
             .execute(&format!(
                 "LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE; ALTER TABLE {name} RENAME TO {quoted}; \
@@ -94,15 +92,10 @@ pub fn adopt(session: &mut Session, relation: &Relation, ledger: &str) -> Result
             ))
             .map_err(|error| failed_while(error, &what))?;
         let made = named(session, name)?;
-        let table = Table { name: name.clone(), oid: made.oid, ledger: ledger.to_owned() };
-        let indexes = catalog::indexes(session, oid).map_err(failed)?;
-        for index in &indexes {
-            let job = crate::publish::indexes::job(index, name, name)?;
-            for statement in job.statements {
-                session.execute(&statement).map_err(|error| failed_while(error, &what))?;
-            }
-        }
-        for statement in grants::of_table(session, relation, made.oid)? {
+        let table = Table { name: name.clone(), oid: made.oid, ledger: ledger.clone() };
+        let mut statements = shape::index_statements(session, oid, name, name)?;
+        statements.extend(grants::of_table(session, relation, made.oid)?);
+        for statement in statements {
             session.execute(&statement).map_err(|error| failed_while(error, &what))?;
         }
         let owner = session
@@ -122,8 +115,7 @@ pub fn adopt(session: &mut Session, relation: &Relation, ledger: &str) -> Result
         );
         session.execute(&settle).map_err(|error| failed_while(error, &what))?;
         Ok(table)
-    })?;
-    Ok(table)
+    })
 }
 
 fn named(session: &mut Session, name: &QualifiedName) -> Result<Relation> {

@@ -11,11 +11,12 @@ use fullbore_pgwire::{ConnectionOptions, QualifiedName, Session, quote_identifie
 use fullbore_read::error::Result;
 
 use super::policy::Part;
-use super::{Table, connect, insist, is_locked, shape};
+use super::{Table, connect, insist, is_ours, shape};
 use crate::error::{failed, failed_while};
 use crate::ledger::locks;
 use crate::ledger::read::rows;
 use crate::publish::hidden;
+use crate::publish::locking::is_locked;
 
 /// How long writers of the merged partitions are waited for.
 const WRITERS_MS: u64 = 2000;
@@ -122,8 +123,7 @@ impl Merger {
     /// Whether nobody else merges partitions of the table, until the session's transaction ends.
     fn is_alone(&self, session: &mut Session) -> Result<bool> {
         let key = locks::key("merge", &self.table.oid.to_string());
-        let asked = format!("SELECT pg_try_advisory_xact_lock({key}) AS is_ours");
-        Ok(rows(session, &asked).map_err(failed)?.iter().any(|row| row.flag("is_ours")))
+        is_ours(session, &format!("pg_try_advisory_xact_lock({key})"))
     }
 
     /// Drops what merges left that ended early. Only for who is alone.
@@ -176,7 +176,8 @@ impl Merger {
         let copied = session
             .execute(&format!("INSERT INTO {leaf} ({columns}) {}{order}", rows.join(" UNION ALL ")))
             .map_err(|error| failed_while(error, &what))?;
-        let mut statements = shape::index_statements(session, &self.table, leaf)?;
+        let mut statements =
+            shape::index_statements(session, self.table.oid, &self.table.name, leaf)?;
         statements.push(shape::bound(leaf, first, last)?);
         statements.push(format!("ANALYZE {leaf}"));
         statements.push("COMMIT".into());

@@ -24,8 +24,10 @@ use fullbore_read::error::Result;
 use crate::catalog::{self, Relation};
 use crate::error::{failed, refuse, refused};
 use crate::ledger::locks;
+use crate::ledger::read::rows;
 use crate::ledger::schema::{self, Availability};
 use crate::ledger::trust::Trusted;
+use crate::publish::locking::is_locked;
 use crate::timeouts;
 
 /// The column that the table is partitioned by.
@@ -125,7 +127,8 @@ fn insist<T>(
     }
 }
 
-fn is_locked(error: &fullbore_read::error::Error) -> bool {
-    use fullbore_read::error::{DestinationFailure, Error};
-    matches!(error, Error::Destination { kind: DestinationFailure::Locked, .. })
+/// Whether a function that tries to take an advisory lock took it.
+fn is_ours(session: &mut Session, tries: &str) -> Result<bool> {
+    let taken = rows(session, &format!("SELECT {tries} AS is_ours")).map_err(failed)?;
+    Ok(taken.iter().any(|row| row.flag("is_ours")))
 }

@@ -2,15 +2,12 @@
 
 use fullbore_pgwire::{QualifiedName, Session, quote_identifier};
 use fullbore_read::error::Result;
-use sha2::{Digest, Sha256};
 
 use super::{CHECK, COLUMN, Table};
 use crate::catalog;
 use crate::error::failed;
+use crate::naming::suffixed;
 use crate::publish::indexes;
-
-/// PostgreSQL cuts names at 63 bytes.
-const NAME_BYTES_MAX: usize = 63;
 
 /// The columns of the table `{oid}` but ours, and its CHECKs, as CREATE TABLE has them.
 const SHAPE: &str = "
@@ -44,17 +41,7 @@ fn asked(session: &mut Session, sql: &str, table: &Table, name: &str) -> Result<
 
 /// The table of the batches from `first` to `last`.
 pub fn leaf(table: &QualifiedName, first: u64, last: u64) -> Result<QualifiedName> {
-    let suffix = format!("_p{first}_{last}");
-    let (name, room) = (table.name(), NAME_BYTES_MAX - suffix.len());
-    let base = match name.len() <= room {
-        true => name.to_owned(),
-        false => {
-            let hash = Sha256::digest(name);
-            let cut = &name[..name.floor_char_boundary(room - 6)];
-            format!("{cut}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2])
-        }
-    };
-    QualifiedName::new(table.schema(), &format!("{base}{suffix}")).map_err(failed)
+    suffixed(table, &format!("_p{first}_{last}")).map_err(failed)
 }
 
 /// The statement that makes a table of the same columns, but for ours, without indexes.
@@ -67,14 +54,15 @@ pub fn columns(session: &mut Session, table: &Table) -> Result<String> {
     asked(session, COLUMNS, table, "columns")
 }
 
-/// The statements that build the table's indexes on another one.
+/// The statements that build a table's indexes, given by its number, on another one; `name` is what errors call it.
 pub fn index_statements(
     session: &mut Session,
-    table: &Table,
-    leaf: &QualifiedName,
+    oid: u32,
+    name: &QualifiedName,
+    other: &QualifiedName,
 ) -> Result<Vec<String>> {
-    let wanted = catalog::indexes(session, table.oid).map_err(failed)?;
-    let jobs = wanted.iter().map(|index| indexes::job(index, leaf, &table.name));
+    let wanted = catalog::indexes(session, oid).map_err(failed)?;
+    let jobs = wanted.iter().map(|index| indexes::job(index, other, name));
     Ok(jobs.collect::<Result<Vec<_>>>()?.into_iter().flat_map(|job| job.statements).collect())
 }
 
@@ -110,7 +98,7 @@ mod tests {
         };
         assert_eq!(leaf("readings", 17, 20).to_string(), "\"s\".\"readings_p17_20\"");
         let long = |end: &str| leaf(&format!("{}{end}", "é".repeat(31)), 1, 1_000_000);
-        assert!(long("a").name().len() <= NAME_BYTES_MAX);
+        assert!(long("a").name().len() <= 63);
         assert_ne!(long("a"), long("b"));
     }
 }

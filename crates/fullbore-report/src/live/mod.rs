@@ -24,11 +24,14 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fullbore_record::Follower;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use address::Place;
@@ -69,6 +72,18 @@ impl Error {
     }
 }
 
+/// A runtime of one thread's own, and what listens on it.
+fn listening(place: &Place, listen: &str) -> Result<(Runtime, TcpListener, SocketAddr), Error> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Serve)?;
+    let listener = {
+        let _entered = runtime.enter();
+        place.listen(listen)?
+    };
+    let bound = listener.local_addr().map_err(Error::Serve)?;
+    Ok((runtime, listener, bound))
+}
+
 /// A live page that is served.
 pub struct Live {
     url: String,
@@ -88,15 +103,7 @@ impl Live {
         let place = Place::of(listen)?;
         let follower = Follower::open(run_dir)?;
         let token = Token::random().map_err(Error::Serve)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(Error::Serve)?;
-        let listener = {
-            let _entered = runtime.enter();
-            place.listen(listen)?
-        };
-        let bound = listener.local_addr().map_err(Error::Serve)?;
+        let (runtime, listener, bound) = listening(&place, listen)?;
         let url = format!("http://{}/?token={}", place.shown(bound), token.text());
         let (stop, stopped) = watch::channel(false);
         let server = Server::new(listener, follower, token, place, limits, stopped);

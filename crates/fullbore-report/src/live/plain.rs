@@ -13,8 +13,8 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::sync::watch;
 
-use super::Error;
 use super::address::Place;
+use super::{Error, listening};
 
 /// What is said at `/metrics` and `/health`.
 pub trait Figured: Send + Sync + 'static {
@@ -35,15 +35,7 @@ impl Plain {
     /// Serves at an address of this machine.
     pub fn start(listen: &str, figured: Arc<dyn Figured>) -> Result<Self, Error> {
         let place = Place::of(listen)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(Error::Serve)?;
-        let listener = {
-            let _entered = runtime.enter();
-            place.listen(listen)?
-        };
-        let bound = listener.local_addr().map_err(Error::Serve)?;
+        let (runtime, listener, bound) = listening(&place, listen)?;
         let router = Router::new()
             .route("/metrics", get(metrics))
             .route("/health", get(health))

@@ -25,41 +25,26 @@ pub fn open(
     let name = name_of(job)?;
     let ledger = job.ledger_schema.as_deref().unwrap_or(SCHEMA_DEFAULT);
     let mut session = connect(connection)?;
-    match find(&mut session, &name, ledger)? {
-        Found::Levels(table) => return Ok(Some(table)),
-        Found::Other(relation) => {
-            if !asked.adopt {
-                return Err(Error::usage_with_hint(
-                    format!(
-                        "{} is a table of its own: its rows are in no partition",
-                        relation.name
-                    ),
-                    "take it over with --adopt: it becomes the first partition of a table of its name, and gets \
-                     a column fullbore_batch",
-                ));
-            }
-            let quoted = fullbore_pgwire::quote_identifier(ledger)
-                .map_err(|error| Error::usage(error.to_string()))?;
-            return adopt::adopt(&mut session, &relation, &quoted).map(Some);
-        }
-        Found::Nothing if !job.tables[0].create => {
-            return Err(Error::usage_with_hint(
-                format!("{name} does not exist"),
-                "create it with --create",
-            ));
-        }
-        Found::Nothing => {}
+    let mut found = find(&mut session, &name, ledger)?;
+    let is_made = matches!(found, Found::Nothing) && job.tables[0].create;
+    if is_made {
+        let Some(sample) = first(asked, options, watch, over)? else { return Ok(None) };
+        make(&mut session, asked, options, audience, &sample)?;
+        found = find(&mut session, &name, ledger)?;
     }
-    let Some(sample) = first(asked, options, watch, over)? else { return Ok(None) };
-    make(&mut session, asked, options, audience, &sample)?;
-    match find(&mut session, &name, ledger)? {
-        Found::Other(relation) => {
-            let quoted = fullbore_pgwire::quote_identifier(ledger)
-                .map_err(|error| Error::usage(error.to_string()))?;
-            adopt::adopt(&mut session, &relation, &quoted).map(Some)
-        }
+    match found {
         Found::Levels(table) => Ok(Some(table)),
-        Found::Nothing => Err(Error::usage(format!("{name} does not exist"))),
+        Found::Other(relation) if asked.adopt || is_made => {
+            adopt::adopt(&mut session, &relation, ledger).map(Some)
+        }
+        Found::Other(relation) => Err(Error::usage_with_hint(
+            format!("{} is a table of its own: its rows are in no partition", relation.name),
+            "take it over with --adopt: it becomes the first partition of a table of its name, and gets \
+             a column fullbore_batch",
+        )),
+        Found::Nothing => {
+            Err(Error::usage_with_hint(format!("{name} does not exist"), "create it with --create"))
+        }
     }
 }
 

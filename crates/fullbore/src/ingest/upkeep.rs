@@ -8,9 +8,9 @@ use fullbore_postgres::levels::batches::parts;
 use fullbore_postgres::levels::expire::expire;
 use fullbore_postgres::levels::merge::{Merged, Merger};
 use fullbore_postgres::levels::{Table, connect};
-use fullbore_read::error::{Error, Result};
+use fullbore_read::error::Result;
 
-use super::{Ingest, Progress};
+use super::{Ingest, Progress, wait};
 
 /// How often the partitions are looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -37,22 +37,22 @@ impl<'a> Upkeep<'a> {
     }
 
     /// Until the loads have ended; where they end by themselves, until nothing is left to merge.
-    pub fn run(&self, ended: &AtomicBool, progress: &dyn Progress) -> Result<()> {
+    pub fn run(&self, ended: &AtomicBool, progress: &dyn Progress) {
         let mut session = None;
         let mut expired = None;
         loop {
             let is_last = ended.load(Ordering::Relaxed);
             match self.round(&mut session, &mut expired, ended, progress) {
                 Ok(true) => continue,
-                Ok(false) if is_last => return Ok(()),
-                Ok(false) => pause(LOOK, ended),
+                Ok(false) if is_last => return,
+                Ok(false) => wait(LOOK, ended),
                 Err(error) => {
                     progress.trouble(&error);
                     session = None;
                     if is_last {
-                        return Ok(());
+                        return;
                     }
-                    pause(PATIENCE, ended);
+                    wait(PATIENCE, ended);
                 }
             }
         }
@@ -65,7 +65,7 @@ impl<'a> Upkeep<'a> {
         expired: &mut Option<Instant>,
         ended: &AtomicBool,
         progress: &dyn Progress,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool> {
         let session = match session {
             Some(session) => session,
             none => none.insert(connect(self.connection)?),
@@ -94,13 +94,9 @@ impl<'a> Upkeep<'a> {
                 Ok(true)
             }
             Merged::Busy => {
-                pause(PATIENCE, ended);
+                wait(PATIENCE, ended);
                 Ok(false)
             }
         }
     }
-}
-
-fn pause(time: Duration, ended: &AtomicBool) {
-    super::wait(time, ended);
 }
