@@ -15,8 +15,10 @@ from cases.lineitem import one_file, one_table, partitions, slow_tools
 from cases.memory import memory
 from cases.network import direct_network, network, network_1gbit
 from cases.objects import objects
+from cases.ordered import ordered
 from cases.parse import parse_only, parse_wide
 from cases.ready import ready, ready_replica, ready_tables
+from cases.routed import routed
 from cases.setting import Setting
 from cases.tables import all_tables
 from cases.texts import text_types
@@ -51,6 +53,8 @@ CASES: dict[str, Callable[[Setting], AbstractContextManager[Case]]] = {
     "transformed-slow": transformed_slow,
     "upsert": upsert,
     "copied": copied,
+    "routed": routed,
+    "ordered": ordered,
     "duckdb": databases.duckdb,
     "sqlite": databases.sqlite,
     "mariadb": databases.mariadb,

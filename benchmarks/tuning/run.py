@@ -91,8 +91,10 @@ def link_100(stage: Stage, draw: Random) -> Iterator[Load]:
 PLACES = {
     "local_copy": Place(local_copy, 100, (1, 2, 3, 4, 6, 8, 16), seconds=(35, 35)),
     "local_direct": Place(local_direct, 180, (1, 2, 3, 4, 6, 8), are_distinct=True),
-    "client_cpu": Place(KINDS["client_quota"], 80, (1, 2, 3, 4, 6, 8), are_distinct=True),
-    "server_cpu": Place(KINDS["server_one_core"], 80, (1, 2, 3, 4, 6, 8)),
+    "client_cpu": Place(
+        KINDS["client_quota"], 55, (1, 2, 3, 4, 6, 8), are_distinct=True, seconds=(40, 40)
+    ),
+    "server_cpu": Place(KINDS["server_one_core"], 60, (1, 2, 3, 4, 6, 8), seconds=(45, 45)),
     "wal": Place(KINDS["wal_throttled"], 19, (1, 2, 3, 4, 6, 8)),
     "link_100": Place(link_100, 11, (1, 2, 3, 4, 6, 8)),
     "far": Place(far, 25, (2, 4, 8, 12, 16, 24, 32, 48)),

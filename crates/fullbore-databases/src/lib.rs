@@ -13,6 +13,7 @@ mod dialect;
 mod driver;
 mod error;
 pub mod ledger;
+mod lines;
 mod link;
 mod mysql_link;
 mod place;

@@ -97,7 +97,7 @@ pub fn sent(array: &ArrayRef, of: &FieldType, to: &DataType, name: &str) -> Resu
     })
 }
 
-fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+pub fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     cast_with_options(array, to, &CastOptions { safe: false, format_options: FORMATS })
 }
 
@@ -137,29 +137,8 @@ fn check_json(array: &ArrayRef, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn defect(error: &ArrowError) -> Error {
+pub fn defect(error: &ArrowError) -> Error {
     Error::Client { message: format!("a batch can't be sent: {error}"), hint: None }
-}
-
-/// Every column of a batch as text, for a server that reads that: booleans as 0 and 1, bytes as hexadecimal digits.
-pub fn texts(batch: &RecordBatch) -> Result<RecordBatch> {
-    let columns = batch.columns().iter().map(|column| match column.data_type() {
-        DataType::Binary => Ok(Arc::new(hexadecimal(column)) as ArrayRef),
-        DataType::Boolean => {
-            cast(column, &DataType::Int8).and_then(|column| cast(&column, &DataType::Utf8))
-        }
-        _ => cast(column, &DataType::Utf8),
-    });
-    let columns = columns.collect::<Result<Vec<_>, _>>().map_err(|error| defect(&error))?;
-    let names = batch.schema();
-    let fields = names.fields().iter().map(|field| Field::new(field.name(), DataType::Utf8, true));
-    let schema = Schema::new(fields.collect::<Vec<_>>());
-    RecordBatch::try_new(Arc::new(schema), columns).map_err(|error| defect(&error))
-}
-
-fn hexadecimal(array: &ArrayRef) -> StringArray {
-    let digits = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    array.as_binary::<i32>().iter().map(|bytes| bytes.map(digits)).collect()
 }
 
 /// Carries batches to a writer in the form in which they are sent.

@@ -10,6 +10,7 @@ pub mod plan;
 pub mod run;
 pub mod run_id;
 pub mod sink;
+pub mod sorted;
 pub mod sums;
 pub mod target;
 mod target_column;

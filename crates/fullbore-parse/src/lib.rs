@@ -8,6 +8,7 @@
 mod array;
 pub mod block;
 pub mod boundary;
+pub mod calendar;
 pub mod canonical;
 pub mod columns;
 pub mod constants;

@@ -27,6 +27,7 @@ pub mod postgres;
 pub mod publish;
 mod resumed_settings;
 mod room;
+mod routes;
 mod schema;
 mod server;
 mod session_settings;

@@ -23,6 +23,7 @@ use crate::naming;
 use crate::publish;
 use crate::publish::existing;
 use crate::publish::upsert::key::{self, Merging};
+use crate::routes;
 use crate::schema;
 use crate::server::Server;
 use crate::statistics;
@@ -165,7 +166,10 @@ impl target::Target for Server {
     }
 
     fn choose(&self, table: &mut PostgresTable, wanted: Wanted, shapes: &Shapes) -> Result<Choice> {
-        let choice = choose(table, wanted, shapes)?;
+        let mut choice = choose(table, wanted, shapes)?;
+        if choice.method == Method::Copy && table.is_piecewise() && table.relation.kind == 'p' {
+            choice.reason += &self.route(table, shapes)?;
+        }
         statistics::choice::choose(self, table, shapes)?;
         Ok(choice)
     }
@@ -272,6 +276,20 @@ impl target::Target for Server {
 }
 
 impl Server {
+    /// Has rows sent to the partitions that they belong to where that can be told here; in words, whether they are.
+    fn route(&self, table: &mut PostgresTable, shapes: &Shapes) -> Result<String> {
+        if table.create.is_some() {
+            return Ok(String::new());
+        }
+        let routes = routes::of(&mut self.control(), table, shapes)?;
+        let words = match &routes {
+            Ok(routes) => format!("; rows go straight to its {} partitions", routes.count() - 1),
+            Err(why) => format!("; the server finds each row's partition ({why})"),
+        };
+        table.routes = routes.ok().map(Arc::new);
+        Ok(words)
+    }
+
     /// Whether a type is meant by what somebody wrote; a limit in parentheses counts as it is written.
     pub(crate) fn is_type(&self, type_name: &str, written: &str) -> bool {
         let limit = |name: &str| -> String {
@@ -383,6 +401,7 @@ impl Server {
             is_fresh: request.is_fresh,
             probe: None,
             direct: None,
+            routes: None,
             statistics: None,
             notes: Vec::new(),
         };

@@ -26,6 +26,7 @@ use crate::ledger::schema;
 use crate::ledger::{Begun, locks, meanwhile, parts, runs};
 use crate::postgres::Postgres;
 use crate::publish;
+use crate::routes::RoutedEncoder;
 use crate::target::PostgresTable;
 use crate::watch::PostgresWatch;
 use crate::writer::PostgresWriter;
@@ -126,11 +127,13 @@ impl Sink for Postgres {
             })
             .collect();
         let copy = BinaryEncoder::new(columns);
-        Ok(match &self.targets()[table].direct {
-            Some(Direct { layout, .. }) => {
+        let target = &self.targets()[table];
+        Ok(match (&target.direct, &target.routes) {
+            (Some(Direct { layout, .. }), _) => {
                 Box::new(DirectEncoder::new(layout.clone(), copy, self.packing.clone()))
             }
-            None => Box::new(copy),
+            (None, Some(routes)) => Box::new(RoutedEncoder::new(copy, routes.clone())),
+            (None, None) => Box::new(copy),
         })
     }
 

@@ -1,5 +1,7 @@
 //! What is loaded into: a table, how it is described and what is asked of it.
 
+use std::sync::Arc;
+
 use fullbore_load::TargetColumn;
 use fullbore_load::plan::Plan;
 use fullbore_pgwire::{QualifiedName, quote_identifier, quote_literal};
@@ -10,6 +12,7 @@ use crate::catalog::{Column, Relation};
 use crate::direct::known::{Direct, Probe};
 use crate::error::{failed, refuse, refused};
 use crate::publish::upsert::key::Merging;
+use crate::routes::Routes;
 use crate::statistics::known::Made;
 
 /// A target as the destination will load it.
@@ -34,6 +37,8 @@ pub struct PostgresTable {
     pub probe: Option<Probe>,
     /// How it is loaded directly, if it is.
     pub direct: Option<Direct>,
+    /// Where its rows go, if each is sent to its partition.
+    pub routes: Option<Arc<Routes>>,
     /// How its statistics are made, if the client makes them.
     pub statistics: Option<Made>,
     /// What whoever loads should know of it.

@@ -7,6 +7,7 @@ use fullbore_read::foreign::refuse_remote;
 use fullbore_record::terms::{Compress, Method, Publish, Verify};
 
 use crate::destinations::{is_database, is_server};
+use crate::ordered;
 use crate::sources::is_database as is_database_source;
 
 /// Refuses a job that cannot be meant as it stands.
@@ -24,6 +25,7 @@ pub fn check(job: &Job) -> Result<()> {
     check_placement(job)?;
     check_part(job)?;
     check_engine(job)?;
+    ordered::check(job)?;
     match job.tables.is_empty() {
         true => Err(Error::usage_with_hint("the job has no table", "add a [[table]] to it")),
         false => Ok(()),

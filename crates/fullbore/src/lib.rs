@@ -21,6 +21,7 @@ pub mod kept;
 mod ledger_state;
 mod load;
 mod loaded;
+mod ordered;
 mod part;
 pub mod plan_json;
 pub mod plan_view;

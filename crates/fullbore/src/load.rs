@@ -23,8 +23,8 @@ use crate::ledger_state::{Decision, LedgerState};
 use crate::plan_json::JsonPlan;
 use crate::unfinished::Ask;
 use crate::{
-    assemble, ceilings, databases, destinations, here, part, plan_view, remains, saved, sources,
-    tuned,
+    assemble, ceilings, databases, destinations, here, ordered, part, plan_view, remains, saved,
+    sources, tuned,
 };
 
 /// What is asked of a load besides its job.
@@ -179,7 +179,7 @@ fn plan_database(job: &Job, database: &Database, options: &LoadOptions) -> Resul
 }
 
 /// The plan of a new run, or of one that goes on.
-fn planned(
+pub(crate) fn planned(
     job: &Job,
     to: &Destinations,
     options: &LoadOptions,
@@ -190,7 +190,9 @@ fn planned(
         // Before columns are looked at: what they are read as may depend on it.
         (Decision::Resume(run), Some(server)) => (Some(run.as_ref()), server.read_as(run)?),
         (Decision::Resume(run), None) => (Some(run.as_ref()), Vec::new()),
-        (Decision::Begin { notes }, _) => (None, notes.clone()),
+        (Decision::Begin { notes }, _) => {
+            (None, notes.iter().cloned().chain(ordered::note(job)).collect())
+        }
         (Decision::Finished(..), _) => (None, Vec::new()),
     };
     let draft = assemble(job, to.server(), options.reject_dir.clone(), recorded)?;
@@ -226,6 +228,9 @@ fn planned(
 /// An error is a refusal before anything was touched; what fails later is [`Loaded::Failed`].
 pub fn load(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result<Loaded> {
     check_alone(job)?;
+    if ordered::is_asked(job) {
+        return ordered::load(job, options, audience);
+    }
     let opened = sources::open(job)?;
     let job = &opened.job;
     let to = Destinations::open(job, &|warning| audience.warn(warning))?;
@@ -324,13 +329,13 @@ fn load_database(
 }
 
 /// A run that is about to begin: it has its folder, and its record is open.
-struct Ready {
-    plan: Arc<Plan>,
-    recorder: Arc<Recorder>,
+pub(crate) struct Ready {
+    pub plan: Arc<Plan>,
+    pub recorder: Arc<Recorder>,
 }
 
 impl Ready {
-    fn new(
+    pub fn new(
         plan: Plan,
         job: &Job,
         way: saved::Way,

@@ -55,6 +55,12 @@ pub struct LoadArgs {
     /// Append or upsert all rows in one transaction, or none
     #[arg(long, help_heading = DESTINATION)]
     pub atomic: bool,
+    /// Put rows in order before loading, by `COLUMN` or `COLUMN desc`
+    ///
+    /// The table then has them in this order. Rows that don't fit in --sort-memory are written to --sort-dir. A load
+    /// that is stopped begins from the start.
+    #[arg(long, value_delimiter = ',', value_name = "A,B", help_heading = DESTINATION)]
+    pub order_by: Vec<String>,
     /// Key of --publish upsert [default: primary key]
     ///
     /// The columns that tell rows apart. A unique index of the table must be on them; --create makes it.
@@ -275,6 +281,14 @@ pub struct LoadArgs {
     /// Size of a COPY message, such as 32kB [default: 256kB]
     #[arg(long, value_name = "SIZE", help_heading = SPEED, hide_short_help = true)]
     pub message_size: Option<WireSize>,
+    /// Memory for --order-by, such as 2GB [default: 512MB]
+    #[arg(long, value_name = "SIZE", help_heading = SPEED, hide_short_help = true)]
+    pub sort_memory: Option<PieceSize>,
+    /// Directory for rows of --order-by that don't fit in memory
+    ///
+    /// [default: $TMPDIR, or /var/tmp]
+    #[arg(long, value_name = "DIR", help_heading = SPEED, hide_short_help = true)]
+    pub sort_dir: Option<String>,
     /// auto, copy or direct [default: auto]
     ///
     /// How rows enter the database. copy: by COPY. direct: rows are laid out by the client and

@@ -30,6 +30,8 @@ pub fn job_of(args: &LoadArgs) -> Result<Job> {
     job.congestion = args.congestion.clone().or(job.congestion);
     job.send_buffer = args.send_buffer.or(job.send_buffer);
     job.message_size = args.message_size.or(job.message_size);
+    job.sort_memory = args.sort_memory.or(job.sort_memory);
+    job.sort_dir = args.sort_dir.clone().or(job.sort_dir);
     job.method = args.method.unwrap_or(job.method);
     job.compress = args.compress.unwrap_or(job.compress);
     job.direct_io = args.direct_io.unwrap_or(job.direct_io);
@@ -83,6 +85,7 @@ fn table_job(args: &LoadArgs) -> Result<TableJob> {
         widths: args.widths.clone(),
         encoding: args.encoding.clone(),
         columns: args.columns.clone(),
+        order_by: args.order_by.clone(),
         publish: args.publish.unwrap_or_default(),
         keep_old: args.keep_old,
         atomic: args.atomic,

@@ -1,6 +1,7 @@
 //! `fullbore runs list`: the runs of this machine, or those that a database's ledger knows.
 
 use fullbore::state::runs_dir;
+use fullbore_parse::calendar::civil;
 use fullbore_postgres::ledger::runs::{LedgerRun, State, Which};
 use fullbore_read::error::Result;
 use fullbore_record::{RunSummary, list_runs};
@@ -51,16 +52,7 @@ fn from_and_to(run: &RunSummary) -> String {
 /// A moment to the second, in UTC.
 fn utc(unix_ms: u64) -> String {
     let (days, seconds) = (unix_ms / 86_400_000, unix_ms / 1000 % 86_400);
-    // Howard Hinnant's civil_from_days, for days since 1970.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (year, month, day) = civil(days as i64);
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z")
 }

@@ -14,8 +14,9 @@ use fullbore_record::terms::Publish;
 use super::duckdb::labels;
 use super::{Dialect, Measure, Terms, is_value, literal};
 use crate::error::cannot;
+use crate::lines::texts;
 use crate::link::{Link, Row};
-use crate::sent::{Form, texts};
+use crate::sent::Form;
 use crate::table::{Column, Table};
 
 /// `TO_DAYS('1970-01-01')`.

@@ -98,6 +98,13 @@ pub struct Job {
     pub max_field_bytes: Option<usize>,
     /// Load all tables at the same time instead of one after the other.
     pub tables_at_once: bool,
+    /// Memory that rows take while they are put in order. Default: `512MB`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<TextOrNumber>")]
+    pub sort_memory: Option<PieceSize>,
+    /// Directory for rows that are put in order and do not fit in memory. Default: `$TMPDIR`, or `/var/tmp`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sort_dir: Option<String>,
     /// Load although a publication covers all tables.
     pub allow_publication: bool,
     /// Load directly although `wal_level` is `logical`: logical decoding does not see these rows.
@@ -236,6 +243,9 @@ pub struct TableJob {
     /// Rows of other tables, found by a key, whose columns expressions use.
     #[serde(rename = "lookup", skip_serializing_if = "Vec::is_empty")]
     pub lookups: Vec<LookupJob>,
+    /// Columns by which rows are put in order before they are loaded: `column`, or `column desc`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub order_by: Vec<String>,
     /// How rows are published.
     pub publish: Publish,
     /// Columns that tell rows apart, for `publish = "upsert"`.

@@ -8,6 +8,7 @@ use arrow_array::{
 };
 use arrow_schema::{Field, Schema};
 use fullbore_parse::Lane;
+use fullbore_parse::calendar::civil;
 use fullbore_parse::guess::gives_back;
 use fullbore_parse::text::write_copy_text;
 use fullbore_parse::types::{FieldType, ParseColumn};
@@ -421,15 +422,7 @@ impl Lineage {
 fn iso(microseconds: i64) -> String {
     let (days, of_day) =
         (microseconds.div_euclid(86_400_000_000), microseconds.rem_euclid(86_400_000_000));
-    // Years that begin in March, in eras of 400 years, from the first of March of the year 0.
-    let days = days + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (year, month, day) = civil(days);
     let (seconds, fraction) = (of_day / 1_000_000, of_day % 1_000_000);
     format!(
         "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}.{fraction:06}+00",

@@ -1,6 +1,7 @@
 //! A stream's session: pieces as transactions, rows as COPY, ordinary or direct.
 
 mod judged;
+mod routed;
 mod ways;
 
 use std::sync::Arc;
@@ -22,9 +23,11 @@ use crate::ledger::pieces;
 use crate::postgres::Postgres;
 use crate::publish::unchanged::Planned;
 use crate::publish::{bounds, filled, partitions};
+use crate::routes;
 use crate::target::PostgresTable;
 use crate::verify::beside::Beside;
 use crate::verify::store;
+use routed::Routed;
 use ways::Ways;
 
 /// What a piece in work knows of its table.
@@ -39,6 +42,8 @@ struct Work {
     /// The COPY that is open, if one is: of binary rows, or direct.
     copy: Option<PausedCopy>,
     direct: Option<DirectLoad>,
+    /// Rows that wait for their partitions, where each is sent to its own.
+    routed: Option<Routed>,
     /// Every row is judged by all that the table asks.
     careful: Option<Careful>,
     /// Where rows that go as text are summed, if rows are summed at all.
@@ -60,8 +65,22 @@ impl<'a> PostgresWriter<'a> {
         Ok(Self { postgres, plan, ways, session, work: None })
     }
 
+    /// Sends what waits for its partition.
+    fn send_routed(&mut self) -> Result<()> {
+        let work = self.work.as_mut().expect("a piece was begun");
+        let Some(routed) = &mut work.routed else { return Ok(()) };
+        match routed.send(&mut self.session, &work.table, &work.column_list) {
+            Ok(rows) => {
+                work.rows += rows;
+                Ok(())
+            }
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
     /// Ends the COPY, if one is open.
     fn end_copy(&mut self) -> Result<()> {
+        self.send_routed()?;
         let work = self.work.as_mut().expect("a piece was begun");
         let Some(paused) = work.copy.take() else { return Ok(()) };
         let mut copy = paused.resume(&mut self.session);
@@ -172,7 +191,7 @@ impl<'a> PostgresWriter<'a> {
         let column_list = target.column_list(&self.plan, piece.table)?;
         self.begin_transaction(target, piece)?;
         let (table, freeze) = self.table_of(target, piece)?;
-        let (mut direct, mut careful) = (None, None);
+        let (mut direct, mut routed, mut careful) = (None, None, None);
         match because {
             Some(because) => {
                 if target.direct.is_some() && piece.bounds.is_some() {
@@ -182,7 +201,10 @@ impl<'a> PostgresWriter<'a> {
                 let shown = target.name();
                 careful = Some(Careful::begin(&mut self.session, &table, shown, columns, because)?);
             }
-            None => direct = self.begin_direct(target, piece, &table, &column_list)?,
+            None => {
+                direct = self.begin_direct(target, piece, &table, &column_list)?;
+                routed = target.routes.clone().map(Routed::new);
+            }
         }
         Ok(Work {
             piece: piece.clone(),
@@ -193,6 +215,7 @@ impl<'a> PostgresWriter<'a> {
             bytes: 0,
             copy: None,
             direct,
+            routed,
             careful,
             beside: None,
         })
@@ -222,6 +245,9 @@ impl<'a> PostgresWriter<'a> {
             return partitions::overlap(&self.plan, &work.piece, &error);
         }
         let name = &self.plan.tables[work.piece.table].name;
+        if error.server_message().is_some_and(|message| message.message.contains(routes::MOVED)) {
+            return routed::moved(name);
+        }
         failed_while(error, &format!("loading {name}"))
     }
 }
@@ -234,6 +260,10 @@ impl Writer for PostgresWriter<'_> {
     fn write(&mut self, encoded: &[u8]) -> Result<()> {
         let work = self.work.as_mut().expect("a piece was begun");
         work.bytes += encoded.len() as u64;
+        if let Some(routed) = &mut work.routed {
+            routed.take(encoded);
+            return if routed.is_full() { self.send_routed() } else { Ok(()) };
+        }
         let opened = match work.copy.take() {
             Some(paused) => Ok(paused.resume(&mut self.session)),
             None => {
@@ -279,10 +309,14 @@ impl Writer for PostgresWriter<'_> {
         let work = self.work.as_ref().expect("a piece was begun");
         let target = &self.postgres.targets()[work.piece.table];
         let planned = self.planned(target, work.piece.table);
-        let asserted = match &planned {
+        let mut asserted = match &planned {
             Some(planned) => planned.assertion()? + "; ",
             None => String::new(),
         };
+        if let Some(partitions) = work.routed.as_ref().map(Routed::assertion).transpose()?.flatten()
+        {
+            asserted += &(partitions + "; ");
+        }
         let committed = match self.postgres.ledger() {
             Some(ledger) => {
                 let (piece, is_unlogged) = (work.piece.number, target.fills_unlogged());

@@ -5,6 +5,7 @@ mod bounds;
 mod guards;
 mod keys;
 mod parquet;
+mod routed;
 
 use crate::common;
 use crate::common::codes::{FAILED, REFUSED};

@@ -6,6 +6,7 @@ mod gathered;
 mod identity;
 mod keep_old;
 mod one_target;
+mod ordered;
 mod same_table;
 mod slots;
 mod statistics;

@@ -1,0 +1,211 @@
+//! Rows that are appended to a table with partitions: each is sent to its own, where the server would have put it.
+
+use fullbore_testing::{TestDatabase, TestServer, shared_or_skip, wanted};
+
+use crate::common::codes::STOPPED;
+use crate::common::held::end_of;
+use crate::common::moments::{Gate, Moment, assert_loaded};
+use crate::common::parted::SERVERS;
+use crate::common::ways::prepared;
+use crate::common::{Files, assert_no_leftovers};
+
+/// Ranges of a date; below them lists with NULL, hashes of five types and of unequal moduli, and ranges of two columns,
+/// and rows that only the default partitions take.
+const MADE: &str = r"
+    CREATE TABLE t (k bigint, day date, at timestamptz, code text COLLATE pg_catalog.default, n numeric(12,2), u uuid, b boolean,
+                    twice bigint GENERATED ALWAYS AS (k * 2) STORED) PARTITION BY RANGE (day);
+    CREATE TABLE t_1 PARTITION OF t FOR VALUES FROM (MINVALUE) TO ('2024-02-01') PARTITION BY LIST (code);
+    CREATE TABLE t_1a PARTITION OF t_1 FOR VALUES IN ('a', 'it''s', NULL);
+    CREATE TABLE t_1b PARTITION OF t_1 FOR VALUES IN (E'b\\c', '', 'ä€');
+    CREATE TABLE t_1d PARTITION OF t_1 DEFAULT;
+    CREATE TABLE t_2 PARTITION OF t FOR VALUES FROM ('2024-02-01') TO ('2024-03-01') PARTITION BY HASH (k, code, u, b, at);
+    CREATE TABLE t_2a PARTITION OF t_2 FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+    CREATE TABLE t_2b PARTITION OF t_2 FOR VALUES WITH (MODULUS 4, REMAINDER 1);
+    CREATE TABLE t_2c PARTITION OF t_2 FOR VALUES WITH (MODULUS 4, REMAINDER 3);
+    CREATE TABLE t_3 PARTITION OF t FOR VALUES FROM ('2024-03-01') TO (MAXVALUE) PARTITION BY RANGE (n, k);
+    CREATE TABLE t_3a PARTITION OF t_3 FOR VALUES FROM (MINVALUE, MINVALUE) TO (0, 10);
+    CREATE TABLE t_3b (twice bigint GENERATED ALWAYS AS (k * 2) STORED, b boolean, u uuid, n numeric(12,2), code text,
+                       at timestamptz, day date, k bigint);
+    ALTER TABLE t_3 ATTACH PARTITION t_3b FOR VALUES FROM (0, 10) TO (5.5, MINVALUE);
+    CREATE TABLE t_3c PARTITION OF t_3 FOR VALUES FROM (5.5, MINVALUE) TO (MAXVALUE, MAXVALUE);
+    CREATE TABLE t_3d PARTITION OF t_3 DEFAULT;
+    CREATE TABLE t_d PARTITION OF t DEFAULT;";
+
+/// Lines of the first seven columns, their values in no order.
+fn lines(count: i64) -> String {
+    let codes = ["a", "it's", "\\N", "b\\\\c", "", "ä€", "other", "a much longer text than others"];
+    let line = |row: i64| {
+        let mixed = row * 7919 % 100_003;
+        let or_null = |text: String, every: i64| match mixed % every {
+            0 => "\\N".to_owned(),
+            _ => text,
+        };
+        let day = or_null(format!("2024-{:02}-{:02}", mixed % 4 + 1, mixed % 28 + 1), 97);
+        let key = or_null(((mixed - 50_000) * 40_000_000_000_003).to_string(), 31);
+        let at = or_null(
+            format!(
+                "20{:02}-07-0{} 1{}:00:00.{:06}+00",
+                mixed % 90 + 10,
+                mixed % 9 + 1,
+                mixed % 10,
+                mixed
+            ),
+            13,
+        );
+        let number = or_null(format!("{}.{:02}", mixed % 13 - 3, mixed % 100), 17);
+        let uuid = or_null(format!("{mixed:08x}-0000-4000-8000-{row:012x}"), 11);
+        let truth = or_null(["t", "f"][mixed as usize % 2].to_owned(), 7);
+        let code = codes[(mixed / 5) as usize % codes.len()];
+        format!("{key}\t{day}\t{at}\t{code}\t{number}\t{uuid}\t{truth}\n")
+    };
+    (0..count).map(line).collect()
+}
+
+/// Rows that are in another partition than COPY into the table puts them.
+fn differing(database: &TestDatabase<'_>) -> String {
+    let rows = |table: &str| {
+        format!(
+            "SELECT replace(tableoid::regclass::text, '{table}', ''), k, day, at, code, n, u, b, twice FROM {table}"
+        )
+    };
+    database.psql(&format!(
+        "SELECT count(*) FROM (({ours} EXCEPT ALL {plain}) UNION ALL ({plain} EXCEPT ALL {ours})) AS differing",
+        ours = rows("ours"),
+        plain = rows("plain"),
+    ))
+}
+
+#[test]
+fn each_row_is_sent_to_its_partition() {
+    for server in wanted(SERVERS) {
+        let cluster = shared_or_skip!(server);
+        let database = cluster.fresh_database();
+        let files = Files::new();
+        let file = files.write("rows.tsv", lines(60_000));
+        for table in ["ours", "plain"] {
+            let made = MADE.replace("TABLE t", &format!("TABLE {table}"));
+            database.psql(
+                &made
+                    .replace("OF t", &format!("OF {table}"))
+                    .replace("PARTITION t_3b", &format!("PARTITION {table}_3b")),
+            );
+        }
+        database.psql(&format!("COPY plain (k, day, at, code, n, u, b) FROM '{file}'"));
+        let args =
+            ["--format", "text", "--header", "none", "--piece-size", "1MB", "--streams", "3"];
+        let plan = files.load_args(database.url(), &file, "ours", &args);
+        let plan = files.fullbore(&[&["plan"], &plan[1..]].concat());
+        let words = "rows go straight to its 8 partitions";
+        assert!(plan.stdout.contains(words), "{} {}", plan.stdout, plan.stderr);
+        let output = files.load(&database, &file, "ours", &args);
+        assert_loaded(&output);
+        assert_eq!(differing(&database), "0");
+        let filled = "SELECT count(DISTINCT tableoid) FROM ours";
+        assert_eq!(database.psql(filled), "11");
+        assert_no_leftovers(&database);
+    }
+}
+
+#[test]
+fn what_cannot_be_told_here_is_left_to_the_server() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let files = Files::new();
+    let file = files.write("rows.csv", "1,2,x\n9,3,y\n");
+    for (made, why) in [
+        (
+            "CREATE TABLE ours (k int, n float8, v text) PARTITION BY RANGE (n);
+             CREATE TABLE a PARTITION OF ours FOR VALUES FROM (0) TO (3);
+             CREATE TABLE b PARTITION OF ours FOR VALUES FROM (3) TO (9)",
+            "key n has type double precision",
+        ),
+        (
+            "CREATE TABLE ours (k int, n int, v text, more int DEFAULT 4) PARTITION BY HASH (k);
+             CREATE TABLE a PARTITION OF ours FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+             CREATE TABLE b PARTITION OF ours FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
+            "partitions may have other defaults",
+        ),
+        (
+            "CREATE TABLE ours (k int, n int, v text) PARTITION BY LIST ((k % 2));
+             CREATE TABLE a PARTITION OF ours FOR VALUES IN (0);
+             CREATE TABLE b PARTITION OF ours FOR VALUES IN (1)",
+            "its key is an expression",
+        ),
+        (
+            "CREATE TABLE ours (k int, n int, v text) PARTITION BY RANGE (k);
+             CREATE TABLE a PARTITION OF ours FOR VALUES FROM (0) TO (5);
+             CREATE TABLE b PARTITION OF ours FOR VALUES FROM (5) TO (10);
+             CREATE FUNCTION same() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+             CREATE TRIGGER same BEFORE INSERT ON b FOR EACH ROW EXECUTE FUNCTION same()",
+            "triggers or policies may have a say",
+        ),
+        (
+            "CREATE TABLE ours (k int, n int, v text) PARTITION BY HASH (k);
+             CREATE TABLE a PARTITION OF ours FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+             CREATE TABLE b PARTITION OF ours FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+             CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+             CREATE TRIGGER noted AFTER INSERT ON ours FOR EACH STATEMENT EXECUTE FUNCTION noted()",
+            "for whole statements",
+        ),
+    ] {
+        let database = cluster.fresh_database();
+        database.psql(made);
+        let columns = ["--header", "none", "--columns", "k,n,v"];
+        let plan = files.load_args(database.url(), &file, "ours", &columns);
+        let plan = files.fullbore(&[&["plan"], &plan[1..]].concat());
+        assert!(plan.stdout.contains(why), "{why}: {} {}", plan.stdout, plan.stderr);
+        let output = files.load(&database, &file, "ours", &columns);
+        assert_loaded(&output);
+        assert_eq!(database.psql("SELECT sum(k), sum(n) FROM ours"), "10|5", "{why}");
+    }
+}
+
+#[test]
+fn rows_do_not_stay_in_a_partition_that_is_detached_meanwhile() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = prepared(&database, &files);
+    let leaves: String = (0..4)
+        .map(|rest| format!("CREATE TABLE leaf_{rest} PARTITION OF ours FOR VALUES WITH (MODULUS 4, REMAINDER {rest});"))
+        .collect();
+    database.psql(&format!("CREATE TABLE ours (LIKE plain) PARTITION BY HASH (k); {leaves}"));
+    let mut gate = Gate::at(&database, Moment::PieceBegins(1));
+    let child =
+        files.start_load(database.url(), &file, "ours", &["--header", "none", "--streams", "1"]);
+    gate.wait();
+    let before = database.psql("SELECT count(*) FROM leaf_2");
+    database.psql("ALTER TABLE ours DETACH PARTITION leaf_2");
+    gate.open(&database);
+    let output = end_of(child);
+    assert_eq!(output.code, STOPPED, "{}", output.stderr);
+    let words = "a partition of ours was detached, renamed or replaced";
+    assert!(output.stderr.contains(words), "{}", output.stderr);
+    assert_eq!(database.psql("SELECT count(*) FROM leaf_2"), before);
+    database
+        .psql("ALTER TABLE ours ATTACH PARTITION leaf_2 FOR VALUES WITH (MODULUS 4, REMAINDER 2)");
+    assert_loaded(&files.fullbore(&["runs", "resume", "last"]));
+    crate::common::assert_same(&database, "ours", "plain");
+}
+
+#[test]
+fn rows_that_no_partition_takes_are_rejected_by_line() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    database.psql(
+        "CREATE TABLE ours (k int, v text) PARTITION BY LIST (k);
+         CREATE TABLE a PARTITION OF ours FOR VALUES IN (1, 2); CREATE TABLE b PARTITION OF ours FOR VALUES IN (3)",
+    );
+    let file = files.write("rows.csv", "1,x\n2,y\n7,z\n3,z\n");
+    let args = ["--header", "none", "--max-rejects", "5"];
+    let output = files.load(&database, &file, "ours", &args);
+    assert_eq!(
+        database.psql("SELECT string_agg(k::text, ',' ORDER BY k) FROM ours"),
+        "1,2,3",
+        "{}",
+        output.stderr
+    );
+    let reasons = files.reasons();
+    assert_eq!(reasons.len(), 1, "{reasons:?}");
+    assert_eq!(reasons[0]["line"], 3, "{reasons:?}");
+}

@@ -1,0 +1,149 @@
+//! `--order-by`: the table has its rows in that order, and they are those of the files.
+
+use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_skip};
+
+use crate::common::codes::REFUSED;
+use crate::common::moments::assert_loaded;
+use crate::common::{Files, assert_no_leftovers, assert_same};
+
+const COLUMNS: &str = "k bigint, day date, n numeric(12,2), v text";
+
+/// Rows whose keys come in no order; some are alike, some are NULL.
+fn lines(count: i64) -> String {
+    let line = |row: i64| {
+        let mixed = row * 7919 % 100_003;
+        let key = if mixed % 97 == 0 { String::new() } else { (mixed % 50_000).to_string() };
+        format!(
+            "{key},2024-{:02}-{:02},{}.{:02},row {row}\n",
+            mixed % 12 + 1,
+            mixed % 28 + 1,
+            mixed % 100 - 50,
+            mixed % 89
+        )
+    };
+    (0..count).map(line).collect()
+}
+
+/// Rows that stand before one that comes before them.
+fn misplaced(database: &TestDatabase<'_>, order: &str) -> String {
+    database.psql(&format!(
+        "SELECT count(*) FROM (SELECT row_number() OVER (ORDER BY ctid) AS stored,
+                                      rank() OVER (ORDER BY {order}) AS first,
+                                      count(*) OVER (PARTITION BY k, day) AS alike FROM ours) AS rows
+          WHERE stored NOT BETWEEN first AND first + alike - 1"
+    ))
+}
+
+#[test]
+fn a_table_has_its_rows_in_the_order_asked_for() {
+    let cluster = extended_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql("CREATE EXTENSION fullbore");
+    let files = Files::new();
+    let file = files.write("rows.csv", lines(150_000));
+    database
+        .psql(&format!("CREATE TABLE plain ({COLUMNS}); COPY plain FROM '{file}' (FORMAT csv)"));
+    for (publish, method, order) in [
+        ("replace", "direct", "k,day"),
+        ("replace", "copy", "k desc,day"),
+        ("append", "copy", "k,day desc"),
+    ] {
+        database.psql(&format!("DROP TABLE IF EXISTS ours; CREATE TABLE ours ({COLUMNS})"));
+        let args = [
+            "--publish",
+            publish,
+            "--method",
+            method,
+            "--order-by",
+            order,
+            "--header",
+            "none",
+            "--sort-memory",
+            "2MB",
+            "--piece-size",
+            "500kB",
+            "--streams",
+            "3",
+        ];
+        let output = files.load(&database, &file, "ours", &args);
+        assert_loaded(&output);
+        assert!(output.stderr.contains("150000 rows sorted in"), "{}", output.stderr);
+        assert_same(&database, "ours", "plain");
+        assert_eq!(misplaced(&database, order), "0", "{publish} {method} {order}");
+        assert_no_leftovers(&database);
+    }
+    // A table that the load makes has the types that the files have.
+    let output = files.load(
+        &database,
+        &file,
+        "made",
+        &["--create", "--order-by", "column2 desc", "--header", "none"],
+    );
+    assert_loaded(&output);
+    database.psql("ANALYZE made");
+    let found = database.psql("SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod), ',' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'made'::regclass AND attnum > 0");
+    assert!(found.contains("column2 date"), "{found}");
+    let correlation = database
+        .psql("SELECT correlation FROM pg_stats WHERE tablename = 'made' AND attname = 'column2'");
+    assert!(correlation.parse::<f64>().expect("a number") < -0.999, "{correlation}");
+    assert_eq!(database.psql("SELECT count(*) FROM made"), "150000");
+}
+
+#[test]
+fn rejects_of_rows_that_are_sorted_name_their_lines() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = files.write("rows.csv", "9,x\nfour,y\n2,z\n7\n");
+    database.psql("CREATE TABLE ours (k int, v text)");
+    let args = [
+        "--order-by",
+        "k",
+        "--header",
+        "none",
+        "--max-rejects",
+        "2",
+        "--json",
+        "--publish",
+        "replace",
+    ];
+    let output = files.load(&database, &file, "ours", &args);
+    assert_eq!(output.code, 3, "{}", output.stderr);
+    assert_eq!(database.psql("SELECT string_agg(v, ',' ORDER BY ctid) FROM ours"), "z,x");
+    let said: serde_json::Value = serde_json::from_str(&output.stdout).expect("JSON");
+    assert_eq!((said["rows"].as_u64(), said["rejected"].as_u64()), (Some(2), Some(2)));
+    assert_eq!(said["bytes"].as_u64(), Some(17));
+    let mut reasons: Vec<_> =
+        files.reasons().iter().map(|reason| reason["line"].as_u64()).collect();
+    reasons.sort();
+    assert_eq!(reasons, [Some(2), Some(4)]);
+    // Too many of them end it, and the table keeps its rows.
+    let args = ["--order-by", "k", "--header", "none", "--publish", "replace"];
+    let output = files.load(&database, &file, "ours", &args);
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    assert_eq!(database.psql("SELECT count(*) FROM ours"), "2");
+    assert_no_leftovers(&database);
+}
+
+#[test]
+fn an_order_that_can_not_be_kept_is_refused() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = files.write("rows.csv", "9,x\n");
+    database.psql("CREATE TABLE ours (k int PRIMARY KEY, v text)");
+    for (more, words) in [
+        (
+            &["--order-by", "k", "--publish", "upsert"][..],
+            "--publish upsert does not go with --order-by",
+        ),
+        (&["--order-by", "nothing"], "nothing"),
+        (&["--sort-memory", "1GB"], "--sort-memory is for --order-by"),
+        (&["--order-by", "k", "--as-text"], "rows would go as text"),
+    ] {
+        let output = files.load(&database, &file, "ours", &[&["--header", "none"], more].concat());
+        assert_eq!(output.code, REFUSED, "{more:?}: {}", output.stderr);
+        assert!(output.stderr.contains(words), "{more:?}: {}", output.stderr);
+        assert_eq!(database.psql("SELECT count(*) FROM ours"), "0");
+    }
+}
