@@ -103,6 +103,8 @@ class Options(TypedDict, total=False):
     # What a row does whose key the table has: `update`, `nothing`, or `newest:COLUMN`. Default:
     # `update`.
     on_conflict: str
+    # Columns by which rows are put in order before they are loaded: `column`, or `column desc`.
+    order_by: Sequence[str]
     # Number of parser threads, or `auto`.
     parsers: str | int
     # The share of this host when several hosts load together: `2/5`.
@@ -153,6 +155,11 @@ class Options(TypedDict, total=False):
     skip_lines: int
     # Load directly although `wal_level` is `logical`: logical decoding does not see these rows.
     skip_logical_decoding: bool
+    # Directory for rows that are put in order and do not fit in memory. Default: `$TMPDIR`, or
+    # `/var/tmp`.
+    sort_dir: str
+    # Memory that rows take while they are put in order. Default: `512MB`.
+    sort_memory: str | int
     # Who makes the statistics of what is loaded.
     statistics: Literal["auto", "client", "analyze", "none"]
     # How object stores are reached. Default: as each cloud's own tools reach them.

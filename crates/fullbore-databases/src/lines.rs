@@ -33,9 +33,9 @@ pub fn texts(batch: &RecordBatch) -> Result<RecordBatch> {
 
 fn text(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match column.data_type() {
-        DataType::Int16 => written::<Int16Type>(column, 6, |out, value| integer(out, value)),
-        DataType::Int32 => written::<Int32Type>(column, 8, |out, value| integer(out, value)),
-        DataType::Int64 => written::<Int64Type>(column, 8, |out, value| integer(out, value)),
+        DataType::Int16 => written::<Int16Type>(column, 6, integer),
+        DataType::Int32 => written::<Int32Type>(column, 8, integer),
+        DataType::Int64 => written::<Int64Type>(column, 8, integer),
         // A scale below zero does not come of any type of ours.
         DataType::Decimal64(_, scale @ 0..) => {
             written::<Decimal64Type>(column, 12, |out, value| {

@@ -54,9 +54,6 @@ pub struct IngestArgs {
     /// Make a plain table the first partition of a table of its name
     #[arg(long, help_heading = PARTITIONS)]
     pub adopt: bool,
-    /// Columns by which rows of merged partitions are in order
-    #[arg(long, value_delimiter = ',', value_name = "A,B", help_heading = PARTITIONS)]
-    pub order_by: Vec<String>,
     /// Drop rows that arrived longer ago, such as 90d
     ///
     /// A partition is dropped once all of its rows are older.

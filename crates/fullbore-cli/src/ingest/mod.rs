@@ -95,6 +95,8 @@ fn asked(args: &IngestArgs) -> Result<Ingest> {
             (load.query.is_some(), "--query"),
             (!load.control.is_empty(), "--control"),
             (load.partition_by.is_some(), "--partition-by"),
+            (load.sort_memory.is_some(), "--sort-memory"),
+            (load.sort_dir.is_some(), "--sort-dir"),
         ],
         "is not for batches without end",
         "use fullbore load",
@@ -107,6 +109,8 @@ fn asked(args: &IngestArgs) -> Result<Ingest> {
         ));
     }
     job.tables[0].publish = Publish::Append;
+    // Batches are not sorted, but merged in this order.
+    let order_by = std::mem::take(&mut job.tables[0].order_by);
     let keep_s = args.keep.map(|keep| i64::try_from(keep.as_secs()).unwrap_or(i64::MAX));
     let after = match (&args.archive, args.delete) {
         (Some(folder), _) => After::Archive(folder.clone()),
@@ -120,7 +124,7 @@ fn asked(args: &IngestArgs) -> Result<Ingest> {
         settle: args.settle.unwrap_or(SETTLE),
         after,
         keep: args.keep,
-        order_by: args.order_by.clone(),
+        order_by,
         policy: Policy {
             parts_max: usize::from(args.partitions.unwrap_or(match keep_s {
                 Some(_) => PARTS_MAX_KEPT,

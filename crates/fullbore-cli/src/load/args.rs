@@ -58,8 +58,8 @@ pub struct LoadArgs {
     /// Put rows in order before loading, by `COLUMN` or `COLUMN desc`
     ///
     /// The table then has them in this order. Rows that don't fit in --sort-memory are written to --sort-dir. A load
-    /// that is stopped begins from the start.
-    #[arg(long, value_delimiter = ',', value_name = "A,B", help_heading = DESTINATION)]
+    /// that is stopped begins from the start. `ingest` orders partitions as it merges them.
+    #[arg(long, value_delimiter = ',', value_name = "A,B", help_heading = DESTINATION, hide_short_help = true)]
     pub order_by: Vec<String>,
     /// Key of --publish upsert [default: primary key]
     ///
