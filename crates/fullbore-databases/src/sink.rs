@@ -185,8 +185,7 @@ impl Rows {
 impl Sink for Rows {
     fn prepare(&self, plan: &Plan) -> Result<()> {
         for (table, target) in plan.tables.iter().zip(&self.tables) {
-            if table.lane == Lane::Text {
-                let why = table.lane_reason.as_deref().unwrap_or("asked for");
+            if let Some(why) = table.why_text() {
                 return Err(cannot(
                     format!(
                         "{}: rows would go as text ({why}), which {} does not take",

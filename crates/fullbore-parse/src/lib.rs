@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_buffer::BooleanBuffer;
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -125,14 +125,9 @@ pub struct Parser {
 
 impl Parser {
     pub fn new(dialect: Dialect, shape: Arc<ParseShape>) -> Self {
-        let fields: Vec<_> = shape
-            .columns
-            .iter()
-            .map(|column| Field::new(&column.name, column.field_type.arrow(), true))
-            .collect();
         Self {
             dialect,
-            schema: Arc::new(Schema::new(fields)),
+            schema: shape.schema(),
             shape,
             index: FieldIndex::default(),
             rows: Rows::default(),

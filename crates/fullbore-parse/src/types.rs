@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, TimeUnit};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use super::json::JsonFields;
 
@@ -126,6 +126,13 @@ pub struct ParseShape {
 }
 
 impl ParseShape {
+    /// The columns of its batches.
+    pub fn schema(&self) -> SchemaRef {
+        let fields = self.columns.iter();
+        let fields = fields.map(|column| Field::new(&column.name, column.field_type.arrow(), true));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+
     /// Records of one field, which becomes this column.
     pub fn of_one(column: ParseColumn) -> Self {
         Self {

@@ -116,6 +116,8 @@ pub fn load(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result
         Ok(outcome) => outcome,
         Err(failure) => return Ok(Loaded::Failed { plan, failure }),
     };
+    // All rows are here: a snapshot that they were read under can end.
+    drop(opened);
     audience.note(&words(&plan, &sorted, began.elapsed().as_secs_f64()), None);
     let mut held = Vec::new();
     let mut tables = Vec::new();
@@ -205,12 +207,9 @@ fn together(sorting: Outcome, mut loaded: Loaded) -> Loaded {
     let mut rejects = sorting.reject_files;
     rejects.append(&mut outcome.reject_files);
     outcome.reject_files = rejects;
-    let seconds = |phases: &[fullbore_record::Phase]| {
-        phases.iter().find(|phase| phase.name == "load").map_or(0.0, |phase| phase.seconds)
-    };
-    let sorted = seconds(&sorting.phases);
+    let sorted = sorting.phases.iter().find(|phase| phase.name == "load");
     for phase in outcome.phases.iter_mut().filter(|phase| phase.name == "load") {
-        phase.seconds += sorted;
+        phase.seconds += sorted.map_or(0.0, |phase| phase.seconds);
     }
     for (table, its) in outcome.tables.iter_mut().zip(&sorting.tables) {
         table.rejected += its.rejected;

@@ -1,6 +1,7 @@
 //! The job: what to load, where to, how to publish. From the command line or a TOML file.
 
 pub mod control;
+mod counts;
 mod endpoint;
 mod file;
 mod identity;
@@ -24,6 +25,7 @@ use fullbore_record::terms::{Compress, Method, Publish, Statistics, Verify};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use counts::{Count, RejectLimit};
 pub use endpoint::{Endpoint, EndpointPolicy};
 pub use file::{as_job_file, read_job_file, varied};
 pub use loaded::IfLoaded;
@@ -376,14 +378,6 @@ mod one_or_more {
     }
 }
 
-/// A number, or the planner's own choice.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Count {
-    #[default]
-    Auto,
-    Fixed(usize),
-}
-
 /// How the server writes pages that are loaded directly.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -404,71 +398,6 @@ impl DirectIo {
             Self::Auto => "auto",
             Self::Buffered => "buffered",
             Self::Direct => "direct",
-        }
-    }
-}
-
-/// How many rows may be rejected.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum RejectLimit {
-    Rows(u64),
-    Percent(f64),
-}
-
-impl RejectLimit {
-    /// Whether any row may be rejected.
-    pub fn allows_any(self) -> bool {
-        match self {
-            Self::Rows(rows) => rows > 0,
-            Self::Percent(percent) => percent > 0.0,
-        }
-    }
-}
-
-impl Default for RejectLimit {
-    fn default() -> Self {
-        Self::Rows(0)
-    }
-}
-
-impl std::fmt::Display for RejectLimit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Rows(rows) => write!(f, "{rows}"),
-            Self::Percent(percent) => write!(f, "{percent}%"),
-        }
-    }
-}
-
-impl std::str::FromStr for RejectLimit {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is neither a number of rows nor a share such as 0.5%");
-        match text.strip_suffix('%') {
-            Some(share) => {
-                let percent: f64 = share.trim().parse().map_err(|_| wrong())?;
-                if (0.0..=100.0).contains(&percent) {
-                    Ok(Self::Percent(percent))
-                } else {
-                    Err(wrong())
-                }
-            }
-            None => text.parse().map(Self::Rows).map_err(|_| wrong()),
-        }
-    }
-}
-
-impl std::str::FromStr for Count {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "auto" {
-            return Ok(Self::Auto);
-        }
-        match text.parse() {
-            Ok(count) if (1..=1024).contains(&count) => Ok(Self::Fixed(count)),
-            _ => Err(format!("{text:?} is neither `auto` nor a number from 1 to 1024")),
         }
     }
 }
@@ -508,7 +437,4 @@ as_text!(MaxRate, |rate| rate.to_string());
 as_text!(Sample, |sample| sample.to_string());
 as_text!(PieceSize, |size| size.to_string());
 as_text!(RejectLimit, |limit| limit.to_string());
-as_text!(Count, |count| match count {
-    Count::Auto => "auto".into(),
-    Count::Fixed(count) => count.to_string(),
-});
+as_text!(Count, |count| count.to_string());

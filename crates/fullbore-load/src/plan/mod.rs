@@ -313,6 +313,11 @@ impl Plan {
 }
 
 impl TablePlan {
+    /// Why its rows go as text, where they do.
+    pub fn why_text(&self) -> Option<&str> {
+        (self.lane == Lane::Text).then(|| self.lane_reason.as_deref().unwrap_or("asked for"))
+    }
+
     /// What a column says of its rows, where no field stands behind it.
     pub fn lineage_of(&self, column: &ParseColumn) -> Option<lineage::Says> {
         let mut its = self.lineage.columns.iter();

@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_schema::{Field, Schema};
 use fullbore_objects::{Location, Store, Upload};
 use fullbore_parse::Lane;
 use fullbore_read::StoreOptions;
@@ -98,8 +97,8 @@ impl ParquetFiles {
 
 impl Sink for ParquetFiles {
     fn prepare(&self, plan: &Plan) -> Result<()> {
-        if let Some(table) = plan.tables.iter().find(|table| table.lane == Lane::Text) {
-            let why = table.lane_reason.as_deref().unwrap_or("asked for");
+        let text = plan.tables.iter().find_map(|table| Some((table, table.why_text()?)));
+        if let Some((table, why)) = text {
             return Err(Error::usage_with_hint(
                 format!(
                     "{}: rows would go as text ({why}), and parquet: has no server",
@@ -203,13 +202,11 @@ impl ParquetWriter<'_> {
 impl Writer for ParquetWriter<'_> {
     fn begin(&mut self, piece: &PlannedPiece) -> Result<()> {
         let out = self.files.begin(&self.plan, piece)?;
-        let columns = self.plan.tables[piece.table].shape.columns.iter();
-        let fields: Vec<_> =
-            columns.map(|c| Field::new(&c.name, c.field_type.arrow(), true)).collect();
+        let schema = self.plan.tables[piece.table].shape.schema();
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .build();
-        let writer = ArrowWriter::try_new(out, Arc::new(Schema::new(fields)), Some(properties))
+        let writer = ArrowWriter::try_new(out, schema, Some(properties))
             .map_err(|error| self.failed(piece, error))?;
         self.open = Some((piece.clone(), writer, 0));
         Ok(())

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, SchemaRef};
 use fullbore_parse::Lane;
 use fullbore_read::error::{Error, Result};
 use fullbore_record::Phase;
@@ -99,18 +99,26 @@ impl Sorted {
         tracing::debug!(table, rows = run.rows, bytes = run.bytes, "sorted a run");
         let mut state = self.lock();
         state.runs[table].push(run);
-        let many = state.runs[table].len() >= 2 * MERGED_AT_ONCE;
-        let some: Vec<Run> =
-            if many { state.runs[table].drain(..MERGED_AT_ONCE).collect() } else { Vec::new() };
-        drop(state);
-        if many {
-            let longer =
-                Merged::of(self.keys_of(table, schema).map_err(|e| self.failed(e))?, schema, some)
-                    .and_then(|merged| Run::write(&self.folder, schema, merged));
-            let longer = longer.map_err(|error| self.failed(error))?;
-            self.lock().runs[table].push(longer);
+        if state.runs[table].len() < 2 * MERGED_AT_ONCE {
+            return Ok(());
         }
+        let some = state.runs[table].drain(..MERGED_AT_ONCE).collect();
+        drop(state);
+        let longer = self.longer(table, schema, some)?;
+        self.lock().runs[table].push(longer);
         Ok(())
+    }
+
+    /// The rows of some runs in their order.
+    fn merge(&self, table: usize, schema: &SchemaRef, runs: Vec<Run>) -> Result<Merged> {
+        let merged = self.keys_of(table, schema).and_then(|keys| Merged::of(keys, schema, runs));
+        merged.map_err(|error| self.failed(error))
+    }
+
+    /// Some runs as one.
+    fn longer(&self, table: usize, schema: &SchemaRef, runs: Vec<Run>) -> Result<Run> {
+        let merged = self.merge(table, schema, runs)?;
+        Run::write(&self.folder, schema, merged).map_err(|error| self.failed(error))
     }
 
     fn keys_of(&self, table: usize, schema: &SchemaRef) -> Result<Keys, ArrowError> {
@@ -134,32 +142,21 @@ impl Sorted {
         plan: &TablePlan,
         table: usize,
     ) -> Result<Box<dyn RecordBatchReader + Send>> {
-        let schema = schema_of(plan);
+        let schema = plan.shape.schema();
         let mut runs = std::mem::take(&mut self.lock().runs[table]);
         while runs.len() > MERGED_AT_ONCE {
-            let some = runs.drain(..MERGED_AT_ONCE.min(runs.len() - MERGED_AT_ONCE + 1)).collect();
-            let keys = self.keys_of(table, &schema).map_err(|error| self.failed(error))?;
-            let longer = Merged::of(keys, &schema, some)
-                .and_then(|merged| Run::write(&self.folder, &schema, merged));
-            runs.push(longer.map_err(|error| self.failed(error))?);
+            let count = MERGED_AT_ONCE.min(runs.len() - MERGED_AT_ONCE + 1);
+            let some = runs.drain(..count).collect();
+            runs.push(self.longer(table, &schema, some)?);
         }
-        let keys = self.keys_of(table, &schema).map_err(|error| self.failed(error))?;
-        let merged = Merged::of(keys, &schema, runs).map_err(|error| self.failed(error))?;
-        Ok(Box::new(merged))
+        Ok(Box::new(self.merge(table, &schema, runs)?))
     }
-}
-
-/// The columns that are sent, as they are parsed.
-fn schema_of(plan: &TablePlan) -> SchemaRef {
-    let fields = plan.shape.columns.iter();
-    let fields = fields.map(|c| Field::new(&c.name, c.field_type.arrow(), true));
-    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 impl Sink for Sorted {
     fn prepare(&self, plan: &Plan) -> Result<()> {
-        if let Some(table) = plan.tables.iter().find(|table| table.lane == Lane::Text) {
-            let why = table.lane_reason.as_deref().unwrap_or("asked for");
+        let text = plan.tables.iter().find_map(|table| Some((table, table.why_text()?)));
+        if let Some((table, why)) = text {
             return Err(Error::usage_with_hint(
                 format!(
                     "{}: rows would go as text ({why}), whose order only the server knows",
@@ -169,7 +166,7 @@ impl Sink for Sorted {
             ));
         }
         for (table, keys) in plan.tables.iter().zip(&self.keys) {
-            Keys::new(keys, &schema_of(table)).map_err(|error| {
+            Keys::new(keys, &table.shape.schema()).map_err(|error| {
                 Error::usage_with_hint(
                     format!("{}: --order-by: {error}", table.name),
                     "name columns that are loaded, of types that have an order",
@@ -221,7 +218,7 @@ impl Collector<'_> {
     fn sort(&mut self) -> Result<()> {
         self.bytes = 0;
         let batches = std::mem::take(&mut self.batches);
-        self.sorted.keep(self.table, &schema_of(&self.plan.tables[self.table]), batches)
+        self.sorted.keep(self.table, &self.plan.tables[self.table].shape.schema(), batches)
     }
 }
 

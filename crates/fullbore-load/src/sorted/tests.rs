@@ -1,7 +1,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Int32Array, StringArray};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field, Schema};
 use proptest::prelude::*;
 
 use super::*;

@@ -1,5 +1,5 @@
-//! Encoded rows in frames, one for each partition that a batch has rows of: its number, how many rows and how many bytes
-//! there are, 32 bits each, and the rows as COPY takes them.
+//! Encoded rows in frames, one for each partition that a batch has rows of: its number and how many bytes
+//! its rows have, 32 bits each, and the rows as COPY takes them.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use fullbore_read::error::{Error, Result};
 use super::Routes;
 use crate::encode_copy::BinaryEncoder;
 
-const HEAD_BYTES: usize = 12;
+const HEAD_BYTES: usize = 8;
 
 pub struct RoutedEncoder {
     copy: BinaryEncoder,
@@ -21,7 +21,6 @@ pub struct RoutedEncoder {
 /// Where a partition's rows go.
 #[derive(Clone, Copy, Default)]
 struct Share {
-    rows: usize,
     bytes: usize,
     /// Where the next of them is written.
     at: usize,
@@ -41,40 +40,34 @@ impl Encoder for RoutedEncoder {
             message: format!("the partitions of rows can't be found: {error}"),
             hint: None,
         })?;
-        let ends = row_ends(&self.encoded, batch.num_rows());
+        let rows = rows_of(&self.encoded, batch.num_rows());
         let mut shares = vec![Share::default(); self.routes.count()];
-        let mut start = 0;
-        for (leaf, end) in leaves.iter().zip(&ends) {
-            let share = &mut shares[*leaf as usize];
-            share.rows += 1;
-            share.bytes += end - start;
-            start = *end;
+        for (leaf, row) in leaves.iter().zip(&rows) {
+            shares[*leaf as usize].bytes += row.len();
         }
-        for (number, share) in shares.iter_mut().enumerate().filter(|(_, share)| share.rows > 0) {
-            for head in [number, share.rows, share.bytes] {
+        for (number, share) in shares.iter_mut().enumerate().filter(|(_, share)| share.bytes > 0) {
+            for head in [number, share.bytes] {
                 // A batch has far fewer than 2^32 of each.
                 out.extend_from_slice(&(head as u32).to_le_bytes());
             }
             share.at = out.len();
             out.resize(out.len() + share.bytes, 0);
         }
-        let mut start = 0;
-        for (leaf, end) in leaves.iter().zip(&ends) {
+        for (leaf, row) in leaves.iter().zip(rows) {
             let share = &mut shares[*leaf as usize];
-            let row = &self.encoded[start..*end];
             out[share.at..share.at + row.len()].copy_from_slice(row);
             share.at += row.len();
-            start = *end;
         }
         Ok(())
     }
 }
 
-/// Where each row of a binary COPY ends: after its number of fields, and each field's length and value.
-fn row_ends(encoded: &[u8], rows: usize) -> Vec<usize> {
-    let mut ends = Vec::with_capacity(rows);
+/// The rows of a binary COPY: each has its number of fields, and each field's length and value.
+fn rows_of(encoded: &[u8], count: usize) -> Vec<&[u8]> {
+    let mut rows = Vec::with_capacity(count);
     let mut at = 0;
-    for _ in 0..rows {
+    for _ in 0..count {
+        let start = at;
         let fields = u16::from_be_bytes([encoded[at], encoded[at + 1]]);
         at += 2;
         for _ in 0..fields {
@@ -82,20 +75,20 @@ fn row_ends(encoded: &[u8], rows: usize) -> Vec<usize> {
             // -1 is NULL.
             at += 4 + i32::from_be_bytes(length).max(0) as usize;
         }
-        ends.push(at);
+        rows.push(&encoded[start..at]);
     }
-    ends
+    rows
 }
 
-/// The frames of what [`RoutedEncoder`] wrote: partition, rows, and their bytes.
-pub fn frames(mut encoded: &[u8]) -> impl Iterator<Item = (usize, u64, &[u8])> {
+/// The frames of what [`RoutedEncoder`] wrote: a partition, and its rows.
+pub fn frames(mut encoded: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     std::iter::from_fn(move || {
         let (head, rest) = encoded.split_at_checked(HEAD_BYTES)?;
         let number = |at: usize| {
             u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize
         };
-        let (rows, rest) = rest.split_at(number(8));
+        let (rows, rest) = rest.split_at(number(4));
         encoded = rest;
-        Some((number(0), number(4) as u64, rows))
+        Some((number(0), rows))
     })
 }

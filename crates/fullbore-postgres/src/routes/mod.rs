@@ -2,7 +2,7 @@
 //!
 //! COPY into a partitioned table finds each row's partition by one processor, and collects at most a thousand rows for
 //! all partitions together before it writes them (`MAX_BUFFERED_TUPLES` in PostgreSQL's copyfrom.c): with many partitions
-//! a row or two at a time. Here parsers find it, and a piece's rows wait until there are many for each
+//! a few rows at a time. Here parsers find it, and a piece's rows wait until there are many for each
 //! partition. The server checks each row against its partition's bounds, so that a mistake here is an error, never a row
 //! in the wrong place. Rows whose partition is not known here go to the table itself.
 
@@ -139,7 +139,7 @@ pub fn of(
     let (nodes, keys) = (nodes(session, relation.oid)?, keys(session, relation.oid)?);
     let count = nodes.values().flatten().filter(|node| node.is_leaf).count();
     if !(2..=LEAVES_MAX).contains(&count) {
-        return why_not(&format!("of {count} partitions"));
+        return why_not(&format!("it has {count}"));
     }
     let mut planting = Planting { target, columns, nodes, keys, leaves: Vec::new() };
     let mut tree = Tree::default();

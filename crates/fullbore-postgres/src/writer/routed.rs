@@ -20,7 +20,6 @@ pub struct Routed {
 
 #[derive(Default)]
 struct Waiting {
-    rows: u64,
     encoded: Vec<u8>,
     /// The piece has sent rows to it.
     is_filled: bool,
@@ -34,9 +33,8 @@ impl Routed {
 
     /// Takes what an encoder has written.
     pub fn take(&mut self, encoded: &[u8]) {
-        for (number, rows, encoded) in frames(encoded) {
+        for (number, encoded) in frames(encoded) {
             let waiting = &mut self.waiting[number];
-            waiting.rows += rows;
             waiting.encoded.extend_from_slice(encoded);
             self.bytes += encoded.len();
         }
@@ -61,7 +59,11 @@ impl Routed {
             }
             let to = self.routes.partition(number).unwrap_or(table);
             let sql = format!("COPY {to} ({column_list}) FROM STDIN (FORMAT binary)");
-            tracing::debug!(backend = session.backend_pid(), rows = waiting.rows, "{sql}");
+            tracing::debug!(
+                backend = session.backend_pid(),
+                bytes = waiting.encoded.len(),
+                "{sql}"
+            );
             let mut copy = session.copy_in(&sql)?;
             copy.send(BINARY_HEADER)?;
             copy.send(&waiting.encoded)?;
@@ -70,7 +72,7 @@ impl Routed {
             waiting.encoded.clear();
             // One that had far more than its share does not keep room for as many.
             waiting.encoded.shrink_to(share);
-            (waiting.rows, waiting.is_filled) = (0, true);
+            waiting.is_filled = true;
         }
         self.bytes = 0;
         Ok(taken)
