@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -69,8 +70,11 @@ def load_part(
         lines, kept = kept, []
         stopped, wanted = tell(host, lines)
         if wanted != rate and run:
-            rate = wanted
-            _native.throttle(run, rate)
+            # The run may have ended since its last line, and has nothing to send then. Otherwise it
+            # is told again with its next lines.
+            with contextlib.suppress(RuntimeError):
+                _native.throttle(run, wanted)
+                rate = wanted
         return stopped
 
     folder = Path(tempfile.mkdtemp(prefix="fullbore-rejects-"))
