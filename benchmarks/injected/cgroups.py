@@ -1,4 +1,4 @@
-"""Limits of processors and disks: cgroups of version 1, one for each of our processes' groups."""
+"""Limits of processors, disks and memory: a cgroup of version 1 for each group of our processes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ PERIOD_US = 100_000
 
 
 class Group:
-    """A cgroup in the hierarchies of processors and of disks."""
+    """A cgroup in the hierarchies of processors, disks and memory."""
 
     def __init__(self, name: str) -> None:
         self.folders = {
-            part: ROOT / part / f"fullbore-{name}-{os.getpid()}" for part in ("cpu", "blkio")
+            part: ROOT / part / f"fullbore-{name}-{os.getpid()}"
+            for part in ("cpu", "blkio", "memory")
         }
         try:
             for folder in self.folders.values():
                 folder.mkdir()
         except OSError as error:
-            raise Missing(f"no cgroups (version 1, cpu and blkio) here: {error}") from error
+            raise Missing(f"no cgroups (version 1; cpu, blkio, memory) here: {error}") from error
 
     def prefix(self) -> list[str]:
         """What stands before a command that is to live under the limits."""
@@ -42,6 +43,11 @@ class Group:
         """A limit of `read_bps`, `write_bps`, `read_iops` or `write_iops`; 0 for none."""
         path = self.folders["blkio"] / f"blkio.throttle.{way}_device"
         path.write_text(f"{device} {per_second}")
+
+    def memory(self, limit: int | None) -> None:
+        """So many bytes, cached pages of files included; None for as many as there are."""
+        path = self.folders["memory"] / "memory.limit_in_bytes"
+        path.write_text(str(-1 if limit is None else limit))
 
     def remove(self) -> None:
         """Takes it away, once its processes have ended."""

@@ -380,6 +380,34 @@ def test_rows_that_mariadb_would_skip_or_change_are_refused(maria: MariaDb, tmp_
     assert "Access denied" in missing and "MYSQL_PWD" in missing
 
 
+@NEEDS_MARIADB
+def test_partitions_of_mariadb_are_filled_aside_and_exchanged(
+    maria: MariaDb, tmp_path: Path
+) -> None:
+    place = Place("mysql", tmp_path, maria)
+    file = numbers(tmp_path / "numbers.csv", 30_000)
+    ranges = ", ".join(f"PARTITION p{n} VALUES LESS THAN ({n * 10_000})" for n in range(5))
+    place.sql(f"{NUMBERS.rstrip(';')} PARTITION BY RANGE (id) ({ranges})")
+    place.sql("INSERT INTO numbers VALUES (-1, 1, 'before'), (39999, 2, 'after')")
+    parts = ("--publish", "partitions")
+    assert "already has rows" not in load(place, file, *parts, "--piece-size", "200kB")
+    place.sql("DELETE FROM numbers WHERE id NOT BETWEEN 0 AND 29999")
+    assert found(place, "numbers") == expected(file)
+    assert place.names() == ["numbers"]
+    # Nothing is exchanged where one of them has rows.
+    refused = load(place, file, *parts, "--if-loaded", "again", code=1)
+    assert 'partition "p1" of "numbers" has rows already' in refused
+    assert found(place, "numbers") == expected(file)
+    place.sql("TRUNCATE TABLE numbers")
+    load(place, file, *parts, "--resume", "--if-loaded", "again")
+    assert found(place, "numbers") == expected(file)
+    assert place.names() == ["numbers"]
+    refused = load(place, file, *parts, "--partition-bounds", "1,2", code=2)
+    assert "the partitions that the table has" in refused
+    place.sql("CREATE TABLE plain (id int, amount int, note text)")
+    assert "has no partitions" in load(place, file, *parts, "--table", "plain", code=2)
+
+
 Refusals = list[tuple[str, tuple[str, ...], str]]
 
 

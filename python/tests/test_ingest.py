@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -79,6 +80,7 @@ def running(server: Server, source: object, *options: str) -> Iterator[subproces
 @pytest.fixture
 def table(server: Server) -> Server:
     """A server without the table, and with nothing left of ones before."""
+    server.sql("DROP TABLE IF EXISTS readings_batches CASCADE")
     server.sql("DROP TABLE IF EXISTS readings CASCADE")
     server.sql("DROP SCHEMA IF EXISTS fullbore_ledger CASCADE")
     return server
@@ -276,6 +278,40 @@ def test_files_that_are_gone_are_forgotten_with_their_rows(table: Server, folder
     assert "are for files, not for objects" in objects
 
 
+def test_rows_replace_older_ones_of_their_key(table: Server, folder: Path) -> None:
+    table.sql("CREATE TABLE readings (id bigint PRIMARY KEY, key bigint, note text)")
+    table.sql("CREATE INDEX readings_key ON readings (key)")
+    table.sql("INSERT INTO readings VALUES (7, -1, 'before'), (-5, -2, 'before')")
+    table.sql("DROP ROLE IF EXISTS looker")
+    table.sql("CREATE ROLE looker")
+    table.sql("GRANT SELECT ON readings TO looker")
+    options = ("--adopt", "--key", "id", "--partitions", "2", "--batch-bytes", "100kB")
+    expected = {7: -1, -5: -2}
+    draw = random.Random(5)
+    for number in range(9):
+        # Keys come again within a file, and in later ones.
+        chosen = [(draw.randrange(3000), number * ROWS + row) for row in range(ROWS)]
+        expected.update(chosen)
+        rows = "".join(f"{key},{value},{NOTE}\n" for key, value in chosen)
+        (folder / f".{number}").write_text("id,key,note\n" + rows)
+        (folder / f".{number}").rename(folder / f"{number}.csv")
+        if number % 3 == 2:
+            ingest(table, folder, *options)
+            found = table.sql("SELECT id, key FROM readings")
+            assert {int(key): int(value) for key, value in found} == expected
+    assert len(found) == len(expected)
+    [[count]] = table.sql(
+        "SELECT count(*) FROM pg_inherits WHERE inhparent = 'readings_batches'::regclass"
+    )
+    assert int(count) <= 3
+    [[may]] = table.sql("SELECT has_table_privilege('looker', 'readings', 'SELECT')")
+    assert may == "t"
+    assert "--key" in ingest(table, folder, code=2)
+    assert "another key" in ingest(table, folder, "--key", "key", code=2)
+    plan = table.sql("SET enable_seqscan = off; EXPLAIN SELECT * FROM readings WHERE id = 7")
+    assert sum("Index" in line for (line,) in plan) >= int(count), plan
+
+
 def test_a_table_that_can_not_be_partitioned_so_is_refused(table: Server, folder: Path) -> None:
     write(folder, 0)
     assert "does not exist" in ingest(table, folder, code=2)
@@ -371,6 +407,33 @@ def send(pipe: Path, text: bytes, slowly: bool, begun: threading.Event) -> None:
                     time.sleep(0.05)
     except BrokenPipeError:
         return
+
+
+def test_senders_come_by_a_socket_one_after_another(table: Server, tmp_path: Path) -> None:
+    made(table)
+    path = tmp_path / "socket"
+    options = ("--adopt", "--format", "csv", "--header", "true", "--batch-rows", "1000", "--json")
+    with running(table, f"unix:{path}", *options) as process:
+        until(path.exists)
+        for number in range(3):
+            with socket.socket(socket.AF_UNIX) as sender:
+                sender.connect(str(path))
+                rows = lines(number * ROWS, ROWS)
+                # The last one is interrupted within a record, which another sender has again.
+                rest = "" if number == 2 else f"{(number + 1) * ROWS},77"
+                sender.sendall(f"id,key,note\n{rows}{rest}".encode())
+        until(lambda: held(table) == expected(3))
+        process.send_signal(signal.SIGTERM)
+        said, _ = process.communicate(timeout=60)
+    assert said.count("bytes are left out") == 2, said
+    assert not path.exists()
+    loaded = [event["rows"] for event in events(said) if event["event"] == "loaded"]
+    assert sum(loaded) == 3 * ROWS
+
+
+def test_rows_of_files_are_not_counted_before(table: Server, folder: Path) -> None:
+    made(table)
+    assert "--batch-bytes is for files" in ingest(table, folder, "--batch-rows", "5", code=2)
 
 
 def test_a_stream_needs_its_format(table: Server) -> None:

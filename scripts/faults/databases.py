@@ -28,6 +28,8 @@ from database_places import DRIVERS, MariaDb, Place
 
 ROWS = 120_000
 WAYS = {"append": (), "atomic": ("--atomic",), "replace": ("--publish", "replace")}
+# MariaDB's alone.
+PARTITIONS = {"partitions": ("--publish", "partitions")}
 KINDS = {
     "duckdb": ("kill", "interrupt"),
     "sqlite": ("kill", "interrupt"),
@@ -63,13 +65,17 @@ class Trials:
         self.scheme, self.folder, self.maria, self.draw = scheme, folder, maria, draw
         self.file = folder / "numbers.csv"
         self.expected = numbers(self.file)
+        self.ways = WAYS | PARTITIONS if scheme == "mysql" else WAYS
         self.seconds: dict[str, float] = {}
 
     def place(self, name: str) -> Place:
         folder = self.folder / name
         folder.mkdir()
         place = Place(self.scheme, folder, self.maria)
-        place.sql(TABLE_OF_SQLITE if self.scheme == "sqlite" else TABLE)
+        if self.scheme == "mysql":
+            place.sql(f"{TABLE} PARTITION BY HASH (id) PARTITIONS 5")
+        else:
+            place.sql(TABLE_OF_SQLITE if self.scheme == "sqlite" else TABLE)
         return place
 
     def start(self, place: Place, *options: str) -> subprocess.Popen[str]:
@@ -95,7 +101,7 @@ class Trials:
         if way not in self.seconds:
             place = self.place(f"whole-{way}")
             began = time.monotonic()
-            process = self.start(place, *WAYS[way])
+            process = self.start(place, *self.ways[way])
             said, _ = process.communicate(timeout=120)
             if process.returncode != 0:
                 raise Wrong(f"a load that nothing happens to: {process.returncode}: {said}")
@@ -119,7 +125,7 @@ class Trials:
             self.maria.start()
 
     def trial(self, number: int) -> dict[str, object]:
-        way = self.draw.choice(sorted(WAYS))
+        way = self.draw.choice(sorted(self.ways))
         kind = self.draw.choice(KINDS[self.scheme])
         # Some strike after the end, which must change nothing.
         after = self.draw.uniform(0, 1.1 * self.whole(way))
@@ -127,7 +133,7 @@ class Trials:
         told = {"scheme": self.scheme, "way": way, "kind": kind, "after": after, "codes": []}
         strikes = 1 + self.draw.randrange(2)
         for _ in range(TRIES):
-            process = self.start(place, *WAYS[way], "--resume")
+            process = self.start(place, *self.ways[way], "--resume")
             if strikes > 0:
                 strikes -= 1
                 time.sleep(after)

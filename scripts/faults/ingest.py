@@ -1,4 +1,4 @@
-"""An ingest that is killed or loses its server, while files appear and partitions are merged.
+"""An ingest that is killed, or whose server is gone or has a full disk, while files appear.
 
     python scripts/faults/ingest.py --out FOLDER [--count 200] [--seed N]
 
@@ -23,15 +23,18 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-from places import Failed, Wrong, environment
-from server import Server, folder_for_servers
+from disks import SmallDisk
+from places import Failed, Missing, Wrong, environment
+from server import DATABASE, Server, folder_for_servers
 
 COMMAND = Path(sys.executable).parent / "fullbore"
 ROWS = 3000
 NOTE = "x" * 32
-KINDS = ("kill", "interrupt", "terminate", "restart")
+KINDS = ("kill", "interrupt", "terminate", "restart", "full")
 SOURCES = ("files", "files", "two", "pipe")
 STRIKES_MAX = 4
+# Of the file system that the server's tables are on, where one can be mounted.
+ROOM_KB = 200_000
 ENDS_S = 120.0
 
 
@@ -66,8 +69,8 @@ class Reader:
 class Trial:
     """One table, and what happens to it."""
 
-    def __init__(self, server: Server, folder: Path, draw: Random) -> None:
-        self.server, self.folder, self.draw = server, folder, draw
+    def __init__(self, server: Server, disk: SmallDisk | None, folder: Path, draw: Random) -> None:
+        self.server, self.disk, self.folder, self.draw = server, disk, folder, draw
         self.source = draw.choice(SOURCES)
         self.files = draw.randrange(4, 14)
         self.incoming = folder / "incoming"
@@ -121,10 +124,15 @@ class Trial:
                 self.server.sql(
                     f"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {own}"
                 )
-        else:
+        elif kind == "restart":
             self.server.stop("immediate")
             time.sleep(self.draw.uniform(0, 0.5))
             self.server.start()
+        else:
+            assert self.disk is not None
+            self.disk.grow(self.disk.used() + self.draw.randrange(4, 800))
+            time.sleep(self.draw.uniform(0.5, 3))
+            self.disk.grow(ROOM_KB)
 
     def run(self) -> dict[str, object]:
         self.server.sql(
@@ -159,11 +167,12 @@ class Trial:
             if self.source == "pipe":
                 sender = threading.Thread(target=self.send, daemon=True)
                 sender.start()
-            after, kind = self.draw.uniform(0.1, 3), self.draw.choice(KINDS)
+            kinds = KINDS if self.disk is not None else KINDS[:-1]
+            after, kind = self.draw.uniform(0.1, 3), self.draw.choice(kinds)
             self.told["strikes"].append([round(after, 2), kind])
             time.sleep(after)
             self.strike(kind, processes)
-            if kind in ("terminate", "restart"):
+            if kind in ("terminate", "restart", "full"):
                 # It is to go on by itself for a while.
                 time.sleep(self.draw.uniform(0, 2))
             for process in processes:
@@ -229,11 +238,16 @@ def main() -> int:
     wrong = 0
     folder = folder_for_servers()
     server = Server(folder, "server", {})
+    disk = None
+    with suppress(Missing):
+        disk = SmallDisk(folder / "small", ROOM_KB)
+        server.sql(f"CREATE TABLESPACE small LOCATION '{disk.folder}'")
+        server.sql(f"ALTER DATABASE {DATABASE} SET default_tablespace = small")
     try:
         for number in range(args.count):
             place = folder / f"trial-{number}"
             try:
-                told = Trial(server, place, draw).run()
+                told = Trial(server, disk, place, draw).run()
             except Wrong as error:
                 wrong += 1
                 told = {"wrong": str(error)}
@@ -243,6 +257,8 @@ def main() -> int:
             shutil.rmtree(place, ignore_errors=True)
     finally:
         server.close()
+        if disk is not None:
+            disk.end()
     print(f"seed {args.seed}: {args.count} trials, {wrong} wrong")
     return 1 if wrong else 0
 

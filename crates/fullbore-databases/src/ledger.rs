@@ -321,6 +321,7 @@ pub fn take_back(database: &Database, run: &KeptRun) -> Result<u64> {
             let target = QualifiedName::parse(&table.target)
                 .map_err(|_| unreadable("a table whose name is none"))?;
             let stage = stage_of(&target, &run.run_id)?;
+            database.dialect().check_abort(link, &stage)?;
             link.execute(&format!("DROP TABLE IF EXISTS {stage}"))?;
             database.dialect().tidy(link, &stage)?;
         }

@@ -162,7 +162,7 @@ impl Rows {
     /// Compares and shows the rows of all tables; how many columns were compared.
     fn show(&self, link: &mut dyn Link, plan: &Plan, committed: &[Committed]) -> Result<u64> {
         let before = self.known().before.clone();
-        let mut staged = self.staged(link, plan)?;
+        let staged = self.staged(link, plan)?;
         let mut columns = 0;
         for (number, table) in self.tables.iter().enumerate() {
             if !table.is_staged() || staged.iter().any(|(known, ..)| *known == number) {
@@ -171,9 +171,22 @@ impl Rows {
             }
         }
         // What may end the transaction comes first: what is inserted is in one with the ledger.
-        staged.sort_by_key(|(number, ..)| self.tables[*number].publish != Publish::Replace);
-        for (number, stage, columns) in &staged {
-            self.database.dialect().show(link, &self.tables[*number], stage, columns)?;
+        let dialect = self.database.dialect();
+        let is_inserted = |number: usize| self.tables[number].publish == Publish::Append;
+        for inserts in [false, true] {
+            for (number, stage, columns) in &staged {
+                if is_inserted(*number) == inserts {
+                    dialect.show(link, &self.tables[*number], stage, columns)?;
+                }
+            }
+            for (_, table) in self
+                .tables
+                .iter()
+                .enumerate()
+                .filter(|(number, table)| table.is_staged() && is_inserted(*number) == inserts)
+            {
+                dialect.show_rest(link, table, &stage_of(&table.name, &plan.run_id)?)?;
+            }
         }
         if self.keeps_ledger() {
             ledger::finish(link, &plan.run_id, committed)?;
@@ -277,10 +290,9 @@ impl Sink for Rows {
         let taken = self.database.transaction(|link| {
             for table in &self.tables {
                 if table.is_staged() {
-                    link.execute(&format!(
-                        "DROP TABLE IF EXISTS {}",
-                        stage_of(&table.name, &plan.run_id)?
-                    ))?;
+                    let stage = stage_of(&table.name, &plan.run_id)?;
+                    self.database.dialect().check_abort(link, &stage)?;
+                    link.execute(&format!("DROP TABLE IF EXISTS {stage}"))?;
                 }
                 if table.create.is_some() && self.database.holds(link, &table.name)? == Some(false)
                 {

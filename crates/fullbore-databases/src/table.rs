@@ -73,6 +73,12 @@ pub fn stage_of(table: &QualifiedName, run_id: &str) -> Result<QualifiedName> {
     QualifiedName::new(table.schema(), &name).map_err(|error| Error::usage(error.to_string()))
 }
 
+/// A table that belongs to a staging table.
+pub fn named(stage: &QualifiedName, suffix: &str) -> Result<QualifiedName> {
+    let name = format!("{}{suffix}", stage.name());
+    QualifiedName::new(stage.schema(), &name).map_err(|error| Error::usage(error.to_string()))
+}
+
 /// A name that leaves room in the 64 characters that MariaDB allows for one.
 fn short(name: &str) -> String {
     if name.chars().count() <= NAME_MAX {
@@ -157,7 +163,7 @@ mod tests {
         let (one, other) = ("a".repeat(63), format!("{}b", "a".repeat(62)));
         let (one, other) = (stage(&one), stage(&other));
         assert_ne!(one, other);
-        // `_old` follows where a table is replaced by renaming.
+        // `_old`, `_new` or `_one` follow where a table or its partitions are replaced.
         assert!(one.name().len() + "_old".len() <= 64, "{one}");
         assert_eq!(one.schema(), Some("s"));
     }

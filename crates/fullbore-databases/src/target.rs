@@ -52,6 +52,10 @@ impl Target for Database {
         }))
     }
 
+    fn routes_rows(&self) -> bool {
+        self.dialect().exchanges_partitions()
+    }
+
     fn piece_bytes_least(&self) -> u64 {
         self.dialect().piece_bytes_least()
     }
@@ -104,6 +108,7 @@ impl Target for Database {
     fn describe(&self, request: &TableRequest) -> Result<Table> {
         match request.publish {
             Publish::Append | Publish::Replace => {}
+            Publish::Partitions if self.routes_rows() && request.create.is_none() => {}
             Publish::Partitions | Publish::Upsert => {
                 let what = format!("--publish {}", request.publish.name());
                 return Err(self.cannot(&what, "use --publish append or replace"));

@@ -119,6 +119,10 @@ pub trait Target {
     fn piece_bytes_least(&self) -> u64 {
         0
     }
+    /// Whether rows find their partitions by themselves, so that `partitions` needs no ranges of keys.
+    fn routes_rows(&self) -> bool {
+        false
+    }
     /// The columns of a table, if there is one of that name.
     fn existing_columns(&self, name: &str) -> Result<Option<Vec<TargetColumn>>>;
     /// Refuses types (`column=type`) that are given to columns of a table that has others.

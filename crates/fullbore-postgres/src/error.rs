@@ -48,6 +48,7 @@ fn kind_of(error: &ConnectionError) -> DestinationFailure {
         Some(TOO_MANY) => return DestinationFailure::Crowded,
         // A primary for a moment: whoever has planned a load has seen it take writes.
         Some(READ_ONLY) => return DestinationFailure::Lost,
+        Some(DISK_FULL) => return DestinationFailure::Full,
         _ => {}
     }
     match error.sqlstate().filter(|code| !is_corruption(code)).and_then(|code| code.get(..2)) {
@@ -67,6 +68,9 @@ const TOO_MANY: &str = "53300";
 
 /// A statement that writes, in a transaction that may only read.
 const READ_ONLY: &str = "25006";
+
+/// The disk of the server has no room.
+const DISK_FULL: &str = "53100";
 
 /// What can be done where there are too many connections: whose limit it is, the place in the server's
 /// source says in all languages.
@@ -134,7 +138,7 @@ fn hint_for(error: &ConnectionError) -> Option<String> {
                 "the server is a standby, or default_transaction_read_only is on: connect to the primary, \
                  or wait longer with --retry-for"
             }
-            "53100" => {
+            DISK_FULL => {
                 "free space on the server's disk; then resume with --resume, or load again if \
                  nothing was kept"
             }

@@ -91,6 +91,8 @@ pub enum DestinationFailure {
     Lost,
     /// The server, the database or the role has as many connections as it may have.
     Crowded,
+    /// The server's disk is full.
+    Full,
     /// The sources are not what the plan was made for; no second try can mend that.
     Sources,
     /// What the destination holds is not what was sent to it.
@@ -118,6 +120,11 @@ impl Error {
     /// Whether it is only that there are too many connections.
     pub fn is_crowded(&self) -> bool {
         matches!(self, Self::Destination { kind: DestinationFailure::Crowded, .. })
+    }
+
+    /// Whether the server's disk is full.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Destination { kind: DestinationFailure::Full, .. })
     }
 
     /// Whether it is rows that the destination does not take: what the table asks of them, or a type of

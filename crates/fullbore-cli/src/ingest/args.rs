@@ -23,6 +23,10 @@ pub struct IngestArgs {
     /// Bytes of files that make a batch at once [default: 256MB]
     #[arg(long, value_name = "SIZE", help_heading = BATCHES)]
     pub batch_bytes: Option<PieceSize>,
+    /// Records of a stream that make a batch at once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..),
+          help_heading = BATCHES)]
+    pub batch_rows: Option<u64>,
     /// How long a file must not have changed [default: 2s]
     ///
     /// Programs that write a file under another name and rename it need no such time.

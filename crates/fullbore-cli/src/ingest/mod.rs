@@ -16,10 +16,10 @@ use fullbore_record::Listener;
 use fullbore_record::terms::Publish;
 use fullbore_report::live::Plain;
 
-use crate::load::fail;
 use crate::load::job::job_of;
 use crate::load::options::{Reporting, load_options};
 use crate::load::signals::{listen_for_signals, say_at_once};
+use crate::load::{LoadArgs, fail};
 use crate::log_file;
 use crate::words::{bytes, complain, counted, print_json, seconds, warn};
 pub use args::IngestArgs;
@@ -95,13 +95,17 @@ fn asked(args: &IngestArgs) -> Result<Ingest> {
             (load.query.is_some(), "--query"),
             (!load.control.is_empty(), "--control"),
             (load.partition_by.is_some(), "--partition-by"),
+            (load.on_conflict.is_some(), "--on-conflict"),
+            (load.delete_missing, "--delete-missing"),
             (load.sort_memory.is_some(), "--sort-memory"),
             (load.sort_dir.is_some(), "--sort-dir"),
         ],
         "is not for batches without end",
         "use fullbore load",
     )?;
-    let mut job = job_of(load)?;
+    // Each batch is merged by its key within itself.
+    let publish = if load.key.is_empty() { None } else { Some(Publish::Upsert) };
+    let mut job = job_of(&LoadArgs { publish, ..load.clone() })?;
     if job.tables.len() != 1 {
         return Err(Error::usage_with_hint(
             "fullbore ingest loads into one table",
@@ -111,6 +115,13 @@ fn asked(args: &IngestArgs) -> Result<Ingest> {
     job.tables[0].publish = Publish::Append;
     // Batches are not sorted, but merged in this order.
     let order_by = std::mem::take(&mut job.tables[0].order_by);
+    let key = std::mem::take(&mut job.tables[0].key);
+    if !key.is_empty() && !order_by.is_empty() {
+        return Err(Error::usage_with_hint(
+            "rows of merged partitions are in the order of their key",
+            "omit --order-by, or --key",
+        ));
+    }
     let keep_s = args.keep.map(|keep| i64::try_from(keep.as_secs()).unwrap_or(i64::MAX));
     let after = match (&args.archive, args.delete) {
         (Some(folder), _) => After::Archive(folder.clone()),
@@ -121,10 +132,12 @@ fn asked(args: &IngestArgs) -> Result<Ingest> {
         job,
         every: args.every.unwrap_or(EVERY),
         batch_bytes: args.batch_bytes.map_or(BATCH_BYTES, |size| size.bytes()),
+        batch_rows: args.batch_rows,
         settle: args.settle.unwrap_or(SETTLE),
         after,
         keep: args.keep,
         order_by,
+        key,
         policy: Policy {
             parts_max: usize::from(args.partitions.unwrap_or(match keep_s {
                 Some(_) => PARTS_MAX_KEPT,
@@ -213,6 +226,13 @@ impl Progress for Terminal<'_> {
         self.figures.expired(rows);
         let words = format!("dropped {} older than --keep", counted(rows, "row"));
         self.say("expired", words, serde_json::json!({ "rows": rows }));
+    }
+
+    fn left_out(&self, count: u64) {
+        warn(&format!(
+            "the sender ended within a record: its {} are left out",
+            counted(count, "byte")
+        ));
     }
 
     fn trouble(&self, error: &Error) {

@@ -26,7 +26,7 @@ const SAFETY: &str = "Safety";
 const HOSTS: &str = "Several hosts";
 
 /// What to load, where to, and how.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct LoadArgs {
     /// Files, globs, directories, `-` for stdin; or one job file (.toml)
     #[arg(required = true, value_name = "SOURCE")]
@@ -63,7 +63,8 @@ pub struct LoadArgs {
     pub order_by: Vec<String>,
     /// Key of --publish upsert [default: primary key]
     ///
-    /// The columns that tell rows apart. A unique index of the table must be on them; --create makes it.
+    /// The columns that tell rows apart. A unique index of the table must be on them; --create makes it. With `ingest`,
+    /// rows replace older ones of the same key.
     #[arg(long, value_delimiter = ',', value_name = "A,B", help_heading = DESTINATION)]
     pub key: Vec<String>,
     /// Rows whose key the table has: update, nothing or newest:COL [default: update]

@@ -2,6 +2,7 @@
 //! the SQL of sums.
 
 mod duckdb;
+mod exchange;
 mod mysql;
 mod other;
 mod sqlite;
@@ -89,6 +90,18 @@ pub trait Dialect: Send + Sync {
         }
         link.execute(&format!("INSERT INTO {name} ({columns}) SELECT {columns} FROM {stage}"))?;
         link.execute(&format!("DROP TABLE {stage}"))
+    }
+    /// Continues to show what [`show`](Self::show), or that of an earlier attempt, has begun to.
+    fn show_rest(&self, _: &mut dyn Link, _: &Table, _: &QualifiedName) -> Result<()> {
+        Ok(())
+    }
+    /// Whether rows find their partitions by themselves, and these can be exchanged for others.
+    fn exchanges_partitions(&self) -> bool {
+        false
+    }
+    /// Refuses to take back what is staged where some of it may be shown.
+    fn check_abort(&self, _: &mut dyn Link, _: &QualifiedName) -> Result<()> {
+        Ok(())
     }
     /// The type of a text of any length.
     fn text(&self) -> &'static str {

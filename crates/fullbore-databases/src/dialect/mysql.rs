@@ -12,12 +12,12 @@ use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 
 use super::duckdb::labels;
-use super::{Dialect, Measure, Terms, is_value, literal};
+use super::{Dialect, Measure, Terms, exchange, is_value, literal};
 use crate::error::cannot;
 use crate::lines::texts;
 use crate::link::{Link, Row};
 use crate::sent::Form;
-use crate::table::{Column, Table};
+use crate::table::{Column, Table, named};
 
 /// `TO_DAYS('1970-01-01')`.
 const DAYS_BEFORE_1970: i128 = 719_528;
@@ -26,7 +26,7 @@ pub struct MySql;
 
 impl MySql {
     /// The condition that a row of the information schema is about a table.
-    fn is_about(prefix: &str, table: &QualifiedName) -> Result<String> {
+    pub fn is_about(prefix: &str, table: &QualifiedName) -> Result<String> {
         let schema = match table.schema() {
             Some(schema) => literal(schema)?,
             None => "DATABASE()".into(),
@@ -76,8 +76,10 @@ impl Dialect for MySql {
                 "ALTER TABLE ... ENGINE = InnoDB",
             ));
         }
-        if publish != Publish::Replace {
-            return Ok(());
+        match publish {
+            Publish::Replace => {}
+            Publish::Partitions => exchange::check(link, table)?,
+            _ => return Ok(()),
         }
         let own = Self::is_about("k.", table)?;
         let referenced = own
@@ -95,7 +97,14 @@ impl Dialect for MySql {
         match found.into_iter().next().and_then(|row| row.into_iter().next().flatten()) {
             None => Ok(()),
             Some(what) => Err(cannot(
-                format!("{table} can't be replaced: the new table would not have its {what}"),
+                match publish {
+                    Publish::Replace => {
+                        format!(
+                            "{table} can't be replaced: the new table would not have its {what}"
+                        )
+                    }
+                    _ => format!("partitions of {table} can't be exchanged, because of its {what}"),
+                },
                 "empty it and use --publish append --atomic, or drop that first",
             )),
         }
@@ -175,8 +184,8 @@ impl Dialect for MySql {
     ) -> Result<()> {
         let name = &table.name;
         link.execute(&match table.publish {
-            // It takes the table's place.
-            Publish::Replace => format!("CREATE TABLE {stage} LIKE {name}"),
+            // It, or its partitions, take the table's place.
+            Publish::Replace | Publish::Partitions => format!("CREATE TABLE {stage} LIKE {name}"),
             _ => format!("CREATE TABLE {stage} AS SELECT {columns} FROM {name} WHERE 1 = 0"),
         })
     }
@@ -189,12 +198,15 @@ impl Dialect for MySql {
         columns: &str,
     ) -> Result<()> {
         let name = &table.name;
+        if table.publish == Publish::Partitions {
+            return exchange::begin(link, name, stage);
+        }
         if table.publish != Publish::Replace {
             let sql = format!("INSERT INTO {name} ({columns}) SELECT {columns} FROM {stage}");
             return link.execute(&sql);
         }
         // Readers see the one or the other.
-        let old = replaced(stage)?;
+        let old = named(stage, "_old")?;
         link.execute(&format!("RENAME TABLE {name} TO {old}, {stage} TO {name}"))
     }
 
@@ -203,7 +215,22 @@ impl Dialect for MySql {
     }
 
     fn tidy(&self, link: &mut dyn Link, stage: &QualifiedName) -> Result<()> {
-        link.execute(&format!("DROP TABLE IF EXISTS {stage}, {}", replaced(stage)?))
+        link.execute(&format!("DROP TABLE IF EXISTS {stage}, {}", named(stage, "_old")?))
+    }
+
+    fn exchanges_partitions(&self) -> bool {
+        true
+    }
+
+    fn show_rest(&self, link: &mut dyn Link, table: &Table, stage: &QualifiedName) -> Result<()> {
+        match table.publish {
+            Publish::Partitions => exchange::go_on(link, &table.name, stage),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_abort(&self, link: &mut dyn Link, stage: &QualifiedName) -> Result<()> {
+        exchange::check_abort(link, stage)
     }
 
     fn makes_tables_in_transactions(&self) -> bool {
@@ -243,13 +270,6 @@ fn column(row: &Row, places: [usize; 5]) -> Column {
         is_generated: extra.contains("generated"),
         fills_itself: has_default || extra.contains("auto_increment"),
     }
-}
-
-/// Where a table is that was replaced, until it is dropped.
-fn replaced(stage: &QualifiedName) -> Result<QualifiedName> {
-    let name = format!("{}_old", stage.name());
-    QualifiedName::new(stage.schema(), &name)
-        .map_err(|error| fullbore_read::error::Error::usage(error.to_string()))
 }
 
 fn field_type(column_type: &str) -> Option<FieldType> {

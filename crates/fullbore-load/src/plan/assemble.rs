@@ -320,7 +320,8 @@ fn assemble_table<T: Target>(
             (inferred_columns(&job, &sources, &mut schema)?, None, None)
         }
     };
-    check_partition_options(&job)?;
+    let routes_rows = asked.is_some_and(Target::routes_rows);
+    check_partition_options(&job, routes_rows)?;
     let controls = controls(&job, &sources)?;
     let transformed =
         transform::asked::asked(&job, &sources, Some(&columns), run.loaded_at, &guessed_types)?;
@@ -337,7 +338,8 @@ fn assemble_table<T: Target>(
         _ => Choice { method: Method::Copy, reason: "there is no server".into() },
     };
     // Partitions are cut along keys first.
-    let is_sampled_later = job.publish == Publish::Partitions && asked.is_some();
+    let becomes_partitions = job.publish == Publish::Partitions && asked.is_some() && !routes_rows;
+    let is_sampled_later = becomes_partitions;
     if let (Some(sample), false) = (run.sizes.sample, is_sampled_later) {
         pieces = sampled(pieces, sample);
     }
@@ -348,9 +350,7 @@ fn assemble_table<T: Target>(
         pieces = joined(pieces, &sources.files, &sources.format);
     }
     let mut partition_notes = Vec::new();
-    if let (Publish::Partitions, Some(asked), Some(target), false) =
-        (job.publish, asked, &target, is_cut)
-    {
+    if let (true, Some(asked), Some(target), false) = (becomes_partitions, asked, &target, is_cut) {
         let to =
             PartitionTarget { asked, target, job: &job, table: number, sizes: run.sizes, is_part };
         pieces = to.pieces(&sources, &shapes.typed, pieces, &mut partition_notes)?;

@@ -3,17 +3,25 @@
 use fullbore_pgwire::{QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::Result;
 
+use super::keyed::Key;
 use super::{CHECK, COLUMN, Table, shape};
 use crate::catalog::{self, Relation};
 use crate::error::{failed, failed_while, refuse, refused};
 use crate::publish::replace::tools::{fill, in_transaction, texts};
 use crate::publish::replace::{grants, obstacles};
 
-/// What keeps the table `{oid}` from being partitioned by a column that its rows do not have.
+/// What keeps the table `{oid}` from being partitioned by a column that its rows do not have. Unique indexes over the
+/// columns `{key}` alone stay as they are, on the first partition.
 const OBSTACLES: &str = "
     SELECT coalesce(pg_get_constraintdef(c.oid), 'unique index ' || i.indexrelid::regclass) AS sql
       FROM pg_index i LEFT JOIN pg_constraint c ON c.conindid = i.indexrelid AND c.conrelid = i.indrelid
      WHERE i.indrelid = {oid} AND (i.indisunique OR i.indisexclusion)
+       AND (i.indisexclusion
+            OR (SELECT array_agg(a.attname::text ORDER BY a.attname) FROM pg_attribute a
+                 WHERE a.attrelid = i.indrelid
+                   AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]))
+               IS DISTINCT FROM
+               (SELECT array_agg(column_name ORDER BY column_name) FROM unnest({key}) AS column_name))
     UNION ALL
     SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = {oid} AND contype = 'f'
     UNION ALL
@@ -27,8 +35,8 @@ const OBSTACLES: &str = "
     SELECT 'that it is not logged' FROM pg_class WHERE oid = {oid} AND relpersistence <> 'p'
     ORDER BY 1";
 
-/// Refuses a table that can't be taken over; nothing is touched.
-pub fn check(session: &mut Session, relation: &Relation) -> Result<()> {
+/// Refuses a table that can't be taken over; nothing is touched. `key`: the columns by which rows replace older ones.
+pub fn check(session: &mut Session, relation: &Relation, key: &[String]) -> Result<()> {
     let name = &relation.name;
     if relation.kind != 'r' {
         return Err(refuse(
@@ -36,7 +44,13 @@ pub fn check(session: &mut Session, relation: &Relation) -> Result<()> {
             "name a table that fullbore ingest has made, a plain one with --adopt, or a new one with --create",
         ));
     }
-    let sql = fill(OBSTACLES, &[("oid", &relation.oid.to_string())]);
+    let is_known = |name: &&String| relation.columns.iter().any(|column| column.name == **name);
+    if let Some(missing) = key.iter().find(|column| !is_known(column)) {
+        return Err(refuse(format!("{name} has no column {missing}"), "check --key"));
+    }
+    let key = key.iter().map(|column| quote_literal(column).map_err(refused));
+    let key = format!("ARRAY[{}]::text[]", key.collect::<Result<Vec<_>>>()?.join(", "));
+    let sql = fill(OBSTACLES, &[("oid", &relation.oid.to_string()), ("key", &key)]);
     let what = texts(session, &sql).map_err(refused)?;
     if !what.is_empty() {
         return Err(refuse(
@@ -44,7 +58,7 @@ pub fn check(session: &mut Session, relation: &Relation) -> Result<()> {
                 "{name} can't be ingested into: partitions of batches would not keep its {}",
                 what.join("; ")
             ),
-            "keys of such a table can't be unique across batches: drop that first, or use fullbore load",
+            "with --key, rows replace older ones of a key; otherwise drop that first, or use fullbore load",
         ));
     }
     let what = obstacles::found(session, relation.oid, &[]).map_err(refused)?;
@@ -61,9 +75,19 @@ pub fn check(session: &mut Session, relation: &Relation) -> Result<()> {
 }
 
 /// Takes a plain table over; a step that was done by an earlier attempt is not done twice.
-/// `ledger`: the bare name of its schema.
-pub fn adopt(session: &mut Session, relation: &Relation, ledger: &str) -> Result<Table> {
-    check(session, relation)?;
+/// `key`: see [`check`]; `ledger`: the bare name of its schema.
+pub fn adopt(
+    session: &mut Session,
+    relation: &Relation,
+    key: &[String],
+    ledger: &str,
+) -> Result<Table> {
+    check(session, relation, key)?;
+    let keyed = Key::new(&relation.name, key)?;
+    let lacks_key = match &keyed {
+        Some(keyed) => !keyed.check_rows(session, relation.oid, key)?,
+        None => false,
+    };
     let ledger = quote_identifier(ledger).map_err(failed)?;
     let (name, oid) = (&relation.name, relation.oid);
     let column = quote_identifier(COLUMN).map_err(failed)?;
@@ -80,38 +104,53 @@ pub fn adopt(session: &mut Session, relation: &Relation, ledger: &str) -> Result
     session
         .execute(&format!("ALTER TABLE {name} VALIDATE CONSTRAINT {CHECK}"))
         .map_err(|error| failed_while(error, &what))?;
-    let first = shape::leaf(name, 0, 0)?;
+    let parent = keyed.as_ref().map_or_else(|| Ok(name.clone()), Key::table)?;
+    let first = shape::leaf(&parent, 0, 0)?;
     let quoted = quote_identifier(first.name()).map_err(failed)?;
     in_transaction(session, |session| {
         session
             .execute(&format!(
                 "LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE; ALTER TABLE {name} RENAME TO {quoted}; \
-                 CREATE TABLE {name} (LIKE {first} INCLUDING DEFAULTS INCLUDING CONSTRAINTS \
+                 CREATE TABLE {parent} (LIKE {first} INCLUDING DEFAULTS INCLUDING CONSTRAINTS \
                  INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS) \
-                 PARTITION BY RANGE ({column}); ALTER TABLE {name} DROP CONSTRAINT {CHECK}"
+                 PARTITION BY RANGE ({column}); ALTER TABLE {parent} DROP CONSTRAINT {CHECK}"
             ))
             .map_err(|error| failed_while(error, &what))?;
-        let made = named(session, name)?;
-        let table = Table { name: name.clone(), oid: made.oid, ledger: ledger.clone() };
-        let mut statements = shape::index_statements(session, oid, name, name)?;
-        statements.extend(grants::of_table(session, relation, made.oid)?);
+        let oid_made = named(session, &parent)?.oid;
+        let table = Table {
+            name: parent.clone(),
+            oid: oid_made,
+            ledger: ledger.clone(),
+            key: keyed.clone(),
+        };
+        let mut statements = shape::index_statements(session, oid, name, &parent)?;
+        if let Some(keyed) = &keyed {
+            // Its rows are none where it has no index over them.
+            statements.extend(lacks_key.then(|| keyed.index(&first)));
+            statements.extend(keyed.show(session, &table)?);
+        }
         for statement in statements {
             session.execute(&statement).map_err(|error| failed_while(error, &what))?;
         }
-        let owner = session
+        let shown = named(session, name)?.oid;
+        for statement in grants::of_table(session, relation, shown)? {
+            session.execute(&statement).map_err(|error| failed_while(error, &what))?;
+        }
+        let owners = session
             .query(&format!(
-                "SELECT format('ALTER TABLE %s OWNER TO %I', {}, pg_get_userbyid(relowner)) AS sql
-                   FROM pg_class WHERE oid = {oid}",
+                "SELECT string_agg(format('ALTER TABLE %s OWNER TO %I', made, pg_get_userbyid(relowner)), '; ') AS sql
+                   FROM pg_class, unnest(ARRAY[{}, {}]) AS made WHERE oid = {oid}",
+                quote_literal(&parent.to_string()).map_err(failed)?,
                 quote_literal(&name.to_string()).map_err(failed)?
             ))
             .map_err(failed)?;
-        let owner = owner.first().map(|row| row.text("sql")).unwrap_or_default();
+        let owners = owners.first().map(|row| row.text("sql")).unwrap_or_default();
         let settle = format!(
-            "{owner}; {}; INSERT INTO {ledger}.batches (target, first, last, batches, state, rows, bytes)
+            "{owners}; {}; INSERT INTO {ledger}.batches (target, first, last, batches, state, rows, bytes)
              SELECT {}, 0, 0, 0, 'attached', greatest(reltuples, 0)::bigint, pg_total_relation_size(oid)
                FROM pg_class WHERE oid = {oid}",
             shape::attach(&table, &first, 0, 0),
-            made.oid
+            oid_made
         );
         session.execute(&settle).map_err(|error| failed_while(error, &what))?;
         Ok(table)

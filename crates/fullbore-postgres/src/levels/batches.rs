@@ -3,8 +3,8 @@
 use fullbore_pgwire::{ConnectionOptions, Session, quote_literal};
 use fullbore_read::error::Result;
 
-use super::policy::Part;
-use super::{Table, connect, insist, is_ours, shape};
+use super::policy::{Part, Partitions};
+use super::{Table, connect, insist, is_taken, shape};
 use crate::error::{failed, failed_while, refuse};
 use crate::ledger::locks;
 use crate::ledger::read::{LedgerRow, rows};
@@ -133,7 +133,7 @@ impl Batches {
     /// Takes over batches that were claimed by somebody who is gone. Their sources are found by their places among `known`;
     /// a batch that has others is refused.
     pub fn left(&mut self, known: &[Source]) -> Result<Vec<Batch>> {
-        let Table { oid, ledger, name } = &self.table.clone();
+        let Table { oid, ledger, name, .. } = &self.table.clone();
         let loading = format!(
             "SELECT first FROM {ledger}.batches WHERE target = {oid} AND state = 'loading'"
         );
@@ -143,7 +143,7 @@ impl Batches {
         for row in numbers {
             let number: u64 = row.number("first")?;
             let lock = format!("pg_try_advisory_lock({})", key(*oid, number));
-            if !is_ours(&mut self.session, &lock)? {
+            if !is_taken(&mut self.session, &lock)? {
                 continue;
             }
             // It may have been attached meanwhile.
@@ -184,7 +184,7 @@ impl Batches {
     /// Shows the rows of a batch that is loaded, and ends its run in the ledger. A batch without rows leaves no partition.
     pub fn attach(&mut self, batch: &Batch, run: &str, count: u64, bytes: u64) -> Result<()> {
         let (table, number) = (self.table.clone(), batch.number);
-        let Table { oid, ledger, name } = &table;
+        let Table { oid, ledger, name, .. } = &table;
         let leaf = shape::leaf(name, number, number)?;
         let run = quote_literal(run).map_err(failed)?;
         let its = format!(
@@ -257,9 +257,9 @@ impl Batches {
         self.unlock(number)
     }
 
-    /// The partitions, by their numbers, and the numbers of batches that are not attached yet.
-    pub fn parts(&mut self) -> Result<(Vec<Part>, Vec<u64>)> {
-        parts(&mut self.session, &self.table)
+    /// The partitions, and what is done with them.
+    pub fn partitions(&mut self) -> Result<Partitions> {
+        partitions(&mut self.session, &self.table)
     }
 
     /// Forgets which files were in batches that were dropped for their age, but for those that are still there.
@@ -281,27 +281,30 @@ impl Batches {
     }
 }
 
-/// See [`Batches::parts`].
-pub fn parts(session: &mut Session, table: &Table) -> Result<(Vec<Part>, Vec<u64>)> {
+/// See [`Batches::partitions`].
+pub fn partitions(session: &mut Session, table: &Table) -> Result<Partitions> {
     let Table { oid, ledger, .. } = table;
     let found = rows(
         session,
         &format!(
-            "SELECT first, last, batches, coalesce(rows, 0) AS rows, coalesce(bytes, 0) AS bytes, state = 'attached' AS is_attached,
+            "SELECT first, last, batches, coalesce(rows, 0) AS rows, coalesce(bytes, 0) AS bytes,
+                    state = 'loading' AS is_loading, state = 'merging' AS is_merging,
                     coalesce(extract(epoch FROM oldest), 0)::bigint AS oldest,
                     coalesce(extract(epoch FROM newest), 0)::bigint AS newest
-               FROM {ledger}.batches WHERE target = {oid} AND state <> 'merging' ORDER BY first"
+               FROM {ledger}.batches WHERE target = {oid} ORDER BY first"
         ),
     )
     .map_err(failed)?;
-    let (mut parts, mut loading) = (Vec::new(), Vec::new());
+    let mut of = Partitions::default();
     for row in &found {
-        match row.flag("is_attached") {
-            true => parts.push(part(row)?),
-            false => loading.push(row.number("first")?),
+        let part = part(row)?;
+        match (row.flag("is_loading"), row.flag("is_merging")) {
+            (true, _) => of.loading.push(part.first),
+            (_, true) => of.merging.push((part.first, part.last)),
+            _ => of.shown.push(part),
         }
     }
-    Ok((parts, loading))
+    Ok(of)
 }
 
 fn part(row: &LedgerRow) -> Result<Part> {
@@ -317,7 +320,7 @@ fn part(row: &LedgerRow) -> Result<Part> {
 }
 
 fn claim(session: &mut Session, table: &Table, sources: &[Source]) -> Result<Option<Batch>> {
-    let Table { oid, ledger, name } = table;
+    let Table { oid, ledger, name, .. } = table;
     locks::take_for_transaction(
         session,
         locks::key("batches", &oid.to_string()),
@@ -354,7 +357,7 @@ fn claim(session: &mut Session, table: &Table, sources: &[Source]) -> Result<Opt
     let leaf = shape::leaf(name, number, number)?;
     let mut statements = vec![shape::create(session, table, &leaf)?];
     statements.push(hidden::hide(&leaf.to_string()).map_err(failed)?);
-    statements.extend(shape::index_statements(session, *oid, name, &leaf)?);
+    statements.extend(shape::indexes(session, table, &leaf)?);
     statements.push(format!(
         "INSERT INTO {ledger}.batches (target, first, last, batches, state) VALUES ({oid}, {number}, {number}, 1, 'loading')"
     ));

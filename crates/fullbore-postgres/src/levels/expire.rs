@@ -3,7 +3,7 @@
 use fullbore_pgwire::Session;
 use fullbore_read::error::Result;
 
-use super::batches::parts;
+use super::batches::partitions;
 use super::{Table, insist, shape};
 use crate::error::{failed, failed_while};
 use crate::publish::replace::tools::in_transaction;
@@ -11,8 +11,8 @@ use crate::publish::replace::tools::in_transaction;
 /// Drops what arrived longer ago than so many seconds; the last number that was dropped, and how many rows went.
 /// Partitions whose table is in use stay until the next time.
 pub fn expire(session: &mut Session, table: &Table, keep_s: u64) -> Result<Option<(u64, u64)>> {
-    let Table { oid, ledger, name } = table;
-    let (parts, _) = parts(session, table)?;
+    let Table { oid, ledger, name, .. } = table;
+    let parts = partitions(session, table)?.shown;
     let now = session
         .query("SELECT extract(epoch FROM clock_timestamp())::bigint AS now")
         .map_err(failed)?;

@@ -1,8 +1,9 @@
 //! Merges neighbouring partitions into one, with its rows in order and its indexes built once.
 //!
-//! One session keeps writers out of the partitions that are merged; readers go on. Another copies their rows into a
-//! new table and commits it. Then the first one exchanges them in one short transaction. A merge that ends before that
-//! leaves a table that nobody reads, which the next one drops.
+//! Partitions are chosen under a lock, so that several merges at a time have nothing in common: small ones do not wait until
+//! a large one is done. One session keeps writers out of the partitions that are merged; readers go on. Another copies
+//! their rows into a new table and commits it. Then the first one exchanges them in one short transaction. A merge that
+//! ends before that leaves a table that nobody reads, which the next one drops.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,25 +11,31 @@ use std::time::{Duration, Instant};
 use fullbore_pgwire::{ConnectionOptions, QualifiedName, Session, quote_identifier};
 use fullbore_read::error::Result;
 
-use super::policy::Part;
-use super::{Table, connect, insist, is_ours, shape};
+use super::batches::partitions;
+use super::policy::{Part, Policy};
+use super::{Table, connect, insist, is_taken, shape};
 use crate::error::{failed, failed_while};
 use crate::ledger::locks;
-use crate::ledger::read::rows;
 use crate::publish::hidden;
 use crate::publish::locking::is_locked;
+use crate::publish::replace::tools::in_transaction;
 
 /// How long writers of the merged partitions are waited for.
 const WRITERS_MS: u64 = 2000;
 /// How long the exchange is tried: as long, writers of these partitions wait.
 const EXCHANGE: Duration = Duration::from_secs(60);
+/// How often a merge in progress looks whether it has to stop.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// What a merge came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Merged {
-    Done(Part),
-    /// Somebody else merges, or uses the table all the time.
+    /// So many became one, which has so many bytes with its indexes.
+    Done { parts: usize, rows: u64, bytes: u64 },
+    /// Somebody uses the table all the time, or it was told to stop.
     Busy,
+    /// None is due.
+    Nothing,
 }
 
 /// Merges partitions of a table.
@@ -50,102 +57,120 @@ impl Merger {
         })
     }
 
-    /// Merges neighbours, unless it is told to stop before they are exchanged.
-    pub fn merge(&self, parts: &[Part], stop: &AtomicBool) -> Result<Merged> {
-        let (Some(first), Some(last)) = (parts.first(), parts.last()) else {
-            return Ok(Merged::Busy);
-        };
-        let mut keeper = connect(&self.options)?;
-        keeper.execute("BEGIN").map_err(failed)?;
-        if !self.is_alone(&mut keeper)? {
-            return Ok(Merged::Busy);
-        }
-        let mut worker = connect(&self.options)?;
-        self.drop_left(&mut worker)?;
-        let count: u64 = parts.iter().map(|part| part.batches).sum();
-        let leaf = shape::leaf(&self.table.name, first.first, last.last)?;
-        let olds = parts.iter().map(|part| shape::leaf(&self.table.name, part.first, part.last));
-        let olds = olds.collect::<Result<Vec<QualifiedName>>>()?;
-        if !keep_writers_out(&mut keeper, &olds)? {
-            return Ok(Merged::Busy);
-        }
-        let Table { oid, ledger, .. } = &self.table;
-        let its = format!("target = {oid} AND first = {} AND last = {}", first.first, last.last);
-        worker
-            .execute(&format!(
-                "INSERT INTO {ledger}.batches (target, first, last, batches, state)
-                 VALUES ({oid}, {}, {}, {count}, 'merging')",
-                first.first, last.last
-            ))
-            .map_err(failed)?;
-        let filled = self.fill(&mut worker, &leaf, &olds, first.first, last.last);
-        let mut merged = match filled {
-            Ok(rows) => Part {
-                first: first.first,
-                last: last.last,
-                batches: count,
-                rows,
-                bytes: 0,
-                oldest_s: first.oldest_s,
-                newest_s: last.newest_s,
-            },
-            Err(error) => {
-                // The first error is the one to tell.
-                let _ = worker.execute("ROLLBACK");
-                let _ = self.drop_left(&mut worker);
-                return Err(error);
+    /// Merges the neighbours that are due, by a session of [`connect`], unless it is told to stop before they are exchanged.
+    pub fn merge(
+        &self,
+        session: &mut Session,
+        policy: &Policy,
+        stop: &AtomicBool,
+    ) -> Result<Merged> {
+        let Some(olds) = self.choose(session, policy)? else { return Ok(Merged::Nothing) };
+        let (first, last) = ends(&olds);
+        let merged = self.carry_out(session, &olds, stop);
+        let done = match &merged {
+            Ok(Merged::Done { .. }) => Ok(0),
+            _ => {
+                // A transaction that failed is still open.
+                let _ = session.execute("ROLLBACK");
+                let dropping = self.dropping(first, last)?;
+                session.execute(&dropping).map_err(failed)
             }
         };
-        merged.bytes = size(&mut worker, &leaf)?;
+        let unlock = format!("SELECT pg_advisory_unlock({})", self.key(first, last));
+        let done = done.and_then(|_| session.execute(&unlock).map_err(failed));
+        // The first error is the one to tell.
+        let merged = merged?;
+        done.map(|_| merged)
+    }
+
+    /// The partitions that are due, which nobody else chooses from then on.
+    fn choose(&self, session: &mut Session, policy: &Policy) -> Result<Option<Vec<Part>>> {
+        let Table { oid, ledger, .. } = &self.table;
+        in_transaction(session, |session| {
+            let choosing = locks::key("merge", &oid.to_string());
+            locks::take_for_transaction(session, choosing, "choosing partitions to merge")?;
+            self.drop_left(session)?;
+            let mut of = partitions(session, &self.table)?;
+            let Some(group) = policy.next(&of) else { return Ok(None) };
+            let olds: Vec<Part> = of.shown.drain(group).collect();
+            let (first, last) = ends(&olds);
+            let batches: u64 = olds.iter().map(|part| part.batches).sum();
+            session
+                .execute(&format!(
+                    "INSERT INTO {ledger}.batches (target, first, last, batches, state)
+                     VALUES ({oid}, {first}, {last}, {batches}, 'merging');
+                     SELECT pg_advisory_lock({})",
+                    self.key(first, last)
+                ))
+                .map_err(failed)?;
+            Ok(Some(olds))
+        })
+    }
+
+    fn carry_out(&self, session: &mut Session, olds: &[Part], stop: &AtomicBool) -> Result<Merged> {
+        let Table { oid, ledger, name, .. } = &self.table;
+        let (first, last) = ends(olds);
+        let mut keeper = connect(&self.options)?;
+        keeper.execute("BEGIN").map_err(failed)?;
+        let leaf = shape::leaf(name, first, last)?;
+        let leaves = olds.iter().map(|part| shape::leaf(name, part.first, part.last));
+        let leaves = leaves.collect::<Result<Vec<QualifiedName>>>()?;
+        if !keep_writers_out(&mut keeper, &leaves)? {
+            return Ok(Merged::Busy);
+        }
+        let filled =
+            unless(stop, session, |session| self.fill(session, &leaf, &leaves, first, last));
+        let rows = match filled {
+            // Its statement was stopped, whatever it says.
+            Err(_) if stop.load(Ordering::Relaxed) => return Ok(Merged::Busy),
+            filled => filled?,
+        };
+        let bytes = size(session, &leaf)?;
         let numbers: Vec<String> =
-            parts.iter().map(|part| format!("({}, {})", part.first, part.last)).collect();
+            olds.iter().map(|part| format!("({}, {})", part.first, part.last)).collect();
+        let (oldest, newest) = (olds[0].oldest_s, olds[olds.len() - 1].newest_s);
         let settle = format!(
             "DELETE FROM {ledger}.batches WHERE target = {oid} AND (first, last) IN ({}) AND state = 'attached';
-             UPDATE {ledger}.batches SET state = 'attached', rows = {}, bytes = {},
-                    oldest = to_timestamp({}), newest = to_timestamp({}) WHERE {its}",
+             UPDATE {ledger}.batches SET state = 'attached', rows = {rows}, bytes = {bytes},
+                    oldest = to_timestamp({oldest}), newest = to_timestamp({newest})
+              WHERE target = {oid} AND first = {first} AND last = {last}",
             numbers.join(", "),
-            merged.rows,
-            merged.bytes,
-            merged.oldest_s,
-            merged.newest_s
         );
-        let exchanged =
-            self.exchange(&mut keeper, &leaf, &olds, (first.first, last.last), &settle, stop)?;
+        let exchanged = self.exchange(&mut keeper, &leaf, &leaves, (first, last), &settle, stop)?;
         if exchanged {
-            return Ok(Merged::Done(merged));
+            return Ok(Merged::Done { parts: olds.len(), rows, bytes });
         }
         // Writers that wait for the partitions go on.
         keeper.execute("ROLLBACK").map_err(failed)?;
-        self.drop_left(&mut worker)?;
         Ok(Merged::Busy)
     }
 
-    /// Whether nobody else merges partitions of the table, until the session's transaction ends.
-    fn is_alone(&self, session: &mut Session) -> Result<bool> {
-        let key = locks::key("merge", &self.table.oid.to_string());
-        is_ours(session, &format!("pg_try_advisory_xact_lock({key})"))
+    /// The lock of who merges into a partition.
+    fn key(&self, first: u64, last: u64) -> i64 {
+        locks::key("merging", &format!("{} {first} {last}", self.table.oid))
     }
 
-    /// Drops what merges left that ended early. Only for who is alone.
+    /// Drops what merges left whose sessions have ended, in a transaction of who chooses.
     fn drop_left(&self, session: &mut Session) -> Result<()> {
-        let Table { oid, ledger, name } = &self.table;
-        let left = rows(
-            session,
-            &format!("SELECT first, last FROM {ledger}.batches WHERE target = {oid} AND state = 'merging'"),
-        )
-        .map_err(failed)?;
-        for row in left {
-            let (first, last): (u64, u64) = (row.number("first")?, row.number("last")?);
-            let leaf = shape::leaf(name, first, last)?;
-            session
-                .execute(&format!(
-                    "BEGIN; DROP TABLE IF EXISTS {leaf};
-                     DELETE FROM {ledger}.batches WHERE target = {oid} AND first = {first} AND last = {last}
-                        AND state = 'merging'; COMMIT"
-                ))
-                .map_err(failed)?;
+        for (first, last) in partitions(session, &self.table)?.merging {
+            let lock = format!("pg_try_advisory_xact_lock({})", self.key(first, last));
+            if is_taken(session, &lock)? {
+                let dropping = self.dropping(first, last)?;
+                session.execute(&dropping).map_err(failed)?;
+            }
         }
         Ok(())
+    }
+
+    /// The statements that drop a partition that is being made.
+    fn dropping(&self, first: u64, last: u64) -> Result<String> {
+        let Table { oid, ledger, name, .. } = &self.table;
+        let leaf = shape::leaf(name, first, last)?;
+        Ok(format!(
+            "DROP TABLE IF EXISTS {leaf};
+             DELETE FROM {ledger}.batches
+              WHERE target = {oid} AND first = {first} AND last = {last} AND state = 'merging'"
+        ))
     }
 
     /// Makes the new table with the rows of the old ones; how many there are.
@@ -158,11 +183,13 @@ impl Merger {
         last: u64,
     ) -> Result<u64> {
         let columns = shape::columns(session, &self.table)?;
-        let rows: Vec<String> =
+        let all: Vec<String> =
             olds.iter().map(|old| format!("SELECT {columns} FROM {old}")).collect();
-        let order = match self.order.is_empty() {
-            true => String::new(),
-            false => format!(" ORDER BY {}", self.order.join(", ")),
+        let all = all.join(" UNION ALL ");
+        let rows = match &self.table.key {
+            Some(key) => key.newest(&columns, olds)?,
+            None if self.order.is_empty() => all,
+            None => format!("{all} ORDER BY {}", self.order.join(", ")),
         };
         let create = shape::create(session, &self.table, leaf)?;
         let hide = hidden::hide(&leaf.to_string()).map_err(failed)?;
@@ -174,10 +201,9 @@ impl Merger {
             .map_err(|error| failed_while(error, &format!("making {leaf}")))?;
         let what = format!("merging partitions into {leaf}");
         let copied = session
-            .execute(&format!("INSERT INTO {leaf} ({columns}) {}{order}", rows.join(" UNION ALL ")))
+            .execute(&format!("INSERT INTO {leaf} ({columns}) {rows}"))
             .map_err(|error| failed_while(error, &what))?;
-        let mut statements =
-            shape::index_statements(session, self.table.oid, &self.table.name, leaf)?;
+        let mut statements = shape::indexes(session, &self.table, leaf)?;
         statements.push(shape::bound(leaf, first, last)?);
         statements.push(format!("ANALYZE {leaf}"));
         statements.push("COMMIT".into());
@@ -220,6 +246,36 @@ impl Merger {
         })?;
         Ok(done.is_some())
     }
+}
+
+/// The first and the last number of neighbours.
+fn ends(parts: &[Part]) -> (u64, u64) {
+    (parts[0].first, parts[parts.len() - 1].last)
+}
+
+/// Does something with a session whose statement is cancelled when it is told to stop.
+fn unless<T>(
+    stop: &AtomicBool,
+    session: &mut Session,
+    work: impl FnOnce(&mut Session) -> Result<T>,
+) -> Result<T> {
+    let cancel = session.cancel_handle();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                if stop.load(Ordering::Relaxed) {
+                    // A server that is gone has stopped, too.
+                    let _ = cancel.cancel();
+                }
+                std::thread::park_timeout(LOOK);
+            }
+        });
+        let done = work(session);
+        over.store(true, Ordering::Relaxed);
+        watch.thread().unpark();
+        done
+    })
 }
 
 /// Locks out writers of the partitions until the transaction ends; false where they do not end.

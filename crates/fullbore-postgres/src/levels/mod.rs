@@ -12,6 +12,7 @@
 pub mod adopt;
 pub mod batches;
 pub mod expire;
+pub mod keyed;
 pub mod merge;
 pub mod policy;
 mod shape;
@@ -29,6 +30,7 @@ use crate::ledger::schema::{self, Availability};
 use crate::ledger::trust::Trusted;
 use crate::publish::locking::is_locked;
 use crate::timeouts;
+use keyed::Key;
 
 /// The column that the table is partitioned by.
 pub const COLUMN: &str = "fullbore_batch";
@@ -49,6 +51,15 @@ pub struct Table {
     pub oid: u32,
     /// The ledger's schema, quoted.
     pub ledger: String,
+    /// Where rows replace older ones.
+    pub key: Option<Key>,
+}
+
+impl Table {
+    /// What users read.
+    pub fn shown(&self) -> &QualifiedName {
+        self.key.as_ref().map_or(&self.name, |key| &key.view)
+    }
 }
 
 /// What a name stands for.
@@ -75,8 +86,14 @@ pub fn connect(options: &ConnectionOptions) -> Result<Session> {
     Ok(session)
 }
 
-/// Looks up what a table is; the ledger, by its bare name, is made where it is missing.
-pub fn find(session: &mut Session, name: &QualifiedName, ledger: &str) -> Result<Found> {
+/// Looks up what a table is; the ledger, by its bare name, is made where it is missing. `key`: the columns by which rows
+/// replace older ones, if they do.
+pub fn find(
+    session: &mut Session,
+    name: &QualifiedName,
+    key: &[String],
+    ledger: &str,
+) -> Result<Found> {
     let quoted = fullbore_pgwire::quote_identifier(ledger).map_err(refused)?;
     let trusted = Trusted::default();
     match schema::availability(session, ledger, &trusted).map_err(refused)? {
@@ -89,14 +106,40 @@ pub fn find(session: &mut Session, name: &QualifiedName, ledger: &str) -> Result
     let Some(relation) = catalog::relation(session, name).map_err(refused)? else {
         return Ok(Found::Nothing);
     };
-    let is_ours = relation
-        .partition_key
-        .as_ref()
-        .is_some_and(|(strategy, columns)| *strategy == 'r' && columns == &[COLUMN]);
-    Ok(match is_ours {
-        true => Found::Levels(Table { name: relation.name, oid: relation.oid, ledger: quoted }),
-        false => Found::Other(Box::new(relation)),
-    })
+    let key = Key::new(&relation.name, key)?;
+    let behind = match relation.kind {
+        'v' => {
+            let behind = keyed::behind(&relation.name)?;
+            catalog::relation(session, &behind).map_err(refused)?
+        }
+        _ => None,
+    };
+    match (key, behind.filter(is_ours)) {
+        (Some(key), Some(table)) => {
+            key.check(session, table.oid)?;
+            let Relation { name, oid, .. } = table;
+            Ok(Found::Levels(Table { name, oid, ledger: quoted, key: Some(key) }))
+        }
+        (None, Some(_)) => Err(refuse(
+            format!("rows of {} replace older ones of their key", relation.name),
+            "name its columns with --key",
+        )),
+        (Some(_), None) if is_ours(&relation) => Err(refuse(
+            format!("{} was made without a key", relation.name),
+            "omit --key, or ingest into another table",
+        )),
+        (None, None) if is_ours(&relation) => {
+            let Relation { name, oid, .. } = relation;
+            Ok(Found::Levels(Table { name, oid, ledger: quoted, key: None }))
+        }
+        (_, None) => Ok(Found::Other(Box::new(relation))),
+    }
+}
+
+/// Whether a table is partitioned by batch.
+fn is_ours(relation: &Relation) -> bool {
+    let key = relation.partition_key.as_ref();
+    key.is_some_and(|(strategy, columns)| *strategy == 'r' && columns == &[COLUMN])
 }
 
 /// Does something in a transaction under a lock of the table that its readers do not have for long: each attempt waits for
@@ -128,7 +171,7 @@ fn insist<T>(
 }
 
 /// Whether a function that tries to take an advisory lock took it.
-fn is_ours(session: &mut Session, tries: &str) -> Result<bool> {
-    let taken = rows(session, &format!("SELECT {tries} AS is_ours")).map_err(failed)?;
-    Ok(taken.iter().any(|row| row.flag("is_ours")))
+fn is_taken(session: &mut Session, tries: &str) -> Result<bool> {
+    let taken = rows(session, &format!("SELECT {tries} AS is_taken")).map_err(failed)?;
+    Ok(taken.iter().any(|row| row.flag("is_taken")))
 }

@@ -23,6 +23,22 @@ pub struct Part {
     pub newest_s: i64,
 }
 
+/// The partitions of a table, and what is done with them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Partitions {
+    /// By their numbers.
+    pub shown: Vec<Part>,
+    /// The numbers of batches that are not attached yet.
+    pub loading: Vec<u64>,
+    /// The first and last numbers of partitions that are being made of others.
+    pub merging: Vec<(u64, u64)>,
+}
+
+/// So many more partitions there may be while some are merged: these are there until that is done.
+const MERGED_OVER: usize = 3;
+/// Others than these are so many at least.
+const OTHERS_MIN: usize = 3;
+
 /// How partitions are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
@@ -34,51 +50,65 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The neighbours to merge next; `loading` has the numbers of batches that are not attached yet.
-    pub fn next(&self, parts: &[Part], loading: &[u64]) -> Option<Range<usize>> {
-        let own = parts.iter().position(|part| part.batches > 0)?;
+    /// The neighbours to merge next, as places among those that are shown.
+    pub fn next(&self, of: &Partitions) -> Option<Range<usize>> {
+        let Partitions { shown, loading, merging } = of;
+        let own = shown.iter().position(|part| part.batches > 0)?;
         let stretch = |part: &Part| self.stretch_s.map(|length| part.oldest_s / length.max(1));
+        let merge = |part: &Part| {
+            merging.iter().find(|(first, last)| (first..=last).contains(&&part.first))
+        };
+        let merged: Vec<&Part> = shown.iter().filter(|part| merge(part).is_some()).collect();
+        let others_min = OTHERS_MIN.min(self.parts_max);
+        let degree = (self.parts_max + MERGED_OVER)
+            .saturating_sub(merged.len())
+            .clamp(others_min, self.parts_max);
         let mut groups = Vec::new();
         let mut start = own;
-        for end in own + 1..=parts.len() {
-            if parts.get(end).is_some_and(|part| stretch(part) == stretch(&parts[start])) {
+        let alike =
+            |one: &Part, next: &Part| (stretch(one), merge(one)) == (stretch(next), merge(next));
+        for some in shown[own..].chunk_by(alike) {
+            let all = start..start + some.len();
+            start = all.end;
+            if merge(&some[0]).is_some() {
                 continue;
             }
-            match end == parts.len() {
-                true => groups.extend(
-                    self.groups(&parts[start..])
-                        .map(|group| group.start + start..group.end + start),
-                ),
-                false => groups.push(start..end),
+            if all.end == shown.len() {
+                let its = groups_of(some, degree).into_iter();
+                groups.extend(its.map(|group| group.start + all.start..group.end + all.start));
+            } else if !merged.iter().any(|part| stretch(part) == stretch(&some[0])) {
+                // A stretch that is over.
+                groups.push(all);
             }
-            start = end;
         }
         let may = |group: &Range<usize>| {
-            let numbers = parts[group.start].first..=parts[group.end - 1].last;
-            group.len() > 1 && !loading.iter().any(|number| numbers.contains(number))
+            let some = &shown[group.clone()];
+            let (Some(first), Some(last)) = (some.first(), some.last()) else { return false };
+            let numbers = first.first..=last.last;
+            some.len() > 1 && !loading.iter().any(|number| numbers.contains(number))
         };
         let bytes =
-            |group: &Range<usize>| -> u64 { parts[group.clone()].iter().map(|p| p.bytes).sum() };
+            |group: &Range<usize>| -> u64 { shown[group.clone()].iter().map(|p| p.bytes).sum() };
         groups.into_iter().filter(may).min_by_key(bytes)
     }
+}
 
-    /// The partitions of a stretch that goes on, grouped as they should be one.
-    fn groups(&self, parts: &[Part]) -> impl Iterator<Item = Range<usize>> {
-        let sizes = sizes(parts.iter().map(|part| part.batches).sum(), self.parts_max);
-        let (mut at, mut offset, mut end) = (0, 0, 0);
-        let mut groups = Vec::new();
-        for size in sizes {
-            end += size;
-            let start = at;
-            // One that reaches beyond belongs where it begins.
-            while at < parts.len() && offset < end {
-                offset += parts[at].batches;
-                at += 1;
-            }
-            groups.push(start..at);
+/// Partitions of a stretch that continues, grouped as they should be one.
+fn groups_of(parts: &[Part], degree: usize) -> Vec<Range<usize>> {
+    let sizes = sizes(parts.iter().map(|part| part.batches).sum(), degree);
+    let (mut at, mut offset, mut end) = (0, 0, 0);
+    let mut groups = Vec::new();
+    for size in sizes {
+        end += size;
+        let start = at;
+        // One that reaches beyond belongs where it begins.
+        while at < parts.len() && offset < end {
+            offset += parts[at].batches;
+            at += 1;
         }
-        groups.into_iter()
+        groups.push(start..at);
     }
+    groups
 }
 
 /// A number as a binomial sum of a degree: its terms, the largest first.
@@ -150,24 +180,56 @@ mod tests {
 
     /// A batch a minute; merges come only with each so many of them.
     fn simulated(policy: Policy, minutes: u64, keep_s: Option<i64>, lag: u64) -> Simulated {
-        let (mut parts, mut most, mut written) = (Vec::new(), 0, 0);
+        let (mut of, mut most, mut written) = (Partitions::default(), 0, 0);
         for number in 1..=minutes {
             let now = number as i64 * MINUTE;
-            parts.push(batch(number, now));
+            of.shown.push(batch(number, now));
             written += 1;
             while number % lag == 0
-                && let Some(group) = policy.next(&parts, &[])
+                && let Some(group) = policy.next(&of)
             {
-                let one = merged(&parts[group.clone()]);
+                let one = merged(&of.shown[group.clone()]);
                 written += one.rows;
-                parts.splice(group, [one]);
+                of.shown.splice(group, [one]);
             }
             if let Some(keep) = keep_s {
-                parts.retain(|part| part.newest_s >= now - keep);
+                of.shown.retain(|part| part.newest_s >= now - keep);
             }
-            most = most.max(parts.len());
+            most = most.max(of.shown.len());
         }
-        Simulated { most, written: written as f64 / minutes as f64, parts }
+        Simulated { most, written: written as f64 / minutes as f64, parts: of.shown }
+    }
+
+    /// The same with two that merge, each so many rows a minute.
+    fn simulated_slow(policy: Policy, minutes: u64, speed: u64) -> Simulated {
+        let (mut of, mut most, mut written) = (Partitions::default(), 0, 0);
+        // What is merged, and how much of it is left.
+        let mut works: Vec<(Part, u64)> = Vec::new();
+        for number in 1..=minutes {
+            of.shown.push(batch(number, number as i64 * MINUTE));
+            written += 1;
+            for (part, left) in &mut works {
+                *left = left.saturating_sub(speed);
+                if *left == 0 {
+                    of.merging.retain(|(first, _)| *first != part.first);
+                    let within = |old: &Part| (part.first..=part.last).contains(&old.first);
+                    let start = of.shown.iter().position(within).expect("what is merged");
+                    let count = of.shown.iter().filter(|old| within(old)).count();
+                    of.shown.splice(start..start + count, [part.clone()]);
+                }
+            }
+            works.retain(|(_, left)| *left > 0);
+            while works.len() < 2
+                && let Some(group) = policy.next(&of)
+            {
+                let one = merged(&of.shown[group]);
+                written += one.rows;
+                of.merging.push((one.first, one.last));
+                works.push((one.clone(), one.rows));
+            }
+            most = most.max(of.shown.len());
+        }
+        Simulated { most, written: written as f64 / minutes as f64, parts: of.shown }
     }
 
     #[test]
@@ -197,6 +259,18 @@ mod tests {
     }
 
     #[test]
+    fn while_many_are_merged_the_others_stay_few() {
+        let policy = Policy { parts_max: 12, stretch_s: None };
+        // The largest merge takes 20 minutes, and 100.
+        for (speed, most_at_most) in [(50, 17), (10, 19)] {
+            let Simulated { most, written, parts } = simulated_slow(policy, 24 * 60, speed);
+            assert!(most <= most_at_most, "{most}");
+            assert!(written <= 4.5, "{written}");
+            assert_eq!(parts.iter().map(|part| part.rows).sum::<u64>(), 24 * 60);
+        }
+    }
+
+    #[test]
     fn ninety_days_with_retention_are_flat() {
         let keep = 90 * DAY;
         let policy = Policy { parts_max: 9, stretch_s: Some(keep / 4) };
@@ -210,16 +284,53 @@ mod tests {
     #[test]
     fn batches_that_are_still_loading_are_not_passed_over() {
         let policy = Policy { parts_max: 1, stretch_s: None };
-        let parts = [batch(1, 0), batch(3, 0)];
-        assert_eq!(policy.next(&parts, &[2]), None);
-        assert_eq!(policy.next(&parts, &[4]), Some(0..2));
+        let loading = |number| Partitions {
+            shown: vec![batch(1, 0), batch(3, 0)],
+            loading: vec![number],
+            ..Partitions::default()
+        };
+        assert_eq!(policy.next(&loading(2)), None);
+        assert_eq!(policy.next(&loading(4)), Some(0..2));
+    }
+
+    #[test]
+    fn what_is_merged_is_left_alone() {
+        let policy = Policy { parts_max: 1, stretch_s: None };
+        let mut of = Partitions {
+            shown: (1..=4).map(|number| batch(number, 0)).collect(),
+            merging: vec![(1, 2)],
+            ..Partitions::default()
+        };
+        assert_eq!(policy.next(&of), Some(2..4));
+        of.merging.push((3, 4));
+        assert_eq!(policy.next(&of), None);
+    }
+
+    #[test]
+    fn partitions_that_reach_beyond_leave_nothing_for_those_that_should_follow() {
+        let policy = Policy { parts_max: 12, stretch_s: None };
+        let part =
+            |first: u64, batches| Part { last: first + batches - 1, batches, ..batch(first, 0) };
+        let mut shown = vec![part(1, 455), part(456, 364), part(820, 35)];
+        let mut next = 855;
+        for batches in (1..=10).chain([1, 1, 1]) {
+            shown.push(part(next, batches));
+            next += batches;
+            // Whatever they are, some are merged or none.
+            let of = Partitions { shown: shown.clone(), ..Partitions::default() };
+            assert!(policy.next(&of).is_none_or(|group| group.len() > 1));
+        }
     }
 
     #[test]
     fn what_was_there_before_stays_as_it_is() {
         let policy = Policy { parts_max: 1, stretch_s: None };
-        let parts = [Part { batches: 0, ..batch(0, 0) }, batch(1, 0), batch(2, 0)];
-        assert_eq!(policy.next(&parts, &[]), Some(1..3));
-        assert_eq!(policy.next(&parts[..2], &[]), None);
+        let mut of = Partitions {
+            shown: vec![Part { batches: 0, ..batch(0, 0) }, batch(1, 0), batch(2, 0)],
+            ..Partitions::default()
+        };
+        assert_eq!(policy.next(&of), Some(1..3));
+        of.shown.pop();
+        assert_eq!(policy.next(&of), None);
     }
 }

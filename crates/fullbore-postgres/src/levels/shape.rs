@@ -26,12 +26,12 @@ const SHAPE: &str = "
         || coalesce((SELECT string_agg(format(', CONSTRAINT %I %s', conname, pg_get_constraintdef(oid)), '')
                        FROM pg_constraint WHERE conrelid = {oid} AND contype = 'c'), '') AS shape";
 
-/// The columns but ours that hold values of their own, quoted and in a row.
+/// The columns but ours, quoted and in a row: all, and those that hold values of their own.
 const COLUMNS: &str = "
-    SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) AS columns
+    SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) AS all_columns,
+           string_agg(quote_ident(attname), ', ' ORDER BY attnum) FILTER (WHERE attgenerated = '') AS columns
       FROM pg_attribute
-     WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
-       AND attname <> '{column}'";
+     WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped AND attname <> '{column}'";
 
 fn asked(session: &mut Session, sql: &str, table: &Table, name: &str) -> Result<String> {
     let sql = sql.replace("{oid}", &table.oid.to_string()).replace("{column}", COLUMN);
@@ -49,12 +49,25 @@ pub fn create(session: &mut Session, table: &Table, leaf: &QualifiedName) -> Res
     Ok(format!("CREATE TABLE {leaf} ({})", asked(session, SHAPE, table, "shape")?))
 }
 
+/// All columns of a table but ours, as a list.
+pub fn all_columns(session: &mut Session, table: &Table) -> Result<String> {
+    asked(session, COLUMNS, table, "all_columns")
+}
+
 /// The columns that rows have, as a list.
 pub fn columns(session: &mut Session, table: &Table) -> Result<String> {
     asked(session, COLUMNS, table, "columns")
 }
 
-/// The statements that build a table's indexes, given by its number, on another one; `name` is what errors call it.
+/// The statements that build the indexes of a partition.
+pub fn indexes(session: &mut Session, table: &Table, leaf: &QualifiedName) -> Result<Vec<String>> {
+    let mut statements = index_statements(session, table.oid, &table.name, leaf)?;
+    statements.extend(table.key.as_ref().map(|key| key.index(leaf)));
+    Ok(statements)
+}
+
+/// The statements that build a table's indexes, given by its number, on another one; `name` is what errors call it. Unique
+/// ones hold within a partition only, and are left out.
 pub fn index_statements(
     session: &mut Session,
     oid: u32,
@@ -62,7 +75,10 @@ pub fn index_statements(
     other: &QualifiedName,
 ) -> Result<Vec<String>> {
     let wanted = catalog::indexes(session, oid).map_err(failed)?;
-    let jobs = wanted.iter().map(|index| indexes::job(index, other, name));
+    let jobs = wanted
+        .iter()
+        .filter(|index| !index.is_unique)
+        .map(|index| indexes::job(index, other, name));
     Ok(jobs.collect::<Result<Vec<_>>>()?.into_iter().flat_map(|job| job.statements).collect())
 }
 

@@ -3,15 +3,17 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-use fullbore_load::job::{Count, IfLoaded, Job};
+use fullbore_load::job::{Count, IfLoaded};
 use fullbore_postgres::levels::batches::Batch;
 use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 
+use super::Ingest;
 use crate::load::{Audience, LoadOptions, Loaded, load};
 
-/// Sessions of a batch, where nothing else is said.
-const STREAMS: usize = 2;
+/// Sessions of a batch, where nothing else is said: one alone fills a table in the transaction that makes it, so that its
+/// rows are frozen, and its pages not logged where the server allows that. Pages of small batches are then written once.
+const STREAMS: usize = 1;
 /// Records of so many batches are kept, and of all that have rejects.
 const RECORDS_MAX: usize = 100;
 
@@ -33,13 +35,13 @@ pub struct LoadedBatch {
 
 /// Loads the files of a batch into its table, or what is missing of them.
 pub fn load_batch(
-    job: &Job,
+    asked: &Ingest,
     leaf: &str,
     batch: &Batch,
     options: &LoadOptions,
     audience: &dyn Audience,
 ) -> Result<LoadedBatch> {
-    let mut job = job.clone();
+    let mut job = asked.job.clone();
     // Nobody reads the table yet, and nobody else loads these files.
     job.if_loaded = Some(IfLoaded::Again);
     if job.streams == Count::Auto {
@@ -49,7 +51,11 @@ pub fn load_batch(
     for table in &mut job.tables {
         table.name = Some(leaf.to_owned());
         table.sources = batch.sources.iter().map(|source| source.name.clone()).collect();
-        table.publish = Publish::Replace;
+        // Rows of a key are the last one's within the batch as well.
+        (table.publish, table.key) = match asked.key.is_empty() {
+            true => (Publish::Replace, Vec::new()),
+            false => (Publish::Upsert, asked.key.clone()),
+        };
         table.create = false;
         table.schema_file = None;
     }

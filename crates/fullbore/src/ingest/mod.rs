@@ -1,11 +1,12 @@
 //! Ingest without end: what appears in the sources is loaded in batches, each exactly once, into a table whose partitions
 //! are merged meanwhile (`fullbore_postgres::levels`).
 //!
-//! [`stream`] makes files of a stream, [`watch`] finds files, [`batch`] loads those of a batch by an ordinary load, [`upkeep`] merges and drops partitions in a
+//! [`stream`] makes files of a stream, which may come by a [`socket`]; [`watch`] finds files, [`batch`] loads those of a batch by an ordinary load, [`upkeep`] merges and drops partitions in a
 //! thread of its own. Whatever ends the process leaves nothing in doubt: a batch that was claimed is found and finished,
 //! by the next process or by another that works on the same table.
 
 mod batch;
+mod socket;
 mod stream;
 mod streams;
 mod table;
@@ -34,6 +35,10 @@ use watch::{Batching, Watch};
 /// How often the sources are looked at, at most and at least.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 const LOOK_MIN: Duration = Duration::from_millis(100);
+/// Merges at a time: small ones go on while a large one is in progress.
+const MERGES: usize = 2;
+/// With so many partitions more than wanted no batch is begun until merges have come that far.
+const BEHIND: usize = 8;
 /// How often files of dropped batches are forgotten.
 const FORGET: Duration = Duration::from_secs(3600);
 /// How long a server that is gone is left alone between two attempts, at first and at most.
@@ -59,6 +64,8 @@ pub struct Ingest {
     pub every: Duration,
     /// Bytes of files that make a batch at once.
     pub batch_bytes: u64,
+    /// The same of records, where a stream is cut.
+    pub batch_rows: Option<u64>,
     /// How long a file must not have changed to be taken for whole.
     pub settle: Duration,
     pub after: After,
@@ -66,6 +73,8 @@ pub struct Ingest {
     pub keep: Option<Duration>,
     /// Columns by which rows of merged partitions are put in order.
     pub order_by: Vec<String>,
+    /// Columns by which rows replace older ones.
+    pub key: Vec<String>,
     pub policy: Policy,
     /// Take a plain table over.
     pub adopt: bool,
@@ -85,6 +94,8 @@ pub trait Progress: Sync {
     fn merged(&self, parts: usize, rows: u64, left: usize, took: Duration);
     /// So many rows were dropped for their age.
     fn expired(&self, rows: u64);
+    /// A sender ended within a record, of which so many bytes were not taken.
+    fn left_out(&self, bytes: u64);
     /// Something failed that is tried again.
     fn trouble(&self, error: &Error);
 }
@@ -140,10 +151,16 @@ fn work(
     let Some(table) = table::open(asked, options, audience, connection, &mut watch, over)? else {
         return Ok(());
     };
-    progress.begins(&table.name.to_string());
+    progress.begins(&table.shown().to_string());
     let upkeep = Upkeep::new(asked, connection, &table)?;
     std::thread::scope(|scope| {
-        scope.spawn(move || upkeep.run(ended, progress));
+        let upkeep = &upkeep;
+        for number in 0..MERGES {
+            scope.spawn(move || {
+                let _alarm = Alarm(&options.interrupted);
+                upkeep.run(number == 0, ended, progress);
+            });
+        }
         let mut work = Work {
             asked,
             options,
@@ -161,6 +178,17 @@ fn work(
         ended.store(true, Ordering::Relaxed);
         done
     })
+}
+
+/// Stops the loads where a merge panics: without merges, partitions would become many.
+struct Alarm<'a>(&'a AtomicBool);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The loop that loads.
@@ -190,7 +218,7 @@ impl Work<'_> {
                 .and_then(|mut batches| self.work(&mut batches, stop));
             match ended {
                 Ok(()) => return Ok(()),
-                Err(error) if error.is_lost() && !stop.load(Ordering::Relaxed) => {
+                Err(error) if may_pass(&error) && !stop.load(Ordering::Relaxed) => {
                     self.progress.trouble(&error);
                 }
                 Err(error) => return Err(error),
@@ -231,6 +259,10 @@ impl Work<'_> {
                 bytes: self.asked.batch_bytes,
                 at_once: is_last,
             };
+            if self.watch.is_waiting() && self.is_behind(batches)? {
+                wait(LOOK_MIN, stop);
+                continue;
+            }
             match self.watch.batch(&batching) {
                 Some(sources) => {
                     let claimed = batches.claim(&sources)?;
@@ -246,6 +278,14 @@ impl Work<'_> {
         }
     }
 
+    /// Whether merges are in progress without which there are too many partitions. Where none can be, because somebody
+    /// reads for long, rows are loaded all the same.
+    fn is_behind(&self, batches: &mut Batches) -> Result<bool> {
+        let of = batches.partitions()?;
+        let own = of.shown.iter().filter(|part| part.batches > 0).count();
+        Ok(!of.merging.is_empty() && own >= self.asked.policy.parts_max + BEHIND)
+    }
+
     /// Files of batches that were dropped need not be known any more, where loaded files are put away.
     fn forget_dropped(&mut self, batches: &mut Batches) -> Result<()> {
         let is_wanted = self.asked.keep.is_some() && self.asked.after != After::Keep;
@@ -258,7 +298,7 @@ impl Work<'_> {
 
     fn load(&mut self, batches: &mut Batches, batch: &Batch) -> Result<()> {
         let leaf = batches.leaf(batch.number)?;
-        let loaded = load_batch(&self.asked.job, &leaf, batch, self.options, self.audience);
+        let loaded = load_batch(self.asked, &leaf, batch, self.options, self.audience);
         // A server that is gone is refused in many ways.
         let loaded = loaded.or_else(|error| connect(self.connection).and(Err(error)))?;
         batches.attach(batch, &loaded.run_id, loaded.rows, loaded.bytes)?;
@@ -284,6 +324,11 @@ impl Work<'_> {
             self.progress.trouble(&Error::Write { path: name.into(), source });
         }
     }
+}
+
+/// Whether a server may be as it was by itself, or by who looks after it: it is gone, or its disk is full.
+fn may_pass(error: &Error) -> bool {
+    error.is_lost() || error.is_full()
 }
 
 /// Moves a file into a folder, where one of its name is not overwritten.

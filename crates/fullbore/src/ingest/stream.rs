@@ -1,4 +1,4 @@
-//! Streams: standard input and named pipes, written to files of whole records that are loaded as any others.
+//! Streams: standard input, named pipes and sockets, written to files of whole records that are loaded as any others.
 //!
 //! A file is named after the bytes of the stream that it has, `<first>-<end>`, so that nothing of it is loaded twice, and
 //! a stream that is sent again from its beginning is skipped up to where it was read (`--replay`). While more is waiting
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use fullbore_read::cancellable::{self, CancellablePipe, Cancellation};
+use fullbore_read::cancellable::{CancellablePipe, Cancellation};
 use fullbore_read::error::{Error, Result};
 
 /// What is read at once.
@@ -33,6 +33,10 @@ pub type Stop<'a> = dyn Fn() -> bool + Sync + 'a;
 pub struct Cutting {
     pub every: Duration,
     pub bytes: u64,
+    /// Records that are a batch at once.
+    pub rows: Option<u64>,
+    /// A record without a line end is not taken: its sender may have been interrupted.
+    pub is_of_lines: bool,
     /// The byte around fields that may hold line ends.
     pub quote: Option<u8>,
     /// The first line names the columns, of every file then.
@@ -52,8 +56,9 @@ pub struct Spool {
     file: File,
     since: Option<Instant>,
     is_quoted: bool,
-    /// Bytes of the file up to the end of its last whole record.
+    /// Bytes of the file up to the end of its last whole record, or of as many as make a batch; how many these are.
     whole: u64,
+    records: u64,
     /// Of a stream that is sent again: how much of it is known.
     skip: u64,
     /// What was read of the header that each opening begins with; `None` once it is passed.
@@ -94,6 +99,7 @@ impl Spool {
             since: None,
             is_quoted: false,
             whole: 0,
+            records: 0,
             skip: 0,
             heading: None,
         };
@@ -101,13 +107,11 @@ impl Spool {
         Ok(spool)
     }
 
-    /// Reads a stream to its end, or until it is told to stop.
-    pub fn read(&mut self, source: &str, stop: &Stop) -> Result<()> {
+    /// Reads a stream to its end, or until it is told to stop. Returns how many bytes of it were not taken.
+    pub fn read(&mut self, pipe: File, source: &str, stop: &Stop) -> Result<u64> {
         let failed = |error| Error::Read { path: source.into(), source: error };
-        self.begin();
-        let path = if source == "-" { "/dev/stdin" } else { source };
+        let left = self.begin().map_err(failed)?;
         let cancellation = Cancellation::default();
-        let pipe = cancellable::open(Path::new(path)).map_err(failed)?;
         let pipe = CancellablePipe::new(pipe, &cancellation);
         let (to, blocks) = sync_channel(BLOCKS_WAITING);
         std::thread::scope(|scope| {
@@ -116,14 +120,30 @@ impl Spool {
             // The reader may wait for more that is not wanted, or to hand over what nobody takes.
             cancellation.end();
             drop(blocks);
-            taken.map_err(failed)
+            taken.map(|taken| left + taken).map_err(failed)
         })
     }
 
     /// Each opening has its header, and may have what is known.
-    fn begin(&mut self) {
+    fn begin(&mut self) -> io::Result<u64> {
+        let left = self.leave_rest()?;
         self.heading = self.cutting.has_header.then(Vec::new);
         self.skip = if self.cutting.replays { self.start + self.length } else { 0 };
+        Ok(left)
+    }
+
+    /// Leaves out what an interrupted sender left of a record; how many bytes.
+    fn leave_rest(&mut self) -> io::Result<u64> {
+        while self.cutting.is_of_lines && self.is_full() {
+            self.cut(false)?;
+        }
+        let left = self.length - self.whole;
+        if !self.cutting.is_of_lines || left == 0 {
+            return Ok(0);
+        }
+        self.file.set_len(self.header.len() as u64 + self.whole)?;
+        (self.length, self.is_quoted) = (self.whole, false);
+        Ok(left)
     }
 
     /// What follows the header.
@@ -143,10 +163,10 @@ impl Spool {
         Ok(&text[end..])
     }
 
-    fn take(&mut self, blocks: &Receiver<io::Result<Vec<u8>>>, stop: &Stop) -> io::Result<()> {
+    fn take(&mut self, blocks: &Receiver<io::Result<Vec<u8>>>, stop: &Stop) -> io::Result<u64> {
         loop {
             if stop() {
-                return Ok(());
+                return Ok(0);
             }
             if self.waiting()? > BATCHES_WAITING * self.cutting.bytes {
                 std::thread::sleep(LOOK);
@@ -161,13 +181,27 @@ impl Spool {
                     self.add(&text[known as usize..])?;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return self.cut(true),
+                Err(RecvTimeoutError::Disconnected) => {
+                    while self.is_full() {
+                        self.cut(false)?;
+                    }
+                    let left = self.leave_rest()?;
+                    return self.cut(true).map(|()| left);
+                }
             }
             let is_late = self.since.is_some_and(|since| since.elapsed() >= self.cutting.every);
             if is_late || self.length >= self.cutting.bytes {
                 self.cut(false)?;
             }
+            while self.is_full() {
+                self.cut(false)?;
+            }
         }
+    }
+
+    /// Whether there are the records that make a batch.
+    fn is_full(&self) -> bool {
+        self.cutting.rows.is_some_and(|rows| self.records >= rows)
     }
 
     fn add(&mut self, text: &[u8]) -> io::Result<()> {
@@ -184,8 +218,9 @@ impl Spool {
         for (at, byte) in text.iter().enumerate() {
             if Some(*byte) == self.cutting.quote {
                 self.is_quoted = !self.is_quoted;
-            } else if *byte == b'\n' && !self.is_quoted {
+            } else if *byte == b'\n' && !self.is_quoted && !self.is_full() {
                 self.whole = self.length + at as u64 + 1;
+                self.records += 1;
             }
         }
         self.length += text.len() as u64;
@@ -206,8 +241,8 @@ impl Spool {
         durably(&next, &[&self.header[..], rest].concat())?;
         let cut = std::mem::replace(&mut self.file, continued(&next)?);
         finish(&self.folder, &cut, header, self.start, until)?;
-        (self.start, self.length, self.whole, self.since) = (until, 0, 0, None);
-        self.is_quoted = false;
+        (self.start, self.length, self.since) = (until, 0, None);
+        (self.whole, self.records, self.is_quoted) = (0, 0, false);
         self.scan(rest);
         Ok(())
     }
@@ -299,6 +334,8 @@ mod tests {
         Cutting {
             every: Duration::from_secs(3600),
             bytes: 1_000_000,
+            rows: None,
+            is_of_lines: false,
             quote: Some(b'"'),
             has_header: false,
             replays: false,
@@ -336,6 +373,35 @@ mod tests {
     }
 
     #[test]
+    fn so_many_records_are_a_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cutting = Cutting { rows: Some(2), ..cutting() };
+        let mut spool = Spool::open(folder.path(), cutting).expect("opened");
+        let (to, blocks) = sync_channel(9);
+        to.send(Ok(b"1\n2\n3\n4\n5\n6".to_vec())).expect("sent");
+        drop(to);
+        spool.begin().expect("begun");
+        assert_eq!(spool.take(&blocks, &|| false).expect("taken"), 0);
+        assert_eq!(texts(folder.path()), ["1\n2\n", "3\n4\n", "5\n6"]);
+    }
+
+    #[test]
+    fn what_an_interrupted_sender_left_of_a_record_is_not_taken() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cutting = Cutting { is_of_lines: true, ..cutting() };
+        let mut spool = Spool::open(folder.path(), cutting.clone()).expect("opened");
+        spool.add(b"1\n2,\"a\n").expect("added");
+        drop(spool);
+        let mut spool = Spool::open(folder.path(), cutting).expect("opened");
+        let (to, blocks) = sync_channel(9);
+        to.send(Ok(b"3\n4\n5".to_vec())).expect("sent");
+        drop(to);
+        assert_eq!(spool.begin().expect("begun"), 5);
+        assert_eq!(spool.take(&blocks, &|| false).expect("taken"), 1);
+        assert_eq!(texts(folder.path()), ["1\n3\n4\n"]);
+    }
+
+    #[test]
     fn what_a_process_left_is_gone_on_with() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut spool = Spool::open(folder.path(), cutting()).expect("opened");
@@ -369,7 +435,7 @@ mod tests {
             let cutting = Cutting { has_header, ..cutting() };
             let text = b"id,v\n1,a\n2,b\n3,c\n";
             let mut spool = Spool::open(folder.path(), cutting.clone()).expect("opened");
-            spool.begin();
+            spool.begin().expect("begun");
             let data = spool.without_header(&text[..9]).expect("passed");
             spool.add(data).expect("added");
             spool.cut(false).expect("cut");
@@ -380,7 +446,7 @@ mod tests {
             let (to, blocks) = sync_channel(9);
             text.chunks(4).for_each(|part| to.send(Ok(part.to_vec())).expect("sent"));
             drop(to);
-            spool.begin();
+            spool.begin().expect("begun");
             spool.take(&blocks, &|| false).expect("taken");
             let header = if has_header { "id,v\n" } else { "" };
             assert_eq!(texts(folder.path()), ["id,v\n1,a\n", &format!("{header}2,b\n3,c\n")]);

@@ -8,8 +8,10 @@ use std::time::Duration;
 use fullbore_load::job::TableJob;
 use fullbore_parse::dialect::{FormatName, Header};
 use fullbore_pgwire::ConnectionOptions;
+use fullbore_read::cancellable;
 use fullbore_read::error::{Error, Result};
 
+use super::socket::{Socket, is_socket};
 use super::stream::{Cutting, Spool, Stop};
 use super::{After, Ingest, Progress};
 use crate::state::runs_dir;
@@ -31,6 +33,12 @@ pub fn of(asked: &Ingest, connection: &ConnectionOptions) -> Result<Option<Strea
     let [table] = asked.job.tables.as_slice() else { return Ok(None) };
     let streams = table.sources.iter().filter(|source| is_stream(source)).count();
     let source = match (streams, table.sources.as_slice()) {
+        (0, _) if asked.batch_rows.is_some() => {
+            return Err(Error::usage_with_hint(
+                "how many rows a file has is not known before it is read",
+                "omit --batch-rows: --batch-bytes is for files",
+            ));
+        }
         (0, _) => return Ok(None),
         (1, [source]) => source.clone(),
         _ => {
@@ -40,7 +48,7 @@ pub fn of(asked: &Ingest, connection: &ConnectionOptions) -> Result<Option<Strea
             ));
         }
     };
-    let cutting = cutting(asked, table)?;
+    let cutting = Cutting { is_of_lines: is_socket(&source), ..cutting(asked, table)? };
     let folder = folder(connection, table, &source)?;
     let mut files = asked.clone();
     let own = &mut files.job.tables[0];
@@ -54,7 +62,7 @@ pub fn of(asked: &Ingest, connection: &ConnectionOptions) -> Result<Option<Strea
 
 fn is_stream(source: &str) -> bool {
     let is_pipe = |path: &Path| path.metadata().is_ok_and(|found| found.file_type().is_fifo());
-    source == "-" || is_pipe(Path::new(source))
+    source == "-" || is_socket(source) || is_pipe(Path::new(source))
 }
 
 fn cutting(asked: &Ingest, table: &TableJob) -> Result<Cutting> {
@@ -80,6 +88,8 @@ fn cutting(asked: &Ingest, table: &TableJob) -> Result<Cutting> {
     Ok(Cutting {
         every: asked.every,
         bytes: asked.batch_bytes,
+        rows: asked.batch_rows,
+        is_of_lines: false,
         quote,
         has_header: table.header.is_some_and(|header| header != Header::None),
         replays: asked.replays,
@@ -101,7 +111,7 @@ fn folder(connection: &ConnectionOptions, table: &TableJob, source: &str) -> Res
 impl Stream {
     /// Reads until the stream is over, or the work has ended.
     pub fn run(&self, over: &AtomicBool, stop: &Stop, progress: &dyn Progress) -> Result<()> {
-        let done = self.read(stop);
+        let done = self.read(stop, progress);
         if let Err(error) = &done {
             progress.trouble(error);
         }
@@ -109,14 +119,30 @@ impl Stream {
         done
     }
 
-    fn read(&self, stop: &Stop) -> Result<()> {
+    fn read(&self, stop: &Stop, progress: &dyn Progress) -> Result<()> {
         let mut spool = Spool::open(&self.folder, self.cutting.clone())?;
+        let path = if self.source == "-" { "/dev/stdin" } else { &self.source };
+        let failed = |source| Error::Read { path: path.into(), source };
+        let socket = is_socket(path).then(|| Socket::listen(path)).transpose().map_err(failed)?;
         loop {
-            spool.read(&self.source, stop)?;
+            let opened = match &socket {
+                Some(socket) => socket.accept(stop),
+                None => cancellable::open(Path::new(path)).map(Some),
+            };
+            let Some(pipe) = opened.map_err(failed)? else { return Ok(()) };
+            match spool.read(pipe, path, stop) {
+                Ok(0) => {}
+                Ok(left) => progress.left_out(left),
+                // A sender that is gone is followed by another.
+                Err(error) if socket.is_some() => progress.trouble(&error),
+                Err(error) => return Err(error),
+            }
             if self.asked.once || stop() {
                 return Ok(());
             }
-            std::thread::sleep(PAUSE);
+            if socket.is_none() {
+                std::thread::sleep(PAUSE);
+            }
         }
     }
 }

@@ -25,17 +25,17 @@ pub fn open(
     let name = name_of(job)?;
     let ledger = job.ledger_schema.as_deref().unwrap_or(SCHEMA_DEFAULT);
     let mut session = connect(connection)?;
-    let mut found = find(&mut session, &name, ledger)?;
+    let mut found = find(&mut session, &name, &asked.key, ledger)?;
     let is_made = matches!(found, Found::Nothing) && job.tables[0].create;
     if is_made {
         let Some(sample) = first(asked, options, watch, over)? else { return Ok(None) };
         make(&mut session, asked, options, audience, &sample)?;
-        found = find(&mut session, &name, ledger)?;
+        found = find(&mut session, &name, &asked.key, ledger)?;
     }
     match found {
         Found::Levels(table) => Ok(Some(table)),
         Found::Other(relation) if asked.adopt || is_made => {
-            adopt::adopt(&mut session, &relation, ledger).map(Some)
+            adopt::adopt(&mut session, &relation, &asked.key, ledger).map(Some)
         }
         Found::Other(relation) => Err(Error::usage_with_hint(
             format!("{} is a table of its own: its rows are in no partition", relation.name),

@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fullbore_pgwire::{ConnectionOptions, Session};
-use fullbore_postgres::levels::batches::parts;
+use fullbore_postgres::levels::batches::partitions;
 use fullbore_postgres::levels::expire::expire;
 use fullbore_postgres::levels::merge::{Merged, Merger};
 use fullbore_postgres::levels::{Table, connect};
 use fullbore_read::error::Result;
 
-use super::{Ingest, Progress, wait};
+use super::{Ingest, MERGES, Progress, wait};
 
 /// How often the partitions are looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -36,13 +36,15 @@ impl<'a> Upkeep<'a> {
         Ok(Self { asked, connection, table, merger })
     }
 
-    /// Until the loads have ended; where they end by themselves, until nothing is left to merge.
-    pub fn run(&self, ended: &AtomicBool, progress: &dyn Progress) {
+    /// Until the loads have ended; where they end by themselves, until nothing is left to merge. One of those that do so
+    /// at a time drops old partitions.
+    pub fn run(&self, expires: bool, ended: &AtomicBool, progress: &dyn Progress) {
         let mut session = None;
-        let mut expired = None;
+        let mut expired: Option<Instant> = None;
         loop {
             let is_last = ended.load(Ordering::Relaxed);
-            match self.round(&mut session, &mut expired, ended, progress) {
+            let expired = expires.then_some(&mut expired);
+            match self.round(&mut session, expired, ended, progress) {
                 Ok(true) => continue,
                 Ok(false) if is_last => return,
                 Ok(false) => wait(LOOK, ended),
@@ -58,11 +60,34 @@ impl<'a> Upkeep<'a> {
         }
     }
 
-    /// One merge; whether there may be another.
+    /// How long a merge of so many bytes takes at least: all that merge at a time keep to `--max-rate` together.
+    fn pause(&self, bytes: u64) -> Duration {
+        let rate =
+            self.asked.job.max_rate.map(|rate| rate.bytes_per_second() as f64 / MERGES as f64);
+        rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(bytes as f64 / rate.max(1.0)))
+    }
+
+    fn expire(
+        &self,
+        session: &mut Session,
+        keep: Duration,
+        expired: &mut Option<Instant>,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        if expired.is_none_or(|last| last.elapsed() >= EXPIRE.min(keep / 4)) {
+            *expired = Some(Instant::now());
+            if let Some((_, rows)) = expire(session, self.table, keep.as_secs())? {
+                progress.expired(rows);
+            }
+        }
+        Ok(())
+    }
+
+    /// One merge, and what has expired by then; whether there may be another.
     fn round(
         &self,
         session: &mut Option<Session>,
-        expired: &mut Option<Instant>,
+        expired: Option<&mut Option<Instant>>,
         ended: &AtomicBool,
         progress: &dyn Progress,
     ) -> Result<bool> {
@@ -70,33 +95,33 @@ impl<'a> Upkeep<'a> {
             Some(session) => session,
             none => none.insert(connect(self.connection)?),
         };
-        if let Some(keep) = self.asked.keep
-            && expired.is_none_or(|last| last.elapsed() >= EXPIRE.min(keep / 4))
-        {
-            *expired = Some(Instant::now());
-            if let Some((_, rows)) = expire(session, self.table, keep.as_secs())? {
-                progress.expired(rows);
-            }
+        if let (Some(keep), Some(expired)) = (self.asked.keep, expired) {
+            self.expire(session, keep, expired, progress)?;
         }
         // Whoever is in a hurry leaves merges to the next process.
         if ended.load(Ordering::Relaxed) && !self.asked.once {
             return Ok(false);
         }
-        let (parts, loading) = parts(session, self.table)?;
-        let Some(group) = self.asked.policy.next(&parts, &loading) else { return Ok(false) };
+        let of = partitions(session, self.table)?;
+        // What seems to be merged may be left of somebody who is gone.
+        if of.merging.is_empty() && self.asked.policy.next(&of).is_none() {
+            return Ok(false);
+        }
         let began = Instant::now();
         let never = AtomicBool::new(false);
         let stop = if self.asked.once { &never } else { ended };
-        match self.merger.merge(&parts[group.clone()], stop)? {
-            Merged::Done(part) => {
-                let left = parts.len() - group.len() + 1;
-                progress.merged(group.len(), part.rows, left, began.elapsed());
+        match self.merger.merge(session, &self.asked.policy, stop)? {
+            Merged::Done { parts, rows, bytes } => {
+                let left = partitions(session, self.table)?.shown.len();
+                progress.merged(parts, rows, left, began.elapsed());
+                wait(self.pause(bytes).saturating_sub(began.elapsed()), ended);
                 Ok(true)
             }
             Merged::Busy => {
                 wait(PATIENCE, ended);
                 Ok(false)
             }
+            Merged::Nothing => Ok(false),
         }
     }
 }

@@ -20,9 +20,9 @@ use crate::plan::pieces::PieceSizes;
 use crate::plan::{KeyBounds, KeyEnd, KeyLimits, PieceInput, PlannedPiece};
 use crate::target::{ExistingPartition, Target, TargetTable};
 
-/// Refuses options of partitions where none are made.
-pub fn check_partition_options(job: &TableJob) -> Result<()> {
-    if job.publish == Publish::Partitions {
+/// Refuses options of partitions where none are made; `routes_rows`: the destination has them, and finds a row's.
+pub fn check_partition_options(job: &TableJob, routes_rows: bool) -> Result<()> {
+    if job.publish == Publish::Partitions && !routes_rows {
         return Ok(());
     }
     let given = match (job.partition_bounds.is_empty(), job.scan_keys) {
@@ -30,10 +30,16 @@ pub fn check_partition_options(job: &TableJob) -> Result<()> {
         (true, true) => "--scan-keys",
         (true, false) => return Ok(()),
     };
-    Err(Error::usage_with_hint(
-        format!("{given} has no effect without --publish partitions"),
-        "add --publish partitions",
-    ))
+    Err(match job.publish {
+        Publish::Partitions => Error::usage_with_hint(
+            format!("{given}: rows go to the partitions that the table has"),
+            "omit it",
+        ),
+        _ => Error::usage_with_hint(
+            format!("{given} has no effect without --publish partitions"),
+            "add --publish partitions",
+        ),
+    })
 }
 
 /// A table whose pieces become partitions.
