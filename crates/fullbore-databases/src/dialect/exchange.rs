@@ -96,7 +96,12 @@ fn exchange(
     partition: &str,
     other: &QualifiedName,
 ) -> Result<()> {
-    link.execute(&format!("ALTER TABLE {table} EXCHANGE PARTITION {partition} WITH TABLE {other}"))
+    // Without it, MariaDB 10.11 waits for a lock of its own as it checks the rows.
+    link.execute("SET SESSION autocommit = 1")?;
+    let exchange = format!("ALTER TABLE {table} EXCHANGE PARTITION {partition} WITH TABLE {other}");
+    let exchanged = link.execute(&exchange);
+    link.execute("SET SESSION autocommit = 0")?;
+    exchanged
 }
 
 fn holds(link: &mut dyn Link, table: &QualifiedName, partition: &str) -> Result<bool> {
