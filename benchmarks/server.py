@@ -8,6 +8,8 @@ from pathlib import Path
 
 from lab import DATA, FULLBORE, Failed, environment, run_text
 
+# What an argument of a command may be, with some room: 128 KiB.
+ARGUMENT_MAX = 100_000
 TICKS = os.sysconf("SC_CLK_TCK")
 LEFT_OVER = (
     "SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c"
@@ -47,8 +49,10 @@ class Server:
 
     def sql(self, text: str) -> str:
         """Runs SQL over the unix socket; rows as lines, columns divided by ``|``."""
-        command = [str(FULLBORE), "psql", "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-c", text]
-        return run_text(command, env=self.env)
+        command = [str(FULLBORE), "psql", "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1"]
+        if len(text) > ARGUMENT_MAX:
+            return run_text([*command, "-f", "-"], text, self.env)
+        return run_text([*command, "-c", text], env=self.env)
 
     def clear(self) -> None:
         """Takes away what a load left, and writes everything down."""
