@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -18,6 +19,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "injected"))
 sys.path.append(str(Path(__file__).resolve().parent.parent / "records"))
 
 import page
+from lab import SCRATCH
 from rows import write
 from servers import Server
 from ways import FOLDER, Ingest, taking
@@ -85,4 +87,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    finally:
+        shutil.rmtree(SCRATCH, ignore_errors=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import sys
 import time
@@ -22,6 +23,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "injected"))
 sys.path.append(str(Path(__file__).resolve().parent.parent / "records"))
 
 import page
+from lab import SCRATCH
 from readers import Reader, answers
 from reference import Reference
 from rows import write
@@ -209,4 +211,7 @@ def written(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    finally:
+        shutil.rmtree(SCRATCH, ignore_errors=True)

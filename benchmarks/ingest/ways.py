@@ -23,15 +23,37 @@ CHUNKS = 48
 FOLDER = Path("/dev/shm/fullbore-ingest")
 
 
-class Ingest:
-    """`fullbore ingest`, which runs all the time."""
+class Way:
+    """A program that runs all the time."""
+
+    process: subprocess.Popen[str]
+
+    def __init__(self) -> None:
+        self.merges: list[dict] = []
+
+    def take(self, batch: Path) -> None:
+        """Returns once the batch's rows are shown."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Lets it come to its end."""
+        self.process.communicate()
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+
+class Ingest(Way):
+    """`fullbore ingest`."""
 
     def __init__(self, server: Server, options: list[str]) -> None:
+        super().__init__()
         server.sql(TABLE)
         server.sql(INDEXED)
         self.folder = FOLDER / "incoming"
         self.folder.mkdir(parents=True)
-        self.merges: list[dict] = []
         command = [str(FULLBORE), "ingest", str(self.folder), "--to", server.url]
         command += ["--table", "events", "--adopt", "--format", "csv", "--header", "none"]
         command += ["--settle", "0s", "--every", "400ms", "--batch-bytes", "1MB", "--delete"]
@@ -56,23 +78,17 @@ class Ingest:
         self.until("loaded")
 
     def end(self) -> None:
-        """Merges that are due come to their end."""
         self.process.send_signal(signal.SIGINT)
-        self.process.communicate()
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.communicate()
+        super().end()
 
 
-class Copy:
+class Copy(Way):
     """One session of psql that stays: COPY into a table that has its indexes."""
 
     def __init__(self, server: Server, options: list[str]) -> None:
+        super().__init__()
         for statement in (*options, INDEXED):
             server.sql(statement)
-        self.merges: list[dict] = []
         self.process = subprocess.Popen(
             server.psql(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -84,14 +100,6 @@ class Copy:
         if self.process.stdout.readline() != "done\n":
             raise Failed(f"psql ended with {self.process.wait()}")
         batch.unlink()
-
-    def end(self) -> None:
-        self.process.communicate()
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.communicate()
 
 
 def partitioned(hours: float, first: str, count: int) -> list[str]:
@@ -117,7 +125,7 @@ WAYS: dict[str, tuple[type[Ingest | Copy], list[str]]] = {
 
 
 @contextmanager
-def taking(name: str, server: Server, options: list[str]) -> Iterator[Ingest | Copy]:
+def taking(name: str, server: Server, options: list[str]) -> Iterator[Way]:
     """One way, at work."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()

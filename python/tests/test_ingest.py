@@ -319,6 +319,12 @@ def test_a_table_that_can_not_be_partitioned_so_is_refused(table: Server, folder
     assert "--adopt" in ingest(table, folder, code=2)
     assert "PRIMARY KEY (id)" in ingest(table, folder, "--adopt", code=2)
     table.sql("ALTER TABLE readings DROP CONSTRAINT readings_pkey")
+    # Neither would hold across batches, whatever the key.
+    for index in ("lower(note)", "id) WHERE (key > 0"):
+        table.sql(f"CREATE UNIQUE INDEX of_some ON readings ({index})")
+        for key in ((), ("--key", "id")):
+            assert "of_some" in ingest(table, folder, "--adopt", *key, code=2)
+        table.sql("DROP INDEX of_some")
     table.sql("CREATE VIEW of_readings AS SELECT * FROM readings")
     assert "view public.of_readings" in ingest(table, folder, "--adopt", code=2)
     assert "is not for batches without end" in ingest(table, folder, "--atomic", code=2)

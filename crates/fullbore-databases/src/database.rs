@@ -14,6 +14,7 @@ use crate::error::cannot;
 use crate::link::Link;
 use crate::mysql_link::{MySqlLink, options_of};
 use crate::place::{Place, Way};
+use crate::table::has_rows;
 
 pub struct Database {
     place: Place,
@@ -90,7 +91,7 @@ impl Database {
         if !self.has(link, table)? {
             return Ok(None);
         }
-        Ok(Some(!link.query(&format!("SELECT 1 FROM {table} LIMIT 1"))?.is_empty()))
+        has_rows(link, &table.to_string()).map(Some)
     }
 
     /// Whether there is a table of a name.

@@ -149,7 +149,8 @@ impl Database {
         self.dialect().keeps_ledger()
     }
 
-    /// The runs that it knows, the newest first; of a job, or all.
+    /// The runs that it knows, the newest first; of a job, or all. Of those that began in one second, one that is still
+    /// loading is the newest.
     pub fn runs(&self, job: Option<&str>) -> Result<Vec<KeptRun>> {
         let mut link = self.control();
         let is_there = self.has(link.as_mut(), &runs_table()?);
@@ -167,7 +168,7 @@ impl Database {
                FROM fullbore_runs r
                LEFT JOIN (SELECT run, sum(n_rows) AS n_rows, count(*) AS pieces
                             FROM fullbore_pieces GROUP BY run) p ON p.run = r.run
-               {which} ORDER BY r.started DESC, r.run DESC"
+               {which} ORDER BY r.started DESC, r.state DESC, r.run DESC"
         ))?;
         rows.iter().map(run).collect()
     }
@@ -321,9 +322,8 @@ pub fn take_back(database: &Database, run: &KeptRun) -> Result<u64> {
             let target = QualifiedName::parse(&table.target)
                 .map_err(|_| unreadable("a table whose name is none"))?;
             let stage = stage_of(&target, &run.run_id)?;
-            database.dialect().check_abort(link, &stage)?;
-            link.execute(&format!("DROP TABLE IF EXISTS {stage}"))?;
             database.dialect().tidy(link, &stage)?;
+            link.execute(&format!("DROP TABLE IF EXISTS {stage}"))?;
         }
         forget(link, &run.run_id)?;
         Ok(shown)

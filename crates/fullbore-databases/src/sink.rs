@@ -172,21 +172,14 @@ impl Rows {
         }
         // What may end the transaction comes first: what is inserted is in one with the ledger.
         let dialect = self.database.dialect();
-        let is_inserted = |number: usize| self.tables[number].publish == Publish::Append;
-        for inserts in [false, true] {
-            for (number, stage, columns) in &staged {
-                if is_inserted(*number) == inserts {
-                    dialect.show(link, &self.tables[*number], stage, columns)?;
-                }
+        let tables = self.tables.iter().enumerate().filter(|(_, table)| table.is_staged());
+        let mut tables: Vec<_> = tables.collect();
+        tables.sort_by_key(|(_, table)| table.publish == Publish::Append);
+        for (number, table) in tables {
+            if let Some((_, stage, columns)) = staged.iter().find(|(known, ..)| *known == number) {
+                dialect.show(link, table, stage, columns)?;
             }
-            for (_, table) in self
-                .tables
-                .iter()
-                .enumerate()
-                .filter(|(number, table)| table.is_staged() && is_inserted(*number) == inserts)
-            {
-                dialect.show_rest(link, table, &stage_of(&table.name, &plan.run_id)?)?;
-            }
+            dialect.show_rest(link, table, &stage_of(&table.name, &plan.run_id)?)?;
         }
         if self.keeps_ledger() {
             ledger::finish(link, &plan.run_id, committed)?;
@@ -291,7 +284,7 @@ impl Sink for Rows {
             for table in &self.tables {
                 if table.is_staged() {
                     let stage = stage_of(&table.name, &plan.run_id)?;
-                    self.database.dialect().check_abort(link, &stage)?;
+                    self.database.dialect().tidy(link, &stage)?;
                     link.execute(&format!("DROP TABLE IF EXISTS {stage}"))?;
                 }
                 if table.create.is_some() && self.database.holds(link, &table.name)? == Some(false)

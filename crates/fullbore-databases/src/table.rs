@@ -9,6 +9,8 @@ use fullbore_pgwire::{QualifiedName, quote_identifier};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::{Publish, Stage};
 
+use crate::link::Link;
+
 /// Characters of a table's name in those of the tables that a run makes for it.
 const NAME_MAX: usize = 24;
 
@@ -71,6 +73,11 @@ impl Table {
 pub fn stage_of(table: &QualifiedName, run_id: &str) -> Result<QualifiedName> {
     let name = format!("{}_fb_{run_id}_staging", short(table.name()));
     QualifiedName::new(table.schema(), &name).map_err(|error| Error::usage(error.to_string()))
+}
+
+/// Whether there are rows in a table, or in what else SQL lets stand in its place.
+pub fn has_rows(link: &mut dyn Link, from: &str) -> Result<bool> {
+    Ok(!link.query(&format!("SELECT 1 FROM {from} LIMIT 1"))?.is_empty())
 }
 
 /// A table that belongs to a staging table.

@@ -7,18 +7,15 @@
 use fullbore_pgwire::{QualifiedName, quote_identifier};
 use fullbore_read::error::{Error, Result};
 
+use super::Dialect;
 use super::mysql::MySql;
 use crate::error::cannot;
-use crate::link::Link;
-use crate::table::named;
+use crate::link::{Link, Row};
+use crate::table::{has_rows, named};
 
-/// The partitions of a table, quoted; refused is one whose partitions can't be exchanged.
+/// Refuses a table whose partitions can't be exchanged.
 pub fn check(link: &mut dyn Link, table: &QualifiedName) -> Result<()> {
-    let found = link.query(&format!(
-        "SELECT partition_name, subpartition_name FROM information_schema.partitions
-          WHERE partition_name IS NOT NULL AND {}",
-        MySql::is_about("", table)?
-    ))?;
+    let found = described(link, table)?;
     let has_parts_of_parts = found.iter().any(|row| row.get(1).is_some_and(Option::is_some));
     match (found.is_empty(), has_parts_of_parts) {
         (false, false) => Ok(()),
@@ -52,17 +49,14 @@ pub fn go_on(link: &mut dyn Link, table: &QualifiedName, stage: &QualifiedName) 
         return Ok(());
     }
     let partitions = partitions(link, table)?;
-    let has_rows = |link: &mut dyn Link, name: &QualifiedName| -> Result<bool> {
-        Ok(!link.query(&format!("SELECT 1 FROM {name} LIMIT 1"))?.is_empty())
-    };
-    if is_there(link, &swap)? && has_rows(link, &swap)? {
+    if is_there(link, &swap)? && has_rows(link, &swap.to_string())? {
         // An attempt ended between two exchanges: the server lets rows into their own partition alone.
         for partition in &partitions {
             if !holds(link, table, partition)? && exchange(link, table, partition, &swap).is_ok() {
                 break;
             }
         }
-        if has_rows(link, &swap)? {
+        if has_rows(link, &swap.to_string())? {
             return Err(cannot(
                 format!("rows of {swap} belong to no empty partition of {table}"),
                 "empty the partition that they belong to, and resume the run",
@@ -82,8 +76,8 @@ pub fn go_on(link: &mut dyn Link, table: &QualifiedName, stage: &QualifiedName) 
     link.execute(&format!("DROP TABLE {shown}"))
 }
 
-/// Refuses to take a run back some of whose partitions may be shown.
-pub fn check_abort(link: &mut dyn Link, stage: &QualifiedName) -> Result<()> {
+/// Refuses to take away what is staged where some of its partitions may be shown.
+pub fn check_over(link: &mut dyn Link, stage: &QualifiedName) -> Result<()> {
     if !is_there(link, &shown(stage)?)? {
         return Ok(());
     }
@@ -105,24 +99,27 @@ fn exchange(
 }
 
 fn holds(link: &mut dyn Link, table: &QualifiedName, partition: &str) -> Result<bool> {
-    let asked = format!("SELECT 1 FROM {table} PARTITION ({partition}) LIMIT 1");
-    Ok(!link.query(&asked)?.is_empty())
+    has_rows(link, &format!("{table} PARTITION ({partition})"))
 }
 
-fn partitions(link: &mut dyn Link, table: &QualifiedName) -> Result<Vec<String>> {
-    let found = link.query(&format!(
-        "SELECT partition_name FROM information_schema.partitions
+/// The partitions of a table, each with a part of it if it has parts.
+fn described(link: &mut dyn Link, table: &QualifiedName) -> Result<Vec<Row>> {
+    link.query(&format!(
+        "SELECT partition_name, subpartition_name FROM information_schema.partitions
           WHERE partition_name IS NOT NULL AND {} ORDER BY partition_ordinal_position",
         MySql::is_about("", table)?
-    ))?;
+    ))
+}
+
+/// The names of a table's partitions, quoted.
+fn partitions(link: &mut dyn Link, table: &QualifiedName) -> Result<Vec<String>> {
+    let found = described(link, table)?;
     let names = found.iter().filter_map(|row| row.first()?.as_deref());
     names.map(|name| quote_identifier(name).map_err(|e| Error::usage(e.to_string()))).collect()
 }
 
 fn is_there(link: &mut dyn Link, table: &QualifiedName) -> Result<bool> {
-    let about = MySql::is_about("", table)?;
-    let asked = format!("SELECT 1 FROM information_schema.tables WHERE {about}");
-    Ok(!link.query(&asked)?.is_empty())
+    Ok(MySql.columns(link, table)?.is_some())
 }
 
 /// What is staged is called so while it is shown.

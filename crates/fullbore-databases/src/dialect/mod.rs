@@ -99,15 +99,11 @@ pub trait Dialect: Send + Sync {
     fn exchanges_partitions(&self) -> bool {
         false
     }
-    /// Refuses to take back what is staged where some of it may be shown.
-    fn check_abort(&self, _: &mut dyn Link, _: &QualifiedName) -> Result<()> {
-        Ok(())
-    }
     /// The type of a text of any length.
     fn text(&self) -> &'static str {
         "TEXT"
     }
-    /// Takes away what was staged, where that is not done as it is shown.
+    /// Takes away what was staged, where that is not done as it is shown; refuses where some of it is not shown yet.
     fn tidy(&self, _: &mut dyn Link, _: &QualifiedName) -> Result<()> {
         Ok(())
     }

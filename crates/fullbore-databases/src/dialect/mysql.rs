@@ -215,6 +215,7 @@ impl Dialect for MySql {
     }
 
     fn tidy(&self, link: &mut dyn Link, stage: &QualifiedName) -> Result<()> {
+        exchange::check_over(link, stage)?;
         link.execute(&format!("DROP TABLE IF EXISTS {stage}, {}", named(stage, "_old")?))
     }
 
@@ -227,10 +228,6 @@ impl Dialect for MySql {
             Publish::Partitions => exchange::go_on(link, &table.name, stage),
             _ => Ok(()),
         }
-    }
-
-    fn check_abort(&self, link: &mut dyn Link, stage: &QualifiedName) -> Result<()> {
-        exchange::check_abort(link, stage)
     }
 
     fn makes_tables_in_transactions(&self) -> bool {

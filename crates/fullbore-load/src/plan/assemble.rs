@@ -339,8 +339,7 @@ fn assemble_table<T: Target>(
     };
     // Partitions are cut along keys first.
     let becomes_partitions = job.publish == Publish::Partitions && asked.is_some() && !routes_rows;
-    let is_sampled_later = becomes_partitions;
-    if let (Some(sample), false) = (run.sizes.sample, is_sampled_later) {
+    if let (Some(sample), false) = (run.sizes.sample, becomes_partitions) {
         pieces = sampled(pieces, sample);
     }
     let is_joined =
@@ -355,7 +354,7 @@ fn assemble_table<T: Target>(
             PartitionTarget { asked, target, job: &job, table: number, sizes: run.sizes, is_part };
         pieces = to.pieces(&sources, &shapes.typed, pieces, &mut partition_notes)?;
     }
-    if let (Some(sample), true) = (run.sizes.sample, is_sampled_later) {
+    if let (Some(sample), true) = (run.sizes.sample, becomes_partitions) {
         pieces = sampled(pieces, sample);
     }
     let mut notes = sources.notes.clone();

@@ -10,18 +10,12 @@ use crate::error::{failed, failed_while, refuse, refused};
 use crate::publish::replace::tools::{fill, in_transaction, texts};
 use crate::publish::replace::{grants, obstacles};
 
-/// What keeps the table `{oid}` from being partitioned by a column that its rows do not have. Unique indexes over the
-/// columns `{key}` alone stay as they are, on the first partition.
+/// What keeps the table `{oid}` from being partitioned by a column that its rows do not have. Unique indexes over its key
+/// alone, as `{is_over}` says, stay as they are, on the first partition.
 const OBSTACLES: &str = "
     SELECT coalesce(pg_get_constraintdef(c.oid), 'unique index ' || i.indexrelid::regclass) AS sql
       FROM pg_index i LEFT JOIN pg_constraint c ON c.conindid = i.indexrelid AND c.conrelid = i.indrelid
-     WHERE i.indrelid = {oid} AND (i.indisunique OR i.indisexclusion)
-       AND (i.indisexclusion
-            OR (SELECT array_agg(a.attname::text ORDER BY a.attname) FROM pg_attribute a
-                 WHERE a.attrelid = i.indrelid
-                   AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]))
-               IS DISTINCT FROM
-               (SELECT array_agg(column_name ORDER BY column_name) FROM unnest({key}) AS column_name))
+     WHERE i.indrelid = {oid} AND (i.indisunique OR i.indisexclusion) AND NOT {is_over}
     UNION ALL
     SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = {oid} AND contype = 'f'
     UNION ALL
@@ -35,8 +29,8 @@ const OBSTACLES: &str = "
     SELECT 'that it is not logged' FROM pg_class WHERE oid = {oid} AND relpersistence <> 'p'
     ORDER BY 1";
 
-/// Refuses a table that can't be taken over; nothing is touched. `key`: the columns by which rows replace older ones.
-pub fn check(session: &mut Session, relation: &Relation, key: &[String]) -> Result<()> {
+/// Refuses a table that can't be taken over; nothing is touched.
+fn check(session: &mut Session, relation: &Relation, key: Option<&Key>) -> Result<()> {
     let name = &relation.name;
     if relation.kind != 'r' {
         return Err(refuse(
@@ -45,12 +39,11 @@ pub fn check(session: &mut Session, relation: &Relation, key: &[String]) -> Resu
         ));
     }
     let is_known = |name: &&String| relation.columns.iter().any(|column| column.name == **name);
-    if let Some(missing) = key.iter().find(|column| !is_known(column)) {
+    if let Some(missing) = key.and_then(|key| key.names.iter().find(|name| !is_known(name))) {
         return Err(refuse(format!("{name} has no column {missing}"), "check --key"));
     }
-    let key = key.iter().map(|column| quote_literal(column).map_err(refused));
-    let key = format!("ARRAY[{}]::text[]", key.collect::<Result<Vec<_>>>()?.join(", "));
-    let sql = fill(OBSTACLES, &[("oid", &relation.oid.to_string()), ("key", &key)]);
+    let is_over = key.map_or_else(|| Ok("false".to_owned()), Key::is_over)?;
+    let sql = fill(OBSTACLES, &[("oid", &relation.oid.to_string()), ("is_over", &is_over)]);
     let what = texts(session, &sql).map_err(refused)?;
     if !what.is_empty() {
         return Err(refuse(
@@ -75,17 +68,17 @@ pub fn check(session: &mut Session, relation: &Relation, key: &[String]) -> Resu
 }
 
 /// Takes a plain table over; a step that was done by an earlier attempt is not done twice.
-/// `key`: see [`check`]; `ledger`: the bare name of its schema.
+/// `key`: the columns by which rows replace older ones; `ledger`: the bare name of its schema.
 pub fn adopt(
     session: &mut Session,
     relation: &Relation,
     key: &[String],
     ledger: &str,
 ) -> Result<Table> {
-    check(session, relation, key)?;
     let keyed = Key::new(&relation.name, key)?;
+    check(session, relation, keyed.as_ref())?;
     let lacks_key = match &keyed {
-        Some(keyed) => !keyed.check_rows(session, relation.oid, key)?,
+        Some(keyed) => !keyed.check_rows(session, relation.oid)?,
         None => false,
     };
     let ledger = quote_identifier(ledger).map_err(failed)?;

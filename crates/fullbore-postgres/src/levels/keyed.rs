@@ -14,7 +14,8 @@ use crate::publish::replace::tools::fill;
 /// The columns that a row is known by, and the view of the newest rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
-    /// Quoted, and in a row.
+    pub names: Vec<String>,
+    /// The same, quoted and in a row.
     columns: String,
     pub view: QualifiedName,
 }
@@ -22,17 +23,19 @@ pub struct Key {
 /// What the partitioned table says of itself, so that a later start can't take another key.
 const COMMENT: &str = "Fullbore: the newest rows are in the view; key: ";
 
-/// Whether the table `{oid}` has a unique index over exactly the columns of an array of names, or is empty.
+/// Whether the table `{oid}` is empty, or has a unique index as `{is_over}` says.
 const SUITS: &str = "
     SELECT NOT EXISTS (SELECT FROM {name}) AS is_empty,
            EXISTS (SELECT FROM pg_index i
                     WHERE i.indrelid = {oid} AND i.indisunique AND i.indisvalid AND i.indimmediate
-                      AND i.indpred IS NULL AND i.indexprs IS NULL
-                      AND (SELECT array_agg(a.attname::text ORDER BY a.attname) FROM pg_attribute a
-                            WHERE a.attrelid = i.indrelid
-                              AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]))
-                        = (SELECT array_agg(column_name ORDER BY column_name) FROM unnest({columns}) AS column_name))
-                AS has_key";
+                      AND {is_over}) AS has_key";
+
+/// That an index `i` is over the columns of the array `{names}` alone, and over all rows.
+const IS_OVER: &str = "
+    (i.indpred IS NULL AND i.indexprs IS NULL AND NOT i.indisexclusion
+     AND (SELECT array_agg(a.attname::text ORDER BY a.attname) FROM pg_attribute a
+           WHERE a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]))
+       = (SELECT array_agg(name ORDER BY name) FROM unnest({names}) AS name))";
 
 /// The partitioned table that a view is of.
 pub fn behind(view: &QualifiedName) -> Result<QualifiedName> {
@@ -41,13 +44,20 @@ pub fn behind(view: &QualifiedName) -> Result<QualifiedName> {
 
 impl Key {
     /// `None` where rows have no key.
-    pub fn new(view: &QualifiedName, columns: &[String]) -> Result<Option<Self>> {
-        if columns.is_empty() {
+    pub fn new(view: &QualifiedName, names: &[String]) -> Result<Option<Self>> {
+        if names.is_empty() {
             return Ok(None);
         }
-        let quoted = columns.iter().map(|column| quote_identifier(column).map_err(refused));
+        let quoted = names.iter().map(|name| quote_identifier(name).map_err(refused));
         let columns = quoted.collect::<Result<Vec<_>>>()?.join(", ");
-        Ok(Some(Self { columns, view: view.clone() }))
+        Ok(Some(Self { names: names.to_vec(), columns, view: view.clone() }))
+    }
+
+    /// The condition that an index `i` holds the key apart, if it is unique.
+    pub fn is_over(&self) -> Result<String> {
+        let names = self.names.iter().map(|name| quote_literal(name).map_err(refused));
+        let names = names.collect::<Result<Vec<_>>>()?.join(", ");
+        Ok(fill(IS_OVER, &[("names", &format!("ARRAY[{names}]::text[]"))]))
     }
 
     /// The partitioned table that the view is of.
@@ -98,15 +108,13 @@ impl Key {
     }
 
     /// Refuses a table to be taken over whose rows may have a key twice; whether it has an index that holds them apart.
-    pub fn check_rows(&self, session: &mut Session, oid: u32, columns: &[String]) -> Result<bool> {
-        let names = columns.iter().map(|column| quote_literal(column).map_err(refused));
-        let names = names.collect::<Result<Vec<_>>>()?.join(", ");
+    pub fn check_rows(&self, session: &mut Session, oid: u32) -> Result<bool> {
         let sql = fill(
             SUITS,
             &[
                 ("oid", &oid.to_string()),
                 ("name", &self.view.to_string()),
-                ("columns", &format!("ARRAY[{names}]::text[]")),
+                ("is_over", &self.is_over()?),
             ],
         );
         let found = session.query(&sql).map_err(refused)?;

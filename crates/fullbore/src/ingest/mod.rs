@@ -1,9 +1,10 @@
 //! Ingest without end: what appears in the sources is loaded in batches, each exactly once, into a table whose partitions
 //! are merged meanwhile (`fullbore_postgres::levels`).
 //!
-//! [`stream`] makes files of a stream, which may come by a [`socket`]; [`watch`] finds files, [`batch`] loads those of a batch by an ordinary load, [`upkeep`] merges and drops partitions in a
-//! thread of its own. Whatever ends the process leaves nothing in doubt: a batch that was claimed is found and finished,
-//! by the next process or by another that works on the same table.
+//! [`stream`] makes files of a stream, which may come by a [`socket`]; [`watch`] finds files, [`batch`] loads those of a
+//! batch by an ordinary load, [`upkeep`] merges and drops partitions in threads of its own. Whatever ends the process leaves
+//! nothing in doubt: a batch that was claimed is found and finished, by the next process or by another that works on the
+//! same table.
 
 mod batch;
 mod socket;

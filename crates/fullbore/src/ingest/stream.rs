@@ -126,6 +126,7 @@ impl Spool {
 
     /// Each opening has its header, and may have what is known.
     fn begin(&mut self) -> io::Result<u64> {
+        self.cut_full()?;
         let left = self.leave_rest()?;
         self.heading = self.cutting.has_header.then(Vec::new);
         self.skip = if self.cutting.replays { self.start + self.length } else { 0 };
@@ -134,9 +135,6 @@ impl Spool {
 
     /// Leaves out what an interrupted sender left of a record; how many bytes.
     fn leave_rest(&mut self) -> io::Result<u64> {
-        while self.cutting.is_of_lines && self.is_full() {
-            self.cut(false)?;
-        }
         let left = self.length - self.whole;
         if !self.cutting.is_of_lines || left == 0 {
             return Ok(0);
@@ -182,9 +180,6 @@ impl Spool {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    while self.is_full() {
-                        self.cut(false)?;
-                    }
                     let left = self.leave_rest()?;
                     return self.cut(true).map(|()| left);
                 }
@@ -193,10 +188,15 @@ impl Spool {
             if is_late || self.length >= self.cutting.bytes {
                 self.cut(false)?;
             }
-            while self.is_full() {
-                self.cut(false)?;
-            }
         }
+    }
+
+    /// Ends files that have the records of a batch.
+    fn cut_full(&mut self) -> io::Result<()> {
+        while self.is_full() {
+            self.cut(false)?;
+        }
+        Ok(())
     }
 
     /// Whether there are the records that make a batch.
@@ -207,7 +207,7 @@ impl Spool {
     fn add(&mut self, text: &[u8]) -> io::Result<()> {
         self.file.write_all(text)?;
         self.scan(text);
-        Ok(())
+        self.cut_full()
     }
 
     /// Looks for the ends of records in what was written.
