@@ -10,7 +10,9 @@ from pathlib import Path
 BEGAN = datetime(2026, 3, 1, 12)
 MINUTES = 1440
 
-COLUMNS = "id uuid, account bigint, at timestamp, amount numeric(8,2)"
+COLUMNS = (
+    "id uuid NOT NULL, account bigint NOT NULL, at timestamp NOT NULL, amount numeric(8,2) NOT NULL"
+)
 INDEXES = ("id", "account")
 
 

@@ -48,6 +48,15 @@ SETTINGS = {
     "log_lock_waits": "on",
     "deadlock_timeout": "100ms",
 }
+# What the server says that it has written, in bytes.
+IO = """
+    SELECT json_object_agg(what, bytes) FROM (
+        SELECT concat_ws(' ', object, context, backend_type) AS what,
+               sum(coalesce(write_bytes, 0) + coalesce(extend_bytes, 0)) AS bytes
+          FROM pg_stat_io GROUP BY 1
+        UNION ALL SELECT 'wal in all', wal_bytes FROM pg_stat_wal
+        UNION ALL SELECT 'temporary files', sum(temp_bytes) FROM pg_stat_database
+    ) AS written WHERE bytes > 1000000"""
 # So many batches at the beginning and at the end are compared.
 ENDS = 72
 
@@ -102,6 +111,7 @@ def measured(name: str, args: argparse.Namespace) -> dict:
             server.sql("CHECKPOINT")
             os.sync()
             kept["written"] = sectors() - before
+            kept["io"] = json.loads(server.sql(IO))
             kept["reader"] = reader.end()
             kept["merges"] = way.merges
             kept["sizes"].append(sizes(server))
@@ -114,6 +124,10 @@ def measured(name: str, args: argparse.Namespace) -> dict:
     if kept["rows"] != len(kept["seconds"]) * args.rows:
         raise RuntimeError(f"{kept['rows']} rows of {len(kept['seconds'])} batches")
     return kept
+
+
+def file_name(way: str) -> str:
+    return way.replace(",", "").replace(" ", "-")
 
 
 def waits(server: Server) -> list[str]:
@@ -166,7 +180,7 @@ def main() -> None:
             its = of_one_table(args) if name not in WAYS else measured(name, args)
             given = {key: str(value) for key, value in vars(args).items()}
             kept = page.without_paths(json.dumps({"given": given, "found": its}))
-            (args.out / f"{name.replace(' ', '-')}.json").write_text(kept + "\n")
+            (args.out / f"{file_name(name)}.json").write_text(kept + "\n")
     written(args.out)
 
 
@@ -176,7 +190,7 @@ def written(out: Path) -> None:
     head += ["index / memory", "written / text", "waits over 100 ms"]
     lines, curves = [], {}
     for name in WAYS:
-        path = out / f"{name.replace(' ', '-')}.json"
+        path = out / f"{file_name(name)}.json"
         if not path.exists():
             continue
         kept = json.loads(path.read_text())

@@ -82,6 +82,14 @@ class Ingest(Way):
         super().end()
 
 
+class Extended(Ingest):
+    """The same, into a server that has the extension."""
+
+    def __init__(self, server: Server, options: list[str]) -> None:
+        server.sql("CREATE EXTENSION fullbore")
+        super().__init__(server, options)
+
+
 class Copy(Way):
     """One session of psql that stays: COPY into a table that has its indexes."""
 
@@ -118,6 +126,7 @@ def partitioned(hours: float, first: str, count: int) -> list[str]:
 # Name: what makes it, and with which options.
 WAYS: dict[str, tuple[type[Ingest | Copy], list[str]]] = {
     "fullbore ingest": (Ingest, []),
+    "fullbore ingest, extension": (Extended, []),
     "COPY into one table": (Copy, [TABLE]),
     "COPY into partitions of a day": (Copy, partitioned(24, "2026-03-01", 2)),
     "COPY into partitions that fit": (Copy, partitioned(24 / CHUNKS, f"{BEGAN}", CHUNKS)),

@@ -85,12 +85,12 @@ def curves(
         parts.append(
             f'<line x1="{across}" y1="{up}" x2="{width - 10}" y2="{up}" stroke="#8884"/>'
             f'<text x="{left - 6}" y="{float(up) + 4:.1f}" text-anchor="end" font-size="12"'
-            f' fill="currentColor">{top * share:.0f}</text>'
+            f' fill="currentColor">{top * share:.3g}</text>'
         )
         across, up = place(right * share, 0).split(",")
         parts.append(
             f'<text x="{across}" y="{float(up) + 18:.1f}" text-anchor="middle" font-size="12"'
-            f' fill="currentColor">{right * share:.0f}</text>'
+            f' fill="currentColor">{right * share:.3g}</text>'
         )
     for at in marks:
         across = place(at, 0).split(",")[0]

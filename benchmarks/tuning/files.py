@@ -9,6 +9,9 @@ from pathlib import Path
 from lab import SCRATCH, environment, lineitem
 from trial import Stage
 
+# Megabytes of lineitem of scale 4.
+OF_SCALE_4 = 3000
+
 
 class Files:
     """Files of lineitem, as often as they are needed, under names of their own."""
@@ -41,7 +44,7 @@ class Distinct:
 
     def of(self, megabytes: float) -> list[Path]:
         made, size = [], 0.0
-        for file in lineitem("4", 256):
+        for file in lineitem("4" if megabytes < OF_SCALE_4 else "10", 256):
             if size < megabytes:
                 made.append(file)
                 size += file.stat().st_size / 1e6

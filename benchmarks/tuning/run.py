@@ -90,7 +90,9 @@ def link_100(stage: Stage, draw: Random) -> Iterator[Load]:
 
 PLACES = {
     "local_copy": Place(local_copy, 100, (1, 2, 3, 4, 6, 8, 16), seconds=(35, 35)),
-    "local_direct": Place(local_direct, 180, (1, 2, 3, 4, 6, 8), are_distinct=True),
+    "local_direct": Place(
+        local_direct, 180, (1, 2, 3, 4, 6, 8), are_distinct=True, seconds=(35, 35)
+    ),
     "client_cpu": Place(
         KINDS["client_quota"], 55, (1, 2, 3, 4, 6, 8), are_distinct=True, seconds=(40, 40)
     ),

@@ -166,6 +166,85 @@ def test_partitions_stay_few_and_their_rows_in_order(table: Server, folder: Path
     assert table.sql(stray) == [["0"]]
 
 
+def test_partitions_are_stored_as_the_table_was(table: Server, folder: Path) -> None:
+    made(table)
+    table.sql("ALTER TABLE readings SET (fillfactor = 70, toast.autovacuum_enabled = off)")
+    table.sql(
+        "ALTER TABLE readings ALTER note SET STORAGE external, ALTER note SET COMPRESSION pglz,"
+        " ALTER key SET STATISTICS 500, ALTER id SET (n_distinct = -1)"
+    )
+    for number in range(6):
+        write(folder, number)
+    ingest(table, folder, "--adopt", "--batch-bytes", "100kB", "--partitions", "2")
+    assert held(table) == expected(6)
+    names = partitions(table)
+    assert len(names) > 2
+    kept = (
+        "SELECT string_agg(concat_ws(' ', attname, attstorage, attcompression, attstattarget,"
+        " attoptions), ', ' ORDER BY attname) FROM pg_attribute WHERE attrelid = '{}'::regclass"
+        " AND attname IN ('id', 'key', 'note')"
+    )
+    parameters = (
+        "SELECT c.reloptions, t.reloptions FROM pg_class c JOIN pg_class t"
+        " ON t.oid = c.reltoastrelid WHERE c.oid = '{}'::regclass"
+    )
+    wanted = [table.sql(asked.format(names[0])) for asked in (kept, parameters)]
+    assert "pglz" in wanted[0][0][0] and "fillfactor=70" in str(wanted[1])
+    for name in names[1:]:
+        assert [table.sql(asked.format(name)) for asked in (kept, parameters)] == wanted, name
+
+
+@pytest.mark.parametrize("way", ["direct", "binary"])
+def test_merged_rows_need_no_further_writing(
+    table: Server, folder: Path, tmp_path: Path, way: str
+) -> None:
+    table.sql("CREATE EXTENSION IF NOT EXISTS pg_visibility")
+    table.sql("CREATE EXTENSION IF NOT EXISTS amcheck")
+    table.sql("DROP EXTENSION IF EXISTS fullbore")
+    if way == "direct":
+        if not table.sql("SELECT FROM pg_available_extensions WHERE name = 'fullbore'"):
+            pytest.skip("the server has no extension")
+        table.sql("CREATE EXTENSION fullbore")
+    made(table)
+    for number in range(8):
+        write(folder, number)
+    log = tmp_path / "log"
+    options = ("--order-by", "key", "--log-file", str(log))
+    ingest(table, folder, "--adopt", "--batch-bytes", "100kB", "--partitions", "2", *options)
+    assert held(table) == expected(8)
+    ingest(table, folder, "--partitions", "1", *options)
+    assert held(table) == expected(8)
+    merges = [line for line in log.read_text().splitlines() if "FREEZE" in line and "_p1_" in line]
+    wanted = "FORMAT fullbore" if way == "direct" else "FORMAT binary"
+    assert merges and all(wanted in line for line in merges), merges
+    [name] = [name for name in partitions(table) if not name.endswith("_p0_0")]
+    [[pages, frozen]] = table.sql(
+        f"SELECT count(*), count(*) FILTER (WHERE all_frozen) FROM pg_visibility_map('{name}')"
+    )
+    assert pages == frozen and int(pages) > 100
+    table.sql(
+        "SELECT bt_index_parent_check(indexrelid, true, true) FROM pg_index"
+        f" WHERE indrelid = '{name}'::regclass"
+    )
+    # A type without a binary form takes another way.
+    table.sql("ALTER TABLE readings ADD rights aclitem")
+    write(folder, 8)
+    ingest(table, folder, "--partitions", "1", "--log-file", str(log))
+    assert held(table) == expected(9)
+    assert "_p1_9" in partitions(table)[-1] and "_p1_9" not in log.read_text()
+
+
+def test_a_ledger_that_lies_drops_no_partition(table: Server, folder: Path) -> None:
+    made(table)
+    for number in range(3):
+        write(folder, number)
+    ingest(table, folder, "--adopt", "--batch-bytes", "100kB", "--partitions", "3")
+    assert "readings_p1_1" in partitions(table)
+    table.sql("UPDATE fullbore_ledger.batches SET state = 'merging' WHERE last = 1")
+    ingest(table, folder)
+    assert held(table) == expected(3)
+
+
 def test_a_reader_sees_whole_batches_and_never_waits(table: Server, folder: Path) -> None:
     made(table)
     seen: list[int] = []

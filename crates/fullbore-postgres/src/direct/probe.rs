@@ -79,7 +79,8 @@ pub fn probe(session: &mut Session, target: &PostgresTable, skip_decoding: bool)
     })
 }
 
-fn is_decoded(session: &mut Session) -> Result<bool> {
+/// Whether somebody may decode the log.
+pub fn is_decoded(session: &mut Session) -> Result<bool> {
     let rows = session.query(IS_DECODED).map_err(refused)?;
     Ok(rows.first().is_some_and(|row| row.flag("is_decoded")))
 }

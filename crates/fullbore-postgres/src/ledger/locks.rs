@@ -35,9 +35,10 @@ pub struct Backend {
 }
 
 /// Settings of a run's sessions: nothing but the run decides when its statements, pauses and locks take
-/// too long.
+/// too long. And pages of new tables are written once, not logged as well, unless they are few (by default up to 2 MB
+/// where `wal_level` is minimal: of batches and their indexes that would be all).
 const SETTINGS: &str = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; \
-    SET idle_session_timeout = 0; SET lock_timeout = 0; ";
+    SET idle_session_timeout = 0; SET lock_timeout = 0; SET wal_skip_threshold = '64kB'; ";
 
 /// The first version that ends long transactions where it is told to.
 const TRANSACTION_TIMEOUT: u32 = 170_000;

@@ -101,12 +101,18 @@ pub fn adopt(
     let first = shape::leaf(&parent, 0, 0)?;
     let quoted = quote_identifier(first.name()).map_err(failed)?;
     in_transaction(session, |session| {
+        let traits = shape::traits(session, oid, &parent)?;
+        let place = match &relation.tablespace {
+            Some(space) => format!("TABLESPACE {}", quote_identifier(space).map_err(failed)?),
+            None => String::new(),
+        };
         session
             .execute(&format!(
                 "LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE; ALTER TABLE {name} RENAME TO {quoted}; \
                  CREATE TABLE {parent} (LIKE {first} INCLUDING DEFAULTS INCLUDING CONSTRAINTS \
-                 INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS) \
-                 PARTITION BY RANGE ({column}); ALTER TABLE {parent} DROP CONSTRAINT {CHECK}"
+                 INCLUDING GENERATED INCLUDING COMMENTS) \
+                 PARTITION BY RANGE ({column}) {place}; ALTER TABLE {parent} DROP CONSTRAINT {CHECK}; {}",
+                traits.join("; ")
             ))
             .map_err(|error| failed_while(error, &what))?;
         let oid_made = named(session, &parent)?.oid;

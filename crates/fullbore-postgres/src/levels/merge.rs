@@ -1,19 +1,23 @@
 //! Merges neighbouring partitions into one, with its rows in order and its indexes built once.
 //!
 //! Partitions are chosen under a lock, so that several merges at a time have nothing in common: small ones do not wait until
-//! a large one is done. One session keeps writers out of the partitions that are merged; readers go on. Another copies
-//! their rows into a new table and commits it. Then the first one exchanges them in one short transaction. A merge that
+//! a large one is done. One session keeps writers out of the partitions that are merged; readers go on. Their rows are
+//! [carried](carry) into a new table, which another one commits. Then the first one exchanges them in one short transaction. A merge that
 //! ends before that leaves a table that nobody reads, which the next one drops.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fullbore_pgwire::{ConnectionOptions, QualifiedName, Session, quote_identifier};
+use fullbore_pgwire::{
+    CancelHandle, ConnectionOptions, QualifiedName, Session, quote_identifier, quote_literal,
+};
 use fullbore_read::error::Result;
 
 use super::batches::partitions;
+use super::carry::{self, Direct, Way};
 use super::policy::{Part, Policy};
 use super::{Table, connect, insist, is_taken, shape};
+use crate::direct::filled;
 use crate::error::{failed, failed_while};
 use crate::ledger::locks;
 use crate::publish::hidden;
@@ -44,16 +48,24 @@ pub struct Merger {
     table: Table,
     /// Columns by which rows are put in order, quoted.
     order: Vec<String>,
+    may_be_direct: bool,
 }
 
 impl Merger {
-    /// `order`: the names of the columns by which rows of a merged partition are put in order.
-    pub fn new(options: &ConnectionOptions, table: &Table, order: &[String]) -> Result<Self> {
+    /// `order`: the names of the columns by which rows of a merged partition are put in order; `may_be_direct`: by the
+    /// server's extension, where it is there.
+    pub fn new(
+        options: &ConnectionOptions,
+        table: &Table,
+        order: &[String],
+        may_be_direct: bool,
+    ) -> Result<Self> {
         let order = order.iter().map(|column| quote_identifier(column).map_err(failed));
         Ok(Self {
             options: options.clone(),
             table: table.clone(),
             order: order.collect::<Result<_>>()?,
+            may_be_direct,
         })
     }
 
@@ -68,12 +80,11 @@ impl Merger {
         let (first, last) = ends(&olds);
         let merged = self.carry_out(session, &olds, stop);
         let done = match &merged {
-            Ok(Merged::Done { .. }) => Ok(0),
+            Ok(Merged::Done { .. }) => Ok(()),
             _ => {
                 // A transaction that failed is still open.
                 let _ = session.execute("ROLLBACK");
-                let dropping = self.dropping(first, last)?;
-                session.execute(&dropping).map_err(failed)
+                self.drop_made(session, first, last)
             }
         };
         let unlock = format!("SELECT pg_advisory_unlock({})", self.key(first, last));
@@ -118,8 +129,10 @@ impl Merger {
         if !keep_writers_out(&mut keeper, &leaves)? {
             return Ok(Merged::Busy);
         }
-        let filled =
-            unless(stop, session, |session| self.fill(session, &leaf, &leaves, first, last));
+        let sessions = [session.cancel_handle(), keeper.cancel_handle()];
+        let filled = unless(stop, &sessions, || {
+            self.fill(session, &mut keeper, &leaf, &leaves, first, last)
+        });
         let rows = match filled {
             // Its statement was stopped, whatever it says.
             Err(_) if stop.load(Ordering::Relaxed) => return Ok(Merged::Busy),
@@ -155,28 +168,37 @@ impl Merger {
         for (first, last) in partitions(session, &self.table)?.merging {
             let lock = format!("pg_try_advisory_xact_lock({})", self.key(first, last));
             if is_taken(session, &lock)? {
-                let dropping = self.dropping(first, last)?;
-                session.execute(&dropping).map_err(failed)?;
+                self.drop_made(session, first, last)?;
             }
         }
         Ok(())
     }
 
-    /// The statements that drop a partition that is being made.
-    fn dropping(&self, first: u64, last: u64) -> Result<String> {
+    /// Drops a partition that is being made. One that is attached is none, whoever wrote so into the ledger.
+    fn drop_made(&self, session: &mut Session, first: u64, last: u64) -> Result<()> {
         let Table { oid, ledger, name, .. } = &self.table;
         let leaf = shape::leaf(name, first, last)?;
-        Ok(format!(
-            "DROP TABLE IF EXISTS {leaf};
-             DELETE FROM {ledger}.batches
+        let known = quote_literal(&leaf.to_string()).map_err(failed)?;
+        let sql = format!(
+            "SELECT relispartition AS is_attached FROM pg_class WHERE oid = to_regclass({known})"
+        );
+        let found = session.query(&sql).map_err(failed)?;
+        let drop = match found.first() {
+            Some(row) if !row.flag("is_attached") => format!("DROP TABLE {leaf}; "),
+            _ => String::new(),
+        };
+        let settle = format!(
+            "DELETE FROM {ledger}.batches
               WHERE target = {oid} AND first = {first} AND last = {last} AND state = 'merging'"
-        ))
+        );
+        session.execute(&(drop + &settle)).map(|_| ()).map_err(failed)
     }
 
-    /// Makes the new table with the rows of the old ones; how many there are.
+    /// Makes the new table with the rows of the old ones; how many there are. They are read by the session that keeps them.
     fn fill(
         &self,
         session: &mut Session,
+        keeper: &mut Session,
         leaf: &QualifiedName,
         olds: &[QualifiedName],
         first: u64,
@@ -193,24 +215,36 @@ impl Merger {
         };
         let create = shape::create(session, &self.table, leaf)?;
         let hide = hidden::hide(&leaf.to_string()).map_err(failed)?;
-        // A sort may have what an index build has.
-        session
-            .execute(&format!(
-                "BEGIN; SELECT set_config('work_mem', current_setting('maintenance_work_mem'), true); {create}; {hide}"
-            ))
-            .map_err(|error| failed_while(error, &format!("making {leaf}")))?;
+        let mut indexes = shape::indexes(session, &self.table, leaf)?;
+        let way = Way::of(session, self.table.oid, &olds[0], self.may_be_direct)?;
         let what = format!("merging partitions into {leaf}");
-        let copied = session
-            .execute(&format!("INSERT INTO {leaf} ({columns}) {rows}"))
-            .map_err(|error| failed_while(error, &what))?;
-        let mut statements = shape::indexes(session, &self.table, leaf)?;
+        let failed = |error| failed_while(error, &what);
+        session.execute(&format!("BEGIN; {create}; {hide}")).map_err(failed)?;
+        let direct = match way {
+            Way::Direct { fills } => Direct::of(session, leaf, fills)?,
+            _ => None,
+        };
+        let are_filled = direct.as_ref().is_some_and(|direct| direct.fills);
+        if are_filled {
+            for index in indexes.drain(..) {
+                session.execute(&index).map_err(failed)?;
+            }
+        }
+        let carried = match way {
+            Way::Within => carry::within(session, leaf, &columns, &rows)?,
+            _ => carry::through_here(session, leaf, &columns, direct.as_ref(), keeper, &rows)?,
+        };
+        if are_filled {
+            filled::finish(session, leaf).map_err(failed)?;
+        }
+        let mut statements = indexes;
         statements.push(shape::bound(leaf, first, last)?);
         statements.push(format!("ANALYZE {leaf}"));
         statements.push("COMMIT".into());
         for statement in statements {
-            session.execute(&statement).map_err(|error| failed_while(error, &what))?;
+            session.execute(&statement).map_err(failed)?;
         }
-        Ok(copied)
+        Ok(carried)
     }
 
     /// Puts the new partition in the place of the old ones; false where no moment was found for it.
@@ -253,25 +287,26 @@ fn ends(parts: &[Part]) -> (u64, u64) {
     (parts[0].first, parts[parts.len() - 1].last)
 }
 
-/// Does something with a session whose statement is cancelled when it is told to stop.
+/// Does something with sessions whose statements are cancelled when it is told to stop.
 fn unless<T>(
     stop: &AtomicBool,
-    session: &mut Session,
-    work: impl FnOnce(&mut Session) -> Result<T>,
+    sessions: &[CancelHandle],
+    work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
-    let cancel = session.cancel_handle();
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let watch = scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 if stop.load(Ordering::Relaxed) {
-                    // A server that is gone has stopped, too.
-                    let _ = cancel.cancel();
+                    for session in sessions {
+                        // A server that is gone has stopped, too.
+                        let _ = session.cancel();
+                    }
                 }
                 std::thread::park_timeout(LOOK);
             }
         });
-        let done = work(session);
+        let done = work();
         over.store(true, Ordering::Relaxed);
         watch.thread().unpark();
         done
@@ -293,7 +328,7 @@ fn keep_writers_out(session: &mut Session, olds: &[QualifiedName]) -> Result<boo
 
 /// The bytes of a table with its indexes.
 fn size(session: &mut Session, leaf: &QualifiedName) -> Result<u64> {
-    let name = fullbore_pgwire::quote_literal(&leaf.to_string()).map_err(failed)?;
+    let name = quote_literal(&leaf.to_string()).map_err(failed)?;
     let found = session
         .query(&format!("SELECT pg_total_relation_size({name}::regclass) AS bytes"))
         .map_err(failed)?;

@@ -11,6 +11,7 @@
 
 pub mod adopt;
 pub mod batches;
+mod carry;
 pub mod expire;
 pub mod keyed;
 pub mod merge;

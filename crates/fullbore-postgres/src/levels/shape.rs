@@ -1,17 +1,19 @@
 //! Tables that can become partitions.
 
-use fullbore_pgwire::{QualifiedName, Session, quote_identifier};
+use fullbore_pgwire::{QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::Result;
 
 use super::{CHECK, COLUMN, Table};
-use crate::catalog;
+use crate::catalog::{self, COLUMN_OPTIONS};
 use crate::error::failed;
 use crate::naming::suffixed;
 use crate::publish::indexes;
+use crate::publish::replace::carry::OPTIONS as PARAMETERS_OF;
+use crate::publish::replace::tools::{fill, literal, texts};
 
-/// The columns of the table `{oid}` but ours, and its CHECKs, as CREATE TABLE has them.
+/// The columns of the table `{oid}` but ours, its CHECKs and its tablespace, as CREATE TABLE has them.
 const SHAPE: &str = "
-    SELECT (SELECT string_agg(format('%I %s%s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
+    SELECT '(' || (SELECT string_agg(format('%I %s%s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
                        CASE WHEN a.attcollation <> t.typcollation
                             THEN ' COLLATE ' || a.attcollation::regcollation ELSE '' END,
                        CASE WHEN a.attgenerated <> ''
@@ -24,7 +26,41 @@ const SHAPE: &str = "
               LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
              WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped AND a.attname <> '{column}')
         || coalesce((SELECT string_agg(format(', CONSTRAINT %I %s', conname, pg_get_constraintdef(oid)), '')
-                       FROM pg_constraint WHERE conrelid = {oid} AND contype = 'c'), '') AS shape";
+                       FROM pg_constraint WHERE conrelid = {oid} AND contype = 'c'), '')
+        || ')' || coalesce((SELECT format(' TABLESPACE %I', s.spcname)
+                              FROM pg_class c JOIN pg_tablespace s ON s.oid = c.reltablespace
+                             WHERE c.oid = {oid}), '') AS shape";
+
+/// What the table `{oid}` says of how its columns but ours are stored and sampled, as statements on `{name}`.
+const TRAITS: &str = "
+    SELECT format('ALTER TABLE %s ALTER COLUMN %I SET %s', {name}, attname, trait) AS sql
+      FROM (SELECT a.attname, 'STORAGE ' || CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL'
+                                            WHEN 'x' THEN 'EXTENDED' ELSE 'MAIN' END AS trait
+              FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+             WHERE a.attrelid = {oid} AND NOT a.attisdropped AND a.attnum > 0 AND a.attstorage <> t.typstorage
+            UNION ALL
+            SELECT attname, 'COMPRESSION ' || CASE attcompression WHEN 'p' THEN 'pglz' ELSE 'lz4' END
+              FROM pg_attribute WHERE attrelid = {oid} AND NOT attisdropped AND attcompression <> ''
+            UNION ALL
+            SELECT attname, 'STATISTICS ' || attstattarget
+              FROM pg_attribute WHERE attrelid = {oid} AND NOT attisdropped AND attnum > 0 AND attstattarget >= 0
+            UNION ALL
+            SELECT a.attname, format('(%s)', string_agg(format('%I=%L', p.option_name, p.option_value), ', '))
+              FROM pg_attribute a, pg_options_to_table(a.attoptions) p
+             WHERE a.attrelid = {oid} AND NOT a.attisdropped AND p.option_name IN {options}
+             GROUP BY a.attname) AS traits
+     WHERE attname <> {column}
+     ORDER BY attname, trait";
+
+/// The storage parameters of the first partition of the table `{oid}`, which itself can't have any, as a statement on
+/// `{name}`.
+const PARAMETERS: &str = "
+    SELECT format('ALTER TABLE %s SET (%s)', {name},
+                  string_agg(format('%s%I=%L', namespace, option_name, option_value), ', ')) AS sql
+      FROM ({parameters}) AS o HAVING count(*) > 0";
+
+const FIRST: &str =
+    "(SELECT min(inhrelid::oid::bigint)::oid FROM pg_inherits WHERE inhparent = {oid})";
 
 /// The columns but ours, quoted and in a row: all, and those that hold values of their own.
 const COLUMNS: &str = "
@@ -44,9 +80,27 @@ pub fn leaf(table: &QualifiedName, first: u64, last: u64) -> Result<QualifiedNam
     suffixed(table, &format!("_p{first}_{last}")).map_err(failed)
 }
 
-/// The statement that makes a table of the same columns, but for ours, without indexes.
+/// The statements that make a table of the same columns, but for ours, without indexes.
 pub fn create(session: &mut Session, table: &Table, leaf: &QualifiedName) -> Result<String> {
-    Ok(format!("CREATE TABLE {leaf} ({})", asked(session, SHAPE, table, "shape")?))
+    let shape = asked(session, SHAPE, table, "shape")?;
+    let mut statements = vec![format!("CREATE TABLE {leaf} {shape}")];
+    statements.extend(traits(session, table.oid, leaf)?);
+    let first = fill(FIRST, &[("oid", &table.oid.to_string())]);
+    let parameters = fill(PARAMETERS_OF, &[("oid", &first)]);
+    let values = [("name", &*literal(leaf)?), ("parameters", &parameters)];
+    statements.extend(texts(session, &fill(PARAMETERS, &values)).map_err(failed)?);
+    Ok(statements.join("; "))
+}
+
+/// The statements that have a table's columns stored and sampled as another one's, given by its number.
+pub fn traits(session: &mut Session, oid: u32, other: &QualifiedName) -> Result<Vec<String>> {
+    let values = [
+        ("oid", &*oid.to_string()),
+        ("name", &literal(other)?),
+        ("column", &quote_literal(COLUMN).map_err(failed)?),
+        ("options", COLUMN_OPTIONS),
+    ];
+    texts(session, &fill(TRAITS, &values)).map_err(failed)
 }
 
 /// All columns of a table but ours, as a list.

@@ -27,7 +27,7 @@ use crate::routes;
 use crate::target::PostgresTable;
 use crate::verify::beside::Beside;
 use crate::verify::store;
-use routed::Routed;
+use routed::{Routed, Which};
 use ways::Ways;
 
 /// What a piece in work knows of its table.
@@ -66,10 +66,10 @@ impl<'a> PostgresWriter<'a> {
     }
 
     /// Sends what waits for its partition.
-    fn send_routed(&mut self) -> Result<()> {
+    fn send_routed(&mut self, which: Which) -> Result<()> {
         let work = self.work.as_mut().expect("a piece was begun");
         let Some(routed) = &mut work.routed else { return Ok(()) };
-        match routed.send(&mut self.session, &work.table, &work.column_list) {
+        match routed.send(which, &mut self.session, &work.table, &work.column_list) {
             Ok(rows) => {
                 work.rows += rows;
                 Ok(())
@@ -80,7 +80,7 @@ impl<'a> PostgresWriter<'a> {
 
     /// Ends the COPY, if one is open.
     fn end_copy(&mut self) -> Result<()> {
-        self.send_routed()?;
+        self.send_routed(Which::All)?;
         let work = self.work.as_mut().expect("a piece was begun");
         let Some(paused) = work.copy.take() else { return Ok(()) };
         let mut copy = paused.resume(&mut self.session);
@@ -203,7 +203,8 @@ impl<'a> PostgresWriter<'a> {
             }
             None => {
                 direct = self.begin_direct(target, piece, &table, &column_list)?;
-                routed = target.routes.clone().map(Routed::new);
+                let routes = target.routes.clone();
+                routed = routes.map(|routes| Routed::new(routes, self.plan.streams));
             }
         }
         Ok(Work {
@@ -262,7 +263,7 @@ impl Writer for PostgresWriter<'_> {
         work.bytes += encoded.len() as u64;
         if let Some(routed) = &mut work.routed {
             routed.take(encoded);
-            return if routed.is_full() { self.send_routed() } else { Ok(()) };
+            return if routed.is_full() { self.send_routed(Which::Fullest) } else { Ok(()) };
         }
         let opened = match work.copy.take() {
             Some(paused) => Ok(paused.resume(&mut self.session)),

@@ -1,5 +1,7 @@
 //! Rows that wait until there are many for each partition.
 
+use std::cmp::Reverse;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session};
@@ -8,14 +10,31 @@ use fullbore_read::error::{DestinationFailure, Error, Result};
 use crate::encode_copy::{BINARY_HEADER, BINARY_TRAILER};
 use crate::routes::{Routes, frames};
 
-/// Bytes of rows that wait, of all partitions together: with 64 of them each COPY has about two thousand rows.
-const WAITING_BYTES: usize = 16 << 20;
+/// Bytes of rows that wait, of all partitions and all streams together, and of one stream.
+///
+/// A COPY should have many thousand rows. From 17 on the server remembers each of the up to 1,000 slots of a COPY's rows
+/// (`MAX_BUFFERED_TUPLES`) under the same key of a hash table, so they cost it the square of their number: with 2,000
+/// rows for each COPY, a quarter of its CPU.
+const ALL_WAITING_BYTES: usize = 256 << 20;
+const WAITING_BYTES: RangeInclusive<usize> = (16 << 20)..=(64 << 20);
+
+/// Of what waits, so much stays when the fullest partitions are sent: these have about twice as many rows then.
+const STAYS: f64 = 0.875;
 
 pub struct Routed {
     routes: Arc<Routes>,
     /// By the number of the partition.
     waiting: Vec<Waiting>,
     bytes: usize,
+    /// How many bytes may wait.
+    most: usize,
+}
+
+/// Which rows are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    All,
+    Fullest,
 }
 
 #[derive(Default)]
@@ -26,9 +45,12 @@ struct Waiting {
 }
 
 impl Routed {
-    pub fn new(routes: Arc<Routes>) -> Self {
+    /// For one of so many streams.
+    pub fn new(routes: Arc<Routes>, streams: usize) -> Self {
         let waiting = (0..routes.count()).map(|_| Waiting::default()).collect();
-        Self { routes, waiting, bytes: 0 }
+        let share = ALL_WAITING_BYTES / streams.max(1);
+        let most = share.clamp(*WAITING_BYTES.start(), *WAITING_BYTES.end());
+        Self { routes, waiting, bytes: 0, most }
     }
 
     /// Takes what an encoder has written.
@@ -41,22 +63,33 @@ impl Routed {
     }
 
     pub fn is_full(&self) -> bool {
-        self.bytes >= WAITING_BYTES
+        self.bytes >= self.most
     }
 
-    /// Sends all rows that wait, each partition's by a COPY into it; how many were taken.
+    /// Sends rows that wait, each partition's by a COPY into it; how many were taken.
     pub fn send(
         &mut self,
+        which: Which,
         session: &mut Session,
         table: &QualifiedName,
         column_list: &str,
     ) -> std::result::Result<u64, ConnectionError> {
-        let share = 2 * WAITING_BYTES / self.waiting.len();
+        let stays = match which {
+            Which::All => 0,
+            Which::Fullest => (self.most as f64 * STAYS) as usize,
+        };
+        let share = self.most / self.waiting.len();
+        let mut numbers: Vec<usize> =
+            (0..self.waiting.len()).filter(|n| !self.waiting[*n].encoded.is_empty()).collect();
+        if which == Which::Fullest {
+            numbers.sort_by_key(|number| Reverse(self.waiting[*number].encoded.len()));
+        }
         let mut taken = 0;
-        for (number, waiting) in self.waiting.iter_mut().enumerate() {
-            if waiting.encoded.is_empty() {
-                continue;
+        for number in numbers {
+            if self.bytes <= stays {
+                break;
             }
+            let waiting = &mut self.waiting[number];
             let to = self.routes.partition(number).unwrap_or(table);
             let sql = format!("COPY {to} ({column_list}) FROM STDIN (FORMAT binary)");
             tracing::debug!(
@@ -69,12 +102,12 @@ impl Routed {
             copy.send(&waiting.encoded)?;
             copy.send(BINARY_TRAILER)?;
             taken += copy.finish()?;
+            self.bytes -= waiting.encoded.len();
             waiting.encoded.clear();
             // One that had far more than its share does not keep room for as many.
             waiting.encoded.shrink_to(share);
             waiting.is_filled = true;
         }
-        self.bytes = 0;
         Ok(taken)
     }
 

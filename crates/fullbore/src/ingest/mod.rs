@@ -40,6 +40,8 @@ const LOOK_MIN: Duration = Duration::from_millis(100);
 const MERGES: usize = 2;
 /// With so many partitions more than wanted no batch is begun until merges have come that far.
 const BEHIND: usize = 8;
+/// With fewer more than wanted merges wait while batches follow one another.
+const PRESSED: usize = 4;
 /// How often files of dropped batches are forgotten.
 const FORGET: Duration = Duration::from_secs(3600);
 /// How long a server that is gone is left alone between two attempts, at first and at most.
@@ -168,6 +170,7 @@ fn work(
             audience,
             progress,
             connection,
+            upkeep,
             keeping: Keeping::default(),
             forget: asked.forget.clone(),
             forgot: None,
@@ -199,6 +202,7 @@ struct Work<'a> {
     audience: &'a dyn Audience,
     progress: &'a dyn Progress,
     connection: &'a ConnectionOptions,
+    upkeep: &'a Upkeep<'a>,
     keeping: Keeping,
     /// Batches to give up.
     forget: Vec<u64>,
@@ -243,6 +247,7 @@ impl Work<'_> {
         for left in batches.left(&known)? {
             self.load(batches, &left)?;
         }
+        let mut follows_another = false;
         loop {
             if stop.load(Ordering::Relaxed) {
                 return Ok(());
@@ -270,11 +275,19 @@ impl Work<'_> {
                     let its = claimed.as_ref().map_or(&[][..], |batch| &batch.sources);
                     self.watch.ask_again(sources.iter().filter(|source| !its.contains(source)));
                     if let Some(batch) = claimed {
+                        self.upkeep.press(follows_another);
                         self.load(batches, &batch)?;
+                        follows_another = true;
                     }
                 }
-                None if is_last && !self.watch.is_waiting() => return Ok(()),
-                None => wait((self.asked.every / 4).clamp(LOOK_MIN, LOOK_MAX), stop),
+                None => {
+                    self.upkeep.press(false);
+                    follows_another = false;
+                    if is_last && !self.watch.is_waiting() {
+                        return Ok(());
+                    }
+                    wait((self.asked.every / 4).clamp(LOOK_MIN, LOOK_MAX), stop);
+                }
             }
         }
     }

@@ -9,8 +9,9 @@ use fullbore_postgres::levels::expire::expire;
 use fullbore_postgres::levels::merge::{Merged, Merger};
 use fullbore_postgres::levels::{Table, connect};
 use fullbore_read::error::Result;
+use fullbore_record::terms::Method;
 
-use super::{Ingest, MERGES, Progress, wait};
+use super::{Ingest, MERGES, PRESSED, Progress, wait};
 
 /// How often the partitions are looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -24,6 +25,8 @@ pub struct Upkeep<'a> {
     connection: &'a ConnectionOptions,
     table: &'a Table,
     merger: Merger,
+    /// Batches follow one another without a pause.
+    is_pressed: AtomicBool,
 }
 
 impl<'a> Upkeep<'a> {
@@ -32,8 +35,14 @@ impl<'a> Upkeep<'a> {
         connection: &'a ConnectionOptions,
         table: &'a Table,
     ) -> Result<Self> {
-        let merger = Merger::new(connection, table, &asked.order_by)?;
-        Ok(Self { asked, connection, table, merger })
+        let may_be_direct = asked.job.method != Method::Copy;
+        let merger = Merger::new(connection, table, &asked.order_by, may_be_direct)?;
+        Ok(Self { asked, connection, table, merger, is_pressed: AtomicBool::new(false) })
+    }
+
+    /// Says whether batches follow one another without a pause.
+    pub fn press(&self, is_pressed: bool) {
+        self.is_pressed.store(is_pressed, Ordering::Relaxed);
     }
 
     /// Until the loads have ended; where they end by themselves, until nothing is left to merge. One of those that do so
@@ -103,6 +112,10 @@ impl<'a> Upkeep<'a> {
             return Ok(false);
         }
         let of = partitions(session, self.table)?;
+        let own = of.shown.iter().filter(|part| part.batches > 0).count();
+        if self.is_pressed.load(Ordering::Relaxed) && own < self.asked.policy.parts_max + PRESSED {
+            return Ok(false);
+        }
         // What seems to be merged may be left of somebody who is gone.
         if of.merging.is_empty() && self.asked.policy.next(&of).is_none() {
             return Ok(false);

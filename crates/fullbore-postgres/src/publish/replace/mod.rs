@@ -16,7 +16,7 @@
 //! sequences with where they stand; extended statistics, CLUSTER ON, replica identity.
 //! A CHECK that was NOT VALID comes back valid, since every new row has passed it.
 
-mod carry;
+pub(crate) mod carry;
 mod company;
 mod definition;
 pub(crate) mod grants;
