@@ -1,10 +1,12 @@
 /*
- * pack.c - keys of whole numbers, dates and timestamps as one or two words.
+ * pack.c - keys of whole numbers, dates, timestamps and uuids as one or two words.
  *
  * A column is a number that sorts as its values do, behind a bit that tells NULLs where there can be any; columns
  * stand side by side. Nothing else is kept of a row but its place: the tuple is made of the words again.
  */
 #include "keys.h"
+
+#include "port/pg_bswap.h"
 
 /* Is a value of this form its bits, and at most eight bytes? */
 static inline bool
@@ -20,6 +22,12 @@ fb_keys_begin_packing(FbKeys *keys)
 	int			bits = 0;
 	uint32		at = 0;
 
+	/* A uuid takes both words. */
+	if (keys->count == 1 && keys->columns[0].form == FB_KEY_UUID && !keys->columns[0].nullable)
+	{
+		keys->packed_words = 2;
+		return;
+	}
 	for (int number = 0; number < keys->count; number++)
 	{
 		FbKeyColumn *column = &keys->columns[number];
@@ -118,9 +126,26 @@ take_bits(const uint64 *words, int at, int bits)
 	return ((words[at / 64] << (end - 64)) | (words[at / 64 + 1] >> (128 - end))) & mask;
 }
 
+/* The words of a uuid, of which the first byte is the highest, or the bytes of such words. */
+static inline void
+turn_uuid(const FbKeyColumn *column, const void *from, void *to)
+{
+	uint64		words[2];
+
+	memcpy(words, from, sizeof words);
+	for (int word = 0; word < 2; word++)
+		words[word] = column->descending ? ~pg_ntoh64(words[word]) : pg_ntoh64(words[word]);
+	memcpy(to, words, sizeof words);
+}
+
 void
 fb_keys_pack(const FbKeys *keys, const FbFields *fields, uint64 *words)
 {
+	if (keys->columns[0].form == FB_KEY_UUID)
+	{
+		turn_uuid(&keys->columns[0], fields->values[keys->columns[0].attribute], words);
+		return;
+	}
 	words[0] = words[1] = 0;
 	for (int number = 0; number < keys->key_count; number++)
 	{
@@ -160,6 +185,12 @@ fb_keys_unpack(const FbKeys *keys, const uint64 *words, char *room)
 			info = INDEX_NULL_MASK;
 	memset(room, 0, FB_PACKED_TUPLE_MAX);
 	data = room + IndexInfoFindDataOffset(info);
+	if (keys->columns[0].form == FB_KEY_UUID)
+	{
+		turn_uuid(&keys->columns[0], words, data);
+		tuple->t_info = MAXALIGN(data + 2 * sizeof *words - room);
+		return tuple;
+	}
 	for (int number = 0; number < keys->count; number++)
 	{
 		const FbKeyColumn *column = &keys->columns[number];

@@ -174,7 +174,32 @@ next_entry(FbSorter *sorter)
 	return ENTRY(sorter, sorter->count);
 }
 
-/* An entry is there. As many again are needed to sort with. */
+/* Whether so many entries take the memory that there is. As many again are needed to sort with. */
+static inline bool
+is_full(const FbSorter *sorter, Size count, bool in_order)
+{
+	Size		copies = in_order && sorter->packed ? 1 : 2;
+
+	return sorter->used + copies * count * ENTRY_BYTES(sorter) >= sorter->limit;
+}
+
+/* Spills what was in order before the entry that is none of it, for which there is no memory to sort. */
+static void
+spill_before(FbSorter *sorter)
+{
+	uint64		entry[FB_WORDS_MAX + 1];
+
+	memcpy(entry, ENTRY(sorter, sorter->count), ENTRY_BYTES(sorter));
+	sorter->in_order = true;
+	fb_runs_spill(sorter);
+	/* Half of it is for sorting from now on. */
+	pfree(sorter->entries);
+	sorter->entries = NULL;
+	sorter->room = 0;
+	memcpy(next_entry(sorter), entry, ENTRY_BYTES(sorter));
+}
+
+/* An entry is there. */
 static inline void
 end_entry(FbSorter *sorter)
 {
@@ -190,9 +215,11 @@ end_entry(FbSorter *sorter)
 		else if (sorter->has_rest)
 			sorter->in_order = compare_rests(rest_of(sorter, before), rest_of(sorter, entry), 0)
 				<= 0;
+		if (unlikely(!sorter->in_order && sorter->packed && is_full(sorter, sorter->count, false)))
+			spill_before(sorter);
 	}
 	sorter->count++;
-	if (unlikely(sorter->used + 2 * sorter->count * ENTRY_BYTES(sorter) >= sorter->limit))
+	if (unlikely(is_full(sorter, sorter->count, sorter->in_order)))
 		fb_runs_spill(sorter);
 }
 

@@ -205,6 +205,47 @@ def test_keys_are_built_and_used(session: Connection) -> None:
     assert_found(session, 1001)
 
 
+def test_keys_whose_order_ends(session: Connection) -> None:
+    """Those in order need less memory; what comes after them is sorted in what there is."""
+    session.query("SET maintenance_work_mem = '1MB'")
+    # Of 16 bytes a key, so many as fit in order, more, and fewer than can be sorted.
+    for ascending in (30_000, 50_000, 64_000, 70_000, 140_000):
+        begin(session, "ALTER TABLE filled ADD PRIMARY KEY (k)")
+        rows: list[Row] = [[str(2 * n), None] for n in range(ascending)]
+        rows += [[str(2 * n + 1), None] for n in reversed(range(40_000))]
+        put(session, rows)
+        assert finish(session) == "{}"
+        session.query("COMMIT")
+        assert_found(session, len(rows))
+        assert_sound(session, "filled")
+        session.query("DROP TABLE filled")
+    session.query("RESET maintenance_work_mem")
+
+
+def test_uuids_are_sorted_as_two_numbers(any_session: Connection) -> None:
+    session, draw = any_session, Random(3)
+    if not session.query("SELECT 1 FROM pg_available_extensions WHERE name = 'amcheck'"):
+        pytest.skip("this server has no amcheck")
+    session.query("CREATE EXTENSION IF NOT EXISTS pageinspect")
+    # Many share one half, some both.
+    halves = ("0" * 16, "f" * 16, *(f"{draw.getrandbits(64):016x}" for _ in range(200)))
+    rows: list[Row] = [[draw.choice(halves) + draw.choice(halves), "v"] for _ in range(60_000)]
+    indexes = ("CREATE INDEX ON {} (k)", "CREATE INDEX ON {} (k DESC)", "CREATE INDEX ON {} (k, v)")
+    for memory in ("1MB", "64MB"):
+        session.query(f"SET maintenance_work_mem = '{memory}'")
+        session.query('CREATE TABLE copied (k uuid NOT NULL, v text COLLATE "C")')
+        copy_text(session, "copied", rows)
+        session.query(";".join(index.format("copied") for index in indexes))
+        session.query('BEGIN; CREATE TABLE filled (k uuid NOT NULL, v text COLLATE "C")')
+        session.query(";".join(index.format("filled") for index in indexes))
+        send(session, "filled", rows, draw)
+        assert finish(session) == "{}"
+        session.query("COMMIT")
+        assert_alike(session, "filled", "copied")
+        session.query("DROP TABLE copied, filled")
+    session.query("RESET maintenance_work_mem")
+
+
 def test_no_commit_without_them(any_session: Connection) -> None:
     session = any_session
     begin(session)

@@ -32,6 +32,9 @@ ROWS = 3000
 NOTE = "x" * 32
 KINDS = ("kill", "interrupt", "terminate", "restart", "full")
 SOURCES = ("files", "files", "two", "pipe")
+# How rows are merged: with the server's extension, through the process, or within the server, as
+# where a type has no binary form of its own.
+WAYS = ("direct", "here", "within")
 STRIKES_MAX = 4
 # Of the file system that the server's tables are on, where one can be mounted.
 ROOM_KB = 200_000
@@ -71,12 +74,13 @@ class Trial:
 
     def __init__(self, server: Server, disk: SmallDisk | None, folder: Path, draw: Random) -> None:
         self.server, self.disk, self.folder, self.draw = server, disk, folder, draw
-        self.source = draw.choice(SOURCES)
+        self.source, self.way = draw.choice(SOURCES), draw.choice(WAYS)
         self.files = draw.randrange(4, 14)
         self.incoming = folder / "incoming"
         self.incoming.mkdir(parents=True)
         self.pipe = folder / "pipe"
-        self.told: dict[str, object] = {"source": self.source, "files": self.files, "strikes": []}
+        self.told: dict[str, object] = {"source": self.source, "way": self.way}
+        self.told |= {"files": self.files, "strikes": []}
 
     def start(self, *more: str, once: bool = False) -> subprocess.Popen[str]:
         what = self.pipe if self.source == "pipe" else self.incoming
@@ -137,7 +141,8 @@ class Trial:
     def run(self) -> dict[str, object]:
         self.server.sql(
             "DROP TABLE IF EXISTS readings CASCADE; DROP SCHEMA IF EXISTS fullbore_ledger CASCADE;"
-            " CREATE TABLE readings (id bigint, key bigint, note text);"
+            " DROP DOMAIN IF EXISTS words; CREATE DOMAIN words AS text;"
+            f" CREATE TABLE readings (id bigint, key bigint, note {self.note()});"
             " CREATE INDEX ON readings (key)"
         )
         if self.source == "pipe":
@@ -153,6 +158,12 @@ class Trial:
         feeder.join(10)
         self.check(seen)
         return self.told
+
+    def note(self) -> str:
+        """The type of a column by which the way is chosen."""
+        has = "CREATE" if self.way == "direct" else "DROP"
+        self.server.sql(f"{has} EXTENSION IF {'NOT ' if has == 'CREATE' else ''}EXISTS fullbore")
+        return "words" if self.way == "within" else "text"
 
     def feed(self) -> None:
         if self.source == "pipe":
