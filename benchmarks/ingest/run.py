@@ -36,7 +36,7 @@ MEMORY = 136 << 20
 SETTINGS = {
     # What processes have of their own must leave something for cached pages.
     "shared_buffers": "24MB",
-    "maintenance_work_mem": "32MB",
+    "maintenance_work_mem": "20MB",
     "work_mem": "1MB",
     "max_connections": "20",
     "max_parallel_workers": "0",

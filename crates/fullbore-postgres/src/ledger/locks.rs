@@ -35,10 +35,14 @@ pub struct Backend {
 }
 
 /// Settings of a run's sessions: nothing but the run decides when its statements, pauses and locks take
-/// too long. And pages of new tables are written once, not logged as well, unless they are few (by default up to 2 MB
-/// where `wal_level` is minimal: of batches and their indexes that would be all).
+/// too long.
 const SETTINGS: &str = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; \
-    SET idle_session_timeout = 0; SET lock_timeout = 0; SET wal_skip_threshold = '64kB'; ";
+    SET idle_session_timeout = 0; SET lock_timeout = 0; ";
+
+/// Pages of new tables are written once, not logged as well, unless they are few: by default up to 2 MB where
+/// `wal_level` is minimal, which batches and their indexes seldom exceed. A server that is no PostgreSQL may not know it.
+const LOGS_LITTLE: &str = "SELECT pg_catalog.set_config('wal_skip_threshold', '64kB', false)
+    WHERE pg_catalog.current_setting('wal_skip_threshold', true) IS NOT NULL; ";
 
 /// The first version that ends long transactions where it is told to.
 const TRANSACTION_TIMEOUT: u32 = 170_000;
@@ -56,7 +60,7 @@ fn settings(session: &Session) -> String {
         true => "SET transaction_timeout = 0; ",
         false => "",
     };
-    format!("{SETTINGS}{last}")
+    format!("{SETTINGS}{LOGS_LITTLE}{last}")
 }
 
 /// Settings for a session of a run, and a mark where it is one of its streams; which backend it is.

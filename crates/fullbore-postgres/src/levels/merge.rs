@@ -1,9 +1,9 @@
 //! Merges neighbouring partitions into one, with its rows in order and its indexes built once.
 //!
-//! Partitions are chosen under a lock, so that several merges at a time have nothing in common: small ones do not wait until
-//! a large one is done. One session keeps writers out of the partitions that are merged; readers go on. Their rows are
-//! [carried](carry) into a new table, which another one commits. Then the first one exchanges them in one short transaction. A merge that
-//! ends before that leaves a table that nobody reads, which the next one drops.
+//! Partitions are chosen under a lock, so that several merges at a time have nothing in common: small ones do not wait
+//! until a large one is done. One session keeps writers out of the partitions that are merged; readers go on. Their rows
+//! are [carried](carry) into a new table, which another session commits. Then the first one exchanges them in one short
+//! transaction. A merge that ends before that leaves a table that nobody reads, which the next one drops.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
