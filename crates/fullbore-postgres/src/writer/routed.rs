@@ -21,6 +21,9 @@ const WAITING_BYTES: RangeInclusive<usize> = (16 << 20)..=(64 << 20);
 /// Of what waits, so much stays when the fullest partitions are sent: these have about twice as many rows then.
 const STAYS: f64 = 0.875;
 
+/// A partition's room for rows grows by so many bytes.
+const GROWS_BY: usize = 256 << 10;
+
 pub struct Routed {
     routes: Arc<Routes>,
     /// By the number of the partition.
@@ -56,8 +59,12 @@ impl Routed {
     /// Takes what an encoder has written.
     pub fn take(&mut self, encoded: &[u8]) {
         for (number, encoded) in frames(encoded) {
-            let waiting = &mut self.waiting[number];
-            waiting.encoded.extend_from_slice(encoded);
+            let waiting = &mut self.waiting[number].encoded;
+            if waiting.capacity() - waiting.len() < encoded.len() {
+                // Not twice as much: there are many of them.
+                waiting.reserve_exact(encoded.len().max(GROWS_BY));
+            }
+            waiting.extend_from_slice(encoded);
             self.bytes += encoded.len();
         }
     }
