@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import signal
-import socket
-import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import fullbore
 import pytest
 from embedded import Server
+from ingests import (
+    NOTE,
+    ROWS,
+    clean,
+    events,
+    expected,
+    held,
+    ingest,
+    made,
+    partitions,
+    running,
+    until,
+    write,
+)
 
 pytestmark = pytest.mark.usefixtures("own_state")
-
-ROWS = 4000
-# More than the least size of a batch: a file is one.
-NOTE = "x" * 24
 
 
 @pytest.fixture
@@ -34,87 +36,10 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def write(folder: Path, number: int, rows: int = ROWS) -> Path:
-    """A file of rows with random keys, which appears at once."""
-    chance = random.Random(number)
-    lines = (f"{number * ROWS + row},{chance.randrange(10**9)},{NOTE}\n" for row in range(rows))
-    partial = folder / f".{number}.partial"
-    partial.write_text("id,key,note\n" + "".join(lines))
-    return partial.rename(folder / f"part-{number:04}.csv")
-
-
-def command(server: Server, source: object, *options: str) -> list[str]:
-    program = [str(fullbore.find_command()), "ingest", str(source), "--to", server.url]
-    return [*program, "--table", "readings", "--settle", "0s", "--every", "200ms", *options]
-
-
-def ingest(server: Server, source: object, *options: str, code: int = 0) -> str:
-    """Ingests what there is, and ends; what was said."""
-    run = command(server, source, "--once", *options)
-    ended = subprocess.run(run, capture_output=True, text=True, timeout=120, check=False)
-    said = ended.stdout + ended.stderr
-    assert ended.returncode == code, f"{run}: {ended.returncode}\n{said}"
-    return said
-
-
-def events(said: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in said.splitlines() if line.startswith("{")]
-
-
-@contextmanager
-def running(server: Server, source: object, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """An ingest without end."""
-    process = subprocess.Popen(
-        command(server, source, *options),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
 @pytest.fixture
 def table(server: Server) -> Server:
-    """A server without the table, and with nothing left of ones before."""
-    server.sql("DROP TABLE IF EXISTS readings_batches CASCADE")
-    server.sql("DROP TABLE IF EXISTS readings CASCADE")
-    server.sql("DROP SCHEMA IF EXISTS fullbore_ledger CASCADE")
-    return server
-
-
-def made(server: Server) -> None:
-    """The table, with an index and a key of everyday."""
-    server.sql("CREATE TABLE readings (id bigint, key bigint, note text)")
-    server.sql("CREATE INDEX readings_key ON readings (key)")
-
-
-def held(server: Server) -> tuple[int, int]:
-    [[rows, total]] = server.sql("SELECT count(*), coalesce(sum(id), 0) FROM readings")
-    return int(rows), int(total)
-
-
-def expected(files: int) -> tuple[int, int]:
-    rows = files * ROWS
-    return rows, rows * (rows - 1) // 2
-
-
-def partitions(server: Server) -> list[str]:
-    rows = server.sql(
-        "SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'readings'::regclass"
-        " ORDER BY inhrelid::regclass::text"
-    )
-    return [name for (name,) in rows]
-
-
-def until(condition: Any, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it does not come to be"
-        time.sleep(0.05)
+    """A server without the table."""
+    return clean(server)
 
 
 def test_files_are_loaded_once_and_into_a_table_that_is_made(table: Server, folder: Path) -> None:
@@ -445,94 +370,9 @@ def test_bad_rows_are_rejected_or_stop_it(table: Server, folder: Path) -> None:
     assert held(table)[0] == ROWS + 1
 
 
-def lines(first: int, count: int) -> str:
-    return "".join(f"{row},{row % 97},{NOTE}\n" for row in range(first, first + count))
-
-
-def test_a_stream_is_cut_into_batches(table: Server) -> None:
-    made(table)
-    run = command(table, "-", "--adopt", "--format", "csv", "--batch-bytes", "100kB")
-    text = "id,key,note\n" + lines(0, 5 * ROWS)
-    ended = subprocess.run(
-        [*run, "--header", "true", "--json"],
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert [event["event"] for event in events(ended.stdout)].count("loaded") >= 5
-    assert held(table) == expected(5)
-
-
-def test_a_pipe_that_is_sent_again_is_loaded_once(table: Server, tmp_path: Path) -> None:
-    made(table)
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    text = lines(0, 6 * ROWS).encode()
-    options = ("--adopt", "--format", "csv", "--batch-bytes", "100kB", "--replay")
-    draw = random.Random(3)
-    for attempt in range(4):
-        with running(table, pipe, *options) as process:
-            begun = threading.Event()
-            sent = threading.Thread(target=send, args=(pipe, text, attempt < 3, begun), daemon=True)
-            sent.start()
-            # One that is not heard would send with the next.
-            assert begun.wait(60)
-            if attempt < 3:
-                time.sleep(draw.uniform(0.3, 1.5))
-                process.send_signal(signal.SIGKILL)
-            else:
-                until(lambda: held(table) == expected(6))
-                process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=60)
-            sent.join(10)
-    assert held(table) == expected(6)
-
-
-def send(pipe: Path, text: bytes, slowly: bool, begun: threading.Event) -> None:
-    """Sends all of it from the beginning; whoever reads may go away."""
-    try:
-        with pipe.open("wb", buffering=0) as out:
-            begun.set()
-            for start in range(0, len(text), 65536):
-                out.write(text[start : start + 65536])
-                if slowly:
-                    time.sleep(0.05)
-    except BrokenPipeError:
-        return
-
-
-def test_senders_come_by_a_socket_one_after_another(table: Server, tmp_path: Path) -> None:
-    made(table)
-    path = tmp_path / "socket"
-    options = ("--adopt", "--format", "csv", "--header", "true", "--batch-rows", "1000", "--json")
-    with running(table, f"unix:{path}", *options) as process:
-        until(path.exists)
-        for number in range(3):
-            with socket.socket(socket.AF_UNIX) as sender:
-                sender.connect(str(path))
-                rows = lines(number * ROWS, ROWS)
-                # The last one is interrupted within a record, which another sender has again.
-                rest = "" if number == 2 else f"{(number + 1) * ROWS},77"
-                sender.sendall(f"id,key,note\n{rows}{rest}".encode())
-        until(lambda: held(table) == expected(3))
-        process.send_signal(signal.SIGTERM)
-        said, _ = process.communicate(timeout=60)
-    assert said.count("bytes are left out") == 2, said
-    assert not path.exists()
-    loaded = [event["rows"] for event in events(said) if event["event"] == "loaded"]
-    assert sum(loaded) == 3 * ROWS
-
-
 def test_rows_of_files_are_not_counted_before(table: Server, folder: Path) -> None:
     made(table)
     assert "--batch-bytes is for files" in ingest(table, folder, "--batch-rows", "5", code=2)
-
-
-def test_a_stream_needs_its_format(table: Server) -> None:
-    made(table)
-    assert "name it: --format" in ingest(table, "-", code=2)
 
 
 def test_it_goes_on_when_the_server_is_back(table: Server, folder: Path) -> None:

@@ -9,8 +9,8 @@ use fullbore_record::observe::clock::{self, Activity};
 use fullbore_record::terms::Codec;
 
 use super::check::described;
-use super::filled;
 use super::known::Direct;
+use super::{Descriptor, filled};
 use crate::encode_direct::{Kind, header};
 use crate::error::failed;
 use crate::fallback::server_check::{
@@ -66,12 +66,24 @@ impl DirectLoad {
             );
             return Err(changed(table, "its layout changed after the load was planned", hint));
         }
+        Self::on(table, column_list, &found, direct.io, range, fills)
+    }
+
+    /// The same on a table that was just described.
+    pub fn on(
+        table: &QualifiedName,
+        column_list: &str,
+        found: &Descriptor,
+        io: DirectIo,
+        range: Option<String>,
+        fills: bool,
+    ) -> Result<Self> {
         let mut copy = format!(
             "COPY {table} ({column_list}) FROM STDIN (FORMAT fullbore, DESCRIPTOR {}, FREEZE",
             quote_literal(&found.hash).map_err(failed)?
         );
-        if direct.io != DirectIo::Auto {
-            copy.push_str(&format!(", IO '{}'", direct.io.name()));
+        if io != DirectIo::Auto {
+            copy.push_str(&format!(", IO '{}'", io.name()));
         }
         if fills {
             copy.push_str(", INDEXES");

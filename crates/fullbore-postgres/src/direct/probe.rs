@@ -108,7 +108,7 @@ fn describe_new(
 }
 
 /// A descriptor that rows can be laid out by.
-fn usable(descriptor: Descriptor, indexes: Filled) -> Probe {
+pub fn usable(descriptor: Descriptor, indexes: Filled) -> Probe {
     if descriptor.protocol != PROTOCOL {
         return impossible(
             format!(

@@ -6,19 +6,20 @@
 //! network the way would cost more than it saves. Where the server has the extension, they go back as a direct load, which
 //! writes each page once and fills the indexes meanwhile.
 
-use fullbore_pgwire::{ConnectionError, CopyIn, QualifiedName, Session, quote_literal};
+use fullbore_load::job::DirectIo;
+use fullbore_pgwire::{ConnectionError, CopyIn, QualifiedName, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::Codec;
 
 use crate::catalog;
-use crate::direct::{PROTOCOL, check, filled, probe};
+use crate::direct::known::{Filled, Probe};
+use crate::direct::load::DirectLoad;
+use crate::direct::{check, filled, probe};
 use crate::encode_copy::{BINARY_HEADER, BINARY_TRAILER};
 use crate::encode_direct::{Kind, header};
 use crate::error::{failed, failed_while};
 use crate::local::is_near;
-
-/// Lets a transaction's sorts have what an index build has.
-const SORTS: &str = "SELECT set_config('work_mem', current_setting('maintenance_work_mem'), true)";
+use crate::publish::replace::tools::SORTS;
 
 /// Bytes of rows that are sent at once, if one is not longer by itself.
 const SENT: usize = 64 << 10;
@@ -72,28 +73,19 @@ impl Way {
     }
 }
 
-/// A direct load of a table.
-pub struct Direct {
-    /// What its layout is known by.
-    hash: String,
-    /// Indexes that the table has from the beginning are filled.
-    pub fills: bool,
-}
-
-impl Direct {
-    /// That of a table that the session's transaction has made; `None` where the extension does not take it.
-    pub fn of(session: &mut Session, leaf: &QualifiedName, fills: bool) -> Result<Option<Self>> {
-        let found = check::described(session, leaf).map_err(failed)?;
-        if found.refusal.is_some() || found.protocol != PROTOCOL || found.encoding != "UTF8" {
-            return Ok(None);
+/// The direct load of a table that the session's transaction has made; `None` where the extension does not take it.
+pub fn direct(
+    session: &mut Session,
+    leaf: &QualifiedName,
+    columns: &str,
+    fills: bool,
+) -> Result<Option<DirectLoad>> {
+    let found = check::described(session, leaf).map_err(failed)?;
+    match probe::usable(found, Filled::new()) {
+        Probe::Described(found, _) => {
+            DirectLoad::on(leaf, columns, &found, DirectIo::Auto, None, fills).map(Some)
         }
-        Ok(Some(Self { hash: found.hash, fills }))
-    }
-
-    fn options(&self) -> Result<String> {
-        let hash = quote_literal(&self.hash).map_err(failed)?;
-        let indexes = if self.fills { ", INDEXES" } else { "" };
-        Ok(format!("FORMAT fullbore, DESCRIPTOR {hash}, FREEZE{indexes}"))
+        Probe::Impossible { .. } => Ok(None),
     }
 }
 
@@ -102,18 +94,17 @@ pub fn through_here(
     to: &mut Session,
     leaf: &QualifiedName,
     columns: &str,
-    direct: Option<&Direct>,
+    direct: Option<&DirectLoad>,
     from: &mut Session,
     query: &str,
 ) -> Result<u64> {
     let what = format!("merging partitions into {leaf}");
     let failed = |error| failed_while(error, &what);
     from.execute(SORTS).map_err(failed)?;
-    let options = match direct {
-        Some(direct) => direct.options()?,
-        None => "FORMAT binary, FREEZE".to_owned(),
+    let statement = match direct {
+        Some(direct) => direct.copy_sql(),
+        None => format!("COPY {leaf} ({columns}) FROM STDIN (FORMAT binary, FREEZE)"),
     };
-    let statement = format!("COPY {leaf} ({columns}) FROM STDIN ({options})");
     tracing::debug!(backend = to.backend_pid(), "{statement}");
     let copy = to.copy_in(&statement).map_err(failed)?;
     let mut sending = Sending { copy, in_frames: direct.is_some(), bytes: Vec::new(), rows: 0 };

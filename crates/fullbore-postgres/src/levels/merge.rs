@@ -14,10 +14,9 @@ use fullbore_pgwire::{
 use fullbore_read::error::Result;
 
 use super::batches::partitions;
-use super::carry::{self, Direct, Way};
+use super::carry::{self, Way};
 use super::policy::{Part, Policy};
 use super::{Table, connect, insist, is_taken, shape};
-use crate::direct::filled;
 use crate::error::{failed, failed_while};
 use crate::ledger::locks;
 use crate::publish::hidden;
@@ -215,29 +214,30 @@ impl Merger {
         };
         let create = shape::create(session, &self.table, leaf)?;
         let hide = hidden::hide(&leaf.to_string()).map_err(failed)?;
-        let mut indexes = shape::indexes(session, &self.table, leaf)?;
+        let indexes = shape::indexes(session, &self.table, leaf)?;
         let way = Way::of(session, self.table.oid, &olds[0], self.may_be_direct)?;
         let what = format!("merging partitions into {leaf}");
         let failed = |error| failed_while(error, &what);
         session.execute(&format!("BEGIN; {create}; {hide}")).map_err(failed)?;
         let direct = match way {
-            Way::Direct { fills } => Direct::of(session, leaf, fills)?,
+            Way::Direct { fills } => carry::direct(session, leaf, &columns, fills)?,
             _ => None,
         };
-        let are_filled = direct.as_ref().is_some_and(|direct| direct.fills);
-        if are_filled {
-            for index in indexes.drain(..) {
-                session.execute(&index).map_err(failed)?;
-            }
+        // Those that are filled with the rows are there before them.
+        let (before, mut statements) = match way {
+            Way::Direct { fills: true } if direct.is_some() => (indexes, Vec::new()),
+            _ => (Vec::new(), indexes),
+        };
+        for index in before {
+            session.execute(&index).map_err(failed)?;
         }
         let carried = match way {
             Way::Within => carry::within(session, leaf, &columns, &rows)?,
             _ => carry::through_here(session, leaf, &columns, direct.as_ref(), keeper, &rows)?,
         };
-        if are_filled {
-            filled::finish(session, leaf).map_err(failed)?;
+        if let Some(direct) = &direct {
+            direct.finish(session).map_err(failed)?;
         }
-        let mut statements = indexes;
         statements.push(shape::bound(leaf, first, last)?);
         statements.push(format!("ANALYZE {leaf}"));
         statements.push("COMMIT".into());

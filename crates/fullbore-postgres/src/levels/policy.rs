@@ -34,6 +34,13 @@ pub struct Partitions {
     pub merging: Vec<(u64, u64)>,
 }
 
+impl Partitions {
+    /// How many are shown of batches.
+    pub fn own(&self) -> usize {
+        self.shown.iter().filter(|part| part.batches > 0).count()
+    }
+}
+
 /// So many more partitions there may be while some are merged: these are there until that is done.
 const MERGED_OVER: usize = 3;
 /// Others than these are so many at least.

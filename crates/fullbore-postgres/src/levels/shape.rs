@@ -4,11 +4,11 @@ use fullbore_pgwire::{QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::Result;
 
 use super::{CHECK, COLUMN, Table};
-use crate::catalog::{self, COLUMN_OPTIONS};
+use crate::catalog;
 use crate::error::failed;
 use crate::naming::suffixed;
 use crate::publish::indexes;
-use crate::publish::replace::carry::OPTIONS as PARAMETERS_OF;
+use crate::publish::replace::carry;
 use crate::publish::replace::tools::{fill, literal, texts};
 
 /// The columns of the table `{oid}` but ours, its CHECKs and its tablespace, as CREATE TABLE has them.
@@ -31,26 +31,21 @@ const SHAPE: &str = "
                               FROM pg_class c JOIN pg_tablespace s ON s.oid = c.reltablespace
                              WHERE c.oid = {oid}), '') AS shape";
 
-/// What the table `{oid}` says of how its columns but ours are stored and sampled, as statements on `{name}`.
+/// How columns of the table `{oid}` but ours are stored and sampled, as statements on `{name}`.
 const TRAITS: &str = "
-    SELECT format('ALTER TABLE %s ALTER COLUMN %I SET %s', {name}, attname, trait) AS sql
-      FROM (SELECT a.attname, 'STORAGE ' || CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL'
-                                            WHEN 'x' THEN 'EXTENDED' ELSE 'MAIN' END AS trait
+    SELECT sql
+      FROM (SELECT a.attname, format('ALTER TABLE %s ALTER COLUMN %I SET STORAGE %s', {name}, a.attname,
+                       CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL'
+                                         WHEN 'x' THEN 'EXTENDED' ELSE 'MAIN' END) AS sql
               FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
              WHERE a.attrelid = {oid} AND NOT a.attisdropped AND a.attnum > 0 AND a.attstorage <> t.typstorage
             UNION ALL
-            SELECT attname, 'COMPRESSION ' || CASE attcompression WHEN 'p' THEN 'pglz' ELSE 'lz4' END
+            SELECT attname, format('ALTER TABLE %s ALTER COLUMN %I SET COMPRESSION %s', {name}, attname,
+                       CASE attcompression WHEN 'p' THEN 'pglz' ELSE 'lz4' END)
               FROM pg_attribute WHERE attrelid = {oid} AND NOT attisdropped AND attcompression <> ''
-            UNION ALL
-            SELECT attname, 'STATISTICS ' || attstattarget
-              FROM pg_attribute WHERE attrelid = {oid} AND NOT attisdropped AND attnum > 0 AND attstattarget >= 0
-            UNION ALL
-            SELECT a.attname, format('(%s)', string_agg(format('%I=%L', p.option_name, p.option_value), ', '))
-              FROM pg_attribute a, pg_options_to_table(a.attoptions) p
-             WHERE a.attrelid = {oid} AND NOT a.attisdropped AND p.option_name IN {options}
-             GROUP BY a.attname) AS traits
+            UNION ALL {sampled}) AS traits
      WHERE attname <> {column}
-     ORDER BY attname, trait";
+     ORDER BY sql";
 
 /// The storage parameters of the first partition of the table `{oid}`, which itself can't have any, as a statement on
 /// `{name}`.
@@ -59,6 +54,7 @@ const PARAMETERS: &str = "
                   string_agg(format('%s%I=%L', namespace, option_name, option_value), ', ')) AS sql
       FROM ({parameters}) AS o HAVING count(*) > 0";
 
+/// The oldest partition of the table `{oid}`.
 const FIRST: &str =
     "(SELECT min(inhrelid::oid::bigint)::oid FROM pg_inherits WHERE inhparent = {oid})";
 
@@ -86,7 +82,7 @@ pub fn create(session: &mut Session, table: &Table, leaf: &QualifiedName) -> Res
     let mut statements = vec![format!("CREATE TABLE {leaf} {shape}")];
     statements.extend(traits(session, table.oid, leaf)?);
     let first = fill(FIRST, &[("oid", &table.oid.to_string())]);
-    let parameters = fill(PARAMETERS_OF, &[("oid", &first)]);
+    let parameters = fill(carry::OPTIONS, &[("oid", &first)]);
     let values = [("name", &*literal(leaf)?), ("parameters", &parameters)];
     statements.extend(texts(session, &fill(PARAMETERS, &values)).map_err(failed)?);
     Ok(statements.join("; "))
@@ -98,7 +94,7 @@ pub fn traits(session: &mut Session, oid: u32, other: &QualifiedName) -> Result<
         ("oid", &*oid.to_string()),
         ("name", &literal(other)?),
         ("column", &quote_literal(COLUMN).map_err(failed)?),
-        ("options", COLUMN_OPTIONS),
+        ("sampled", &carry::sampled(oid, other)?),
     ];
     texts(session, &fill(TRAITS, &values)).map_err(failed)
 }

@@ -296,8 +296,7 @@ impl Work<'_> {
     /// reads for long, rows are loaded all the same.
     fn is_behind(&self, batches: &mut Batches) -> Result<bool> {
         let of = batches.partitions()?;
-        let own = of.shown.iter().filter(|part| part.batches > 0).count();
-        Ok(!of.merging.is_empty() && own >= self.asked.policy.parts_max + BEHIND)
+        Ok(!of.merging.is_empty() && of.own() >= self.asked.policy.parts_max + BEHIND)
     }
 
     /// Files of batches that were dropped need not be known any more, where loaded files are put away.

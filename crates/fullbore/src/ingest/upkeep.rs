@@ -112,8 +112,8 @@ impl<'a> Upkeep<'a> {
             return Ok(false);
         }
         let of = partitions(session, self.table)?;
-        let own = of.shown.iter().filter(|part| part.batches > 0).count();
-        if self.is_pressed.load(Ordering::Relaxed) && own < self.asked.policy.parts_max + PRESSED {
+        let enough = self.asked.policy.parts_max + PRESSED;
+        if self.is_pressed.load(Ordering::Relaxed) && of.own() < enough {
             return Ok(false);
         }
         // What seems to be merged may be left of somebody who is gone.

@@ -16,6 +16,18 @@ pub const OPTIONS: &str = "
       FROM pg_class c JOIN pg_class t ON t.oid = c.reltoastrelid, pg_options_to_table(t.reloptions) p
      WHERE c.oid = {oid}";
 
+/// How columns of the table `{old}` are sampled, as statements on `{name}`, with the column of each.
+const SAMPLED: &str = "
+    SELECT attname, format('ALTER TABLE %s ALTER COLUMN %I SET STATISTICS %s', {name}, attname, attstattarget) AS sql
+      FROM pg_attribute
+     WHERE attrelid = {old} AND attnum > 0 AND NOT attisdropped AND attstattarget >= 0
+    UNION ALL
+    SELECT a.attname, format('ALTER TABLE %s ALTER COLUMN %I SET (%s)', {name}, a.attname,
+                             string_agg(format('%I=%L', p.option_name, p.option_value), ', '))
+      FROM pg_attribute a, pg_options_to_table(a.attoptions) p
+     WHERE a.attrelid = {old} AND a.attnum > 0 AND NOT a.attisdropped AND p.option_name IN {options}
+     GROUP BY a.attname";
+
 /// All that is told by the old table, as statements on `{name}`; `{old}` and `{new}` are the tables.
 const CARRIED: &str = "
     SELECT sql FROM (
@@ -29,15 +41,7 @@ const CARRIED: &str = "
                          string_agg(format('%s%I=%L', namespace, option_name, option_value), ', '))
           FROM ({old_options}) o HAVING count(*) > 0
         UNION ALL
-        SELECT 2, format('ALTER TABLE %s ALTER COLUMN %I SET STATISTICS %s', {name}, attname, attstattarget)
-          FROM pg_attribute
-         WHERE attrelid = {old} AND attnum > 0 AND NOT attisdropped AND attstattarget >= 0
-        UNION ALL
-        SELECT 2, format('ALTER TABLE %s ALTER COLUMN %I SET (%s)', {name}, a.attname,
-                         string_agg(format('%I=%L', p.option_name, p.option_value), ', '))
-          FROM pg_attribute a, pg_options_to_table(a.attoptions) p
-         WHERE a.attrelid = {old} AND a.attnum > 0 AND NOT a.attisdropped AND p.option_name IN {options}
-         GROUP BY a.attname
+        SELECT 2, sql FROM ({sampled}) AS sampled
         UNION ALL
         SELECT 2, format('ALTER INDEX %I.%I ALTER COLUMN %s SET STATISTICS %s', n.nspname, c.relname,
                          a.attnum, a.attstattarget)
@@ -103,15 +107,22 @@ const CARRIED: &str = "
            AND p.refobjid = {old} AND p.deptype = 'i'
     ) AS carried ORDER BY place, sql";
 
+/// [`SAMPLED`] of a table, on another one.
+pub fn sampled(old: u32, name: &QualifiedName) -> Result<String> {
+    let values =
+        [("old", &*old.to_string()), ("name", &literal(name)?), ("options", COLUMN_OPTIONS)];
+    Ok(fill(SAMPLED, &values))
+}
+
 /// The statements that give the new table all else, once it has its name.
 pub fn everything_else(session: &mut Session, old: &Relation, new: u32) -> Result<Vec<String>> {
     let (old_oid, new_oid) = (old.oid.to_string(), new.to_string());
     let values = [
         ("old_options", &*fill(OPTIONS, &[("oid", &old_oid)])),
         ("new_options", &fill(OPTIONS, &[("oid", &new_oid)])),
+        ("sampled", &sampled(old.oid, &old.name)?),
         ("old", &old_oid),
         ("name", &literal(&old.name)?),
-        ("options", COLUMN_OPTIONS),
     ];
     let sql = fill(CARRIED, &values);
     texts(session, &sql).map_err(failed)

@@ -54,6 +54,10 @@ pub fn in_transaction<T>(
     Ok(value)
 }
 
+/// The statement that lets a transaction's sorts have as much memory as an index build.
+pub const SORTS: &str =
+    "SELECT set_config('work_mem', current_setting('maintenance_work_mem'), true)";
+
 /// The column `sql` of what a query returns: statements, or names.
 pub fn texts(session: &mut Session, query: &str) -> Result<Vec<String>, ConnectionError> {
     let rows = session.query(query)?;

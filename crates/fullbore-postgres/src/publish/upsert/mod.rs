@@ -28,7 +28,7 @@ use super::append;
 use super::hidden;
 use super::locking::{Frame, LockWait, insist, is_locked};
 use super::ours::ours;
-use super::replace::tools::in_transaction;
+use super::replace::tools::{SORTS, in_transaction};
 use super::target_lock::{Partitions, lock};
 use crate::error::{failed, failed_while};
 use crate::ledger::merges::{self, Done, Part, Round};
@@ -192,11 +192,9 @@ impl Work<'_> {
         if ours(session, ranked, &self.target.relation)?.is_some() {
             session.execute(&format!("DROP TABLE {ranked}")).map_err(failed)?;
         }
-        // It sorts as much as an index build would.
-        let memory = "SELECT set_config('work_mem', current_setting('maintenance_work_mem'), true)";
         let hidden = hidden::hide(&ranked.to_string()).map_err(failed)?;
         session
-            .execute(&format!("{memory}; {}; {hidden}", self.statements.rank()?))
+            .execute(&format!("{SORTS}; {}; {hidden}", self.statements.rank()?))
             .map(drop)
             .map_err(|error| {
                 failed_while(error, &format!("sorting rows of {}", self.target.name()))
