@@ -19,7 +19,7 @@ STREAMS = 4
 
 @contextmanager
 def routed(setting: Setting) -> Iterator[Case]:
-    """Method copy; psql's sessions COPY into the table itself."""
+    """By COPY and directly into empty partitions; psql's sessions COPY into the table itself."""
     server, plain = setting.server, tpch(setting.scale, STREAMS)
     streams = ("--streams", str(STREAMS))
     ways = []
@@ -30,6 +30,12 @@ def routed(setting: Setting) -> Iterator[Case]:
                 f"fullbore, append, {kind}",
                 lambda data=data, checked=checked: checked.run(
                     lambda: ours.into_existing(server, data, *streams)
+                ),
+            ),
+            Way(
+                f"fullbore, append direct, {kind}",
+                lambda data=data, checked=checked: checked.run(
+                    lambda: ours.into_existing(server, data, *streams, method="direct")
                 ),
             ),
             Way(

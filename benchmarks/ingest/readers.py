@@ -25,11 +25,11 @@ RATE = 20
 class Logged:
     """pgbench with a script; its latencies are in a log."""
 
-    def __init__(self, server: Server, script: str, *options: str) -> None:
+    def __init__(self, server: Server, script: str, *options: str, form: str = "simple") -> None:
         self.folder = tempfile.TemporaryDirectory(dir="/dev/shm")
         path = Path(self.folder.name) / "script.sql"
         path.write_text(script)
-        command = [str(programs(18) / "pgbench"), "-n", "-l", "-f", str(path), "-M", "simple"]
+        command = [str(programs(18) / "pgbench"), "-n", "-l", "-f", str(path), "-M", form]
         command += [*options, server.url]
         self.process = subprocess.Popen(
             command,
@@ -76,8 +76,13 @@ def told(latencies: list[float]) -> dict[str, float]:
 def answers(server: Server, rows: int) -> dict[str, dict[str, float]]:
     """How long lookups and ranges take among so many rows."""
     found = {}
-    for name, script, count in (("lookup", LOOKUP, LOOKUPS), ("range", RANGE, RANGES)):
-        logged = Logged(server, script.format(last=rows - 1), "-t", str(count))
+    kinds = (
+        ("lookup", LOOKUP, LOOKUPS, "simple"),
+        ("lookup, prepared", LOOKUP, LOOKUPS, "prepared"),
+        ("range", RANGE, RANGES, "simple"),
+    )
+    for name, script, count, form in kinds:
+        logged = Logged(server, script.format(last=rows - 1), "-t", str(count), form=form)
         if logged.process.wait() != 0:
             raise RuntimeError(f"pgbench ended with {logged.process.returncode}")
         found[name] = told(logged.latencies())

@@ -160,7 +160,7 @@ CASES = {
     ),
     "one-session": Case(
         "flow_cap",
-        "replace by direct fills its table by one session: --publish partitions",
+        "by direct one session fills the table: --publish partitions",
         "--publish partitions",
         lambda s: of.far(s, wan(40), 35, [*with_streams(4), *REPLACE, *DIRECT], segments=60),
         lambda s: of.far(s, wan(40), 35, [*with_streams(4), *PARTITIONS, *DIRECT], segments=60),

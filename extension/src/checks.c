@@ -1,8 +1,9 @@
 /*
- * checks.c - what a row must hold beyond its types: NOT NULL, CHECK, the load's range.
+ * checks.c - what a row must hold beyond its types: NOT NULL, CHECK, the bounds of its partition, the
+ * load's range.
  *
  * By the executor's own functions, as COPY does it. Bodies come here only where the table has
- * CHECK constraints or the range is of a type that the validator does not compare.
+ * CHECK constraints or is a partition, or the range is of a type that the validator does not compare.
  */
 #include "checks.h"
 
@@ -24,7 +25,8 @@ fb_checks_begin(FbChecks *checks, Relation rel)
 	checks->row_slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsVirtual);
 	/* A CHECK may ask for it. */
 	checks->row_slot->tts_tableOid = RelationGetRelid(rel);
-	checks->bodies = constraints != NULL && constraints->num_check > 0;
+	checks->partition = rel->rd_rel->relispartition;
+	checks->bodies = checks->partition || (constraints != NULL && constraints->num_check > 0);
 }
 
 void
@@ -32,6 +34,8 @@ fb_check_row(FbChecks *checks, TupleTableSlot *slot)
 {
 	if (RelationGetDescr(checks->rel)->constr != NULL)
 		ExecConstraints(checks->result, slot, checks->estate);
+	if (checks->partition)
+		ExecPartitionCheck(checks->result, slot, checks->estate, true);
 	if (checks->range != NULL)
 	{
 		ExprContext *context = GetPerTupleExprContext(checks->estate);

@@ -1,5 +1,6 @@
 /*
- * checks.h - what a row must hold beyond its types: NOT NULL, CHECK, the load's range.
+ * checks.h - what a row must hold beyond its types: NOT NULL, CHECK, the bounds of its partition, the
+ * load's range.
  */
 #ifndef FB_CHECKS_H
 #define FB_CHECKS_H
@@ -17,6 +18,7 @@ typedef struct FbChecks
 	ResultRelInfo *result;
 	TupleTableSlot *body_slot;	/* for bodies, a tuple on its page */
 	TupleTableSlot *row_slot;	/* for rows that came out of band, values */
+	bool		partition;		/* the table is one: it has bounds */
 	bool		bodies;			/* bodies need more than the validator's checks */
 	ExprState  *range;			/* NULL: none */
 	const char *range_column;

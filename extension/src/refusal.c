@@ -11,6 +11,7 @@
 #include "access/xlog.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
+#include "catalog/partition.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
@@ -54,7 +55,7 @@ refuse_kind(Relation rel, FbRefusal *refusal)
 		return refuse(refusal, ERRCODE_WRONG_OBJECT_TYPE,
 					  psprintf("\"%s\" is not an ordinary table", RelationGetRelationName(rel)),
 					  "Only ordinary tables can be loaded directly.",
-					  "Name a table, or one that will be attached as a partition.");
+					  "Name a table, or a partition.");
 	if (IsSystemRelation(rel))
 		return refuse(refusal, ERRCODE_INSUFFICIENT_PRIVILEGE,
 					  psprintf("\"%s\" is a system catalog or a TOAST table",
@@ -73,11 +74,7 @@ refuse_kind(Relation rel, FbRefusal *refusal)
 static bool
 refuse_family(Relation rel, FbRefusal *refusal)
 {
-	if (rel->rd_rel->relispartition)
-		return refuse_feature(refusal, rel, "It is already attached as a partition.",
-							  "Load a table of its own and attach that one "
-							  "(--publish partitions).");
-	if (has_superclass(RelationGetRelid(rel)))
+	if (!rel->rd_rel->relispartition && has_superclass(RelationGetRelid(rel)))
 		return refuse_feature(refusal, rel, "It inherits from another table.",
 							  "Load a table of its own and let that one inherit.");
 	return false;
@@ -148,20 +145,44 @@ refuse_columns(Relation rel, FbRefusal *refusal)
 	return false;
 }
 
+/* Those of one table, or of its schema. */
+static List *
+publications_of(Oid table)
+{
+	List	   *publications = GetRelationPublications(table);
+
+#if PG_VERSION_NUM >= 150000
+	if (publications == NIL)
+		publications = GetSchemaPublications(get_rel_namespace(table));
+#endif
+	return publications;
+}
+
+/* A partition is published with the tables that it is a part of. */
+static List *
+publications_of_family(Relation rel)
+{
+	List	   *publications = publications_of(RelationGetRelid(rel));
+	List	   *ancestors = rel->rd_rel->relispartition
+		? get_partition_ancestors(RelationGetRelid(rel)) : NIL;
+	ListCell   *cell;
+
+	foreach(cell, ancestors)
+	{
+		if (publications == NIL)
+			publications = publications_of(lfirst_oid(cell));
+	}
+	return publications != NIL ? publications : GetAllTablesPublications();
+}
+
 /* Full page images are not decoded: a subscriber would never see these rows. */
 static bool
 refuse_decoding(Relation rel, FbRefusal *refusal)
 {
-	List	   *publications = GetRelationPublications(RelationGetRelid(rel));
+	List	   *publications = publications_of_family(rel);
 	int			slots;
 	int			active;
 
-	if (publications == NIL)
-		publications = GetAllTablesPublications();
-#if PG_VERSION_NUM >= 150000
-	if (publications == NIL)
-		publications = GetSchemaPublications(RelationGetNamespace(rel));
-#endif
 	if (publications != NIL && !RelationIsPermanent(rel))
 		publications = NIL;
 	if (publications != NIL)

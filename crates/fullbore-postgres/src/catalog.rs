@@ -317,6 +317,18 @@ pub struct IndexConstraint {
     pub timing: String,
 }
 
+/// The condition that an index `i` is over these columns alone, and over all rows.
+pub fn index_is_over(columns: &[String]) -> Result<String, ConnectionError> {
+    let names = columns.iter().map(|name| quote_literal(name)).collect::<Result<Vec<_>, _>>()?;
+    Ok(format!(
+        "(i.indpred IS NULL AND i.indexprs IS NULL AND NOT i.indisexclusion
+          AND (SELECT array_agg(a.attname::text ORDER BY a.attname) FROM pg_catalog.pg_attribute a
+                WHERE a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]))
+            = (SELECT array_agg(name ORDER BY name) FROM unnest(ARRAY[{}]::text[]) AS name))",
+        names.join(", ")
+    ))
+}
+
 /// The indexes of a table, those behind constraints among them.
 pub fn indexes(session: &mut Session, oid: u32) -> Result<Vec<IndexDefinition>, ConnectionError> {
     Ok(indexes_of(session, &[oid])?.into_iter().map(|(_, index)| index).collect())

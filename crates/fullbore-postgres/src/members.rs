@@ -10,6 +10,7 @@ use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{ConnectionOptions, QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::{Error, Result};
 
+use crate::catalog;
 use crate::error::{failed, failed_while, refuse, refused};
 use crate::{session_settings, timeouts};
 
@@ -22,18 +23,6 @@ struct Members {
     session: Mutex<Option<Session>>,
 }
 
-/// A unique index over just these columns, none of them an expression, for all rows.
-const UNIQUE: &str = "
-    SELECT EXISTS (
-        SELECT FROM pg_catalog.pg_index i
-         WHERE i.indrelid = {table}::pg_catalog.regclass AND i.indisunique AND i.indisvalid
-           AND i.indpred IS NULL AND i.indexprs IS NULL
-           AND ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a
-                      WHERE a.attrelid = i.indrelid
-                        AND a.attnum = ANY ((i.indkey::smallint[])[0:i.indnkeyatts - 1])
-                      ORDER BY a.attname::text COLLATE \"C\")
-             = ARRAY(SELECT k FROM unnest(ARRAY[{key}]::text[]) AS k ORDER BY k COLLATE \"C\")) AS is_unique";
-
 /// What inserts keys of these columns.
 pub fn of(
     session: &mut Session,
@@ -41,10 +30,13 @@ pub fn of(
     table: QualifiedName,
     key: &[String],
 ) -> Result<Arc<dyn members::Members>> {
-    let literals: Result<Vec<_>, _> = key.iter().map(|name| quote_literal(name)).collect();
-    let name = quote_literal(&table.to_string()).map_err(failed)?;
-    let asked =
-        UNIQUE.replace("{table}", &name).replace("{key}", &literals.map_err(failed)?.join(", "));
+    let asked = format!(
+        "SELECT EXISTS (SELECT FROM pg_catalog.pg_index i
+                         WHERE i.indrelid = {}::pg_catalog.regclass AND i.indisunique AND i.indisvalid
+                           AND i.indimmediate AND {}) AS is_unique",
+        quote_literal(&table.to_string()).map_err(failed)?,
+        catalog::index_is_over(key).map_err(failed)?
+    );
     let rows = session.query(&asked).map_err(refused)?;
     if !rows.first().is_some_and(|row| row.flag("is_unique")) {
         return Err(refuse(

@@ -167,7 +167,7 @@ impl target::Target for Server {
 
     fn choose(&self, table: &mut PostgresTable, wanted: Wanted, shapes: &Shapes) -> Result<Choice> {
         let mut choice = choose(table, wanted, shapes)?;
-        if choice.method == Method::Copy && table.is_piecewise() && table.relation.kind == 'p' {
+        if table.is_piecewise() && table.relation.kind == 'p' {
             choice.reason += &self.route(table, shapes)?;
         }
         statistics::choice::choose(self, table, shapes)?;
@@ -282,6 +282,15 @@ impl Server {
             return Ok(String::new());
         }
         let routes = routes::of(&mut self.control(), table, shapes)?;
+        if let (Err(why), true) = (&routes, table.direct.is_some()) {
+            return Err(refuse(
+                format!(
+                    "{} can't be loaded directly: only the server finds each row's partition ({why})",
+                    table.name()
+                ),
+                "use --method auto, which falls back to COPY",
+            ));
+        }
         let words = match &routes {
             Ok(routes) => format!("; rows go straight to its {} partitions", routes.count() - 1),
             Err(why) => format!("; the server finds each row's partition ({why})"),
@@ -411,7 +420,8 @@ impl Server {
         }
         if request.method != Method::Copy {
             let skip_decoding = self.settings.skip_logical_decoding;
-            target.probe = Some(probe::probe(session, &target, skip_decoding)?);
+            let is_asked = request.method == Method::Direct;
+            target.probe = Some(probe::probe(session, &target, is_asked, skip_decoding)?);
         }
         Ok(target)
     }

@@ -128,11 +128,15 @@ impl Sink for Postgres {
             .collect();
         let copy = BinaryEncoder::new(columns);
         let target = &self.targets()[table];
-        Ok(match (&target.direct, &target.routes) {
-            (Some(Direct { layout, .. }), _) => {
-                Box::new(DirectEncoder::new(layout.clone(), copy, self.packing.clone()))
+        let direct = target.direct.as_ref().map(|Direct { layout, .. }| {
+            DirectEncoder::new(layout.clone(), copy.clone(), self.packing.clone())
+        });
+        Ok(match (direct, &target.routes) {
+            (direct, Some(routes)) => {
+                let direct = direct.map(|direct| Box::new(direct) as Box<dyn Encoder>);
+                Box::new(RoutedEncoder::new(direct, copy, routes.clone()))
             }
-            (None, Some(routes)) => Box::new(RoutedEncoder::new(copy, routes.clone())),
+            (Some(direct), None) => Box::new(direct),
             (None, None) => Box::new(copy),
         })
     }

@@ -112,6 +112,9 @@ fn render_table(
 fn locks(text: &mut String, plan: &Plan, table: &TablePlan) {
     let continuity = &plan.continuity;
     let lock = match (table.publish, table.is_atomic) {
+        (Publish::Append, false) if table.method == Method::Direct => {
+            "ACCESS EXCLUSIVE while the table is loaded: its readers wait"
+        }
         (Publish::Append, false) => return,
         (Publish::Append, true) | (Publish::Upsert, _) => "ROW EXCLUSIVE",
         (Publish::Replace, _) => "ACCESS EXCLUSIVE for the swap",
@@ -361,6 +364,10 @@ fn into_server(text: &mut String, plan: &Plan, table: &TablePlan) {
 /// The row of the publish table that applies, and its price.
 fn publish_row(table: &TablePlan) -> &'static str {
     match (table.publish, table.is_atomic) {
+        (Publish::Append, false) if table.method == Method::Direct => {
+            "append, to empty tables, by one session in one transaction (WAL skipped where the server \
+             allows, rows frozen)"
+        }
         (Publish::Append, false) => {
             "append, directly to the table; each piece is visible once committed: not atomic"
         }

@@ -162,9 +162,10 @@ impl Dialect for MySql {
         vec![(format!("SUM({value})"), 1)]
     }
 
-    /// A query has one processor. More than four of them would wait for the same pages.
+    /// A query has one processor, and reads all rows. More than four would wait for the same pages; more than there are
+    /// processors here, which may be the server's, would only read rows once more.
     fn summing_sessions(&self) -> usize {
-        4
+        std::thread::available_parallelism().map_or(4, |here| here.get().min(4))
     }
 
     fn sends(&self) -> String {

@@ -342,10 +342,9 @@ fn assemble_table<T: Target>(
     if let (Some(sample), false) = (run.sizes.sample, becomes_partitions) {
         pieces = sampled(pieces, sample);
     }
-    let is_joined =
-        choice.method == Method::Direct && (job.publish == Publish::Replace || job.fresh);
+    let is_joined = choice.method == Method::Direct && job.publish != Publish::Partitions;
     if is_joined {
-        // One new table can be filled directly by one session only.
+        // New storage can be filled directly only by the session that made it.
         pieces = joined(pieces, &sources.files, &sources.format);
     }
     let mut partition_notes = Vec::new();

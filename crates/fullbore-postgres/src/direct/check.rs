@@ -93,9 +93,43 @@ pub fn described(
         quote_literal(&table.to_string())?
     ))?;
     let text = rows.first().and_then(|row| row.get("descriptor")).unwrap_or_default();
-    serde_json::from_str(text).map_err(|error| {
-        ConnectionError::protocol(format!("its descriptor of {table} can't be read: {error}"))
-    })
+    read_descriptor(text).map_err(|error| unreadable(&table.to_string(), &error))
+}
+
+/// A partition that has bounds.
+pub struct Leaf {
+    pub oid: u32,
+    pub has_indexes: bool,
+    pub descriptor: Descriptor,
+}
+
+/// What the extension says of the partitions of a table, but for default ones.
+pub fn described_leaves(session: &mut Session, parent: u32) -> Result<Vec<Leaf>, ConnectionError> {
+    let function = descriptor_function(session)?;
+    let rows = session.query(&format!(
+        "SELECT c.oid, c.relhasindex, {function}(c.oid::pg_catalog.regclass) AS descriptor
+           FROM pg_catalog.pg_partition_tree({parent}) AS t
+           JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) t.relid
+          WHERE t.isleaf AND pg_catalog.pg_get_expr(c.relpartbound, c.oid) OPERATOR(pg_catalog.<>) 'DEFAULT'
+          ORDER BY c.oid"
+    ))?;
+    let leaf = |row: &fullbore_pgwire::Row| {
+        let described = read_descriptor(row.get("descriptor").unwrap_or_default());
+        Ok(Leaf {
+            oid: row.number("oid").unwrap_or_default(),
+            has_indexes: row.flag("relhasindex"),
+            descriptor: described.map_err(|error| unreadable("a partition", &error))?,
+        })
+    };
+    rows.iter().map(leaf).collect()
+}
+
+fn read_descriptor(text: &str) -> serde_json::Result<Descriptor> {
+    serde_json::from_str(text)
+}
+
+fn unreadable(table: &str, error: &serde_json::Error) -> ConnectionError {
+    ConnectionError::protocol(format!("its descriptor of {table} can't be read: {error}"))
 }
 
 /// What this database lacks before this role can load directly, in the order of repair.

@@ -74,7 +74,9 @@ fn sessions(target: &PostgresTable, asked: bool) -> String {
         false => "the server has the extension and the table allows it",
     };
     match target.publish {
-        Publish::Append | Publish::Replace => format!("{why}; one session, fed by all parsers"),
+        Publish::Append | Publish::Upsert | Publish::Replace => {
+            format!("{why}; one session, fed by all parsers")
+        }
         _ => why.to_owned(),
     }
 }

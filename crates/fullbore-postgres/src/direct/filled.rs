@@ -65,14 +65,18 @@ pub fn notes(indexes: &Filled) -> Vec<String> {
     indexes.iter().map(note).collect()
 }
 
-/// Builds the indexes that were made; those whose keys are not unique are invalid.
-pub fn finish(session: &mut Session, table: &QualifiedName) -> Result<(), ConnectionError> {
+/// Builds the indexes that were made; those whose keys are not unique are invalid, and named.
+pub fn finish(
+    session: &mut Session,
+    table: &QualifiedName,
+) -> Result<Option<String>, ConnectionError> {
     let finish = check::function(session, check::FINISH)?.ok_or_else(|| {
         ConnectionError::usage("the extension's function finish(regclass) does not exist")
     })?;
-    session.execute(&format!(
-        "SELECT {finish}({}::pg_catalog.regclass)",
+    let rows = session.query(&format!(
+        "SELECT pg_catalog.array_to_string({finish}({}::pg_catalog.regclass), ', ') AS invalid",
         quote_literal(&table.to_string())?
     ))?;
-    Ok(())
+    let invalid = rows.first().and_then(|row| row.get("invalid")).unwrap_or_default();
+    Ok(Some(invalid.to_owned()).filter(|names| !names.is_empty()))
 }

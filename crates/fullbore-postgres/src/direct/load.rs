@@ -28,6 +28,8 @@ pub struct DirectLoad {
     table: QualifiedName,
     /// The table has indexes, which are filled.
     fills: bool,
+    /// A COPY was taken.
+    has_taken: bool,
     /// The options that hold rows to their range; the first COPY makes a CHECK of them, which holds
     /// those after it.
     range: Option<String>,
@@ -89,13 +91,21 @@ impl DirectLoad {
             copy.push_str(", INDEXES");
         }
         let table = table.clone();
-        Ok(Self { copy, table, fills, range, refuses_many: false, has_sieve: false })
+        Ok(Self {
+            copy,
+            table,
+            fills,
+            has_taken: false,
+            range,
+            refuses_many: false,
+            has_sieve: false,
+        })
     }
 
-    /// All rows are there: builds the indexes.
-    pub fn finish(&self, session: &mut Session) -> Result<(), ConnectionError> {
+    /// All rows are there: builds the indexes. Those whose keys are not unique are invalid, and named.
+    pub fn finish(&self, session: &mut Session) -> Result<Option<String>, ConnectionError> {
         if !self.fills {
-            return Ok(());
+            return Ok(None);
         }
         clock::enter(Activity::Indexing);
         let finished = filled::finish(session, &self.table);
@@ -110,7 +120,12 @@ impl DirectLoad {
 
     /// A COPY was taken: the range has become a CHECK.
     pub fn taken(&mut self) {
+        self.has_taken = true;
         self.range = None;
+    }
+
+    pub fn has_taken(&self) -> bool {
+        self.has_taken
     }
 
     /// Whether no COPY was taken yet that should have made the CHECK.

@@ -10,9 +10,8 @@ use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 
 use super::check::{self, Missing, described};
-use super::filled;
 use super::known::{Filled, Probe};
-use super::{Descriptor, PROTOCOL};
+use super::{Descriptor, PROTOCOL, filled, leaves};
 use crate::catalog;
 use crate::encode_direct::MAXALIGN;
 use crate::error::{failed, refused};
@@ -30,16 +29,25 @@ const IS_DECODED: &str =
     "SELECT pg_catalog.current_setting('wal_level') OPERATOR(pg_catalog.=) 'logical' AS is_decoded";
 
 /// Probes a target; nothing is touched. Where changes may be decoded, that must be allowed by
-/// `skip_decoding`.
-pub fn probe(session: &mut Session, target: &PostgresTable, skip_decoding: bool) -> Result<Probe> {
+/// `skip_decoding`. What has a price for others is done only where the method `is_asked` for.
+pub fn probe(
+    session: &mut Session,
+    target: &PostgresTable,
+    is_asked: bool,
+    skip_decoding: bool,
+) -> Result<Probe> {
+    if cfg!(target_endian = "big") {
+        return Ok(impossible("this machine is big-endian", "load by COPY, with --method copy"));
+    }
     if target.publish.joins_rows() && !target.is_fresh {
+        let is_there = target.relation.kind == 'p' && target.create.is_none();
+        if is_asked && is_there && target.publish == Publish::Append {
+            return leaves::probe(session, target, skip_decoding);
+        }
         return Ok(impossible(
             format!("{} always uses COPY", target.publish.name()),
             "load with --publish replace or partitions",
         ));
-    }
-    if cfg!(target_endian = "big") {
-        return Ok(impossible("this machine is big-endian", "load by COPY, with --method copy"));
     }
     if let Some(missing) = check::missing(session).map_err(refused)?.into_iter().next() {
         let Missing { what, remedy, .. } = missing;
@@ -65,11 +73,7 @@ pub fn probe(session: &mut Session, target: &PostgresTable, skip_decoding: bool)
                 Probe::Impossible { reason, hint }
             }
             described if skip_decoding || !is_decoded(session)? => described,
-            _ => impossible(
-                "wal_level is logical, and directly loaded rows are not decoded: a logical slot on \
-                 a standby would miss them",
-                "if no logical slot decodes this database, allow it with --skip-logical-decoding",
-            ),
+            _ => decoded(),
         },
         // The load itself would meet the same, and tell it then.
         Err(error) => Probe::Impossible {
@@ -77,6 +81,15 @@ pub fn probe(session: &mut Session, target: &PostgresTable, skip_decoding: bool)
             hint: error.hint().map(str::to_owned),
         },
     })
+}
+
+/// The refusal where somebody may decode the log.
+pub fn decoded() -> Probe {
+    impossible(
+        "wal_level is logical, and directly loaded rows are not decoded: a logical slot on a \
+         standby would miss them",
+        "if no logical slot decodes this database, allow it with --skip-logical-decoding",
+    )
 }
 
 /// Whether somebody may decode the log.

@@ -34,6 +34,7 @@ pub struct SentColumn {
 }
 
 /// Writes rows in the binary form.
+#[derive(Clone)]
 pub struct BinaryEncoder {
     columns: Vec<SentColumn>,
 }

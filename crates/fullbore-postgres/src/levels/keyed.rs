@@ -7,6 +7,7 @@ use fullbore_pgwire::{QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::Result;
 
 use super::{COLUMN, Table, shape};
+use crate::catalog;
 use crate::error::{failed, refuse, refused};
 use crate::naming::suffixed;
 use crate::publish::replace::tools::fill;
@@ -30,13 +31,6 @@ const SUITS: &str = "
                     WHERE i.indrelid = {oid} AND i.indisunique AND i.indisvalid AND i.indimmediate
                       AND {is_over}) AS has_key";
 
-/// That an index `i` is over the columns of the array `{names}` alone, and over all rows.
-const IS_OVER: &str = "
-    (i.indpred IS NULL AND i.indexprs IS NULL AND NOT i.indisexclusion
-     AND (SELECT array_agg(a.attname::text ORDER BY a.attname) FROM pg_attribute a
-           WHERE a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]))
-       = (SELECT array_agg(name ORDER BY name) FROM unnest({names}) AS name))";
-
 /// The partitioned table that a view is of.
 pub fn behind(view: &QualifiedName) -> Result<QualifiedName> {
     suffixed(view, "_batches").map_err(refused)
@@ -55,9 +49,7 @@ impl Key {
 
     /// The condition that an index `i` holds the key apart, if it is unique.
     pub fn is_over(&self) -> Result<String> {
-        let names = self.names.iter().map(|name| quote_literal(name).map_err(refused));
-        let names = names.collect::<Result<Vec<_>>>()?.join(", ");
-        Ok(fill(IS_OVER, &[("names", &format!("ARRAY[{names}]::text[]"))]))
+        catalog::index_is_over(&self.names).map_err(refused)
     }
 
     /// The partitioned table that the view is of.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fullbore_pgwire::{
     CancelHandle, ConnectionOptions, QualifiedName, Session, quote_identifier, quote_literal,
 };
-use fullbore_read::error::Result;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::batches::partitions;
 use super::carry::{self, Way};
@@ -235,8 +235,13 @@ impl Merger {
             Way::Within => carry::within(session, leaf, &columns, &rows)?,
             _ => carry::through_here(session, leaf, &columns, direct.as_ref(), keeper, &rows)?,
         };
-        if let Some(direct) = &direct {
-            direct.finish(session).map_err(failed)?;
+        let finished = direct.as_ref().map(|direct| direct.finish(session)).transpose();
+        if let Some(indexes) = finished.map_err(failed)?.flatten() {
+            return Err(Error::Destination {
+                message: format!("{what}: rows share their keys in {indexes}"),
+                hint: None,
+                kind: DestinationFailure::Constraint,
+            });
         }
         statements.push(shape::bound(leaf, first, last)?);
         statements.push(format!("ANALYZE {leaf}"));

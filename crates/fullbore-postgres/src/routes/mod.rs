@@ -24,7 +24,7 @@ use crate::catalog::Collation;
 use crate::error::{failed, refused};
 use crate::target::PostgresTable;
 use bounds::Bound;
-pub use encoder::{RoutedEncoder, frames};
+pub use encoder::{RoutedEncoder, parcels};
 use find::{Child, Tree};
 
 /// A longer round trip, in microseconds, costs more than it saves: each partition has COPYs of its own.
@@ -64,6 +64,11 @@ impl Routes {
     /// The partition of a number; none for the table itself.
     pub fn partition(&self, number: usize) -> Option<&QualifiedName> {
         Some(&self.leaves.get(number.checked_sub(1)?)?.name)
+    }
+
+    /// The partitions with their numbers.
+    pub fn partitions(&self) -> impl Iterator<Item = (usize, u32, &QualifiedName)> {
+        (1..).zip(&self.leaves).map(|(number, leaf)| (number, leaf.oid, &leaf.name))
     }
 
     /// A statement that fails unless these partitions are what was planned. Rows have locked them.

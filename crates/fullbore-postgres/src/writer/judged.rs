@@ -6,6 +6,7 @@ use fullbore_read::error::Result;
 use fullbore_record::terms::Verify;
 
 use super::PostgresWriter;
+use super::routed::Routed;
 use crate::error::failed;
 use crate::fallback::server_check;
 use crate::verify::beside::Beside;
@@ -23,9 +24,18 @@ impl PostgresWriter<'_> {
     /// Sends rows as text, by a direct load or as it is said; those that were refused come back.
     fn send_text(&mut self, rows: TextRows<'_>, send: SendText) -> Result<Vec<Refusal>> {
         let work = self.work.as_mut().expect("a piece was begun");
+        let leaves = work.routed.as_mut().and_then(Routed::direct);
+        let held = leaves
+            .map(|leaves| leaves.held(&mut self.session, &work.table, &work.column_list))
+            .transpose();
+        let held = match held {
+            Ok(held) => held,
+            Err(error) => return Err(self.explain(error)),
+        };
+        let (name, bare_name) = (work.table.to_string(), work.table.name());
         let target = server_check::JudgeTarget {
-            table: &work.table.to_string(),
-            bare_name: work.table.name(),
+            table: held.map_or(&name, |held| held.qualified),
+            bare_name: held.map_or(bare_name, |held| held.name),
             column_list: &work.column_list,
             freeze: work.freeze,
             columns: &self.plan.tables[work.piece.table],
@@ -37,7 +47,8 @@ impl PostgresWriter<'_> {
         };
         match judged {
             Ok((taken, refusals)) => {
-                work.rows += taken;
+                // Those that are held are counted when they are inserted.
+                work.rows += if held.is_some() { 0 } else { taken };
                 Ok(refusals)
             }
             Err(error) => Err(self.explain(error)),

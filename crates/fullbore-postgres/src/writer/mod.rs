@@ -1,6 +1,7 @@
 //! A stream's session: pieces as transactions, rows as COPY, ordinary or direct.
 
 mod judged;
+mod leaves;
 mod routed;
 mod ways;
 
@@ -27,6 +28,7 @@ use crate::routes;
 use crate::target::PostgresTable;
 use crate::verify::beside::Beside;
 use crate::verify::store;
+use leaves::DirectLeaves;
 use routed::{Routed, Which};
 use ways::Ways;
 
@@ -80,7 +82,6 @@ impl<'a> PostgresWriter<'a> {
 
     /// Ends the COPY, if one is open.
     fn end_copy(&mut self) -> Result<()> {
-        self.send_routed(Which::All)?;
         let work = self.work.as_mut().expect("a piece was begun");
         let Some(paused) = work.copy.take() else { return Ok(()) };
         let mut copy = paused.resume(&mut self.session);
@@ -118,7 +119,7 @@ impl<'a> PostgresWriter<'a> {
             }
         };
         // Directly: into a table that was made for this load alone.
-        let is_direct = target.direct.is_some();
+        let is_direct = target.direct.is_some() && target.routes.is_none();
         if is_direct {
             self.postgres.truncate(&mut self.session, &table)?;
         }
@@ -174,10 +175,23 @@ impl<'a> PostgresWriter<'a> {
         self.add_check(&table, &piece)
     }
 
-    fn finish_indexes(&mut self) -> Result<()> {
-        let work = self.work.as_ref().expect("a piece was begun");
-        let finished = work.direct.as_ref().map(|direct| direct.finish(&mut self.session));
-        finished.unwrap_or(Ok(())).map_err(|error| self.explain(error))
+    /// All rows are sent: what is left to be done with them.
+    fn finish_direct(&mut self) -> Result<()> {
+        let work = self.work.as_mut().expect("a piece was begun");
+        if let Some(direct) = &work.direct {
+            // Keys that are not unique are found again when the table is published.
+            let finished = direct.finish(&mut self.session);
+            return finished.map(drop).map_err(|error| self.explain(error));
+        }
+        let Some(leaves) = work.routed.as_mut().and_then(Routed::direct) else { return Ok(()) };
+        match leaves.finish(&mut self.session, &work.table, &work.column_list) {
+            Ok(finished) => {
+                work.rows += finished.inserted;
+                let refused = finished.not_unique.map(|it| leaves::not_unique(&work.table, &it));
+                refused.map_or(Ok(()), Err)
+            }
+            Err(error) => Err(self.explain(error)),
+        }
     }
 
     fn add_check(&mut self, table: &QualifiedName, piece: &PlannedPiece) -> Result<()> {
@@ -201,11 +215,17 @@ impl<'a> PostgresWriter<'a> {
                 let shown = target.name();
                 careful = Some(Careful::begin(&mut self.session, &table, shown, columns, because)?);
             }
-            None => {
-                direct = self.begin_direct(target, piece, &table, &column_list)?;
-                let routes = target.routes.clone();
-                routed = routes.map(|routes| Routed::new(routes, self.plan.streams));
-            }
+            None => match &target.routes {
+                Some(routes) => {
+                    let leaves = target.direct.as_ref().map(|direct| {
+                        let (session, plan) = (&mut self.session, &self.plan);
+                        DirectLeaves::begin(session, plan, target, (direct, routes), &column_list)
+                    });
+                    let streams = self.plan.streams;
+                    routed = Some(Routed::new(routes.clone(), streams, leaves.transpose()?));
+                }
+                None => direct = self.begin_direct(target, piece, &table, &column_list)?,
+            },
         }
         Ok(Work {
             piece: piece.clone(),
@@ -303,8 +323,9 @@ impl Writer for PostgresWriter<'_> {
 
     fn commit(&mut self, portion: &Portion) -> Result<Receipt> {
         self.end_copy()?;
+        self.send_routed(Which::All)?;
         self.complete_check()?;
-        self.finish_indexes()?;
+        self.finish_direct()?;
         let kept_out = self.check_count(portion)?;
         let proof = self.proof(portion)?;
         let work = self.work.as_ref().expect("a piece was begun");

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
+use super::leaves::DirectLeaves;
 use crate::encode_copy::{BINARY_HEADER, BINARY_TRAILER};
-use crate::routes::{Routes, frames};
+use crate::routes::{PARENT, Routes, parcels};
 
 /// Bytes of rows that wait, of all partitions and all streams together, and of one stream.
 ///
@@ -26,6 +27,8 @@ const GROWS_BY: usize = 256 << 10;
 
 pub struct Routed {
     routes: Arc<Routes>,
+    /// How partitions are loaded directly, if they are.
+    direct: Option<DirectLeaves>,
     /// By the number of the partition.
     waiting: Vec<Waiting>,
     bytes: usize,
@@ -49,16 +52,21 @@ struct Waiting {
 
 impl Routed {
     /// For one of so many streams.
-    pub fn new(routes: Arc<Routes>, streams: usize) -> Self {
+    pub fn new(routes: Arc<Routes>, streams: usize, direct: Option<DirectLeaves>) -> Self {
         let waiting = (0..routes.count()).map(|_| Waiting::default()).collect();
         let share = ALL_WAITING_BYTES / streams.max(1);
         let most = share.clamp(*WAITING_BYTES.start(), *WAITING_BYTES.end());
-        Self { routes, waiting, bytes: 0, most }
+        Self { routes, direct, waiting, bytes: 0, most }
+    }
+
+    /// How partitions are loaded directly, if they are.
+    pub fn direct(&mut self) -> Option<&mut DirectLeaves> {
+        self.direct.as_mut()
     }
 
     /// Takes what an encoder has written.
     pub fn take(&mut self, encoded: &[u8]) {
-        for (number, encoded) in frames(encoded) {
+        for (number, encoded) in parcels(encoded) {
             let waiting = &mut self.waiting[number].encoded;
             if waiting.capacity() - waiting.len() < encoded.len() {
                 // Not twice as much: there are many of them.
@@ -73,7 +81,7 @@ impl Routed {
         self.bytes >= self.most
     }
 
-    /// Sends rows that wait, each partition's by a COPY into it; how many were taken.
+    /// Sends rows that wait, each partition's by a COPY into it; how many its table has taken.
     pub fn send(
         &mut self,
         which: Which,
@@ -97,18 +105,20 @@ impl Routed {
                 break;
             }
             let waiting = &mut self.waiting[number];
-            let to = self.routes.partition(number).unwrap_or(table);
-            let sql = format!("COPY {to} ({column_list}) FROM STDIN (FORMAT binary)");
-            tracing::debug!(
-                backend = session.backend_pid(),
-                bytes = waiting.encoded.len(),
-                "{sql}"
-            );
-            let mut copy = session.copy_in(&sql)?;
-            copy.send(BINARY_HEADER)?;
-            copy.send(&waiting.encoded)?;
-            copy.send(BINARY_TRAILER)?;
-            taken += copy.finish()?;
+            let encoded = &waiting.encoded;
+            taken += match &mut self.direct {
+                Some(direct) if number == PARENT as usize => {
+                    let held = direct.held(session, table, column_list)?;
+                    copy_binary(session, held.qualified, column_list, encoded)?;
+                    // Not yet in the table.
+                    0
+                }
+                Some(direct) => direct.send(session, number, encoded)?,
+                None => {
+                    let to = self.routes.partition(number).unwrap_or(table);
+                    copy_binary(session, &to.to_string(), column_list, encoded)?
+                }
+            };
             self.bytes -= waiting.encoded.len();
             waiting.encoded.clear();
             // One that had far more than its share does not keep room for as many.
@@ -123,6 +133,21 @@ impl Routed {
         let filled = self.waiting.iter().enumerate().filter(|(_, waiting)| waiting.is_filled);
         self.routes.assertion(filled.map(|(number, _)| number))
     }
+}
+
+fn copy_binary(
+    session: &mut Session,
+    table: &str,
+    column_list: &str,
+    encoded: &[u8],
+) -> std::result::Result<u64, ConnectionError> {
+    let sql = format!("COPY {table} ({column_list}) FROM STDIN (FORMAT binary)");
+    tracing::debug!(backend = session.backend_pid(), bytes = encoded.len(), "{sql}");
+    let mut copy = session.copy_in(&sql)?;
+    copy.send(BINARY_HEADER)?;
+    copy.send(encoded)?;
+    copy.send(BINARY_TRAILER)?;
+    copy.finish()
 }
 
 /// The error of a partition that is none any more.

@@ -137,9 +137,9 @@ fn client_cpu(used: &InUse) -> Vec<String> {
 
 /// More streams, and why: or what lets them be used at all.
 fn more_streams(used: &InUse, why: &str) -> String {
-    if used.publish == Publish::Replace && used.method == Method::Direct {
-        "replace by direct fills its table by one session: --publish partitions, or --method copy, \
-         uses several"
+    if used.publish != Publish::Partitions && used.method == Method::Direct {
+        "by direct one session fills the table: --publish partitions, or --method copy, uses \
+         several"
             .into()
     } else {
         format!("{why}: --streams {}", used.streams * 2)
@@ -224,8 +224,7 @@ fn database_cpu(used: &InUse) -> Vec<String> {
 fn wal(seen: &Observation, used: &InUse) -> Vec<String> {
     let mut lines = Vec::new();
     let level = used.setting("wal_level");
-    let skips = used.publish == Publish::Partitions
-        || (used.publish == Publish::Replace && used.method == Method::Direct);
+    let skips = used.publish == Publish::Partitions || used.method == Method::Direct;
     match (level, skips) {
         ("minimal", true) => {}
         ("minimal", false) => {

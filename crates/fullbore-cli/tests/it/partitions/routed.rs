@@ -1,11 +1,12 @@
 //! Rows that are appended to a table with partitions: each is sent to its own, where the server would have put it.
 
-use fullbore_testing::{TestDatabase, TestServer, shared_or_skip, wanted};
+use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_skip, wanted};
 
-use crate::common::codes::STOPPED;
+use crate::common::codes::{FAILED, STOPPED};
 use crate::common::held::end_of;
 use crate::common::moments::{Gate, Moment, assert_loaded};
 use crate::common::parted::SERVERS;
+use crate::common::sound::assert_sound;
 use crate::common::ways::prepared;
 use crate::common::{Files, assert_no_leftovers};
 
@@ -104,6 +105,124 @@ fn each_row_is_sent_to_its_partition() {
         assert_eq!(database.psql(filled), "11");
         assert_no_leftovers(&database);
     }
+}
+
+/// The tables of [`MADE`], as they can be loaded directly: their columns stand in one order, and none is generated.
+fn made_plainly(table: &str) -> String {
+    let twice = ",\n                    twice bigint GENERATED ALWAYS AS (k * 2) STORED";
+    let attached = MADE.find("CREATE TABLE t_3b").expect("it is there");
+    let end = MADE.find("CREATE TABLE t_3c").expect("it is there");
+    let (before, after) = (&MADE[..attached], &MADE[end..]);
+    let plain =
+        "CREATE TABLE t_3b PARTITION OF t_3 FOR VALUES FROM (0, 10) TO (5.5, MINVALUE);\n    ";
+    let all = format!("{before}{plain}{after}").replace(twice, "");
+    all.replace("TABLE t", &format!("TABLE {table}")).replace("OF t", &format!("OF {table}"))
+}
+
+fn rows_of(table: &str) -> String {
+    format!(
+        "SELECT replace(tableoid::regclass::text, '{table}', ''), k, day, at, code, n, u, b FROM {table}"
+    )
+}
+
+#[test]
+fn empty_partitions_are_loaded_directly() {
+    for server in wanted([TestServer::Embedded18, TestServer::Pg14]) {
+        let cluster = extended_or_skip!(server);
+        let database = cluster.fresh_database();
+        database.psql("CREATE EXTENSION fullbore");
+        let files = Files::new();
+        // Every two-hundredth row says its day in words that only the server reads.
+        let mut text = String::new();
+        for (row, line) in lines(60_000).lines().enumerate() {
+            let line = if row % 200 == 7 {
+                line.replacen("2024-01-", "Jan 2024 ", 1)
+            } else {
+                line.to_owned()
+            };
+            text += &(line + "\n");
+        }
+        let file = files.write("rows.tsv", text);
+        for table in ["ours", "plain"] {
+            database.psql(&made_plainly(table));
+            database.psql(&format!(
+                "CREATE INDEX ON {table} (k); CREATE INDEX ON {table} (day, n DESC)"
+            ));
+        }
+        database.psql(&format!("COPY plain (k, day, at, code, n, u, b) FROM '{file}'"));
+        let args =
+            ["--format", "text", "--header", "none", "--piece-size", "1MB", "--method", "direct"];
+        for verify in ["count", "full"] {
+            let more = [args.as_slice(), &["--verify", verify, "--if-loaded", "again"]].concat();
+            let plan = files.load_args(database.url(), &file, "ours", &more);
+            let plan = files.fullbore(&[&["plan"], &plan[1..]].concat());
+            let words = "rows go straight to its 8 partitions";
+            assert!(plan.stdout.contains(words), "{} {}", plan.stdout, plan.stderr);
+            assert!(plan.stdout.contains("its readers wait"), "{}", plan.stdout);
+            let output = files.load(&database, &file, "ours", &more);
+            assert_loaded(&output);
+            let (ours, plain) = (rows_of("ours"), rows_of("plain"));
+            let differing = format!(
+                "SELECT count(*) FROM (({ours} EXCEPT ALL {plain}) UNION ALL ({plain} EXCEPT ALL {ours})) AS differing"
+            );
+            assert_eq!(database.psql(&differing), "0");
+            for leaf in
+                database.psql("SELECT relid FROM pg_partition_tree('ours') WHERE isleaf").lines()
+            {
+                assert_sound(&database, leaf);
+            }
+            assert_no_leftovers(&database);
+            // There are rows now.
+            let refused = files.load(&database, &file, "ours", &more);
+            assert!(refused.stderr.contains("it has rows"), "{}", refused.stderr);
+            database.psql("TRUNCATE ours");
+        }
+    }
+}
+
+#[test]
+fn keys_that_partitions_share_are_rejected_by_line() {
+    let cluster = extended_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql(
+        "CREATE EXTENSION fullbore;
+         CREATE TABLE ours (k int PRIMARY KEY, v text) PARTITION BY RANGE (k);
+         CREATE TABLE a PARTITION OF ours FOR VALUES FROM (0) TO (5);
+         CREATE TABLE b PARTITION OF ours FOR VALUES FROM (5) TO (9)",
+    );
+    let files = Files::new();
+    let file = files.write("rows.csv", "1,x\n6,y\n6,z\n11,z\n3,z\n");
+    let args = ["--header", "none", "--method", "direct"];
+    let output = files.load(&database, &file, "ours", &args);
+    assert!(output.stderr.contains("line 3") || output.stderr.contains(":3"), "{}", output.stderr);
+    assert_eq!(database.psql("SELECT count(*) FROM ours"), "0");
+    let args = ["--header", "none", "--method", "direct", "--max-rejects", "5"];
+    let output = files.load(&database, &file, "ours", &args);
+    assert!(output.stderr.contains("--max-rejects"), "{}", output.stderr);
+}
+
+#[test]
+fn partitions_that_are_filled_meanwhile_are_left_alone() {
+    let cluster = extended_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = prepared(&database, &files);
+    database.psql(
+        "CREATE EXTENSION fullbore; CREATE TABLE ours (LIKE plain) PARTITION BY HASH (k);
+         CREATE TABLE a PARTITION OF ours FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+         CREATE TABLE b PARTITION OF ours FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
+    );
+    let mut gate = Gate::at(&database, Moment::PieceBegins(0));
+    let args = ["--header", "none", "--method", "direct"];
+    let child = files.start_load(database.url(), &file, "ours", &args);
+    gate.wait();
+    database.psql("INSERT INTO ours SELECT * FROM plain LIMIT 1");
+    gate.open(&database);
+    let output = end_of(child);
+    assert_eq!(output.code, FAILED, "{}", output.stderr);
+    assert!(output.stderr.contains("has rows by now"), "{}", output.stderr);
+    assert_eq!(database.psql("SELECT count(*) FROM ours"), "1");
+    assert_no_leftovers(&database);
 }
 
 #[test]

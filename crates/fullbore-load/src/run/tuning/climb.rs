@@ -1,9 +1,9 @@
 //! How many streams a run needs, by what more or fewer of them bring. Pure.
 //!
 //! Each number is measured for some seconds, in slices, until its rate is known well enough. While twice as many
-//! bring something, the number is doubled; then the smallest one is looked for that is within a few percent of the
-//! best, since streams that bring nothing cost sessions, memory and the server's attention. What is settled stays so
-//! until the rate or what limits it changes.
+//! bring something, the number is doubled (the first time quadrupled where streams wait for their windows); then
+//! the smallest one is looked for that is within a few percent of the best, since streams that bring nothing cost
+//! sessions, memory and the server's attention. What is settled stays so until the rate or what limits it changes.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ const ERRORS_SURE: f64 = 2.0;
 
 /// Slices that are measured of a number, at least and at most.
 const SLICES_MIN: usize = 4;
-const SLICES_MAX: usize = 14;
+const SLICES_MAX: usize = 10;
 
-/// Numbers that are this close are not told apart.
-const CLOSE: f64 = 0.15;
+/// Numbers that are this close are not told apart: so at most 1.3 times those that are enough are taken.
+const CLOSE: f64 = 0.23;
 
 /// What is settled is looked at again when so many slices together are off by this much, ...
 const CHANGE_SLICES: usize = 12;
@@ -170,7 +170,8 @@ impl Climb {
         if self.phase == Phase::Climbing {
             let gained = best.is_none_or(|best| known.rate >= GAIN_MIN * best.rate);
             if gained && cue != Cue::Enough && self.now < self.most {
-                return Some(self.go((2 * self.now).min(self.most)));
+                let times = if best.is_none() && cue == Cue::More { 4 } else { 2 };
+                return Some(self.go((times * self.now).min(self.most)));
             }
             self.phase = Phase::Searching;
         }
@@ -214,8 +215,6 @@ impl Climb {
         let now = Known::by(&self.slices);
         let cue = most_of(&self.cues);
         self.forget_slices();
-        // Settled by an earlier run: this is what it is like here.
-        let then = *self.known.entry(self.now).or_insert(now);
         let others = self.known.iter().filter(|(streams, _)| **streams != self.now);
         let promised = others.map(|(_, known)| known.rate).fold(0.0, f64::max);
         if now.rate + now.error / 2.0 < AS_MEASURED * promised {
@@ -223,9 +222,15 @@ impl Climb {
             self.phase = Phase::Searching;
             return Some(self.search());
         }
+        if self.settled_for < self.patience {
+            // Windows still grow and buffers fill: what that comes to is what it is like here.
+            self.known.insert(self.now, now);
+            return None;
+        }
+        let then = *self.known.entry(self.now).or_insert(now);
         let is_changed = (now.rate - then.rate).abs() > CHANGE_MIN * then.rate;
         let is_asked = cue == Cue::More && self.now < self.most;
-        if !is_changed && !is_asked || self.settled_for < self.patience {
+        if !is_changed && !is_asked {
             return None;
         }
         self.patience *= 2;

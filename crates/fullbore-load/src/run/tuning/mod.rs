@@ -29,6 +29,9 @@ const RAMP_ROUND_TRIPS: u32 = 8;
 /// Nothing is tried any more where the rest of the run would take less than this, in seconds: it could not pay.
 const TRIED_BEFORE_S: f64 = 10.0;
 
+/// From this round trip on a stream is taken to wait for its window, until the bottleneck is known.
+const FAR: Duration = Duration::from_millis(50);
+
 /// What the bottleneck is judged by, at least.
 const JUDGED_FOR: Duration = Duration::from_secs(2);
 
@@ -234,7 +237,8 @@ impl Measured {
             return (Limit::None, Cue::Unclear);
         };
         if began.elapsed() < JUDGED_FOR {
-            return (Limit::None, Cue::Unclear);
+            let is_far = round_trip(&latest.seen) >= FAR;
+            return (Limit::None, if is_far { Cue::More } else { Cue::Unclear });
         }
         let found = since(round.plan, first, &latest);
         let cue = match found.limit {
