@@ -10,6 +10,27 @@
 #include "access/htup_details.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"
+#include "nodes/makefuncs.h"
+#include "optimizer/optimizer.h"
+#include "utils/partcache.h"
+
+/*
+ * The bounds of a partition, and of those that it is a part of. Unlike ExecPartitionCheck, which
+ * compares with each of the values of a list, this looks a long list's up in a hash table.
+ */
+static ExprState *
+prepare_bounds(FbChecks *checks)
+{
+	MemoryContext previous = MemoryContextSwitchTo(checks->estate->es_query_cxt);
+	List	   *bounds = RelationGetPartitionQual(checks->rel);
+	ExprState  *state;
+
+	bounds = (List *) expression_planner((Expr *) copyObject(bounds));
+	convert_saop_to_hashed_saop((Node *) bounds);
+	state = ExecInitCheck(bounds, NULL);
+	MemoryContextSwitchTo(previous);
+	return state;
+}
 
 void
 fb_checks_begin(FbChecks *checks, Relation rel)
@@ -25,8 +46,23 @@ fb_checks_begin(FbChecks *checks, Relation rel)
 	checks->row_slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsVirtual);
 	/* A CHECK may ask for it. */
 	checks->row_slot->tts_tableOid = RelationGetRelid(rel);
-	checks->partition = rel->rd_rel->relispartition;
-	checks->bodies = checks->partition || (constraints != NULL && constraints->num_check > 0);
+	if (rel->rd_rel->relispartition)
+		checks->partition = prepare_bounds(checks);
+	checks->constraints = constraints != NULL && constraints->num_check > 0;
+	checks->bodies = checks->partition != NULL || checks->constraints;
+}
+
+/* What the validator does not know of. */
+static void
+check_ranges(FbChecks *checks, TupleTableSlot *slot)
+{
+	ExprContext *context = GetPerTupleExprContext(checks->estate);
+
+	context->ecxt_scantuple = slot;
+	if (checks->partition != NULL && !ExecCheck(checks->partition, context))
+		ExecPartitionCheckEmitError(checks->result, slot, checks->estate);
+	if (checks->range != NULL && !ExecCheck(checks->range, context))
+		fb_range_violated(checks, false);
 }
 
 void
@@ -34,16 +70,7 @@ fb_check_row(FbChecks *checks, TupleTableSlot *slot)
 {
 	if (RelationGetDescr(checks->rel)->constr != NULL)
 		ExecConstraints(checks->result, slot, checks->estate);
-	if (checks->partition)
-		ExecPartitionCheck(checks->result, slot, checks->estate, true);
-	if (checks->range != NULL)
-	{
-		ExprContext *context = GetPerTupleExprContext(checks->estate);
-
-		context->ecxt_scantuple = slot;
-		if (!ExecCheck(checks->range, context))
-			fb_range_violated(checks, false);
-	}
+	check_ranges(checks, slot);
 }
 
 void
@@ -56,7 +83,10 @@ fb_check_body(FbChecks *checks, HeapTupleHeader tuple, uint32 length)
 	data.t_tableOid = RelationGetRelid(checks->rel);
 	data.t_data = tuple;
 	ExecStoreHeapTuple(&data, checks->body_slot, false);
-	fb_check_row(checks, checks->body_slot);
+	if (checks->constraints)
+		fb_check_row(checks, checks->body_slot);
+	else
+		check_ranges(checks, checks->body_slot);
 	ExecClearTuple(checks->body_slot);
 	ResetPerTupleExprContext(checks->estate);
 }

@@ -18,7 +18,8 @@ typedef struct FbChecks
 	ResultRelInfo *result;
 	TupleTableSlot *body_slot;	/* for bodies, a tuple on its page */
 	TupleTableSlot *row_slot;	/* for rows that came out of band, values */
-	bool		partition;		/* the table is one: it has bounds */
+	ExprState  *partition;		/* its bounds; NULL: it is none */
+	bool		constraints;	/* bodies are held to NOT NULL and CHECK here */
 	bool		bodies;			/* bodies need more than the validator's checks */
 	ExprState  *range;			/* NULL: none */
 	const char *range_column;

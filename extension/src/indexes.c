@@ -338,6 +338,18 @@ fb_indexes_end(FbIndexes *indexes)
 		index_close(indexes->indexes[at].keys.index, NoLock);
 }
 
+/* A partitioned index holds for all rows: none of its parts can be left invalid. */
+static void
+check_unique(Relation rel, Relation index)
+{
+	if (index->rd_rel->relispartition)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNIQUE_VIOLATION),
+				 errmsg("could not fill unique index \"%s\"", RelationGetRelationName(index)),
+				 errdetail("Rows share their keys."),
+				 errtableconstraint(rel, RelationGetRelationName(index))));
+}
+
 /* False: its keys are not unique, and should be; it is invalid. */
 static bool
 build(FbIndexes *indexes, FbIndex *index, Relation rel, FbSpare *spare)
@@ -377,6 +389,8 @@ build(FbIndexes *indexes, FbIndex *index, Relation rel, FbSpare *spare)
 	MemoryContextSwitchTo(previous);
 	MemoryContextDelete(context);
 	fb_sorter_end(&index->sorter);
+	if (!is_fine)
+		check_unique(rel, opened);
 	index_close(opened, NoLock);
 	if (!is_fine)
 		fb_shared_mark(rel, index->oid);

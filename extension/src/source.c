@@ -71,6 +71,8 @@ fb_source_take(Relation source, FbPages *pages, FbRows *rows, FbChecks *checks)
 	TableScanDesc scan = table_beginscan(source, GetActiveSnapshot(), 0, NULL);
 	HeapTuple	tuple;
 
+	if (has_not_null)
+		checks->constraints = true;
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
 		HeapTupleHeader header = tuple->t_data;

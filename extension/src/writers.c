@@ -4,11 +4,13 @@
  * Pages of a load pass the buffer manager by, which is right as long as nobody else writes to the
  * table. Other sessions can't, it is new in this transaction; but code of the table's owner runs for
  * each row in this very session. What it would insert, update or delete is refused here, by the
- * executor's look at privileges. That nothing came in another way is seen by the length of the file
- * (store.c).
+ * executor's look at privileges: of a statement on a partitioned table, it is asked of that table
+ * alone, whatever partitions it writes to. That nothing came in another way is seen by the length of
+ * the file (store.c).
  */
 #include "writers.h"
 
+#include "catalog/partition.h"
 #include "executor/executor.h"
 #include "nodes/parsenodes.h"
 #include "utils/lsyscache.h"
@@ -17,6 +19,7 @@
 
 static ExecutorCheckPerms_hook_type previous_hook = NULL;
 static Oid	loaded = InvalidOid;
+static List *its_ancestors = NIL;	/* in the memory of the COPY */
 
 static bool
 writes_to_it(List *wanted)
@@ -27,7 +30,8 @@ writes_to_it(List *wanted)
 	{
 		FbWanted   *one = (FbWanted *) lfirst(cell);
 
-		if (one->relid == loaded && (one->requiredPerms & FB_WRITES) != 0)
+		if ((one->requiredPerms & FB_WRITES) != 0
+			&& (one->relid == loaded || list_member_oid(its_ancestors, one->relid)))
 			return true;
 	}
 	return false;
@@ -72,4 +76,6 @@ void
 fb_writers_refuse(Oid relation)
 {
 	loaded = relation;
+	its_ancestors = OidIsValid(relation) && get_rel_relispartition(relation)
+		? get_partition_ancestors(relation) : NIL;
 }

@@ -92,3 +92,35 @@ def test_a_partition_that_is_not_new_is_refused(session: Connection) -> None:
         load(session, "part", frames(session, [["1", "x"]])[0])
     assert "was not created or truncated in this subtransaction" in str(refused.value)
     session.query("ROLLBACK")
+
+
+@pytest.mark.parametrize(
+    "statement", ["DELETE FROM parted WHERE k = 1", "INSERT INTO parted VALUES (1)"]
+)
+def test_a_check_may_not_write_by_the_parent(any_session: Connection, statement: str) -> None:
+    session = any_session
+    made(session, "RANGE (k)", "FROM (1) TO (10000)")
+    session.query(
+        "CREATE FUNCTION f(int8) RETURNS boolean LANGUAGE plpgsql AS"
+        f" $$BEGIN IF $1 = 2500 THEN {statement}; END IF; RETURN true; END$$;"
+        " ALTER TABLE part ADD CHECK (f(k))"
+    )
+    rows: list[list[str | None]] = [[str(k), "x"] for k in range(1, 3000)]
+    session.query("BEGIN; TRUNCATE parted")
+    with pytest.raises(ServerError) as refused:
+        load(session, "part", frames(session, rows)[0], options=", FREEZE true")
+    assert refused.value.code == "55006", refused.value
+    session.query("ROLLBACK")
+
+
+def test_keys_that_are_not_unique_are_refused(any_session: Connection) -> None:
+    session = any_session
+    made(session, "RANGE (k)", "FROM (1) TO (10)")
+    session.query("ALTER TABLE parted ADD PRIMARY KEY (k)")
+    session.query("BEGIN; TRUNCATE parted")
+    load(session, "part", frames(session, [["1", "x"], ["1", "y"]])[0], options=INDEXED)
+    with pytest.raises(ServerError) as refused:
+        session.value("SELECT fullbore.finish('part')")
+    assert refused.value.code == "23505"
+    assert refused.value.fields["n"] == "part_pkey"
+    session.query("ROLLBACK")

@@ -324,7 +324,7 @@ pub fn index_is_over(columns: &[String]) -> Result<String, ConnectionError> {
         "(i.indpred IS NULL AND i.indexprs IS NULL AND NOT i.indisexclusion
           AND (SELECT array_agg(a.attname::text ORDER BY a.attname) FROM pg_catalog.pg_attribute a
                 WHERE a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]))
-            = (SELECT array_agg(name ORDER BY name) FROM unnest(ARRAY[{}]::text[]) AS name))",
+            = (SELECT array_agg(name ORDER BY name COLLATE \"C\") FROM unnest(ARRAY[{}]::text[]) AS name))",
         names.join(", ")
     ))
 }

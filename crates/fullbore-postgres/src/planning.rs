@@ -201,8 +201,7 @@ impl target::Target for Server {
         let rows = self.control().query(sql).map_err(refused)?;
         let is_minimal = rows.first().and_then(|row| row.get("level")) == Some("minimal");
         // What is made in the transaction that fills it needs no log then.
-        let is_new = target.publish == Publish::Partitions
-            || target.publish == Publish::Replace && method == Method::Direct;
+        let is_new = target.publish == Publish::Partitions || method == Method::Direct;
         let log = match target.relation.is_unlogged {
             true => "WAL: none, the table is unlogged".to_owned(),
             false if is_minimal && is_new => "WAL: none for rows (wal_level = minimal)".to_owned(),
@@ -420,8 +419,7 @@ impl Server {
         }
         if request.method != Method::Copy {
             let skip_decoding = self.settings.skip_logical_decoding;
-            let is_asked = request.method == Method::Direct;
-            target.probe = Some(probe::probe(session, &target, is_asked, skip_decoding)?);
+            target.probe = Some(probe::probe(session, &target, request, skip_decoding)?);
         }
         Ok(target)
     }

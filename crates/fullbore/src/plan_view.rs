@@ -189,13 +189,13 @@ fn continuity(plan: &Plan) -> String {
         );
     }
     let repeated =
-        |table: &&TablePlan| table.publish == Publish::Replace && table.method == Method::Direct;
+        |table: &&TablePlan| table.publish != Publish::Partitions && table.method == Method::Direct;
     for table in plan.tables.iter().filter(repeated) {
         let _ = write!(
             words,
-            "; {} is one piece (replace by method direct) and is loaded again unless it was \
-             complete",
-            table.name
+            "; {} is one piece ({} by method direct) and is loaded again unless it was complete",
+            table.name,
+            table.publish.name()
         );
     }
     words

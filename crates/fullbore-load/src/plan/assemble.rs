@@ -306,8 +306,13 @@ fn assemble_table<T: Target>(
             if !is_cut && job.create {
                 check_not_made(&job, asked)?;
             }
-            let target =
-                describe(&job, &mut sources, (wanted.method, run.replaced), asked, &mut schema)?;
+            let target = describe(
+                &job,
+                &mut sources,
+                (wanted.method, is_cut, run.replaced),
+                asked,
+                &mut schema,
+            )?;
             if is_cut && target.create().is_none() {
                 // Of a table that the run made before, the types are guesses still.
                 guesses(&job, &sources, target.columns(), &mut schema)?;
@@ -428,7 +433,7 @@ fn assemble_table<T: Target>(
 fn describe<T: Target>(
     job: &TableJob,
     sources: &mut Sources,
-    (method, replaced): (Method, &[String]),
+    (method, is_resumed, replaced): (Method, bool, &[String]),
     asked: &T,
     schema: &mut Schema,
 ) -> Result<T::Table> {
@@ -451,6 +456,7 @@ fn describe<T: Target>(
         method,
         keep_old: job.keep_old,
         is_fresh: job.fresh,
+        is_resumed,
         replaced_with: replaced.to_vec(),
     })?;
     if !is_inferred {

@@ -99,6 +99,8 @@ pub fn described(
 /// A partition that has bounds.
 pub struct Leaf {
     pub oid: u32,
+    /// Without its schema.
+    pub name: String,
     pub has_indexes: bool,
     pub descriptor: Descriptor,
 }
@@ -107,7 +109,7 @@ pub struct Leaf {
 pub fn described_leaves(session: &mut Session, parent: u32) -> Result<Vec<Leaf>, ConnectionError> {
     let function = descriptor_function(session)?;
     let rows = session.query(&format!(
-        "SELECT c.oid, c.relhasindex, {function}(c.oid::pg_catalog.regclass) AS descriptor
+        "SELECT c.oid, c.relname, c.relhasindex, {function}(c.oid::pg_catalog.regclass) AS descriptor
            FROM pg_catalog.pg_partition_tree({parent}) AS t
            JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) t.relid
           WHERE t.isleaf AND pg_catalog.pg_get_expr(c.relpartbound, c.oid) OPERATOR(pg_catalog.<>) 'DEFAULT'
@@ -117,6 +119,7 @@ pub fn described_leaves(session: &mut Session, parent: u32) -> Result<Vec<Leaf>,
         let described = read_descriptor(row.get("descriptor").unwrap_or_default());
         Ok(Leaf {
             oid: row.number("oid").unwrap_or_default(),
+            name: row.text("relname"),
             has_indexes: row.flag("relhasindex"),
             descriptor: described.map_err(|error| unreadable("a partition", &error))?,
         })

@@ -3,13 +3,11 @@
 //! The transaction truncates them, which gives them storage that nobody else sees. So the table must be empty, and its
 //! readers wait until all is loaded: it is done where it is requested, not by itself.
 
-use std::time::Duration;
-
 use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
-use super::check::{self, Missing};
+use super::check::{self, Leaf, Missing};
 use super::known::Probe;
 use super::{filled, probe};
 use crate::error::{failed, refused};
@@ -17,8 +15,39 @@ use crate::target::PostgresTable;
 
 const BY_COPY: &str = "load by COPY, with --method copy";
 
-/// Asks whether they can be; nothing is touched.
-pub fn probe(session: &mut Session, target: &PostgresTable, skip_decoding: bool) -> Result<Probe> {
+/// What would be done, or seen, by truncating a table and filling its partitions that COPY into it would not do; or
+/// what the role may not do.
+const OBSTACLES: &str = "
+    WITH tree AS (SELECT c.*, t.isleaf FROM pg_partition_tree({oid}) t JOIN pg_class c ON c.oid = t.relid)
+    SELECT reason FROM (
+        SELECT 1 AS place, format('the role lacks SELECT or TRUNCATE privilege on it') AS reason
+         WHERE NOT (has_table_privilege({oid}, 'SELECT') AND has_table_privilege({oid}, 'TRUNCATE'))
+        UNION ALL
+        SELECT 2, format('the role does not own its partition %s', relname) FROM tree
+         WHERE isleaf AND relkind = 'r' AND NOT pg_has_role(relowner, 'USAGE')
+        UNION ALL
+        SELECT 3, 'the role lacks TEMPORARY privilege on the database'
+         WHERE NOT has_database_privilege(current_database(), 'TEMPORARY')
+        UNION ALL
+        SELECT 4, format('its partition %s is not a plain table', relname) FROM tree
+         WHERE isleaf AND relkind <> 'r'
+        UNION ALL
+        SELECT 5, format('%s has trigger %s for TRUNCATE', tree.relname, g.tgname)
+          FROM tree JOIN pg_trigger g ON g.tgrelid = tree.oid
+         WHERE g.tgtype & 32 <> 0 AND g.tgenabled <> 'D'
+        UNION ALL
+        SELECT 6, format('%s has rule %s for INSERT', tree.relname, r.rulename)
+          FROM tree JOIN pg_rewrite r ON r.ev_class = tree.oid
+         WHERE r.ev_type = '3' AND r.ev_enabled <> 'D'
+    ) AS obstacles ORDER BY place, reason LIMIT 1";
+
+/// Asks whether they can be; nothing is touched. That there are no rows is left to the run where it is gone on with: a
+/// table may have been loaded.
+pub fn probe(
+    session: &mut Session,
+    target: &PostgresTable,
+    (is_resumed, skip_decoding): (bool, bool),
+) -> Result<Probe> {
     let no = |reason: String| Ok(Probe::Impossible { reason, hint: Some(BY_COPY.into()) });
     let missing = check::missing(session).map_err(refused)?;
     if let Some(Missing { what, remedy, .. }) = missing.into_iter().next() {
@@ -27,31 +56,46 @@ pub fn probe(session: &mut Session, target: &PostgresTable, skip_decoding: bool)
     if target.atomic {
         return no("its rows are staged (--atomic, --max-rejects)".into());
     }
-    if !is_empty(session, target.name()).map_err(refused)? {
-        return no("it has rows".into());
-    }
     let oid = target.relation.oid;
     if let Some(why) = obstacle(session, oid).map_err(refused)? {
         return no(why);
+    }
+    if !is_resumed && !is_empty(session, target.name()).map_err(refused)? {
+        return no("it has rows".into());
     }
     let leaves = check::described_leaves(session, oid).map_err(refused)?;
     let Some(first) = leaves.first() else {
         return no("it has no partitions with bounds".into());
     };
-    if leaves.iter().any(|leaf| leaf.descriptor.hash != first.descriptor.hash) {
-        return no("its partitions have columns in different orders".into());
+    let (hash, described) =
+        (&first.descriptor.hash, |leaf: &&Leaf| leaf.descriptor.refusal.is_some());
+    let shown = leaves.iter().find(described).unwrap_or(first);
+    if let Some(other) = leaves.iter().find(|leaf| leaf.descriptor.hash != *hash) {
+        if shown.descriptor.refusal.is_none() {
+            return no(format!(
+                "the columns of its partitions {} and {} differ in their order or definition",
+                first.name, other.name
+            ));
+        }
     }
-    let refused_one = leaves.iter().find(|leaf| leaf.descriptor.refusal.is_some()).unwrap_or(first);
-    let indexes = filled::of_table(session, refused_one.oid).map_err(refused)?;
+    if let Some(why) = lacks_memory(session, &leaves).map_err(refused)? {
+        return no(why);
+    }
+    let indexes = filled::of_table(session, shown.oid).map_err(refused)?;
     if let Some((index, Some(why))) = indexes.iter().find(|(_, why)| why.is_some()) {
         return no(format!("index {} can't be filled ({why})", index.known()));
     }
-    match probe::usable(refused_one.descriptor.clone(), indexes) {
+    match probe::usable(shown.descriptor.clone(), indexes) {
         Probe::Described(..) if !skip_decoding && probe::is_decoded(session)? => {
             Ok(probe::decoded())
         }
         usable => Ok(usable),
     }
+}
+
+fn obstacle(session: &mut Session, oid: u32) -> Result<Option<String>, ConnectionError> {
+    let rows = session.query(&OBSTACLES.replace("{oid}", &oid.to_string()))?;
+    Ok(rows.first().map(|row| row.text("reason")))
 }
 
 fn is_empty(session: &mut Session, table: &QualifiedName) -> Result<bool, ConnectionError> {
@@ -60,45 +104,50 @@ fn is_empty(session: &mut Session, table: &QualifiedName) -> Result<bool, Connec
     Ok(rows.first().is_some_and(|row| row.flag("is_empty")))
 }
 
-/// What keeps the role from truncating them, if anything does.
-fn obstacle(session: &mut Session, oid: u32) -> Result<Option<String>, ConnectionError> {
+/// The memory in which keys are sorted is shared by all partitions, and each has a megabyte at least.
+const MEMORY_LEAST_KB: usize = 1024;
+
+fn lacks_memory(session: &mut Session, leaves: &[Leaf]) -> Result<Option<String>, ConnectionError> {
+    let least = leaves.iter().filter(|leaf| leaf.has_indexes).count() * MEMORY_LEAST_KB;
     let rows = session.query(&format!(
-        "SELECT c.relname, c.relkind = 'r' AS is_plain
-           FROM pg_partition_tree({oid}) t JOIN pg_class c ON c.oid = t.relid
-          WHERE t.isleaf AND NOT (c.relkind = 'r' AND pg_has_role(c.relowner, 'USAGE'))
-          ORDER BY 1 LIMIT 1"
+        "SELECT setting::bigint < {least} AS is_less FROM pg_settings WHERE name = 'maintenance_work_mem'"
     ))?;
-    let words = |row: &fullbore_pgwire::Row| match row.flag("is_plain") {
-        true => format!("the role does not own its partition {}", row.text("relname")),
-        false => format!("its partition {} is not a plain table", row.text("relname")),
-    };
-    Ok(rows.first().map(words))
+    let is_less = rows.first().is_some_and(|row| row.flag("is_less"));
+    Ok(is_less.then(|| {
+        let megabytes = least / MEMORY_LEAST_KB;
+        format!("the indexes of its partitions need maintenance_work_mem of {megabytes} MB")
+    }))
 }
 
-/// Makes their storage new, in the transaction that is open; refuses where there are rows by now.
-pub fn renew(session: &mut Session, table: &QualifiedName, lock_timeout: Duration) -> Result<()> {
-    let (timeout, lock) =
-        (lock_timeout.as_millis(), format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE"));
-    let locked = session.execute(&format!(
-        "SET LOCAL lock_timeout = {timeout}; {lock}; SET LOCAL lock_timeout = 0"
-    ));
-    locked.map_err(failed)?;
-    if !is_empty(session, table).map_err(failed)? {
+/// Locks the table in the transaction that is open, and makes the storage of its partitions new; refuses where there
+/// are rows by now.
+pub fn renew(session: &mut Session, target: &PostgresTable, oid: u32) -> Result<()> {
+    let table = target.name();
+    session.execute(&format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")).map_err(failed)?;
+    let why = match is_empty(session, table).map_err(failed)? {
+        true => obstacle(session, oid).map_err(failed)?,
+        false => Some("it has rows by now".into()),
+    };
+    if let Some(why) = why {
         return Err(Error::Destination {
-            message: format!("{table} has rows by now: its partitions can't be loaded directly"),
-            hint: Some("nothing was loaded; load by COPY, with --method copy".into()),
+            message: format!("the partitions of {table} can't be loaded directly: {why}"),
+            hint: Some("nothing of it was loaded; load it by COPY, with --method copy".into()),
             kind: DestinationFailure::Changed,
         });
     }
-    session.execute(&format!("TRUNCATE {table}")).map(drop).map_err(failed)
+    session.execute(&format!("{OF_ROLE}TRUNCATE {table}")).map(drop).map_err(failed)
 }
 
-/// Has the indexes of so many partitions share the memory that those of one would have.
-pub fn share_memory(session: &mut Session, partitions: usize) -> Result<()> {
-    // Less than a megabyte is refused.
-    let shared = session.execute(&format!(
-        "SELECT set_config(name, greatest(1024, setting::bigint / {partitions})::text, true)
-           FROM pg_settings WHERE name = 'maintenance_work_mem'"
-    ));
-    shared.map(drop).map_err(failed)
+/// What the extension says of them now; their indexes share the memory that those of one would have.
+pub fn described(session: &mut Session, oid: u32) -> Result<Vec<Leaf>> {
+    let leaves = check::described_leaves(session, oid).map_err(failed)?;
+    let indexed = leaves.iter().filter(|leaf| leaf.has_indexes).count();
+    if indexed > 0 {
+        let shared = session.execute(&format!(
+            "SELECT set_config(name, greatest({MEMORY_LEAST_KB}, setting::bigint / {indexed})::text, true)
+               FROM pg_settings WHERE name = 'maintenance_work_mem'"
+        ));
+        shared.map_err(failed)?;
+    }
+    Ok(leaves)
 }

@@ -1,13 +1,14 @@
 //! Asks, before a row moves, whether a target's new tables can be loaded directly.
 //!
-//! Direct loads fill a table that does not exist yet: a future partition, or the replacement. So a table
-//! like it is created, described, and rolled back. Only a table that was made for this load alone is
-//! described itself.
+//! Most direct loads fill a table that does not exist yet: a future partition, or the replacement. So a table
+//! like it is created, described, and rolled back. A table that was made for this load alone is
+//! described itself, and so are partitions that are empty ([`leaves`]).
 
+use fullbore_load::target::TableRequest;
 use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::Result;
-use fullbore_record::terms::Publish;
+use fullbore_record::terms::{Method, Publish};
 
 use super::check::{self, Missing, described};
 use super::known::{Filled, Probe};
@@ -29,11 +30,11 @@ const IS_DECODED: &str =
     "SELECT pg_catalog.current_setting('wal_level') OPERATOR(pg_catalog.=) 'logical' AS is_decoded";
 
 /// Probes a target; nothing is touched. Where changes may be decoded, that must be allowed by
-/// `skip_decoding`. What has a price for others is done only where the method `is_asked` for.
+/// `skip_decoding`. What has a price for others is done only where the method is requested.
 pub fn probe(
     session: &mut Session,
     target: &PostgresTable,
-    is_asked: bool,
+    request: &TableRequest,
     skip_decoding: bool,
 ) -> Result<Probe> {
     if cfg!(target_endian = "big") {
@@ -41,13 +42,16 @@ pub fn probe(
     }
     if target.publish.joins_rows() && !target.is_fresh {
         let is_there = target.relation.kind == 'p' && target.create.is_none();
-        if is_asked && is_there && target.publish == Publish::Append {
-            return leaves::probe(session, target, skip_decoding);
+        if !is_there || target.publish != Publish::Append {
+            return Ok(impossible(
+                format!("{} always uses COPY", target.publish.name()),
+                "load with --publish replace or partitions",
+            ));
         }
-        return Ok(impossible(
-            format!("{} always uses COPY", target.publish.name()),
-            "load with --publish replace or partitions",
-        ));
+        if request.method != Method::Direct {
+            return Ok(impossible("append uses COPY unless --method direct is given", ""));
+        }
+        return leaves::probe(session, target, (request.is_resumed, skip_decoding));
     }
     if let Some(missing) = check::missing(session).map_err(refused)?.into_iter().next() {
         let Missing { what, remedy, .. } = missing;

@@ -53,9 +53,15 @@ pub struct Routes {
     tree: Tree,
     /// By their number, from 1 on.
     leaves: Vec<Leaf>,
+    has_others: bool,
 }
 
 impl Routes {
+    /// Whether there are partitions that rows are not sent to: default ones, and those that rows can't be sent to.
+    pub fn has_others(&self) -> bool {
+        self.has_others
+    }
+
     /// How many COPYs a row can go to, that into the table itself among them.
     pub fn count(&self) -> usize {
         self.leaves.len() + 1
@@ -146,12 +152,14 @@ pub fn of(
     if !(2..=LEAVES_MAX).contains(&count) {
         return why_not(&format!("it has {count}"));
     }
-    let mut planting = Planting { target, columns, nodes, keys, leaves: Vec::new() };
+    let mut planting =
+        Planting { target, columns, nodes, keys, leaves: Vec::new(), has_others: false };
     let mut tree = Tree::default();
     Ok(planting.level(&mut tree, relation.oid).map(|_| Routes {
         parent: relation.oid,
         tree,
         leaves: planting.leaves,
+        has_others: planting.has_others,
     }))
 }
 
@@ -228,6 +236,7 @@ struct Planting<'a> {
     nodes: BTreeMap<u32, Vec<Node>>,
     keys: BTreeMap<u32, PartitionKey>,
     leaves: Vec<Leaf>,
+    has_others: bool,
 }
 
 impl Planting<'_> {
@@ -248,6 +257,7 @@ impl Planting<'_> {
             let Some(bound) = Bound::parse(&node.bound)
                 .ok_or_else(|| format!("the bounds of {} are not understood", node.name))?
             else {
+                self.has_others = true;
                 continue;
             };
             let child = match node.is_leaf {
@@ -256,7 +266,10 @@ impl Planting<'_> {
                     self.leaves.push(Leaf { oid: node.oid, name: node.name.clone() });
                     Some(Child::Leaf(self.leaves.len() as u32))
                 }
-                true => None,
+                true => {
+                    self.has_others = true;
+                    None
+                }
             };
             if let Some(child) = child {
                 let added = tree.add(level, &bound, &types, child);

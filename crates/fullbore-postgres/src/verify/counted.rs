@@ -199,7 +199,8 @@ fn gained(
         return not_counted("its size before the load is not known");
     };
     let leaves = leaves(session, postgres.planned(table).oid()).map_err(failed)?;
-    if may_ask && is_unchanged(&before, &leaves) {
+    let renewed = postgres.verification.renewed(table);
+    if may_ask && is_unchanged(renewed.as_ref().unwrap_or(&before), &leaves) {
         return Ok(Gained::Unchanged);
     }
     if leaves.iter().any(|leaf| !leaf.is_plain) {

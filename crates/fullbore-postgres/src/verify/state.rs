@@ -51,6 +51,8 @@ pub struct State {
     merged: Mutex<BTreeMap<usize, Merged>>,
     /// The files that hold the rows of a table that was appended to, from before they were verified.
     seen: Mutex<BTreeMap<usize, Vec<Extent>>>,
+    /// The files of a table's partitions since this process truncated them.
+    renewed: Mutex<BTreeMap<usize, Vec<Extent>>>,
     /// The files of tables that this process has truncated itself.
     files: Mutex<BTreeMap<QualifiedName, u32>>,
     /// How many rows this process has itself deleted from tables that it made.
@@ -112,6 +114,14 @@ impl State {
 
     pub(crate) fn seen(&self, table: usize) -> Option<Vec<Extent>> {
         self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get(&table).cloned()
+    }
+
+    pub(crate) fn set_renewed(&self, table: usize, files: Vec<Extent>) {
+        self.renewed.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(table, files);
+    }
+
+    pub(crate) fn renewed(&self, table: usize) -> Option<Vec<Extent>> {
+        self.renewed.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get(&table).cloned()
     }
 
     /// Notes the file that a table has since the run itself truncated it.

@@ -15,6 +15,7 @@ use fullbore_pgwire::{ConnectionError, PausedCopy, QualifiedName, Session};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Stage;
 
+use crate::direct;
 use crate::direct::load::{DirectLoad, range_options};
 use crate::encode_copy::{BINARY_HEADER, BINARY_TRAILER};
 use crate::error::{failed, failed_while};
@@ -22,11 +23,13 @@ use crate::fallback::row_by_row::Careful;
 use crate::fallback::server_check;
 use crate::ledger::pieces;
 use crate::postgres::Postgres;
+use crate::publish::locking::{self, Frame, LockWait};
 use crate::publish::unchanged::Planned;
 use crate::publish::{bounds, filled, partitions};
 use crate::routes;
 use crate::target::PostgresTable;
 use crate::verify::beside::Beside;
+use crate::verify::size::extents;
 use crate::verify::store;
 use leaves::DirectLeaves;
 use routed::{Routed, Which};
@@ -83,6 +86,11 @@ impl<'a> PostgresWriter<'a> {
     /// Ends the COPY, if one is open.
     fn end_copy(&mut self) -> Result<()> {
         let work = self.work.as_mut().expect("a piece was begun");
+        let settled = work.routed.as_mut().map(|routed| routed.settle(&mut self.session));
+        match settled.transpose() {
+            Ok(stored) => work.rows += stored.unwrap_or_default(),
+            Err(error) => return Err(self.explain(error)),
+        }
         let Some(paused) = work.copy.take() else { return Ok(()) };
         let mut copy = paused.resume(&mut self.session);
         // Frames have no trailer.
@@ -133,19 +141,36 @@ impl<'a> PostgresWriter<'a> {
 
     fn begin_transaction(&mut self, target: &PostgresTable, piece: &PlannedPiece) -> Result<()> {
         // Nobody waits for the log of one piece: the run's last commit waits for all of it.
-        const BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = off";
-        let (number, table) = (piece.number, piece.table);
-        let planned = self.planned(target, table);
-        if let Some(ledger) = self.postgres.ledger() {
-            let is_unlogged = target.fills_unlogged();
-            let (session, planned) = (&mut self.session, planned.as_ref());
-            return pieces::begin(session, ledger, BEGIN, number, table, is_unlogged, planned);
-        }
-        let Some(planned) = planned else {
-            return self.session.execute(BEGIN).map(drop).map_err(failed);
+        const UNHURRIED: &str = "SET LOCAL synchronous_commit = off";
+        let planned = self.planned(target, piece.table);
+        let postgres = self.postgres;
+        let begin = |session: &mut Session, begin: &str| {
+            let planned = planned.as_ref();
+            if let Some(ledger) = postgres.ledger() {
+                let (number, table) = (piece.number, piece.table);
+                let is_unlogged = target.fills_unlogged();
+                return pieces::begin(session, ledger, begin, number, table, is_unlogged, planned);
+            }
+            let Some(planned) = planned else {
+                return session.execute(begin).map(drop).map_err(failed);
+            };
+            let begun = session.execute(&format!("{begin}; {}", planned.assertion()?));
+            begun.map(drop).map_err(|error| planned.told(session, error))
         };
-        let begun = self.session.execute(&format!("{BEGIN}; {}", planned.assertion()?));
-        begun.map(drop).map_err(|error| planned.told(&mut self.session, error))
+        if target.direct.is_none() || target.routes.is_none() {
+            return begin(&mut self.session, &format!("BEGIN; {UNHURRIED}"));
+        }
+        // The lock that keeps readers out is waited for as the locks of publishing are.
+        let (wait, what) = (LockWait::of(&self.plan), format!("loading {}", target.name()));
+        let oid = postgres.planned(piece.table).oid();
+        locking::insist(postgres, &mut self.session, &wait, Frame::Open, &what, |session| {
+            begin(session, UNHURRIED)?;
+            direct::leaves::renew(session, target, oid)?;
+            if let Some(files) = extents(session, oid)? {
+                postgres.verification.set_renewed(piece.table, files);
+            }
+            Ok(())
+        })
     }
 
     fn begin_direct(
@@ -185,10 +210,9 @@ impl<'a> PostgresWriter<'a> {
         }
         let Some(leaves) = work.routed.as_mut().and_then(Routed::direct) else { return Ok(()) };
         match leaves.finish(&mut self.session, &work.table, &work.column_list) {
-            Ok(finished) => {
-                work.rows += finished.inserted;
-                let refused = finished.not_unique.map(|it| leaves::not_unique(&work.table, &it));
-                refused.map_or(Ok(()), Err)
+            Ok(inserted) => {
+                work.rows += inserted;
+                Ok(())
             }
             Err(error) => Err(self.explain(error)),
         }
@@ -218,8 +242,8 @@ impl<'a> PostgresWriter<'a> {
             None => match &target.routes {
                 Some(routes) => {
                     let leaves = target.direct.as_ref().map(|direct| {
-                        let (session, plan) = (&mut self.session, &self.plan);
-                        DirectLeaves::begin(session, plan, target, (direct, routes), &column_list)
+                        let session = &mut self.session;
+                        DirectLeaves::begin(session, target, (direct, routes), &column_list)
                     });
                     let streams = self.plan.streams;
                     routed = Some(Routed::new(routes.clone(), streams, leaves.transpose()?));
@@ -282,7 +306,9 @@ impl Writer for PostgresWriter<'_> {
         let work = self.work.as_mut().expect("a piece was begun");
         work.bytes += encoded.len() as u64;
         if let Some(routed) = &mut work.routed {
-            routed.take(encoded);
+            if !routed.take(encoded) {
+                return Err(leaves::without_partition(&work.table));
+            }
             return if routed.is_full() { self.send_routed(Which::Fullest) } else { Ok(()) };
         }
         let opened = match work.copy.take() {
@@ -368,8 +394,11 @@ impl Writer for PostgresWriter<'_> {
     }
 
     fn rollback(&mut self) -> Result<()> {
-        let Some(work) = self.work.take() else { return Ok(()) };
+        let Some(mut work) = self.work.take() else { return Ok(()) };
         self.ways.end_piece();
+        if let Some(leaves) = work.routed.as_mut().and_then(Routed::direct) {
+            leaves.abort(&mut self.session).map_err(failed)?;
+        }
         if let Some(paused) = work.copy {
             paused.resume(&mut self.session).abort("the piece is rolled back").map_err(failed)?;
         }

@@ -64,9 +64,14 @@ impl Routed {
         self.direct.as_mut()
     }
 
-    /// Takes what an encoder has written.
-    pub fn take(&mut self, encoded: &[u8]) {
+    /// Takes what an encoder has written; whether there may be a place for all of it. In partitions that are loaded
+    /// directly, that would else be known at the end.
+    #[must_use]
+    pub fn take(&mut self, encoded: &[u8]) -> bool {
         for (number, encoded) in parcels(encoded) {
+            if number == PARENT as usize && self.direct.is_some() && !self.routes.has_others() {
+                return false;
+            }
             let waiting = &mut self.waiting[number].encoded;
             if waiting.capacity() - waiting.len() < encoded.len() {
                 // Not twice as much: there are many of them.
@@ -75,6 +80,7 @@ impl Routed {
             waiting.extend_from_slice(encoded);
             self.bytes += encoded.len();
         }
+        true
     }
 
     pub fn is_full(&self) -> bool {
@@ -89,6 +95,9 @@ impl Routed {
         table: &QualifiedName,
         column_list: &str,
     ) -> std::result::Result<u64, ConnectionError> {
+        if self.direct.is_some() {
+            return self.send_directly(which, session, table, column_list);
+        }
         let stays = match which {
             Which::All => 0,
             Which::Fullest => (self.most as f64 * STAYS) as usize,
@@ -105,25 +114,58 @@ impl Routed {
                 break;
             }
             let waiting = &mut self.waiting[number];
-            let encoded = &waiting.encoded;
-            taken += match &mut self.direct {
-                Some(direct) if number == PARENT as usize => {
-                    let held = direct.held(session, table, column_list)?;
-                    copy_binary(session, held.qualified, column_list, encoded)?;
-                    // Not yet in the table.
-                    0
-                }
-                Some(direct) => direct.send(session, number, encoded)?,
-                None => {
-                    let to = self.routes.partition(number).unwrap_or(table);
-                    copy_binary(session, &to.to_string(), column_list, encoded)?
-                }
-            };
+            let to = self.routes.partition(number).unwrap_or(table);
+            taken += copy_binary(session, &to.to_string(), column_list, &waiting.encoded)?;
             self.bytes -= waiting.encoded.len();
             waiting.encoded.clear();
             // One that had far more than its share does not keep room for as many.
             waiting.encoded.shrink_to(share);
             waiting.is_filled = true;
+        }
+        Ok(taken)
+    }
+
+    /// The same by direct COPYs: a little at a time, so that the server and the parsers work side by side although there
+    /// is one session.
+    fn send_directly(
+        &mut self,
+        which: Which,
+        session: &mut Session,
+        table: &QualifiedName,
+        column_list: &str,
+    ) -> std::result::Result<u64, ConnectionError> {
+        let Some(direct) = &mut self.direct else { return Ok(0) };
+        let mut taken = 0;
+        while self.bytes >= self.most || which == Which::All && self.bytes > 0 {
+            if direct.is_sending() {
+                let (sent, stored) = direct.send_some(session)?;
+                self.bytes -= sent;
+                taken += stored;
+                continue;
+            }
+            let fullest = (0..self.waiting.len()).max_by_key(|n| self.waiting[*n].encoded.len());
+            let number = fullest.unwrap_or_default();
+            let encoded = std::mem::take(&mut self.waiting[number].encoded);
+            self.waiting[number].is_filled = true;
+            if number == PARENT as usize {
+                // Not in the table yet.
+                let held = direct.held(session, table, column_list)?;
+                copy_binary(session, held.qualified, column_list, &encoded)?;
+                self.bytes -= encoded.len();
+            } else {
+                direct.begin_sending(session, number, encoded)?;
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Ends the COPY that is open, if one is; how many rows it has stored.
+    pub fn settle(&mut self, session: &mut Session) -> std::result::Result<u64, ConnectionError> {
+        let mut taken = 0;
+        while let Some(direct) = self.direct.as_mut().filter(|direct| direct.is_sending()) {
+            let (sent, stored) = direct.send_some(session)?;
+            self.bytes -= sent;
+            taken += stored;
         }
         Ok(taken)
     }

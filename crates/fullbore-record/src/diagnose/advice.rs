@@ -211,7 +211,7 @@ fn database_cpu(used: &InUse) -> Vec<String> {
     if !used.settings.is_here {
         lines.push(more_streams(used, "use more sessions, if the server has idle CPUs"));
     }
-    if used.publish == Publish::Append {
+    if used.publish == Publish::Append && used.method == Method::Copy {
         lines.push(
             "indexes are updated row by row: --publish replace or partitions builds them after the \
              rows are loaded"

@@ -2,7 +2,7 @@
 
 use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_skip, wanted};
 
-use crate::common::codes::{FAILED, STOPPED};
+use crate::common::codes::{FAILED, REFUSED, STOPPED};
 use crate::common::held::end_of;
 use crate::common::moments::{Gate, Moment, assert_loaded};
 use crate::common::parted::SERVERS;
@@ -199,6 +199,90 @@ fn keys_that_partitions_share_are_rejected_by_line() {
     let args = ["--header", "none", "--method", "direct", "--max-rejects", "5"];
     let output = files.load(&database, &file, "ours", &args);
     assert!(output.stderr.contains("--max-rejects"), "{}", output.stderr);
+}
+
+#[test]
+fn a_row_without_a_partition_is_named() {
+    let cluster = extended_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql(
+        "CREATE EXTENSION fullbore; CREATE TABLE ours (k int, v text) PARTITION BY LIST (k);
+         CREATE TABLE a PARTITION OF ours FOR VALUES IN (1, 2);
+         CREATE TABLE b PARTITION OF ours FOR VALUES IN (3, 4, 5, 6, 8, 9, 10, 11, 12, 13)",
+    );
+    let files = Files::new();
+    let file = files.write("rows.csv", "1,x\n8,y\n7,z\n3,z\n");
+    let output = files.load(&database, &file, "ours", &["--header", "none", "--method", "direct"]);
+    assert_eq!(output.code, FAILED, "{}", output.stderr);
+    assert!(output.stderr.contains("line 3: no partition"), "{}", output.stderr);
+    assert_eq!(database.psql("SELECT count(*) FROM ours"), "0");
+    assert_no_leftovers(&database);
+}
+
+#[test]
+fn what_truncating_or_inserting_would_do_is_refused() {
+    let cluster = extended_or_skip!(TestServer::Embedded18);
+    let files = Files::new();
+    let file = files.write("rows.csv", "1,x\n3,y\n");
+    for (more, why) in [
+        (
+            "CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+             CREATE TRIGGER wiped AFTER TRUNCATE ON ours FOR EACH STATEMENT EXECUTE FUNCTION noted()",
+            "ours has trigger wiped for TRUNCATE",
+        ),
+        ("CREATE RULE also AS ON INSERT TO ours DO ALSO NOTIFY x", "ours has rule also for INSERT"),
+        ("ALTER TABLE b ALTER v SET STORAGE external", "the columns of its partitions a and b differ"),
+        ("CREATE TABLE other (k int REFERENCES ours)", "has a trigger or a foreign key"),
+        ("CREATE INDEX ON ours ((k + 1))", "it has an expression"),
+        ("INSERT INTO ours VALUES (4)", "it has rows"),
+    ] {
+        let database = cluster.fresh_database();
+        database.psql(
+            "CREATE EXTENSION fullbore; CREATE TABLE ours (k int PRIMARY KEY, v text) PARTITION BY RANGE (k);
+             CREATE TABLE a PARTITION OF ours FOR VALUES FROM (0) TO (3);
+             CREATE TABLE b PARTITION OF ours FOR VALUES FROM (3) TO (9)",
+        );
+        database.psql(more);
+        let args = ["--header", "none", "--method", "direct"];
+        let output = files.load(&database, &file, "ours", &args);
+        assert_eq!(output.code, REFUSED, "{why}: {}", output.stderr);
+        assert!(output.stderr.contains(why), "{why}: {}", output.stderr);
+    }
+}
+
+#[test]
+fn a_table_that_was_loaded_directly_is_not_loaded_again_by_a_resume() {
+    let cluster = extended_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql(
+        "CREATE EXTENSION fullbore; CREATE TABLE one (k int, v text) PARTITION BY RANGE (k);
+         CREATE TABLE a PARTITION OF one FOR VALUES FROM (0) TO (3);
+         CREATE TABLE b PARTITION OF one FOR VALUES FROM (3) TO (9);
+         CREATE TABLE two (k int, v text) PARTITION BY RANGE (k);
+         CREATE TABLE c PARTITION OF two FOR VALUES FROM (0) TO (3);
+         CREATE TABLE d PARTITION OF two FOR VALUES FROM (3) TO (9)",
+    );
+    let files = Files::new();
+    prepared(&database, &files);
+    files.write("one.csv", "1,x\n3,y\n");
+    files.write("two.csv", "1,x\n4,y\n");
+    let table = |name: &str| {
+        format!("[[table]]\nname = \"{name}\"\nsources = [\"{name}.csv\"]\nheader = \"none\"\n")
+    };
+    let job = files.write(
+        "job.toml",
+        format!("streams = 1\nmethod = \"direct\"\n{}{}", table("one"), table("two")),
+    );
+    let mut gate = Gate::at(&database, Moment::PieceBegins(1));
+    let child = files.start(&["load", &job, "--to", database.url()]);
+    gate.wait();
+    database.psql("INSERT INTO two VALUES (5)");
+    gate.open(&database);
+    let output = end_of(child);
+    assert_eq!(output.code, STOPPED, "{}", output.stderr);
+    database.psql("TRUNCATE two");
+    assert_loaded(&files.fullbore(&["runs", "resume", "last"]));
+    assert_eq!(database.psql("SELECT (SELECT count(*) FROM one), (SELECT sum(k) FROM two)"), "2|5");
 }
 
 #[test]

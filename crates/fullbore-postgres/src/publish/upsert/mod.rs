@@ -3,8 +3,8 @@
 //! Once all pieces are committed, their rows are ranked: a second unlogged table has one row for each key, in the
 //! order of the target's index. Stretches of its pages are the parts that sessions merge side by side. No two
 //! parts have a key in common, so none waits for another, and each walks through the index once. A part is a
-//! transaction: an UPDATE of rows that differ, an INSERT of those that are missing, and its row of the ledger
-//! ([`crate::ledger::merges`]). Loads into one target merge one after the other.
+//! transaction: an UPDATE of rows that differ, an INSERT of those that are missing (a MERGE where the server says what
+//! became of each row), and its row of the ledger ([`crate::ledger::merges`]). Loads into one target merge one after the other.
 //!
 //! With `--atomic`, or without a ledger, all parts are merged in the transaction that publishes.
 
@@ -43,6 +43,8 @@ use statements::{SETTINGS, Statements};
 const PART_PAGES_MAX: u64 = 8192;
 /// Parts for each session, so that all end at about the same time.
 const PARTS_PER_SESSION: u64 = 8;
+/// The first version whose MERGE says what became of each row.
+const SAYS_WHAT_IT_MERGED: u32 = 170_000;
 /// How often it is looked whether another load has merged its rows.
 const TURN: Duration = Duration::from_millis(200);
 /// A transaction that others kept from being serialized.
@@ -305,17 +307,41 @@ impl Work<'_> {
         lock(session, self.target.name(), Partitions::Not)?;
         planned.check(session)?;
         session.execute(SETTINGS).map_err(failed)?;
-        let mut execute =
-            |sql: &str| session.execute(sql).map_err(|error| self.stopped(error, taken));
-        let updated = match self.statements.update(pages)? {
-            Some(sql) => execute(&sql)?,
-            None => 0,
+        let (updated, inserted) = match self.merging(session, pages)? {
+            Some(sql) => {
+                let merged = session.query(&sql).map_err(|error| self.stopped(error, taken))?;
+                let number = |what: &str| merged.first().and_then(|row| row.number(what));
+                let of = |what: &str| number(what).unwrap_or_default();
+                (of("updated"), of("inserted"))
+            }
+            None => {
+                let mut execute =
+                    |sql: &str| session.execute(sql).map_err(|error| self.stopped(error, taken));
+                let updated = self.statements.update(pages)?;
+                let updated = updated.map_or(Ok(0), |sql| execute(&sql))?;
+                (updated, execute(&self.statements.insert(pages))?)
+            }
         };
-        let inserted = execute(&self.statements.insert(pages))?;
         let rows = self.check(session, pages)?;
         // Once more: from here on the locks of the statements keep the table what it is.
         planned.check(session)?;
         Ok(Done { rows, inserted, updated, deleted: 0 })
+    }
+
+    /// The one statement that both updates and inserts, where the server has it for the table.
+    fn merging(&self, session: &mut Session, pages: &Range<u64>) -> Result<Option<String>> {
+        if session.server_version_num() < SAYS_WHAT_IT_MERGED {
+            return Ok(None);
+        }
+        let oid = self.postgres.planned(self.table).oid();
+        let rows = session.query(&format!(
+            "SELECT EXISTS (SELECT FROM pg_class c
+                             WHERE (c.oid = {oid} OR c.oid IN (SELECT relid FROM pg_partition_tree({oid})))
+                               AND (c.relhasrules OR c.relkind = 'f')) AS cannot"
+        ));
+        let rows = rows.map_err(failed)?;
+        let cannot = rows.first().is_some_and(|row| row.flag("cannot"));
+        if cannot { Ok(None) } else { self.statements.merge(pages) }
     }
 
     /// What stopped a statement; what is over once it is tried again is a lock that was not had.

@@ -108,14 +108,51 @@ impl<'a> Statements<'a> {
         }))
     }
 
+    fn set(&self) -> String {
+        let set = self.set.iter().map(|column| format!("{column} = s.{column}"));
+        set.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The columns of a ranked row.
+    fn own(&self) -> String {
+        let own = self.columns.iter().map(|column| format!("s.{column}"));
+        own.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Updates and inserts the rows of a part, in one pass, and says how many of each; none where it only inserts.
+    pub fn merge(&self, pages: &Range<u64>) -> Result<Option<String>> {
+        let Some(takes_its_place) = self.takes_its_place()? else { return Ok(None) };
+        let of = |action: &str| {
+            format!(
+                "pg_catalog.count(*) FILTER (WHERE action OPERATOR(pg_catalog.=) '{action}'::pg_catalog.text)"
+            )
+        };
+        Ok(Some(format!(
+            "{OF_ROLE}WITH merged AS (
+                 MERGE INTO {} AS t USING (SELECT * FROM {} AS s WHERE {}) AS s ON {}
+                 WHEN MATCHED AND {takes_its_place} THEN UPDATE SET {}
+                 WHEN NOT MATCHED THEN INSERT ({}) OVERRIDING SYSTEM VALUE VALUES ({})
+                 RETURNING merge_action() AS action)
+             SELECT {} AS inserted, {} AS updated FROM merged",
+            self.target.alone(),
+            self.ranked,
+            Self::is_of(pages),
+            self.merging.same_key("t", "s"),
+            self.set(),
+            self.columns.join(", "),
+            self.own(),
+            of("INSERT"),
+            of("UPDATE"),
+        )))
+    }
+
     /// Updates the rows of the target that a part changes; none where it changes none.
     pub fn update(&self, pages: &Range<u64>) -> Result<Option<String>> {
         let Some(takes_its_place) = self.takes_its_place()? else { return Ok(None) };
-        let set = self.set.iter().map(|column| format!("{column} = s.{column}"));
         Ok(Some(format!(
             "{OF_ROLE}UPDATE {} AS t SET {} FROM {} AS s WHERE {} AND {} AND {takes_its_place}",
             self.target.alone(),
-            set.collect::<Vec<_>>().join(", "),
+            self.set(),
             self.ranked,
             Self::is_of(pages),
             self.merging.same_key("t", "s"),
@@ -130,12 +167,11 @@ impl<'a> Statements<'a> {
     /// Inserts the rows of a part whose key the target does not have.
     pub fn insert(&self, pages: &Range<u64>) -> String {
         let columns = self.columns.join(", ");
-        let own: Vec<String> = self.columns.iter().map(|column| format!("s.{column}")).collect();
         format!(
             "{OF_ROLE}INSERT INTO {} ({columns}) OVERRIDING SYSTEM VALUE SELECT {} FROM {} AS s
               WHERE {} AND {}",
             self.target.name(),
-            own.join(", "),
+            self.own(),
             self.ranked,
             Self::is_of(pages),
             self.is_missing(),

@@ -82,6 +82,7 @@ impl<'a> Replacement<'a> {
             method: Method::Copy,
             keep_old: false,
             is_fresh: false,
+            is_resumed: false,
             replaced_with: Vec::new(),
         })?;
         let postgres = Postgres::new(Arc::new(server), vec![target], None, None);
