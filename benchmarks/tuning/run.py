@@ -100,7 +100,7 @@ PLACES = {
     "wal": Place(KINDS["wal_throttled"], 19, (1, 2, 3, 4, 6, 8)),
     "link_100": Place(link_100, 11, (1, 2, 3, 4, 6, 8)),
     # All as long: windows grow for a long time.
-    "far": Place(far, 30, (4, 8, 16, 24, 32, 48), seconds=(60, 60)),
+    "far": Place(far, 30, (8, 16, 24, 32, 48), seconds=(60, 60)),
     "slow_source": Place(
         KINDS["source_throttled"],
         26,

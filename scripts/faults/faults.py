@@ -10,7 +10,7 @@ import time
 from data import Data
 from load import LOADED, REFUSED, STOPPED, Command, Ended
 from trial import Trial
-from ways import UPSERT, WAYS
+from ways import ALL, WAYS
 from world import World
 
 # The options of a client that gives a silent network up within seconds.
@@ -74,7 +74,7 @@ class Kill(Fault):
     """kill -9 of the client; some runs are resumed as if from another machine."""
 
     name = "kill"
-    loaded_by = (*WAYS, UPSERT)
+    loaded_by = ALL
 
     def strike(self, trial: Trial, load: Command) -> None:
         load.send(signal.SIGKILL)
@@ -93,7 +93,7 @@ class Interrupt(Fault):
     """SIGINT or SIGTERM, and sometimes a second one that does not wait."""
 
     name = "interrupt"
-    loaded_by = (*WAYS, UPSERT)
+    loaded_by = ALL
 
     def strike(self, trial: Trial, load: Command) -> None:
         number = trial.rng.choice((signal.SIGINT, signal.SIGINT, signal.SIGTERM))
@@ -113,7 +113,7 @@ class Terminate(Fault):
     """pg_terminate_backend of one of the load's sessions, or of all; perhaps again and again."""
 
     name = "terminate"
-    loaded_by = (*WAYS, UPSERT)
+    loaded_by = ALL
 
     def strike(self, trial: Trial, load: Command) -> None:
         ended = 0
@@ -135,7 +135,7 @@ class Restart(Fault):
     """An immediate stop of the postmaster, and a start: the server recovers as from a crash."""
 
     name = "restart"
-    loaded_by = (*WAYS, UPSERT)
+    loaded_by = ALL
     thoroughly = True
 
     def strike(self, trial: Trial, load: Command) -> None:
@@ -153,7 +153,7 @@ class Cut(Fault):
     """The network between client and server breaks, in four ways."""
 
     name = "network"
-    loaded_by = (*WAYS, UPSERT)
+    loaded_by = ALL
 
     WAYS = ("down", "dropped", "given up", "half-open")
 

@@ -58,7 +58,7 @@ from faults_zombie import Zombie
 from load import LOADED
 from places import CACHE, FULLBORE, RUNS, Failed, Missing, Wrong
 from trial import Trial
-from ways import ATOMIC, UPSERT, WAYS, Way
+from ways import ALL, Way
 from world import World
 
 FAULTS: dict[str, type[Fault]] = {
@@ -121,11 +121,10 @@ class Runner:
 
     def duration(self, trial: Trial) -> float:
         """How long a load takes that nothing strikes: measured, the median of three."""
-        is_atomic = trial.atomic and trial.way.publish in ATOMIC
         calm = trial.fault.undisturbed()
         size = f"{calm.data(self.world).bytes / 1e6:.0f} MB"
         where = f" {calm.name}" if calm.name else ""
-        key = f"{trial.way.name} {trial.level}{' atomic' if is_atomic else ''} {size}{where}"
+        key = f"{trial.way.name} {trial.level}{' atomic' if trial.atomic else ''} {size}{where}"
         if key not in self.durations:
             seconds = []
             for _ in range(1 if where else 3):
@@ -151,8 +150,7 @@ class Runner:
             "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         }  # fmt: skip
         trial = Trial(self.world, FAULTS[plan.fault](), plan.way, plan.number, self.seed)
-        line.update(level=trial.level, atomic=trial.atomic and plan.way.publish in ATOMIC)
-        line.update(streams=trial.streams)
+        line.update(level=trial.level, atomic=trial.atomic, streams=trial.streams)
         try:
             duration = self.duration(trial)
             line["undisturbed_s"] = round(duration, 3)
@@ -223,7 +221,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", metavar="FAULT[,FAULT]", help=f"of {', '.join(FAULTS)}")
     parser.add_argument("--count", type=int, help="so many trials of each fault")
     parser.add_argument("--number", type=int, help="the one trial of this number")
-    ways = [way.name for way in (*WAYS, UPSERT)]
+    ways = [way.name for way in ALL]
     parser.add_argument("--way", choices=ways, help="in this one alone")
     parser.add_argument("--minutes", type=float, help="begin no trial after so long")
     parser.add_argument("--short", action="store_true", help="a few of each")
@@ -247,7 +245,7 @@ def wanted(args: argparse.Namespace) -> list[Planned]:
     if args.number is not None:
         trials = [trial for trial in trials if trial.number == args.number]
     if args.way:
-        way = next(way for way in (*WAYS, UPSERT) if way.name == args.way)
+        way = next(way for way in ALL if way.name == args.way)
         trials = [Planned(trial.fault, trial.number, way) for trial in trials]
     return trials
 

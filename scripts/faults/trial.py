@@ -49,7 +49,7 @@ class Trial:
         self.number = number
         self.rng = random.Random(f"{seed}/{fault.name}/{number}")
         self.level = self.rng.choice(world.levels)
-        self.atomic = self.rng.random() < 0.4
+        self.atomic = self.rng.random() < 0.4 and way.may_be_atomic
         self.with_resume = self.rng.random() < 0.5
         self.streams = self.rng.choice((1, 2, 2, 3))
         self.strikes_again = self.rng.random() < 0.25

@@ -55,6 +55,14 @@ pub const PARTITIONS_DIRECT: Way = Way {
     tail: "PARTITION BY RANGE (k)",
 };
 
+/// Into partitions that are there, and empty.
+pub const LEAVES_DIRECT: Way = Way {
+    name: "leaved_direct",
+    options: &["--publish", "append", "--method", "direct"],
+    tail: "PARTITION BY HASH (k); CREATE TABLE leaved_a PARTITION OF leaved_direct FOR VALUES WITH (MODULUS 2, REMAINDER 0); \
+           CREATE TABLE leaved_b PARTITION OF leaved_direct FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
+};
+
 impl Way {
     pub fn make(&self, database: &TestDatabase<'_>) {
         database.psql(&format!(

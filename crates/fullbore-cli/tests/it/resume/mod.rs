@@ -15,7 +15,8 @@ use crate::common::codes::{REFUSED, STOPPED};
 use crate::common::held::end_of;
 use crate::common::moments::{Gate, Moment, assert_loaded, ledger, signal};
 use crate::common::ways::{
-    APPEND, ATOMIC, PARTITIONS, PARTITIONS_DIRECT, REPLACE, REPLACE_DIRECT, UPSERT, Way, prepared,
+    APPEND, ATOMIC, LEAVES_DIRECT, PARTITIONS, PARTITIONS_DIRECT, REPLACE, REPLACE_DIRECT, UPSERT,
+    Way, prepared,
 };
 use crate::common::{Files, assert_no_leftovers, assert_same};
 use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_skip};
@@ -119,6 +120,9 @@ fn killed_clients_are_gone_on_with_by_the_direct_method() {
     }
     for at in [Moment::PieceCommits(0), Moment::Publishes] {
         kill_and_resume(&database, &files, &file, &REPLACE_DIRECT, at);
+    }
+    for at in [Moment::PieceBegins(0), Moment::PieceCommits(0)] {
+        kill_and_resume(&database, &files, &file, &LEAVES_DIRECT, at);
     }
 }
 

@@ -166,11 +166,13 @@ impl Climb {
         }
         self.known.insert(self.now, known);
         let cue = most_of(&self.cues);
+        // How far away it is may not be known from the first moment.
+        let begins_low = best.is_none() && self.cues.last() == Some(&Cue::More);
         self.forget_slices();
         if self.phase == Phase::Climbing {
             let gained = best.is_none_or(|best| known.rate >= GAIN_MIN * best.rate);
             if gained && cue != Cue::Enough && self.now < self.most {
-                let times = if best.is_none() && cue == Cue::More { 4 } else { 2 };
+                let times = if begins_low { 4 } else { 2 };
                 return Some(self.go((times * self.now).min(self.most)));
             }
             self.phase = Phase::Searching;
