@@ -67,17 +67,17 @@ pub fn probe(
     let Some(first) = leaves.first() else {
         return no("it has no partitions with bounds".into());
     };
-    let (hash, described) =
-        (&first.descriptor.hash, |leaf: &&Leaf| leaf.descriptor.refusal.is_some());
-    let shown = leaves.iter().find(described).unwrap_or(first);
-    if let Some(other) = leaves.iter().find(|leaf| leaf.descriptor.hash != *hash) {
-        if shown.descriptor.refusal.is_none() {
-            return no(format!(
-                "the columns of its partitions {} and {} differ in their order or definition",
-                first.name, other.name
-            ));
-        }
+    let refused_one = leaves.iter().find(|leaf| leaf.descriptor.refusal.is_some());
+    let hash = &first.descriptor.hash;
+    if let (Some(other), None) =
+        (leaves.iter().find(|leaf| leaf.descriptor.hash != *hash), refused_one)
+    {
+        return no(format!(
+            "the columns of its partitions {} and {} differ in their order or definition",
+            first.name, other.name
+        ));
     }
+    let shown = refused_one.unwrap_or(first);
     if let Some(why) = lacks_memory(session, &leaves).map_err(refused)? {
         return no(why);
     }
