@@ -10,7 +10,6 @@
 #include "access/htup_details.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"
-#include "nodes/makefuncs.h"
 #include "optimizer/optimizer.h"
 #include "utils/partcache.h"
 

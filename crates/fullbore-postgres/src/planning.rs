@@ -1,5 +1,7 @@
 //! What a server is asked while a load is planned.
 
+mod rights;
+
 use std::sync::Arc;
 
 use fullbore_load::TargetColumn;
@@ -17,7 +19,7 @@ use fullbore_record::terms::{Method, Publish};
 use crate::catalog::{self, Relation};
 use crate::direct::choice::choose;
 use crate::direct::probe;
-use crate::error::{failed, refuse, refused};
+use crate::error::{refuse, refused};
 use crate::members;
 use crate::naming;
 use crate::publish;
@@ -28,6 +30,7 @@ use crate::schema;
 use crate::server::Server;
 use crate::statistics;
 use crate::target::PostgresTable;
+use rights::may_keep;
 
 /// Bytes of a table's rows that are handed on at a time.
 const READ_BYTES: usize = 256 << 10;
@@ -425,37 +428,6 @@ impl Server {
     }
 }
 
-impl Server {
-    /// Refuses tablespaces in which the role can't make tables.
-    fn check_tablespaces(&self, session: &mut Session) -> Result<()> {
-        for name in &self.settings.tablespaces {
-            let literal = quote_literal(name).map_err(failed)?;
-            let rows = session
-                .query(&format!(
-                    "SELECT has_tablespace_privilege(oid, 'CREATE') AS may FROM pg_tablespace
-                      WHERE spcname = {literal}"
-                ))
-                .map_err(refused)?;
-            match rows.first().and_then(|row| row.get("may")) {
-                Some("t") => {}
-                Some(_) => {
-                    return Err(refuse(
-                        format!("the role lacks CREATE privilege on tablespace {name}"),
-                        "GRANT CREATE ON TABLESPACE to it, or use others with --tablespaces",
-                    ));
-                }
-                None => {
-                    return Err(refuse(
-                        format!("tablespace {name} does not exist"),
-                        "name others with --tablespaces; `\\db` in psql lists them",
-                    ));
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
 /// How the rows of a table are merged with those that it has, if they are.
 fn merging(
     session: &mut Session,
@@ -480,27 +452,5 @@ fn decoded(target: &PostgresTable, slots: &[(String, String)]) -> Option<String>
          contains {:?}), without a TRUNCATE of {}: consumers must copy the table again",
         naming::MARK,
         target.name()
-    ))
-}
-
-/// Refuses where the schema that a replaced table is kept in can't be made.
-fn may_keep(session: &mut Session, relation: &Relation) -> Result<()> {
-    let rows = session
-        .query(
-            "SELECT has_database_privilege(current_database(), 'CREATE') AS may,
-                    current_database() AS database, current_user AS role",
-        )
-        .map_err(refused)?;
-    let text = |name: &str| rows.first().and_then(|row| row.get(name)).unwrap_or_default();
-    if text("may") == "t" {
-        return Ok(());
-    }
-    let (role, database) = (text("role"), text("database"));
-    Err(refuse(
-        format!(
-            "{} can't be kept: role {role} lacks CREATE privilege on database {database}",
-            relation.name
-        ),
-        format!("GRANT CREATE ON DATABASE {database} TO {role}, or omit --keep-old"),
     ))
 }

@@ -6,7 +6,7 @@ use fullbore_load::TargetColumn;
 use fullbore_load::plan::Plan;
 use fullbore_pgwire::{QualifiedName, quote_identifier, quote_literal};
 use fullbore_read::error::Result;
-use fullbore_record::terms::{Publish, Stage};
+use fullbore_record::terms::{Method, Publish, Stage};
 
 use crate::catalog::{Column, Relation};
 use crate::direct::known::{Direct, Probe};
@@ -93,9 +93,18 @@ impl PostgresTable {
         self.publish.stage(self.atomic)
     }
 
-    /// Whether one session alone can fill it: what is written is a new table, which nobody else sees.
+    pub fn method(&self) -> Method {
+        if self.direct.is_some() { Method::Direct } else { Method::Copy }
+    }
+
+    /// Whether one session alone can fill it.
     pub fn has_one_session(&self) -> bool {
-        self.direct.is_some() && self.publish != Publish::Partitions
+        self.publish.has_one_session(self.method())
+    }
+
+    /// How its partitions are loaded directly, where they are there already, and where rows go.
+    pub fn leaves(&self) -> Option<(&Direct, &Routes)> {
+        self.direct.as_ref().zip(self.routes.as_deref())
     }
 
     /// Whether all its rows are inserted by one statement.

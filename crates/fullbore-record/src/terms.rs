@@ -145,6 +145,12 @@ impl Publish {
         matches!(self, Self::Append | Self::Upsert)
     }
 
+    /// Whether one session alone can fill a table: directly, only that which made its storage. A partition is a
+    /// table of its own.
+    pub fn has_one_session(self, method: Method) -> bool {
+        method == Method::Direct && self != Self::Partitions
+    }
+
     /// Where rows are until they are published.
     pub fn stage(self, is_atomic: bool) -> Stage {
         match self {

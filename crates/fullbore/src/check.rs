@@ -311,7 +311,7 @@ fn check_shared(job: &Job, option: &str) -> Result<()> {
                 "load on one host, or append to a staging table and merge it from there",
             ));
         }
-        if table.publish != Publish::Partitions && job.method == Method::Direct {
+        if table.publish.has_one_session(job.method) {
             return Err(Error::usage_with_hint(
                 format!("{option}: only one session can fill a table directly"),
                 "choose --method copy or auto, or --publish partitions",

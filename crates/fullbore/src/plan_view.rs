@@ -188,8 +188,7 @@ fn continuity(plan: &Plan) -> String {
             part.spec, part.whole
         );
     }
-    let repeated =
-        |table: &&TablePlan| table.publish != Publish::Partitions && table.method == Method::Direct;
+    let repeated = |table: &&TablePlan| table.publish.has_one_session(table.method);
     for table in plan.tables.iter().filter(repeated) {
         let _ = write!(
             words,

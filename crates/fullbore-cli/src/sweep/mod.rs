@@ -15,7 +15,7 @@ use fullbore::check::refuse_given;
 use fullbore::destinations::{self, Destinations};
 use fullbore::{Ended, assemble};
 use fullbore_load::job::{Count, Job, varied};
-use fullbore_load::plan::assemble::automatic_streams;
+use fullbore_load::plan::streams::automatic_streams;
 use fullbore_pgwire::Session;
 use fullbore_postgres::PostgresTable;
 use fullbore_read::error::{DestinationFailure, Error, Result};

@@ -15,7 +15,7 @@ use fullbore_record::terms::{Method, Publish, Verify};
 use super::partitions::slots::{PartitionTarget, check_partition_options};
 use super::recorded::Recorded;
 use super::schema::{Schema, creation, guessed_types, guesses, inferred_columns};
-use crate::constants::{FINER_FOR_AUTO, STREAMS_MAX};
+use crate::constants::FINER_FOR_AUTO;
 use crate::job::{Count, Job, TableJob};
 use crate::plan::columns::{Shapes, match_columns};
 use crate::plan::controls::controls;
@@ -24,6 +24,7 @@ use crate::plan::header::settle;
 use crate::plan::lineage::Lineage;
 use crate::plan::look::{Sources, look};
 use crate::plan::pieces::{Cuts, PieceSizes, arrange, cut as cut_sources, joined, sampled};
+use crate::plan::streams::{Streams, streams_of};
 use crate::plan::transform::{self, lookups};
 use crate::plan::{Continuity, Plan, PlannedPiece, TablePlan, Tuning};
 use crate::run_id::RunId;
@@ -62,51 +63,6 @@ impl<T> Earlier<'_, T> {
         let table = self.recorded.tables.get(number)?;
         Some((table.method, self.atomic.get(number).copied().unwrap_or(false)))
     }
-}
-
-/// Streams that pay on a machine: two for each core, since at any moment some wait for the server's
-/// disk (measured with 2 cores, by copy: 8% more with 4 than with 3, which are 9% more than 2).
-pub fn automatic_streams() -> usize {
-    let cores = std::thread::available_parallelism().map_or(2, usize::from);
-    (2 * cores).clamp(2, 16)
-}
-
-/// The streams that a load has.
-struct Streams {
-    count: usize,
-    /// Of an automatic number, the largest that it may become.
-    most: usize,
-    /// What is to be said where there are not connections enough for them.
-    note: Option<String>,
-}
-
-/// The streams of a load. Beside the session that is open, one watches the server, and one what `--pause-when` is
-/// about. A stream has a session for each endpoint.
-fn streams_of<T: Target>(job: &Job, target: Option<&T>) -> Result<Streams> {
-    let (wanted, largest) = match job.streams {
-        Count::Fixed(streams) => (streams, streams),
-        Count::Auto => (automatic_streams(), STREAMS_MAX),
-    };
-    let room = target.map(Target::room).transpose()?.flatten();
-    let Some(room) = room else { return Ok(Streams { count: wanted, most: largest, note: None }) };
-    let beside = 1 + usize::from(job.pause_when.is_some());
-    let sessions = job.endpoints.len().max(1);
-    let most = (room.left.saturating_sub(beside) / sessions).max(1);
-    if wanted <= most {
-        return Ok(Streams { count: wanted, most: largest.min(most), note: None });
-    }
-    let words = &room.words;
-    let (count, note) = match job.streams {
-        Count::Auto => (most, format!("{most} of {wanted} streams: {words}")),
-        Count::Fixed(_) => {
-            let note = format!(
-                "{wanted} streams were requested, but {words}: streams with a connection do the \
-                 work of the others"
-            );
-            (wanted, note)
-        }
-    };
-    Ok(Streams { count, most, note: Some(note) })
 }
 
 /// Drafts the plan; nothing is touched. Without a server the columns are inferred. Of a run that goes
@@ -347,9 +303,8 @@ fn assemble_table<T: Target>(
     if let (Some(sample), false) = (run.sizes.sample, becomes_partitions) {
         pieces = sampled(pieces, sample);
     }
-    let is_joined = choice.method == Method::Direct && job.publish != Publish::Partitions;
+    let is_joined = job.publish.has_one_session(choice.method);
     if is_joined {
-        // New storage can be filled directly only by the session that made it.
         pieces = joined(pieces, &sources.files, &sources.format);
     }
     let mut partition_notes = Vec::new();

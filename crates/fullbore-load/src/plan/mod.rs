@@ -2,7 +2,7 @@
 //!
 //! [`assemble`] runs the steps and returns a [`Draft`]; with the ledger's data it becomes the final
 //! [`Plan`]. The steps: [`look`] samples the sources and finds their format; [`header`] decides what the
-//! first line is; [`columns`] maps fields to columns; [`pieces`] cuts the work; [`keys`] reads keys, and
+//! first line is; [`streams`] counts sessions; [`columns`] maps fields to columns; [`pieces`] cuts the work; [`keys`] reads keys, and
 //! [`partitions`] forms the pieces that become partitions; [`lineage`] adds the origin of rows; [`infer`]
 //! proposes a schema; [`transform`] computes columns by expressions; [`recorded`] is the part of a plan that a resume needs.
 
@@ -24,6 +24,7 @@ pub mod pieces;
 pub mod recorded;
 mod schema;
 mod stored;
+pub mod streams;
 #[cfg(feature = "transform")]
 pub mod transform;
 #[cfg(not(feature = "transform"))]

@@ -5,7 +5,7 @@ use fullbore_load::plan::columns::Shapes;
 use fullbore_load::target::{Choice, Wanted};
 use fullbore_parse::Lane;
 use fullbore_read::error::Result;
-use fullbore_record::terms::{Codec, Method, Publish};
+use fullbore_record::terms::{Codec, Method};
 
 use super::filled;
 use super::known::{Direct, Probe};
@@ -73,11 +73,9 @@ fn sessions(target: &PostgresTable, asked: bool) -> String {
         true => "it was requested, the server has the extension and the table allows it",
         false => "the server has the extension and the table allows it",
     };
-    match target.publish {
-        Publish::Append | Publish::Upsert | Publish::Replace => {
-            format!("{why}; one session, fed by all parsers")
-        }
-        _ => why.to_owned(),
+    match target.publish.has_one_session(Method::Direct) {
+        true => format!("{why}; one session, fed by all parsers"),
+        false => why.to_owned(),
     }
 }
 

@@ -7,7 +7,7 @@ use fullbore_pgwire::session::path::OF_ROLE;
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
-use super::check::{self, Leaf, Missing};
+use super::check::{self, Leaf};
 use super::known::Probe;
 use super::{filled, probe};
 use crate::error::{failed, refused};
@@ -43,16 +43,8 @@ const OBSTACLES: &str = "
 
 /// Asks whether they can be; nothing is touched. That there are no rows is left to the run where it is gone on with: a
 /// table may have been loaded.
-pub fn probe(
-    session: &mut Session,
-    target: &PostgresTable,
-    (is_resumed, skip_decoding): (bool, bool),
-) -> Result<Probe> {
+pub fn probe(session: &mut Session, target: &PostgresTable, is_resumed: bool) -> Result<Probe> {
     let no = |reason: String| Ok(Probe::Impossible { reason, hint: Some(BY_COPY.into()) });
-    let missing = check::missing(session).map_err(refused)?;
-    if let Some(Missing { what, remedy, .. }) = missing.into_iter().next() {
-        return Ok(Probe::Impossible { reason: what, hint: Some(remedy) });
-    }
     if target.atomic {
         return no("its rows are staged (--atomic, --max-rejects)".into());
     }
@@ -85,12 +77,7 @@ pub fn probe(
     if let Some((index, Some(why))) = indexes.iter().find(|(_, why)| why.is_some()) {
         return no(format!("index {} can't be filled ({why})", index.known()));
     }
-    match probe::usable(shown.descriptor.clone(), indexes) {
-        Probe::Described(..) if !skip_decoding && probe::is_decoded(session)? => {
-            Ok(probe::decoded())
-        }
-        usable => Ok(usable),
-    }
+    Ok(probe::usable(shown.descriptor.clone(), indexes))
 }
 
 fn obstacle(session: &mut Session, oid: u32) -> Result<Option<String>, ConnectionError> {

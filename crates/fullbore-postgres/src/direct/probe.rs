@@ -40,7 +40,8 @@ pub fn probe(
     if cfg!(target_endian = "big") {
         return Ok(impossible("this machine is big-endian", "load by COPY, with --method copy"));
     }
-    if target.publish.joins_rows() && !target.is_fresh {
+    let joins_rows = target.publish.joins_rows() && !target.is_fresh;
+    if joins_rows {
         let is_there = target.relation.kind == 'p' && target.create.is_none();
         if !is_there || target.publish != Publish::Append {
             return Ok(impossible(
@@ -49,13 +50,17 @@ pub fn probe(
             ));
         }
         if request.method != Method::Direct {
-            return Ok(impossible("append uses COPY unless --method direct is given", ""));
+            let reason = "append uses COPY unless --method direct is given".into();
+            return Ok(Probe::Impossible { reason, hint: None });
         }
-        return leaves::probe(session, target, (request.is_resumed, skip_decoding));
     }
     if let Some(missing) = check::missing(session).map_err(refused)?.into_iter().next() {
         let Missing { what, remedy, .. } = missing;
         return Ok(Probe::Impossible { reason: what, hint: Some(remedy) });
+    }
+    if joins_rows {
+        let probed = leaves::probe(session, target, request.is_resumed)?;
+        return unless_decoded(session, probed, skip_decoding);
     }
     let id = format!("probe{}", session.backend_pid());
     let name = match target.is_fresh {
@@ -69,31 +74,35 @@ pub fn probe(
         Some(_) => Filled::new(),
         None => filled::of_table(session, target.relation.oid).map_err(refused)?,
     };
-    Ok(match described {
-        // Nobody knows the table that was described.
+    let probed = match described {
         Ok(descriptor) => match usable(descriptor, indexes) {
+            // Nobody knows the table that was described.
             Probe::Impossible { reason, hint } => {
                 let reason = reason.replace(name.name(), target.name().name());
                 Probe::Impossible { reason, hint }
             }
-            described if skip_decoding || !is_decoded(session)? => described,
-            _ => decoded(),
+            described => described,
         },
         // The load itself would meet the same, and tell it then.
         Err(error) => Probe::Impossible {
             reason: format!("could not describe a table like {}: {error}", target.name()),
             hint: error.hint().map(str::to_owned),
         },
-    })
+    };
+    unless_decoded(session, probed, skip_decoding)
 }
 
-/// The refusal where somebody may decode the log.
-pub fn decoded() -> Probe {
-    impossible(
+/// What was found, or a refusal where somebody may decode the log.
+fn unless_decoded(session: &mut Session, probed: Probe, skip_decoding: bool) -> Result<Probe> {
+    let is_possible = matches!(probed, Probe::Described(..));
+    if !is_possible || skip_decoding || !is_decoded(session)? {
+        return Ok(probed);
+    }
+    Ok(impossible(
         "wal_level is logical, and directly loaded rows are not decoded: a logical slot on a \
          standby would miss them",
         "if no logical slot decodes this database, allow it with --skip-logical-decoding",
-    )
+    ))
 }
 
 /// Whether somebody may decode the log.

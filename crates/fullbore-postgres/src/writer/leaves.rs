@@ -53,7 +53,7 @@ impl DirectLeaves {
             DirectIo::Auto => DirectIo::Buffered,
             requested => requested,
         };
-        let begun = routes.partitions().map(|(_, oid, name)| {
+        let begun = routes.partitions().map(|(oid, name)| {
             let leaf = found.iter().find(|leaf| leaf.oid == oid).filter(|leaf| {
                 let descriptor = &leaf.descriptor;
                 descriptor.refusal.is_none() && descriptor.hash == direct.descriptor.hash

@@ -127,7 +127,7 @@ impl<'a> PostgresWriter<'a> {
             }
         };
         // Directly: into a table that was made for this load alone.
-        let is_direct = target.direct.is_some() && target.routes.is_none();
+        let is_direct = target.direct.is_some() && target.leaves().is_none();
         if is_direct {
             self.postgres.truncate(&mut self.session, &table)?;
         }
@@ -157,7 +157,7 @@ impl<'a> PostgresWriter<'a> {
             let begun = session.execute(&format!("{begin}; {}", planned.assertion()?));
             begun.map(drop).map_err(|error| planned.told(session, error))
         };
-        if target.direct.is_none() || target.routes.is_none() {
+        if target.leaves().is_none() {
             return begin(&mut self.session, &format!("BEGIN; {UNHURRIED}"));
         }
         // The lock that keeps readers out is waited for as the locks of publishing are.
@@ -241,10 +241,10 @@ impl<'a> PostgresWriter<'a> {
             }
             None => match &target.routes {
                 Some(routes) => {
-                    let leaves = target.direct.as_ref().map(|direct| {
-                        let session = &mut self.session;
-                        DirectLeaves::begin(session, target, (direct, routes), &column_list)
-                    });
+                    let session = &mut self.session;
+                    let leaves = target
+                        .leaves()
+                        .map(|leaves| DirectLeaves::begin(session, target, leaves, &column_list));
                     let streams = self.plan.streams;
                     routed = Some(Routed::new(routes.clone(), streams, leaves.transpose()?));
                 }

@@ -134,15 +134,13 @@ impl Routed {
         table: &QualifiedName,
         column_list: &str,
     ) -> std::result::Result<u64, ConnectionError> {
-        let Some(direct) = &mut self.direct else { return Ok(0) };
         let mut taken = 0;
         while self.bytes >= self.most || which == Which::All && self.bytes > 0 {
-            if direct.is_sending() {
-                let (sent, stored) = direct.send_some(session)?;
-                self.bytes -= sent;
+            if let Some(stored) = self.send_some(session)? {
                 taken += stored;
                 continue;
             }
+            let Some(direct) = &mut self.direct else { break };
             let fullest = (0..self.waiting.len()).max_by_key(|n| self.waiting[*n].encoded.len());
             let number = fullest.unwrap_or_default();
             let encoded = std::mem::take(&mut self.waiting[number].encoded);
@@ -162,12 +160,24 @@ impl Routed {
     /// Ends the COPY that is open, if one is; how many rows it has stored.
     pub fn settle(&mut self, session: &mut Session) -> std::result::Result<u64, ConnectionError> {
         let mut taken = 0;
-        while let Some(direct) = self.direct.as_mut().filter(|direct| direct.is_sending()) {
-            let (sent, stored) = direct.send_some(session)?;
-            self.bytes -= sent;
+        while let Some(stored) = self.send_some(session)? {
             taken += stored;
         }
         Ok(taken)
+    }
+
+    /// Sends some of the rows of the direct COPY that is open; how many it has stored with these, none where no COPY is
+    /// open.
+    fn send_some(
+        &mut self,
+        session: &mut Session,
+    ) -> std::result::Result<Option<u64>, ConnectionError> {
+        let sending = self.direct.as_mut().filter(|direct| direct.is_sending());
+        let sent = sending.map(|direct| direct.send_some(session)).transpose()?;
+        Ok(sent.map(|(bytes, stored)| {
+            self.bytes -= bytes;
+            stored
+        }))
     }
 
     /// A statement that fails unless all partitions that were filled are what was planned.

@@ -137,7 +137,7 @@ fn client_cpu(used: &InUse) -> Vec<String> {
 
 /// More streams, and why: or what lets them be used at all.
 fn more_streams(used: &InUse, why: &str) -> String {
-    if used.publish != Publish::Partitions && used.method == Method::Direct {
+    if used.publish.has_one_session(used.method) {
         "by direct one session fills the table: --publish partitions, or --method copy, uses \
          several"
             .into()

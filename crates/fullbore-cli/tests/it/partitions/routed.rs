@@ -62,12 +62,10 @@ fn lines(count: i64) -> String {
     (0..count).map(line).collect()
 }
 
-/// Rows that are in another partition than COPY into the table puts them.
-fn differing(database: &TestDatabase<'_>) -> String {
+/// Rows that are in another partition than COPY into the table puts them, by these columns.
+fn differing(database: &TestDatabase<'_>, columns: &str) -> String {
     let rows = |table: &str| {
-        format!(
-            "SELECT replace(tableoid::regclass::text, '{table}', ''), k, day, at, code, n, u, b, twice FROM {table}"
-        )
+        format!("SELECT replace(tableoid::regclass::text, '{table}', ''), {columns} FROM {table}")
     };
     database.psql(&format!(
         "SELECT count(*) FROM (({ours} EXCEPT ALL {plain}) UNION ALL ({plain} EXCEPT ALL {ours})) AS differing",
@@ -100,7 +98,7 @@ fn each_row_is_sent_to_its_partition() {
         assert!(plan.stdout.contains(words), "{} {}", plan.stdout, plan.stderr);
         let output = files.load(&database, &file, "ours", &args);
         assert_loaded(&output);
-        assert_eq!(differing(&database), "0");
+        assert_eq!(differing(&database, "k, day, at, code, n, u, b, twice"), "0");
         let filled = "SELECT count(DISTINCT tableoid) FROM ours";
         assert_eq!(database.psql(filled), "11");
         assert_no_leftovers(&database);
@@ -117,12 +115,6 @@ fn made_plainly(table: &str) -> String {
         "CREATE TABLE t_3b PARTITION OF t_3 FOR VALUES FROM (0, 10) TO (5.5, MINVALUE);\n    ";
     let all = format!("{before}{plain}{after}").replace(twice, "");
     all.replace("TABLE t", &format!("TABLE {table}")).replace("OF t", &format!("OF {table}"))
-}
-
-fn rows_of(table: &str) -> String {
-    format!(
-        "SELECT replace(tableoid::regclass::text, '{table}', ''), k, day, at, code, n, u, b FROM {table}"
-    )
 }
 
 #[test]
@@ -161,16 +153,8 @@ fn empty_partitions_are_loaded_directly() {
             assert!(plan.stdout.contains("its readers wait"), "{}", plan.stdout);
             let output = files.load(&database, &file, "ours", &more);
             assert_loaded(&output);
-            let (ours, plain) = (rows_of("ours"), rows_of("plain"));
-            let differing = format!(
-                "SELECT count(*) FROM (({ours} EXCEPT ALL {plain}) UNION ALL ({plain} EXCEPT ALL {ours})) AS differing"
-            );
-            assert_eq!(database.psql(&differing), "0");
-            for leaf in
-                database.psql("SELECT relid FROM pg_partition_tree('ours') WHERE isleaf").lines()
-            {
-                assert_sound(&database, leaf);
-            }
+            assert_eq!(differing(&database, "k, day, at, code, n, u, b"), "0");
+            assert_sound(&database, "ours");
             assert_no_leftovers(&database);
             // There are rows now.
             let refused = files.load(&database, &file, "ours", &more);
@@ -194,7 +178,7 @@ fn keys_that_partitions_share_are_rejected_by_line() {
     let file = files.write("rows.csv", "1,x\n6,y\n6,z\n11,z\n3,z\n");
     let args = ["--header", "none", "--method", "direct"];
     let output = files.load(&database, &file, "ours", &args);
-    assert!(output.stderr.contains("line 3") || output.stderr.contains(":3"), "{}", output.stderr);
+    assert!(output.stderr.contains("line 3"), "{}", output.stderr);
     assert_eq!(database.psql("SELECT count(*) FROM ours"), "0");
     let args = ["--header", "none", "--method", "direct", "--max-rejects", "5"];
     let output = files.load(&database, &file, "ours", &args);
