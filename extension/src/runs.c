@@ -28,6 +28,36 @@ record_bytes(const FbSorter *sorter, const char *tuple)
 		? bytes + MAXALIGN(offsetof(Rest, data) + rest_behind(tuple)->bytes) : bytes;
 }
 
+/* Entries of packed keys that are written, and read, at once. */
+#define BLOCK_ENTRIES 1024
+
+static void
+write_entries(FbSorter *sorter, BufFile *file)
+{
+	if (sorter->block == NULL)
+		sorter->block = palloc(BLOCK_ENTRIES * FB_DELTAS_ENTRY_MAX + 8);
+	for (Size at = 0; at < sorter->count; at += BLOCK_ENTRIES)
+	{
+		uint32		bytes = fb_deltas_write(ENTRY(sorter, at), Min(sorter->count - at, BLOCK_ENTRIES),
+											sorter->words, sorter->block);
+
+		BufFileWrite(file, &bytes, sizeof bytes);
+		BufFileWrite(file, sorter->block, bytes);
+	}
+}
+
+static void
+read_entries(FbSorter *sorter, FbRun *run)
+{
+	uint32		bytes;
+
+	FbReadFile(run->file, &bytes, sizeof bytes);
+	if (bytes > BLOCK_ENTRIES * FB_DELTAS_ENTRY_MAX)
+		elog(ERROR, "a temporary file does not contain what was written");
+	FbReadFile(run->file, sorter->block, bytes);
+	fb_deltas_read(sorter->block, bytes, sorter->words, (uint64 *) run->record, run->have);
+}
+
 void
 fb_runs_spill(FbSorter *sorter)
 {
@@ -50,7 +80,7 @@ fb_runs_spill(FbSorter *sorter)
 	run->file = BufFileCreateTemp(false);
 	run->left = sorter->count;
 	if (sorter->packed)
-		BufFileWrite(run->file, sorter->entries, sorter->count * ENTRY_BYTES(sorter));
+		write_entries(sorter, run->file);
 	for (Size at = 0; at < sorter->count && !sorter->packed; at++)
 	{
 		const uint64 *entry = ENTRY(sorter, at);
@@ -70,23 +100,20 @@ fb_runs_spill(FbSorter *sorter)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/* Entries that are read at once. */
-#define READ_ENTRIES 1024
-
 /* Goes to the next entry of a run; false: there is none. */
 static bool
 read_entry(FbSorter *sorter, FbRun *run)
 {
 	if (run->record == NULL)
-		run->record = MemoryContextAlloc(sorter->context, READ_ENTRIES * ENTRY_BYTES(sorter));
+		run->record = MemoryContextAlloc(sorter->context, BLOCK_ENTRIES * ENTRY_BYTES(sorter));
 	else if (++run->at < run->have)
 		return true;
 	if (run->left == 0)
 		return false;
 	run->at = 0;
-	run->have = Min(run->left, READ_ENTRIES);
+	run->have = Min(run->left, BLOCK_ENTRIES);
 	run->left -= run->have;
-	FbReadFile(run->file, run->record, run->have * ENTRY_BYTES(sorter));
+	read_entries(sorter, run);
 	return true;
 }
 
@@ -262,4 +289,6 @@ fb_runs_end(FbSorter *sorter)
 {
 	for (int part = 0; part < sorter->run_count; part++)
 		BufFileClose(sorter->runs[part].file);
+	if (sorter->block != NULL)
+		pfree(sorter->block);
 }

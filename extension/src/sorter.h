@@ -51,6 +51,7 @@ typedef struct FbSorter
 	FbRun	   *runs;
 	int			run_count;
 	int			run_room;
+	uint8	   *block;			/* entries as they are in files */
 
 	/* Reading. */
 	Size		next;
