@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import report
 from cases import CASES
 from cases.setting import STANDARD_SCALE, Setting
-from lab import DATA, Case, Failed, Measured, Missing, run_folder
+from lab import SCRATCH, Case, Failed, Measured, Missing, run_folder
 from server import Server
 
 
@@ -44,7 +44,7 @@ def main() -> int:
     # So that whatever was set up is taken down again on a polite kill too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
-    DATA.mkdir(parents=True, exist_ok=True)
+    SCRATCH.mkdir(parents=True, exist_ok=True)
     out = run_folder(args.name)
     server = Server()
     server.start()

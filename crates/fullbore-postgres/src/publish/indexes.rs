@@ -26,7 +26,12 @@ const IS_GONE: [&str; 2] = ["42P01", "3F000"];
 
 /// Runs jobs on up to as many sessions as the plan has streams; the first error ends the rest.
 pub fn build(postgres: &Postgres, plan: &Plan, jobs: Vec<Job>) -> Result<()> {
-    postgres.share_out(plan.streams, jobs, |session, job| work(postgres, plan, session, &job))
+    work_off(postgres, plan, plan.streams, jobs)
+}
+
+/// The same on so many sessions.
+pub fn work_off(postgres: &Postgres, plan: &Plan, sessions: usize, jobs: Vec<Job>) -> Result<()> {
+    postgres.share_out(sessions, jobs, |session, job| work(postgres, plan, session, &job))
 }
 
 fn work(postgres: &Postgres, plan: &Plan, session: &mut Session, job: &Job) -> Result<()> {

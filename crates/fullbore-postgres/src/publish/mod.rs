@@ -272,7 +272,7 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
         true => Ok(()),
         false => {
             let jobs = replace::key_jobs(postgres, &mut postgres.control(), plan)?;
-            indexes::build(postgres, plan, jobs)
+            jobs.work(postgres, plan)
         }
     })?;
     if postgres.targets().iter().any(|target| target.merging.is_some()) && !is_published {

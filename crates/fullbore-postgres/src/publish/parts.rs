@@ -267,7 +267,7 @@ fn build_shared_indexes(postgres: &Postgres, session: &mut Session, plan: &Plan)
     if postgres.settings.makes_statistics() {
         super::analyze::early(postgres, plan, &[])?;
     }
-    indexes::build(postgres, plan, replace::key_jobs(postgres, session, plan)?)
+    replace::key_jobs(postgres, session, plan)?.work(postgres, plan)
 }
 
 /// Shows all rows, in the transaction that is open.

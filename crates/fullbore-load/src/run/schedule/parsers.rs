@@ -11,7 +11,8 @@ use crate::constants::{QUEUE_BLOCKS_PER_STREAM, QUEUE_BYTES_PER_STREAM};
 use crate::plan::PieceInput;
 
 impl Schedule<'_> {
-    /// The next block to parse, from the piece that has fewest blocks waiting; `None` at the end.
+    /// The next block to parse, from the piece that all will wait for, or else from the one that has fewest blocks
+    /// waiting; `None` at the end.
     pub fn next_task(&self, parser: usize) -> Option<ParseTask> {
         let mut state = self.lock();
         loop {
@@ -34,8 +35,12 @@ impl Schedule<'_> {
                     && (active.ready.is_empty() || active.ready_bytes < QUEUE_BYTES_PER_STREAM)
                     && (!active.waits_for_memory || has_room)
             };
+            let longest = state.longest();
             let open = state.active.iter_mut().filter(is_open);
-            if let Some(active) = open.min_by_key(|a| a.in_flight + a.ready.len()) {
+            let after = |active: &&mut Active| {
+                (Some(active.activation) != longest, active.in_flight + active.ready.len())
+            };
+            if let Some(active) = open.min_by_key(after) {
                 active.in_flight += 1;
                 active.waits_for_memory = false;
                 return Some(ParseTask {

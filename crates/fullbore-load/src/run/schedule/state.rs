@@ -69,9 +69,13 @@ impl Progress {
         Self { began, length, done: 0, misses: 0, halved_from: began }
     }
 
+    pub(super) fn left(&self) -> u64 {
+        self.length.saturating_sub(self.done)
+    }
+
     /// How long the rest would take at the pace until now, in seconds; none where nothing came yet.
     pub(super) fn seconds_left(&self) -> Option<f64> {
-        let left = self.length.saturating_sub(self.done) as f64;
+        let left = self.left() as f64;
         (self.done > 0).then(|| left * self.began.elapsed().as_secs_f64() / self.done as f64)
     }
 }
@@ -166,6 +170,16 @@ impl State {
     /// The piece of an activation, as long as a stream has it.
     pub(super) fn activated(&mut self, activation: u64) -> Option<&mut Active> {
         self.active.iter_mut().find(|active| active.activation == activation)
+    }
+
+    /// The piece that has more left than all the rest of the run: a table of one session, among smaller ones. The run
+    /// ends no earlier than it does.
+    pub(super) fn longest(&self) -> Option<u64> {
+        let left =
+            |table: &TableTotals| Some(table.bytes_expected?.saturating_sub(table.bytes_sent));
+        let all = self.totals.iter().map(left).sum::<Option<u64>>()?;
+        let longest = self.active.iter().max_by_key(|active| active.progress.left())?;
+        (longest.progress.left() > all / 2).then_some(longest.activation)
     }
 
     pub(super) fn count(&mut self, piece: &Committed) {

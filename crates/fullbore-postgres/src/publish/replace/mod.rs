@@ -29,12 +29,14 @@ pub(crate) mod tools;
 pub mod undo;
 mod writers;
 
+use std::cmp::Reverse;
+
 use fullbore_load::plan::Plan;
 use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::Result;
 use fullbore_record::terms::Publish;
 
-use super::indexes::Job;
+use super::indexes::{self, Job};
 use super::ours::ours;
 use crate::catalog::Relation;
 use crate::direct::check;
@@ -92,22 +94,41 @@ pub fn index_jobs_by(
     })
 }
 
-/// The foreign keys of all tables to others, on the new ones; a job for each table.
-pub fn key_jobs(postgres: &Postgres, session: &mut Session, plan: &Plan) -> Result<Vec<Job>> {
+/// The foreign keys of all tables to others, on the new ones; of each a job for each table.
+pub struct KeyJobs {
+    adding: Vec<Job>,
+    /// The largest table comes first.
+    checking: Vec<Job>,
+}
+
+impl KeyJobs {
+    /// Adds all before the first is checked: it would wait until no row of either table is checked.
+    pub fn work(self, postgres: &Postgres, plan: &Plan) -> Result<()> {
+        indexes::work_off(postgres, plan, 1, self.adding)?;
+        indexes::build(postgres, plan, self.checking)
+    }
+}
+
+pub fn key_jobs(postgres: &Postgres, session: &mut Session, plan: &Plan) -> Result<KeyJobs> {
     in_transaction(session, |session| {
         let company = Company::of(postgres, session, plan)?;
-        let mut jobs = Vec::new();
+        let (mut adding, mut checking) = (Vec::new(), Vec::new());
         let is_direct = replaced(postgres).any(|(_, target)| target.direct.is_some());
         let validate = match is_direct {
             true => check::function(session, check::VALIDATE).map_err(failed)?,
             false => None,
         };
-        for (table, target) in replaced(postgres) {
+        let mut tables: Vec<_> = replaced(postgres).collect();
+        tables.sort_by_key(|(table, _)| Reverse(plan.tables[*table].bytes));
+        for (table, target) in tables {
             let old = unchanged(postgres, session, table)?;
             let staging = target.staging(plan)?;
-            jobs.extend(rebuild::key_jobs(session, &company, &old, &staging, validate.as_deref())?);
+            let [add, check] =
+                rebuild::key_jobs(session, &company, &old, &staging, validate.as_deref())?;
+            adding.extend((!add.statements.is_empty()).then_some(add));
+            checking.extend((!check.statements.is_empty()).then_some(check));
         }
-        Ok(jobs)
+        Ok(KeyJobs { adding, checking })
     })
 }
 

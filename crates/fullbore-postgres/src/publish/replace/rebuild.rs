@@ -122,46 +122,47 @@ pub fn index_jobs(
     Ok(shared)
 }
 
-/// What makes the old table's foreign keys to others on the new one, once there are all indexes: those to tables
-/// that are replaced with it refer to the new ones. `validate` is the extension's function for it, if it is there.
+/// What adds the old table's foreign keys to others on the new one, once there are all indexes, and what checks its
+/// rows then: those to tables that are replaced with it refer to the new ones. `validate` is the extension's function
+/// for it, if it is there. Adding locks both tables, for their writers and for whoever checks either.
 pub fn key_jobs(
     session: &mut Session,
     company: &Company,
     old: &Relation,
     staging: &QualifiedName,
     validate: Option<&str>,
-) -> Result<Vec<Job>> {
+) -> Result<[Job; 2]> {
     let new = known(session, staging)?.oid;
     let made = foreign_keys(session, new).map_err(failed)?;
-    let mut statements = Vec::new();
-    let mut validating = Vec::new();
+    let (mut adding, mut checking) = (Vec::new(), Vec::new());
     for key in foreign_keys(session, old.oid).map_err(failed)? {
         if key.is_to_itself() {
             continue;
         }
         // What an earlier attempt has made may have been true of other rows.
         if made.iter().any(|made| made.name == key.name) {
-            statements.push(format!("ALTER TABLE {staging} DROP CONSTRAINT {}", quote(&key.name)?));
+            adding.push(format!("ALTER TABLE {staging} DROP CONSTRAINT {}", quote(&key.name)?));
         }
         let other = match company.staging_of(key.other) {
             Some(staging) => staging.to_string(),
             None => key.other_name.clone(),
         };
         let (add, validate) = key.statements(staging, &other)?;
-        statements.push(add);
-        validating.extend(validate);
+        match &validate {
+            None if key.is_valid => checking.push(add),
+            _ => adding.push(add),
+        }
+        checking.extend(validate);
     }
-    if let Some(validate) = validate.filter(|_| !validating.is_empty()) {
+    if let Some(validate) = validate.filter(|_| !checking.is_empty()) {
         // What it leaves is for the server to validate, or to refuse with its own words.
         let literal = quote_literal(&staging.to_string()).map_err(failed)?;
-        statements.push(format!("SELECT {validate}({literal}::pg_catalog.regclass)"));
+        checking.insert(0, format!("SELECT {validate}({literal}::pg_catalog.regclass)"));
     }
-    statements.extend(validating);
-    if statements.is_empty() {
-        return Ok(Vec::new());
-    }
-    let what = format!("checking the foreign keys of {}", old.name);
-    Ok(vec![Job { what, statements, locks_others: true, may_be_gone: false }])
+    Ok([("adding", adding), ("checking", checking)].map(|(doing, statements)| {
+        let what = format!("{doing} the foreign keys of {}", old.name);
+        Job { what, statements, locks_others: true, may_be_gone: false }
+    }))
 }
 
 /// Takes away what is built already, with the rows or by an earlier attempt: indexes by their names, which tell
