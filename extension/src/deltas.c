@@ -40,6 +40,12 @@ write_number(uint8 *at, uint64 number, int which, uint32 *control)
 	return at + bytes;
 }
 
+void
+fb_deltas_refuse(void)
+{
+	elog(ERROR, "a temporary file does not contain what was written");
+}
+
 static inline const uint8 *
 read_number(const uint8 *at, uint64 *number, int which, uint32 control)
 {
@@ -49,6 +55,8 @@ read_number(const uint8 *at, uint64 *number, int which, uint32 control)
 #ifdef WORDS_BIGENDIAN
 	*number = pg_bswap64(*number);
 #endif
+	if (unlikely(bytes > 8))
+		fb_deltas_refuse();
 	*number = bytes == 0 ? 0 : *number & (~UINT64CONST(0) >> (64 - 8 * bytes));
 	return at + bytes;
 }
@@ -87,8 +95,11 @@ fb_deltas_read(const uint8 *from, Size bytes, int words, uint64 *entries, Size c
 	for (Size entry = 0; entry < count; entry++, entries += words + 1)
 	{
 		uint64		added[FB_WORDS_MAX + 1];
-		uint32		control = at[0] | (words > 1 ? (uint32) at[1] << 8 : 0);
+		uint32		control;
 
+		if (unlikely(at >= from + bytes))
+			fb_deltas_refuse();
+		control = at[0] | (words > 1 ? (uint32) at[1] << 8 : 0);
 		at += CONTROL_BYTES(words);
 		for (int which = 0; which <= words; which++)
 		{
@@ -98,5 +109,5 @@ fb_deltas_read(const uint8 *from, Size bytes, int words, uint64 *entries, Size c
 		memcpy(entries, before, (words + 1) * sizeof(uint64));
 	}
 	if (at != from + bytes)
-		elog(ERROR, "a temporary file does not contain what was written");
+		fb_deltas_refuse();
 }

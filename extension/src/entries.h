@@ -63,8 +63,9 @@ give(FbSorted *next, const FbSorter *sorter, const uint64 *words, const char *tu
 /* sorter.c: sorts what is in memory. */
 extern void fb_sorter_sort_memory(FbSorter *sorter);
 
-/* deltas.c: sorted entries of packed keys in fewer bytes, each of at most so many; to read, 8 more must be there. */
+/* deltas.c: sorted entries of packed keys in fewer bytes, each of at most so many; to read, room for two more. */
 #define FB_DELTAS_ENTRY_MAX (FB_WORDS_MAX + (FB_WORDS_MAX + 1) * 8)
+extern void FB_NORETURN fb_deltas_refuse(void);
 extern Size fb_deltas_write(const uint64 *entries, Size count, int words, uint8 *to);
 extern void fb_deltas_read(const uint8 *from, Size bytes, int words, uint64 *entries, Size count);
 

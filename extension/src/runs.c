@@ -35,7 +35,7 @@ static void
 write_entries(FbSorter *sorter, BufFile *file)
 {
 	if (sorter->block == NULL)
-		sorter->block = palloc(BLOCK_ENTRIES * FB_DELTAS_ENTRY_MAX + 8);
+		sorter->block = palloc((BLOCK_ENTRIES + 2) * FB_DELTAS_ENTRY_MAX);
 	for (Size at = 0; at < sorter->count; at += BLOCK_ENTRIES)
 	{
 		uint32		bytes = fb_deltas_write(ENTRY(sorter, at), Min(sorter->count - at, BLOCK_ENTRIES),
@@ -53,7 +53,7 @@ read_entries(FbSorter *sorter, FbRun *run)
 
 	FbReadFile(run->file, &bytes, sizeof bytes);
 	if (bytes > BLOCK_ENTRIES * FB_DELTAS_ENTRY_MAX)
-		elog(ERROR, "a temporary file does not contain what was written");
+		fb_deltas_refuse();
 	FbReadFile(run->file, sorter->block, bytes);
 	fb_deltas_read(sorter->block, bytes, sorter->words, (uint64 *) run->record, run->have);
 }

@@ -11,8 +11,8 @@ use crate::constants::{QUEUE_BLOCKS_PER_STREAM, QUEUE_BYTES_PER_STREAM};
 use crate::plan::PieceInput;
 
 impl Schedule<'_> {
-    /// The next block to parse, from the piece that all will wait for, or else from the one that has fewest blocks
-    /// waiting; `None` at the end.
+    /// The next block to parse, from the piece that has fewest blocks waiting; `None` at the end. Once each has one,
+    /// the piece comes first that all will wait for.
     pub fn next_task(&self, parser: usize) -> Option<ParseTask> {
         let mut state = self.lock();
         loop {
@@ -38,7 +38,9 @@ impl Schedule<'_> {
             let longest = state.longest();
             let open = state.active.iter_mut().filter(is_open);
             let after = |active: &&mut Active| {
-                (Some(active.activation) != longest, active.in_flight + active.ready.len())
+                let waiting = active.in_flight + active.ready.len();
+                let is_other = Some(active.activation) != longest;
+                (is_other && waiting > 0, waiting, is_other)
             };
             if let Some(active) = open.min_by_key(after) {
                 active.in_flight += 1;

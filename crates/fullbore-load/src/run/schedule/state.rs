@@ -15,7 +15,7 @@ use fullbore_record::TableTotals;
 use super::Hold;
 use super::handed::{Gatherers, RestOf, Unit};
 use super::volumes::Volumes;
-use crate::plan::{KeyLimits, PlannedPiece};
+use crate::plan::{KeyLimits, PieceInput, PlannedPiece};
 use crate::run::covered::length;
 use crate::run::lines::Lines;
 use crate::sink::Committed;
@@ -172,13 +172,15 @@ impl State {
         self.active.iter_mut().find(|active| active.activation == activation)
     }
 
-    /// The piece that has more left than all the rest of the run: a table of one session, among smaller ones. The run
-    /// ends no earlier than it does.
+    /// The piece that has more bytes left than all the rest of the run: a table of one session, among smaller ones.
     pub(super) fn longest(&self) -> Option<u64> {
         let left =
             |table: &TableTotals| Some(table.bytes_expected?.saturating_sub(table.bytes_sent));
         let all = self.totals.iter().map(left).sum::<Option<u64>>()?;
-        let longest = self.active.iter().max_by_key(|active| active.progress.left())?;
+        // The progress of others is not in bytes.
+        let is_text = |active: &&Active| matches!(active.piece.input, PieceInput::Ranges(_));
+        let texts = self.active.iter().filter(is_text);
+        let longest = texts.max_by_key(|active| active.progress.left())?;
         (longest.progress.left() > all / 2).then_some(longest.activation)
     }
 

@@ -135,7 +135,11 @@ pub fn key_jobs(
     let new = known(session, staging)?.oid;
     let made = foreign_keys(session, new).map_err(failed)?;
     let (mut adding, mut checking) = (Vec::new(), Vec::new());
-    for key in foreign_keys(session, old.oid).map_err(failed)? {
+    let keys = foreign_keys(session, old.oid).map_err(failed)?;
+    // It would validate those that are to stay as they were.
+    let validate = validate.filter(|_| keys.iter().all(|key| key.is_valid));
+    let mut validating = Vec::new();
+    for key in keys {
         if key.is_to_itself() {
             continue;
         }
@@ -152,13 +156,14 @@ pub fn key_jobs(
             None if key.is_valid => checking.push(add),
             _ => adding.push(add),
         }
-        checking.extend(validate);
+        validating.extend(validate);
     }
-    if let Some(validate) = validate.filter(|_| !checking.is_empty()) {
+    if let Some(validate) = validate.filter(|_| !validating.is_empty()) {
         // What it leaves is for the server to validate, or to refuse with its own words.
         let literal = quote_literal(&staging.to_string()).map_err(failed)?;
-        checking.insert(0, format!("SELECT {validate}({literal}::pg_catalog.regclass)"));
+        checking.push(format!("SELECT {validate}({literal}::pg_catalog.regclass)"));
     }
+    checking.extend(validating);
     Ok([("adding", adding), ("checking", checking)].map(|(doing, statements)| {
         let what = format!("{doing} the foreign keys of {}", old.name);
         Job { what, statements, locks_others: true, may_be_gone: false }
