@@ -61,7 +61,7 @@ read_number(const uint8 *at, uint64 *number, int which, uint32 control)
 	return at + bytes;
 }
 
-/* The second word's difference counts only where the first is the same: else it may be of either sign. */
+/* Only the first word never becomes smaller. */
 Size
 fb_deltas_write(const uint64 *entries, Size count, int words, uint8 *to)
 {
@@ -74,10 +74,12 @@ fb_deltas_write(const uint64 *entries, Size count, int words, uint8 *to)
 		uint32		control = 0;
 
 		at += CONTROL_BYTES(words);
-		at = write_number(at, entries[0] - before[0], 0, &control);
-		if (words > 1)
-			at = write_number(at, fold(entries[1] - before[1]), 1, &control);
-		at = write_number(at, fold(entries[words] - before[words]), words, &control);
+		for (int which = 0; which <= words; which++)
+		{
+			uint64		added = entries[which] - before[which];
+
+			at = write_number(at, which == 0 ? added : fold(added), which, &control);
+		}
 		begin[0] = control;
 		if (words > 1)
 			begin[1] = control >> 8;
@@ -94,7 +96,6 @@ fb_deltas_read(const uint8 *from, Size bytes, int words, uint64 *entries, Size c
 
 	for (Size entry = 0; entry < count; entry++, entries += words + 1)
 	{
-		uint64		added[FB_WORDS_MAX + 1];
 		uint32		control;
 
 		if (unlikely(at >= from + bytes))
@@ -103,8 +104,10 @@ fb_deltas_read(const uint8 *from, Size bytes, int words, uint64 *entries, Size c
 		at += CONTROL_BYTES(words);
 		for (int which = 0; which <= words; which++)
 		{
-			at = read_number(at, &added[which], which, control);
-			before[which] += which == 0 ? added[which] : unfold(added[which]);
+			uint64		added;
+
+			at = read_number(at, &added, which, control);
+			before[which] += which == 0 ? added : unfold(added);
 		}
 		memcpy(entries, before, (words + 1) * sizeof(uint64));
 	}

@@ -58,9 +58,7 @@ impl Schedule<'_> {
 
     /// Bytes of source that were sent so far, and that there are, where that is known.
     pub fn bytes_sent(&self) -> (u64, Option<u64>) {
-        let state = self.lock();
-        let sent = state.totals.iter().map(|table| table.bytes_sent).sum();
-        (sent, state.totals.iter().map(|table| table.bytes_expected).sum())
+        self.lock().bytes_sent()
     }
 
     /// Whether a limit of `--pause-when` is passed.

@@ -172,11 +172,16 @@ impl State {
         self.active.iter_mut().find(|active| active.activation == activation)
     }
 
+    /// Bytes of source that were sent so far, and that there are, where that is known.
+    pub(super) fn bytes_sent(&self) -> (u64, Option<u64>) {
+        let sent = self.totals.iter().map(|table| table.bytes_sent).sum();
+        (sent, self.totals.iter().map(|table| table.bytes_expected).sum())
+    }
+
     /// The piece that has more bytes left than all the rest of the run: a table of one session, among smaller ones.
     pub(super) fn longest(&self) -> Option<u64> {
-        let left =
-            |table: &TableTotals| Some(table.bytes_expected?.saturating_sub(table.bytes_sent));
-        let all = self.totals.iter().map(left).sum::<Option<u64>>()?;
+        let (sent, expected) = self.bytes_sent();
+        let all = expected?.saturating_sub(sent);
         // The progress of others is not in bytes.
         let is_text = |active: &&Active| matches!(active.piece.input, PieceInput::Ranges(_));
         let texts = self.active.iter().filter(is_text);

@@ -94,7 +94,7 @@ pub fn index_jobs_by(
     })
 }
 
-/// The foreign keys of all tables to others, on the new ones; of each a job for each table.
+/// What makes the foreign keys of all tables to others on the new ones: jobs for each table.
 pub struct KeyJobs {
     adding: Vec<Job>,
     /// The largest table comes first.
@@ -109,6 +109,7 @@ impl KeyJobs {
     }
 }
 
+/// What is left to do for the foreign keys.
 pub fn key_jobs(postgres: &Postgres, session: &mut Session, plan: &Plan) -> Result<KeyJobs> {
     in_transaction(session, |session| {
         let company = Company::of(postgres, session, plan)?;
