@@ -8,10 +8,48 @@
 #include "checks.h"
 
 #include "access/htup_details.h"
+#include "access/transam.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "utils/lsyscache.h"
 #include "utils/partcache.h"
+
+static bool
+is_foreign(Oid function, void *nothing)
+{
+	return function >= FirstNormalObjectId || func_volatile(function) != PROVOLATILE_IMMUTABLE;
+}
+
+static bool
+find_foreign(Node *node, void *nothing)
+{
+	if (node == NULL)
+		return false;
+	/* A domain's own checks are not to be seen here. */
+	return IsA(node, CoerceToDomain)
+		|| check_functions_in_node(node, is_foreign, nothing)
+		|| expression_tree_walker(node, find_foreign, nothing);
+}
+
+bool
+fb_runs_foreign_code(Node *expression)
+{
+	return find_foreign(expression, NULL);
+}
+
+static bool
+are_plain(Relation rel)
+{
+	TupleConstr *constraints = RelationGetDescr(rel)->constr;
+	int			count = constraints == NULL ? 0 : constraints->num_check;
+
+	for (int at = 0; at < count; at++)
+		if (fb_runs_foreign_code(stringToNode(constraints->check[at].ccbin)))
+			return false;
+	return !fb_runs_foreign_code((Node *) RelationGetPartitionQual(rel));
+}
 
 /*
  * The bounds of a partition, and of those that it is a part of. Unlike ExecPartitionCheck, which
@@ -49,6 +87,7 @@ fb_checks_begin(FbChecks *checks, Relation rel)
 		checks->partition = prepare_bounds(checks);
 	checks->constraints = constraints != NULL && constraints->num_check > 0;
 	checks->bodies = checks->partition != NULL || checks->constraints;
+	checks->are_plain = are_plain(rel);
 }
 
 /* What the validator does not know of. */

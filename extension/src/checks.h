@@ -21,6 +21,7 @@ typedef struct FbChecks
 	ExprState  *partition;		/* its bounds; NULL: it is none */
 	bool		constraints;	/* bodies are held to NOT NULL and CHECK here */
 	bool		bodies;			/* bodies need more than the validator's checks */
+	bool		are_plain;		/* all of this is computed from the row alone */
 	ExprState  *range;			/* NULL: none */
 	const char *range_column;
 	const char *range_constraint;	/* NULL: not to be installed */
@@ -31,6 +32,9 @@ extern void fb_checks_begin(FbChecks *checks, Relation rel);
 
 /* The range: into the validator where it can do it, as an expression for all other rows. */
 extern void fb_range_begin(FbChecks *checks, const FbOptions *options, FbLayout *layout);
+
+/* Does it run anything that is not PostgreSQL's own, or depends on more than what it is given? */
+extern bool fb_runs_foreign_code(Node *expression);
 
 /* Errors where a row does not pass. */
 extern void fb_check_body(FbChecks *checks, HeapTupleHeader tuple, uint32 length);

@@ -8,10 +8,15 @@
  * - The first page of each segment is written by smgrextend(), which makes the file and notes
  *   that it is there. A segment is filled before the next one is begun.
  * - Syncing is its affair too; fsync works on the file, whoever wrote it.
- * - The descriptor belongs to the (sub)transaction and is closed by its end, also by an abort;
- *   nothing is ever in flight, each write has ended when it returns.
+ * - The descriptor belongs to the (sub)transaction and is closed by its end, also by an abort.
+ *
+ * Where nobody can look at the file meanwhile, one run is on its way while the next one is built:
+ * a session's processor and the disk then wait for each other no more. Such a write must lie within
+ * the file, which is made longer before by a hole, and gets its true length when all is written.
+ * Whoever read a block of the hole would keep it in the buffers as an empty page.
  */
 #include "direct_file.h"
+#include "in_flight.h"
 
 #include "common/file_perm.h"
 #include "pgstat.h"
@@ -21,11 +26,19 @@
 /* What Linux and its file systems ask of addresses, offsets and lengths, at most. */
 #define ALIGNMENT 4096
 
+/* By so many pages at least the file is made longer: 16 MB. */
+#define AHEAD_PAGES 2048
+
 typedef struct FbDirectFile
 {
 	int			fd;				/* -1: none is open */
 	BlockNumber segment;		/* of the open one */
 	char		path[MAXPGPATH];
+	bool		is_proved;		/* a write has passed the page cache by */
+	BlockNumber reach;			/* where the table ends, if it was made longer than it is */
+	Size		bytes;			/* of the write under way; 0: there is none */
+	const char *pages;
+	off_t		offset;
 } FbDirectFile;
 
 FbDirectFile *
@@ -40,13 +53,12 @@ fb_direct_file_begin(FbStore *store)
 	return file;
 }
 
-void
-fb_direct_file_end(FbDirectFile *file)
+static void
+close_segment(FbDirectFile *file)
 {
-	if (file != NULL && file->fd >= 0)
+	if (file->fd >= 0)
 		CloseTransientFile(file->fd);
-	if (file != NULL)
-		file->fd = -1;
+	file->fd = -1;
 }
 
 /* False where the file system knows no such thing. */
@@ -57,7 +69,7 @@ open_segment(FbDirectFile *file, Relation rel, BlockNumber segment)
 
 	if (file->fd >= 0 && file->segment == segment)
 		return true;
-	fb_direct_file_end(file);
+	close_segment(file);
 	FbRelationPath(rel, base);
 	if (segment == 0)
 		strlcpy(file->path, base, MAXPGPATH);
@@ -106,6 +118,91 @@ write_all(FbDirectFile *file, const char *pages, Size bytes, off_t offset)
 	return true;
 }
 
+/* Waits for the write under way. What it left out is written again, which tells why it was. */
+static void
+land(FbDirectFile *file)
+{
+	Size		bytes = file->bytes;
+	Size		written;
+
+	if (bytes == 0)
+		return;
+	file->bytes = 0;
+	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_EXTEND);
+	written = fb_in_flight_end() / ALIGNMENT * ALIGNMENT;
+	pgstat_report_wait_end();
+	if (!write_all(file, file->pages + written, bytes - written, file->offset + written))
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not extend file \"%s\": %m", file->path)));
+}
+
+/* False: the open segment is not so long, and could not be made so. */
+static bool
+make_longer(FbDirectFile *file, BlockNumber end)
+{
+	uint64		segment_end = ((uint64) file->segment + 1) * RELSEG_SIZE;
+	uint64		reach = Min((uint64) end + AHEAD_PAGES, segment_end);
+	BlockNumber blocks = (BlockNumber) (reach - (uint64) file->segment * RELSEG_SIZE);
+
+	if (end <= file->reach)
+		return true;
+	/* The last block number is none. */
+	if (reach >= InvalidBlockNumber || ftruncate(file->fd, (off_t) blocks * BLCKSZ) != 0)
+		return false;
+	file->reach = (BlockNumber) reach;
+	return true;
+}
+
+/* Sends the store's run on its way; false: it has to be waited for. */
+static bool
+take_off(FbDirectFile *file, const FbStore *store)
+{
+	BlockNumber end = store->run_block + store->run_used;
+	BlockNumber segment = store->run_block / RELSEG_SIZE;
+	Size		bytes = (Size) store->run_used * BLCKSZ;
+	off_t		offset = (off_t) (store->run_block % RELSEG_SIZE) * BLCKSZ;
+
+	if (!store->overlaps || !file->is_proved || offset == 0 || (end - 1) / RELSEG_SIZE != segment
+		|| !open_segment(file, store->rel, segment)
+		|| !make_longer(file, end)
+		|| !fb_in_flight_begin(file->fd, store->run, bytes, offset))
+		return false;
+	file->bytes = bytes;
+	file->pages = store->run;
+	file->offset = offset;
+	return true;
+}
+
+void
+fb_direct_file_settle(FbDirectFile *file, BlockNumber end)
+{
+	off_t		length;
+
+	land(file);
+	if (file->reach <= end)
+		return;
+	length = (off_t) (end - file->segment * RELSEG_SIZE) * BLCKSZ;
+	if (ftruncate(file->fd, length) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not truncate file \"%s\": %m", file->path)));
+	file->reach = end;
+}
+
+void
+fb_direct_file_end(FbDirectFile *file, BlockNumber end)
+{
+	fb_direct_file_settle(file, end);
+	close_segment(file);
+}
+
+BlockNumber
+fb_direct_file_reach(const FbDirectFile *file)
+{
+	return file->reach;
+}
+
 bool
 fb_direct_file_write(FbDirectFile *file, FbStore *store, int *written)
 {
@@ -114,6 +211,12 @@ fb_direct_file_write(FbDirectFile *file, FbStore *store, int *written)
 	int			left = store->run_used;
 
 	*written = 0;
+	land(file);
+	if (take_off(file, store))
+	{
+		*written = left;
+		return true;
+	}
 	while (left > 0)
 	{
 		int			count;
@@ -130,6 +233,7 @@ fb_direct_file_write(FbDirectFile *file, FbStore *store, int *written)
 				|| !write_all(file, page, (Size) count * BLCKSZ,
 							  (off_t) (block % RELSEG_SIZE) * BLCKSZ))
 				return false;
+			file->is_proved = true;
 		}
 		block += count;
 		page += (Size) count * BLCKSZ;

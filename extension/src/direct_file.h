@@ -9,9 +9,19 @@
 /* NULL where the store's io, the table or the file system ask for the page cache. */
 extern struct FbDirectFile *fb_direct_file_begin(FbStore *store);
 
-/* Writes the store's run and says how many pages; false: the page cache has to do the rest. */
+/*
+ * Writes the store's run and says how many pages; false: the page cache has to do the rest. Where the
+ * store overlaps, the run's memory is read until the next call of any of these.
+ */
 extern bool fb_direct_file_write(struct FbDirectFile *file, FbStore *store, int *written);
 
-extern void fb_direct_file_end(struct FbDirectFile *file);
+/* Where the table's file ends by what was written here, or made longer in advance. */
+extern BlockNumber fb_direct_file_reach(const struct FbDirectFile *file);
+
+/* All is written, and the table ends there. */
+extern void fb_direct_file_settle(struct FbDirectFile *file, BlockNumber end);
+
+/* The same, and nothing more will be. */
+extern void fb_direct_file_end(struct FbDirectFile *file, BlockNumber end);
 
 #endif							/* FB_DIRECT_FILE_H */

@@ -222,6 +222,18 @@ take_bodies(Load *load, const FbFrame *frame)
 		bad_count("It holds more than its rows.");
 }
 
+/* Defaults and types' functions run for these rows; whatever they read of the table, it is all there. */
+static void
+take_rows(Load *load, const FbFrame *frame)
+{
+	bool		overlaps = load->store.overlaps;
+
+	fb_store_settle(&load->store);
+	load->store.overlaps = false;
+	fb_rows_take(&load->rows, frame);
+	load->store.overlaps = overlaps;
+}
+
 static void
 take_stream(Load *load)
 {
@@ -234,7 +246,7 @@ take_stream(Load *load)
 		if (frame.kind == 'B')
 			take_bodies(load, &frame);
 		else
-			fb_rows_take(&load->rows, &frame);
+			take_rows(load, &frame);
 		CHECK_FOR_INTERRUPTS();
 	}
 	error_context_stack = context.previous;
@@ -252,6 +264,7 @@ begin(Load *load, List *columns, const FbOptions *options, BlockNumber first_blo
 	fb_prepare_layout(load->layout);
 	fb_frames_begin(&load->frames);
 	fb_store_begin(&load->store, load->rel, options->io, first_block);
+	load->store.overlaps = load->store.overlaps && load->checks.are_plain;
 	if (options->indexes)
 		load->indexes = fb_indexes_begin(load->rel, first_block);
 	fb_pages_begin(&load->pages, &load->store, load->rel, options->freeze, load->indexes);

@@ -137,6 +137,7 @@ fb_range_begin(FbChecks *checks, const FbOptions *options, FbLayout *layout)
 	checks->range_constraint = options->range_constraint;
 	checks->range_expression = analyse(checks->rel, parse_range(attribute, options));
 	checks->range = prepare(checks);
+	checks->are_plain = checks->are_plain && !fb_runs_foreign_code(checks->range_expression);
 
 	if (!is_whole(attribute->atttypid))
 	{

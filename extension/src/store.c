@@ -11,12 +11,14 @@
  * - The checksum comes last, after the LSN.
  * - A checkpoint that began while we wrote did not sync what we had written before. When one did,
  *   we sync ourselves; otherwise the next one is told to.
+ * - So what is logged is waited for at once, and no more than one run is on its way of what is not.
  * - With WAL skipped (wal_level=minimal, storage new in this transaction) the server itself syncs
  *   every fork before it commits; here the kernel is only told to begin early.
  */
 #include "store.h"
 #include "direct_file.h"
 #include "guard.h"
+#include "in_flight.h"
 #include "visibility.h"
 
 #include "access/xlog.h"
@@ -26,10 +28,12 @@
 #include "storage/bufpage.h"
 #include "utils/memutils.h"
 
+#define FB_RUN_BYTES ((Size) FB_RUN_PAGES * BLCKSZ)
+
 void
 fb_store_begin(FbStore *store, Relation rel, FbIo io, BlockNumber first_block)
 {
-	char	   *memory = palloc((Size) (FB_RUN_PAGES + 1) * BLCKSZ);
+	char	   *memory = palloc(2 * FB_RUN_BYTES + BLCKSZ);
 
 	memset(store, 0, sizeof *store);
 	store->rel = rel;
@@ -37,9 +41,10 @@ fb_store_begin(FbStore *store, Relation rel, FbIo io, BlockNumber first_block)
 	store->needs_wal = RelationNeedsWAL(rel);
 	/* An unlogged table's file has to survive a clean shutdown. */
 	store->needs_sync = store->needs_wal || rel->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED;
-	store->run = (char *) TYPEALIGN(BLCKSZ, memory);
-	fb_guard_begin(CurrentMemoryContext, store->run, (Size) FB_RUN_PAGES * BLCKSZ);
-	fb_guard_close(store->run, (Size) FB_RUN_PAGES * BLCKSZ);
+	store->overlaps = !store->needs_wal;
+	store->run = store->runs = (char *) TYPEALIGN(BLCKSZ, memory);
+	fb_guard_begin(CurrentMemoryContext, store->runs, 2 * FB_RUN_BYTES);
+	fb_guard_close(store->runs, 2 * FB_RUN_BYTES);
 	store->first_block = first_block;
 	store->run_block = first_block;
 	store->redo_at_start = GetRedoRecPtr();
@@ -94,8 +99,9 @@ static void
 check_end(const FbStore *store)
 {
 	BlockNumber blocks = smgrnblocks(FbSmgr(store->rel), MAIN_FORKNUM);
+	BlockNumber reach = store->direct == NULL ? 0 : fb_direct_file_reach(store->direct);
 
-	if (blocks != store->run_block)
+	if (blocks != Max(store->run_block, reach))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("table \"%s\" was written to while it was being loaded",
@@ -134,7 +140,7 @@ write_run(FbStore *store)
 	if (use_direct(store) && !fb_direct_file_write(store->direct, store, &written))
 	{
 		/* The file system knows no direct I/O: it is not asked again. */
-		fb_direct_file_end(store->direct);
+		fb_direct_file_end(store->direct, store->run_block + written);
 		store->direct = NULL;
 	}
 	if (written < count)
@@ -147,6 +153,8 @@ write_run(FbStore *store)
 	fb_guard_close(store->run, (Size) count * BLCKSZ);
 	store->run_block += count;
 	store->run_used = 0;
+	if (store->overlaps && store->direct != NULL)
+		store->run = store->run == store->runs ? store->runs + FB_RUN_BYTES : store->runs;
 	CHECK_FOR_INTERRUPTS();
 }
 
@@ -178,17 +186,19 @@ make_durable(FbStore *store)
 }
 
 void
-fb_store_end(FbStore *store)
+fb_store_settle(FbStore *store)
 {
-	fb_direct_file_end(store->direct);
-	store->direct = NULL;
+	if (store->direct != NULL)
+		fb_direct_file_settle(store->direct, store->run_block);
 }
 
 void
 fb_store_finish(FbStore *store, bool frozen)
 {
 	write_run(store);
-	fb_store_end(store);
+	if (store->direct != NULL)
+		fb_direct_file_end(store->direct, store->run_block);
+	store->direct = NULL;
 	if (store->run_block == store->first_block)
 		return;
 	if (store->needs_sync)
@@ -201,5 +211,6 @@ void
 fb_store_abandon(void)
 {
 	FbDelayCheckpoint(false);
+	fb_in_flight_abandon();
 	/* A descriptor of ours is closed by the transaction's end. */
 }

@@ -25,7 +25,9 @@ typedef struct FbStore
 	FbIo		io;
 	bool		needs_wal;
 	bool		needs_sync;		/* nobody else will sync what we write */
-	char	   *run;			/* FB_RUN_PAGES pages, aligned for direct I/O */
+	bool		overlaps;		/* pages may be on their way while others are built */
+	char	   *runs;			/* memory for two runs of FB_RUN_PAGES, aligned for direct I/O */
+	char	   *run;			/* the one at hand */
 	int			run_used;
 	BlockNumber first_block;	/* the first one that this COPY writes */
 	BlockNumber run_block;		/* the number of the run's first page */
@@ -41,11 +43,11 @@ extern char *fb_store_next_page(FbStore *store, BlockNumber *block);
 /* That page is ready. */
 extern void fb_store_page_done(FbStore *store);
 
+/* Whoever reads the table now finds all runs, and nothing behind them. */
+extern void fb_store_settle(FbStore *store);
+
 /* Writes what is left and makes it as durable as its commit will need. */
 extern void fb_store_finish(FbStore *store, bool frozen);
-
-/* Without writing what is left: nobody will read it. */
-extern void fb_store_end(FbStore *store);
 
 /* After an error: gives back what no memory context knows. */
 extern void fb_store_abandon(void);

@@ -7,10 +7,11 @@ use super::source_file::SourceFile;
 use crate::checksum;
 use crate::error::Result;
 
-/// Bytes of a table's files that are read for their checksums before they are loaded, and of one of them.
-pub const WHOLE_BYTES: u64 = 1024 * 1024 * 1024;
-const WHOLE_MAX: u64 = 64 * 1024 * 1024;
-/// All of a file that is no larger is a sample.
+/// Bytes of a table's files that are read whole for their checksums before any is loaded, and of one of
+/// them: the load waits for it, and a slow disk reads few megabytes a second.
+pub const WHOLE_BYTES: u64 = 16 * 1024 * 1024;
+const WHOLE_MAX: u64 = 4 * 1024 * 1024;
+/// All of a file that is no larger is a sample, whatever the others take.
 const SMALL_MAX: u64 = 512 * 1024;
 /// Bytes of the first and the last sample.
 const END_BYTES: usize = 64 * 1024;
@@ -41,13 +42,15 @@ pub enum Same {
 
 impl Content {
     /// What a file holds; nothing of what is no file, or can be read only once, nor of an object, which its
-    /// ETag tells. All of it is read where it is not large and `bytes_left` allow it, which become fewer.
+    /// ETag tells. All of a larger one is read if it is no longer than `bytes_left`, which become fewer.
     pub fn of(file: &SourceFile, bytes_left: &mut u64) -> Result<Option<Self>> {
         if !file.is_regular || file.arrow.is_some() || file.object.is_some() {
             return Ok(None);
         }
         let mut content = Self { samples: sampled(file)?, whole: None };
-        if file.size <= WHOLE_MAX && file.size <= *bytes_left {
+        if file.size <= SMALL_MAX {
+            content.whole = Some(content.samples.clone());
+        } else if file.size <= WHOLE_MAX && file.size <= *bytes_left {
             *bytes_left -= file.size;
             content.complete(file)?;
         }
@@ -56,10 +59,7 @@ impl Content {
 
     fn complete(&mut self, file: &SourceFile) -> Result<()> {
         if self.whole.is_none() {
-            self.whole = Some(match file.size <= SMALL_MAX {
-                true => self.samples.clone(),
-                false => sum(file, |opened| whole(opened, file.size))?,
-            });
+            self.whole = Some(sum(file, |opened| whole(opened, file.size))?);
         }
         Ok(())
     }

@@ -1,0 +1,18 @@
+/*
+ * in_flight.h - one write that is under way while the next pages are built.
+ */
+#ifndef FB_IN_FLIGHT_H
+#define FB_IN_FLIGHT_H
+
+#include "postgres.h"
+
+/* Begins one. False: nothing was begun, it has to be made in another way. There is none as yet. */
+extern bool fb_in_flight_begin(int fd, const char *bytes, Size count, off_t offset);
+
+/* Waits for it. The bytes that were written; less than it had: why is known to who writes them again. */
+extern Size fb_in_flight_end(void);
+
+/* After an error: no memory may go while it is read from. */
+extern void fb_in_flight_abandon(void);
+
+#endif							/* FB_IN_FLIGHT_H */
