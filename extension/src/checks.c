@@ -9,28 +9,61 @@
 
 #include "access/htup_details.h"
 #include "access/transam.h"
+#include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
 
 static bool
 is_foreign(Oid function, void *nothing)
 {
-	return function >= FirstNormalObjectId || func_volatile(function) != PROVOLATILE_IMMUTABLE;
+	/* The functions of a partition's key are its own. */
+	return function >= FirstNormalObjectId || function == F_SATISFIES_HASH_PARTITION
+		|| func_volatile(function) != PROVOLATILE_IMMUTABLE;
 }
 
+/* Functions of arrays, records and the like call those of their elements' types. */
+static bool
+is_foreign_type(Oid type)
+{
+	return type >= FirstNormalObjectId && get_typtype(type) != TYPTYPE_ENUM;
+}
+
+/* What is known to be harmless; there are expressions that hide what they call. */
 static bool
 find_foreign(Node *node, void *nothing)
 {
 	if (node == NULL)
 		return false;
-	/* A domain's own checks are not to be seen here. */
-	return IsA(node, CoerceToDomain)
-		|| check_functions_in_node(node, is_foreign, nothing)
-		|| expression_tree_walker(node, find_foreign, nothing);
+	switch (nodeTag(node))
+	{
+		case T_Var:
+		case T_Const:
+		case T_RelabelType:
+		case T_ArrayExpr:
+			if (is_foreign_type(exprType(node)))
+				return true;
+			break;
+		case T_FuncExpr:
+		case T_OpExpr:
+		case T_ScalarArrayOpExpr:
+			if (is_foreign_type(exprType(node))
+				|| check_functions_in_node(node, is_foreign, nothing))
+				return true;
+			break;
+		case T_List:
+		case T_BoolExpr:
+		case T_NullTest:
+		case T_BooleanTest:
+			break;
+		default:
+			return true;
+	}
+	return expression_tree_walker(node, find_foreign, nothing);
 }
 
 bool

@@ -33,7 +33,7 @@ extern void fb_checks_begin(FbChecks *checks, Relation rel);
 /* The range: into the validator where it can do it, as an expression for all other rows. */
 extern void fb_range_begin(FbChecks *checks, const FbOptions *options, FbLayout *layout);
 
-/* Does it run anything that is not PostgreSQL's own, or depends on more than what it is given? */
+/* May it run anything that is not PostgreSQL's own, or depends on more than what it is given? */
 extern bool fb_runs_foreign_code(Node *expression);
 
 /* Errors where a row does not pass. */

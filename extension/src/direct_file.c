@@ -2,7 +2,7 @@
  * direct_file.c - writing past the page cache.
  *
  * Storage that nobody has read gains nothing from the page cache, and copying into it is half of
- * what a buffered load costs. So whole runs of pages are written by one aligned O_DIRECT pwrite
+ * what a buffered load costs. So whole runs of pages are written by one aligned O_DIRECT write
  * each, on a descriptor of our own. What the storage manager must know stays with it:
  *
  * - The first page of each segment is written by smgrextend(), which makes the file and notes
@@ -10,12 +10,13 @@
  * - Syncing is its affair too; fsync works on the file, whoever wrote it.
  * - The descriptor belongs to the (sub)transaction and is closed by its end, also by an abort.
  *
- * Where nobody can look at the file meanwhile, one run is on its way while the next one is built:
- * a session's processor and the disk then wait for each other no more. Such a write must lie within
- * the file, which is made longer before by a hole, and gets its true length when all is written.
- * Whoever read a block of the hole would keep it in the buffers as an empty page.
+ * Where the store overlaps, one run is on its way while the next one is built: the session's
+ * processor and the disk then wait for each other no more. Such a write must lie within the file,
+ * which is made longer before. Until it has landed nobody may read these blocks: who does would find
+ * them torn, or keep them in the buffers as empty pages.
  */
 #include "direct_file.h"
+#include "guard.h"
 #include "in_flight.h"
 
 #include "common/file_perm.h"
@@ -26,16 +27,12 @@
 /* What Linux and its file systems ask of addresses, offsets and lengths, at most. */
 #define ALIGNMENT 4096
 
-/* By so many pages at least the file is made longer: 16 MB. */
-#define AHEAD_PAGES 2048
-
 typedef struct FbDirectFile
 {
 	int			fd;				/* -1: none is open */
 	BlockNumber segment;		/* of the open one */
 	char		path[MAXPGPATH];
 	bool		is_proved;		/* a write has passed the page cache by */
-	BlockNumber reach;			/* where the table ends, if it was made longer than it is */
 	Size		bytes;			/* of the write under way; 0: there is none */
 	const char *pages;
 	off_t		offset;
@@ -118,10 +115,10 @@ write_all(FbDirectFile *file, const char *pages, Size bytes, off_t offset)
 	return true;
 }
 
-/* Waits for the write under way. What it left out is written again, which tells why it was. */
-static void
-land(FbDirectFile *file)
+void
+fb_direct_file_land(FbDirectFile *file)
 {
+	const char *pages = file->pages;
 	Size		bytes = file->bytes;
 	Size		written;
 
@@ -131,27 +128,15 @@ land(FbDirectFile *file)
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_EXTEND);
 	written = fb_in_flight_end() / ALIGNMENT * ALIGNMENT;
 	pgstat_report_wait_end();
-	if (!write_all(file, file->pages + written, bytes - written, file->offset + written))
+	if (written == bytes)
+		return;
+	/* What was left out is written again, which tells why it was. */
+	fb_guard_open(pages, bytes);
+	if (!write_all(file, pages + written, bytes - written, file->offset + written))
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not extend file \"%s\": %m", file->path)));
-}
-
-/* False: the open segment is not so long, and could not be made so. */
-static bool
-make_longer(FbDirectFile *file, BlockNumber end)
-{
-	uint64		segment_end = ((uint64) file->segment + 1) * RELSEG_SIZE;
-	uint64		reach = Min((uint64) end + AHEAD_PAGES, segment_end);
-	BlockNumber blocks = (BlockNumber) (reach - (uint64) file->segment * RELSEG_SIZE);
-
-	if (end <= file->reach)
-		return true;
-	/* The last block number is none. */
-	if (reach >= InvalidBlockNumber || ftruncate(file->fd, (off_t) blocks * BLCKSZ) != 0)
-		return false;
-	file->reach = (BlockNumber) reach;
-	return true;
+	fb_guard_close(pages, bytes);
 }
 
 /* Sends the store's run on its way; false: it has to be waited for. */
@@ -165,7 +150,8 @@ take_off(FbDirectFile *file, const FbStore *store)
 
 	if (!store->overlaps || !file->is_proved || offset == 0 || (end - 1) / RELSEG_SIZE != segment
 		|| !open_segment(file, store->rel, segment)
-		|| !make_longer(file, end)
+		|| !fb_in_flight_possible()
+		|| ftruncate(file->fd, offset + bytes) != 0
 		|| !fb_in_flight_begin(file->fd, store->run, bytes, offset))
 		return false;
 	file->bytes = bytes;
@@ -175,32 +161,10 @@ take_off(FbDirectFile *file, const FbStore *store)
 }
 
 void
-fb_direct_file_settle(FbDirectFile *file, BlockNumber end)
+fb_direct_file_end(FbDirectFile *file)
 {
-	off_t		length;
-
-	land(file);
-	if (file->reach <= end)
-		return;
-	length = (off_t) (end - file->segment * RELSEG_SIZE) * BLCKSZ;
-	if (ftruncate(file->fd, length) != 0)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not truncate file \"%s\": %m", file->path)));
-	file->reach = end;
-}
-
-void
-fb_direct_file_end(FbDirectFile *file, BlockNumber end)
-{
-	fb_direct_file_settle(file, end);
+	fb_direct_file_land(file);
 	close_segment(file);
-}
-
-BlockNumber
-fb_direct_file_reach(const FbDirectFile *file)
-{
-	return file->reach;
 }
 
 bool
@@ -211,7 +175,7 @@ fb_direct_file_write(FbDirectFile *file, FbStore *store, int *written)
 	int			left = store->run_used;
 
 	*written = 0;
-	land(file);
+	fb_direct_file_land(file);
 	if (take_off(file, store))
 	{
 		*written = left;

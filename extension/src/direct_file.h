@@ -15,13 +15,10 @@ extern struct FbDirectFile *fb_direct_file_begin(FbStore *store);
  */
 extern bool fb_direct_file_write(struct FbDirectFile *file, FbStore *store, int *written);
 
-/* Where the table's file ends by what was written here, or made longer in advance. */
-extern BlockNumber fb_direct_file_reach(const struct FbDirectFile *file);
+/* Waits for what is on its way. */
+extern void fb_direct_file_land(struct FbDirectFile *file);
 
-/* All is written, and the table ends there. */
-extern void fb_direct_file_settle(struct FbDirectFile *file, BlockNumber end);
-
-/* The same, and nothing more will be. */
-extern void fb_direct_file_end(struct FbDirectFile *file, BlockNumber end);
+/* All is written, and nothing more will be. */
+extern void fb_direct_file_end(struct FbDirectFile *file);
 
 #endif							/* FB_DIRECT_FILE_H */

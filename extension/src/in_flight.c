@@ -2,8 +2,8 @@
  * in_flight.c - one write that is under way while the next pages are built.
  *
  * By Linux's asynchronous calls, which need neither a library nor a thread, and which containers
- * allow where they forbid io_uring. They hold for O_DIRECT alone, and only within a file: one that
- * makes it longer is waited for by the kernel (ext4, iomap), so that who asks makes it longer before.
+ * allow where they forbid io_uring. They hold for O_DIRECT alone, and only within a file: a write
+ * that makes it longer is waited for by the kernel (iomap), so that whoever asks makes it longer first.
  *
  * The context is the session's. It is never given back: the kernel does that when the process ends,
  * and waits for what is under way then.
@@ -21,8 +21,8 @@ static bool is_refused = false;	/* by this server's system */
 static bool is_under_way = false;
 static struct iocb request;
 
-static bool
-have_context(void)
+bool
+fb_in_flight_possible(void)
 {
 	if (context == 0 && !is_refused)
 		is_refused = syscall(SYS_io_setup, 1L, &context) != 0;
@@ -35,7 +35,7 @@ fb_in_flight_begin(int fd, const char *bytes, Size count, off_t offset)
 	struct iocb *requests[1] = {&request};
 
 	Assert(!is_under_way);
-	if (!have_context())
+	if (!fb_in_flight_possible())
 		return false;
 	memset(&request, 0, sizeof request);
 	request.aio_lio_opcode = IOCB_CMD_PWRITE;
@@ -66,6 +66,12 @@ fb_in_flight_end(void)
 }
 
 #else
+
+bool
+fb_in_flight_possible(void)
+{
+	return false;
+}
 
 bool
 fb_in_flight_begin(int fd, const char *bytes, Size count, off_t offset)

@@ -222,7 +222,7 @@ take_bodies(Load *load, const FbFrame *frame)
 		bad_count("It holds more than its rows.");
 }
 
-/* Defaults and types' functions run for these rows; whatever they read of the table, it is all there. */
+/* Defaults and types' functions run for these rows, and may read the table. */
 static void
 take_rows(Load *load, const FbFrame *frame)
 {

@@ -11,7 +11,7 @@
  * - The checksum comes last, after the LSN.
  * - A checkpoint that began while we wrote did not sync what we had written before. When one did,
  *   we sync ourselves; otherwise the next one is told to.
- * - So what is logged is waited for at once, and no more than one run is on its way of what is not.
+ * - So a run that is logged is waited for at once; of what is not, one may be on its way.
  * - With WAL skipped (wal_level=minimal, storage new in this transaction) the server itself syncs
  *   every fork before it commits; here the kernel is only told to begin early.
  */
@@ -99,9 +99,8 @@ static void
 check_end(const FbStore *store)
 {
 	BlockNumber blocks = smgrnblocks(FbSmgr(store->rel), MAIN_FORKNUM);
-	BlockNumber reach = store->direct == NULL ? 0 : fb_direct_file_reach(store->direct);
 
-	if (blocks != Max(store->run_block, reach))
+	if (blocks != store->run_block)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("table \"%s\" was written to while it was being loaded",
@@ -140,7 +139,7 @@ write_run(FbStore *store)
 	if (use_direct(store) && !fb_direct_file_write(store->direct, store, &written))
 	{
 		/* The file system knows no direct I/O: it is not asked again. */
-		fb_direct_file_end(store->direct, store->run_block + written);
+		fb_direct_file_end(store->direct);
 		store->direct = NULL;
 	}
 	if (written < count)
@@ -189,7 +188,7 @@ void
 fb_store_settle(FbStore *store)
 {
 	if (store->direct != NULL)
-		fb_direct_file_settle(store->direct, store->run_block);
+		fb_direct_file_land(store->direct);
 }
 
 void
@@ -197,7 +196,7 @@ fb_store_finish(FbStore *store, bool frozen)
 {
 	write_run(store);
 	if (store->direct != NULL)
-		fb_direct_file_end(store->direct, store->run_block);
+		fb_direct_file_end(store->direct);
 	store->direct = NULL;
 	if (store->run_block == store->first_block)
 		return;

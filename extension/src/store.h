@@ -43,7 +43,7 @@ extern char *fb_store_next_page(FbStore *store, BlockNumber *block);
 /* That page is ready. */
 extern void fb_store_page_done(FbStore *store);
 
-/* Whoever reads the table now finds all runs, and nothing behind them. */
+/* Waits for the run that is on its way: the table may be read now, up to the run at hand. */
 extern void fb_store_settle(FbStore *store);
 
 /* Writes what is left and makes it as durable as its commit will need. */

@@ -147,6 +147,20 @@ def test_a_write_that_fails(shimmed: tuple[Server, Shim]) -> None:
         load.session.close()
 
 
+def test_a_write_on_its_way_that_fails(shimmed: tuple[Server, Shim]) -> None:
+    """It is made again, and waited for."""
+    server, shim = shimmed
+    load = Load(server)
+    shim.rule(load.session.pid, "write", load.path, 2, "late")
+    load.copy("")
+    shim.clear()
+    assert checksum(load.session, "direct") == checksum(load.session, "copied")
+    assert_sound(load.session, "direct")
+    load.session.query("ROLLBACK")
+    load_again(load.session)
+    load.session.close()
+
+
 def test_no_room_for_the_visibility_map(shimmed: tuple[Server, Shim]) -> None:
     server, shim = shimmed
     load = Load(server)

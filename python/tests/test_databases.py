@@ -196,6 +196,24 @@ def test_every_type_of_sqlite_arrives_as_its_own_import_stores_it(tmp_path: Path
         assert place.sql(f"{values} ours") == place.sql(f"{values} theirs"), name
 
 
+@NEEDS_SQLITE
+@pytest.mark.parametrize("scheme", ["sqlite"])
+def test_a_large_file_is_known_under_another_name(place: Place, tmp_path: Path) -> None:
+    """Too large to be read whole for its checksum."""
+    text = "x" * 250_000
+    file = tmp_path / "large.csv"
+    file.write_text("".join(f"{k},{text}\n" for k in range(280)))
+    place.sql("CREATE TABLE large (k integer, v text)")
+    how = ("--table", "large", "--header", "none")
+    load(place, file, *how)
+    other = tmp_path / "other.csv"
+    other.write_bytes(file.read_bytes())
+    assert "already loaded the contents of" in load(place, other, *how, code=2)
+    assert "not read in full" in load(place, other, *how, "--resume", code=2)
+    assert "skipped" in load(place, other, *how, "--if-loaded", "skip")
+    assert place.sql("SELECT count(*) FROM large") == [(280,)]
+
+
 @EACH
 def test_ways_to_publish(place: Place, tmp_path: Path) -> None:
     file = numbers(tmp_path / "numbers.csv", 30_000)

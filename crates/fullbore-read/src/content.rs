@@ -1,5 +1,7 @@
 //! Checksums of a file's contents, to recognize it under another name or time.
 
+use std::time::{Duration, Instant};
+
 use serde::{Deserialize, Serialize};
 
 use super::opened::Opened;
@@ -7,10 +9,12 @@ use super::source_file::SourceFile;
 use crate::checksum;
 use crate::error::Result;
 
-/// Bytes of a table's files that are read whole for their checksums before any is loaded, and of one of
-/// them: the load waits for it, and a slow disk reads few megabytes a second.
-pub const WHOLE_BYTES: u64 = 16 * 1024 * 1024;
-const WHOLE_MAX: u64 = 4 * 1024 * 1024;
+/// What a table's files may take to be read whole for their checksums before any is loaded: the load waits for
+/// it, and a slow disk reads few megabytes a second.
+const BUDGET_BYTES: u64 = 1024 * 1024 * 1024;
+const BUDGET_TIME: Duration = Duration::from_millis(500);
+/// Of larger files there are samples alone.
+const WHOLE_MAX: u64 = 64 * 1024 * 1024;
 /// All of a file that is no larger is a sample, whatever the others take.
 const SMALL_MAX: u64 = 512 * 1024;
 /// Bytes of the first and the last sample.
@@ -40,28 +44,45 @@ pub enum Same {
     Surely,
 }
 
+/// What may still be read whole.
+pub struct Budget {
+    bytes: u64,
+    until: Option<Instant>,
+}
+
+impl Budget {
+    /// That of a table.
+    pub fn of_table() -> Self {
+        Self { bytes: BUDGET_BYTES, until: Some(Instant::now() + BUDGET_TIME) }
+    }
+
+    /// Samples alone.
+    pub fn none() -> Self {
+        Self { bytes: 0, until: None }
+    }
+
+    fn is_over(&self) -> bool {
+        self.until.is_none_or(|until| Instant::now() >= until)
+    }
+}
+
 impl Content {
     /// What a file holds; nothing of what is no file, or can be read only once, nor of an object, which its
-    /// ETag tells. All of a larger one is read if it is no longer than `bytes_left`, which become fewer.
-    pub fn of(file: &SourceFile, bytes_left: &mut u64) -> Result<Option<Self>> {
+    /// ETag tells. All of a file beyond [`SMALL_MAX`] is read only as far as the budget goes.
+    pub fn of(file: &SourceFile, budget: &mut Budget) -> Result<Option<Self>> {
         if !file.is_regular || file.arrow.is_some() || file.object.is_some() {
             return Ok(None);
         }
-        let mut content = Self { samples: sampled(file)?, whole: None };
+        let samples = sampled(file)?;
         if file.size <= SMALL_MAX {
-            content.whole = Some(content.samples.clone());
-        } else if file.size <= WHOLE_MAX && file.size <= *bytes_left {
-            *bytes_left -= file.size;
-            content.complete(file)?;
+            return Ok(Some(Self { whole: Some(samples.clone()), samples }));
         }
-        Ok(Some(content))
-    }
-
-    fn complete(&mut self, file: &SourceFile) -> Result<()> {
-        if self.whole.is_none() {
-            self.whole = Some(sum(file, |opened| whole(opened, file.size))?);
+        let mut whole = None;
+        if file.size <= WHOLE_MAX.min(budget.bytes) && !budget.is_over() {
+            budget.bytes -= file.size;
+            whole = sum(file, |opened| all(opened, file.size, || budget.is_over()))?;
         }
-        Ok(())
+        Ok(Some(Self { samples, whole }))
     }
 
     /// Whether a file, whose content this is, holds the same as one of the same size. It is read as far as
@@ -73,41 +94,51 @@ impl Content {
         if other.whole.is_none() {
             return Ok(Same::Likely);
         }
-        self.complete(file)?;
+        if self.whole.is_none() {
+            self.whole = sum(file, |opened| all(opened, file.size, || false))?;
+        }
         Ok(if self.whole == other.whole { Same::Surely } else { Same::No })
     }
 }
 
-fn sum(file: &SourceFile, of: impl FnOnce(&Opened) -> std::io::Result<u64>) -> Result<String> {
+fn sum(
+    file: &SourceFile,
+    of: impl FnOnce(&Opened) -> std::io::Result<Option<u64>>,
+) -> Result<Option<String>> {
     let sum = of(&file.open()?).map_err(|error| file.unreadable(error))?;
-    Ok(format!("{sum:016x}"))
+    Ok(sum.map(|sum| format!("{sum:016x}")))
 }
 
-fn whole(file: &Opened, size: u64) -> std::io::Result<u64> {
+/// Nothing where it was given up.
+fn all(file: &Opened, size: u64, is_over: impl Fn() -> bool) -> std::io::Result<Option<u64>> {
     let mut block = vec![0; STEP_BYTES.min(size as usize)];
     let (mut sum, mut at) = (0, 0);
     while at < size {
+        if is_over() {
+            return Ok(None);
+        }
         let bytes = (size - at).min(STEP_BYTES as u64) as usize;
         sum = add(file, at, &mut block[..bytes], sum)?;
         at += bytes as u64;
     }
-    Ok(sum)
+    Ok(Some(sum))
 }
 
 fn sampled(file: &SourceFile) -> Result<String> {
     let size = file.size;
-    if size <= SMALL_MAX {
-        return sum(file, |opened| whole(opened, size));
-    }
-    sum(file, |opened| {
+    let samples = sum(file, |opened| {
+        if size <= SMALL_MAX {
+            return all(opened, size, || false);
+        }
         let mut block = vec![0; END_BYTES];
         let mut sum = add(opened, 0, &mut block, 0)?;
         let step = size / (SAMPLES + 1);
         for sample in 1..=SAMPLES {
             sum = add(opened, step * sample, &mut block[..SAMPLE_BYTES], sum)?;
         }
-        add(opened, size - END_BYTES as u64, &mut block, sum)
-    })
+        add(opened, size - END_BYTES as u64, &mut block, sum).map(Some)
+    })?;
+    Ok(samples.unwrap_or_default())
 }
 
 fn add(file: &Opened, at: u64, block: &mut [u8], sum: u64) -> std::io::Result<u64> {
@@ -133,21 +164,31 @@ mod tests {
         // Between samples.
         let mut other = text.clone();
         other[2_345_678] ^= 1;
-        let known = |bytes_left: u64| {
+        let known = |mut budget: Budget| {
             let file = file(&folder, "a", &text);
-            Content::of(&file, &mut { bytes_left }).expect("read").expect("a regular file")
+            Content::of(&file, &mut budget).expect("read").expect("a regular file")
         };
-        let compare = |name: &str, bytes: &[u8], bytes_left: u64| {
+        let compare = |name: &str, bytes: &[u8], budget: Budget| {
             let file = file(&folder, name, bytes);
-            let content = Content::of(&file, &mut 0).expect("read");
-            content.expect("a regular file").compare(&file, &known(bytes_left)).expect("read")
+            let content = Content::of(&file, &mut Budget::none()).expect("read");
+            content.expect("a regular file").compare(&file, &known(budget)).expect("read")
         };
-        assert_eq!(compare("b", &text, WHOLE_BYTES), Same::Surely);
-        assert_eq!(compare("c", &other, WHOLE_BYTES), Same::No);
-        assert_eq!(compare("d", &text[1..], WHOLE_BYTES), Same::No);
+        let later = Instant::now() + Duration::from_secs(3600);
+        let large = || Budget { bytes: BUDGET_BYTES, until: Some(later) };
+        let small = || Budget { bytes: 1000, until: Some(later) };
+        let late = || Budget { bytes: BUDGET_BYTES, until: Some(Instant::now()) };
+        assert_eq!(compare("b", &text, large()), Same::Surely);
+        assert_eq!(compare("c", &other, large()), Same::No);
+        assert_eq!(compare("d", &text[1..], large()), Same::No);
         // Where all of it was too much to be read, samples tell.
-        assert_eq!(compare("b", &text, 1000), Same::Likely);
-        assert_eq!(compare("c", &other, 1000), Same::Likely);
-        assert_eq!(compare("d", &text[1..], 1000), Same::No);
+        for budget in [small, late] {
+            assert_eq!(compare("b", &text, budget()), Same::Likely);
+            assert_eq!(compare("c", &other, budget()), Same::Likely);
+            assert_eq!(compare("d", &text[1..], budget()), Same::No);
+        }
+        // Of a small one all is a sample.
+        let small = file(&folder, "e", &text[..1000]);
+        let content = Content::of(&small, &mut Budget::none()).expect("read").expect("a file");
+        assert_eq!(content.clone().compare(&small, &content).expect("read"), Same::Surely);
     }
 }

@@ -17,6 +17,7 @@ use fullbore_read::error::{Error, Result};
 use crate::ended::RunBefore;
 use crate::ledger_state::source_change;
 use crate::load::LoadOptions;
+use crate::loaded::unsure;
 use crate::state::runs_dir;
 use crate::tables::File;
 
@@ -141,6 +142,7 @@ fn leave_out(
 ) -> Result<Decision> {
     let default = if resume { IfLoaded::Skip } else { IfLoaded::Fail };
     let policy = decided.job.if_loaded.unwrap_or(default);
+    let is_given = decided.job.if_loaded.is_some();
     let mut last = None;
     for table in &mut decided.job.tables {
         if policy == IfLoaded::Again || !table.publish.joins_rows() {
@@ -165,16 +167,25 @@ fn leave_out(
             let mut known = None;
             for run in runs.iter().filter(|run| run.state == State::Finished) {
                 for then in run.tables.iter().filter(is_into).flat_map(KeptTable::files) {
-                    if file.is_untouched(then) || file.compare(then)? == Same::Surely {
-                        known = Some(run);
+                    let same = match file.is_untouched(then) {
+                        true => Same::Surely,
+                        false => file.compare(then)?,
+                    };
+                    match same {
+                        Same::Surely => known = Some((run, true)),
+                        Same::Likely => known = known.or(Some((run, false))),
+                        Same::No => {}
                     }
                 }
             }
-            let Some(run) = known else {
+            let Some((run, is_sure)) = known else {
                 left.push(file.path()?);
                 continue;
             };
             let (path, id) = (file.source.told(), &run.run_id);
+            if !is_sure && !is_given && policy == IfLoaded::Skip {
+                return Err(unsure(&path, id, &run.started.to_string(), &target));
+            }
             if policy == IfLoaded::Fail {
                 return Err(Error::usage_with_hint(
                     format!(

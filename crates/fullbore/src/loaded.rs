@@ -2,7 +2,7 @@
 
 use fullbore_load::job::{IfLoaded, Job};
 use fullbore_postgres::Server;
-use fullbore_postgres::ledger::loaded::{LoadedBy, Named};
+use fullbore_postgres::ledger::loaded::LoadedBy;
 use fullbore_postgres::ledger::runs::{LedgerRun, Which};
 use fullbore_read::content::Same;
 use fullbore_read::error::{Error, Result};
@@ -75,7 +75,9 @@ impl LedgerState {
                     Some((by, is_sure)) => {
                         let path = file.source.told();
                         if !is_sure && !is_given && policy == IfLoaded::Skip {
-                            return Err(unsure(&path, by, &target));
+                            let started = by.started.for_people();
+                            let name = target.name.to_string();
+                            return Err(unsure(&path, &by.run_id, &started.to_string(), &name));
                         }
                         out.push((path, by));
                     }
@@ -133,14 +135,11 @@ impl LedgerState {
 }
 
 /// A file is not left out by samples alone unless that was asked for.
-fn unsure(path: &str, by: &LoadedBy, target: &Named) -> Error {
+pub fn unsure(path: &str, run: &str, started: &str, target: &str) -> Error {
     Error::usage_with_hint(
         format!(
-            "run {} ({}) loaded a file with the size and samples of {path} into {}, but the file \
-             is too large to compare in full",
-            by.run_id,
-            by.started.for_people(),
-            target.name
+            "run {run} ({started}) loaded a file with the size and samples of {path} into {target}, but \
+             that file was not read in full for comparison"
         ),
         "--if-loaded skip skips it, --if-loaded again loads it",
     )

@@ -8,7 +8,7 @@ use fullbore_load::plan::recorded::RecordedFile;
 use fullbore_postgres::Server;
 use fullbore_postgres::ledger::loaded::Named;
 use fullbore_postgres::ledger::runs::LedgerTable;
-use fullbore_read::content::{Content, Same};
+use fullbore_read::content::{Budget, Content, Same};
 use fullbore_read::discover::found_in;
 use fullbore_read::error::{Error, Result};
 use fullbore_read::{SourceFile, StoreOptions};
@@ -45,7 +45,7 @@ impl File {
             return Ok(Same::No);
         }
         if self.recorded.content.is_none() {
-            self.recorded.content = Content::of(&self.source, &mut 0)?;
+            self.recorded.content = Content::of(&self.source, &mut Budget::none())?;
         }
         match &mut self.recorded.content {
             Some(content) => content.compare(&self.source, known),

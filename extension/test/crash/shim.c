@@ -7,18 +7,19 @@
  *     PID OPERATION PATH SKIP ACTION
  *
  * PID is the process, 0 any. OPERATION is write (one that is only begun among them), sync or cut (which
- * makes a file shorter, or none). PATH has to be a part of the file's
+ * removes a file, or makes it no longer). PATH has to be a part of the file's
  * name; SKIP as many matching calls are let pass. ACTION is what becomes of the next one:
  *
  *     before   the process stops, then makes the call
  *     after    it makes the call, then stops
  *     half     it writes half of the bytes, then stops
  *     EIO, ENOSPC   the call fails, and so do all that follow
+ *     late     a write that was begun is said to have failed in the end; others are let pass
  *
  * A process that stops writes its number to the file "hit" first.
  *
  * Where FB_SHIM_LOG is set, the file "log" tells of all that was written to relation files and when
- * they were synced: "w OFFSET BYTES PATH" after a write, "s PATH" before a sync.
+ * they were synced: "w OFFSET BYTES PATH" after a write (when it is begun, too), "s PATH" before a sync.
  *
  * Where FB_SHIM_NO_SYNC is set, a sync is a moment only and does nothing: what is killed loses
  * nothing that the kernel has.
@@ -46,7 +47,8 @@ typedef enum Action
 	AFTER,
 	HALF,
 	FAIL_IO,
-	FAIL_SPACE
+	FAIL_SPACE,
+	LATE
 } Action;
 
 /* One rule is counted from its first match on; another rule's text begins anew. */
@@ -56,9 +58,9 @@ static int	matched;
 static Action
 action_named(const char *name)
 {
-	static const char *const names[] = {"", "before", "after", "half", "EIO", "ENOSPC"};
+	static const char *const names[] = {"", "before", "after", "half", "EIO", "ENOSPC", "late"};
 
-	for (int at = 1; at <= FAIL_SPACE; at++)
+	for (int at = 1; at <= LATE; at++)
 		if (strcmp(name, names[at]) == 0)
 			return (Action) at;
 	return PASS;
@@ -257,26 +259,49 @@ pwritev64(int fd, const struct iovec *vectors, int count, off_t at)
 	return pwritev(fd, vectors, count, at);
 }
 
-/* A write that is begun is told as if it were made: so it will be, whoever is killed meanwhile. */
-static long
-begin(any_call real, unsigned long context, long count, struct iocb **requests)
-{
-	long		begun = real(SYS_io_submit, context, count, requests);
+/* The write that is on its way: of one process there is one. */
+static struct iocb under_way;
+static int	fails_late;
 
+static void
+tell_request(const struct iocb *request)
+{
+	tell('w', request->aio_fildes, request->aio_offset, request->aio_nbytes);
+}
+
+static long
+begin(any_call real, long context, struct iocb **requests)
+{
+	long		begun = real(SYS_io_submit, context, 1L, requests);
+
+	under_way = *requests[0];
 	if (begun == 1)
-		tell('w', requests[0]->aio_fildes, requests[0]->aio_offset, requests[0]->aio_nbytes);
+		tell_request(&under_way);
 	return begun;
 }
 
 static long
-submit(any_call real, unsigned long context, long count, struct iocb **requests)
+submit(any_call real, long context, struct iocb **requests)
 {
 	struct iocb *request = requests[0];
-	int			fd = request->aio_fildes;
-	Action		found = decide_for("write", fd);
+	Action		found = decide_for("write", request->aio_fildes);
 
 	request->aio_nbytes = part_of(found, request->aio_nbytes);
-	AROUND(found, begin(real, context, count, requests));
+	fails_late = found == LATE;
+	AROUND(found, begin(real, context, requests));
+}
+
+/* A sync covers what had ended before it: the write is told of once more. */
+static long
+get_event(any_call real, long context, struct io_event *event)
+{
+	long		ended = real(SYS_io_getevents, context, 1L, 1L, event, NULL);
+
+	if (ended == 1)
+		tell_request(&under_way);
+	if (ended == 1 && fails_late)
+		event->res = -EIO;
+	return ended;
 }
 
 long
@@ -290,8 +315,10 @@ syscall(long number, ...)
 	for (int at = 0; at < 6; at++)
 		given[at] = va_arg(list, long);
 	va_end(list);
-	if (number == SYS_io_submit && given[1] == 1)
-		return submit(real, given[0], given[1], (struct iocb **) given[2]);
+	if (number == SYS_io_submit)
+		return submit(real, given[0], (struct iocb **) given[2]);
+	if (number == SYS_io_getevents)
+		return get_event(real, given[0], (struct io_event *) given[3]);
 	return real(number, given[0], given[1], given[2], given[3], given[4], given[5]);
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fullbore_parse::Lane;
 use fullbore_parse::types::FieldType;
 use fullbore_read::constants::{MAX_FIELD_BYTES_DEFAULT, MAX_FIELD_BYTES_LIMIT};
-use fullbore_read::content::{Content, WHOLE_BYTES};
+use fullbore_read::content::{Budget, Content};
 use fullbore_read::error::{Error, Result};
 use fullbore_read::{SourceFile, StoreOptions};
 use fullbore_record::terms::{Method, Publish, Verify};
@@ -250,9 +250,9 @@ fn assemble_table<T: Target>(
     job.name = Some(name.clone());
     if asked.is_some() && job.publish.joins_rows() && !is_cut {
         // Before a row moves: the ledger knows them again by it.
-        let mut bytes_left = WHOLE_BYTES;
+        let mut budget = Budget::of_table();
         for file in &mut sources.files {
-            let content = Content::of(file, &mut bytes_left)?;
+            let content = Content::of(file, &mut budget)?;
             Arc::make_mut(file).content = content;
         }
     }
