@@ -173,18 +173,17 @@ mod tests {
             let content = Content::of(&file, &mut Budget::none()).expect("read");
             content.expect("a regular file").compare(&file, &known(budget)).expect("read")
         };
-        let later = Instant::now() + Duration::from_secs(3600);
-        let large = || Budget { bytes: BUDGET_BYTES, until: Some(later) };
-        let small = || Budget { bytes: 1000, until: Some(later) };
-        let late = || Budget { bytes: BUDGET_BYTES, until: Some(Instant::now()) };
+        let (now, later) = (Instant::now(), Instant::now() + Duration::from_secs(3600));
+        let budget = |bytes, until| Budget { bytes, until: Some(until) };
+        let large = || budget(BUDGET_BYTES, later);
         assert_eq!(compare("b", &text, large()), Same::Surely);
         assert_eq!(compare("c", &other, large()), Same::No);
         assert_eq!(compare("d", &text[1..], large()), Same::No);
         // Where all of it was too much to be read, samples tell.
-        for budget in [small, late] {
-            assert_eq!(compare("b", &text, budget()), Same::Likely);
-            assert_eq!(compare("c", &other, budget()), Same::Likely);
-            assert_eq!(compare("d", &text[1..], budget()), Same::No);
+        for (bytes, until) in [(1000, later), (BUDGET_BYTES, now)] {
+            assert_eq!(compare("b", &text, budget(bytes, until)), Same::Likely);
+            assert_eq!(compare("c", &other, budget(bytes, until)), Same::Likely);
+            assert_eq!(compare("d", &text[1..], budget(bytes, until)), Same::No);
         }
         // Of a small one all is a sample.
         let small = file(&folder, "e", &text[..1000]);
