@@ -92,7 +92,8 @@ def busy_neighbour(stage: Stage, draw: Random) -> Iterator[Load]:
 
 
 def busy_programs(count: int) -> AbstractContextManager[None]:
-    return beside(*[[sys.executable, "-c", "while True: pass"]] * count)
+    # A session for each: the scheduler may share the processors out among sessions.
+    return beside(*[["setsid", sys.executable, "-c", "while True: pass"]] * count)
 
 
 @kind
