@@ -27,7 +27,7 @@ def held(server: Server, mode: str, seconds: float) -> AbstractContextManager[No
     # The load reads the catalog first, and an exclusive lock would stop it there already.
     text = (
         "DO $$ BEGIN FOR i IN 1..400 LOOP PERFORM pg_sleep(0.02);"
-        " EXIT WHEN EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE 'COPY%lineitem%'"
+        " EXIT WHEN EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE '%COPY%lineitem%'"
         " AND pid <> pg_backend_pid()); PERFORM pg_stat_clear_snapshot(); END LOOP; END $$;"
         f" BEGIN; LOCK TABLE lineitem IN {mode} MODE; SELECT pg_sleep({seconds}); COMMIT"
     )
@@ -52,10 +52,10 @@ def trigger_lock(stage: Stage, draw: Random) -> Iterator[Load]:
 
 @kind
 def extension_lock(stage: Stage, draw: Random) -> Iterator[Load]:
-    """Long rows from many sessions into one table of a server before 16."""
+    """Long rows from many sessions into one table of a server before 16; no log that holds them back."""
     server = stage.server("before16", version=14)
     columns = ", ".join(f"c{number} text" for number in range(4))
-    server.sql(f"CREATE TABLE long (id bigint, {columns})")
+    server.sql(f"CREATE UNLOGGED TABLE long (id bigint, {columns})")
     length = draw.randint(450, 480) * 4
     streams = draw.choice((8, 12, 16))
     files = write_long_rows(length)
