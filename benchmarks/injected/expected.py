@@ -46,7 +46,7 @@ EXPECTED: dict[str, tuple[str, list[str]]] = {
         ["database_disk"],
     ),
     "full_link": (
-        "the link carries 100 to 300 Mb/s (tbf)",
+        "the link carries 60 to 180 Mb/s (tbf)",
         ["congestion"],
     ),
     "full_wan": (
@@ -78,7 +78,7 @@ EXPECTED: dict[str, tuple[str, list[str]]] = {
         ["lock_wait"],
     ),
     "extension_lock": (
-        "8 to 16 sessions append long rows to one table of PostgreSQL 14",
+        "8 to 16 sessions append long rows to one unlogged table of PostgreSQL 14",
         ["extension_lock"],
     ),
     "one_stream": (

@@ -17,7 +17,7 @@ OTHERS = {"l_orderkey": 6_000_000, "l_partkey": 200_000, "l_suppkey": 10_000}
 def indexes_after(stage: Stage, draw: Random) -> Iterator[Load]:
     """A replaced table with several indexes, which are built once its rows are there."""
     server = stage.server()
-    chosen = draw.sample(COLUMNS, draw.randint(3, 5))
+    chosen = draw.sample(COLUMNS, draw.randint(4, 5))
     table(server, "; ".join(f"CREATE INDEX ON lineitem ({column})" for column in chosen))
     yield Load(server, stage.files(300), [*REPLACE, "--streams", "2"], {"indexes": chosen})
 

@@ -52,7 +52,7 @@ def trigger_lock(stage: Stage, draw: Random) -> Iterator[Load]:
 
 @kind
 def extension_lock(stage: Stage, draw: Random) -> Iterator[Load]:
-    """Long rows from many sessions into one table of a server before 16; no log that holds them back."""
+    """Long rows from many sessions into one table of a server before 16, without a log."""
     server = stage.server("before16", version=14)
     columns = ", ".join(f"c{number} text" for number in range(4))
     server.sql(f"CREATE UNLOGGED TABLE long (id bigint, {columns})")

@@ -56,7 +56,7 @@ def _route(hosts: Hosts, *metrics: str) -> None:
 @kind
 def full_link(stage: Stage, draw: Random) -> Iterator[Load]:
     """A link that carries less than the load wants: a token bucket with a queue."""
-    rate = draw.randint(100, 300)
+    rate = draw.randint(60, 180)
     with shaped(f"{rate}mbit") as hosts:
         notes = {"megabits": rate, "control": _control(draw, hosts, "cubic", "reno")}
         with _load(stage, draw, hosts, rate / 8, draw.choice((1, 2, 4)), notes) as load:
