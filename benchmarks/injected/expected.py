@@ -90,7 +90,7 @@ EXPECTED: dict[str, tuple[str, list[str]]] = {
         ["long_tail"],
     ),
     "indexes_after": (
-        "a table with 3 to 5 indexes is replaced by COPY",
+        "a table with 4 or 5 indexes is replaced by COPY",
         ["indexes"],
     ),
     "little_memory": (
