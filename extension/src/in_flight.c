@@ -34,9 +34,7 @@ fb_in_flight_begin(int fd, const char *bytes, Size count, off_t offset)
 {
 	struct iocb *requests[1] = {&request};
 
-	Assert(!is_under_way);
-	if (!fb_in_flight_possible())
-		return false;
+	Assert(context != 0 && !is_under_way);
 	memset(&request, 0, sizeof request);
 	request.aio_lio_opcode = IOCB_CMD_PWRITE;
 	request.aio_fildes = fd;

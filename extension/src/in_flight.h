@@ -9,7 +9,10 @@
 /* Can there be any in this session? */
 extern bool fb_in_flight_possible(void);
 
-/* Begins one. False: nothing was begun, it has to be made in another way. There is none as yet. */
+/*
+ * Begins one, where that is possible and there is none as yet. False: nothing was begun, it has to be made in
+ * another way.
+ */
 extern bool fb_in_flight_begin(int fd, const char *bytes, Size count, off_t offset);
 
 /* Waits for it. The bytes that were written; less than it had: why is known to who writes them again. */

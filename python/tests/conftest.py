@@ -6,10 +6,11 @@ import importlib.util
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from database_places import DRIVERS
+from database_places import DRIVERS, MariaDb
 from embedded import Server
 
 # Without it, on Python 3.10, Arrow data is not tested.
@@ -22,15 +23,29 @@ def pytest_report_header() -> list[str]:
     return [] if HAS_ARROW else ["ARROW DATA IS NOT TESTED: it needs Python 3.11 and pyarrow"]
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
+@contextmanager
+def a_home() -> Iterator[Path]:
+    """A folder for a server, which root hands over to an ordinary user."""
     base = Path(os.environ.get("FULLBORE_TEST_DIR", tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(dir=base, ignore_cleanup_errors=True) as home:
-        # Root hands the server over to an ordinary user.
         Path(home).chmod(0o755)
-        started = Server(Path(home))
+        yield Path(home)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    with a_home() as home:
+        started = Server(home)
         yield started
         started.run("server", "stop")
+
+
+@pytest.fixture(scope="session")
+def maria() -> Iterator[MariaDb]:
+    with a_home() as home:
+        started = MariaDb(home)
+        yield started
+        started.stop()
 
 
 @pytest.fixture

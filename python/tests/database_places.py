@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import json
 import os
 import re
 import shutil
@@ -168,3 +169,15 @@ class Place:
             "mysql": "SHOW TABLES",
         }[self.scheme]
         return sorted(name for (name,) in self.sql(of) if not name.startswith("fullbore_"))
+
+
+def load(place: Place, source: object, *options: str, code: int = 0) -> str:
+    return run("load", str(source), "--to", place.to, *options, code=code)
+
+
+def summary(*arguments: str, code: int = 0) -> dict[str, Any]:
+    """What the command prints as JSON."""
+    process = start("load", *arguments, "--json", "--quiet")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == code, f"{arguments}: {process.returncode}\n{out}\n{err}"
+    return json.loads(out)

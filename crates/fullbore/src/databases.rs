@@ -17,7 +17,7 @@ use fullbore_read::error::{Error, Result};
 use crate::ended::RunBefore;
 use crate::ledger_state::source_change;
 use crate::load::LoadOptions;
-use crate::loaded::unsure;
+use crate::loaded::{known, unsure};
 use crate::state::runs_dir;
 use crate::tables::File;
 
@@ -164,20 +164,16 @@ fn leave_out(
         let mut left = Vec::new();
         let count = files.len();
         for mut file in files {
-            let mut known = None;
-            for run in runs.iter().filter(|run| run.state == State::Finished) {
-                for then in run.tables.iter().filter(is_into).flat_map(KeptTable::files) {
-                    let same = match file.is_untouched(then) {
-                        true => Same::Surely,
-                        false => file.compare(then)?,
-                    };
-                    match same {
-                        Same::Surely => known = Some((run, true)),
-                        Same::Likely => known = known.or(Some((run, false))),
-                        Same::No => {}
-                    }
-                }
-            }
+            // The oldest one tells; they come the other way round.
+            let finished = runs.iter().rev().filter(|run| run.state == State::Finished);
+            let loaded = finished.flat_map(|run| {
+                let tables = run.tables.iter().filter(is_into);
+                tables.flat_map(KeptTable::files).map(move |then| (run, then))
+            });
+            let known = known(loaded, |then| match file.is_untouched(then) {
+                true => Ok(Same::Surely),
+                false => file.compare(then),
+            })?;
             let Some((run, is_sure)) = known else {
                 left.push(file.path()?);
                 continue;

@@ -1,6 +1,7 @@
 //! Files of a job that finished runs have loaded: left out, loaded again, or refused.
 
 use fullbore_load::job::{IfLoaded, Job};
+use fullbore_load::plan::recorded::RecordedFile;
 use fullbore_postgres::Server;
 use fullbore_postgres::ledger::loaded::LoadedBy;
 use fullbore_postgres::ledger::runs::{LedgerRun, Which};
@@ -27,7 +28,7 @@ impl LedgerState {
             let loaded = server.loaded_into(&self.schema, target.oid)?;
             let name = target.name.clone();
             for file in &mut table.files {
-                if let Some((by, _)) = known(file, &loaded)? {
+                if let Some((by, _)) = loaded_by(file, &loaded)? {
                     return Err(Error::usage_with_hint(
                         format!(
                             "run {} can't be resumed: {} has been loaded into {name} by run {} \
@@ -71,13 +72,13 @@ impl LedgerState {
             let loaded = server.loaded_into(&self.schema, target.oid)?;
             let (mut left, mut out) = (Vec::new(), Vec::new());
             for mut file in std::mem::take(&mut table.files) {
-                match known(&mut file, &loaded)? {
+                match loaded_by(&mut file, &loaded)? {
                     Some((by, is_sure)) => {
                         let path = file.source.told();
                         if !is_sure && !is_given && policy == IfLoaded::Skip {
                             let started = by.started.for_people();
                             let name = target.name.to_string();
-                            return Err(unsure(&path, &by.run_id, &started.to_string(), &name));
+                            return Err(unsure(&path, &by.run_id, started, &name));
                         }
                         out.push((path, by));
                     }
@@ -145,18 +146,27 @@ pub fn unsure(path: &str, run: &str, started: &str, target: &str) -> Error {
     )
 }
 
-/// The run that has loaded the contents of a file, and whether that is sure.
-fn known<'a>(file: &mut File, loaded: &'a [LoadedBy]) -> Result<Option<(&'a LoadedBy, bool)>> {
+/// The first of what was loaded that is the same as a file, and whether that is sure.
+pub fn known<'a, T>(
+    loaded: impl IntoIterator<Item = (&'a T, &'a RecordedFile)>,
+    mut compare: impl FnMut(&RecordedFile) -> Result<Same>,
+) -> Result<Option<(&'a T, bool)>> {
     let mut likely = None;
-    for by in loaded {
-        for then in &by.files {
-            match file.compare(then)? {
-                Same::Surely => return Ok(Some((by, true))),
-                Same::Likely if file.is_untouched(then) => return Ok(Some((by, true))),
-                Same::Likely => likely = likely.or(Some((by, false))),
-                Same::No => {}
-            }
+    for (by, then) in loaded {
+        match compare(then)? {
+            Same::Surely => return Ok(Some((by, true))),
+            Same::Likely => likely = likely.or(Some((by, false))),
+            Same::No => {}
         }
     }
     Ok(likely)
+}
+
+/// The run that has loaded the contents of a file, and whether that is sure.
+fn loaded_by<'a>(file: &mut File, loaded: &'a [LoadedBy]) -> Result<Option<(&'a LoadedBy, bool)>> {
+    let files = loaded.iter().flat_map(|by| by.files.iter().map(move |then| (by, then)));
+    known(files, |then| match file.compare(then)? {
+        Same::Likely if file.is_untouched(then) => Ok(Same::Surely),
+        same => Ok(same),
+    })
 }
