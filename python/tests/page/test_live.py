@@ -54,8 +54,9 @@ def test_the_page_grows_with_the_load_and_ends_with_it(loads: Loads, look: Look)
     name, _, shown, rejected, _, pieces, _ = cells(page)
     assert (name, shown, rejected) == ("grown", f"{summary['rows']:,}", "0")
     assert pieces == str(summary["pieces"])
-    top = summary["verdict"]["shares"][0]
-    assert f"({top['share']:.0%} of load time" in text
+    # What held the load back is said as elsewhere; what that is depends on the machine.
+    shown = loads.run("runs", "show", summary["run_id"]).partition("bottleneck: ")[2]
+    assert f"Bottleneck: {shown.splitlines()[0]}." in text
     # The server is gone with the load.
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(load.url)

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fullbore_record::{Entry, Event, TableTotals};
@@ -138,6 +140,18 @@ impl Listener {
         }
     }
 
+    /// Returns once it has heard a picture; goes on reading until the end.
+    fn hear_on(mut self) -> JoinHandle<String> {
+        let (heard, has_heard) = channel();
+        let thread = std::thread::spawn(move || {
+            self.hear("event: picture");
+            let _ = heard.send(());
+            self.hear_the_end()
+        });
+        has_heard.recv().expect("a picture");
+        thread
+    }
+
     fn hear_the_end(mut self) -> String {
         let mut rest = String::new();
         self.stream.read_to_string(&mut rest).expect("it ends");
@@ -270,12 +284,11 @@ fn who_does_not_read_is_forgotten_and_holds_nobody_up() {
         listener.hear(&format!("{second},000 rows"));
         listener.heard.clear();
     }
+    // Those who are to hear of the end read all the time, or they would be forgotten, too.
+    let listener = std::thread::spawn(move || listener.hear_the_end());
     // There is room again: the two that did nothing are gone.
-    let mut others: Vec<Listener> = (0..2).map(|_| Listener::of(&live)).collect();
-    others.iter_mut().for_each(|other| other.hear("event: picture"));
-    // They read while it ends.
-    let listeners = others.into_iter().chain([listener]);
-    let ends: Vec<_> = listeners.map(|it| std::thread::spawn(move || it.hear_the_end())).collect();
+    let mut ends: Vec<_> = (0..2).map(|_| Listener::of(&live).hear_on()).collect();
+    ends.push(listener);
     live.finish();
     for end in ends {
         assert!(end.join().expect("heard").contains("event: end"));
