@@ -153,7 +153,8 @@ impl Link for MySqlLink {
     }
 }
 
-/// Bytes come as hexadecimal digits.
+/// Bytes come as hexadecimal digits. Of no character set is said what needs no conversion: that takes the server a tenth
+/// less (CPU, lineitem, MariaDB 10.11).
 fn statement(table: &QualifiedName, form: &Form) -> Result<String> {
     let (mut columns, mut set) = (Vec::new(), Vec::new());
     for (at, field) in form.schema.fields().iter().enumerate() {
@@ -165,9 +166,10 @@ fn statement(table: &QualifiedName, form: &Form) -> Result<String> {
             columns.push(name);
         }
     }
+    let characters = if form.takes_utf8 { "binary" } else { "utf8mb4" };
     let set = if set.is_empty() { String::new() } else { format!(" SET {}", set.join(", ")) };
     Ok(format!(
-        "LOAD DATA LOCAL INFILE 'rows' INTO TABLE {table} CHARACTER SET utf8mb4 \
+        "LOAD DATA LOCAL INFILE 'rows' INTO TABLE {table} CHARACTER SET {characters} \
          FIELDS TERMINATED BY 0x09 ESCAPED BY '\\' LINES TERMINATED BY 0x0A ({}){set}",
         columns.join(", ")
     ))

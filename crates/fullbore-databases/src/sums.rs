@@ -20,19 +20,18 @@ use crate::dialect::{Dialect, Measure};
 use crate::error::differs;
 use crate::link::Link;
 use crate::sent::sent;
-use crate::table::Table;
+use crate::table::{Column, Table};
 
 /// Floating numbers beyond this are not added up: their 1024ths would not fit.
 const FLOAT_MAX: f64 = 1e12;
 
 /// A column that is loaded, and what of it is added up.
 struct Summed {
-    name: String,
+    column: Column,
+    /// Its place among the columns that are parsed, and what it is parsed into.
     place: usize,
     field_type: FieldType,
-    to: DataType,
     measure: Measure,
-    is_nullable: bool,
 }
 
 /// The columns of a table that are loaded.
@@ -47,12 +46,10 @@ impl Summing {
         let columns = parsed.filter_map(|(place, parsed)| {
             let column = table.columns.iter().find(|column| column.name == parsed.name)?;
             Some(Summed {
-                name: parsed.name.clone(),
+                column: column.clone(),
                 place,
                 field_type: parsed.field_type.clone(),
-                to: column.sent.clone(),
                 measure: dialect.measure(&parsed.field_type),
-                is_nullable: column.is_nullable,
             })
         });
         Self { columns: columns.collect(), dialect }
@@ -90,13 +87,14 @@ impl Summing {
         let mut terms = vec!["count(*)".to_owned()];
         let mut weights = Vec::new();
         for column in columns {
-            let name = quote_identifier(&column.name).map_err(|e| Error::usage(e.to_string()))?;
-            if column.is_nullable {
+            let name =
+                quote_identifier(&column.column.name).map_err(|e| Error::usage(e.to_string()))?;
+            if column.column.is_nullable {
                 terms.push(format!("count({name})"));
             }
             let sum = match column.measure {
                 Measure::Count => Vec::new(),
-                _ => self.dialect.sum(&name, &column.field_type),
+                _ => self.dialect.sum(&name, &column.field_type, &column.column),
             };
             weights.push(sum.iter().map(|(_, weight)| *weight).collect::<Vec<_>>());
             terms.extend(sum.into_iter().map(|(term, _)| term));
@@ -107,7 +105,7 @@ impl Summing {
         let rows = next(0)?;
         let mut sums = Sums { rows: rows as u64, ..Sums::default() };
         for (column, weights) in columns.iter().zip(weights) {
-            let known = if column.is_nullable { next(0)? } else { rows };
+            let known = if column.column.is_nullable { next(0)? } else { rows };
             let scale = match column.field_type {
                 // Where a database adds up decimals as such, they come with their point.
                 FieldType::Decimal { scale, .. } if weights.len() == 1 => scale,
@@ -141,7 +139,7 @@ impl Summing {
                 return Err(differs(
                     format!(
                         "{table}: the {what} of column {} is not that of the values that were sent",
-                        column.name
+                        column.column.name
                     ),
                     hint,
                 ));
@@ -227,7 +225,10 @@ fn values(array: &ArrayRef) -> u64 {
 
 /// The bytes of the values as they are sent. What can't be sent is told when it is.
 fn lengths(array: &ArrayRef, column: &Summed) -> u64 {
-    let Ok(array) = sent(array, &column.field_type, &column.to, &column.name) else { return 0 };
+    let Ok(array) = sent(array, &column.field_type, &column.column.sent, &column.column.name)
+    else {
+        return 0;
+    };
     match array.data_type() {
         DataType::Utf8 => sum(array.as_string::<i32>().iter(), |text| text.len() as u64),
         DataType::Binary => sum(array.as_binary::<i32>().iter(), |bytes| bytes.len() as u64),

@@ -24,6 +24,8 @@ pub struct Column {
     /// What the driver takes for it.
     pub sent: DataType,
     pub is_nullable: bool,
+    /// Its values can be sent as bytes of UTF-8: the database would convert none of them.
+    pub takes_utf8: bool,
     pub is_generated: bool,
     pub fills_itself: bool,
 }

@@ -50,6 +50,7 @@ impl Dialect for DuckDb {
                     sent: field_type.as_ref().map_or(DataType::Utf8, sent),
                     field_type,
                     is_nullable: is(&row[2]),
+                    takes_utf8: true,
                     is_generated: false,
                     fills_itself: is(&row[3]),
                 }
@@ -80,7 +81,7 @@ impl Dialect for DuckDb {
         }
     }
 
-    fn sum(&self, column: &str, field_type: &FieldType) -> Terms {
+    fn sum(&self, column: &str, field_type: &FieldType, _: &Column) -> Terms {
         let term = match field_type {
             FieldType::Boolean => format!("sum({column}::INTEGER)"),
             FieldType::Float32 | FieldType::Float64 => format!(

@@ -51,8 +51,8 @@ pub trait Dialect: Send + Sync {
     /// The type of a column to be made, given as PostgreSQL names it or as the database does.
     fn made_as(&self, column: &NewColumn) -> String;
     fn measure(&self, field_type: &FieldType) -> Measure;
-    /// The SQL that adds up a quoted column's values.
-    fn sum(&self, column: &str, field_type: &FieldType) -> Terms;
+    /// The SQL that adds up a column's values, named by its quoted name and sent as a type.
+    fn sum(&self, quoted: &str, sent: &FieldType, column: &Column) -> Terms;
     /// By how many connections sums are asked for, which see the same rows.
     fn summing_sessions(&self) -> usize {
         1

@@ -26,6 +26,7 @@ impl Dialect for Other {
             field_type: known(field.data_type()),
             sent: field.data_type().clone(),
             is_nullable: field.is_nullable(),
+            takes_utf8: true,
             is_generated: false,
             // ADBC does not tell: where it has none, the database says so.
             fills_itself: true,
@@ -45,7 +46,7 @@ impl Dialect for Other {
         }
     }
 
-    fn sum(&self, column: &str, _: &FieldType) -> Terms {
+    fn sum(&self, column: &str, _: &FieldType, _: &Column) -> Terms {
         vec![(format!("SUM({column})"), 1)]
     }
 

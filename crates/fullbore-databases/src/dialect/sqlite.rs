@@ -50,6 +50,7 @@ impl Dialect for Sqlite {
                     sent: field_type.as_ref().map_or(DataType::Utf8, sent),
                     field_type,
                     is_nullable: !is(2),
+                    takes_utf8: true,
                     is_generated: !["0", ""].contains(&text(5)),
                     fills_itself: is(3) || is_number,
                 }
@@ -83,7 +84,7 @@ impl Dialect for Sqlite {
         }
     }
 
-    fn sum(&self, column: &str, field_type: &FieldType) -> Terms {
+    fn sum(&self, column: &str, field_type: &FieldType, _: &Column) -> Terms {
         let value = match field_type {
             FieldType::Float32 | FieldType::Float64 => format!(
                 "CASE WHEN abs({column}) < 1e12 THEN CAST({column} * 1024.0 AS INTEGER) ELSE 0 END"
