@@ -35,3 +35,12 @@ CREATE FUNCTION fullbore.validate(regclass) RETURNS text[]
 
 COMMENT ON FUNCTION fullbore.validate(regclass) IS
     'validates foreign keys that are NOT VALID in one pass over the table; the names of those that hold';
+
+-- What a query gives, as binary COPY has it but for its header and its end, in stretches of whole rows. The query is
+-- run with its caller's rights, search path and snapshot.
+CREATE FUNCTION fullbore.rows_of(query text) RETURNS SETOF bytea
+    AS 'MODULE_PATHNAME', 'fullbore_rows_of'
+    LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION fullbore.rows_of(text) IS
+    'rows of a query as binary COPY has them, many to a stretch: what a server that is copied from is asked for';

@@ -5,6 +5,7 @@
  * what follows a column is never compared with a part of it.
  */
 #include "keys.h"
+#include "numeric_form.h"
 
 #include <math.h>
 
@@ -148,14 +149,6 @@ normalise_bytes(FbKeys *keys, const char *data, Size bytes)
 	keys->normal_bytes = to - keys->normal;
 }
 
-/* Of numeric.c's form on disk. */
-#define NUMERIC_SIGN_BITS 0xC000
-#define NUMERIC_IS_SHORT 0x8000
-#define NUMERIC_IS_SPECIAL 0xC000
-#define NUMERIC_IS_NEGATIVE 0x4000
-#define NUMERIC_SHORT_IS_NEGATIVE 0x2000
-#define NUMERIC_SHORT_WEIGHT 0x007F
-#define NUMERIC_SHORT_WEIGHT_SIGN 0x0040
 #define NUMERIC_PLUS_INFINITE 0xD000
 #define NUMERIC_MINUS_INFINITE 0xF000
 
@@ -171,59 +164,38 @@ enum
 static void
 normalise_numeric(FbKeys *keys, const char *data, Size bytes)
 {
-	uint16		header;
-	int16		weight;
-	bool		is_negative;
-	Size		digits;
+	FbNumeric	number = fb_read_numeric(data, bytes);
 	uint8	   *begin;
 	uint8	   *to;
 
 	make_room(keys, bytes + 8);
 	begin = to = keys->normal + keys->normal_bytes;
-	memcpy(&header, data, sizeof header);
-	data += sizeof header;
-	bytes -= sizeof header;
-	if ((header & NUMERIC_SIGN_BITS) == NUMERIC_IS_SPECIAL)
+	if (number.special)
 	{
-		*to = (header & 0xF000) == NUMERIC_PLUS_INFINITE ? PLUS_INFINITE
-			: (header & 0xF000) == NUMERIC_MINUS_INFINITE ? MINUS_INFINITE : NOT_A_NUMBER;
+		*to = (number.special & 0xF000) == NUMERIC_PLUS_INFINITE ? PLUS_INFINITE
+			: (number.special & 0xF000) == NUMERIC_MINUS_INFINITE ? MINUS_INFINITE : NOT_A_NUMBER;
 		keys->normal_bytes++;
 		return;
 	}
-	if (header & NUMERIC_IS_SHORT)
-	{
-		is_negative = (header & NUMERIC_SHORT_IS_NEGATIVE) != 0;
-		weight = header & NUMERIC_SHORT_WEIGHT;
-		if (weight & NUMERIC_SHORT_WEIGHT_SIGN)
-			weight |= ~NUMERIC_SHORT_WEIGHT;
-	}
-	else
-	{
-		is_negative = (header & NUMERIC_SIGN_BITS) == NUMERIC_IS_NEGATIVE;
-		memcpy(&weight, data, sizeof weight);
-		data += sizeof weight;
-		bytes -= sizeof weight;
-	}
-	digits = bytes / sizeof(uint16);
-	if (digits == 0)
+	if (number.count == 0)
 	{
 		*to = ZERO;
 		keys->normal_bytes++;
 		return;
 	}
-	*to++ = is_negative ? NEGATIVE : POSITIVE;
-	put_16(to, (uint16) weight ^ 0x8000);
+	*to++ = number.is_negative ? NEGATIVE : POSITIVE;
+	put_16(to, (uint16) number.weight ^ 0x8000);
 	to += 2;
-	for (Size at = 0; at < digits; at++, to += 2)
+	for (int at = 0; at < number.count; at++, to += 2)
 	{
 		uint16		digit;
 
-		memcpy(&digit, data + at * sizeof digit, sizeof digit);
+		memcpy(&digit, number.digits + at * sizeof digit, sizeof digit);
 		put_16(to, digit + 1);
 	}
 	put_16(to, 0);
 	to += 2;
-	if (is_negative)
+	if (number.is_negative)
 		for (uint8 *at = begin + 1; at < to; at++)
 			*at = ~*at;
 	keys->normal_bytes = to - keys->normal;

@@ -121,6 +121,22 @@ class Connection:
         self.send(b"c")
         return self.finish()[1]
 
+    def copied(self, query: str) -> list[bytes]:
+        """The messages of a query's binary COPY."""
+        self.send(b"Q", f"COPY ({query}) TO STDOUT (FORMAT binary)".encode() + b"\0")
+        messages = []
+        while True:
+            kind, body = self.message()
+            if kind == b"d":
+                messages.append(body)
+            elif kind == b"E":
+                try:
+                    self.finish()
+                finally:
+                    raise ServerError(fields_of(body))
+            elif kind == b"Z":
+                return messages
+
     def close(self) -> None:
         self.socket.close()
 

@@ -1,6 +1,8 @@
 //! What the extension of a server is asked, and what a server lacks for direct loads.
 
-use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
+use fullbore_pgwire::{
+    ConnectionError, QualifiedName, Row, Session, quote_identifier, quote_literal,
+};
 
 use super::Descriptor;
 use crate::ledger::trust;
@@ -58,10 +60,26 @@ pub const SHARED: &str = "shared";
 /// The extension's function that validates foreign keys of a table in one pass over it.
 pub const VALIDATE: &str = "validate";
 
+/// The extension's function that gives the rows of a query, many to a message.
+pub const ROWS_OF: &str = "rows_of";
+
 /// A function of the extension's, quoted; `None` where it is not there.
 pub fn function(session: &mut Session, name: &str) -> Result<Option<String>, ConnectionError> {
+    found(session, name, |_| true)
+}
+
+/// A function of the extension's, quoted; `None` where it is not there, or the role may not call it.
+pub fn callable(session: &mut Session, name: &str) -> Result<Option<String>, ConnectionError> {
+    found(session, name, |row| row.flag("may_use") && row.flag("may_call"))
+}
+
+fn found(
+    session: &mut Session,
+    name: &str,
+    is_fit: impl Fn(&Row) -> bool,
+) -> Result<Option<String>, ConnectionError> {
     let rows = session.query(&state("NULL", name))?;
-    let row = rows.first().filter(|row| row.get("owner").is_none());
+    let row = rows.first().filter(|row| row.get("owner").is_none() && is_fit(row));
     Ok(row.and_then(|row| Some(format!("{}.{}", row.get("schema")?, row.get("function")?))))
 }
 
