@@ -4,18 +4,64 @@ use super::table;
 use crate::common::moments::assert_loaded;
 use crate::common::typed::{TYPED, make_types, typed_rows};
 use crate::common::{Files, assert_no_leftovers, checksum};
-use fullbore_testing::{TestServer, extended_or_skip, shared_or_skip};
+use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_skip};
 
 #[test]
 fn every_type_arrives_as_it_was() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
+    assert_every_type_arrives(&cluster.fresh_database(), &cluster.fresh_database());
+}
+
+#[test]
+fn every_type_arrives_from_a_database_that_has_the_extension() {
+    let cluster = extended_or_skip!(TestServer::Embedded18);
     let (from, to) = (cluster.fresh_database(), cluster.fresh_database());
+    from.psql("CREATE EXTENSION fullbore");
+    count_stretches(&from);
+    assert_every_type_arrives(&from, &to);
+    assert!(stretches(&from) > 0);
+}
+
+#[test]
+fn who_may_not_use_the_extension_copies_without_it() {
+    let cluster = extended_or_skip!(TestServer::Embedded18);
+    let (from, to) = (cluster.fresh_database(), cluster.fresh_database());
+    let files = Files::new();
+    from.psql("CREATE EXTENSION fullbore; CREATE TABLE t AS SELECT g AS k FROM generate_series(1, 30000) g");
+    count_stretches(&from);
+    let reader = format!("reader_{}", from.name());
+    from.psql(&format!("CREATE ROLE {reader} LOGIN; GRANT SELECT ON t TO {reader}"));
+    to.psql("CREATE TABLE one (k int); CREATE TABLE two (k int)");
+    let source = table(&from, "t").replacen("postgres@", &format!("{reader}@"), 1);
+    assert_loaded(&files.load(&to, &source, "one", &[]));
+    assert_eq!(stretches(&from), 0);
+    from.psql(&format!("GRANT USAGE ON SCHEMA fullbore TO {reader}"));
+    assert_loaded(&files.load(&to, &source, "two", &[]));
+    assert!(stretches(&from) > 0);
+    for name in ["one", "two"] {
+        assert_eq!(checksum(&to, name), checksum(&from, "t"), "{name}");
+    }
+}
+
+fn count_stretches(database: &TestDatabase<'_>) {
+    let name = database.name();
+    database.psql(&format!("ALTER DATABASE {name} SET track_functions = 'all'"));
+}
+
+/// How often the extension was asked for more rows.
+fn stretches(database: &TestDatabase<'_>) -> u64 {
+    let calls =
+        "SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname = 'rows_of'";
+    database.psql(calls).trim().parse().expect("a number")
+}
+
+fn assert_every_type_arrives(from: &TestDatabase<'_>, to: &TestDatabase<'_>) {
     let files = Files::new();
     let file = files.write("typed.csv", typed_rows(20_000, 0));
     // Columns that go as text take the whole table along; without them it is typed.
     let plain = "SELECT id, flag, small, number, r, d, price, big, note, short, padded, day, at, moment, zoned,
         key, raw, doc, docb, mood FROM typed";
-    for database in [&from, &to] {
+    for database in [from, to] {
         make_types(database);
         database.psql(&format!("CREATE TABLE typed ({TYPED}, odd inet, span interval)"));
     }
@@ -33,10 +79,10 @@ fn every_type_arrives_as_it_was() {
     ] {
         to.psql(&format!("TRUNCATE {name}"));
         let args = [&["--streams", "3", "--piece-size", "200kB"], more].concat();
-        let output = files.load(&to, &table(&from, name), name, &args);
+        let output = files.load(to, &table(from, name), name, &args);
         assert_loaded(&output);
-        assert_eq!(checksum(&to, name), checksum(&from, name), "{name} {more:?}");
-        assert_no_leftovers(&to);
+        assert_eq!(checksum(to, name), checksum(from, name), "{name} {more:?}");
+        assert_no_leftovers(to);
     }
 }
 
