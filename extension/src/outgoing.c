@@ -26,12 +26,9 @@
 
 PG_FUNCTION_INFO_V1(fullbore_rows_of);
 
-/* Bytes of a stretch, about. */
+/* A stretch ends with the row that reaches either. */
 #define STRETCH_BYTES (64 * 1024)
-/* A row that follows so many bytes begins another stretch, so that none outgrows what a value can hold. */
-#define STRETCH_BYTES_MAX (1024 * 1024)
-/* Rows that are asked for at once; they are held in memory, however long they are. */
-#define ROWS_AT_ONCE 64
+#define STRETCH_ROWS 1024
 
 typedef enum
 {
@@ -40,6 +37,7 @@ typedef enum
 
 typedef struct Column
 {
+	Oid			type;
 	Form		form;
 	FmgrInfo	send;
 } Column;
@@ -50,10 +48,8 @@ typedef struct Outgoing
 	char	   *portal;
 	int			count;
 	Column	   *columns;
-	StringInfo	stretch;		/* begins with room for a value's header */
-	List	   *full;			/* stretches before it */
-	StringInfo	given;			/* the one that was returned last */
-	MemoryContext own;
+	StringInfoData stretch;		/* begins with room for a value's header */
+	int			rows;			/* in it */
 	MemoryContext values;		/* what it takes to write a row's values */
 } Outgoing;
 
@@ -215,55 +211,54 @@ put_value(StringInfo to, Column *column, Datum value)
 	}
 }
 
-static void
-begin_stretch(Outgoing *out)
+static inline bool
+is_full(Outgoing *out)
 {
-	MemoryContext caller = MemoryContextSwitchTo(out->own);
-
-	out->stretch = makeStringInfo();
-	out->stretch->len = VARHDRSZ;
-	MemoryContextSwitchTo(caller);
+	return out->stretch.len >= STRETCH_BYTES || out->rows >= STRETCH_ROWS;
 }
 
-static void
-end_stretch(Outgoing *out)
-{
-	MemoryContext caller = MemoryContextSwitchTo(out->own);
-
-	SET_VARSIZE(out->stretch->data, out->stretch->len);
-	out->full = lappend(out->full, out->stretch);
-	MemoryContextSwitchTo(caller);
-}
-
+/* Says no once the stretch is full, which has the executor stop after this row. */
 static bool
 receive(TupleTableSlot *slot, DestReceiver *receiver)
 {
 	Outgoing   *out = (Outgoing *) receiver;
 	MemoryContext caller;
 
-	if (out->stretch->len > STRETCH_BYTES_MAX)
-	{
-		end_stretch(out);
-		begin_stretch(out);
-	}
 	slot_getallattrs(slot);
 	caller = MemoryContextSwitchTo(out->values);
-	put_16(extend(out->stretch, sizeof(uint16)), out->count);
+	put_16(extend(&out->stretch, sizeof(uint16)), out->count);
 	for (int at = 0; at < out->count; at++)
 	{
 		if (slot->tts_isnull[at])
-			put_32(extend(out->stretch, sizeof(uint32)), (uint32) -1);
+			put_32(extend(&out->stretch, sizeof(uint32)), (uint32) -1);
 		else
-			put_value(out->stretch, &out->columns[at], slot->tts_values[at]);
+			put_value(&out->stretch, &out->columns[at], slot->tts_values[at]);
 	}
 	MemoryContextSwitchTo(caller);
 	MemoryContextReset(out->values);
-	return true;
+	out->rows++;
+	return !is_full(out);
 }
 
+/*
+ * Before the rows of each stretch. The caller can close the portal and open another of its name: values must never
+ * be taken for those of another type.
+ */
 static void
 begin_rows(DestReceiver *receiver, int operation, TupleDesc shape)
 {
+	Outgoing   *out = (Outgoing *) receiver;
+	bool		is_same = shape->natts == out->count;
+
+	for (int at = 0; is_same && at < out->count; at++)
+		is_same = TupleDescAttr(shape, at)->atttypid == out->columns[at].type;
+	if (!is_same)
+		ereport(ERROR,
+				errcode(ERRCODE_INVALID_CURSOR_STATE),
+				errmsg("the cursor \"%s\" of fullbore.rows_of has become another", out->portal));
+	/* The client's encoding may have changed, too. */
+	for (int at = 0; at < out->count; at++)
+		out->columns[at].form = form_of(out->columns[at].type);
 }
 
 static void
@@ -276,6 +271,7 @@ static Outgoing *
 begin(const char *query)
 {
 	Outgoing   *out = palloc0(sizeof *out);
+	MemoryContext own = CurrentMemoryContext;
 	Portal		portal;
 
 	out->receiver.receiveSlot = receive;
@@ -283,86 +279,87 @@ begin(const char *query)
 	out->receiver.rShutdown = end_rows;
 	out->receiver.rDestroy = end_rows;
 	out->receiver.mydest = DestNone;
-	out->own = CurrentMemoryContext;
-	out->values = AllocSetContextCreate(out->own, "fullbore values", ALLOCSET_DEFAULT_SIZES);
+	out->values = AllocSetContextCreate(own, "fullbore values", ALLOCSET_DEFAULT_SIZES);
 	SPI_connect();
-	/* The portal outlives this connection, and ends with the transaction where nobody reads to the end. */
+	/* The portal outlives this connection. */
 	portal = SPI_cursor_open_with_args(NULL, query, 0, NULL, NULL, NULL, true,
 									   CURSOR_OPT_NO_SCROLL);
-	MemoryContextSwitchTo(out->own);
+	MemoryContextSwitchTo(own);
 	out->portal = pstrdup(portal->name);
 	out->count = portal->tupDesc->natts;
 	out->columns = palloc0(Max(out->count, 1) * sizeof *out->columns);
 	for (int at = 0; at < out->count; at++)
 	{
-		Oid			type = TupleDescAttr(portal->tupDesc, at)->atttypid;
 		Oid			send;
 		bool		is_varlena;
 
-		out->columns[at].form = form_of(type);
-		getTypeBinaryOutputInfo(type, &send, &is_varlena);
+		out->columns[at].type = TupleDescAttr(portal->tupDesc, at)->atttypid;
+		getTypeBinaryOutputInfo(out->columns[at].type, &send, &is_varlena);
 		fmgr_info(send, &out->columns[at].send);
 	}
 	SPI_finish();
-	MemoryContextSwitchTo(out->own);
-	begin_stretch(out);
+	MemoryContextSwitchTo(own);
+	initStringInfo(&out->stretch);
 	return out;
 }
 
-/* The next stretch; NULL after the last one. */
-static StringInfo
-next_stretch(Outgoing *out)
+/* Gives up what was not read to its end. */
+static void
+give_up(Datum argument)
+{
+	Outgoing   *out = (Outgoing *) DatumGetPointer(argument);
+	Portal		portal = GetPortalByName(out->portal);
+
+	if (PortalIsValid(portal))
+		SPI_cursor_close(portal);
+}
+
+/* Fills the next stretch; whether there is one. */
+static bool
+fill_stretch(Outgoing *out)
 {
 	Portal		portal = GetPortalByName(out->portal);
-	StringInfo	next;
 
 	if (!PortalIsValid(portal))
 		ereport(ERROR,
 				errcode(ERRCODE_UNDEFINED_CURSOR),
-				errmsg("the query of fullbore.rows_of has ended before its rows were read"));
-	while (out->full == NIL && !portal->atEnd)
-	{
-		PortalRunFetch(portal, FETCH_FORWARD, ROWS_AT_ONCE, &out->receiver);
-		if (out->stretch->len >= STRETCH_BYTES || (portal->atEnd && out->stretch->len > VARHDRSZ))
-		{
-			end_stretch(out);
-			begin_stretch(out);
-		}
-	}
-	if (out->full == NIL)
-	{
-		SPI_cursor_close(portal);
-		return NULL;
-	}
-	next = linitial(out->full);
-	out->full = list_delete_first(out->full);
-	return next;
+				errmsg("the cursor \"%s\" of fullbore.rows_of was closed", out->portal));
+	resetStringInfo(&out->stretch);
+	extend(&out->stretch, VARHDRSZ);
+	out->rows = 0;
+	if (!portal->atEnd)
+		PortalRunFetch(portal, FETCH_FORWARD, LONG_MAX, &out->receiver);
+	if (out->rows == 0)
+		return false;
+	/* The executor takes a receiver that stops for the end of all rows. */
+	if (is_full(out))
+		portal->atEnd = false;
+	SET_VARSIZE(out->stretch.data, out->stretch.len);
+	return true;
 }
 
 Datum
 fullbore_rows_of(PG_FUNCTION_ARGS)
 {
+	ExprContext *caller = ((ReturnSetInfo *) fcinfo->resultinfo)->econtext;
 	FuncCallContext *calls;
 	Outgoing   *out;
 
 	if (SRF_IS_FIRSTCALL())
 	{
-		MemoryContext caller;
+		MemoryContext before;
 
 		calls = SRF_FIRSTCALL_INIT();
-		caller = MemoryContextSwitchTo(calls->multi_call_memory_ctx);
+		before = MemoryContextSwitchTo(calls->multi_call_memory_ctx);
 		calls->user_fctx = begin(text_to_cstring(PG_GETARG_TEXT_PP(0)));
-		MemoryContextSwitchTo(caller);
+		MemoryContextSwitchTo(before);
+		RegisterExprContextCallback(caller, give_up, PointerGetDatum(calls->user_fctx));
 	}
 	calls = SRF_PERCALL_SETUP();
 	out = calls->user_fctx;
-	if (out->given != NULL)
-	{
-		pfree(out->given->data);
-		pfree(out->given);
-	}
-	out->given = next_stretch(out);
-	if (out->given == NULL)
-		SRF_RETURN_DONE(calls);
-	SRF_RETURN_NEXT(calls, PointerGetDatum(out->given->data));
+	if (fill_stretch(out))
+		SRF_RETURN_NEXT(calls, PointerGetDatum(out->stretch.data));
+	UnregisterExprContextCallback(caller, give_up, PointerGetDatum(out));
+	give_up(PointerGetDatum(out));
+	SRF_RETURN_DONE(calls);
 }

@@ -70,12 +70,17 @@ def test_values_out_of_line_and_compressed(any_session: Connection) -> None:
     assert_as_copied(any_session, "SELECT * FROM t")
 
 
-@pytest.mark.parametrize("rows", [0, 1, 63, 64, 65, 128, 20_000])
-def test_stretches_are_neither_short_nor_long(any_session: Connection, rows: int) -> None:
-    query = f"SELECT g, 'row ' || g AS v FROM generate_series(1, {rows}) g"
+@pytest.mark.parametrize("rows", [0, 1, 1023, 1024, 1025, 20_000])
+@pytest.mark.parametrize("width", [0, 10, 500])
+def test_stretches_are_neither_short_nor_long(
+    any_session: Connection, rows: int, width: int
+) -> None:
+    query = f"SELECT g, repeat('x', {width}) AS v FROM generate_series(1, {rows}) g"
     stretches = assert_as_copied(any_session, query)
-    assert all(64 * 1024 <= len(stretch) < 1024 * 1024 for stretch in stretches[:-1])
-    assert (len(stretches) > 1) == (rows == 20_000)
+    row = 2 + 4 + 4 + 4 + width
+    each = min(1024, -(-(64 * 1024) // row))
+    assert [len(stretch) for stretch in stretches[:-1]] == [each * row] * (len(stretches) - 1)
+    assert len(stretches) == -(-rows // each)
 
 
 def test_long_rows_do_not_come_to_more_than_a_value_holds(any_session: Connection) -> None:
@@ -168,10 +173,64 @@ def test_all_is_of_one_moment(any_session: Connection) -> None:
 
 
 def test_one_that_is_given_up_leaves_nothing(any_session: Connection) -> None:
-    any_session.query("BEGIN")
-    query = "SELECT g FROM generate_series(1, 1000000) g"
-    any_session.query(f"SELECT length(fullbore.rows_of('{query}')) LIMIT 2")
-    any_session.query("COMMIT")
-    assert any_session.value("SELECT count(*) FROM pg_cursors") == "0"
-    any_session.query(f"SELECT length(fullbore.rows_of('{query}')) LIMIT 2")
-    assert any_session.value("SELECT count(*) FROM pg_cursors") == "0"
+    any_session.query("CREATE TABLE t AS SELECT g AS k FROM generate_series(1, 100000) g; BEGIN")
+    asked = "SELECT length(fullbore.rows_of('SELECT k FROM t'))"
+    for query in [f"{asked} LIMIT 2", f"SELECT EXISTS ({asked})", f"{asked}; {asked} LIMIT 1"]:
+        any_session.query(query)
+        assert any_session.value("SELECT count(*) FROM pg_cursors") == "0"
+    # It would be in use.
+    any_session.query("TRUNCATE t; COMMIT")
+
+
+CURSOR = "DECLARE c CURSOR FOR SELECT fullbore.rows_of('SELECT k, v FROM t')"
+INNER = "SELECT name FROM pg_cursors WHERE name <> 'c'"
+
+
+@pytest.mark.parametrize(
+    "other",
+    ["SELECT 4096::int8, 'x'::text", "SELECT 1", "SELECT 1, 4096::int8, 'x', 7", "SELECT 'x', 4"],
+)
+def test_another_query_under_its_cursors_name_is_refused(
+    any_session: Connection, other: str
+) -> None:
+    """Values of one type must not be taken for those of another, which point into memory."""
+    any_session.query(
+        "CREATE TABLE t AS SELECT g AS k, 'v' || g AS v FROM generate_series(1, 9999) g"
+    )
+    any_session.query(f"BEGIN; {CURSOR}; FETCH 1 FROM c")
+    inner = any_session.value(INNER)
+    any_session.query(f'CLOSE "{inner}"; DECLARE "{inner}" CURSOR FOR {other}')
+    with pytest.raises(ServerError) as caught:
+        any_session.query("FETCH 1 FROM c")
+    assert caught.value.code == "24000", caught.value
+    any_session.query("ROLLBACK")
+    any_session.query(f"BEGIN; {CURSOR}; FETCH 1 FROM c")
+    any_session.query(f'CLOSE "{any_session.value(INNER)}"')
+    with pytest.raises(ServerError) as caught:
+        any_session.query("FETCH 1 FROM c")
+    assert caught.value.code == "34000", caught.value
+    any_session.query("ROLLBACK")
+
+
+def test_what_changes_between_stretches(any_session: Connection) -> None:
+    any_session.query(
+        "CREATE TABLE t AS SELECT g AS k, 'ä' || g AS v FROM generate_series(1, 9999) g"
+    )
+    any_session.query(f"BEGIN; SAVEPOINT s; {CURSOR}; FETCH 1 FROM c; SET client_encoding = LATIN1")
+    any_session.query("CREATE TEMP TABLE seen (stretch bytea)")
+    # As text, so that the client's encoding is the one in which it was written.
+    second = any_session.value("FETCH 1 FROM c")
+    assert second is not None and "e431303235" in second
+    any_session.query("SET client_encoding = UTF8; ROLLBACK TO s")
+    with pytest.raises(ServerError):
+        any_session.query("FETCH 1 FROM c")
+    any_session.query("ROLLBACK")
+    # One that is kept is read to its end as its transaction ends, or refused; nothing else.
+    for _ in range(5):
+        any_session.query(f"BEGIN; {CURSOR.replace('CURSOR', 'CURSOR WITH HOLD')}; FETCH 1 FROM c")
+        try:
+            any_session.query("COMMIT")
+        except ServerError as error:
+            assert error.code == "34000"
+        else:
+            any_session.query("CLOSE c")

@@ -71,7 +71,9 @@ impl Decoder {
     }
 
     fn take_stretch(&mut self, mut left: &[u8]) -> Read<()> {
-        while let Some(rest) = row(left, self.columns.len())? {
+        while !left.is_empty() {
+            // No end stands in it: that of all rows is the message's.
+            let rest = row(left, self.columns.len())?.ok_or(CUT)?;
             left = self.take_row(rest)?;
         }
         Ok(())
@@ -279,7 +281,6 @@ impl Column {
 /// Digits to the base of 10,000 (`numeric_send`): how many, the weight of the first, the sign, and how many decimal
 /// digits are shown.
 fn decimal(value: &[u8], (precision, scale): (u8, u8)) -> Read<i128> {
-    const BASE: i128 = 10_000;
     let (head, digits) = value.split_first_chunk::<8>().ok_or(WRONG)?;
     let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
     let (count, weight, sign) = (usize::from(word(0)), i32::from(word(2) as i16), word(4));
@@ -299,26 +300,32 @@ fn decimal(value: &[u8], (precision, scale): (u8, u8)) -> Read<i128> {
     if let Some(number) = short_decimal(digits, exponent).filter(is_short) {
         return Ok(i128::from(if is_negative { -number } else { number }));
     }
-    let too_many = Unreadable::Malformed("too many digits");
-    // All digits as a whole number, then moved by what the last one counts for.
-    let mut number: i128 = 0;
-    for digit in digits.chunks_exact(2) {
-        let digit = i128::from(u16::from_be_bytes([digit[0], digit[1]]));
-        number =
-            number.checked_mul(BASE).and_then(|n| n.checked_add(digit)).ok_or(too_many.clone())?;
-    }
     let power = |digits: u32| 10i128.checked_pow(digits);
-    let number = match u32::try_from(exponent) {
-        Ok(up) => power(up).and_then(|power| number.checked_mul(power)),
-        // Digits behind the scale are zeros: the last group of four is not all used.
-        Err(_) => power(exponent.unsigned_abs())
-            .filter(|power| number % power == 0)
-            .map(|power| number / power),
-    };
     let limit = power(u32::from(precision)).unwrap_or(i128::MAX);
-    let number = number.filter(|number| *number < limit || number == &0).ok_or(too_many)?;
+    let number = long_decimal(digits, exponent).filter(|number| *number < limit);
+    let number = number.ok_or(Unreadable::Malformed("too many digits"))?;
     Ok(if is_negative { -number } else { number })
 }
+
+/// What digits come to, where that has at most 38 of ten; `exponent` is what the last one counts for.
+fn long_decimal(digits: &[u8], exponent: i32) -> Option<i128> {
+    let mut digits =
+        digits.chunks_exact(2).map(|it| i128::from(u16::from_be_bytes([it[0], it[1]])));
+    let Some(last) = digits.next_back() else { return Some(0) };
+    let before = digits.try_fold(0, |number: i128, digit| {
+        number.checked_mul(BASE).and_then(|number| number.checked_add(digit))
+    })?;
+    // Of the last one only what lies before the scale's end counts: the rest is zeros, and there may be no room for them.
+    let unused = exponent.min(0).unsigned_abs();
+    let used = 10i128.pow(4u32.checked_sub(unused)?);
+    let divisor = BASE / used;
+    let number = before.checked_mul(used)?.checked_add(last / divisor)?;
+    let number = Some(number).filter(|_| last % divisor == 0)?;
+    number.checked_mul(10i128.checked_pow(exponent.max(0).unsigned_abs())?)
+}
+
+/// What a digit of the server's counts to.
+const BASE: i128 = 10_000;
 
 /// Powers of ten.
 const POWERS: [i64; 19] = {
@@ -360,6 +367,15 @@ mod tests {
     fn numbers_are_read_as_the_server_sends_them() {
         for (words, limits, expected) in [
             (&[0, 0, 0, 2][..], (9, 2), 0),
+            (&[0, 0, 0, 35], (38, 35), 0),
+            (
+                &[10, 8, 0, 2, 9999, 9999, 9999, 9999, 9999, 9999, 9999, 9999, 9999, 9900],
+                (38, 2),
+                10i128.pow(38) - 1,
+            ),
+            (&[1, 0xffff, 0x4000, 35, 1], (38, 35), -(10i128.pow(31))),
+            (&[2, 0, 0, 2, 9_999, 9_900], (18, 2), 999_999),
+            (&[5, 3, 0, 2, 9_999, 9_999, 9_999, 9_999, 9_900], (18, 2), 999_999_999_999_999_999),
             (&[1, 0, 0, 2, 7], (9, 2), 700),
             (&[2, 0, 0x4000, 2, 12, 3400], (9, 2), -1234),
             (&[1, 0xffff, 0, 4, 1], (9, 4), 1),

@@ -122,6 +122,9 @@ impl TableSource {
                 "check ?table= in the source's URL",
             ));
         };
+        // A query of somebody's own may have a plan whose work several processors share, which only COPY runs.
+        let is_plain = matches!(asked, Asked::Table(_)) && matches!(relation.kind, 'r' | 'p');
+        let rows_of = if is_plain { rows_of(&mut keeper)? } else { None };
         // Locked before there is a snapshot: TRUNCATE would take rows from it.
         let lock = match relation.kind {
             'r' | 'p' | 'v' => format!("; LOCK TABLE {} IN ACCESS SHARE MODE", relation.name),
@@ -146,7 +149,6 @@ impl TableSource {
         };
         let columns = columns::of(&relation, as_text);
         let schema = schema_of(columns.iter());
-        let rows_of = check::callable(&mut keeper, check::ROWS_OF).map_err(refused)?;
         Ok(Self {
             told: told.to_owned(),
             options,
@@ -219,6 +221,13 @@ impl Leaf {
             first_row: begin * ROWS_PER_PAGE,
         })
     }
+}
+
+/// The extension's function that gives a query's rows, quoted, where it is there and works: a standby's host may lack the
+/// library, or have an older one.
+fn rows_of(session: &mut Session) -> Result<Option<String>> {
+    let found = check::callable(session, check::ROWS_OF).map_err(refused)?;
+    Ok(found.filter(|function| session.query(&format!("SELECT {function}('SELECT')")).is_ok()))
 }
 
 /// The tables that hold the rows of one.
