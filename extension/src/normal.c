@@ -149,9 +149,6 @@ normalise_bytes(FbKeys *keys, const char *data, Size bytes)
 	keys->normal_bytes = to - keys->normal;
 }
 
-#define NUMERIC_PLUS_INFINITE 0xD000
-#define NUMERIC_MINUS_INFINITE 0xF000
-
 enum
 {
 	MINUS_INFINITE, NEGATIVE, ZERO, POSITIVE, PLUS_INFINITE, NOT_A_NUMBER
@@ -172,8 +169,8 @@ normalise_numeric(FbKeys *keys, const char *data, Size bytes)
 	begin = to = keys->normal + keys->normal_bytes;
 	if (number.special)
 	{
-		*to = (number.special & 0xF000) == NUMERIC_PLUS_INFINITE ? PLUS_INFINITE
-			: (number.special & 0xF000) == NUMERIC_MINUS_INFINITE ? MINUS_INFINITE : NOT_A_NUMBER;
+		*to = (number.special & 0xF000) == FB_NUMERIC_PLUS_INFINITY ? PLUS_INFINITE
+			: (number.special & 0xF000) == FB_NUMERIC_MINUS_INFINITY ? MINUS_INFINITE : NOT_A_NUMBER;
 		keys->normal_bytes++;
 		return;
 	}

@@ -48,7 +48,7 @@ typedef struct Outgoing
 	char	   *portal;
 	int			count;
 	Column	   *columns;
-	StringInfoData stretch;		/* begins with room for a value's header */
+	StringInfoData stretch;		/* a bytea with its header */
 	int			rows;			/* in it */
 	MemoryContext values;		/* what it takes to write a row's values */
 } Outgoing;

@@ -4,20 +4,10 @@
  * A value is a header and digits to the base 10,000. The header is short (2 bytes) wherever scale
  * and weight fit into it, long (4 bytes) otherwise, or one of three special ones alone.
  */
+#include "numeric_form.h"
 #include "validate.h"
 #include "validate_fast.h"
 
-#define KIND_MASK 0xc000
-#define KIND_NEGATIVE 0x4000
-#define KIND_SHORT 0x8000
-#define KIND_SPECIAL 0xc000
-#define SPECIAL_NAN 0xc000
-#define SPECIAL_PLUS_INFINITY 0xd000
-#define SPECIAL_MINUS_INFINITY 0xf000
-#define SHORT_NEGATIVE 0x2000
-#define SHORT_SCALE(header) (((header) >> 7) & 0x3f)
-#define SHORT_WEIGHT(header) ((int) ((header) & 0x3f) - (int) ((header) & 0x40))
-#define LONG_SCALE_MASK 0x3fff
 #define SHORT_SCALE_MAX 63
 #define SHORT_WEIGHT_MAX 63
 #define SHORT_WEIGHT_MIN (-64)
@@ -43,9 +33,9 @@ check_special(const FbColumn *column, uint16_t header, uint32_t length)
 {
 	if (length != 2)
 		return "digits after a numeric that is not finite";
-	if (header == SPECIAL_NAN)
+	if (header == FB_NUMERIC_NAN)
 		return NULL;
-	if (header != SPECIAL_PLUS_INFINITY && header != SPECIAL_MINUS_INFINITY)
+	if (header != FB_NUMERIC_PLUS_INFINITY && header != FB_NUMERIC_MINUS_INFINITY)
 		return "an unknown kind of numeric";
 	if (column->limited)
 		return "an infinity in a numeric column with a precision";
@@ -68,14 +58,14 @@ fb_validate_numeric(const FbColumn *column, const uint8_t *value, uint32_t lengt
 	if (length < 2 || length % 2 != 0)
 		return "not a whole number of numeric digits";
 	header = fb_load_16(value);
-	if ((header & KIND_MASK) == KIND_SPECIAL)
+	if ((header & FB_NUMERIC_KIND) == FB_NUMERIC_SPECIAL)
 		return check_special(column, header, length);
 
-	if ((header & KIND_MASK) == KIND_SHORT)
+	if ((header & FB_NUMERIC_KIND) == FB_NUMERIC_SHORT)
 	{
-		scale = SHORT_SCALE(header);
-		weight = SHORT_WEIGHT(header);
-		negative = (header & SHORT_NEGATIVE) != 0;
+		scale = FB_NUMERIC_SHORT_SCALE(header);
+		weight = FB_NUMERIC_SHORT_WEIGHT(header);
+		negative = (header & FB_NUMERIC_SHORT_NEGATIVE) != 0;
 		digits = value + 2;
 		count = (int) (length - 2) / 2;
 	}
@@ -83,9 +73,9 @@ fb_validate_numeric(const FbColumn *column, const uint8_t *value, uint32_t lengt
 	{
 		if (length < 4)
 			return "a numeric without its weight";
-		scale = header & LONG_SCALE_MASK;
+		scale = header & FB_NUMERIC_LONG_SCALE;
 		weight = (int16_t) fb_load_16(value + 2);
-		negative = (header & KIND_MASK) == KIND_NEGATIVE;
+		negative = (header & FB_NUMERIC_KIND) == FB_NUMERIC_NEGATIVE;
 		digits = value + 4;
 		count = (int) (length - 4) / 2;
 		if (scale <= SHORT_SCALE_MAX && weight >= SHORT_WEIGHT_MIN && weight <= SHORT_WEIGHT_MAX)

@@ -167,7 +167,7 @@ def test_all_is_of_one_moment(any_session: Connection) -> None:
     assert HEADER + b"".join(rows_of(other, "SELECT k FROM t")) + END == b"".join(before)
     other.query("COMMIT")
     any_session.query("COMMIT")
-    assert rows_of(other, "SELECT k FROM t") != b""
+    assert len(b"".join(rows_of(other, "SELECT k FROM t"))) == 50_000 * (2 + 4 + 4)
     changer.close()
     other.close()
 
@@ -217,8 +217,6 @@ def test_what_changes_between_stretches(any_session: Connection) -> None:
         "CREATE TABLE t AS SELECT g AS k, 'ä' || g AS v FROM generate_series(1, 9999) g"
     )
     any_session.query(f"BEGIN; SAVEPOINT s; {CURSOR}; FETCH 1 FROM c; SET client_encoding = LATIN1")
-    any_session.query("CREATE TEMP TABLE seen (stretch bytea)")
-    # As text, so that the client's encoding is the one in which it was written.
     second = any_session.value("FETCH 1 FROM c")
     assert second is not None and "e431303235" in second
     any_session.query("SET client_encoding = UTF8; ROLLBACK TO s")

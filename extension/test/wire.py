@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 import struct
 from pathlib import Path
+from typing import NoReturn
 
 
 class ServerError(Exception):
@@ -106,12 +107,16 @@ class Connection:
             if kind == b"G":
                 return
             if kind == b"E":
-                try:
-                    self.finish()
-                finally:
-                    raise ServerError(fields_of(body))
+                self.refused(body)
             if kind == b"N":
                 self.notices.append(fields_of(body))
+
+    def refused(self, body: bytes) -> NoReturn:
+        """Raises a statement's error once the server is ready for the next."""
+        try:
+            self.finish()
+        finally:
+            raise ServerError(fields_of(body))
 
     def copy(self, sql: str, data: bytes, message_bytes: int = 65536) -> str:
         """A whole COPY; the command's tag."""
@@ -130,10 +135,7 @@ class Connection:
             if kind == b"d":
                 messages.append(body)
             elif kind == b"E":
-                try:
-                    self.finish()
-                finally:
-                    raise ServerError(fields_of(body))
+                self.refused(body)
             elif kind == b"Z":
                 return messages
 

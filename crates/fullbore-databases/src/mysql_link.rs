@@ -166,7 +166,7 @@ fn statement(table: &QualifiedName, form: &Form) -> Result<String> {
             columns.push(name);
         }
     }
-    let characters = if form.takes_utf8 { "binary" } else { "utf8mb4" };
+    let characters = if form.takes_utf8() { "binary" } else { "utf8mb4" };
     let set = if set.is_empty() { String::new() } else { format!(" SET {}", set.join(", ")) };
     Ok(format!(
         "LOAD DATA LOCAL INFILE 'rows' INTO TABLE {table} CHARACTER SET {characters} \

@@ -26,8 +26,6 @@ const FORMATS: FormatOptions<'static> = FormatOptions::new()
 #[derive(Debug, Clone)]
 pub struct Form {
     pub schema: SchemaRef,
-    /// Each of its columns takes UTF-8 as it is.
-    pub takes_utf8: bool,
     columns: Vec<SentColumn>,
 }
 
@@ -37,20 +35,22 @@ struct SentColumn {
     from: Option<(usize, FieldType)>,
     name: String,
     to: DataType,
+    takes_utf8: bool,
 }
 
 impl Form {
     /// Of all columns of a table where the driver takes them by their places, else of those that are loaded.
     pub fn of(plan: &TablePlan, table: &Table, is_positional: bool) -> Self {
         let parsed = &plan.shape.columns;
-        let mut takes_utf8 = true;
         let columns = table.columns.iter().filter_map(|column| {
             let place = parsed.iter().position(|parsed| parsed.name == column.name);
             let from = place.map(|place| (place, parsed[place].field_type.clone()));
             let is_sent = from.is_some() || is_positional;
-            is_sent.then(|| {
-                takes_utf8 &= column.takes_utf8;
-                SentColumn { from, name: column.name.clone(), to: column.sent.clone() }
+            is_sent.then(|| SentColumn {
+                from,
+                name: column.name.clone(),
+                to: column.sent.clone(),
+                takes_utf8: column.takes_utf8,
             })
         });
         let columns: Vec<SentColumn> = columns.collect();
@@ -58,7 +58,12 @@ impl Form {
             .iter()
             .map(|column| Field::new(&column.name, column.to.clone(), true))
             .collect();
-        Self { schema: Arc::new(Schema::new(fields)), takes_utf8, columns }
+        Self { schema: Arc::new(Schema::new(fields)), columns }
+    }
+
+    /// Whether each of its columns takes UTF-8 as it is.
+    pub fn takes_utf8(&self) -> bool {
+        self.columns.iter().all(|column| column.takes_utf8)
     }
 
     /// The columns that are sent.

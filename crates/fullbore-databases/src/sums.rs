@@ -86,15 +86,14 @@ impl Summing {
     fn share(&self, link: &mut dyn Link, table: &str, columns: &[Summed]) -> Result<Sums> {
         let mut terms = vec!["count(*)".to_owned()];
         let mut weights = Vec::new();
-        for column in columns {
-            let name =
-                quote_identifier(&column.column.name).map_err(|e| Error::usage(e.to_string()))?;
-            if column.column.is_nullable {
+        for Summed { column, field_type, measure, .. } in columns {
+            let name = quote_identifier(&column.name).map_err(|e| Error::usage(e.to_string()))?;
+            if column.is_nullable {
                 terms.push(format!("count({name})"));
             }
-            let sum = match column.measure {
+            let sum = match measure {
                 Measure::Count => Vec::new(),
-                _ => self.dialect.sum(&name, &column.field_type, &column.column),
+                _ => self.dialect.sum(&name, field_type, column),
             };
             weights.push(sum.iter().map(|(_, weight)| *weight).collect::<Vec<_>>());
             terms.extend(sum.into_iter().map(|(term, _)| term));
@@ -104,9 +103,9 @@ impl Summing {
         let mut next = |scale| whole(values.next().flatten().as_deref().unwrap_or("0"), scale);
         let rows = next(0)?;
         let mut sums = Sums { rows: rows as u64, ..Sums::default() };
-        for (column, weights) in columns.iter().zip(weights) {
-            let known = if column.column.is_nullable { next(0)? } else { rows };
-            let scale = match column.field_type {
+        for (Summed { column, field_type, .. }, weights) in columns.iter().zip(weights) {
+            let known = if column.is_nullable { next(0)? } else { rows };
+            let scale = match *field_type {
                 // Where a database adds up decimals as such, they come with their point.
                 FieldType::Decimal { scale, .. } if weights.len() == 1 => scale,
                 _ => 0,
@@ -133,13 +132,13 @@ impl Summing {
             ));
         }
         let columns = self.columns.iter().zip(sent.columns.iter().zip(&held.columns));
-        for (column, (sent, held)) in columns {
+        for (Summed { column, .. }, (sent, held)) in columns {
             if sent.nulls != held.nulls || sent.sum != held.sum {
                 let what = if sent.nulls == held.nulls { "sum" } else { "number of NULLs" };
                 return Err(differs(
                     format!(
                         "{table}: the {what} of column {} is not that of the values that were sent",
-                        column.column.name
+                        column.name
                     ),
                     hint,
                 ));
@@ -224,11 +223,8 @@ fn values(array: &ArrayRef) -> u64 {
 }
 
 /// The bytes of the values as they are sent. What can't be sent is told when it is.
-fn lengths(array: &ArrayRef, column: &Summed) -> u64 {
-    let Ok(array) = sent(array, &column.field_type, &column.column.sent, &column.column.name)
-    else {
-        return 0;
-    };
+fn lengths(array: &ArrayRef, Summed { column, field_type, .. }: &Summed) -> u64 {
+    let Ok(array) = sent(array, field_type, &column.sent, &column.name) else { return 0 };
     match array.data_type() {
         DataType::Utf8 => sum(array.as_string::<i32>().iter(), |text| text.len() as u64),
         DataType::Binary => sum(array.as_binary::<i32>().iter(), |bytes| bytes.len() as u64),

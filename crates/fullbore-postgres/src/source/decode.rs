@@ -300,8 +300,7 @@ fn decimal(value: &[u8], (precision, scale): (u8, u8)) -> Read<i128> {
     if let Some(number) = short_decimal(digits, exponent).filter(is_short) {
         return Ok(i128::from(if is_negative { -number } else { number }));
     }
-    let power = |digits: u32| 10i128.checked_pow(digits);
-    let limit = power(u32::from(precision)).unwrap_or(i128::MAX);
+    let limit = 10i128.checked_pow(u32::from(precision)).unwrap_or(i128::MAX);
     let number = long_decimal(digits, exponent).filter(|number| *number < limit);
     let number = number.ok_or(Unreadable::Malformed("too many digits"))?;
     Ok(if is_negative { -number } else { number })
@@ -312,20 +311,21 @@ fn long_decimal(digits: &[u8], exponent: i32) -> Option<i128> {
     let mut digits =
         digits.chunks_exact(2).map(|it| i128::from(u16::from_be_bytes([it[0], it[1]])));
     let Some(last) = digits.next_back() else { return Some(0) };
-    let before = digits.try_fold(0, |number: i128, digit| {
-        number.checked_mul(BASE).and_then(|number| number.checked_add(digit))
-    })?;
+    let before = digits
+        .try_fold(0, |number: i128, digit| number.checked_mul(BASE.into())?.checked_add(digit))?;
     // Of the last one only what lies before the scale's end counts: the rest is zeros, and there may be no room for them.
     let unused = exponent.min(0).unsigned_abs();
     let used = 10i128.pow(4u32.checked_sub(unused)?);
-    let divisor = BASE / used;
+    let divisor = i128::from(BASE) / used;
+    if last % divisor != 0 {
+        return None;
+    }
     let number = before.checked_mul(used)?.checked_add(last / divisor)?;
-    let number = Some(number).filter(|_| last % divisor == 0)?;
     number.checked_mul(10i128.checked_pow(exponent.max(0).unsigned_abs())?)
 }
 
 /// What a digit of the server's counts to.
-const BASE: i128 = 10_000;
+const BASE: i64 = 10_000;
 
 /// Powers of ten.
 const POWERS: [i64; 19] = {
@@ -346,7 +346,7 @@ fn short_decimal(digits: &[u8], exponent: i32) -> Option<i64> {
     }
     // Below 10^12 as each digit is below 10,000, and below 10^18 with the power; 65,535 in place of 9,999 fits, too.
     let number = digits.chunks_exact(2).fold(0, |number, digit| {
-        number * 10_000 + i64::from(u16::from_be_bytes([digit[0], digit[1]]))
+        number * BASE + i64::from(u16::from_be_bytes([digit[0], digit[1]]))
     });
     let power = POWERS[exponent.unsigned_abs() as usize];
     match exponent {

@@ -2,8 +2,8 @@
 //!
 //! A session exports its snapshot and keeps it (`pg_export_snapshot`); the others read stretches of pages, or ranges of a
 //! key ([`ranges`]), under it by binary COPY ([`decode`]). A server that has the extension sends many rows to a message,
-//! which costs it a fraction of what COPY does. A row has a number that its page or range and its place among
-//! those that are read decide, so that numbers ascend and no two rows share one.
+//! which costs it a fraction of what COPY does. A row has a number that its page or range and its place among those that
+//! are read decide, so that numbers ascend and no two rows share one.
 
 mod columns;
 mod decode;
@@ -124,7 +124,7 @@ impl TableSource {
         };
         // A query of somebody's own may have a plan whose work several processors share, which only COPY runs.
         let is_plain = matches!(asked, Asked::Table(_)) && matches!(relation.kind, 'r' | 'p');
-        let rows_of = if is_plain { rows_of(&mut keeper)? } else { None };
+        let rows_of = if is_plain { working_rows_of(&mut keeper)? } else { None };
         // Locked before there is a snapshot: TRUNCATE would take rows from it.
         let lock = match relation.kind {
             'r' | 'p' | 'v' => format!("; LOCK TABLE {} IN ACCESS SHARE MODE", relation.name),
@@ -225,7 +225,7 @@ impl Leaf {
 
 /// The extension's function that gives a query's rows, quoted, where it is there and works: a standby's host may lack the
 /// library, or have an older one.
-fn rows_of(session: &mut Session) -> Result<Option<String>> {
+fn working_rows_of(session: &mut Session) -> Result<Option<String>> {
     let found = check::callable(session, check::ROWS_OF).map_err(refused)?;
     Ok(found.filter(|function| session.query(&format!("SELECT {function}('SELECT')")).is_ok()))
 }
