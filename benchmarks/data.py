@@ -89,8 +89,8 @@ def generated(scale: str, streams: int, tables: tuple[str, ...]) -> Path:
     return folder
 
 
-def tpch(scale: str, streams: int, table: str = "lineitem") -> DataSet:
-    """One table of TPC-H."""
+def tpch(scale: str, streams: int, table: str = "lineitem", with_plain: bool = True) -> DataSet:
+    """One table of TPC-H; without plain files where nobody but us loads them."""
     folder = generated(scale, streams, (table,))
     schema = (ROOT / "demo" / "schema" / f"{table}.sql").read_text().strip().rstrip(";")
     files = sorted(
@@ -100,7 +100,7 @@ def tpch(scale: str, streams: int, table: str = "lineitem") -> DataSet:
         table=table,
         schema=schema.replace(f"TABLE {table}", "TABLE {table}", 1),
         files=files,
-        plain=[_without_trailing_delimiter(path) for path in files],
+        plain=[_without_trailing_delimiter(path) for path in files] if with_plain else [],
         copy="DELIMITER '|'",
         ours=("--format", "tbl"),
         delimiter="|",

@@ -9,6 +9,7 @@ use fullbore_load::job::{Count, Job, RejectLimit, TableJob};
 use fullbore_load::plan::{Plan, Planned, TablePlan};
 use fullbore_load::run::{self, Outcome};
 use fullbore_load::sorted::{SortKey, Sorted};
+use fullbore_postgres::encode_copy::TextEncoder;
 use fullbore_read::columnar::data::{ArrowData, Registered};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::ceilings::size_words;
@@ -106,8 +107,14 @@ pub fn load(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result
     let given = [(options.resume, "--resume"), (options.run.is_some(), "a run to resume")];
     refuse_given(&given, "does not go with --order-by", "load again from the start, or ")?;
     let opened = sources::open(job)?;
-    // All streams sort, also where one session loads.
-    let parsing = Job { method: Method::Copy, ..opened.job.clone() };
+    let processors = available_parallelism().map_or(1, usize::from);
+    let one_each = |count| match count {
+        Count::Auto => Count::Fixed(processors),
+        fixed => fixed,
+    };
+    // All streams sort, also where one session loads. More of them than processors would share the memory only.
+    let parsing =
+        Job { method: Method::Copy, streams: one_each(job.streams), ..opened.job.clone() };
     let (ready, sorted) = begin(&parsing, options, audience)?;
     let plan = ready.plan;
     audience.begins(&plan, false)?;
@@ -134,10 +141,7 @@ pub fn load(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result
         tables,
         // One session: others would write between its rows.
         streams: Count::Fixed(1),
-        parsers: match job.parsers {
-            Count::Auto => Count::Fixed(available_parallelism().map_or(1, usize::from)),
-            fixed => fixed,
-        },
+        parsers: one_each(job.parsers),
         max_rejects: RejectLimit::default(),
         sort_memory: None,
         sort_dir: None,
@@ -154,10 +158,13 @@ fn begin(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result<(R
     let mut state = LedgerState::ask(job, to.server(), false)?;
     let decision = Decision::Begin { notes: Vec::new() };
     let Planned { mut plan, statements, .. } = planned(job, &to, options, &mut state, &decision)?;
-    // Nothing of it is in the database.
+    // Nothing of it is in the database, which so can't refuse a row either.
     plan.continuity.is_resumable = false;
+    for table in &mut plan.tables {
+        table.is_constrained = false;
+    }
     let keys = job.tables.iter().map(keys).collect::<Result<Vec<_>>>()?;
-    let sorted = Sorted::new(folder(job), memory(job), keys);
+    let sorted = Sorted::new(folder(job), memory(job), keys, || Box::new(TextEncoder::default()));
     let ready = Ready::new(plan, job, saved::Way::default(), &statements, options, audience)?;
     Ok((ready, sorted))
 }

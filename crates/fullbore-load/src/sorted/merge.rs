@@ -1,134 +1,151 @@
 //! Runs to one: of all their next rows the least, again and again.
 
-use std::cmp::Ordering;
-
 use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_row::Rows;
 use arrow_schema::{ArrowError, SchemaRef};
 
-use super::keys::{Keys, gathered};
-use super::spill::{Reader, Run};
+use super::records::Form;
+use super::sort::{Prefix, common, prefix};
+use super::spill::{Reader, Run, RunWriter};
 
-/// Rows of a batch that is given.
+/// Rows of a batch that is given, and bytes of them: more than this is one row.
 const ROWS: usize = 4096;
+const BYTES: usize = 16 << 20;
 
-/// Where the next row of a run is.
-struct Cursor {
-    blocks: Reader,
-    keys: Rows,
-    row: usize,
-    /// The place of its block among those that the next batch is made of.
-    block: usize,
+/// The records of several runs in their order.
+///
+/// A tree of losers (Knuth, The Art of Computer Programming, volume 3, section 5.4.1): each node has the run that lost
+/// the match there, so that one comparison at each level finds the next record.
+pub struct Merge {
+    cursors: Vec<Cursor>,
+    /// The winner of all first; then the losers, that of the nodes `2n` and `2n + 1` at `n`.
+    tree: Vec<usize>,
+    common: usize,
 }
 
-/// The rows of several runs in their order.
+/// Where a run is read.
+struct Cursor {
+    run: Reader,
+    /// Of the next record; `None` at the end.
+    prefix: Option<Prefix>,
+}
+
+impl Cursor {
+    fn advance(&mut self, common: usize) -> Result<(), ArrowError> {
+        self.prefix = None;
+        self.prefix = self.run.advance()?.then(|| prefix(self.run.key(), common));
+        Ok(())
+    }
+}
+
+impl Merge {
+    pub fn of(runs: Vec<Run>) -> Result<Self, ArrowError> {
+        let mut keys = runs.iter().flat_map(|run| [&run.first_key, &run.last_key]);
+        let common = keys.next().map_or(0, |first| {
+            keys.fold(first.len(), |shared, key| shared.min(common(first, key)))
+        });
+        let cursors = runs.into_iter().map(|run| {
+            let mut cursor = Cursor { run: run.read()?, prefix: None };
+            cursor.advance(common).map(|()| cursor)
+        });
+        let cursors = cursors.collect::<Result<Vec<_>, ArrowError>>()?;
+        let mut merge = Self { tree: vec![0; cursors.len()], common, cursors };
+        merge.play_all();
+        Ok(merge)
+    }
+
+    fn play_all(&mut self) {
+        let count = self.cursors.len();
+        let mut winners: Vec<usize> =
+            (0..2 * count).map(|node| node.saturating_sub(count)).collect();
+        for node in (1..count).rev() {
+            let (one, other) = (winners[2 * node], winners[2 * node + 1]);
+            let is_one = self.is_before(one, other);
+            (winners[node], self.tree[node]) = if is_one { (one, other) } else { (other, one) };
+        }
+        if count > 0 {
+            self.tree[0] = winners[1];
+        }
+    }
+
+    /// Whether the next record of one run comes before that of another; of rows that are alike, that of the earlier run.
+    fn is_before(&self, one: usize, other: usize) -> bool {
+        let (first, second) = (&self.cursors[one], &self.cursors[other]);
+        match (first.prefix, second.prefix) {
+            (Some(mine), Some(others)) => {
+                let order = mine.cmp(&others).then_with(|| first.run.key().cmp(second.run.key()));
+                order.then(one.cmp(&other)).is_lt()
+            }
+            (mine, _) => mine.is_some(),
+        }
+    }
+
+    /// Where the next record is.
+    fn first(&self) -> Option<&Reader> {
+        let winner = &self.cursors[*self.tree.first()?];
+        winner.prefix.is_some().then_some(&winner.run)
+    }
+
+    /// Goes on behind the next record.
+    fn advance(&mut self) -> Result<(), ArrowError> {
+        let mut winner = self.tree[0];
+        self.cursors[winner].advance(self.common)?;
+        let mut node = (winner + self.cursors.len()) / 2;
+        while node > 0 {
+            if self.is_before(self.tree[node], winner) {
+                std::mem::swap(&mut self.tree[node], &mut winner);
+            }
+            node /= 2;
+        }
+        self.tree[0] = winner;
+        Ok(())
+    }
+
+    /// All of them as one run.
+    pub fn write(mut self, mut run: RunWriter) -> Result<Run, ArrowError> {
+        while let Some(first) = self.first() {
+            run.write(first.record(), first.key())?;
+            self.advance()?;
+        }
+        run.finish()
+    }
+}
+
+/// The rows of runs in their order.
 pub struct Merged {
     schema: SchemaRef,
-    keys: Keys,
-    cursors: Vec<Cursor>,
-    /// Numbers of cursors, as a heap: none comes before the one at half its place.
-    heap: Vec<usize>,
-    /// Blocks that rows of the next batch are in.
-    blocks: Vec<RecordBatch>,
+    form: Form,
+    from: From,
+}
+
+/// Runs are opened when the first row is asked for: other tables may be loaded before.
+enum From {
+    Runs(Vec<Run>),
+    Merge(Merge),
+    /// A row could not be read: none of those after it is.
+    Failed,
 }
 
 impl Merged {
-    pub fn of(keys: Keys, schema: &SchemaRef, runs: Vec<Run>) -> Result<Self, ArrowError> {
-        let mut merged = Self {
-            schema: schema.clone(),
-            keys,
-            cursors: Vec::new(),
-            heap: Vec::new(),
-            blocks: Vec::new(),
-        };
-        for run in runs {
-            let mut blocks = run.read()?;
-            if let Some(block) = blocks.next().transpose()? {
-                let keys = merged.keys.of(&block)?;
-                merged.heap.push(merged.cursors.len());
-                merged.cursors.push(Cursor { blocks, keys, row: 0, block: merged.blocks.len() });
-                merged.blocks.push(block);
-            }
-        }
-        for place in (0..merged.heap.len()).rev() {
-            merged.sink(place);
-        }
-        Ok(merged)
-    }
-
-    /// Whether the next row of one run comes before that of another; of rows that are alike, that of the earlier run.
-    fn is_before(&self, one: usize, other: usize) -> bool {
-        let (first, second) = (&self.cursors[one], &self.cursors[other]);
-        match first.keys.row(first.row).cmp(&second.keys.row(second.row)) {
-            Ordering::Less => true,
-            Ordering::Equal => one < other,
-            Ordering::Greater => false,
-        }
-    }
-
-    /// Moves what stands at a place of the heap down until nothing below it comes before it.
-    fn sink(&mut self, mut place: usize) {
-        loop {
-            let (left, right) = (2 * place + 1, 2 * place + 2);
-            let mut first = place;
-            for child in [left, right] {
-                if child < self.heap.len() && self.is_before(self.heap[child], self.heap[first]) {
-                    first = child;
-                }
-            }
-            if first == place {
-                return;
-            }
-            self.heap.swap(place, first);
-            place = first;
-        }
-    }
-
-    /// Takes the least row: the place of its block, and its own in it.
-    fn take(&mut self) -> Result<Option<(usize, usize)>, ArrowError> {
-        let Some(&number) = self.heap.first() else { return Ok(None) };
-        let cursor = &mut self.cursors[number];
-        let taken = (cursor.block, cursor.row);
-        cursor.row += 1;
-        if cursor.row == cursor.keys.num_rows() {
-            match cursor.blocks.next().transpose()? {
-                Some(block) => {
-                    cursor.keys = self.keys.of(&block)?;
-                    (cursor.row, cursor.block) = (0, self.blocks.len());
-                    self.blocks.push(block);
-                }
-                None => {
-                    self.heap.swap_remove(0);
-                }
-            }
-        }
-        if !self.heap.is_empty() {
-            self.sink(0);
-        }
-        Ok(Some(taken))
+    pub fn new(schema: SchemaRef, form: Form, runs: Vec<Run>) -> Self {
+        Self { schema, form, from: From::Runs(runs) }
     }
 
     fn batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        let mut places = Vec::with_capacity(ROWS);
-        while places.len() < ROWS {
-            match self.take()? {
-                Some(place) => places.push(place),
-                None => break,
-            }
+        let mut merge = match std::mem::replace(&mut self.from, From::Failed) {
+            From::Runs(runs) => Merge::of(runs)?,
+            From::Merge(merge) => merge,
+            From::Failed => return Ok(None),
+        };
+        let (mut records, mut rows) = (Vec::new(), 0);
+        while rows < ROWS && records.len() < BYTES {
+            let Some(first) = merge.first() else { break };
+            records.extend_from_slice(first.record());
+            merge.advance()?;
+            rows += 1;
         }
-        if places.is_empty() {
-            return Ok(None);
-        }
-        let batch = gathered(&self.blocks, &places)?;
-        // Blocks that still have rows stay.
-        let mut kept = Vec::with_capacity(self.heap.len());
-        for number in &self.heap {
-            let cursor = &mut self.cursors[*number];
-            kept.push(self.blocks[cursor.block].clone());
-            cursor.block = kept.len() - 1;
-        }
-        self.blocks = kept;
-        Ok(Some(batch))
+        let batch = (rows > 0).then(|| self.form.read(&records)).transpose()?;
+        self.from = From::Merge(merge);
+        Ok(batch)
     }
 }
 

@@ -5,33 +5,34 @@
 //! gives all rows once more, in their order, as a stream of batches that another load reads. Runs are merged
 //! many at a time; where there are more, some are merged into longer ones before.
 
-mod keys;
 mod merge;
+mod records;
+mod sort;
 mod spill;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::ArrowError;
 use fullbore_parse::Lane;
+use fullbore_parse::types::FieldType;
 use fullbore_read::error::{Error, Result};
 use fullbore_record::Phase;
 
 use crate::plan::{Plan, PlannedPiece, TablePlan};
-use crate::sink::arrow_stream::{self, ArrowEncoder};
 use crate::sink::{Committed, Encoder, Portion, Receipt, Sink, Writer};
-use keys::Keys;
-pub use keys::SortKey;
-use merge::Merged;
-use spill::Run;
+use merge::{Merge, Merged};
+use records::Form;
+pub use records::SortKey;
+use sort::Unsorted;
+use spill::{Run, RunWriter};
 
-/// Runs that are merged at a time. Each has a block of rows in memory.
+/// Runs that are merged at a time at most. Each is an open file, of which processes often have 1,024.
 const MERGED_AT_ONCE: usize = 128;
 
-/// What else a row takes in memory while it is sorted, in bytes: its key, its place, and a copy of it in the block that is
-/// written next. Of the memory, so much of it is left to that.
-const ROWS_SHARE: f64 = 0.5;
+/// Of the memory, how much is for rows: what was read and not yet sorted needs some, too.
+const ROWS_SHARE: f64 = 0.8;
 
 /// A sink that keeps all rows, to give them in an order.
 pub struct Sorted {
@@ -41,6 +42,8 @@ pub struct Sorted {
     memory: usize,
     /// By the plan's table.
     keys: Vec<Vec<SortKey>>,
+    /// Shows rejected rows that have no text of their own.
+    lines: fn() -> Box<dyn Encoder>,
     state: Mutex<State>,
 }
 
@@ -63,10 +66,15 @@ pub struct Extent {
 
 impl Sorted {
     /// `keys`: of each table of the plan that is run.
-    pub fn new(folder: PathBuf, memory: u64, keys: Vec<Vec<SortKey>>) -> Self {
+    pub fn new(
+        folder: PathBuf,
+        memory: u64,
+        keys: Vec<Vec<SortKey>>,
+        lines: fn() -> Box<dyn Encoder>,
+    ) -> Self {
         let runs = keys.iter().map(|_| Vec::new()).collect();
         let state = State { runs, ..State::default() };
-        Self { folder, memory: memory as usize, keys, state: Mutex::new(state) }
+        Self { folder, memory: memory as usize, keys, lines, state: Mutex::new(state) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -86,43 +94,46 @@ impl Sorted {
         (self.memory as f64 * ROWS_SHARE) as usize / streams
     }
 
-    /// Sorts batches into a run.
-    fn keep(&self, table: usize, schema: &SchemaRef, batches: Vec<RecordBatch>) -> Result<()> {
-        if batches.is_empty() {
+    /// Sorts rows into a run.
+    fn keep(&self, table: usize, unsorted: &mut Unsorted) -> Result<()> {
+        if unsorted.rows == 0 {
             return Ok(());
         }
-        let run = self.keys_of(table, schema).and_then(|keys| {
-            let blocks = keys.sorted(batches)?;
-            Run::write(&self.folder, schema, blocks)
-        });
+        let run = RunWriter::new(&self.folder).and_then(|run| unsorted.write(run));
         let run = run.map_err(|error| self.failed(error))?;
+        unsorted.shrink(self.share());
         tracing::debug!(table, rows = run.rows, bytes = run.bytes, "sorted a run");
         let mut state = self.lock();
         state.runs[table].push(run);
-        if state.runs[table].len() < 2 * MERGED_AT_ONCE {
+        if state.runs.iter().map(Vec::len).sum::<usize>() < 2 * MERGED_AT_ONCE {
             return Ok(());
         }
-        let some = state.runs[table].drain(..MERGED_AT_ONCE).collect();
+        let Some((table, runs)) =
+            state.runs.iter_mut().enumerate().max_by_key(|(_, runs)| runs.len())
+        else {
+            return Ok(());
+        };
+        let some = runs.drain(..self.at_once(runs).min(runs.len())).collect();
         drop(state);
-        let longer = self.longer(table, schema, some)?;
+        let longer = self.longer(some)?;
         self.lock().runs[table].push(longer);
         Ok(())
     }
 
-    /// The rows of some runs in their order.
-    fn merge(&self, table: usize, schema: &SchemaRef, runs: Vec<Run>) -> Result<Merged> {
-        let merged = self.keys_of(table, schema).and_then(|keys| Merged::of(keys, schema, runs));
-        merged.map_err(|error| self.failed(error))
+    /// How many of these runs are merged at a time: a quarter of the memory is for what is read of them.
+    fn at_once(&self, runs: &[Run]) -> usize {
+        let of_one = runs.iter().map(Run::memory).max().unwrap_or(1);
+        (self.memory / 4 / of_one).clamp(4, MERGED_AT_ONCE)
     }
 
     /// Some runs as one.
-    fn longer(&self, table: usize, schema: &SchemaRef, runs: Vec<Run>) -> Result<Run> {
-        let merged = self.merge(table, schema, runs)?;
-        Run::write(&self.folder, schema, merged).map_err(|error| self.failed(error))
+    fn longer(&self, runs: Vec<Run>) -> Result<Run> {
+        let run = RunWriter::new(&self.folder);
+        run.and_then(|run| Merge::of(runs)?.write(run)).map_err(|error| self.failed(error))
     }
 
-    fn keys_of(&self, table: usize, schema: &SchemaRef) -> Result<Keys, ArrowError> {
-        Keys::new(&self.keys[table], schema)
+    fn form(&self, plan: &TablePlan, table: usize) -> Result<Form, ArrowError> {
+        Form::new(&self.keys[table], &plan.shape.schema())
     }
 
     /// How much a table's rows are.
@@ -142,14 +153,18 @@ impl Sorted {
         plan: &TablePlan,
         table: usize,
     ) -> Result<Box<dyn RecordBatchReader + Send>> {
-        let schema = plan.shape.schema();
         let mut runs = std::mem::take(&mut self.lock().runs[table]);
-        while runs.len() > MERGED_AT_ONCE {
-            let count = MERGED_AT_ONCE.min(runs.len() - MERGED_AT_ONCE + 1);
+        loop {
+            let at_once = self.at_once(&runs);
+            if runs.len() <= at_once {
+                break;
+            }
+            let count = at_once.min(runs.len() - at_once + 1);
             let some = runs.drain(..count).collect();
-            runs.push(self.longer(table, &schema, some)?);
+            runs.push(self.longer(some)?);
         }
-        Ok(Box::new(self.merge(table, &schema, runs)?))
+        let form = self.form(plan, table).map_err(|error| self.failed(error))?;
+        Ok(Box::new(Merged::new(plan.shape.schema(), form, runs)))
     }
 }
 
@@ -165,8 +180,20 @@ impl Sink for Sorted {
                 "omit --order-by or --as-text, or give the columns other types",
             ));
         }
-        for (table, keys) in plan.tables.iter().zip(&self.keys) {
-            Keys::new(keys, &table.shape.schema()).map_err(|error| {
+        for (number, table) in plan.tables.iter().enumerate() {
+            for key in &self.keys[number] {
+                let column = table.shape.columns.iter().find(|column| column.name == key.column);
+                if let Some(type_name) = column.and_then(|column| unordered(&column.field_type)) {
+                    return Err(Error::usage_with_hint(
+                        format!(
+                            "{}: --order-by {}: only the server knows the order of {type_name}",
+                            table.name, key.column
+                        ),
+                        "order by other columns; of numbers, give the column a precision of 38 digits at most",
+                    ));
+                }
+            }
+            self.form(table, number).map_err(|error| {
                 Error::usage_with_hint(
                     format!("{}: --order-by: {error}", table.name),
                     "name columns that are loaded, of types that have an order",
@@ -177,18 +204,22 @@ impl Sink for Sorted {
             .map_err(|source| Error::Write { path: self.folder.clone(), source })
     }
 
-    fn encoder(&self, _: &Plan, _: usize, _: Lane) -> Result<Box<dyn Encoder>> {
-        Ok(Box::new(ArrowEncoder))
+    fn encoder(&self, plan: &Plan, table: usize, lane: Lane) -> Result<Box<dyn Encoder>> {
+        match lane {
+            Lane::Binary => {
+                let form = self.form(&plan.tables[table], table);
+                Ok(Box::new(RecordEncoder(form.map_err(|error| self.failed(error))?)))
+            }
+            Lane::Text => Ok((self.lines)()),
+        }
     }
 
-    fn open<'a>(&'a self, plan: &Arc<Plan>, _: usize) -> Result<Box<dyn Writer + 'a>> {
+    fn open<'a>(&'a self, _: &Arc<Plan>, _: usize) -> Result<Box<dyn Writer + 'a>> {
         self.lock().streams += 1;
         Ok(Box::new(Collector {
             sorted: self,
-            plan: plan.clone(),
             table: 0,
-            batches: Vec::new(),
-            bytes: 0,
+            unsorted: Unsorted::default(),
             receipt: Receipt::default(),
         }))
     }
@@ -203,22 +234,28 @@ impl Sink for Sorted {
     }
 }
 
+/// Rows as records. Parsers write them: it is they that are many.
+struct RecordEncoder(Form);
+
+impl Encoder for RecordEncoder {
+    fn encode(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
+        let written = self.0.write(batch, out);
+        written.map_err(|error| Error::usage(format!("rows could not be sorted: {error}")))
+    }
+}
+
 /// Collects the rows of a stream.
 struct Collector<'a> {
     sorted: &'a Sorted,
-    plan: Arc<Plan>,
     /// Of the piece that is collected.
     table: usize,
-    batches: Vec<RecordBatch>,
-    bytes: usize,
+    unsorted: Unsorted,
     receipt: Receipt,
 }
 
 impl Collector<'_> {
     fn sort(&mut self) -> Result<()> {
-        self.bytes = 0;
-        let batches = std::mem::take(&mut self.batches);
-        self.sorted.keep(self.table, &self.plan.tables[self.table].shape.schema(), batches)
+        self.sorted.keep(self.table, &mut self.unsorted)
     }
 }
 
@@ -233,16 +270,16 @@ impl Writer for Collector<'_> {
     }
 
     fn write(&mut self, encoded: &[u8]) -> Result<()> {
-        for batch in arrow_stream::read(encoded)? {
-            self.receipt.rows += batch.num_rows() as u64;
-            self.batches.push(batch);
-        }
-        self.bytes += encoded.len();
+        self.receipt.rows += self.unsorted.add(encoded, self.sorted.share()) as u64;
         self.receipt.bytes_sent += encoded.len() as u64;
-        if self.bytes >= self.sorted.share() { self.sort() } else { Ok(()) }
+        if self.unsorted.memory() >= self.sorted.share() { self.sort() } else { Ok(()) }
     }
 
-    fn commit(&mut self, _: &Portion) -> Result<Receipt> {
+    fn commit(&mut self, portion: &Portion) -> Result<Receipt> {
+        if portion.rows_sent != self.receipt.rows {
+            let (sent, kept) = (portion.rows_sent, self.receipt.rows);
+            return Err(self.sorted.failed(format!("{sent} were sent, and {kept} arrived")));
+        }
         Ok(self.receipt)
     }
 
@@ -261,6 +298,18 @@ impl Drop for Collector<'_> {
         if let Err(error) = self.sort() {
             self.sorted.lock().failed.get_or_insert(error);
         }
+        self.sorted.lock().streams -= 1;
+    }
+}
+
+/// Types that are carried as texts whose order is not theirs.
+fn unordered(field_type: &FieldType) -> Option<&'static str> {
+    match field_type {
+        FieldType::NumericText { .. } => Some("numeric without a precision, or of over 38 digits"),
+        FieldType::Enum { .. } => Some("enum types"),
+        FieldType::Json | FieldType::Jsonb => Some("JSON"),
+        FieldType::Array(item) => unordered(item),
+        _ => None,
     }
 }
 

@@ -1,49 +1,146 @@
-//! A run: sorted rows in a file that has no name, so that it goes with the process.
+//! A run: sorted records in a file that has no name, so that it goes with the process.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Seek, SeekFrom};
+use std::io::{BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use arrow_array::RecordBatch;
-use arrow_ipc::reader::StreamReader;
-use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::ArrowError;
 
-/// What is read or written of a file at a time.
-const BUFFER_BYTES: usize = 256 << 10;
+use super::records::{Record, broken};
+
+/// What is read or written of a run at a time.
+pub const BUFFER_BYTES: usize = 256 << 10;
 
 pub struct Run {
     file: File,
     pub rows: u64,
     pub bytes: u64,
+    pub first_key: Vec<u8>,
+    pub last_key: Vec<u8>,
+    pub longest_record: usize,
 }
 
-/// The blocks of a run.
-pub type Reader = StreamReader<BufReader<File>>;
-
 impl Run {
-    pub fn write(
-        folder: &Path,
-        schema: &SchemaRef,
-        blocks: impl Iterator<Item = Result<RecordBatch, ArrowError>>,
-    ) -> Result<Self, ArrowError> {
-        let file = tempfile::tempfile_in(folder)?;
-        let buffered = BufWriter::with_capacity(BUFFER_BYTES, file);
-        let mut writer = StreamWriter::try_new(buffered, schema)?;
-        let mut rows = 0;
-        for block in blocks {
-            let block = block?;
-            rows += block.num_rows() as u64;
-            writer.write(&block)?;
-        }
-        writer.finish()?;
-        let mut file = writer.into_inner()?.into_inner().map_err(std::io::Error::from)?;
-        let bytes = file.stream_position()?;
-        Ok(Self { file, rows, bytes })
-    }
-
     pub fn read(mut self) -> Result<Reader, ArrowError> {
         self.file.seek(SeekFrom::Start(0))?;
-        StreamReader::try_new(BufReader::with_capacity(BUFFER_BYTES, self.file), None)
+        Ok(Reader {
+            file: self.file,
+            at: 0,
+            buffer: vec![0; BUFFER_BYTES],
+            start: 0,
+            filled: 0,
+            record: Record::default(),
+        })
+    }
+
+    /// Bytes of memory that are needed to read it.
+    pub fn memory(&self) -> usize {
+        self.longest_record.max(BUFFER_BYTES)
+    }
+}
+
+/// Takes the records of a run in their order.
+pub struct RunWriter {
+    file: BufWriter<File>,
+    rows: u64,
+    first_key: Vec<u8>,
+    last_key: Vec<u8>,
+    longest_record: usize,
+}
+
+impl RunWriter {
+    pub fn new(folder: &Path) -> Result<Self, ArrowError> {
+        let file = BufWriter::with_capacity(BUFFER_BYTES, tempfile::tempfile_in(folder)?);
+        let (first_key, last_key) = Default::default();
+        Ok(Self { file, rows: 0, first_key, last_key, longest_record: 0 })
+    }
+
+    pub fn write(&mut self, record: &[u8], key: &[u8]) -> Result<(), ArrowError> {
+        if self.rows == 0 {
+            self.first_key.extend_from_slice(key);
+        }
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        self.longest_record = self.longest_record.max(record.len());
+        self.rows += 1;
+        Ok(self.file.write_all(record)?)
+    }
+
+    pub fn finish(self) -> Result<Run, ArrowError> {
+        let Self { file, rows, first_key, last_key, longest_record } = self;
+        let mut file = file.into_inner().map_err(std::io::Error::from)?;
+        let bytes = file.stream_position()?;
+        Ok(Run { file, rows, bytes, first_key, last_key, longest_record })
+    }
+}
+
+/// The records of a run, one after the other.
+pub struct Reader {
+    file: File,
+    /// What was read of the file so far.
+    at: u64,
+    buffer: Vec<u8>,
+    /// Where the record begins that was read last, and where what was read of the file ends.
+    start: usize,
+    filled: usize,
+    record: Record,
+}
+
+impl Reader {
+    /// Goes to the next record; whether there is one.
+    pub fn advance(&mut self) -> Result<bool, ArrowError> {
+        self.start = self.record.end;
+        loop {
+            if let Some(record) = Record::at(&self.buffer[..self.filled], self.start) {
+                self.record = record;
+                return Ok(true);
+            }
+            if !self.fill()? {
+                return if self.filled == 0 { Ok(false) } else { Err(broken()) };
+            }
+        }
+    }
+
+    /// Reads more of the file; whether there was more.
+    fn fill(&mut self) -> Result<bool, ArrowError> {
+        self.buffer.copy_within(self.start..self.filled, 0);
+        self.filled -= self.start;
+        self.start = 0;
+        // A long record needs more room.
+        let needed = Record::length(&self.buffer[..self.filled], 0).unwrap_or_default();
+        self.buffer.resize(self.buffer.len().max(needed), 0);
+        loop {
+            match self.file.read(&mut self.buffer[self.filled..]) {
+                Ok(count) => {
+                    self.look_ahead(count as u64);
+                    self.filled += count;
+                    return Ok(count > 0);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Tells the system that so much was read and is not needed again, and has it read what comes next meanwhile.
+    fn look_ahead(&mut self, count: u64) {
+        let read = self.at;
+        self.at += count;
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{Advice, fadvise};
+            use std::num::NonZero;
+            let next = NonZero::new(BUFFER_BYTES as u64);
+            let _ = fadvise(&self.file, read, NonZero::new(count), Advice::DontNeed);
+            let _ = fadvise(&self.file, self.at, next, Advice::WillNeed);
+        }
+    }
+
+    pub fn record(&self) -> &[u8] {
+        &self.buffer[self.start..self.record.end]
+    }
+
+    pub fn key(&self) -> &[u8] {
+        &self.buffer[self.record.key.clone()]
     }
 }

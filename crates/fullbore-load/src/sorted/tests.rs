@@ -1,7 +1,14 @@
+use std::path::Path;
+
+use arrow_array::builder::{Int32Builder, ListBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
-use arrow_array::{Int32Array, StringArray};
-use arrow_schema::{DataType, Field, Schema};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal64Array, Decimal128Array,
+    FixedSizeBinaryArray, Float32Array, Float64Array, Int16Array, Int32Array, Int64Array,
+    StringArray, TimestampMicrosecondArray,
+};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use proptest::prelude::*;
 
 use super::*;
@@ -38,6 +45,24 @@ fn key(column: &str, descends: bool) -> SortKey {
     SortKey { column: column.into(), descends }
 }
 
+fn form(keys: &[SortKey], schema: &SchemaRef) -> Form {
+    Form::new(keys, schema).expect("a form")
+}
+
+fn run(folder: &Path, form: &Form, batches: impl Iterator<Item = RecordBatch>) -> Run {
+    let mut unsorted = Unsorted::default();
+    for batch in batches {
+        let mut records = Vec::new();
+        form.write(&batch, &mut records).expect("records");
+        assert_eq!(unsorted.add(&records, 1000), batch.num_rows());
+    }
+    unsorted.write(RunWriter::new(folder).expect("a file")).expect("a run")
+}
+
+fn merged(form: Form, schema: &SchemaRef, runs: Vec<Run>) -> Merged {
+    Merged::new(schema.clone(), form, runs)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
@@ -47,12 +72,11 @@ proptest! {
         descends in any::<bool>(),
     ) {
         let folder = tempfile::tempdir().expect("a folder");
-        let keys = || Keys::new(&[key("k", descends), key("v", false)], &schema()).expect("keys");
-        let written = runs.iter().map(|run| {
-            let batches = run.chunks(70).map(batch).collect();
-            Run::write(folder.path(), &schema(), keys().sorted(batches).expect("sorted")).expect("written")
+        let keys = [key("k", descends), key("v", false)];
+        let written = runs.iter().map(|rows| {
+            run(folder.path(), &form(&keys, &schema()), rows.chunks(70).map(batch))
         });
-        let merged = Merged::of(keys(), &schema(), written.collect()).expect("merged");
+        let merged = merged(form(&keys, &schema()), &schema(), written.collect());
         let found = rows(merged);
         let mut wanted: Vec<(Option<i32>, String)> = runs.concat();
         wanted.sort_by(|one, other| {
@@ -69,12 +93,98 @@ proptest! {
 #[test]
 fn rows_that_are_alike_stay_in_the_order_of_their_run() {
     let folder = tempfile::tempdir().expect("a folder");
-    let keys = || Keys::new(&[key("k", false)], &schema()).expect("keys");
+    let keys = [key("k", false)];
     let alike: Vec<_> = (0..1000).map(|row| (Some(row % 3), row.to_string())).collect();
-    let blocks = keys().sorted(alike.chunks(100).map(batch).collect()).expect("sorted");
-    let run = Run::write(folder.path(), &schema(), blocks).expect("written");
-    assert_eq!(run.rows, 1000);
-    let found = rows(Merged::of(keys(), &schema(), vec![run]).expect("merged"));
+    let runs = alike
+        .chunks(500)
+        .map(|rows| run(folder.path(), &form(&keys, &schema()), rows.chunks(100).map(batch)));
+    let found = rows(merged(form(&keys, &schema()), &schema(), runs.collect()));
+    assert_eq!(found.len(), 1000);
     let number = |row: &(Option<i32>, String)| row.1.parse::<i32>().expect("a number");
     assert!(found.is_sorted_by_key(|row| (row.0, number(row))));
+}
+
+/// A column of each type that rows are parsed as, in one of which each row has NULL.
+fn every_type() -> RecordBatch {
+    let mut lists = ListBuilder::new(Int32Builder::new());
+    lists.append_value([Some(1), None]);
+    lists.append_null();
+    lists.append_value([]);
+    let uuids = [Some([1_u8; 16]), None, Some([3; 16])];
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("text", Arc::new(StringArray::from(vec![Some("last"), Some(""), None]))),
+        ("bits", Arc::new(BooleanArray::from(vec![None, Some(true), Some(false)]))),
+        ("shorts", Arc::new(Int16Array::from(vec![Some(-1), None, Some(3)]))),
+        ("key", Arc::new(Int32Array::from(vec![Some(7), Some(-7), Some(0)]))),
+        ("longs", Arc::new(Int64Array::from(vec![None, Some(i64::MIN), Some(5)]))),
+        ("floats", Arc::new(Float32Array::from(vec![Some(-0.0), None, Some(f32::NAN)]))),
+        ("doubles", Arc::new(Float64Array::from(vec![Some(1.5), None, Some(-0.0)]))),
+        ("prices", Arc::new(Decimal64Array::from(vec![Some(-5), None, Some(99)]))),
+        ("sums", Arc::new(Decimal128Array::from(vec![Some(i128::MAX / 2), None, Some(-1)]))),
+        ("days", Arc::new(Date32Array::from(vec![None, Some(-1), Some(1)]))),
+        (
+            "times",
+            Arc::new(
+                TimestampMicrosecondArray::from(vec![Some(1), None, Some(-1)]).with_timezone("UTC"),
+            ),
+        ),
+        (
+            "ids",
+            Arc::new(
+                FixedSizeBinaryArray::try_from_sparse_iter_with_size(uuids.into_iter(), 16)
+                    .expect("ids"),
+            ),
+        ),
+        ("bytes", Arc::new(BinaryArray::from(vec![Some(&b"\0\xff"[..]), None, Some(b"")]))),
+        ("lists", Arc::new(lists.finish())),
+    ];
+    let fields =
+        columns.iter().map(|(name, column)| Field::new(*name, column.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    RecordBatch::try_new(schema, columns.into_iter().map(|(_, column)| column).collect())
+        .expect("a batch")
+}
+
+#[test]
+fn values_of_every_type_are_the_same_afterwards_as_key_and_beside_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let batch = every_type();
+    let schema = batch.schema();
+    for field in schema.fields() {
+        for descends in [false, true] {
+            let keys = [key(field.name(), descends)];
+            // Batches may begin anywhere in their arrays.
+            let parts = [batch.slice(0, 1), batch.slice(1, 2)];
+            let run = run(folder.path(), &form(&keys, &schema), parts.into_iter());
+            let mut merged = merged(form(&keys, &schema), &schema, vec![run]);
+            let found = merged.next().expect("a batch").expect("its rows");
+            let order: Vec<usize> = (0..3)
+                .map(|row| {
+                    let key = found.column_by_name("key").expect("the key");
+                    match key.as_primitive::<Int32Type>().value(row) {
+                        7 => 0,
+                        -7 => 1,
+                        _ => 2,
+                    }
+                })
+                .collect();
+            for (place, row) in order.iter().enumerate() {
+                assert_eq!(found.slice(place, 1), batch.slice(*row, 1), "by {field}");
+            }
+            assert!(merged.next().is_none());
+        }
+    }
+}
+
+#[test]
+fn values_of_any_length_are_read_also_longer_than_what_is_read_at_a_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let keys = [key("k", false)];
+    for length in [253, 254, 255, 256, 3 * spill::BUFFER_BYTES] {
+        let long = "x".repeat(length);
+        let all: Vec<_> = [2, 1, 3].map(|number| (Some(number), long.clone())).into();
+        let run = run(folder.path(), &form(&keys, &schema()), std::iter::once(batch(&all)));
+        let found = rows(merged(form(&keys, &schema()), &schema(), vec![run]));
+        assert_eq!(found, [(Some(1), long.clone()), (Some(2), long.clone()), (Some(3), long)]);
+    }
 }

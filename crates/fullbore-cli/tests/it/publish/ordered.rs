@@ -125,13 +125,37 @@ fn rejects_of_rows_that_are_sorted_name_their_lines() {
     assert_no_leftovers(&database);
 }
 
+/// What a source that is read once has is not judged row by row: nothing is in the database yet.
+#[test]
+fn rows_of_a_compressed_file_all_arrive_where_rejects_are_allowed() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let line = |row: i64| match row {
+        7 => "seven,row 7\n".to_owned(),
+        _ => format!("{},row {row}\n", row * 7919 % 20_011),
+    };
+    let rows: String = (0..20_000).map(line).collect();
+    let packed = zstd::encode_all(rows.as_bytes(), 1).expect("packed");
+    let file = files.write("rows.csv.zst", packed);
+    database.psql("CREATE TABLE ours (k int PRIMARY KEY CHECK (k < 20011), v text NOT NULL)");
+    let args = ["--order-by", "k", "--header", "none", "--max-rejects", "100000"];
+    let output = files.load(&database, &file, "ours", &args);
+    assert_eq!(output.code, 3, "{}", output.stderr);
+    assert_eq!(database.psql("SELECT count(*) FROM ours"), "19999");
+    assert_eq!(files.reasons().len(), 1);
+}
+
 #[test]
 fn an_order_that_can_not_be_kept_is_refused() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
     let database = cluster.fresh_database();
     let files = Files::new();
-    let file = files.write("rows.csv", "9,x\n");
-    database.psql("CREATE TABLE ours (k int PRIMARY KEY, v text)");
+    let file = files.write("rows.csv", "9,x,1,new,{1}\n");
+    database.psql(
+        "CREATE TYPE state AS ENUM ('new', 'done');
+         CREATE TABLE ours (k int PRIMARY KEY, v text, n numeric, s state, a numeric[])",
+    );
     for (more, words) in [
         (
             &["--order-by", "k", "--publish", "upsert"][..],
@@ -140,6 +164,9 @@ fn an_order_that_can_not_be_kept_is_refused() {
         (&["--order-by", "nothing"], "nothing"),
         (&["--sort-memory", "1GB"], "--sort-memory is for --order-by"),
         (&["--order-by", "k", "--as-text"], "rows would go as text"),
+        (&["--order-by", "n"], "--order-by n: only the server knows the order of numeric"),
+        (&["--order-by", "k,s desc"], "--order-by s: only the server knows the order of enum"),
+        (&["--order-by", "a"], "--order-by a: only the server knows the order of numeric"),
     ] {
         let output = files.load(&database, &file, "ours", &[&["--header", "none"], more].concat());
         assert_eq!(output.code, REFUSED, "{more:?}: {}", output.stderr);
