@@ -39,10 +39,7 @@ impl Cursor {
 
 impl Merge {
     pub fn of(runs: Vec<Run>) -> Result<Self, ArrowError> {
-        let mut keys = runs.iter().flat_map(|run| [&run.first_key, &run.last_key]);
-        let common = keys.next().map_or(0, |first| {
-            keys.fold(first.len(), |shared, key| shared.min(common(first, key)))
-        });
+        let common = common(runs.iter().flat_map(|run| [run.first_key.as_slice(), &run.last_key]));
         let cursors = runs.into_iter().map(|run| {
             let mut cursor = Cursor { run: run.read()?, prefix: None };
             cursor.advance(common).map(|()| cursor)

@@ -270,9 +270,10 @@ impl Writer for Collector<'_> {
     }
 
     fn write(&mut self, encoded: &[u8]) -> Result<()> {
-        self.receipt.rows += self.unsorted.add(encoded, self.sorted.share()) as u64;
+        let share = self.sorted.share();
+        self.receipt.rows += self.unsorted.add(encoded, share) as u64;
         self.receipt.bytes_sent += encoded.len() as u64;
-        if self.unsorted.memory() >= self.sorted.share() { self.sort() } else { Ok(()) }
+        if self.unsorted.memory() >= share { self.sort() } else { Ok(()) }
     }
 
     fn commit(&mut self, portion: &Portion) -> Result<Receipt> {

@@ -135,7 +135,7 @@ impl Form {
         let keys = self.keys.converter.convert_columns(&keys)?;
         let varying = self.varying.iter().map(|column| column.written(batch));
         let varying = varying.collect::<Result<Vec<_>, _>>()?;
-        // Where what follows each row's key begins, then where its next varying value does.
+        // Where what follows each row's key begins.
         let mut starts = Vec::with_capacity(batch.num_rows());
         for row in 0..batch.num_rows() {
             let key = keys.row(row).data();
@@ -177,18 +177,17 @@ impl Form {
 
     /// The rows of records that follow one another.
     pub fn read(&self, records: &[u8]) -> Result<RecordBatch, ArrowError> {
-        let (mut keys, mut rows) = (Vec::new(), Vec::new());
-        let mut at = 0;
-        while let Some(record) = Record::at(records, at) {
+        let (mut keys, mut rows, mut end) = (Vec::new(), Vec::new(), 0);
+        for (_, record) in Record::each(records) {
             let row = &records[record.key.end..record.end];
             if row.len() < self.fixed_bytes {
                 return Err(broken());
             }
             keys.push(&records[record.key]);
             rows.push(row);
-            at = record.end;
+            end = record.end;
         }
-        if at != records.len() {
+        if end != records.len() {
             return Err(broken());
         }
         let mut columns: Vec<Option<ArrayRef>> = vec![None; self.schema.fields().len()];
@@ -380,6 +379,16 @@ impl Record {
         let end = at + 4 + number_at(bytes, at)?;
         let key = at + HEAD..at + HEAD + number_at(bytes, at + 4)?;
         (key.end <= end && end <= bytes.len()).then_some(Self { key, end })
+    }
+
+    /// Those that follow one another, with where each begins.
+    pub fn each(bytes: &[u8]) -> impl Iterator<Item = (usize, Self)> {
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let record = Self::at(bytes, next)?;
+            let at = std::mem::replace(&mut next, record.end);
+            Some((at, record))
+        })
     }
 
     /// How long the one that begins here is, where that can be seen.

@@ -17,9 +17,12 @@ pub fn prefix(key: &[u8], common: usize) -> Prefix {
     first.map(u64::from_be_bytes)
 }
 
-/// How many bytes both begin with.
-pub fn common(one: &[u8], other: &[u8]) -> usize {
-    one.iter().zip(other).take_while(|(one, other)| one == other).count()
+/// How many bytes all keys begin with.
+pub fn common<'a>(mut keys: impl Iterator<Item = &'a [u8]>) -> usize {
+    let Some(first) = keys.next() else { return 0 };
+    keys.fold(first.len(), |common, key| {
+        first[..common].iter().zip(key).take_while(|(one, other)| one == other).count()
+    })
 }
 
 /// Where a record is, with the first bytes of its key.
@@ -48,7 +51,7 @@ impl Unsorted {
 
     /// Adds records, in memory that is made for so many bytes of them; how many they are.
     pub fn add(&mut self, records: &[u8], bytes: usize) -> usize {
-        let count = positions(records).count();
+        let count = Record::each(records).count();
         if self.records.capacity() - self.records.len() < records.len() {
             // All at once: growing would copy, and leave holes.
             let more = bytes.saturating_sub(self.records.len());
@@ -62,15 +65,12 @@ impl Unsorted {
     /// Writes them in their order, and has none afterwards; of rows that are alike the earlier comes first.
     pub fn write(&mut self, mut run: RunWriter) -> Result<Run, ArrowError> {
         let Self { records, places, .. } = self;
-        let mut keys = positions(records).map(|(_, record)| &records[record.key]);
-        let shared = keys
-            .next()
-            .map_or(0, |first| keys.fold(first.len(), |shared, key| common(&first[..shared], key)));
+        let common = common(Record::each(records).map(|(_, record)| &records[record.key]));
         places.clear();
         places.reserve_exact(self.rows);
         places.extend(
-            positions(records)
-                .map(|(at, record)| Place { prefix: prefix(&records[record.key], shared), at }),
+            Record::each(records)
+                .map(|(at, record)| Place { prefix: prefix(&records[record.key], common), at }),
         );
         let key = |place: &Place| {
             Record::at(records, place.at).map_or(&[][..], |record| &records[record.key])
@@ -104,14 +104,4 @@ impl Unsorted {
             *self = Self::default();
         }
     }
-}
-
-/// Records that follow one another, with where each begins.
-fn positions(records: &[u8]) -> impl Iterator<Item = (usize, Record)> {
-    let mut next = 0;
-    std::iter::from_fn(move || {
-        let record = Record::at(records, next)?;
-        let at = std::mem::replace(&mut next, record.end);
-        Some((at, record))
-    })
 }

@@ -2,9 +2,11 @@
 
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::num::NonZero;
 use std::path::Path;
 
 use arrow_schema::ArrowError;
+use rustix::fs::{Advice, fadvise};
 
 use super::records::{Record, broken};
 
@@ -51,8 +53,7 @@ pub struct RunWriter {
 impl RunWriter {
     pub fn new(folder: &Path) -> Result<Self, ArrowError> {
         let file = BufWriter::with_capacity(BUFFER_BYTES, tempfile::tempfile_in(folder)?);
-        let (first_key, last_key) = Default::default();
-        Ok(Self { file, rows: 0, first_key, last_key, longest_record: 0 })
+        Ok(Self { file, rows: 0, first_key: Vec::new(), last_key: Vec::new(), longest_record: 0 })
     }
 
     pub fn write(&mut self, record: &[u8], key: &[u8]) -> Result<(), ArrowError> {
@@ -126,14 +127,10 @@ impl Reader {
     fn look_ahead(&mut self, count: u64) {
         let read = self.at;
         self.at += count;
-        #[cfg(target_os = "linux")]
-        {
-            use rustix::fs::{Advice, fadvise};
-            use std::num::NonZero;
-            let next = NonZero::new(BUFFER_BYTES as u64);
-            let _ = fadvise(&self.file, read, NonZero::new(count), Advice::DontNeed);
-            let _ = fadvise(&self.file, self.at, next, Advice::WillNeed);
-        }
+        // Where the file system takes no advice, it is read when it is needed.
+        let next = NonZero::new(BUFFER_BYTES as u64);
+        let _ = fadvise(&self.file, read, NonZero::new(count), Advice::DontNeed);
+        let _ = fadvise(&self.file, self.at, next, Advice::WillNeed);
     }
 
     pub fn record(&self) -> &[u8] {
