@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import signal
+import subprocess
 import threading
 import time
 import urllib.request
 from pathlib import Path
 
+import fullbore
 import pytest
 from embedded import Server
 from ingests import (
@@ -176,6 +178,39 @@ def test_a_ledger_that_lies_drops_no_partition(table: Server, folder: Path) -> N
     assert "readings_p1_1" in partitions(table)
     table.sql("UPDATE fullbore_ledger.batches SET state = 'merging' WHERE last = 1")
     ingest(table, folder)
+    assert held(table) == expected(3)
+
+
+def test_what_a_merge_has_detached_is_dropped_by_the_next(table: Server, folder: Path) -> None:
+    made(table)
+    write(folder, 0)
+    ingest(table, folder, "--adopt")
+    # As a merge leaves it that ends between its two last transactions.
+    [[name]] = table.sql("SELECT format('readings_d%s_2_3', 'readings'::regclass::oid)")
+    table.sql(f"CREATE TABLE {name} ()")
+    table.sql(
+        "INSERT INTO fullbore_ledger.batches (target, first, last, batches, state)"
+        " VALUES ('readings'::regclass, 2, 3, 2, 'detached')"
+    )
+    reads = f"SELECT pg_sleep(60) FROM (SELECT count(*) FROM {name}) AS rows"
+    reader = subprocess.Popen(
+        [str(fullbore.find_command()), "psql", "--", "-c", reads], env=table.environment
+    )
+    pids = f"SELECT pid FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)%{name}%'"
+    pids += " AND pid <> pg_backend_pid()"
+    until(lambda: table.sql(pids))
+    is_gone = f"SELECT to_regclass('{name}') IS NULL"
+    write(folder, 1)
+    assert f'dropping "public"."{name}"' in ingest(table, folder)
+    assert table.sql(is_gone) == [["f"]]
+    table.sql(f"SELECT pg_terminate_backend(pid) FROM ({pids}) AS readers")
+    reader.communicate()
+    write(folder, 2)
+    ingest(table, folder)
+    assert table.sql(is_gone) == [["t"]]
+    assert table.sql("SELECT count(*) FROM fullbore_ledger.batches WHERE state = 'detached'") == [
+        ["0"]
+    ]
     assert held(table) == expected(3)
 
 

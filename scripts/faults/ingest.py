@@ -79,6 +79,8 @@ class Trial:
         self.incoming = folder / "incoming"
         self.incoming.mkdir(parents=True)
         self.pipe = folder / "pipe"
+        # Made before anything is timed.
+        self.whole = "".join(map(text, range(self.files))).encode()
         self.told: dict[str, object] = {"source": self.source, "way": self.way}
         self.told |= {"files": self.files, "strikes": []}
 
@@ -110,10 +112,9 @@ class Trial:
 
     def send(self) -> None:
         """The whole stream from its beginning, for one reader of the pipe."""
-        whole = "".join(map(text, range(self.files))).encode()
         with suppress(BrokenPipeError), self.pipe.open("wb", buffering=0) as out:
-            for start in range(0, len(whole), 65536):
-                out.write(whole[start : start + 65536])
+            for start in range(0, len(self.whole), 65536):
+                out.write(self.whole[start : start + 65536])
                 time.sleep(0.01)
 
     def strike(self, kind: str, processes: list[subprocess.Popen[str]]) -> None:
@@ -134,7 +135,12 @@ class Trial:
             self.server.start()
         else:
             assert self.disk is not None
-            self.disk.grow(self.disk.used() + self.draw.randrange(4, 800))
+            room = self.draw.randrange(4, 800)
+            # It is refused where more is used meanwhile.
+            while True:
+                with suppress(subprocess.CalledProcessError):
+                    self.disk.grow(self.disk.used() + room)
+                    break
             time.sleep(self.draw.uniform(0.5, 3))
             self.disk.grow(ROOM_KB)
 
@@ -189,9 +195,9 @@ class Trial:
             for process in processes:
                 process.kill()
                 process.communicate()
-            if sender is not None:
+            while sender is not None and sender.is_alive():
                 self.unblock()
-                sender.join(10)
+                sender.join(0.1)
 
     def unblock(self) -> None:
         """A sender that waits for a reader which never came."""

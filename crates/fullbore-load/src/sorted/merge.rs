@@ -1,15 +1,20 @@
 //! Runs to one: of all their next rows the least, again and again.
 
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{Builder, JoinHandle};
+
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 
-use super::records::Form;
-use super::sort::{Prefix, common, prefix};
+use super::records::{Form, broken};
+use super::sort::{Common, Prefix, prefix};
 use super::spill::{Reader, Run, RunWriter};
 
 /// Rows of a batch that is given, and bytes of them: more than this is one row.
 const ROWS: usize = 4096;
-const BYTES: usize = 16 << 20;
+const BYTES: usize = 4 << 20;
+/// Batches that are merged before they are asked for.
+const AHEAD: usize = 2;
 
 /// The records of several runs in their order.
 ///
@@ -39,7 +44,12 @@ impl Cursor {
 
 impl Merge {
     pub fn of(runs: Vec<Run>) -> Result<Self, ArrowError> {
-        let common = common(runs.iter().flat_map(|run| [run.first_key.as_slice(), &run.last_key]));
+        let mut common = Common::default();
+        for run in &runs {
+            common.note(&run.first_key);
+            common.note(&run.last_key);
+        }
+        let common = common.bytes();
         let cursors = runs.into_iter().map(|run| {
             let mut cursor = Cursor { run: run.read()?, prefix: None };
             cursor.advance(common).map(|()| cursor)
@@ -107,19 +117,19 @@ impl Merge {
     }
 }
 
-/// The rows of runs in their order.
+/// The rows of runs in their order. A thread of its own merges, so that others have only to read its records.
 pub struct Merged {
     schema: SchemaRef,
     form: Form,
     from: From,
 }
 
-/// Runs are opened when the first row is asked for: other tables may be loaded before.
 enum From {
+    /// Runs are opened when the first row is asked for: other tables may be loaded before.
     Runs(Vec<Run>),
-    Merge(Merge),
-    /// A row could not be read: none of those after it is.
-    Failed,
+    Merging(Receiver<Vec<u8>>, JoinHandle<Result<(), ArrowError>>),
+    /// There are no more, or a row could not be read: none of those after it is.
+    Ended,
 }
 
 impl Merged {
@@ -128,21 +138,41 @@ impl Merged {
     }
 
     fn batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        let mut merge = match std::mem::replace(&mut self.from, From::Failed) {
-            From::Runs(runs) => Merge::of(runs)?,
-            From::Merge(merge) => merge,
-            From::Failed => return Ok(None),
+        let (records, thread) = match std::mem::replace(&mut self.from, From::Ended) {
+            From::Runs(runs) => {
+                let (to, records) = sync_channel(AHEAD);
+                let merging = move || merge(runs, &to);
+                (records, Builder::new().name("merge".into()).spawn(merging)?)
+            }
+            From::Merging(records, thread) => (records, thread),
+            From::Ended => return Ok(None),
         };
-        let (mut records, mut rows) = (Vec::new(), 0);
+        let Ok(of_batch) = records.recv() else {
+            let ended = thread.join();
+            return ended.unwrap_or_else(|_| Err(broken())).map(|()| None);
+        };
+        let batch = self.form.read(&of_batch)?;
+        self.from = From::Merging(records, thread);
+        Ok(Some(batch))
+    }
+}
+
+/// Hands on records in their order, those of a batch at a time, until nobody takes them.
+fn merge(runs: Vec<Run>, to: &SyncSender<Vec<u8>>) -> Result<(), ArrowError> {
+    let mut merge = Merge::of(runs)?;
+    let mut most = 0;
+    loop {
+        let (mut records, mut rows) = (Vec::with_capacity(most), 0);
         while rows < ROWS && records.len() < BYTES {
             let Some(first) = merge.first() else { break };
             records.extend_from_slice(first.record());
             merge.advance()?;
             rows += 1;
         }
-        let batch = (rows > 0).then(|| self.form.read(&records)).transpose()?;
-        self.from = From::Merge(merge);
-        Ok(batch)
+        most = most.max(records.len());
+        if rows == 0 || to.send(records).is_err() {
+            return Ok(());
+        }
     }
 }
 

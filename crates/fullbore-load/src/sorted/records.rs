@@ -1,8 +1,9 @@
 //! Rows as bytes, each by itself: moving one is one copy, however many columns it has.
 //!
-//! A record is the length of all that follows and the length of its key (four bytes each), the key, and the columns that
-//! are not in the key: a bit for each that is NULL, the values of fixed width, then the others, each after its length: a
-//! byte, or 255 and four bytes. Keys compare as their rows do, and their columns are made from them again.
+//! A record is the length of all that follows it, the length of its key, the key, and the columns that are not in the
+//! key: a bit for each that is NULL, and their values. Whole numbers, and what is counted by them (decimals, days,
+//! moments), take as many bytes as they need: sorting moves bytes, more than anything else. Values of any length come after
+//! their lengths. Keys compare as their rows do, and their columns are made from them again.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,19 +24,14 @@ pub struct SortKey {
     pub descends: bool,
 }
 
-/// Bytes before a record's key.
-const HEAD: usize = 8;
-
 /// How the rows of a table become records, and records its rows.
 pub struct Form {
     schema: SchemaRef,
     /// Where the columns of the key are.
     key_places: Vec<usize>,
     keys: Rowed,
-    fixed: Vec<Fixed>,
-    varying: Vec<Varying>,
-    /// Bytes after the key and before the first value of any length.
-    fixed_bytes: usize,
+    /// The others.
+    columns: Vec<Column>,
 }
 
 /// Columns in Arrow's own row format.
@@ -55,38 +51,30 @@ impl Rowed {
     }
 }
 
-/// A column of values of one width.
-struct Fixed {
+/// A column that is not in the key.
+struct Column {
     place: usize,
-    width: usize,
-    /// Where its value is, after the key.
-    at: usize,
-    /// The bit that says NULL.
-    bit: usize,
+    kind: Kind,
 }
 
-/// A column of values of any length.
-struct Varying {
-    place: usize,
-    /// The bit that says NULL, of text and bytes.
-    bit: usize,
-    /// Of other types, which say it by themselves.
-    rowed: Option<Rowed>,
+/// How a column's values are written.
+enum Kind {
+    /// Whole numbers of so many bytes in memory; bits, as numbers of none.
+    Number(usize),
+    /// Of so many bytes each, as they are.
+    Fixed(usize),
+    /// Text or bytes, after their length.
+    Bytes,
+    /// Of other types, after their length.
+    Rowed(Rowed),
 }
 
-/// Values of a varying column, as they are written.
+/// Values of a column, to be written.
 enum Written<'a> {
+    Numbers(Vec<u64>),
+    Fixed(usize, Buffer),
     Bytes(&'a [i32], &'a [u8]),
     Rows(Rows),
-}
-
-impl Written<'_> {
-    fn value(&self, row: usize) -> &[u8] {
-        match self {
-            Self::Bytes(ends, bytes) => &bytes[ends[row] as usize..ends[row + 1] as usize],
-            Self::Rows(rows) => rows.row(row).data(),
-        }
-    }
 }
 
 impl Form {
@@ -98,31 +86,17 @@ impl Form {
             SortField::new_with_options(schema.field(*place).data_type().clone(), options)
         });
         let keys = Rowed::new(sorted.collect())?;
-        let rest: Vec<usize> =
-            (0..schema.fields().len()).filter(|place| !places.contains(place)).collect();
-        let (mut fixed, mut varying) = (Vec::new(), Vec::new());
-        let mut at = rest.len().div_ceil(8);
-        for (bit, place) in rest.into_iter().enumerate() {
-            let data_type = schema.field(place).data_type();
-            if let Some(width) = width(data_type) {
-                fixed.push(Fixed { place, width, at, bit });
-                at += width;
-                continue;
-            }
-            let rowed = match data_type {
-                DataType::Utf8 | DataType::Binary => None,
-                other => Some(Rowed::new(vec![SortField::new(other.clone())])?),
-            };
-            varying.push(Varying { place, bit, rowed });
-        }
-        Ok(Self {
-            schema: schema.clone(),
-            key_places: places,
-            keys,
-            fixed_bytes: at,
-            fixed,
-            varying,
-        })
+        let rest = (0..schema.fields().len()).filter(|place| !places.contains(place));
+        let columns = rest.map(|place| {
+            Kind::of(schema.field(place).data_type()).map(|kind| Column { place, kind })
+        });
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { schema: schema.clone(), key_places: places, keys, columns })
+    }
+
+    /// Bytes of the bits that say NULL.
+    fn null_bytes(&self) -> usize {
+        self.columns.len().div_ceil(8)
     }
 
     /// Appends the rows of a batch as records.
@@ -133,44 +107,34 @@ impl Form {
         let keys: Vec<ArrayRef> =
             self.key_places.iter().map(|place| batch.column(*place).clone()).collect();
         let keys = self.keys.converter.convert_columns(&keys)?;
-        let varying = self.varying.iter().map(|column| column.written(batch));
-        let varying = varying.collect::<Result<Vec<_>, _>>()?;
+        let written = self.columns.iter().map(|column| column.written(batch));
+        let written = written.collect::<Result<Vec<_>, _>>()?;
+        let mut lengths = vec![self.null_bytes(); batch.num_rows()];
+        for values in &written {
+            values.measure(&mut lengths);
+        }
         // Where what follows each row's key begins.
         let mut starts = Vec::with_capacity(batch.num_rows());
-        for row in 0..batch.num_rows() {
+        for (row, values) in lengths.into_iter().enumerate() {
             let key = keys.row(row).data();
-            let values: usize = varying
-                .iter()
-                .map(|column| column.value(row).len())
-                .map(|length| length + length_bytes(length))
-                .sum();
-            let length = 4 + key.len() + self.fixed_bytes + values;
-            let length = u32::try_from(length).map_err(|_| too_long())?;
-            out.extend_from_slice(&length.to_le_bytes());
-            out.extend_from_slice(&(key.len() as u32).to_le_bytes());
-            out.extend_from_slice(key);
-            starts.push(out.len());
-            out.resize(out.len() + self.fixed_bytes + values, 0);
+            let of_key = key.len() as u64;
+            let length = number_bytes(of_key) + key.len() + values;
+            let mut at = out.len();
+            out.resize(at + number_bytes(length as u64) + length, 0);
+            write_number(length as u64, out, &mut at);
+            write_number(of_key, out, &mut at);
+            out[at..at + key.len()].copy_from_slice(key);
+            starts.push(at + key.len());
         }
-        for column in &self.fixed {
-            column.write(batch.column(column.place), &starts, out);
-        }
-        let fixed = self.fixed.iter().map(|column| (column.place, column.bit));
-        let varying_bits = self.varying.iter().filter(|column| column.rowed.is_none());
-        for (place, bit) in fixed.chain(varying_bits.map(|column| (column.place, column.bit))) {
-            let Some(nulls) = batch.column(place).nulls() else { continue };
+        for (bit, column) in self.columns.iter().enumerate() {
+            let Some(nulls) = batch.column(column.place).nulls() else { continue };
             for (row, start) in starts.iter().enumerate() {
                 out[start + bit / 8] |= u8::from(nulls.is_null(row)) << (bit % 8);
             }
         }
-        for (row, start) in starts.iter().enumerate() {
-            let mut at = start + self.fixed_bytes;
-            for column in &varying {
-                let value = column.value(row);
-                at += write_length(value.len(), &mut out[at..]);
-                out[at..at + value.len()].copy_from_slice(value);
-                at += value.len();
-            }
+        starts.iter_mut().for_each(|start| *start += self.null_bytes());
+        for values in &written {
+            values.write(&mut starts, out);
         }
         Ok(())
     }
@@ -180,7 +144,7 @@ impl Form {
         let (mut keys, mut rows, mut end) = (Vec::new(), Vec::new(), 0);
         for (_, record) in Record::each(records) {
             let row = &records[record.key.end..record.end];
-            if row.len() < self.fixed_bytes {
+            if row.len() < self.null_bytes() {
                 return Err(broken());
             }
             keys.push(&records[record.key]);
@@ -194,107 +158,187 @@ impl Form {
         for (place, column) in self.key_places.iter().zip(self.keys.columns(&keys)?) {
             columns[*place] = Some(column);
         }
-        let nulls = |bit: usize| {
-            let valid = rows.iter().map(|row| row[bit / 8] >> (bit % 8) & 1 == 0);
-            Some(valid.collect::<NullBuffer>()).filter(|nulls| nulls.null_count() > 0)
-        };
-        for column in &self.fixed {
+        let mut read = Read { ends: vec![self.null_bytes(); rows.len()], rows };
+        for (bit, column) in self.columns.iter().enumerate() {
             let data_type = self.schema.field(column.place).data_type();
-            columns[column.place] = Some(column.read(data_type, &rows, nulls(column.bit))?);
-        }
-        let mut ends = vec![self.fixed_bytes; rows.len()];
-        for column in &self.varying {
-            let mut values = Vec::with_capacity(rows.len());
-            for (row, end) in rows.iter().zip(&mut ends) {
-                let length = length_at(row, *end).ok_or_else(broken)?;
-                let start = *end + length_bytes(length);
-                *end = start + length;
-                values.push(row.get(start..*end).ok_or_else(broken)?);
-            }
-            let data_type = self.schema.field(column.place).data_type();
-            columns[column.place] = Some(match &column.rowed {
-                Some(rowed) => rowed.columns(&values)?.pop().ok_or_else(broken)?,
-                None => texts(data_type, &values, nulls(column.bit))?,
-            });
+            columns[column.place] = Some(column.kind.read(data_type, &mut read, bit)?);
         }
         RecordBatch::try_new(self.schema.clone(), columns.into_iter().flatten().collect())
     }
 }
 
-impl Fixed {
-    fn write(&self, column: &ArrayRef, starts: &[usize], out: &mut [u8]) {
-        if let Some(bits) = column.as_boolean_opt() {
-            for (row, start) in starts.iter().enumerate() {
-                out[start + self.at] = u8::from(bits.value(row));
+impl Column {
+    fn written<'a>(&self, batch: &'a RecordBatch) -> Result<Written<'a>, ArrowError> {
+        let column = batch.column(self.place);
+        Ok(match &self.kind {
+            Kind::Number(0) => {
+                let bits = column.as_boolean().values();
+                Written::Numbers(bits.iter().map(u64::from).collect())
             }
-            return;
-        }
-        let data = column.to_data();
-        let values = &data.buffers()[0].as_slice()[data.offset() * self.width..];
-        match self.width {
-            2 => self.copy::<2>(values, starts, out),
-            4 => self.copy::<4>(values, starts, out),
-            8 => self.copy::<8>(values, starts, out),
-            _ => self.copy::<16>(values, starts, out),
+            Kind::Number(width) => Written::Numbers(numbers(*width, &fixed(column, *width))),
+            Kind::Fixed(width) => Written::Fixed(*width, fixed(column, *width)),
+            Kind::Bytes => match column.as_string_opt::<i32>() {
+                Some(texts) => Written::Bytes(texts.value_offsets(), texts.value_data()),
+                None => {
+                    let bytes = column.as_binary::<i32>();
+                    Written::Bytes(bytes.value_offsets(), bytes.value_data())
+                }
+            },
+            Kind::Rowed(rowed) => {
+                Written::Rows(rowed.converter.convert_columns(std::slice::from_ref(column))?)
+            }
+        })
+    }
+}
+
+/// The bytes of a column's values, all of one width.
+fn fixed(column: &ArrayRef, width: usize) -> Buffer {
+    let data = column.to_data();
+    data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width)
+}
+
+/// Numbers that are near zero as small ones, also those below it (zigzag).
+fn numbers(width: usize, values: &[u8]) -> Vec<u64> {
+    let zigzag = |value: i64| ((value << 1) ^ (value >> 63)).cast_unsigned();
+    match width {
+        2 => values.as_chunks().0.iter().map(|of| zigzag(i16::from_ne_bytes(*of).into())).collect(),
+        4 => values.as_chunks().0.iter().map(|of| zigzag(i32::from_ne_bytes(*of).into())).collect(),
+        _ => values.as_chunks().0.iter().map(|of| zigzag(i64::from_ne_bytes(*of))).collect(),
+    }
+}
+
+impl Written<'_> {
+    /// Adds what each row's value takes.
+    fn measure(&self, lengths: &mut [usize]) {
+        let of_bytes = |length: usize| number_bytes(length as u64) + length;
+        match self {
+            Self::Numbers(numbers) => lengths
+                .iter_mut()
+                .zip(numbers)
+                .for_each(|(length, number)| *length += number_bytes(*number)),
+            Self::Fixed(width, _) => lengths.iter_mut().for_each(|length| *length += width),
+            Self::Bytes(ends, _) => {
+                lengths.iter_mut().zip(ends.windows(2)).for_each(|(length, ends)| {
+                    *length += of_bytes((ends[1] - ends[0]) as usize);
+                });
+            }
+            Self::Rows(rows) => lengths
+                .iter_mut()
+                .zip(rows)
+                .for_each(|(length, row)| *length += of_bytes(row.data().len())),
         }
     }
 
-    fn copy<const WIDTH: usize>(&self, values: &[u8], starts: &[usize], out: &mut [u8]) {
-        for (value, start) in values.as_chunks::<WIDTH>().0.iter().zip(starts) {
-            out[start + self.at..][..WIDTH].copy_from_slice(value);
+    /// Writes each row's value where it is due, and goes behind it.
+    fn write(&self, starts: &mut [usize], out: &mut [u8]) {
+        match self {
+            Self::Numbers(numbers) => {
+                for (at, number) in starts.iter_mut().zip(numbers) {
+                    write_number(*number, out, at);
+                }
+            }
+            Self::Fixed(width, values) => {
+                for (at, value) in starts.iter_mut().zip(values.chunks_exact(*width)) {
+                    write_bytes(value, out, at);
+                }
+            }
+            Self::Bytes(ends, bytes) => {
+                for (at, ends) in starts.iter_mut().zip(ends.windows(2)) {
+                    let value = &bytes[ends[0] as usize..ends[1] as usize];
+                    write_number(value.len() as u64, out, at);
+                    write_bytes(value, out, at);
+                }
+            }
+            Self::Rows(rows) => {
+                for (at, row) in starts.iter_mut().zip(rows) {
+                    write_number(row.data().len() as u64, out, at);
+                    write_bytes(row.data(), out, at);
+                }
+            }
         }
+    }
+}
+
+/// Rows that are read, column by column.
+struct Read<'a> {
+    /// What follows the keys.
+    rows: Vec<&'a [u8]>,
+    /// Where each row's next value begins.
+    ends: Vec<usize>,
+}
+
+impl<'a> Read<'a> {
+    fn nulls(&self, bit: usize) -> Option<NullBuffer> {
+        let valid = self.rows.iter().map(|row| row[bit / 8] >> (bit % 8) & 1 == 0);
+        Some(valid.collect::<NullBuffer>()).filter(|nulls| nulls.null_count() > 0)
+    }
+
+    fn numbers<T>(&mut self, of: impl Fn(i64) -> T) -> Result<Vec<T>, ArrowError> {
+        let rows = self.rows.iter().zip(&mut self.ends);
+        let numbers = rows.map(|(row, end)| {
+            let number = number_at(row, end).ok_or_else(broken)?;
+            Ok(of((number >> 1).cast_signed() ^ -(number & 1).cast_signed()))
+        });
+        numbers.collect()
+    }
+
+    /// Values of so many bytes, or of as many as they say.
+    fn values(&mut self, width: Option<usize>) -> Result<Vec<&'a [u8]>, ArrowError> {
+        let rows = self.rows.iter().zip(&mut self.ends);
+        let values = rows.map(|(row, end)| {
+            let length = width.or_else(|| length_at(row, end)).ok_or_else(broken)?;
+            let start = *end;
+            *end = start.checked_add(length).ok_or_else(broken)?;
+            row.get(start..*end).ok_or_else(broken)
+        });
+        values.collect()
+    }
+}
+
+impl Kind {
+    fn of(data_type: &DataType) -> Result<Self, ArrowError> {
+        Ok(match data_type {
+            DataType::Boolean => Self::Number(0),
+            DataType::Float32 => Self::Fixed(4),
+            DataType::Float64 => Self::Fixed(8),
+            DataType::FixedSizeBinary(16) => Self::Fixed(16),
+            DataType::Utf8 | DataType::Binary => Self::Bytes,
+            other => match other.primitive_width() {
+                Some(16) => Self::Fixed(16),
+                Some(width @ (2 | 4 | 8)) => Self::Number(width),
+                _ => Self::Rowed(Rowed::new(vec![SortField::new(other.clone())])?),
+            },
+        })
     }
 
     fn read(
         &self,
         data_type: &DataType,
-        rows: &[&[u8]],
-        nulls: Option<NullBuffer>,
+        read: &mut Read<'_>,
+        bit: usize,
     ) -> Result<ArrayRef, ArrowError> {
-        if *data_type == DataType::Boolean {
-            let bits = rows.iter().map(|row| row[self.at] != 0).collect();
-            return Ok(Arc::new(BooleanArray::new(bits, nulls)));
-        }
-        let values = match self.width {
-            2 => self.gather::<2>(rows),
-            4 => self.gather::<4>(rows),
-            8 => self.gather::<8>(rows),
-            _ => self.gather::<16>(rows),
+        let nulls = read.nulls(bit);
+        let values = match self {
+            // A bit is the number that was written.
+            Self::Number(0) => {
+                let bits = read.numbers(|number| number != 0)?;
+                return Ok(Arc::new(BooleanArray::new(bits.into(), nulls)));
+            }
+            Self::Number(2) => Buffer::from_vec(read.numbers(|number| number as i16)?),
+            Self::Number(4) => Buffer::from_vec(read.numbers(|number| number as i32)?),
+            Self::Number(_) => Buffer::from_vec(read.numbers(|number| number)?),
+            Self::Fixed(width) => Buffer::from_vec(read.values(Some(*width))?.concat()),
+            Self::Bytes => return texts(data_type, &read.values(None)?, nulls),
+            Self::Rowed(rowed) => {
+                return rowed.columns(&read.values(None)?)?.pop().ok_or_else(broken);
+            }
         };
         let array = ArrayData::builder(data_type.clone())
-            .len(rows.len())
+            .len(read.rows.len())
             .add_buffer(values)
             .nulls(nulls)
             .align_buffers(true);
         Ok(make_array(array.build()?))
-    }
-
-    fn gather<const WIDTH: usize>(&self, rows: &[&[u8]]) -> Buffer {
-        let mut values = Vec::with_capacity(rows.len());
-        for row in rows {
-            let mut value = [0; WIDTH];
-            value.copy_from_slice(&row[self.at..][..WIDTH]);
-            values.push(value);
-        }
-        Buffer::from_vec(values.into_flattened())
-    }
-}
-
-impl Varying {
-    fn written<'a>(&self, batch: &'a RecordBatch) -> Result<Written<'a>, ArrowError> {
-        let column = batch.column(self.place);
-        if let Some(rowed) = &self.rowed {
-            return Ok(Written::Rows(
-                rowed.converter.convert_columns(std::slice::from_ref(column))?,
-            ));
-        }
-        Ok(match column.as_string_opt::<i32>() {
-            Some(texts) => Written::Bytes(texts.value_offsets(), texts.value_data()),
-            None => {
-                let bytes = column.as_binary::<i32>();
-                Written::Bytes(bytes.value_offsets(), bytes.value_data())
-            }
-        })
     }
 }
 
@@ -304,12 +348,9 @@ fn texts(
     values: &[&[u8]],
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef, ArrowError> {
-    let mut bytes = Vec::with_capacity(values.iter().map(|value| value.len()).sum());
-    for value in values {
-        bytes.extend_from_slice(value);
-    }
+    let bytes = values.concat();
     if i32::try_from(bytes.len()).is_err() {
-        return Err(too_long());
+        return Err(ArrowError::InvalidArgumentError("a row is too long to be sorted".into()));
     }
     let ends = OffsetBuffer::from_lengths(values.iter().map(|value| value.len()));
     let bytes = Buffer::from_vec(bytes);
@@ -319,51 +360,45 @@ fn texts(
     })
 }
 
-/// Bytes of a value, where all of a type have the same. Bits are bytes here.
-fn width(data_type: &DataType) -> Option<usize> {
-    match data_type {
-        DataType::Boolean => Some(1),
-        DataType::FixedSizeBinary(16) => Some(16),
-        other => other.primitive_width().filter(|width| matches!(width, 2 | 4 | 8 | 16)),
-    }
-}
-
 pub fn broken() -> ArrowError {
     ArrowError::IpcError("its rows are not as they were written".into())
 }
 
-fn too_long() -> ArrowError {
-    ArrowError::InvalidArgumentError("a row is too long to be sorted".into())
+/// What a number takes: seven bits a byte, the lowest first (LEB128).
+fn number_bytes(number: u64) -> usize {
+    (70 - (number | 1).leading_zeros() as usize) / 7
 }
 
-/// A length that a byte holds is less than this.
-const LONG: usize = 255;
-
-/// What a length takes.
-fn length_bytes(length: usize) -> usize {
-    if length < LONG { 1 } else { 5 }
-}
-
-fn write_length(length: usize, out: &mut [u8]) -> usize {
-    if length < LONG {
-        out[0] = length as u8;
-    } else {
-        out[0] = LONG as u8;
-        out[1..5].copy_from_slice(&(length as u32).to_le_bytes());
+fn write_number(mut number: u64, out: &mut [u8], at: &mut usize) {
+    while number >= 0x80 {
+        out[*at] = number as u8 | 0x80;
+        *at += 1;
+        number >>= 7;
     }
-    length_bytes(length)
+    out[*at] = number as u8;
+    *at += 1;
 }
 
-fn length_at(bytes: &[u8], at: usize) -> Option<usize> {
-    match usize::from(*bytes.get(at)?) {
-        LONG => number_at(bytes, at + 1).filter(|length| *length >= LONG),
-        length => Some(length),
+fn write_bytes(bytes: &[u8], out: &mut [u8], at: &mut usize) {
+    out[*at..*at + bytes.len()].copy_from_slice(bytes);
+    *at += bytes.len();
+}
+
+fn number_at(bytes: &[u8], at: &mut usize) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..u64::BITS).step_by(7) {
+        let byte = *bytes.get(*at)?;
+        *at += 1;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
     }
+    None
 }
 
-fn number_at(bytes: &[u8], at: usize) -> Option<usize> {
-    let number = bytes.get(at..)?.first_chunk()?;
-    Some(u32::from_le_bytes(*number) as usize)
+fn length_at(bytes: &[u8], at: &mut usize) -> Option<usize> {
+    number_at(bytes, at).map(|length| length as usize)
 }
 
 /// Where a record's parts are among others.
@@ -375,9 +410,11 @@ pub struct Record {
 
 impl Record {
     /// The one that begins here, where the bytes have all of it.
-    pub fn at(bytes: &[u8], at: usize) -> Option<Self> {
-        let end = at + 4 + number_at(bytes, at)?;
-        let key = at + HEAD..at + HEAD + number_at(bytes, at + 4)?;
+    pub fn at(bytes: &[u8], mut at: usize) -> Option<Self> {
+        let length = length_at(bytes, &mut at)?;
+        let end = at.checked_add(length)?;
+        let of_key = length_at(bytes, &mut at)?;
+        let key = at..at.checked_add(of_key)?;
         (key.end <= end && end <= bytes.len()).then_some(Self { key, end })
     }
 
@@ -391,8 +428,10 @@ impl Record {
         })
     }
 
-    /// How long the one that begins here is, where that can be seen.
-    pub fn length(bytes: &[u8], at: usize) -> Option<usize> {
-        number_at(bytes, at).map(|length| length + 4)
+    /// How long the first one is, where that can be seen.
+    pub fn length(bytes: &[u8]) -> Option<usize> {
+        let mut at = 0;
+        let length = length_at(bytes, &mut at)?;
+        at.checked_add(length)
     }
 }

@@ -17,12 +17,24 @@ pub fn prefix(key: &[u8], common: usize) -> Prefix {
     first.map(u64::from_be_bytes)
 }
 
-/// How many bytes all keys begin with.
-pub fn common<'a>(mut keys: impl Iterator<Item = &'a [u8]>) -> usize {
-    let Some(first) = keys.next() else { return 0 };
-    keys.fold(first.len(), |common, key| {
-        first[..common].iter().zip(key).take_while(|(one, other)| one == other).count()
-    })
+/// The bytes that all keys begin with.
+#[derive(Default)]
+pub struct Common(Option<Vec<u8>>);
+
+impl Common {
+    pub fn note(&mut self, key: &[u8]) {
+        match &mut self.0 {
+            None => self.0 = Some(key.to_vec()),
+            Some(common) => {
+                let alike = common.iter().zip(key).take_while(|(one, other)| one == other);
+                common.truncate(alike.count());
+            }
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, Vec::len)
+    }
 }
 
 /// Where a record is, with the first bytes of its key.
@@ -39,6 +51,8 @@ const FOUND: usize = 64;
 pub struct Unsorted {
     records: Vec<u8>,
     pub rows: usize,
+    /// Of their keys: noted while records are at hand, since going through all of them again is slow.
+    common: Common,
     /// Kept from one run to the next, as the memory of `records` is.
     places: Vec<Place>,
 }
@@ -51,7 +65,11 @@ impl Unsorted {
 
     /// Adds records, in memory that is made for so many bytes of them; how many they are.
     pub fn add(&mut self, records: &[u8], bytes: usize) -> usize {
-        let count = Record::each(records).count();
+        let mut count = 0;
+        for (_, record) in Record::each(records) {
+            self.common.note(&records[record.key]);
+            count += 1;
+        }
         if self.records.capacity() - self.records.len() < records.len() {
             // All at once: growing would copy, and leave holes.
             let more = bytes.saturating_sub(self.records.len());
@@ -65,7 +83,7 @@ impl Unsorted {
     /// Writes them in their order, and has none afterwards; of rows that are alike the earlier comes first.
     pub fn write(&mut self, mut run: RunWriter) -> Result<Run, ArrowError> {
         let Self { records, places, .. } = self;
-        let common = common(Record::each(records).map(|(_, record)| &records[record.key]));
+        let common = std::mem::take(&mut self.common).bytes();
         places.clear();
         places.reserve_exact(self.rows);
         places.extend(

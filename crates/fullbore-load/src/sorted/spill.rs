@@ -108,7 +108,7 @@ impl Reader {
         self.filled -= self.start;
         self.start = 0;
         // A long record needs more room.
-        let needed = Record::length(&self.buffer[..self.filled], 0).unwrap_or_default();
+        let needed = Record::length(&self.buffer[..self.filled]).unwrap_or_default();
         self.buffer.resize(self.buffer.len().max(needed), 0);
         loop {
             match self.file.read(&mut self.buffer[self.filled..]) {

@@ -49,7 +49,7 @@ impl LedgerRow {
         Self(Row::of_values(columns))
     }
 
-    fn text(&self, name: &str) -> Result<&str> {
+    pub fn text(&self, name: &str) -> Result<&str> {
         self.0.get(name).ok_or_else(|| self.damaged(name))
     }
 

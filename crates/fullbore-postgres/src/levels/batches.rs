@@ -20,7 +20,7 @@ const BATCHES: Further = Further {
             first bigint NOT NULL,
             last bigint NOT NULL,
             batches bigint NOT NULL,
-            state text NOT NULL CHECK (state IN ('loading', 'attached', 'merging')),
+            state text NOT NULL CHECK (state IN ('loading', 'attached', 'merging', 'detached')),
             rows bigint,
             bytes bigint,
             oldest timestamptz,
@@ -210,9 +210,9 @@ impl Batches {
             let lock = format!("LOCK TABLE ONLY {name} IN SHARE UPDATE EXCLUSIVE MODE");
             insist(
                 session,
-                &lock,
                 || false,
                 |session| {
+                    session.execute(&lock).map_err(failed)?;
                     let ended = session.execute(&ends).map_err(failed)?;
                     if ended != 1 {
                         return Err(gone(number));
@@ -288,7 +288,7 @@ pub fn partitions(session: &mut Session, table: &Table) -> Result<Partitions> {
         session,
         &format!(
             "SELECT first, last, batches, coalesce(rows, 0) AS rows, coalesce(bytes, 0) AS bytes,
-                    state = 'loading' AS is_loading, state = 'merging' AS is_merging,
+                    state,
                     coalesce(extract(epoch FROM oldest), 0)::bigint AS oldest,
                     coalesce(extract(epoch FROM newest), 0)::bigint AS newest
                FROM {ledger}.batches WHERE target = {oid} ORDER BY first"
@@ -298,9 +298,10 @@ pub fn partitions(session: &mut Session, table: &Table) -> Result<Partitions> {
     let mut of = Partitions::default();
     for row in &found {
         let part = part(row)?;
-        match (row.flag("is_loading"), row.flag("is_merging")) {
-            (true, _) => of.loading.push(part.first),
-            (_, true) => of.merging.push((part.first, part.last)),
+        match row.text("state")? {
+            "loading" => of.loading.push(part.first),
+            "merging" => of.merging.push((part.first, part.last)),
+            "detached" => of.detached.push((part.first, part.last)),
             _ => of.shown.push(part),
         }
     }

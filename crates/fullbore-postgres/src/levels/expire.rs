@@ -1,17 +1,18 @@
-//! Drops partitions whose rows are all older than what is kept.
+//! Takes partitions away whose rows are all older than what is kept.
 
 use fullbore_pgwire::Session;
 use fullbore_read::error::Result;
 
 use super::batches::partitions;
-use super::{Table, insist, shape};
+use super::{Table, detached, insist, shape};
 use crate::error::{failed, failed_while};
 use crate::publish::replace::tools::in_transaction;
 
-/// Drops what arrived longer ago than so many seconds; the last number that was dropped, and how many rows went.
+/// Takes away what arrived longer ago than so many seconds; the last number of it, and how many rows went. Their tables
+/// still have to be [dropped](detached::drop_all).
 /// Partitions whose table is in use stay until the next time.
 pub fn expire(session: &mut Session, table: &Table, keep_s: u64) -> Result<Option<(u64, u64)>> {
-    let Table { oid, ledger, name, .. } = table;
+    let name = &table.name;
     let parts = partitions(session, table)?.shown;
     let now = session
         .query("SELECT extract(epoch FROM clock_timestamp())::bigint AS now")
@@ -23,21 +24,17 @@ pub fn expire(session: &mut Session, table: &Table, keep_s: u64) -> Result<Optio
         let leaf = shape::leaf(name, part.first, part.last)?;
         let what = format!("dropping {leaf}, which is older than what is kept");
         let lock = format!("LOCK TABLE ONLY {name}, {leaf} IN ACCESS EXCLUSIVE MODE");
+        let detach = detached::detach(table, &[(part.first, part.last)])?;
+        let statements = format!("{}; {detach}", detached::UNHURRIED);
         let gone = in_transaction(session, |session| {
             let mut tries = 0;
             let gives_up = || {
                 tries += 1;
                 tries > 20
             };
-            insist(session, &lock, gives_up, |session| {
-                session
-                    .execute(&format!(
-                        "ALTER TABLE {name} DETACH PARTITION {leaf}; DROP TABLE {leaf};
-                         DELETE FROM {ledger}.batches WHERE target = {oid} AND first = {} AND last = {}",
-                        part.first, part.last
-                    ))
-                    .map(drop)
-                    .map_err(|error| failed_while(error, &what))
+            insist(session, gives_up, |session| {
+                session.execute(&lock).map_err(failed)?;
+                session.execute(&statements).map(drop).map_err(|error| failed_while(error, &what))
             })
         })?;
         if gone.is_none() {

@@ -3,7 +3,8 @@
 //! Partitions are chosen under a lock, so that several merges at a time have nothing in common: small ones do not wait
 //! until a large one is done. One session keeps writers out of the partitions that are merged; readers go on. Their rows
 //! are [carried](carry) into a new table, which another session commits. Then the first one exchanges them in one short
-//! transaction. A merge that ends before that leaves a table that nobody reads, which the next one drops.
+//! transaction; the old ones still have to be dropped ([`detached`]). A merge that ends before that leaves a table that
+//! nobody reads, which the next one drops.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::batches::partitions;
 use super::carry::{self, Way};
+use super::detached;
 use super::policy::{Part, Policy};
 use super::{Table, connect, insist, is_taken, shape};
 use crate::error::{failed, failed_while};
@@ -83,7 +85,10 @@ impl Merger {
             _ => {
                 // A transaction that failed is still open.
                 let _ = session.execute("ROLLBACK");
-                self.drop_made(session, first, last)
+                in_transaction(session, |session| {
+                    detached::lock(session, &self.table)?;
+                    self.drop_made(session, first, last)
+                })
             }
         };
         let unlock = format!("SELECT pg_advisory_unlock({})", self.key(first, last));
@@ -97,8 +102,7 @@ impl Merger {
     fn choose(&self, session: &mut Session, policy: &Policy) -> Result<Option<Vec<Part>>> {
         let Table { oid, ledger, .. } = &self.table;
         in_transaction(session, |session| {
-            let choosing = locks::key("merge", &oid.to_string());
-            locks::take_for_transaction(session, choosing, "choosing partitions to merge")?;
+            detached::lock(session, &self.table)?;
             self.drop_left(session)?;
             let mut of = partitions(session, &self.table)?;
             let Some(group) = policy.next(&of) else { return Ok(None) };
@@ -138,17 +142,13 @@ impl Merger {
             filled => filled?,
         };
         let bytes = size(session, &leaf)?;
-        let numbers: Vec<String> =
-            olds.iter().map(|part| format!("({}, {})", part.first, part.last)).collect();
         let (oldest, newest) = (olds[0].oldest_s, olds[olds.len() - 1].newest_s);
         let settle = format!(
-            "DELETE FROM {ledger}.batches WHERE target = {oid} AND (first, last) IN ({}) AND state = 'attached';
-             UPDATE {ledger}.batches SET state = 'attached', rows = {rows}, bytes = {bytes},
+            "UPDATE {ledger}.batches SET state = 'attached', rows = {rows}, bytes = {bytes},
                     oldest = to_timestamp({oldest}), newest = to_timestamp({newest})
-              WHERE target = {oid} AND first = {first} AND last = {last}",
-            numbers.join(", "),
+              WHERE target = {oid} AND first = {first} AND last = {last}"
         );
-        let exchanged = self.exchange(&mut keeper, &leaf, &leaves, (first, last), &settle, stop)?;
+        let exchanged = self.exchange(&mut keeper, &leaf, olds, &leaves, &settle, stop)?;
         if exchanged {
             return Ok(Merged::Done { parts: olds.len(), rows, bytes });
         }
@@ -173,24 +173,15 @@ impl Merger {
         Ok(())
     }
 
-    /// Drops a partition that is being made. One that is attached is none, whoever wrote so into the ledger.
+    /// Drops a partition that is being made, unless it is in use.
     fn drop_made(&self, session: &mut Session, first: u64, last: u64) -> Result<()> {
-        let Table { oid, ledger, name, .. } = &self.table;
-        let leaf = shape::leaf(name, first, last)?;
-        let known = quote_literal(&leaf.to_string()).map_err(failed)?;
-        let sql = format!(
-            "SELECT relispartition AS is_attached FROM pg_class WHERE oid = to_regclass({known})"
-        );
-        let found = session.query(&sql).map_err(failed)?;
-        let drop = match found.first() {
-            Some(row) if !row.flag("is_attached") => format!("DROP TABLE {leaf}; "),
-            _ => String::new(),
-        };
-        let settle = format!(
-            "DELETE FROM {ledger}.batches
-              WHERE target = {oid} AND first = {first} AND last = {last} AND state = 'merging'"
-        );
-        session.execute(&(drop + &settle)).map(|_| ()).map_err(failed)
+        let leaf = shape::leaf(&self.table.name, first, last)?;
+        if let Some(error) =
+            detached::drop_one(session, &self.table, &leaf, (first, last), "merging")?
+        {
+            tracing::warn!(%error, "{leaf} stays for now");
+        }
+        Ok(())
     }
 
     /// Makes the new table with the rows of the old ones; how many there are. They are read by the session that keeps them.
@@ -252,36 +243,38 @@ impl Merger {
         Ok(carried)
     }
 
-    /// Puts the new partition in the place of the old ones; false where no moment was found for it.
+    /// Puts the new partition in the place of the old ones, whose tables are `leaves`; false where no moment was found for it.
     fn exchange(
         &self,
         session: &mut Session,
         leaf: &QualifiedName,
-        olds: &[QualifiedName],
-        (first, last): (u64, u64),
+        olds: &[Part],
+        leaves: &[QualifiedName],
         settle: &str,
         stop: &AtomicBool,
     ) -> Result<bool> {
         let name = &self.table.name;
-        let mut statements: Vec<String> =
-            olds.iter().map(|old| format!("ALTER TABLE {name} DETACH PARTITION {old}")).collect();
-        statements.extend(olds.iter().map(|old| format!("DROP TABLE {old}")));
-        statements.push(shape::attach(&self.table, leaf, first, last));
-        statements.push(hidden::reveal(&leaf.to_string()).map_err(failed)?);
-        statements.push(settle.to_owned());
+        let numbers: Vec<(u64, u64)> = olds.iter().map(|part| (part.first, part.last)).collect();
+        let (first, last) = ends(olds);
+        let statements = [
+            detached::UNHURRIED.to_owned(),
+            detached::detach(&self.table, &numbers)?,
+            shape::attach(&self.table, leaf, first, last),
+            hidden::reveal(&leaf.to_string()).map_err(failed)?,
+            settle.to_owned(),
+            "COMMIT".into(),
+        ];
         let statements = statements.join("; ");
-        let locked: Vec<String> = olds.iter().map(ToString::to_string).collect();
+        let locked: Vec<String> = leaves.iter().map(ToString::to_string).collect();
         // Readers of the partitions have the table's lock, too.
         let lock =
             format!("LOCK TABLE ONLY {name}, {} IN ACCESS EXCLUSIVE MODE", locked.join(", "));
         let until = Instant::now() + EXCHANGE;
         let gives_up = || Instant::now() > until || stop.load(Ordering::Relaxed);
         let what = format!("putting {leaf} in the place of {} partitions", olds.len());
-        let done = insist(session, &lock, gives_up, |session| {
-            session
-                .execute(&format!("{statements}; COMMIT"))
-                .map(drop)
-                .map_err(|error| failed_while(error, &what))
+        let done = insist(session, gives_up, |session| {
+            session.execute(&lock).map_err(failed)?;
+            session.execute(&statements).map(drop).map_err(|error| failed_while(error, &what))
         })?;
         Ok(done.is_some())
     }

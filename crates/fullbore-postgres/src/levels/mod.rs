@@ -12,6 +12,7 @@
 pub mod adopt;
 pub mod batches;
 mod carry;
+pub mod detached;
 pub mod expire;
 pub mod keyed;
 pub mod merge;
@@ -143,11 +144,10 @@ fn is_ours(relation: &Relation) -> bool {
     key.is_some_and(|(strategy, columns)| *strategy == 'r' && columns == &[COLUMN])
 }
 
-/// Does something in a transaction under a lock of the table that its readers do not have for long: each attempt waits for
+/// Does something in a transaction under locks that readers do not wait for long: each attempt waits for
 /// [`LOCK_MS`] only, and others wait behind it no longer. `None` once `gives_up` says so.
 fn insist<T>(
     session: &mut Session,
-    lock: &str,
     mut gives_up: impl FnMut() -> bool,
     mut work: impl FnMut(&mut Session) -> Result<T>,
 ) -> Result<Option<T>> {
@@ -156,8 +156,7 @@ fn insist<T>(
         session
             .execute(&format!("SAVEPOINT before_lock; SET LOCAL lock_timeout = {LOCK_MS}"))
             .map_err(failed)?;
-        let done = session.execute(lock).map_err(failed).and_then(|_| work(session));
-        match done {
+        match work(session) {
             Err(error) if is_locked(&error) => {
                 session.execute("ROLLBACK TO SAVEPOINT before_lock").map_err(failed)?;
                 if gives_up() {

@@ -32,6 +32,8 @@ pub struct Partitions {
     pub loading: Vec<u64>,
     /// The first and last numbers of partitions that are being made of others.
     pub merging: Vec<(u64, u64)>,
+    /// Of those that are none any more, and still have to be dropped.
+    pub detached: Vec<(u64, u64)>,
 }
 
 impl Partitions {
@@ -59,7 +61,7 @@ pub struct Policy {
 impl Policy {
     /// The neighbours to merge next, as places among those that are shown.
     pub fn next(&self, of: &Partitions) -> Option<Range<usize>> {
-        let Partitions { shown, loading, merging } = of;
+        let Partitions { shown, loading, merging, detached: _ } = of;
         let own = shown.iter().position(|part| part.batches > 0)?;
         let stretch = |part: &Part| self.stretch_s.map(|length| part.oldest_s / length.max(1));
         let merge = |part: &Part| {

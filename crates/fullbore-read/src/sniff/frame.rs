@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::body::{Body, is_of};
+use super::body::{Body, Column, is_of};
 use super::cut::{Cuts, Row};
 use super::header::{First, Verdict, judge};
 use super::kind::Kind;
@@ -114,7 +114,7 @@ pub fn frame<'a>(
         let mut cells = first_cells(head, row);
         let names_rows = matches!(frame.trouble, Some(Trouble::Header { .. }))
             && cells.len() + 1 == width
-            && frame.body.columns[0].names_rows();
+            && frame.body.columns.first().is_some_and(Column::names_rows);
         if names_rows {
             // As R writes it.
             cells.insert(0, First { value: Default::default(), is_quoted: false });
@@ -256,7 +256,9 @@ fn first_row(
     let typed = overview.typed().count();
     let next_is_data = {
         let cells = first_cells(head, &rows[first]);
-        overview.typed().any(|(place, kind)| is_of(kind, &cells[place].value))
+        overview
+            .typed()
+            .any(|(place, kind)| cells.get(place).is_some_and(|cell| is_of(kind, &cell.value)))
     };
     if others.len() == 1 && typed > 0 && next_is_data && texts * 2 > values.len() {
         *trouble = Some(Trouble::Header { line: last.line + 1, fields: last.width() });
@@ -315,6 +317,9 @@ fn header_rows(head: &Cuts<'_>, first: usize, overview: &Body<'_>) -> usize {
 /// Whether cells are units or remarks of the columns: texts above all columns of values, or such in
 /// brackets where nothing else of the column is.
 fn are_units(cells: &[Cow<'_, [u8]>], overview: &Body<'_>) -> bool {
+    if cells.len() != overview.columns.len() {
+        return false;
+    }
     let typed: Vec<usize> = overview.typed().map(|(place, _)| place).collect();
     let kind = |place: usize| Kind::of(&cells[place]);
     let texts = typed.iter().filter(|place| kind(**place) == Kind::Text).count();
@@ -391,15 +396,12 @@ fn total(tail: &Cuts<'_>, row: &Row, overview: &Body<'_>, follows_blank: bool) -
     let cells = tail.values(row);
     let place = cells.iter().position(|cell| words::is_total(cell))?;
     let before = cells[..place].iter().all(|cell| cell.trim_ascii().is_empty());
-    if !before
-        || overview.columns[place]
-            .values
-            .iter()
-            .any(|value| words::is_total(value) && *value != cells[place])
-    {
+    let column = overview.columns.get(place)?;
+    let is_another = |value: &[u8]| words::is_total(value) && *value != *cells[place];
+    if !before || column.values.iter().any(|value| is_another(value)) {
         return None;
     }
-    let is_of_another_kind = overview.columns[place].kind().is_some();
+    let is_of_another_kind = column.kind().is_some();
     let is_sparser = filled(tail, row) < overview.filled_least();
     Some(follows_blank || is_of_another_kind || is_sparser)
 }

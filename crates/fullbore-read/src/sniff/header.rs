@@ -210,8 +210,9 @@ fn counts_up(first: &[First<'_>], below: &Body<'_>) -> Vec<bool> {
         .iter()
         .enumerate()
         .map(|(at, n)| {
-            let Some(n) = n else { return false };
-            let values = &below.columns[at].values;
+            // It may have more cells than the records below.
+            let (Some(n), Some(column)) = (n, below.columns.get(at)) else { return false };
+            let values = &column.values;
             let years = values.iter().filter(|value| number(value).is_some_and(is_year)).count();
             let is_year_above_others = is_year(*n) && years * 4 < values.len();
             is_year_above_others && values.len() > 1 || steps[at] && !rows_do

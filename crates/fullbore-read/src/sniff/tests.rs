@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::frame::Given;
 use super::frame::Trouble;
 use super::header::Verdict;
@@ -271,6 +273,28 @@ fn the_number_of_fields_is_that_of_most_records() {
     assert_eq!(found.fields, Some(3));
     let found = outlined("1,x\n2,y,6\n3,z,7\n4,u,8\n5,v,9\n");
     assert_eq!((found.fields, found.table.lines), (Some(3), 0));
+}
+
+#[test]
+fn a_line_of_numbers_with_more_fields_than_those_below_is_judged() {
+    let found = outlined("2019,5,6,7\n1,2,a\n2,3,b\n3,5,c\n4,4,d\n");
+    assert_eq!(found.fields, Some(3));
+    let found = outlined("a,b\n1,2\n2,3\n3,5\n4,4\n,,Total\n");
+    assert_eq!(found.fields, Some(2));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn whatever_a_text_is_it_is_judged(
+        text in prop_oneof![
+            "[0-9a-c,;|\"' .#\\-\r\n]{0,160}",
+            "((1|2019|a|total|\"b\"|NULL|),){0,4}(7|x|)\n((1|2020|a|Total|),){0,4}(3|y|)\n((5|b|sum|),){0,4}(8|)\n",
+            "(((1|22|2019|a|bc|Total|),){0,4}(9|z|)\n){1,12}",
+        ],
+    ) {
+        outlined(&text);
+    }
 }
 
 #[test]

@@ -120,9 +120,10 @@ pub fn ingest(
     std::thread::scope(|scope| {
         let reader =
             stream.as_ref().map(|stream| scope.spawn(|| stream.run(&over, &stop, progress)));
+        // Whatever makes an end of it, nothing is read any more.
+        let ends = Ends(&ended);
         let done = work(asked, options, audience, progress, &connection, &over, &ended);
-        // Whatever made an end of it, nothing is read any more.
-        ended.store(true, Ordering::Relaxed);
+        drop(ends);
         let read = reader.map_or(Ok(()), |reader| reader.join().unwrap_or(Ok(())));
         done.and(read)
     })
@@ -177,11 +178,19 @@ fn work(
             watch,
             over,
         };
-        let done = work.run(&table, &options.interrupted);
         // What may be merged is merged before the end, unless there is a hurry.
-        ended.store(true, Ordering::Relaxed);
-        done
+        let _ends = Ends(ended);
+        work.run(&table, &options.interrupted)
     })
+}
+
+/// Has what goes on beside the loads come to its end with them, also where these panic: it is waited for.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Stops the loads where a merge panics: without merges, partitions would become many.

@@ -1,10 +1,12 @@
 //! Merges partitions while batches are loaded, and drops them once they are old.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fullbore_pgwire::{ConnectionOptions, Session};
 use fullbore_postgres::levels::batches::partitions;
+use fullbore_postgres::levels::detached;
 use fullbore_postgres::levels::expire::expire;
 use fullbore_postgres::levels::merge::{Merged, Merger};
 use fullbore_postgres::levels::{Table, connect};
@@ -17,6 +19,8 @@ use super::{Ingest, MERGES, PRESSED, Progress, wait};
 const LOOK: Duration = Duration::from_millis(500);
 /// How often old ones are looked for, at most.
 const EXPIRE: Duration = Duration::from_secs(60);
+/// How often what was left of partitions that were taken away is dropped, at most.
+const DROP: Duration = Duration::from_secs(60);
 /// How long a server that is gone, or a merge that fails, is left alone.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -27,6 +31,8 @@ pub struct Upkeep<'a> {
     merger: Merger,
     /// Batches follow one another without a pause.
     is_pressed: AtomicBool,
+    /// When what was left of partitions was dropped last.
+    dropped: Mutex<Option<Instant>>,
 }
 
 impl<'a> Upkeep<'a> {
@@ -37,7 +43,8 @@ impl<'a> Upkeep<'a> {
     ) -> Result<Self> {
         let may_be_direct = asked.job.method != Method::Copy;
         let merger = Merger::new(connection, table, &asked.order_by, may_be_direct)?;
-        Ok(Self { asked, connection, table, merger, is_pressed: AtomicBool::new(false) })
+        let (is_pressed, dropped) = (AtomicBool::new(false), Mutex::new(None));
+        Ok(Self { asked, connection, table, merger, is_pressed, dropped })
     }
 
     /// Says whether batches follow one another without a pause.
@@ -87,9 +94,25 @@ impl<'a> Upkeep<'a> {
             *expired = Some(Instant::now());
             if let Some((_, rows)) = expire(session, self.table, keep.as_secs())? {
                 progress.expired(rows);
+                self.drop_detached(session, progress)?;
             }
         }
         Ok(())
+    }
+
+    /// Drops the tables of partitions that were taken away.
+    fn drop_detached(&self, session: &mut Session, progress: &dyn Progress) -> Result<()> {
+        *self.dropped.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        if let Some(error) = detached::drop_all(session, self.table)? {
+            progress.trouble(&error);
+        }
+        Ok(())
+    }
+
+    /// Whether somebody who is gone may have left such tables; what cannot be dropped is not tried all the time.
+    fn is_left(&self, detached: &[(u64, u64)]) -> bool {
+        let dropped = *self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
+        !detached.is_empty() && dropped.is_none_or(|last| last.elapsed() >= DROP)
     }
 
     /// One merge, and what has expired by then; whether there may be another.
@@ -112,6 +135,9 @@ impl<'a> Upkeep<'a> {
             return Ok(false);
         }
         let of = partitions(session, self.table)?;
+        if self.is_left(&of.detached) {
+            self.drop_detached(session, progress)?;
+        }
         let enough = self.asked.policy.parts_max + PRESSED;
         if self.is_pressed.load(Ordering::Relaxed) && of.own() < enough {
             return Ok(false);
@@ -127,6 +153,7 @@ impl<'a> Upkeep<'a> {
             Merged::Done { parts, rows, bytes } => {
                 let left = partitions(session, self.table)?.shown.len();
                 progress.merged(parts, rows, left, began.elapsed());
+                self.drop_detached(session, progress)?;
                 wait(self.pause(bytes).saturating_sub(began.elapsed()), ended);
                 Ok(true)
             }
