@@ -137,10 +137,12 @@ class Trial:
             assert self.disk is not None
             room = self.draw.randrange(4, 800)
             # It is refused where more is used meanwhile.
-            while True:
+            for _ in range(20):
                 with suppress(subprocess.CalledProcessError):
                     self.disk.grow(self.disk.used() + room)
                     break
+            else:
+                raise Failed("the disk could not be filled")
             time.sleep(self.draw.uniform(0.5, 3))
             self.disk.grow(ROOM_KB)
 

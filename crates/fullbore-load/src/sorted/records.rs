@@ -117,14 +117,12 @@ impl Form {
         let mut starts = Vec::with_capacity(batch.num_rows());
         for (row, values) in lengths.into_iter().enumerate() {
             let key = keys.row(row).data();
-            let of_key = key.len() as u64;
-            let length = number_bytes(of_key) + key.len() + values;
+            let length = value_bytes(key.len()) + values;
             let mut at = out.len();
-            out.resize(at + number_bytes(length as u64) + length, 0);
+            out.resize(at + value_bytes(length), 0);
             write_number(length as u64, out, &mut at);
-            write_number(of_key, out, &mut at);
-            out[at..at + key.len()].copy_from_slice(key);
-            starts.push(at + key.len());
+            write_value(key, out, &mut at);
+            starts.push(at);
         }
         for (bit, column) in self.columns.iter().enumerate() {
             let Some(nulls) = batch.column(column.place).nulls() else { continue };
@@ -210,7 +208,6 @@ fn numbers(width: usize, values: &[u8]) -> Vec<u64> {
 impl Written<'_> {
     /// Adds what each row's value takes.
     fn measure(&self, lengths: &mut [usize]) {
-        let of_bytes = |length: usize| number_bytes(length as u64) + length;
         match self {
             Self::Numbers(numbers) => lengths
                 .iter_mut()
@@ -219,13 +216,13 @@ impl Written<'_> {
             Self::Fixed(width, _) => lengths.iter_mut().for_each(|length| *length += width),
             Self::Bytes(ends, _) => {
                 lengths.iter_mut().zip(ends.windows(2)).for_each(|(length, ends)| {
-                    *length += of_bytes((ends[1] - ends[0]) as usize);
+                    *length += value_bytes((ends[1] - ends[0]) as usize);
                 });
             }
             Self::Rows(rows) => lengths
                 .iter_mut()
                 .zip(rows)
-                .for_each(|(length, row)| *length += of_bytes(row.data().len())),
+                .for_each(|(length, row)| *length += value_bytes(row.data().len())),
         }
     }
 
@@ -244,15 +241,12 @@ impl Written<'_> {
             }
             Self::Bytes(ends, bytes) => {
                 for (at, ends) in starts.iter_mut().zip(ends.windows(2)) {
-                    let value = &bytes[ends[0] as usize..ends[1] as usize];
-                    write_number(value.len() as u64, out, at);
-                    write_bytes(value, out, at);
+                    write_value(&bytes[ends[0] as usize..ends[1] as usize], out, at);
                 }
             }
             Self::Rows(rows) => {
                 for (at, row) in starts.iter_mut().zip(rows) {
-                    write_number(row.data().len() as u64, out, at);
-                    write_bytes(row.data(), out, at);
+                    write_value(row.data(), out, at);
                 }
             }
         }
@@ -382,6 +376,16 @@ fn write_number(mut number: u64, out: &mut [u8], at: &mut usize) {
 fn write_bytes(bytes: &[u8], out: &mut [u8], at: &mut usize) {
     out[*at..*at + bytes.len()].copy_from_slice(bytes);
     *at += bytes.len();
+}
+
+/// What so many bytes take with their length before them.
+fn value_bytes(length: usize) -> usize {
+    number_bytes(length as u64) + length
+}
+
+fn write_value(value: &[u8], out: &mut [u8], at: &mut usize) {
+    write_number(value.len() as u64, out, at);
+    write_bytes(value, out, at);
 }
 
 fn number_at(bytes: &[u8], at: &mut usize) -> Option<u64> {

@@ -2,8 +2,9 @@
 //!
 //! The table is partitioned by RANGE over [`COLUMN`], the number of a row's batch, which says when it arrived. Each batch
 //! is loaded into a table of its own with its indexes, which is attached as a partition ([`batches`]). Neighbours are
-//! merged ([`merge`]) as [`policy`] decides, so that their number stays small. A column that was added after its rows costs no
-//! byte of them: a partition gets [`COLUMN`] as it is attached, with its first number as default.
+//! merged ([`merge`]) as [`policy`] decides, so that their number stays small; what they were is dropped after it
+//! ([`detached`]). A column that was added after its rows costs no byte of them: a partition gets [`COLUMN`] as it is
+//! attached, with its first number as default.
 //!
 //! The ledger's table `batches` has a row for each partition, `taken` one for each file, by which a file is loaded once,
 //! whatever process sees it. A batch's row is there before its table, under a lock that ends with the session that

@@ -317,10 +317,9 @@ fn header_rows(head: &Cuts<'_>, first: usize, overview: &Body<'_>) -> usize {
 /// Whether cells are units or remarks of the columns: texts above all columns of values, or such in
 /// brackets where nothing else of the column is.
 fn are_units(cells: &[Cow<'_, [u8]>], overview: &Body<'_>) -> bool {
-    if cells.len() != overview.columns.len() {
-        return false;
-    }
-    let typed: Vec<usize> = overview.typed().map(|(place, _)| place).collect();
+    // They may be fewer than the columns.
+    let typed = overview.typed().map(|(place, _)| place).filter(|place| *place < cells.len());
+    let typed: Vec<usize> = typed.collect();
     let kind = |place: usize| Kind::of(&cells[place]);
     let texts = typed.iter().filter(|place| kind(**place) == Kind::Text).count();
     let is_bracketed = |cell: &[u8]| {
