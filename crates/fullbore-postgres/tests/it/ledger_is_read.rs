@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 const READER: &str = "ledger/read.rs";
 
 /// What is outside the ledger's folder and asks its tables.
-const ASKERS: [&str; 7] = [
+const ASKERS: [&str; 8] = [
     "publish/parts.rs",
     "verify/run.rs",
     "verify/store.rs",
     "levels/adopt.rs",
     "levels/batches.rs",
+    "levels/detached.rs",
     "levels/expire.rs",
     "levels/merge.rs",
 ];
