@@ -21,7 +21,7 @@ from run import ENDS, file_name
 OUT = Path(__file__).resolve().parents[2] / "docs" / "images" / "ingest.svg"
 # Ways by the names that they have there.
 SHOWN = {
-    "fullbore ingest": "Fullbore",
+    "fullbore ingest, extension": "Fullbore",
     "COPY into one table": "one table",
     "COPY into partitions of a day": "daily partitions",
     "COPY into partitions that fit": "48 a day",

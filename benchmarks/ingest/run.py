@@ -70,9 +70,11 @@ def sectors() -> int:
 
 def sizes(server: Server) -> dict[str, int]:
     """Bytes of the table and of its indexes, and partitions with rows."""
+    # The tree of a table that is not partitioned is empty.
     asked = (
-        "SELECT sum(pg_table_size(relid)), sum(pg_indexes_size(relid)), count(*) FILTER"
-        " (WHERE pg_table_size(relid) > 8192) FROM pg_partition_tree('events') WHERE isleaf"
+        "SELECT sum(pg_table_size(oid)), sum(pg_indexes_size(oid)), count(*) FILTER"
+        " (WHERE pg_table_size(oid) > 8192) FROM pg_class WHERE relkind = 'r' AND"
+        " (oid = 'events'::regclass OR oid IN (SELECT relid FROM pg_partition_tree('events')))"
     )
     heap, indexes, partitions = server.sql(asked).strip().split("|")
     return {"heap": int(heap), "indexes": int(indexes), "partitions": int(partitions)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import Callable
@@ -67,6 +68,13 @@ def show(*tables: tuple[list[str], list[list[object]]]) -> None:
         print(text_table(head, rows), end="\n\n")
 
 
+def ticks(most: float) -> list[float]:
+    """Round numbers from 0 up to this one, seven at most."""
+    power = 10.0 ** math.floor(math.log10(most / 6))
+    step = next(step * power for step in (1, 2, 5, 10) if most / (step * power) <= 6)
+    return [step * number for number in range(int(most / step) + 1)]
+
+
 def curves(
     lines: dict[str, list[tuple[float, float]]], x: str, y: str, marks: tuple[float, ...] = ()
 ) -> str:
@@ -80,17 +88,18 @@ def curves(
         return f"{across:.1f},{(height - low) * (1 - value / top) + 10:.1f}"
 
     parts = []
-    for share in (0, 0.25, 0.5, 0.75, 1):
-        across, up = place(0, top * share).split(",")
+    for value in ticks(top):
+        across, up = place(0, value).split(",")
         parts.append(
             f'<line x1="{across}" y1="{up}" x2="{width - 10}" y2="{up}" stroke="#8884"/>'
             f'<text x="{left - 6}" y="{float(up) + 4:.1f}" text-anchor="end" font-size="12"'
-            f' fill="currentColor">{top * share:.3g}</text>'
+            f' fill="currentColor">{value:g}</text>'
         )
-        across, up = place(right * share, 0).split(",")
+    for at in ticks(right):
+        across, up = place(at, 0).split(",")
         parts.append(
             f'<text x="{across}" y="{float(up) + 18:.1f}" text-anchor="middle" font-size="12"'
-            f' fill="currentColor">{right * share:.3g}</text>'
+            f' fill="currentColor">{at:g}</text>'
         )
     for at in marks:
         across = place(at, 0).split(",")[0]

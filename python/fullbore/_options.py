@@ -158,7 +158,8 @@ class Options(TypedDict, total=False):
     # Directory for rows that are put in order and do not fit in memory. Default: `$TMPDIR`, or
     # `/var/tmp`.
     sort_dir: str
-    # Memory that rows take while they are put in order. Default: `512MB`.
+    # Memory that rows take while they are put in order; at most 2.6GB per stream is used. Default:
+    # `512MB`.
     sort_memory: str | int
     # Who makes the statistics of what is loaded.
     statistics: Literal["auto", "client", "analyze", "none"]

@@ -80,6 +80,7 @@ impl Resource {
 /// Bytes in words, for sentences made where nothing is printed.
 pub fn size_words(bytes: u64) -> String {
     match bytes as f64 {
+        bytes if bytes >= 1e12 => format!("{:.1} TB", bytes / 1e12),
         bytes if bytes >= 1e9 => format!("{:.1} GB", bytes / 1e9),
         bytes if bytes >= 1e6 => format!("{:.0} MB", bytes / 1e6),
         bytes => format!("{:.0} kB", (bytes / 1e3).max(1.0)),

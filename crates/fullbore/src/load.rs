@@ -190,9 +190,7 @@ pub(crate) fn planned(
         // Before columns are looked at: what they are read as may depend on it.
         (Decision::Resume(run), Some(server)) => (Some(run.as_ref()), server.read_as(run)?),
         (Decision::Resume(run), None) => (Some(run.as_ref()), Vec::new()),
-        (Decision::Begin { notes }, _) => {
-            (None, notes.iter().cloned().chain(ordered::note(job)).collect())
-        }
+        (Decision::Begin { notes }, _) => (None, notes.clone()),
         (Decision::Finished(..), _) => (None, Vec::new()),
     };
     let draft = assemble(job, to.server(), options.reject_dir.clone(), recorded)?;
@@ -212,6 +210,7 @@ pub(crate) fn planned(
             )
         }));
     }
+    notes.extend(ordered::notes(job, draft.plan()));
     let ceilings = ceilings::of(job, to.server(), draft.plan(), options.ceilings.as_deref())?;
     let mut planned = draft.finish(Completion {
         continuity: Continuity { resumes: recorded.is_some(), part, ..state.continuity.clone() },

@@ -1,7 +1,7 @@
 //! A load whose rows are put in order first. Two runs: one parses the sources and sorts the rows ([`Sorted`]), the other
 //! loads what it gives as one stream, so that the table has them in that order.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 use std::time::Instant;
 
@@ -14,6 +14,7 @@ use fullbore_read::columnar::data::{ArrowData, Registered};
 use fullbore_read::error::{Error, Result};
 use fullbore_record::ceilings::size_words;
 use fullbore_record::terms::{Method, Publish};
+use fullbore_server::tuning::free_bytes;
 
 use crate::check::refuse_given;
 use crate::destinations::{Destinations, is_server};
@@ -34,12 +35,29 @@ pub fn is_asked(job: &Job) -> bool {
 }
 
 /// What a plan says of it.
-pub fn note(job: &Job) -> Option<String> {
-    is_asked(job).then(|| {
+pub fn notes(job: &Job, plan: &Plan) -> Vec<String> {
+    if !is_asked(job) {
+        return Vec::new();
+    }
+    let folder = folder(job);
+    let mut notes = vec![format!(
+        "rows are put in order first, in {} of memory; what does not fit is written to {}",
+        size_words(memory(job)),
+        folder.display()
+    )];
+    let bytes = plan.tables.iter().flat_map(|table| &table.files).map(|file| file.size).sum();
+    notes.extend(free_bytes(&folder).and_then(|free| room_words(bytes, free, &folder)));
+    notes
+}
+
+/// What is said where rows may not fit on the disk that they are sorted on: they take about as much as their files.
+fn room_words(bytes: u64, free: u64, folder: &Path) -> Option<String> {
+    (free < bytes).then(|| {
         format!(
-            "rows are put in order first, in {} of memory; what does not fit is written to {}",
-            size_words(memory(job)),
-            folder(job).display()
+            "sorting may take {} in {}, which has {} free: --sort-dir names another directory",
+            size_words(bytes),
+            folder.display(),
+            size_words(free)
         )
     })
 }
@@ -224,4 +242,17 @@ fn together(sorting: Outcome, mut loaded: Loaded) -> Loaded {
         table.counts = its.counts;
     }
     loaded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_is_too_small_to_sort_is_told_before() {
+        let words = |bytes, free| room_words(bytes, free, Path::new("/var/tmp"));
+        assert_eq!(words(10_000_000, 10_000_000), None);
+        let said = words(4_400_000_000_000, 25_300_000_000).expect("words");
+        assert!(said.starts_with("sorting may take 4.4 TB in /var/tmp, which has 25.3 GB free"));
+    }
 }

@@ -282,7 +282,7 @@ pub struct LoadArgs {
     /// Size of a COPY message, such as 32kB [default: 256kB]
     #[arg(long, value_name = "SIZE", help_heading = SPEED, hide_short_help = true)]
     pub message_size: Option<WireSize>,
-    /// Memory for --order-by, such as 2GB [default: 512MB]
+    /// Memory for --order-by, such as 2GB; at most 2.6GB per stream is used [default: 512MB]
     #[arg(long, value_name = "SIZE", help_heading = SPEED, hide_short_help = true)]
     pub sort_memory: Option<PieceSize>,
     /// Directory for rows of --order-by that don't fit in memory

@@ -100,7 +100,7 @@ pub struct Job {
     pub max_field_bytes: Option<usize>,
     /// Load all tables at the same time instead of one after the other.
     pub tables_at_once: bool,
-    /// Memory that rows take while they are put in order. Default: `512MB`.
+    /// Memory that rows take while they are put in order; at most 2.6GB per stream is used. Default: `512MB`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<TextOrNumber>")]
     pub sort_memory: Option<PieceSize>,

@@ -6,8 +6,9 @@ use std::thread::{Builder, JoinHandle};
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 
-use super::records::{Form, broken};
-use super::sort::{Common, Prefix, prefix};
+use super::bytes::broken;
+use super::keys::Common;
+use super::records::Form;
 use super::spill::{Reader, Run, RunWriter};
 
 /// Rows of a batch that is given, and bytes of them: more than this is one row.
@@ -24,20 +25,21 @@ pub struct Merge {
     cursors: Vec<Cursor>,
     /// The winner of all first; then the losers, that of the nodes `2n` and `2n + 1` at `n`.
     tree: Vec<usize>,
-    common: usize,
+    common: Common,
 }
 
 /// Where a run is read.
 struct Cursor {
     run: Reader,
-    /// Of the next record; `None` at the end.
-    prefix: Option<Prefix>,
+    /// Of the next record's key; the highest once the run has ended.
+    prefix: u128,
+    has_ended: bool,
 }
 
 impl Cursor {
     fn advance(&mut self, common: usize) -> Result<(), ArrowError> {
-        self.prefix = None;
-        self.prefix = self.run.advance()?.then(|| prefix(self.run.key(), common));
+        self.has_ended = !self.run.advance()?;
+        self.prefix = if self.has_ended { u128::MAX } else { self.run.prefix(common) };
         Ok(())
     }
 }
@@ -46,13 +48,11 @@ impl Merge {
     pub fn of(runs: Vec<Run>) -> Result<Self, ArrowError> {
         let mut common = Common::default();
         for run in &runs {
-            common.note(&run.first_key);
-            common.note(&run.last_key);
+            common.note(run.common.bytes());
         }
-        let common = common.bytes();
         let cursors = runs.into_iter().map(|run| {
-            let mut cursor = Cursor { run: run.read()?, prefix: None };
-            cursor.advance(common).map(|()| cursor)
+            let mut cursor = Cursor { run: run.read()?, prefix: 0, has_ended: false };
+            cursor.advance(common.bytes().len()).map(|()| cursor)
         });
         let cursors = cursors.collect::<Result<Vec<_>, ArrowError>>()?;
         let mut merge = Self { tree: vec![0; cursors.len()], common, cursors };
@@ -77,25 +77,25 @@ impl Merge {
     /// Whether the next record of one run comes before that of another; of rows that are alike, that of the earlier run.
     fn is_before(&self, one: usize, other: usize) -> bool {
         let (first, second) = (&self.cursors[one], &self.cursors[other]);
-        match (first.prefix, second.prefix) {
-            (Some(mine), Some(others)) => {
-                let order = mine.cmp(&others).then_with(|| first.run.key().cmp(second.run.key()));
-                order.then(one.cmp(&other)).is_lt()
-            }
-            (mine, _) => mine.is_some(),
+        if first.prefix != second.prefix {
+            return first.prefix < second.prefix;
+        }
+        match (first.has_ended, second.has_ended) {
+            (false, false) => first.run.key().cmp(second.run.key()).then(one.cmp(&other)).is_lt(),
+            (has_ended, _) => !has_ended,
         }
     }
 
     /// Where the next record is.
     fn first(&self) -> Option<&Reader> {
         let winner = &self.cursors[*self.tree.first()?];
-        winner.prefix.is_some().then_some(&winner.run)
+        (!winner.has_ended).then_some(&winner.run)
     }
 
     /// Goes on behind the next record.
     fn advance(&mut self) -> Result<(), ArrowError> {
         let mut winner = self.tree[0];
-        self.cursors[winner].advance(self.common)?;
+        self.cursors[winner].advance(self.common.bytes().len())?;
         let mut node = (winner + self.cursors.len()) / 2;
         while node > 0 {
             if self.is_before(self.tree[node], winner) {
@@ -110,10 +110,10 @@ impl Merge {
     /// All of them as one run.
     pub fn write(mut self, mut run: RunWriter) -> Result<Run, ArrowError> {
         while let Some(first) = self.first() {
-            run.write(first.record(), first.key())?;
+            run.write(first.record())?;
             self.advance()?;
         }
-        run.finish()
+        run.finish(self.common)
     }
 }
 

@@ -5,10 +5,13 @@
 //! gives all rows once more, in their order, as a stream of batches that another load reads. Runs are merged
 //! many at a time; where there are more, some are merged into longer ones before.
 
+mod bytes;
+mod keys;
 mod merge;
 mod records;
 mod sort;
 mod spill;
+mod values;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,10 +25,10 @@ use fullbore_record::Phase;
 
 use crate::plan::{Plan, PlannedPiece, TablePlan};
 use crate::sink::{Committed, Encoder, Portion, Receipt, Sink, Writer};
+pub use keys::SortKey;
 use merge::{Merge, Merged};
 use records::Form;
-pub use records::SortKey;
-use sort::Unsorted;
+use sort::{BYTES_MAX, Unsorted};
 use spill::{Run, RunWriter};
 
 /// Runs that are merged at a time at most. Each is an open file, of which processes often have 1,024.
@@ -91,7 +94,7 @@ impl Sorted {
     /// Bytes that one stream collects.
     fn share(&self) -> usize {
         let streams = self.lock().streams.max(1);
-        (self.memory as f64 * ROWS_SHARE) as usize / streams
+        ((self.memory as f64 * ROWS_SHARE) as usize / streams).min(BYTES_MAX)
     }
 
     /// Sorts rows into a run.
@@ -271,7 +274,8 @@ impl Writer for Collector<'_> {
 
     fn write(&mut self, encoded: &[u8]) -> Result<()> {
         let share = self.sorted.share();
-        self.receipt.rows += self.unsorted.add(encoded, share) as u64;
+        let rows = self.unsorted.add(encoded, share).map_err(|error| self.sorted.failed(error))?;
+        self.receipt.rows += rows as u64;
         self.receipt.bytes_sent += encoded.len() as u64;
         if self.unsorted.memory() >= share { self.sort() } else { Ok(()) }
     }

@@ -1,50 +1,36 @@
-//! Records in the order of their keys. The first bytes of keys stand next to one another, so that few keys are looked at.
+//! Records in the order of their keys. The first bytes of keys stand next to one another, so that few keys are looked
+//! at.
+
+use std::ops::Range;
 
 use arrow_schema::ArrowError;
 
-use super::records::{Record, broken};
+use super::bytes::broken;
+use super::keys::{Common, PREFIX_BYTES, prefix};
+use super::records::Record;
 use super::spill::{Run, RunWriter};
 
-/// What a key has after the bytes that all keys have in common.
-pub type Prefix = [u64; 2];
+/// Most bytes that are sorted at a time: half of what a place can tell, since records are added before their
+/// memory is looked at.
+pub const BYTES_MAX: usize = 2 << 30;
 
-/// Of keys that begin with the same `common` bytes.
-pub fn prefix(key: &[u8], common: usize) -> Prefix {
-    let mut first = [[0; 8]; 2];
-    let rest = key.get(common..).unwrap_or_default();
-    let count = rest.len().min(16);
-    first.as_flattened_mut()[..count].copy_from_slice(&rest[..count]);
-    first.map(u64::from_be_bytes)
-}
-
-/// The bytes that all keys begin with.
-#[derive(Default)]
-pub struct Common(Option<Vec<u8>>);
-
-impl Common {
-    pub fn note(&mut self, key: &[u8]) {
-        match &mut self.0 {
-            None => self.0 = Some(key.to_vec()),
-            Some(common) => {
-                let alike = common.iter().zip(key).take_while(|(one, other)| one == other);
-                common.truncate(alike.count());
-            }
-        }
-    }
-
-    pub fn bytes(&self) -> usize {
-        self.0.as_ref().map_or(0, Vec::len)
-    }
-}
-
-/// Where a record is, with the first bytes of its key.
+/// Where a record is, with the prefix of its key in two halves: aligned as a whole, it would take a third more.
 struct Place {
-    prefix: Prefix,
-    at: usize,
+    prefix: [u64; 2],
+    at: u32,
+    bytes: u32,
 }
 
-/// Records that are found before they are written: memory is slow to answer, but answers several at once.
-const FOUND: usize = 64;
+impl Place {
+    fn prefix(&self) -> u128 {
+        let [high, low] = self.prefix;
+        u128::from(high) << 64 | u128::from(low)
+    }
+
+    fn range(&self) -> Range<usize> {
+        self.at as usize..self.at as usize + self.bytes as usize
+    }
+}
 
 /// Records that are collected to be sorted.
 #[derive(Default)]
@@ -53,6 +39,7 @@ pub struct Unsorted {
     pub rows: usize,
     /// Of their keys: noted while records are at hand, since going through all of them again is slow.
     common: Common,
+    longest_key: usize,
     /// Kept from one run to the next, as the memory of `records` is.
     places: Vec<Place>,
 }
@@ -64,9 +51,14 @@ impl Unsorted {
     }
 
     /// Adds records, in memory that is made for so many bytes of them; how many they are.
-    pub fn add(&mut self, records: &[u8], bytes: usize) -> usize {
+    pub fn add(&mut self, records: &[u8], bytes: usize) -> Result<usize, ArrowError> {
+        if u32::try_from(self.records.len() + records.len()).is_err() {
+            let words = "more than 4 GiB of rows came at once";
+            return Err(ArrowError::InvalidArgumentError(words.into()));
+        }
         let mut count = 0;
         for (_, record) in Record::each(records) {
+            self.longest_key = self.longest_key.max(record.key.len());
             self.common.note(&records[record.key]);
             count += 1;
         }
@@ -77,43 +69,47 @@ impl Unsorted {
         }
         self.records.extend_from_slice(records);
         self.rows += count;
-        count
+        Ok(count)
     }
 
     /// Writes them in their order, and has none afterwards; of rows that are alike the earlier comes first.
     pub fn write(&mut self, mut run: RunWriter) -> Result<Run, ArrowError> {
         let Self { records, places, .. } = self;
-        let common = std::mem::take(&mut self.common).bytes();
+        let common = self.common.bytes().len();
         places.clear();
         places.reserve_exact(self.rows);
-        places.extend(
-            Record::each(records)
-                .map(|(at, record)| Place { prefix: prefix(&records[record.key], common), at }),
-        );
-        let key = |place: &Place| {
-            Record::at(records, place.at).map_or(&[][..], |record| &records[record.key])
-        };
-        places.sort_unstable_by(|one, other| {
-            one.prefix
-                .cmp(&other.prefix)
-                .then_with(|| key(one).cmp(key(other)))
-                .then_with(|| one.at.cmp(&other.at))
-        });
-        let mut found = Vec::with_capacity(FOUND);
-        for some in places.chunks(FOUND) {
-            found.clear();
-            found.extend(some.iter().map(|place| Record::at(records, place.at)));
-            for (place, record) in some.iter().zip(&found) {
-                let record = record.as_ref().ok_or_else(broken)?;
-                run.write(&records[place.at..record.end], &records[record.key.clone()])?;
-            }
+        for (at, record) in Record::each(records) {
+            let prefix = prefix(records, &record.key, common);
+            places.push(Place {
+                prefix: [(prefix >> 64) as u64, prefix as u64],
+                at: at as u32,
+                bytes: (record.end - at) as u32,
+            });
         }
         if places.len() != self.rows {
             return Err(broken());
         }
+        places.sort_unstable_by_key(Place::prefix);
+        // No key is the beginning of another: short ones are alike where their prefixes are.
+        let key = |place: &Place| match self.longest_key <= common + PREFIX_BYTES {
+            true => &[][..],
+            false => Record::at(records, place.at as usize)
+                .map_or(&[][..], |record| &records[record.key]),
+        };
+        for alike in places.chunk_by_mut(|one, other| one.prefix == other.prefix) {
+            if alike.len() > 1 {
+                alike.sort_unstable_by(|one, other| {
+                    key(one).cmp(key(other)).then(one.at.cmp(&other.at))
+                });
+            }
+        }
+        for place in places.iter() {
+            run.write(&records[place.range()])?;
+        }
         records.clear();
         self.rows = 0;
-        run.finish()
+        self.longest_key = 0;
+        run.finish(std::mem::take(&mut self.common))
     }
 
     /// Gives its memory back where it is more than so many bytes need: there may be more streams than before.

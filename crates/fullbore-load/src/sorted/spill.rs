@@ -8,7 +8,9 @@ use std::path::Path;
 use arrow_schema::ArrowError;
 use rustix::fs::{Advice, fadvise};
 
-use super::records::{Record, broken};
+use super::bytes::broken;
+use super::keys::{Common, prefix};
+use super::records::Record;
 
 /// What is read or written of a run at a time.
 pub const BUFFER_BYTES: usize = 256 << 10;
@@ -17,8 +19,7 @@ pub struct Run {
     file: File,
     pub rows: u64,
     pub bytes: u64,
-    pub first_key: Vec<u8>,
-    pub last_key: Vec<u8>,
+    pub common: Common,
     pub longest_record: usize,
 }
 
@@ -45,33 +46,27 @@ impl Run {
 pub struct RunWriter {
     file: BufWriter<File>,
     rows: u64,
-    first_key: Vec<u8>,
-    last_key: Vec<u8>,
     longest_record: usize,
 }
 
 impl RunWriter {
     pub fn new(folder: &Path) -> Result<Self, ArrowError> {
         let file = BufWriter::with_capacity(BUFFER_BYTES, tempfile::tempfile_in(folder)?);
-        Ok(Self { file, rows: 0, first_key: Vec::new(), last_key: Vec::new(), longest_record: 0 })
+        Ok(Self { file, rows: 0, longest_record: 0 })
     }
 
-    pub fn write(&mut self, record: &[u8], key: &[u8]) -> Result<(), ArrowError> {
-        if self.rows == 0 {
-            self.first_key.extend_from_slice(key);
-        }
-        self.last_key.clear();
-        self.last_key.extend_from_slice(key);
+    pub fn write(&mut self, record: &[u8]) -> Result<(), ArrowError> {
         self.longest_record = self.longest_record.max(record.len());
         self.rows += 1;
         Ok(self.file.write_all(record)?)
     }
 
-    pub fn finish(self) -> Result<Run, ArrowError> {
-        let Self { file, rows, first_key, last_key, longest_record } = self;
+    /// `common`: the bytes that all keys of the run begin with.
+    pub fn finish(self, common: Common) -> Result<Run, ArrowError> {
+        let Self { file, rows, longest_record } = self;
         let mut file = file.into_inner().map_err(std::io::Error::from)?;
         let bytes = file.stream_position()?;
-        Ok(Run { file, rows, bytes, first_key, last_key, longest_record })
+        Ok(Run { file, rows, bytes, common: common.shrunk(), longest_record })
     }
 }
 
@@ -139,5 +134,10 @@ impl Reader {
 
     pub fn key(&self) -> &[u8] {
         &self.buffer[self.record.key.clone()]
+    }
+
+    /// The first bytes of the key after the `common` ones that all keys begin with.
+    pub fn prefix(&self, common: usize) -> u128 {
+        prefix(&self.buffer, &self.record.key, common)
     }
 }

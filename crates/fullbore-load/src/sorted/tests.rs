@@ -54,7 +54,7 @@ fn run(folder: &Path, form: &Form, batches: impl Iterator<Item = RecordBatch>) -
     for batch in batches {
         let mut records = Vec::new();
         form.write(&batch, &mut records).expect("records");
-        assert_eq!(unsorted.add(&records, 1000), batch.num_rows());
+        assert_eq!(unsorted.add(&records, 1000).expect("added"), batch.num_rows());
     }
     unsorted.write(RunWriter::new(folder).expect("a file")).expect("a run")
 }
@@ -174,6 +174,92 @@ fn values_of_every_type_are_the_same_afterwards_as_key_and_beside_it() {
             assert!(merged.next().is_none());
         }
     }
+}
+
+proptest! {
+    #[test]
+    fn numbers_of_any_size_are_the_same_afterwards(
+        rows in prop::collection::vec(
+            (any::<i16>(), any::<i64>(), 0..64_u32, "[a-c]{0,9}", prop::option::of(any::<i32>())),
+            1..40,
+        ),
+    ) {
+        let longs = rows.iter().map(|(_, long, shift, ..)| long >> shift);
+        let columns: [(_, ArrayRef); 7] = [
+            ("key", Arc::new(Int16Array::from_iter_values(rows.iter().map(|row| row.0)))),
+            ("long", Arc::new(Int64Array::from_iter_values(longs.clone()))),
+            ("text", Arc::new(StringArray::from_iter_values(rows.iter().map(|row| &row.3)))),
+            ("bit", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.2 > 9))))),
+            ("float", Arc::new(Float64Array::from_iter_values(longs.clone().map(|n| n as f64)))),
+            ("int", Arc::new(Int32Array::from_iter(rows.iter().map(|row| row.4)))),
+            ("last", Arc::new(Int64Array::from_iter_values(longs.map(|long| !long)))),
+        ];
+        let batch = RecordBatch::try_from_iter_with_nullable(
+            columns.map(|(name, column)| (name, column, true)),
+        ).expect("a batch");
+        let form = form(&[key("key", false)], &batch.schema());
+        let mut records = Vec::new();
+        form.write(&batch, &mut records).expect("records");
+        prop_assert_eq!(form.read(&records).expect("rows"), batch);
+    }
+}
+
+/// Records that say otherwise than they are.
+#[test]
+fn damaged_records_are_not_taken_for_rows() {
+    let form = form(&[key("k", false)], &schema());
+    let mut records = Vec::new();
+    form.write(&batch(&[(Some(1), "one".into())]), &mut records).expect("records");
+    assert!(form.read(&records).is_ok());
+    let changed = |change: fn(&mut Vec<u8>)| {
+        let mut records = records.clone();
+        change(&mut records);
+        form.read(&records)
+    };
+    assert!(changed(|records| records.truncate(records.len() - 1)).is_err());
+    assert!(changed(|records| records.push(0)).is_err());
+    // The length that comes first is true, and the values are not as long.
+    assert!(
+        changed(|records| {
+            records[0] += 1;
+            records.push(0);
+        })
+        .is_err()
+    );
+    for bytes in 1..=5 {
+        let mut short = records.clone();
+        short[0] -= bytes;
+        short.truncate(records.len() - usize::from(bytes));
+        assert!(form.read(&short).is_err(), "{bytes}");
+    }
+}
+
+#[test]
+fn many_runs_become_fewer_while_others_are_sorted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let keys = vec![key("k", false)];
+    let sorted = Sorted::new(folder.path().to_owned(), 100_000, vec![keys.clone()], || {
+        unreachable!("no row is text")
+    });
+    let form = form(&keys, &schema());
+    let all: Vec<_> = (0..900).map(|row| (Some(row * 7 % 300), row.to_string())).collect();
+    let mut unsorted = Unsorted::default();
+    for rows in all.chunks(3) {
+        let mut records = Vec::new();
+        form.write(&batch(rows), &mut records).expect("records");
+        unsorted.add(&records, 1000).expect("added");
+        sorted.keep(0, &mut unsorted).expect("kept");
+    }
+    let Extent { rows: count, runs, .. } = sorted.extent(0);
+    assert_eq!(count, 900);
+    assert!(runs < 2 * MERGED_AT_ONCE, "{runs}");
+    let runs = std::mem::take(&mut sorted.lock().runs[0]);
+    let mut found = rows(merged(form, &schema(), runs));
+    assert!(found.is_sorted_by_key(|row| row.0));
+    let mut wanted = all;
+    wanted.sort();
+    found.sort();
+    assert_eq!(found, wanted);
 }
 
 #[test]

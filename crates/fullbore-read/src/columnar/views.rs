@@ -114,22 +114,58 @@ pub struct Cuts {
     pub too_long: Vec<TooLong>,
 }
 
+/// Bytes that the rows of a column take.
+enum Sizes {
+    Each(u64),
+    Of(Vec<u64>),
+}
+
+impl Sizes {
+    fn of(array: &ArrayRef) -> Self {
+        match array.data_type().primitive_width() {
+            Some(width) => Self::Each(width as u64),
+            None => Self::Of(sizes(array)),
+        }
+    }
+
+    fn sum(&self, rows: usize) -> u64 {
+        match self {
+            Self::Each(bytes) => bytes * rows as u64,
+            Self::Of(sizes) => sizes.iter().sum(),
+        }
+    }
+
+    fn at(&self, row: usize) -> u64 {
+        match self {
+            Self::Each(bytes) => *bytes,
+            Self::Of(sizes) => sizes[row],
+        }
+    }
+}
+
 /// Cuts a batch whose rows and values may have so many bytes.
 pub fn cuts(batch: &RecordBatch, row_bytes_max: u64) -> Cuts {
+    let mut found = Cuts::default();
+    let columns: Vec<Sizes> = batch.columns().iter().map(Sizes::of).collect();
+    let all: u64 = columns.iter().map(|sizes| sizes.sum(batch.num_rows())).sum();
+    // No row is too long, and all are a unit.
+    if all <= PARQUET_UNIT_BYTES.min(row_bytes_max) && batch.num_rows() > 0 {
+        found.runs.push(0..batch.num_rows());
+        return found;
+    }
     let mut rows = vec![0u64; batch.num_rows()];
     let mut longest = vec![(0, 0u64); batch.num_rows()];
-    for (column, array) in batch.columns().iter().enumerate() {
-        for (row, bytes) in sizes(array).into_iter().enumerate() {
+    for (column, sizes) in columns.iter().enumerate() {
+        for row in 0..batch.num_rows() {
+            let bytes = sizes.at(row);
             rows[row] += bytes;
             if bytes > longest[row].1 {
                 longest[row] = (column, bytes);
             }
         }
     }
-    let all: u64 = rows.iter().sum();
     // Cuts of one size, not full ones and a rest.
     let wanted = all.div_ceil(all.div_ceil(PARQUET_UNIT_BYTES).max(1));
-    let mut found = Cuts::default();
     let (mut start, mut bytes) = (0, 0);
     for (row, its) in rows.iter().enumerate() {
         let is_too_long = *its > row_bytes_max;
