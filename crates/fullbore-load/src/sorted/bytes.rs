@@ -45,6 +45,16 @@ pub fn length_at(bytes: &[u8], at: &mut usize) -> Option<usize> {
     None
 }
 
+/// The first bytes of what is left, and zeros where there are fewer.
+#[inline]
+pub fn first_bytes<const N: usize>(left: &[u8]) -> [u8; N] {
+    left.first_chunk().copied().unwrap_or_else(|| {
+        let mut padded = [0; N];
+        padded[..left.len()].copy_from_slice(left);
+        padded
+    })
+}
+
 pub fn broken() -> ArrowError {
     ArrowError::IpcError("its rows are not as they were written".into())
 }

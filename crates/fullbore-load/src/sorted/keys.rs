@@ -6,6 +6,8 @@ use arrow_array::ArrayRef;
 use arrow_row::{RowConverter, RowParser, Rows, SortField};
 use arrow_schema::ArrowError;
 
+use super::bytes::first_bytes;
+
 /// A column that rows are put in order by. NULLs come last, or first where it descends, as in PostgreSQL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SortKey {
@@ -69,15 +71,7 @@ pub const PREFIX_BYTES: usize = size_of::<u128>();
 pub fn prefix(records: &[u8], key: &Range<usize>, common: usize) -> u128 {
     let start = key.end.min(key.start + common);
     let bytes = PREFIX_BYTES.min(key.end - start);
-    let first = match records[start..].first_chunk() {
-        Some(first) => *first,
-        None => {
-            let mut first = [0; PREFIX_BYTES];
-            first[..bytes].copy_from_slice(&records[start..start + bytes]);
-            first
-        }
-    };
     // What follows the key is no part of it.
     let others = u128::MAX.checked_shr(8 * bytes as u32).unwrap_or_default();
-    u128::from_be_bytes(first) & !others
+    u128::from_be_bytes(first_bytes(&records[start..])) & !others
 }

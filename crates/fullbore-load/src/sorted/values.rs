@@ -16,7 +16,7 @@ use arrow_data::ArrayData;
 use arrow_row::{Rows, SortField};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 
-use super::bytes::{broken, length_at, value_bytes, write_bytes, write_value};
+use super::bytes::{broken, first_bytes, length_at, value_bytes, write_bytes, write_value};
 use super::keys::Rowed;
 
 /// How the columns of a table are written that are not in its key.
@@ -293,8 +293,7 @@ impl<'a> Read<'a> {
         let Self { records, slots } = self;
         let numbers = slots.iter_mut().map(|slot| {
             let bytes = records[slot.start + nibble.place] >> nibble.shift & 0xf;
-            let rest = records.get(slot.at..).unwrap_or_default();
-            let eight = rest.first_chunk().map_or_else(|| padded(rest), |eight| *eight);
+            let eight = first_bytes(records.get(slot.at..).unwrap_or_default());
             slot.at += usize::from(bytes);
             let number = u64::from_le_bytes(eight) & MASKS[usize::from(bytes)];
             convert((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
@@ -313,14 +312,6 @@ impl<'a> Read<'a> {
         });
         values.collect()
     }
-}
-
-/// Fewer than eight bytes, and zeros.
-#[cold]
-fn padded(rest: &[u8]) -> [u8; 8] {
-    let mut eight = [0; 8];
-    eight[..rest.len()].copy_from_slice(rest);
-    eight
 }
 
 impl Kind {
