@@ -313,6 +313,11 @@ def test_files_that_are_gone_are_forgotten_with_their_rows(table: Server, folder
     options = ("--adopt", "--delete", "--keep", "1h")
     write(folder, 0)
     ingest(table, folder, *options)
+    # Of a process that knows where its file still is.
+    table.sql(
+        "INSERT INTO fullbore_ledger.taken"
+        " SELECT target, '/other/a.csv', version, batch, 9 FROM fullbore_ledger.taken"
+    )
     table.sql(
         "UPDATE fullbore_ledger.batches SET oldest = oldest - interval '2h',"
         " newest = newest - interval '2h'"
@@ -321,7 +326,8 @@ def test_files_that_are_gone_are_forgotten_with_their_rows(table: Server, folder
     ingest(table, folder, *options)
     assert held(table)[0] == ROWS
     ingest(table, folder, *options)
-    assert table.sql("SELECT batch FROM fullbore_ledger.taken") == [["2"]]
+    known = "SELECT batch, source LIKE '/other/%' FROM fullbore_ledger.taken ORDER BY batch"
+    assert table.sql(known) == [["1", "t"], ["2", "f"]]
     objects = ingest(table, "s3://bucket/prefix/", *options, code=2)
     assert "are for files, not for objects" in objects
 
@@ -377,6 +383,12 @@ def test_a_table_that_can_not_be_partitioned_so_is_refused(table: Server, folder
     assert "view public.of_readings" in ingest(table, folder, "--adopt", code=2)
     assert "is not for batches without end" in ingest(table, folder, "--atomic", code=2)
     table.sql("DROP VIEW of_readings")
+    table.sql("CREATE UNIQUE INDEX of_key ON readings (key)")
+    table.sql("INSERT INTO readings (id) VALUES (1), (2)")
+    refused = ingest(table, folder, "--adopt", "--key", "key", code=2)
+    assert 'has rows whose key ("key") is NULL' in refused
+    table.sql("TRUNCATE readings")
+    table.sql("DROP INDEX of_key")
     table.sql("GRANT SELECT ON readings TO pg_monitor")
     ingest(table, folder, "--adopt")
     assert held(table) == expected(1)
@@ -403,6 +415,75 @@ def test_bad_rows_are_rejected_or_stop_it(table: Server, folder: Path) -> None:
     number = refused.partition("--forget ")[2].split("`")[0]
     ingest(table, folder, "--forget", number)
     assert held(table)[0] == ROWS + 1
+    assert table.sql("SELECT count(*) FROM fullbore_ledger.runs") == [["0"]]
+    # No number is given twice.
+    write(folder, 1)
+    ingest(table, folder)
+    [[last]] = table.sql("SELECT max(last) FROM fullbore_ledger.batches")
+    assert int(last) == int(number) + 1
+
+
+def test_a_batch_of_unknown_files_keeps_nobody_from_work(
+    table: Server, folder: Path, tmp_path: Path
+) -> None:
+    made(table)
+    (folder / "bad.csv").write_text("id,key,note\nx,2,a\n")
+    ingest(table, folder, "--adopt", code=4)
+    other = tmp_path / "other"
+    other.mkdir()
+    write(other, 0)
+    assert "is not among the sources any more" in ingest(table, other, code=2)
+    assert held(table) == expected(1)
+    ingest(table, folder, "--max-rejects", "1")
+    assert "batch" not in ingest(table, other)
+
+
+def test_files_wait_while_the_disk_is_full(table: Server, folder: Path) -> None:
+    made(table)
+    ingest(table, folder, "--adopt")
+    table.sql(
+        "CREATE FUNCTION full_disk() RETURNS event_trigger LANGUAGE plpgsql AS $$"
+        " BEGIN RAISE EXCEPTION 'no space' USING ERRCODE = '53100'; END $$"
+    )
+    table.sql(
+        "CREATE EVENT TRIGGER full_disk ON ddl_command_start WHEN TAG IN ('CREATE TABLE')"
+        " EXECUTE FUNCTION full_disk()"
+    )
+    try:
+        with running(table, folder) as process:
+            assert process.stdout is not None
+            write(folder, 0)
+            while "no space" not in process.stdout.readline():
+                assert process.poll() is None
+            table.sql("ALTER EVENT TRIGGER full_disk DISABLE")
+            until(lambda: held(table) == expected(1))
+    finally:
+        table.sql("DROP EVENT TRIGGER full_disk")
+        table.sql("DROP FUNCTION full_disk")
+
+
+def test_a_file_that_takes_the_place_of_another_is_not_put_away_unread(
+    table: Server, folder: Path
+) -> None:
+    made(table)
+    ingest(table, folder, "--adopt")
+    lock = "LOCK TABLE readings IN SHARE UPDATE EXCLUSIVE MODE"
+    command = [str(fullbore.find_command()), "psql", "--", "-qX", "-c", f"BEGIN; {lock}", "-f", "-"]
+    session = subprocess.Popen(
+        command, stdin=subprocess.PIPE, env=table.environment, stdout=subprocess.DEVNULL
+    )
+    granted = (
+        "SELECT mode FROM pg_locks WHERE relation = 'readings'::regclass AND granted"
+        " AND mode = 'ShareUpdateExclusiveLock'"
+    )
+    until(lambda: table.sql(granted) != [])
+    with running(table, folder, "--delete"):
+        first = write(folder, 0)
+        until(lambda: table.sql("SELECT state FROM fullbore_ledger.runs") == [["finished"]])
+        write(folder, 1).rename(first)
+        session.communicate(b"ROLLBACK;")
+        until(lambda: held(table) == expected(2))
+        until(lambda: not first.exists())
 
 
 def test_rows_of_files_are_not_counted_before(table: Server, folder: Path) -> None:

@@ -104,6 +104,22 @@ def test_senders_come_by_a_socket_one_after_another(table: Server, tmp_path: Pat
     assert sum(loaded) == 3 * ROWS
 
 
+def test_two_do_not_write_to_one_folder(table: Server) -> None:
+    made(table)
+    run = command(table, "-", "--adopt", "--format", "csv")
+    first = subprocess.Popen(run, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert first.stdin is not None
+    first.stdin.write(lines(0, 10))
+    first.stdin.flush()
+    until(lambda: table.sql("SELECT to_regclass('fullbore_ledger.batches')") != [])
+    second = subprocess.run(run, input=lines(10, 10), capture_output=True, text=True, timeout=60)
+    assert second.returncode == 2
+    assert "another process on this host ingests - into this table" in second.stderr
+    first.communicate(timeout=60)
+    assert first.returncode == 0
+    assert held(table) == (10, 45)
+
+
 def test_a_stream_needs_its_format(table: Server) -> None:
     made(table)
     assert "name it: --format" in ingest(table, "-", code=2)

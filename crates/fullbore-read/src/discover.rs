@@ -78,7 +78,7 @@ pub fn listed_in(source: &str, store: &StoreOptions) -> Result<Vec<Listed>> {
         };
         let modified_ns = modified_ns(&metadata);
         listed.push(Listed {
-            version: format!("{} {modified_ns}", metadata.len()),
+            version: version(&metadata),
             bytes: metadata.len(),
             modified_ns,
             changed_ns: Some(changed_ns(&metadata)),
@@ -86,6 +86,15 @@ pub fn listed_in(source: &str, store: &StoreOptions) -> Result<Vec<Listed>> {
         });
     }
     Ok(listed)
+}
+
+/// What of a file changes when its contents do, as [`listed_in`] tells it; none where there is no such file.
+pub fn version_of(path: &Path) -> Option<String> {
+    std::fs::metadata(path).ok().map(|metadata| version(&metadata))
+}
+
+fn version(metadata: &std::fs::Metadata) -> String {
+    format!("{} {}", metadata.len(), modified_ns(metadata))
 }
 
 fn listed_object(object: &Object) -> Listed {

@@ -32,7 +32,7 @@ mod moved;
 pub mod parts;
 pub mod pieces;
 pub mod read;
-mod roles;
+pub mod roles;
 pub mod runs;
 pub mod schema;
 pub mod shown;

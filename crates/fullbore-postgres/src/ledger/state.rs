@@ -194,6 +194,11 @@ pub enum State {
 }
 
 impl State {
+    /// Nothing of the run is loaded or published any more.
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Published | Self::Finished | Self::Undone)
+    }
+
     pub(super) fn of(text: &str) -> Option<Self> {
         Some(match text {
             "preparing" => Self::Preparing,

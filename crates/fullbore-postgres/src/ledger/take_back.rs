@@ -70,7 +70,7 @@ impl Server {
 }
 
 /// Takes a run back by a session that the caller has.
-pub(super) fn take_back(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<TakenBack> {
+pub(crate) fn take_back(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<TakenBack> {
     locks::lock_job(session, &run.job)?;
     begin(session, schema, run)?;
     let targets: Vec<_> = run.tables.iter().map(|table| &table.target).collect();

@@ -1,14 +1,17 @@
 //! Batches: claimed, loaded by the process that claimed them, and attached.
 
 use fullbore_pgwire::{ConnectionOptions, Session, quote_literal};
-use fullbore_read::error::Result;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::policy::{Part, Partitions};
 use super::{Table, connect, insist, is_taken, shape};
 use crate::error::{failed, failed_while, refuse};
 use crate::ledger::locks;
 use crate::ledger::read::{LedgerRow, rows};
+use crate::ledger::roles::acting_as;
+use crate::ledger::runs::{self, LedgerRun};
 use crate::ledger::schema::{Further, make_further};
+use crate::ledger::take_back::take_back;
 use crate::publish::hidden;
 use crate::publish::replace::tools::in_transaction;
 
@@ -81,6 +84,15 @@ pub struct Batch {
     pub sources: Vec<Source>,
 }
 
+/// Batches that somebody who is gone had claimed.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// To be gone on with.
+    pub batches: Vec<Batch>,
+    /// Why one of the others can't be gone on with here.
+    pub unknown: Option<Error>,
+}
+
 /// The batches of a table, by a session that holds the locks of those that are claimed.
 pub struct Batches {
     session: Session,
@@ -131,24 +143,26 @@ impl Batches {
     }
 
     /// Takes over batches that were claimed by somebody who is gone. Their sources are found by their places among `known`;
-    /// a batch that has others is refused.
-    pub fn left(&mut self, known: &[Source]) -> Result<Vec<Batch>> {
+    /// a batch that has others is left to who knows them.
+    pub fn left(&mut self, known: &[Source]) -> Result<Left> {
         let Table { oid, ledger, name, .. } = &self.table.clone();
         let loading = format!(
             "SELECT first FROM {ledger}.batches WHERE target = {oid} AND state = 'loading'"
         );
         let numbers =
             rows(&mut self.session, &format!("{loading} ORDER BY first")).map_err(failed)?;
-        let mut left = Vec::new();
+        let mut left = Left::default();
         for row in numbers {
             let number: u64 = row.number("first")?;
             let lock = format!("pg_try_advisory_lock({})", key(*oid, number));
             if !is_taken(&mut self.session, &lock)? {
                 continue;
             }
-            // It may have been attached meanwhile.
+            // It may have been attached meanwhile, or be loaded by one who has lost this session alone.
             let still = format!("{loading} AND first = {number}");
-            if rows(&mut self.session, &still).map_err(failed)?.is_empty() {
+            if rows(&mut self.session, &still).map_err(failed)?.is_empty()
+                || self.is_at_work(number)?
+            {
                 self.unlock(number)?;
                 continue;
             }
@@ -160,25 +174,45 @@ impl Batches {
             );
             let mut batch = Batch { number, sources: Vec::new() };
             let found = rows(&mut self.session, &sources).map_err(failed)?;
+            let mut is_known = true;
             for row in found {
                 match row.optional::<usize>("place")?.and_then(|place| known.get(place)) {
                     Some(source) => batch.sources.push(source.clone()),
-                    None => {
-                        return Err(refuse(
-                            format!(
-                                "batch {number} of {name} was begun by an ingest that ended, and a file of \
-                                 it is not among the sources any more, or has changed"
-                            ),
-                            format!(
-                                "put it back, or give the batch up: `fullbore ingest --forget {number}`"
-                            ),
-                        ));
-                    }
+                    None => is_known = false,
                 }
             }
-            left.push(batch);
+            if is_known {
+                left.batches.push(batch);
+                continue;
+            }
+            self.unlock(number)?;
+            left.unknown = Some(refuse(
+                format!(
+                    "batch {number} of {name} was begun by an ingest that ended, and a file of it is not among the \
+                     sources any more, or has changed"
+                ),
+                format!("put it back, or give the batch up: `fullbore ingest --forget {number}`"),
+            ));
         }
         Ok(left)
+    }
+
+    /// Whether somebody is loading a batch at this moment.
+    fn is_at_work(&mut self, number: u64) -> Result<bool> {
+        for run in self.runs_of(number)? {
+            if locks::is_locked(&mut self.session, &run.job).map_err(failed)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The runs that load, or have loaded, into the table of a batch that is not attached.
+    fn runs_of(&mut self, number: u64) -> Result<Vec<LedgerRun>> {
+        let leaf = shape::leaf(&self.table.name, number, number)?;
+        let mut found = runs::find(&mut self.session, &self.table.ledger, &runs::Which::All)?;
+        found.retain(|run| run.tables.iter().any(|table| table.target == leaf));
+        Ok(found)
     }
 
     /// Shows the rows of a batch that is loaded, and ends its run in the ledger. A batch without rows leaves no partition.
@@ -233,11 +267,18 @@ impl Batches {
         self.unlock(number)
     }
 
-    /// Gives a batch up: its sources can be taken again.
+    /// Gives a batch up, with what a run has made for it: its sources can be taken again.
     pub fn release(&mut self, number: u64) -> Result<()> {
         let table = self.table.clone();
         let leaf = shape::leaf(&table.name, number, number)?;
         let Table { oid, ledger, .. } = &table;
+        for run in self.runs_of(number)? {
+            if run.state.is_over() {
+                runs::remove(&mut self.session, ledger, &run.run_id)?;
+            } else {
+                acting_as(&mut self.session, &run, |session| take_back(session, ledger, &run))?;
+            }
+        }
         in_transaction(&mut self.session, |session| {
             let deleted = session
                 .execute(&format!(
@@ -247,9 +288,14 @@ impl Batches {
             if deleted != 1 {
                 return Err(gone(number));
             }
+            // A source without a name stands for the last number that was given up: none is given twice.
             session
                 .execute(&format!(
-                    "DELETE FROM {ledger}.taken WHERE target = {oid} AND batch = {number}; DROP TABLE IF EXISTS {leaf}"
+                    "DELETE FROM {ledger}.taken WHERE target = {oid} AND (batch = {number} OR source = '' AND batch < {number});
+                     INSERT INTO {ledger}.taken (target, source, version, batch, place)
+                     SELECT {oid}, '', {number}::text, {number}, 0
+                      WHERE NOT EXISTS (SELECT FROM {ledger}.taken WHERE target = {oid} AND source = '');
+                     DROP TABLE IF EXISTS {leaf}"
                 ))
                 .map_err(failed)?;
             Ok(())
@@ -262,14 +308,24 @@ impl Batches {
         partitions(&mut self.session, &self.table)
     }
 
-    /// Forgets which files were in batches that were dropped for their age, but for those that are still there.
-    pub fn forget(&mut self, still: &[Source]) -> Result<()> {
+    /// Forgets which files whose names begin with one of `starts` were in batches that were dropped for their age, but for
+    /// those that are `still` there. Others may be those of another process.
+    pub fn forget(&mut self, starts: &[String], still: &[Source]) -> Result<()> {
+        if starts.is_empty() {
+            return Ok(());
+        }
         let Table { oid, ledger, .. } = &self.table;
+        let own = starts.iter().map(|start| {
+            quote_literal(start)
+                .map(|start| format!("starts_with(t.source, {start})"))
+                .map_err(failed)
+        });
         let sql = format!(
-            "DELETE FROM {ledger}.taken t WHERE target = {oid}
+            "DELETE FROM {ledger}.taken t WHERE target = {oid} AND ({})
                 AND batch < (SELECT min(first) FROM {ledger}.batches WHERE target = {oid} AND batches > 0)
                 AND NOT EXISTS (SELECT FROM {} AS s(source, version, place)
                                  WHERE t.source = s.source AND t.version = s.version)",
+            own.collect::<Result<Vec<_>>>()?.join(" OR "),
             unnested(still)?
         );
         self.session.execute(&sql).map(drop).map_err(failed)
@@ -384,10 +440,10 @@ fn unnested(sources: &[Source]) -> Result<String> {
     Ok(format!("unnest({names}, {versions}) WITH ORDINALITY"))
 }
 
-fn gone(number: u64) -> fullbore_read::error::Error {
-    fullbore_read::error::Error::Destination {
+fn gone(number: u64) -> Error {
+    Error::Destination {
         message: format!("batch {number} was taken over or given up by another process"),
         hint: Some("two processes must not share one session; start the ingest again".into()),
-        kind: fullbore_read::error::DestinationFailure::TakenOver,
+        kind: DestinationFailure::TakenOver,
     }
 }

@@ -24,9 +24,10 @@ pub struct Key {
 /// What the partitioned table says of itself, so that a later start can't take another key.
 const COMMENT: &str = "Fullbore: the newest rows are in the view; key: ";
 
-/// Whether the table `{oid}` is empty, or has a unique index as `{is_over}` says.
+/// Whether the table `{oid}` is empty, has rows without a key, or a unique index as `{is_over}` says.
 const SUITS: &str = "
     SELECT NOT EXISTS (SELECT FROM {name}) AS is_empty,
+           EXISTS (SELECT FROM {name} WHERE {is_null}) AS has_null,
            EXISTS (SELECT FROM pg_index i
                     WHERE i.indrelid = {oid} AND i.indisunique AND i.indisvalid AND i.indimmediate
                       AND {is_over}) AS has_key";
@@ -107,10 +108,20 @@ impl Key {
                 ("oid", &oid.to_string()),
                 ("name", &self.view.to_string()),
                 ("is_over", &self.is_over()?),
+                ("is_null", &format!("{} IS NULL", self.columns.replace(", ", " IS NULL OR "))),
             ],
         );
         let found = session.query(&sql).map_err(refused)?;
         let is = |name: &str| found.first().is_some_and(|row| row.flag(name));
+        if is("has_null") {
+            return Err(refuse(
+                format!(
+                    "{} has rows whose key ({}) is NULL: the view would have one of them",
+                    self.view, self.columns
+                ),
+                "give them keys, or delete them",
+            ));
+        }
         if is("has_key") || is("is_empty") {
             return Ok(is("has_key"));
         }

@@ -47,6 +47,10 @@ const LOCK_MS: u64 = 50;
 const PAUSE: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
+/// A commit is on the server's disk before its files are put away, whatever role or database say.
+const DURABLE: &str = "SELECT set_config('synchronous_commit', 'local', false)
+    WHERE current_setting('synchronous_commit') = 'off'";
+
 /// A table of levels.
 #[derive(Debug, Clone)]
 pub struct Table {
@@ -86,6 +90,7 @@ pub fn connect(options: &ConnectionOptions) -> Result<Session> {
         ));
     }
     locks::unhurry(&mut session).map_err(failed)?;
+    session.execute(DURABLE).map_err(failed)?;
     Ok(session)
 }
 

@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 use fullbore_load::job::Job;
 use fullbore_pgwire::ConnectionOptions;
-use fullbore_postgres::levels::batches::{Batch, Batches};
+use fullbore_postgres::levels::batches::{Batch, Batches, Left, Source};
 use fullbore_postgres::levels::policy::Policy;
 use fullbore_postgres::levels::{Table, connect};
-use fullbore_read::discover::is_object;
+use fullbore_read::discover::{is_object, version_of};
 use fullbore_read::error::{Error, Result};
 
 use crate::destinations;
@@ -44,6 +44,8 @@ const BEHIND: usize = 8;
 const PRESSED: usize = 4;
 /// How often files of dropped batches are forgotten.
 const FORGET: Duration = Duration::from_secs(3600);
+/// How often batches are looked for that others have left.
+const LEFT: Duration = Duration::from_secs(60);
 /// How long a server that is gone is left alone between two attempts, at first and at most.
 const PATIENCE: Duration = Duration::from_secs(1);
 const PATIENCE_MAX: Duration = Duration::from_secs(30);
@@ -175,6 +177,8 @@ fn work(
             keeping: Keeping::default(),
             forget: asked.forget.clone(),
             forgot: None,
+            looked: Instant::now(),
+            unknown: None,
             watch,
             over,
         };
@@ -217,6 +221,9 @@ struct Work<'a> {
     forget: Vec<u64>,
     /// When files of dropped batches were forgotten last.
     forgot: Option<Instant>,
+    /// When batches that others had left were looked for last, and why one of them is left alone.
+    looked: Instant,
+    unknown: Option<Error>,
     watch: Watch,
     /// Nothing more comes of a stream.
     over: &'a AtomicBool,
@@ -251,11 +258,9 @@ impl Work<'_> {
         while let Some(number) = self.forget.pop() {
             batches.release(number)?;
         }
+        self.watch.doubt();
         self.watch.look()?;
-        let known = self.watch.sources();
-        for left in batches.left(&known)? {
-            self.load(batches, &left)?;
-        }
+        self.go_on_with_left(batches)?;
         let mut follows_another = false;
         loop {
             if stop.load(Ordering::Relaxed) {
@@ -266,9 +271,12 @@ impl Work<'_> {
             self.watch.look()?;
             let standings = batches.standings(&self.watch.unsure())?;
             for source in &self.watch.settle(&standings) {
-                self.put_away(&source.name);
+                self.put_away(source);
             }
             self.forget_dropped(batches)?;
+            if self.looked.elapsed() >= LEFT {
+                self.go_on_with_left(batches)?;
+            }
             let batching = Batching {
                 every: self.asked.every,
                 bytes: self.asked.batch_bytes,
@@ -293,7 +301,7 @@ impl Work<'_> {
                     self.upkeep.press(false);
                     follows_another = false;
                     if is_last && !self.watch.is_waiting() {
-                        return Ok(());
+                        return self.unknown.take().map_or(Ok(()), Err);
                     }
                     wait((self.asked.every / 4).clamp(LOOK_MIN, LOOK_MAX), stop);
                 }
@@ -313,12 +321,33 @@ impl Work<'_> {
         let is_wanted = self.asked.keep.is_some() && self.asked.after != After::Keep;
         if is_wanted && self.forgot.is_none_or(|last| last.elapsed() >= FORGET) {
             self.forgot = Some(Instant::now());
-            batches.forget(&self.watch.sources())?;
+            batches.forget(&self.watch.starts(), &self.watch.sources())?;
         }
         Ok(())
     }
 
+    /// Finishes batches that were claimed by somebody who is gone. Of one whose files are not here somebody is told once.
+    fn go_on_with_left(&mut self, batches: &mut Batches) -> Result<()> {
+        let Left { batches: left, unknown } = batches.left(&self.watch.sources())?;
+        let words = |error: &Option<Error>| error.as_ref().map(ToString::to_string);
+        if let Some(error) = unknown.as_ref().filter(|_| words(&unknown) != words(&self.unknown)) {
+            self.progress.trouble(error);
+        }
+        self.unknown = unknown;
+        for batch in &left {
+            self.load(batches, batch)?;
+        }
+        self.looked = Instant::now();
+        Ok(())
+    }
+
     fn load(&mut self, batches: &mut Batches, batch: &Batch) -> Result<()> {
+        if batch.sources.iter().any(has_changed) {
+            // What there is now is another file, which is claimed as such.
+            batches.release(batch.number)?;
+            self.watch.ask_again(batch.sources.iter());
+            return Ok(());
+        }
         let leaf = batches.leaf(batch.number)?;
         let loaded = load_batch(self.asked, &leaf, batch, self.options, self.audience);
         // A server that is gone is refused in many ways.
@@ -327,13 +356,18 @@ impl Work<'_> {
         self.keeping.loaded(&loaded);
         self.progress.loaded(&loaded);
         for source in &batch.sources {
-            self.put_away(&source.name);
+            self.put_away(source);
         }
         Ok(())
     }
 
-    /// Does with a file whose rows are shown what is asked for. A file that can't be moved is no reason to stop: it is taken.
-    fn put_away(&self, name: &str) {
+    /// Does with a file whose rows are shown what is asked for; one that has taken its place stays. A file that can't be
+    /// moved is no reason to stop: it is taken.
+    fn put_away(&self, source: &Source) {
+        if has_changed(source) {
+            return;
+        }
+        let name = source.name.as_str();
         let done = match &self.asked.after {
             After::Keep => Ok(()),
             After::Delete => std::fs::remove_file(name),
@@ -351,6 +385,11 @@ impl Work<'_> {
 /// Whether a server may be as it was by itself, or by who looks after it: it is gone, or its disk is full.
 fn may_pass(error: &Error) -> bool {
     error.is_lost() || error.is_full()
+}
+
+/// Whether a file is not what it was, or is gone. Objects are compared when they are listed.
+fn has_changed(source: &Source) -> bool {
+    !is_object(&source.name) && version_of(source.name.as_ref()).as_ref() != Some(&source.version)
 }
 
 /// Moves a file into a folder, where one of its name is not overwritten.

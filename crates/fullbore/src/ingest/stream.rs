@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use fullbore_parse::boundary::{QuoteState, first_record_end};
+use fullbore_parse::dialect::Dialect;
 use fullbore_read::cancellable::{CancellablePipe, Cancellation};
 use fullbore_read::error::{Error, Result};
 
@@ -37,8 +39,8 @@ pub struct Cutting {
     pub rows: Option<u64>,
     /// A record without a line end is not taken: its sender may have been interrupted.
     pub is_of_lines: bool,
-    /// The byte around fields that may hold line ends.
-    pub quote: Option<u8>,
+    /// What tells where records end.
+    pub dialect: Dialect,
     /// The first line names the columns, of every file then.
     pub has_header: bool,
     /// The stream begins again from its first byte.
@@ -55,7 +57,8 @@ pub struct Spool {
     length: u64,
     file: File,
     since: Option<Instant>,
-    is_quoted: bool,
+    /// What follows these bytes, as far as no record of it was seen to end.
+    rest: Vec<u8>,
     /// Bytes of the file up to the end of its last whole record, or of as many as make a batch; how many these are.
     whole: u64,
     records: u64,
@@ -85,7 +88,8 @@ impl Spool {
         let path = current(folder, start);
         let left = fs::read(&path).unwrap_or_default();
         // What was left in the middle of a file is still of the stream.
-        let (file, text) = match left.get(header.len()..) {
+        // With a header that it does not have there is nothing else in it.
+        let (file, text) = match left.strip_prefix(header.as_slice()) {
             Some(text) => (continued(&path)?, text),
             None => (begun(folder, start, &header)?, &[][..]),
         };
@@ -97,7 +101,7 @@ impl Spool {
             start,
             length: 0,
             since: None,
-            is_quoted: false,
+            rest: Vec::new(),
             whole: 0,
             records: 0,
             skip: 0,
@@ -140,25 +144,41 @@ impl Spool {
             return Ok(0);
         }
         self.file.set_len(self.header.len() as u64 + self.whole)?;
-        (self.length, self.is_quoted) = (self.whole, false);
+        self.length = self.whole;
+        self.rest.clear();
         Ok(left)
     }
 
-    /// What follows the header.
-    fn without_header<'b>(&mut self, text: &'b [u8]) -> io::Result<&'b [u8]> {
-        let Some(heading) = &mut self.heading else { return Ok(text) };
+    /// What follows the header; none once it is told to stop.
+    fn without_header<'b>(&mut self, text: &'b [u8], stop: &Stop) -> io::Result<Option<&'b [u8]>> {
+        let Some(heading) = &mut self.heading else { return Ok(Some(text)) };
         let end = text.iter().position(|byte| *byte == b'\n').map_or(text.len(), |at| at + 1);
         heading.extend_from_slice(&text[..end]);
         if heading.ends_with(b"\n") {
-            if self.header.is_empty() {
-                self.header = std::mem::take(heading);
-                durably(&self.folder.join(HEADER), &self.header)?;
-                // Nothing stands in it yet.
-                self.file = begun(&self.folder, self.start, &self.header)?;
+            let heading = std::mem::take(heading);
+            if heading != self.header && !self.change_header(heading, stop)? {
+                return Ok(None);
             }
             self.heading = None;
         }
-        Ok(&text[end..])
+        Ok(Some(&text[end..]))
+    }
+
+    /// Begins files with another header, once those with the one before are loaded: columns are found by one header for all
+    /// files of a batch. Whether it was not told to stop before.
+    fn change_header(&mut self, header: Vec<u8>, stop: &Stop) -> io::Result<bool> {
+        self.cut(true)?;
+        while self.waiting()?.files > 0 {
+            if stop() {
+                return Ok(false);
+            }
+            std::thread::sleep(LOOK);
+        }
+        self.header = header;
+        durably(&self.folder.join(HEADER), &self.header)?;
+        // Nothing stands in it yet.
+        self.file = begun(&self.folder, self.start, &self.header)?;
+        Ok(true)
     }
 
     fn take(&mut self, blocks: &Receiver<io::Result<Vec<u8>>>, stop: &Stop) -> io::Result<u64> {
@@ -166,14 +186,18 @@ impl Spool {
             if stop() {
                 return Ok(0);
             }
-            if self.waiting()? > BATCHES_WAITING * self.cutting.bytes {
+            let waiting = self.waiting()?;
+            if waiting.bytes > BATCHES_WAITING * self.cutting.bytes {
+                if waiting.files == 0 && self.whole == 0 {
+                    return Err(self.endless());
+                }
                 std::thread::sleep(LOOK);
                 continue;
             }
             match blocks.recv_timeout(LOOK) {
                 Ok(block) => {
                     let block = block?;
-                    let text = self.without_header(&block)?;
+                    let Some(text) = self.without_header(&block, stop)? else { return Ok(0) };
                     let known = self.skip.min(text.len() as u64);
                     self.skip -= known;
                     self.add(&text[known as usize..])?;
@@ -189,6 +213,13 @@ impl Spool {
                 self.cut(false)?;
             }
         }
+    }
+
+    fn endless(&self) -> io::Error {
+        io::Error::other(format!(
+            "no record ends within {} bytes: a quote may be unterminated (see --quote and --escape), or raise --batch-bytes",
+            self.length
+        ))
     }
 
     /// Ends files that have the records of a batch.
@@ -210,20 +241,23 @@ impl Spool {
         self.cut_full()
     }
 
-    /// Looks for the ends of records in what was written.
+    /// Looks for the ends of records in what was written, as the load will.
     fn scan(&mut self, text: &[u8]) {
         if !text.is_empty() {
             self.since.get_or_insert_with(Instant::now);
         }
-        for (at, byte) in text.iter().enumerate() {
-            if Some(*byte) == self.cutting.quote {
-                self.is_quoted = !self.is_quoted;
-            } else if *byte == b'\n' && !self.is_quoted && !self.is_full() {
-                self.whole = self.length + at as u64 + 1;
-                self.records += 1;
-            }
-        }
         self.length += text.len() as u64;
+        self.rest.extend_from_slice(text);
+        let mut at = 0;
+        while !self.is_full() {
+            let rest = &self.rest[at..];
+            let end = first_record_end(rest, QuoteState::default(), b"", &self.cutting.dialect);
+            let Some(end) = end else { break };
+            at += end;
+            self.whole += end as u64;
+            self.records += 1;
+        }
+        self.rest.drain(..at);
     }
 
     /// Ends the file after its last whole record; what follows begins the next one. At the end of the stream, all of it.
@@ -242,20 +276,30 @@ impl Spool {
         let cut = std::mem::replace(&mut self.file, continued(&next)?);
         finish(&self.folder, &cut, header, self.start, until)?;
         (self.start, self.length, self.since) = (until, 0, None);
-        (self.whole, self.records, self.is_quoted) = (0, 0, false);
+        (self.whole, self.records) = (0, 0);
+        self.rest.clear();
         self.scan(rest);
         Ok(())
     }
 
-    /// Bytes of files that are not loaded yet.
-    fn waiting(&self) -> io::Result<u64> {
-        let mut bytes = 0;
+    /// What is not loaded yet.
+    fn waiting(&self) -> io::Result<Waiting> {
+        let mut waiting = Waiting::default();
         for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
             // It may have been loaded and removed meanwhile.
-            bytes += entry?.metadata().map_or(0, |metadata| metadata.len());
+            waiting.bytes += entry.metadata().map_or(0, |metadata| metadata.len());
+            waiting.files += u64::from(!entry.file_name().as_encoded_bytes().starts_with(b"."));
         }
-        Ok(bytes)
+        Ok(waiting)
     }
+}
+
+/// What is not loaded yet: bytes of all files, and how many of these are whole.
+#[derive(Default)]
+struct Waiting {
+    bytes: u64,
+    files: u64,
 }
 
 /// The file that has the stream from a byte on, while it is written.
@@ -336,7 +380,7 @@ mod tests {
             bytes: 1_000_000,
             rows: None,
             is_of_lines: false,
-            quote: Some(b'"'),
+            dialect: Dialect::csv(),
             has_header: false,
             replays: false,
         }
@@ -370,6 +414,81 @@ mod tests {
         spool.add(b"e\"\n4,f").expect("added");
         spool.cut(true).expect("cut");
         assert_eq!(texts(folder.path()), ["1,a\n2,\"b\nc\"\n", "3,\"d\ne\"\n4,f"]);
+    }
+
+    #[test]
+    fn records_end_where_those_of_the_format_do() {
+        let cut = |dialect: Dialect, text: &[u8]| {
+            let folder = tempfile::tempdir().expect("a folder");
+            let mut spool =
+                Spool::open(folder.path(), Cutting { dialect, ..cutting() }).expect("opened");
+            // However it arrives.
+            text.chunks(3).for_each(|part| spool.add(part).expect("added"));
+            spool.cut(false).expect("cut");
+            texts(folder.path()).concat()
+        };
+        let escaped = Dialect { escape: b'\\', ..Dialect::csv() };
+        assert_eq!(
+            cut(escaped, b"1,\"a \\\" b\"\n2,\"x\ny\"\n3,\"z\n"),
+            "1,\"a \\\" b\"\n2,\"x\ny\"\n"
+        );
+        let tabs = Dialect { delimiter: b'\t', ..Dialect::csv() };
+        assert_eq!(cut(tabs, b"1\t\"a\nb\"\n2\t\"c\n"), "1\t\"a\nb\"\n");
+        assert_eq!(cut(Dialect::text(), b"1\ta\\\nb\n2\tc\\\\\n3\td\\\n"), "1\ta\\\nb\n2\tc\\\\\n");
+    }
+
+    #[test]
+    fn a_record_without_an_end_is_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut spool =
+            Spool::open(folder.path(), Cutting { bytes: 4, ..cutting() }).expect("opened");
+        let (to, blocks) = sync_channel(9);
+        to.send(Ok(b"1,\"a\n2,b\n3,c\n4,d\n5,e\n".to_vec())).expect("sent");
+        spool.begin().expect("begun");
+        let error = spool.take(&blocks, &|| false).expect_err("stuck");
+        assert!(error.to_string().contains("a quote may be unterminated"), "{error}");
+    }
+
+    #[test]
+    fn files_have_the_header_of_their_sender() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cutting = Cutting { has_header: true, ..cutting() };
+        let send = |spool: &mut Spool, text: &str, stop: &Stop| {
+            let (to, blocks) = sync_channel(9);
+            to.send(Ok(text.as_bytes().to_vec())).expect("sent");
+            drop(to);
+            spool.begin().expect("begun");
+            spool.take(&blocks, stop).expect("taken");
+        };
+        let mut spool = Spool::open(folder.path(), cutting.clone()).expect("opened");
+        send(&mut spool, "id,a\n1,x\n", &|| false);
+        send(&mut spool, "id,a\n2,x\n", &|| false);
+        assert_eq!(texts(folder.path()), ["id,a\n1,x\n", "id,a\n2,x\n"]);
+        // Others are waited for, and nothing is taken until they are loaded.
+        let asked = std::sync::atomic::AtomicU32::new(0);
+        let stop = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 1;
+        send(&mut spool, "a,id\ny,3\n", &stop);
+        assert_eq!(texts(folder.path()).len(), 2);
+        for (name, _) in fs::read_dir(folder.path())
+            .expect("listed")
+            .map(|entry| {
+                let path = entry.expect("an entry").path();
+                (path.clone(), path.file_name().expect("a name").to_string_lossy().starts_with('.'))
+            })
+            .filter(|(_, is_hidden)| !is_hidden)
+        {
+            fs::remove_file(name).expect("removed");
+        }
+        send(&mut spool, "a,id\ny,3\n", &|| false);
+        assert_eq!(texts(folder.path()), ["a,id\ny,3\n"]);
+        drop(spool);
+        // A process that ended before its file had the header that is written down.
+        fs::write(current(folder.path(), 12), "id,a\n").expect("written");
+        let mut spool = Spool::open(folder.path(), cutting).expect("opened");
+        send(&mut spool, "a,id\nz,4\n", &|| false);
+        let mut found = texts(folder.path());
+        found.sort();
+        assert_eq!(found, ["a,id\ny,3\n", "a,id\nz,4\n"]);
     }
 
     #[test]
@@ -436,8 +555,8 @@ mod tests {
             let text = b"id,v\n1,a\n2,b\n3,c\n";
             let mut spool = Spool::open(folder.path(), cutting.clone()).expect("opened");
             spool.begin().expect("begun");
-            let data = spool.without_header(&text[..9]).expect("passed");
-            spool.add(data).expect("added");
+            let data = spool.without_header(&text[..9], &|| false).expect("passed");
+            spool.add(data.expect("not stopped")).expect("added");
             spool.cut(false).expect("cut");
             spool.add(&text[9..11]).expect("added");
             drop(spool);

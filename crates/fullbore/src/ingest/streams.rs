@@ -1,12 +1,13 @@
 //! Which stream is ingested, and where its files are until they are loaded.
 
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fullbore_load::job::TableJob;
-use fullbore_parse::dialect::{FormatName, Header};
+use fullbore_parse::dialect::{Dialect, Family, FormatName, Header};
 use fullbore_pgwire::ConnectionOptions;
 use fullbore_read::cancellable;
 use fullbore_read::error::{Error, Result};
@@ -16,6 +17,8 @@ use super::stream::{Cutting, Spool, Stop};
 use super::{After, Ingest, Progress};
 use crate::state::runs_dir;
 
+/// What the process that reads the stream has locked.
+const LOCK: &str = ".lock";
 /// How long a pipe whose writers have gone is left alone.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -26,6 +29,8 @@ pub struct Stream {
     cutting: Cutting,
     /// The same job, of the files.
     pub asked: Ingest,
+    /// Nobody else writes to the folder meanwhile.
+    _lock: File,
 }
 
 /// The stream among the sources, where they are one.
@@ -50,6 +55,7 @@ pub fn of(asked: &Ingest, connection: &ConnectionOptions) -> Result<Option<Strea
     };
     let cutting = Cutting { is_of_lines: is_socket(&source), ..cutting(asked, table)? };
     let folder = folder(connection, table, &source)?;
+    let lock = locked(&folder, &source)?;
     let mut files = asked.clone();
     let own = &mut files.job.tables[0];
     own.sources = vec![folder.to_str().unwrap_or_default().to_owned()];
@@ -57,7 +63,7 @@ pub fn of(asked: &Ingest, connection: &ConnectionOptions) -> Result<Option<Strea
     (files.after, files.settle, files.every) = (After::Delete, Duration::ZERO, Duration::ZERO);
     // A pipe that ended may be opened by another writer; standard input may not.
     files.once |= source == "-";
-    Ok(Some(Stream { source, folder, cutting, asked: files }))
+    Ok(Some(Stream { source, folder, cutting, asked: files, _lock: lock }))
 }
 
 fn is_stream(source: &str) -> bool {
@@ -66,19 +72,32 @@ fn is_stream(source: &str) -> bool {
 }
 
 fn cutting(asked: &Ingest, table: &TableJob) -> Result<Cutting> {
-    let quote = match table.format {
-        Some(FormatName::Csv) => {
-            let given = table.quote.as_deref().unwrap_or("\"");
-            given.bytes().next()
-        }
+    let mut dialect = match table.format {
+        Some(FormatName::Csv) => Dialect::csv(),
+        Some(FormatName::Tsv) => Dialect { delimiter: b'\t', ..Dialect::csv() },
+        Some(FormatName::Text) => Dialect::text(),
+        Some(FormatName::Tbl) => Dialect::tbl(),
+        Some(FormatName::Ndjson) => Dialect::json(),
+        Some(FormatName::Fixed) => Dialect::fixed(table.widths.clone()),
         Some(FormatName::Parquet) | None => {
             return Err(Error::usage_with_hint(
                 "how the stream is written has to be known before it is cut into batches",
                 "name it: --format csv, tsv, text, tbl, fixed or ndjson",
             ));
         }
-        Some(_) => None,
     };
+    if let Some(given) = &table.quote {
+        match given.bytes().next() {
+            Some(quote) => (dialect.quote, dialect.escape) = (quote, quote),
+            None => dialect.family = Family::Plain,
+        }
+    }
+    dialect.quotes = table.quotes.unwrap_or(dialect.quotes);
+    dialect.line_end = table.line_end.unwrap_or(dialect.line_end);
+    dialect.comment = table.comment.as_ref().and_then(|given| given.bytes().next());
+    if let Some(escape) = table.escape.as_ref().and_then(|given| given.bytes().next()) {
+        dialect.escape = escape;
+    }
     if table.skip_lines.is_some() || table.skip_footer.is_some() || table.encoding.is_some() {
         return Err(Error::usage_with_hint(
             "a stream that is cut into batches has no lines to skip, and is in UTF-8",
@@ -90,7 +109,7 @@ fn cutting(asked: &Ingest, table: &TableJob) -> Result<Cutting> {
         bytes: asked.batch_bytes,
         rows: asked.batch_rows,
         is_of_lines: false,
-        quote,
+        dialect,
         has_header: table.header.is_some_and(|header| header != Header::None),
         replays: asked.replays,
     })
@@ -106,6 +125,23 @@ fn folder(connection: &ConnectionOptions, table: &TableJob, source: &str) -> Res
     });
     let home = runs_dir()?;
     Ok(home.with_file_name("streams").join(format!("{hash:016x}")))
+}
+
+/// Locks the folder of a stream; refuses where another process has it.
+fn locked(folder: &Path, source: &str) -> Result<File> {
+    let path = folder.join(LOCK);
+    let failed = |source| Error::Write { path: path.clone(), source };
+    fs::create_dir_all(folder).map_err(failed)?;
+    let options = OpenOptions::new().create(true).truncate(false).write(true).clone();
+    let file = options.open(&path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+        Err(TryLockError::WouldBlock) => Err(Error::usage_with_hint(
+            format!("another process on this host ingests {source} into this table"),
+            "give each stream a name of its own: a named pipe (mkfifo) or a socket",
+        )),
+    }
 }
 
 impl Stream {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use fullbore_load::job::Job;
 use fullbore_postgres::levels::batches::{Source, Standing as Known};
 use fullbore_read::StoreOptions;
-use fullbore_read::discover::listed_in;
+use fullbore_read::discover::{is_object, listed_in};
 use fullbore_read::error::{Error, Result};
 
 /// Files of a batch at most.
@@ -123,6 +123,25 @@ impl Watch {
             }
         }
         shown
+    }
+
+    /// What an earlier session took may not have been claimed, or be shown by now.
+    pub fn doubt(&mut self) {
+        for seen in self.seen.values_mut() {
+            seen.standing = Standing::Unsure;
+        }
+    }
+
+    /// What the names of the sources begin with: their folders, where they have some.
+    pub fn starts(&self) -> Vec<String> {
+        let start = |source: &String| {
+            if !is_object(source) && Path::new(source).is_dir() {
+                return Some(format!("{}/", source.trim_end_matches('/')));
+            }
+            let fixed = &source[..source.find(['*', '?', '[']).unwrap_or(source.len())];
+            fixed.rfind('/').map(|slash| fixed[..=slash].to_owned())
+        };
+        self.sources.iter().filter_map(start).collect()
     }
 
     /// Sources that somebody else was faster to claim.
