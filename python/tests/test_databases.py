@@ -204,6 +204,82 @@ def test_a_violated_constraint_leaves_the_table_as_it_was(place: Place, tmp_path
     assert place.names() == ["t"]
 
 
+@NEEDS_SQLITE
+@pytest.mark.parametrize("scheme", ["sqlite"])
+def test_rows_that_a_table_leaves_out_by_itself_are_noticed(place: Place, tmp_path: Path) -> None:
+    place.sql("CREATE TABLE t (id integer UNIQUE ON CONFLICT IGNORE, v integer)")
+    place.sql("INSERT INTO t VALUES (1, 1)")
+    file = tmp_path / "t.csv"
+    file.write_text("id,v\n1,7\n2,2\n")
+    assert "left some out" in load(place, file, "--atomic", code=1)
+    assert place.sql("SELECT id, v FROM t") == [(1, 1)]
+    file.write_text("id,v\n2,7\n2,2\n")
+    assert "left some out" in load(place, file, "--publish", "replace", code=1)
+    assert place.sql("SELECT id, v FROM t") == [(1, 1)]
+    assert place.names() == ["t"]
+
+
+@NEEDS_MARIADB
+def test_zero_is_a_number_in_mariadb(maria: MariaDb, tmp_path: Path) -> None:
+    place = Place("mysql", tmp_path, maria)
+    place.sql("CREATE TABLE t (id int AUTO_INCREMENT PRIMARY KEY, v int)")
+    file = tmp_path / "t.csv"
+    for number, way in enumerate(((), ("--atomic",), ("--publish", "replace"))):
+        place.sql("DELETE FROM t")
+        file.write_text(f"id,v\n0,{number}\n7,1\n")
+        load(place, file, *way)
+        assert place.sql("SELECT id, v FROM t ORDER BY id") == [(0, number), (7, 1)]
+
+
+@NEEDS_MARIADB
+def test_a_table_is_put_back_where_another_one_fails(maria: MariaDb, tmp_path: Path) -> None:
+    place = Place("mysql", tmp_path, maria)
+    place.sql("CREATE TABLE a (id int, v int)")
+    place.sql("CREATE TABLE b (id int PRIMARY KEY, v int)")
+    place.sql("INSERT INTO a VALUES (1, 1)")
+    place.sql("INSERT INTO b VALUES (1, 1)")
+    file = tmp_path / "new.csv"
+    file.write_text("id,v\n1,2\n")
+    table = f'sources = ["{file}"]\n'
+    job = tmp_path / "job.toml"
+    job.write_text(
+        f'to = "{place.to}"\n'
+        f'[[table]]\nname = "a"\npublish = "replace"\n{table}'
+        f'[[table]]\nname = "b"\natomic = true\n{table}'
+    )
+    assert "Duplicate entry" in run("load", str(job), code=1)
+    assert place.sql("SELECT * FROM a") == [(1, 1)]
+    assert place.sql("SELECT * FROM b") == [(1, 1)]
+    assert place.names() == ["a", "b"]
+    place.sql("DELETE FROM b")
+    run("load", str(job))
+    assert place.sql("SELECT * FROM a") == place.sql("SELECT * FROM b") == [(1, 2)]
+
+
+@NEEDS_MARIADB
+def test_staged_rows_that_are_gone_are_not_taken_for_shown(maria: MariaDb, tmp_path: Path) -> None:
+    place = Place("mysql", tmp_path, maria)
+    file = numbers(tmp_path / "numbers.csv", 60_000)
+    place.sql(NUMBERS)
+    options = ("--piece-size", "100kB", "--max-rate", "1MB/s", "--atomic")
+    killed("load", str(file), "--to", place.to, *options)
+    [(run_id,)] = place.sql("SELECT run FROM fullbore_runs")
+    [stage] = [name for name in place.names() if name != "numbers"]
+    place.sql(f"DROP TABLE `{stage}`")
+    process = start("runs", "resume", run_id, "--to", place.to)
+    said = "".join(process.communicate(timeout=120))
+    assert process.returncode != 0, said
+    assert found_rows(place) == 0
+    assert "is rolled back" in run("runs", "abort", run_id, "--to", place.to)
+    load(place, file, "--atomic")
+    assert found(place, "numbers") == expected(file)
+
+
+def found_rows(place: Place) -> int:
+    [(rows,)] = place.sql("SELECT count(*) FROM numbers")
+    return int(rows)
+
+
 @NEEDS_MARIADB
 def test_partitions_of_mariadb_are_filled_aside_and_exchanged(
     maria: MariaDb, tmp_path: Path

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::database::Database;
 use crate::dialect::{Dialect, literal};
+use crate::error::cannot;
 use crate::link::{Link, Row};
 use crate::table::{Table, stage_of};
 
@@ -310,11 +311,10 @@ pub fn finish(link: &mut dyn Link, run_id: &str, committed: &[Committed]) -> Res
 /// many stay.
 pub fn take_back(database: &Database, run: &KeptRun) -> Result<u64> {
     database.transaction(|link| {
-        let mut shown = 0;
+        let (_, committed) = standing(link, &run.run_id)?.unwrap_or((run.state, Vec::new()));
+        let (mut shown, mut staged) = (0, Vec::new());
         for (number, table) in run.tables.iter().enumerate() {
             if table.is_piecewise() {
-                let (_, committed) =
-                    standing(link, &run.run_id)?.unwrap_or((run.state, Vec::new()));
                 let its = committed.iter().filter(|piece| piece.table == number);
                 shown += its.map(|piece| piece.rows).sum::<u64>();
                 continue;
@@ -322,12 +322,43 @@ pub fn take_back(database: &Database, run: &KeptRun) -> Result<u64> {
             let target = QualifiedName::parse(&table.target)
                 .map_err(|_| unreadable("a table whose name is none"))?;
             let stage = stage_of(&target, &run.run_id)?;
-            database.dialect().tidy(link, &stage)?;
+            staged.push((target, stage));
+        }
+        let named: Vec<_> = staged.iter().map(|(target, stage)| (target, stage.clone())).collect();
+        give_up(link, database.dialect(), &named)?;
+        forget(link, &run.run_id)?;
+        for (_, stage) in &staged {
+            database.dialect().tidy(link, stage)?;
             link.execute(&format!("DROP TABLE IF EXISTS {stage}"))?;
         }
-        forget(link, &run.run_id)?;
         Ok(shown)
     })
+}
+
+/// Puts tables back that staged ones had taken the place of; refuses before any where one can only be gone on with.
+pub fn give_up(
+    link: &mut dyn Link,
+    dialect: &dyn Dialect,
+    staged: &[(&QualifiedName, QualifiedName)],
+) -> Result<()> {
+    staged.iter().try_for_each(|(_, stage)| dialect.check_over(link, stage))?;
+    staged.iter().try_for_each(|(table, stage)| dialect.hide(link, table, stage))
+}
+
+/// Whether a run has not finished; from here on nobody else ends it before the transaction that is open does.
+pub fn hold(link: &mut dyn Link, run_id: &str, dialect: &dyn Dialect) -> Result<bool> {
+    let rows = link.query(&format!(
+        "SELECT state FROM fullbore_runs WHERE run = {}{}",
+        literal(run_id)?,
+        dialect.for_update()
+    ))?;
+    match rows.first() {
+        Some(row) => Ok(text(row, 0)? != "finished"),
+        None => Err(cannot(
+            format!("run {run_id} is not in the database's ledger any more"),
+            "load again",
+        )),
+    }
 }
 
 /// Takes a run away.

@@ -17,9 +17,9 @@ use crate::link::{Ingest, Link, Row};
 use crate::sent::Form;
 
 /// What each session begins with: names and texts are written as in other databases, moments are UTC, nothing is
-/// committed by itself, and a value that does not fit is an error.
+/// committed by itself, a value that does not fit is an error, and 0 is a number, not a wish for the next one.
 const GREETING: [&str; 4] = [
-    "SET SESSION sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES'",
+    "SET SESSION sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO'",
     "SET SESSION time_zone = '+00:00'",
     "SET SESSION autocommit = 0",
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",

@@ -11,7 +11,7 @@ use fullbore_load::sums::Sums;
 use fullbore_parse::Lane;
 use fullbore_pgwire::QualifiedName;
 use fullbore_postgres::encode_copy::TextEncoder;
-use fullbore_read::error::Result;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::Phase;
 use fullbore_record::terms::Publish;
 
@@ -132,10 +132,15 @@ impl Rows {
         let mut staged = Vec::new();
         for (number, table) in self.tables.iter().enumerate().filter(|(_, t)| t.is_staged()) {
             let stage = stage_of(&table.name, &plan.run_id)?;
-            let is_sure = self.database.dialect().makes_tables_in_transactions();
-            if is_sure || self.database.has(link, &stage)? {
+            let dialect = self.database.dialect();
+            if dialect.makes_tables_in_transactions() || self.database.has(link, &stage)? {
                 let columns = listed(self.form(&plan.tables[number], table).names())?;
                 staged.push((number, stage, columns));
+            } else if !dialect.was_shown(link, table, &stage)? {
+                return Err(cannot(
+                    format!("{stage}, where rows of {} were staged, is gone", table.name),
+                    format!("fullbore runs abort {}, and load again", plan.run_id),
+                ));
             }
         }
         Ok(staged)
@@ -159,8 +164,25 @@ impl Rows {
         Ok(())
     }
 
+    fn rows_of(&self, link: &mut dyn Link, table: &QualifiedName) -> Result<u64> {
+        let found = link.query(&format!("SELECT count(*) FROM {table}"))?;
+        let count = found.first().and_then(|row| row.first()?.as_deref()?.parse().ok());
+        count.ok_or_else(|| Error::usage(format!("{table}: its rows could not be counted")))
+    }
+
+    /// Whether the run is still to be shown; nobody else shows it before the transaction ends.
+    fn is_open(&self, link: &mut dyn Link, plan: &Plan) -> Result<bool> {
+        match self.keeps_ledger() {
+            true => ledger::hold(link, &plan.run_id, self.database.dialect()),
+            false => Ok(true),
+        }
+    }
+
     /// Compares and shows the rows of all tables; how many columns were compared.
     fn show(&self, link: &mut dyn Link, plan: &Plan, committed: &[Committed]) -> Result<u64> {
+        if !self.is_open(link, plan)? {
+            return Ok(0);
+        }
         let before = self.known().before.clone();
         let staged = self.staged(link, plan)?;
         let mut columns = 0;
@@ -175,9 +197,33 @@ impl Rows {
         let tables = self.tables.iter().enumerate().filter(|(_, table)| table.is_staged());
         let mut tables: Vec<_> = tables.collect();
         tables.sort_by_key(|(_, table)| table.publish == Publish::Append);
+        let mut is_held = false;
         for (number, table) in tables {
+            // A table that took another's place has ended the transaction, and with it our hold on the run.
+            let is_added = table.publish == Publish::Append;
+            if is_added && !std::mem::replace(&mut is_held, true) && !self.is_open(link, plan)? {
+                return Ok(columns);
+            }
             if let Some((_, stage, columns)) = staged.iter().find(|(known, ..)| *known == number) {
+                let is_inserted = is_added || dialect.makes_tables_in_transactions();
+                let had = if is_added { self.rows_of(link, &table.name)? } else { 0 };
                 dialect.show(link, table, stage, columns)?;
+                let its = committed.iter().filter(|piece| piece.table == number);
+                let sent: u64 = its.map(|piece| piece.rows).sum();
+                let has = if is_inserted { self.rows_of(link, &table.name)? } else { sent };
+                if has != had + sent {
+                    return Err(Error::Destination {
+                        message: format!(
+                            "{sent} rows were added to {}, which has {has} now and had {had} before: a trigger or a constraint \
+                             of it left some out",
+                            table.name
+                        ),
+                        hint: Some(
+                            "nothing was published; load without --atomic to see which".into(),
+                        ),
+                        kind: DestinationFailure::Differs,
+                    });
+                }
             }
             dialect.show_rest(link, table, &stage_of(&table.name, &plan.run_id)?)?;
         }
@@ -281,21 +327,26 @@ impl Sink for Rows {
 
     fn abort(&self, plan: &Plan) -> Vec<String> {
         let taken = self.database.transaction(|link| {
-            for table in &self.tables {
-                if table.is_staged() {
-                    let stage = stage_of(&table.name, &plan.run_id)?;
-                    self.database.dialect().tidy(link, &stage)?;
-                    link.execute(&format!("DROP TABLE IF EXISTS {stage}"))?;
-                }
-                if table.create.is_some() && self.database.holds(link, &table.name)? == Some(false)
-                {
+            let dialect = self.database.dialect();
+            let staged = self.tables.iter().filter(|table| table.is_staged());
+            let staged =
+                staged.map(|table| Ok((&table.name, stage_of(&table.name, &plan.run_id)?)));
+            let staged = staged.collect::<Result<Vec<_>>>()?;
+            ledger::give_up(link, dialect, &staged)?;
+            // Before its tables: a run without them must not seem to be one that is shown.
+            if self.keeps_ledger() && self.database.has(link, &ledger::runs_table()?)? {
+                ledger::forget(link, &plan.run_id)?;
+            }
+            for (_, stage) in &staged {
+                dialect.tidy(link, stage)?;
+                link.execute(&format!("DROP TABLE IF EXISTS {stage}"))?;
+            }
+            for table in self.tables.iter().filter(|table| table.create.is_some()) {
+                if self.database.holds(link, &table.name)? == Some(false) {
                     link.execute(&format!("DROP TABLE {}", table.name))?;
                 }
             }
-            match self.keeps_ledger() && self.database.has(link, &ledger::runs_table()?)? {
-                true => ledger::forget(link, &plan.run_id),
-                false => Ok(()),
-            }
+            Ok(())
         });
         match taken {
             Ok(()) => Vec::new(),

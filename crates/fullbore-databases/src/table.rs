@@ -107,6 +107,7 @@ pub fn target_column(column: &Column) -> TargetColumn {
         is_nullable: column.is_nullable,
         is_generated: column.is_generated,
         fills_itself: column.fills_itself,
+        keeps_rows_text: false,
     }
 }
 

@@ -70,8 +70,23 @@ pub fn go_on(link: &mut dyn Link, table: &QualifiedName, stage: &QualifiedName) 
             link.execute(&format!("ALTER TABLE {swap} REMOVE PARTITIONING"))?;
             exchange(link, &shown, partition, &swap)?;
             exchange(link, table, partition, &swap)?;
+            if has_rows(link, &swap.to_string())? {
+                // Of somebody who was faster: theirs go back, and ours wait.
+                exchange(link, table, partition, &swap)?;
+                exchange(link, &shown, partition, &swap)?;
+                return Err(cannot(
+                    format!("partition {partition} of {table} has got rows meanwhile"),
+                    "empty it, and resume the run",
+                ));
+            }
             link.execute(&format!("DROP TABLE {swap}"))?;
         }
+    }
+    if has_rows(link, &shown.to_string())? {
+        return Err(cannot(
+            format!("rows of {shown} belong to no partition of {table} any more"),
+            "add the partition that they belong to, and resume the run",
+        ));
     }
     link.execute(&format!("DROP TABLE {shown}"))
 }

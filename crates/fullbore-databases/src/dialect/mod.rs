@@ -95,6 +95,22 @@ pub trait Dialect: Send + Sync {
     fn show_rest(&self, _: &mut dyn Link, _: &Table, _: &QualifiedName) -> Result<()> {
         Ok(())
     }
+    /// Whether rows whose staging table is gone are shown already, by an attempt that did not come to its end.
+    fn was_shown(&self, _: &mut dyn Link, _: &Table, _: &QualifiedName) -> Result<bool> {
+        Ok(true)
+    }
+    /// Refuses to give up a run that can only be gone on with.
+    fn check_over(&self, _: &mut dyn Link, _: &QualifiedName) -> Result<()> {
+        Ok(())
+    }
+    /// Puts a table back that the staged one had taken the place of, where that is not undone with the transaction.
+    fn hide(&self, _: &mut dyn Link, _: &QualifiedName, _: &QualifiedName) -> Result<()> {
+        Ok(())
+    }
+    /// What keeps a row that is selected from being changed by others, where they are many.
+    fn for_update(&self) -> &'static str {
+        ""
+    }
     /// Whether rows find their partitions by themselves, and these can be exchanged for others.
     fn exchanges_partitions(&self) -> bool {
         false

@@ -58,8 +58,7 @@ impl Dialect for MySql {
         create: &str,
     ) -> Result<Option<Vec<Column>>> {
         // A temporary table ends no transaction, and nobody else sees it.
-        let create = create.replacen("CREATE TABLE", "CREATE TEMPORARY TABLE", 1);
-        link.execute(&create)?;
+        link.execute(&temporary(create)?)?;
         let rows = link.query(&format!("SHOW FULL COLUMNS FROM {table}"))?;
         link.execute(&format!("DROP TEMPORARY TABLE {table}"))?;
         Ok(Some(rows.iter().map(|row| column(row, [0, 1, 3, 5, 6, 2])).collect()))
@@ -126,7 +125,8 @@ impl Dialect for MySql {
 
     fn measure(&self, field_type: &FieldType) -> Measure {
         match field_type {
-            FieldType::Uuid => Measure::Count,
+            // MySQL writes JSON in a form of its own; MariaDB's is a text.
+            FieldType::Uuid | FieldType::Json => Measure::Count,
             // The sum of decimals has at most 65 digits.
             value if is_value(value) => Measure::Value,
             _ => Measure::Length,
@@ -219,6 +219,36 @@ impl Dialect for MySql {
         "LONGTEXT"
     }
 
+    fn was_shown(&self, link: &mut dyn Link, table: &Table, stage: &QualifiedName) -> Result<bool> {
+        match table.publish {
+            Publish::Replace => Ok(self.columns(link, &named(stage, "_old")?)?.is_some()),
+            Publish::Partitions => Ok(true),
+            // What is added is added in one with the ledger, and what was staged goes after it.
+            Publish::Append | Publish::Upsert => Ok(false),
+        }
+    }
+
+    fn check_over(&self, link: &mut dyn Link, stage: &QualifiedName) -> Result<()> {
+        exchange::check_over(link, stage)
+    }
+
+    fn hide(
+        &self,
+        link: &mut dyn Link,
+        table: &QualifiedName,
+        stage: &QualifiedName,
+    ) -> Result<()> {
+        let old = named(stage, "_old")?;
+        match self.columns(link, &old)? {
+            None => Ok(()),
+            Some(_) => link.execute(&format!("RENAME TABLE {table} TO {stage}, {old} TO {table}")),
+        }
+    }
+
+    fn for_update(&self) -> &'static str {
+        " FOR UPDATE"
+    }
+
     fn tidy(&self, link: &mut dyn Link, stage: &QualifiedName) -> Result<()> {
         exchange::check_over(link, stage)?;
         link.execute(&format!("DROP TABLE IF EXISTS {stage}, {}", named(stage, "_old")?))
@@ -256,6 +286,21 @@ impl Dialect for MySql {
     }
 }
 
+/// The statement that makes a temporary table of the same columns; refuses what is no plain CREATE TABLE.
+fn temporary(create: &str) -> Result<String> {
+    let mut words = create.split_whitespace();
+    let is =
+        |word: Option<&str>, wanted: &str| word.is_some_and(|w| w.eq_ignore_ascii_case(wanted));
+    if !is(words.next(), "create") || !is(words.next(), "table") {
+        return Err(cannot(
+            "the statement that makes the table does not begin with CREATE TABLE",
+            "write nothing before it in the --schema file, not even a comment",
+        ));
+    }
+    let rest = create.trim_start()["create".len()..].trim_start();
+    Ok(format!("CREATE TEMPORARY TABLE{}", &rest["table".len()..]))
+}
+
 /// A column of these places of a row: name, type, whether it can be NULL, default, what else there is, and collation.
 fn column(row: &Row, places: [usize; 6]) -> Column {
     let text = |at: usize| row.get(places[at]).and_then(Option::as_deref).unwrap_or_default();
@@ -269,7 +314,10 @@ fn column(row: &Row, places: [usize; 6]) -> Column {
         sent: field_type.as_ref().map_or(DataType::Utf8, sent),
         is_nullable: text(2) == "YES",
         takes_utf8: takes_utf8(field_type.as_ref(), text(5)),
-        is_generated: extra.contains("generated"),
+        // MySQL says DEFAULT_GENERATED where a default is an expression.
+        is_generated: ["virtual", "stored", "persistent"]
+            .iter()
+            .any(|kind| extra.starts_with(kind)),
         fills_itself: has_default || extra.contains("auto_increment"),
         field_type,
     }
@@ -340,6 +388,15 @@ impl Encoder for LinesEncoder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_but_a_table_is_made_to_look_at_it() {
+        let made = temporary(" create\n\ttable t (a int)").expect("a table");
+        assert_eq!(made, "CREATE TEMPORARY TABLE t (a int)");
+        for other in ["CREATE OR REPLACE TABLE t (a int)", "-- CREATE TABLE\nDROP TABLE t", ""] {
+            assert!(temporary(other).is_err(), "{other}");
+        }
+    }
 
     #[test]
     fn types_are_known_by_their_signs_and_limits() {

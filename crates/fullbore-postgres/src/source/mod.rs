@@ -252,10 +252,15 @@ fn leaves(keeper: &mut Session, oid: u32, told: &str) -> Result<Vec<Leaf>> {
     Ok(leaves)
 }
 
+/// Values that go as text are read as what they are: signs of intervals stand by each field, and no digit of a float is
+/// missing, whatever the role's defaults.
+const AS_WRITTEN: &str = "SET IntervalStyle = 'postgres'; SET extra_float_digits = 3";
+
 /// A session that writes values as all others of the source do.
 fn connect(options: &ConnectionOptions) -> std::result::Result<Session, ConnectionError> {
     let mut session = timeouts::connect(options)?;
     session_settings::style(&mut session, options)?;
+    session.execute(AS_WRITTEN)?;
     Ok(session)
 }
 

@@ -57,6 +57,9 @@ impl Ranges {
         let explained =
             keeper.query(&format!("{OF_ROLE}EXPLAIN (FORMAT JSON) {query}")).map_err(refused)?;
         let text = explained.first().map(|row| row.text("QUERY PLAN")).unwrap_or_default();
+        if key.is_some() {
+            check_is_the_same(query, &text, told)?;
+        }
         let number = |name: &str| {
             let plan: Option<serde_json::Value> = serde_json::from_str(&text).ok();
             plan.and_then(|plan| plan[0]["Plan"][name].as_f64()).unwrap_or_default()
@@ -77,6 +80,24 @@ impl Ranges {
             Some(Stretch { from, first_row: number * ROWS_PER_RANGE })
         };
         ranges.filter_map(stretch).collect()
+    }
+}
+
+/// Refuses a query that may give other rows whenever it is asked, since each range asks it: `explained` is its plan.
+fn check_is_the_same(query: &str, explained: &str, told: &str) -> Result<()> {
+    const NODES: [(&str, &str); 3] =
+        [("Limit", "LIMIT"), ("Sample Scan", "TABLESAMPLE"), ("WindowAgg", "a window function")];
+    let has_node = |node: &str| explained.contains(&format!("\"Node Type\": \"{node}\""));
+    let words: Vec<String> = query.split_whitespace().map(str::to_ascii_lowercase).collect();
+    let picks_one =
+        words.windows(2).any(|pair| pair[0].ends_with("distinct") && pair[1].starts_with("on"));
+    let found = NODES.iter().find(|(node, _)| has_node(node)).map(|(_, name)| *name);
+    match found.or_else(|| picks_one.then_some("DISTINCT ON")) {
+        None => Ok(()),
+        Some(what) => Err(refuse(
+            format!("{told}: with {what}, the query may give other rows for each range of its key"),
+            "omit &key=: one session reads it, or read from a table of its rows",
+        )),
     }
 }
 

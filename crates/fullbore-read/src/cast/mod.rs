@@ -228,18 +228,21 @@ fn first_row(array: &ArrayRef, holds: impl Fn(usize) -> bool) -> Option<usize> {
     (0..array.len()).find(|row| array.is_valid(*row) && holds(*row))
 }
 
-/// The first row that counts from the server's epoch, 2000-01-01, can't reach.
+/// The first row that counts from the server's epoch, 2000-01-01, can't reach, or that is no moment but DuckDB's
+/// infinity, the largest number.
 fn beyond_the_server(array: &ArrayRef, wanted: &DataType) -> Option<usize> {
     const EPOCH_MICROSECONDS: i64 = 946_684_800_000_000;
     const EPOCH_DAYS: i32 = 10_957;
     match (array.data_type(), wanted) {
         (DataType::Timestamp(TimeUnit::Microsecond, _), DataType::Timestamp(_, _)) => {
             let values = array.as_primitive::<TimestampMicrosecondType>().values();
-            first_row(array, |row| values[row] < i64::MIN + EPOCH_MICROSECONDS)
+            first_row(array, |row| {
+                values[row] < i64::MIN + EPOCH_MICROSECONDS || values[row] == i64::MAX
+            })
         }
         (DataType::Date32, DataType::Date32) => {
             let values = array.as_primitive::<Date32Type>().values();
-            first_row(array, |row| values[row] < i32::MIN + EPOCH_DAYS)
+            first_row(array, |row| values[row] < i32::MIN + EPOCH_DAYS || values[row] == i32::MAX)
         }
         _ => None,
     }

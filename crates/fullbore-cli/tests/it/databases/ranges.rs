@@ -58,6 +58,16 @@ fn what_can_not_be_divided_is_refused() {
         (url.clone(), vec!["--query", "DELETE FROM t"], "--query takes one SELECT"),
         (url.clone(), vec!["--query", "SELECT 1, 2"], "--query takes one SELECT"),
         (of_table.clone(), vec!["--query", "SELECT 1 AS a"], "two answers to what is read"),
+        (
+            format!("{url}&key=k"),
+            vec!["--query", "SELECT * FROM t LIMIT 5"],
+            "with LIMIT, the query may give other rows",
+        ),
+        (
+            format!("{url}&key=k"),
+            vec!["--query", "SELECT DISTINCT ON (k) k, v FROM t"],
+            "with DISTINCT ON, the query may give other rows",
+        ),
         (url.clone(), vec![], "names no table"),
         (files.write("f.csv", "1\n"), vec!["--query", "SELECT 1 AS a"], "--query is for a source"),
     ] {
